@@ -1,0 +1,23 @@
+"""Multi-head causal attention, built to be read, checked and measured.
+
+The classes load with the package. Pictures and sliders (attnlib.plots, attnlib.panels,
+attnlib.widgets) load when first used, so that `import attnlib` costs next to nothing over torch.
+"""
+
+from attnlib.convert import split_to_stacked, stacked_to_split
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.source import show_source
+
+__all__ = [
+    "CausalAttention",
+    "MultiHeadAttention",
+    "MultiHeadAttentionWrapper",
+    "attention",
+    "causal_mask",
+    "merge_heads",
+    "show_source",
+    "split_heads",
+    "split_to_stacked",
+    "stacked_to_split",
+]

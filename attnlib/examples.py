@@ -1,0 +1,58 @@
+"""The running examples of the series, by name."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+SEED = 123  # set right before a class is constructed, wherever its numbers are printed
+
+
+class Example(NamedTuple):
+    """A short text: its tokens and their vectors, (num_tokens, d_in)."""
+
+    tokens: tuple[str, ...]
+    inputs: Tensor
+
+    def batch(self) -> Tensor:
+        """Return the text twice, as a batch: (2, num_tokens, d_in)."""
+        return torch.stack((self.inputs, self.inputs), dim=0)
+
+
+def journey() -> Example:
+    """Return the six tokens of width 3 that the whole series follows.
+
+    >>> journey().batch().shape
+    torch.Size([2, 6, 3])
+    """
+    tokens = ("Your", "journey", "starts", "with", "one", "step")
+    inputs = torch.tensor(
+        [
+            [0.43, 0.15, 0.89],
+            [0.55, 0.87, 0.66],
+            [0.57, 0.85, 0.64],
+            [0.22, 0.58, 0.33],
+            [0.77, 0.25, 0.10],
+            [0.05, 0.80, 0.55],
+        ]
+    )
+    return Example(tokens, inputs)
+
+
+def three_rows() -> Example:
+    """Return three tokens of width 6: the numbers of journey() at other places.
+
+    >>> three_rows().batch().shape
+    torch.Size([2, 3, 6])
+    """
+    tokens = ("row 1", "row 2", "row 3")
+    inputs = torch.tensor(
+        [
+            [0.43, 0.15, 0.89, 0.55, 0.87, 0.66],
+            [0.57, 0.85, 0.64, 0.22, 0.58, 0.33],
+            [0.77, 0.25, 0.10, 0.05, 0.80, 0.55],
+        ]
+    )
+    return Example(tokens, inputs)

@@ -1,0 +1,125 @@
+"""Attention as pure functions: everything that the classes of the series have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def causal_mask(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
+    """Say for each query (row) which keys (columns) lie in its future.
+
+    Equation:
+        is_future[i, j] = j > i
+
+    Args:
+        num_tokens: length of the sequence.
+        device: where the mask is made.
+
+    Returns:
+        is_future, bool, (num_tokens, num_tokens). True means: this query may not see this key.
+
+    >>> causal_mask(3).int().tolist()
+    [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+
+    Source: Vaswani et al. 2017, section 3.2.3 (illegal connections are set to -inf).
+    """
+    position = torch.arange(num_tokens, device=device)  # (num_tokens)
+    is_future = position[None, :] > position[:, None]  # (num_tokens, num_tokens)
+    return is_future
+
+
+def attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    is_hidden: Tensor | None = None,
+    dropout: Callable[[Tensor], Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Mix the values, each query by its own weights.
+
+    Equation:
+        context_vec = softmax(queries @ keys^T / sqrt(head_dim)) @ values
+
+    Args:
+        queries: floating, (..., num_queries, head_dim).
+        keys: floating, (..., num_keys, head_dim).
+        values: floating, (..., num_keys, value_dim).
+        is_hidden: bool, broadcastable to (..., num_queries, num_keys). True means: this query
+            may not see this key. A row that is hidden altogether gives NaN.
+        dropout: applied to the weights after softmax, for instance an nn.Dropout.
+
+    Returns:
+        context_vec, (..., num_queries, value_dim), and attn_weights, (..., num_queries, num_keys),
+        as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and
+        hidden keys have weight exactly 0.
+
+    >>> one_key = torch.ones(1, 2)
+    >>> attention(torch.ones(3, 2), one_key, torch.tensor([[5.0, 7.0]]))[0].tolist()
+    [[5.0, 7.0], [5.0, 7.0], [5.0, 7.0]]
+
+    Source: Vaswani et al. 2017, equation 1, where queries, keys, values are Q, K, V and head_dim
+    is d_k. The queries are scaled rather than the scores: the same product, fewer numbers.
+    """
+    head_dim = queries.shape[-1]
+    queries = queries / head_dim**0.5  # (..., num_queries, head_dim)
+    attn_scores = queries @ keys.transpose(-2, -1)  # (..., num_queries, num_keys)
+    if is_hidden is not None:
+        attn_scores.masked_fill_(is_hidden, -torch.inf)  # (..., num_queries, num_keys)
+    attn_weights = torch.softmax(attn_scores, dim=-1)  # (..., num_queries, num_keys)
+    if dropout is not None:
+        attn_weights = dropout(attn_weights)  # (..., num_queries, num_keys)
+    context_vec = attn_weights @ values  # (..., num_queries, value_dim)
+    return context_vec, attn_weights
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """Cut each token's vector into heads and put the heads before the tokens.
+
+    Equation:
+        split_heads(x)[b, h, t] = x[b, t, h * head_dim : (h + 1) * head_dim]
+
+    Args:
+        x: (b, num_tokens, d_out); num_heads divides d_out.
+        num_heads: how many heads.
+
+    Returns:
+        (b, num_heads, num_tokens, head_dim), a view: merge_heads undoes it.
+
+    >>> split_heads(torch.arange(8).view(1, 2, 4), num_heads=2).tolist()
+    [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
+
+    Source: Vaswani et al. 2017, section 3.2.2, where num_heads is h.
+    """
+    b, num_tokens, d_out = x.shape
+    head_dim = d_out // num_heads
+    x = x.view(b, num_tokens, num_heads, head_dim)  # (b, num_tokens, num_heads, head_dim)
+    x = x.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)
+    return x
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """Put the heads of each token side by side again: the inverse of split_heads.
+
+    Equation:
+        merge_heads(x)[b, t] = concat(x[b, 0, t], ..., x[b, num_heads - 1, t])
+
+    Args:
+        x: (b, num_heads, num_tokens, head_dim).
+
+    Returns:
+        (b, num_tokens, d_out) with d_out = num_heads * head_dim.
+
+    >>> x = torch.arange(24).view(1, 3, 8)
+    >>> torch.equal(merge_heads(split_heads(x, num_heads=4)), x)
+    True
+
+    Source: Vaswani et al. 2017, section 3.2.2, Concat(head_1, ..., head_h).
+    """
+    b, num_heads, num_tokens, head_dim = x.shape
+    x = x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
+    x = x.contiguous()  # (b, num_tokens, num_heads, head_dim)
+    x = x.view(b, num_tokens, num_heads * head_dim)  # (b, num_tokens, d_out)
+    return x

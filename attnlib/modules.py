@@ -1,0 +1,247 @@
+"""The three classes of the lesson: one head, stacked heads, heads by weight split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attnlib.validate import (
+    require_bool,
+    require_divisible,
+    require_input,
+    require_positive_int,
+    require_probability,
+)
+
+
+class CausalModule(nn.Module):
+    """What the causal classes share: checked sizes, a repr that shows them, no stored mask."""
+
+    def __init__(
+        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool
+    ) -> None:
+        super().__init__()
+        require_positive_int("d_in", d_in)
+        require_positive_int("d_out", d_out)
+        require_positive_int("context_length", context_length)
+        require_probability("dropout", dropout)
+        require_bool("qkv_bias", qkv_bias)
+        self.d_in = d_in
+        self.d_out = d_out
+        self.context_length = context_length
+
+    def extra_repr(self) -> str:
+        """Show the sizes; dropout and bias show in the parts below."""
+        names = ("d_in", "d_out", "context_length", "num_heads")
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names if hasattr(self, name))
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *rest: Any, **options: Any
+    ) -> None:
+        """Accept the `mask` entry that published versions of these classes store.
+
+        Here the mask is made in forward, so the entry is checked and left out. A mask that is not
+        the causal one would change the result: it is refused.
+        """
+        mask = state_dict.pop(prefix + "mask", None)
+        if mask is not None and not mask.is_meta:
+            expected = causal_mask(mask.shape[-1], device=mask.device)
+            if not torch.equal(mask.bool(), expected):
+                raise ValueError(
+                    f"the entry '{prefix}mask', {tuple(mask.shape)}, is not the causal mask "
+                    "(1 above the diagonal, 0 elsewhere); only that one can be loaded"
+                )
+        super()._load_from_state_dict(state_dict, prefix, *rest, **options)
+
+
+class CausalAttention(CausalModule):
+    """Let each token look back, and only back, with one head.
+
+    Equation:
+        context_vec = softmax(mask(queries @ keys^T / sqrt(d_out))) @ values
+        queries = x W_query^T, keys = x W_key^T, values = x W_value^T
+
+    Args:
+        d_in: width of a token's vector.
+        d_out: width of the head, and so of the result (head_dim).
+        context_length: the most tokens that forward accepts.
+        dropout: share of the attention weights that training sets to 0, from 0 to 1.
+        qkv_bias: whether the three projections have a bias.
+
+    Returns:
+        forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
+        (b, num_tokens, d_out). forward(x, return_weights=True) returns context_vec and
+        attn_weights, (b, num_tokens, num_tokens), after dropout; 0 above the diagonal.
+
+    Raises:
+        TypeError: an argument is of the wrong type, or x of another dtype than the weights.
+        ValueError: a size is not positive, dropout is outside [0, 1], x has the wrong shape or
+            device or more than context_length tokens.
+
+    >>> head = CausalAttention(d_in=3, d_out=2, context_length=6, dropout=0.0)
+    >>> head(torch.ones(1, 6, 3)).shape
+    torch.Size([1, 6, 2])
+
+    Source: Vaswani et al. 2017, sections 3.2.1 and 3.2.3, where d_out is d_k = d_v.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        qkv_bias: bool = False,
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        require_input(x, self.d_in, self.context_length, self.W_query.weight)
+
+        queries = self.W_query(x)  # (b, num_tokens, d_out)
+        keys = self.W_key(x)  # (b, num_tokens, d_out)
+        values = self.W_value(x)  # (b, num_tokens, d_out)
+
+        is_future = causal_mask(x.shape[1], device=x.device)  # (num_tokens, num_tokens)
+        context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
+        return (context_vec, attn_weights) if return_weights else context_vec
+
+
+class MultiHeadAttentionWrapper(CausalModule):
+    """Run several causal heads one after the other and put their columns side by side.
+
+    Equation:
+        context_vec = concat(head_1(x), ..., head_n(x))
+
+    Args:
+        d_in: width of a token's vector.
+        d_out: width of **each head**; the result has num_heads * d_out columns.
+        context_length: the most tokens that forward accepts.
+        dropout: share of the attention weights that training sets to 0, from 0 to 1.
+        num_heads: how many heads.
+        qkv_bias: whether the projections have a bias.
+
+    Returns:
+        forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
+        (b, num_tokens, num_heads * d_out): head h owns columns h * d_out to (h + 1) * d_out.
+        forward(x, return_weights=True) returns context_vec and attn_weights,
+        (b, num_heads, num_tokens, num_tokens).
+
+    Raises:
+        TypeError: an argument is of the wrong type, or x of another dtype than the weights.
+        ValueError: a size is not positive, dropout is outside [0, 1], x has the wrong shape or
+            device or more than context_length tokens.
+
+    >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
+    >>> stacked(torch.ones(1, 6, 3)).shape
+    torch.Size([1, 6, 4])
+
+    Source: Vaswani et al. 2017, section 3.2.2, without the product by W^O.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        require_positive_int("num_heads", num_heads)
+        self.num_heads = num_heads
+        self.heads = nn.ModuleList(
+            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias)
+            for _ in range(num_heads)
+        )
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        if not return_weights:
+            context_vec = torch.cat([head(x) for head in self.heads], dim=-1)
+            return context_vec  # (b, num_tokens, num_heads * d_out)
+
+        contexts, weights = zip(*(head(x, True) for head in self.heads), strict=True)
+        context_vec = torch.cat(contexts, dim=-1)  # (b, num_tokens, num_heads * d_out)
+        attn_weights = torch.stack(weights, dim=1)  # (b, num_heads, num_tokens, num_tokens)
+        return context_vec, attn_weights
+
+
+class MultiHeadAttention(CausalModule):
+    """Make all heads by one product per projection, then split its result into heads.
+
+    Equation:
+        context_vec = concat(head_1, ..., head_n) W_out^T + b_out
+        head_h = softmax(mask(queries_h @ keys_h^T / sqrt(head_dim))) @ values_h
+        head_dim = d_out / num_heads
+
+    Args:
+        d_in: width of a token's vector.
+        d_out: **total** width of the result, shared out among the heads.
+        context_length: the most tokens that forward accepts.
+        dropout: share of the attention weights that training sets to 0, from 0 to 1.
+        num_heads: how many heads; it divides d_out.
+        qkv_bias: whether the projections have a bias (out_proj always has one).
+
+    Returns:
+        forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
+        (b, num_tokens, d_out). forward(x, return_weights=True) returns context_vec and
+        attn_weights, (b, num_heads, num_tokens, num_tokens).
+
+    Raises:
+        TypeError: an argument is of the wrong type, or x of another dtype than the weights.
+        ValueError: a size is not positive, num_heads does not divide d_out, dropout is outside
+            [0, 1], x has the wrong shape or device or more than context_length tokens.
+
+    >>> split = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
+    >>> split(torch.ones(1, 3, 6)).shape
+    torch.Size([1, 3, 6])
+
+    Source: Vaswani et al. 2017, section 3.2.2; W_query holds the rows of all W_i^Q, out_proj is
+    W^O, head_dim is d_k = d_v. Radford et al. 2019 (GPT-2) has the same arrangement.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+    ) -> None:
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        require_positive_int("num_heads", num_heads)
+        require_divisible(d_out, num_heads)
+        self.num_heads = num_heads
+        self.head_dim = d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        require_input(x, self.d_in, self.context_length, self.W_query.weight)
+
+        queries = self.W_query(x)  # (b, num_tokens, d_out)
+        keys = self.W_key(x)  # (b, num_tokens, d_out)
+        values = self.W_value(x)  # (b, num_tokens, d_out)
+
+        queries = split_heads(queries, self.num_heads)  # (b, num_heads, num_tokens, head_dim)
+        keys = split_heads(keys, self.num_heads)  # (b, num_heads, num_tokens, head_dim)
+        values = split_heads(values, self.num_heads)  # (b, num_heads, num_tokens, head_dim)
+
+        is_future = causal_mask(x.shape[1], device=x.device)  # (num_tokens, num_tokens)
+        context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
+
+        context_vec = merge_heads(context_vec)  # (b, num_tokens, d_out)
+        context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
+        return (context_vec, attn_weights) if return_weights else context_vec
