@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 
-from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+
 
 def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
     """Copy the weights of stacked heads into one weight-split module.
@@ -26,13 +29,13 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
 
     Source: Vaswani et al. 2017, section 3.2.2: the W_i^Q as rows of one matrix, W^O = identity.
     """
-    heads = list(stacked.heads)
+    first = cast(CausalAttention, stacked.heads[0])
     state = {
-        name: torch.cat([head.state_dict()[name] for head in heads])
-        for name in heads[0].state_dict()
+        name: torch.cat([head.state_dict()[name] for head in stacked.heads])
+        for name in first.state_dict()
     }
     d_out = stacked.num_heads * stacked.d_out
-    weight = heads[0].W_query.weight
+    weight = first.W_query.weight
     state["out_proj.weight"] = torch.eye(d_out, dtype=weight.dtype, device=weight.device)
     state["out_proj.bias"] = torch.zeros(d_out, dtype=weight.dtype, device=weight.device)
 
@@ -41,9 +44,9 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
             stacked.d_in,
             d_out,
             stacked.context_length,
-            heads[0].dropout.p,
+            first.dropout.p,
             stacked.num_heads,
-            qkv_bias=heads[0].W_query.bias is not None,
+            qkv_bias=first.W_query.bias is not None,
         )
     split.load_state_dict(state, assign=True)
     return split.train(stacked.training)

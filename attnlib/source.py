@@ -59,7 +59,7 @@ def _lines(shown: type | Callable[..., object]) -> list[str]:
     lines = textwrap.dedent(inspect.getsource(shown)).rstrip().splitlines()
     for node in ast.walk(ast.parse("\n".join(lines))):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
-            first, last = node.body[0].lineno - 1, node.body[0].end_lineno
+            first, last = node.body[0].lineno - 1, node.body[0].end_lineno or 0
             if last - first > 1:
                 lines[first] += '"""'
                 lines[first + 1 : last] = [""] * (last - first - 1)  # keeps line numbers

@@ -1,0 +1,250 @@
+"""A picture as plain data: boxes, words and lines, in pixels, the origin at the top left.
+
+A scene is drawn in two ways from the same data: as a PNG (through matplotlib), for figures that
+are stored in a notebook, and as an SVG, for sliders, where a new picture must be there at once.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from attnlib.palette import HATCH, INK, PAPER
+
+if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
+    from matplotlib.artist import Artist
+    from matplotlib.patches import Patch
+
+FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
+MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
+ALIGNMENT: dict[str, Literal["left", "center", "right"]]
+ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle; hatched means: there is no value here."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str | None = None
+    stroke: str | None = None
+    stroke_width: float = 1.0
+    radius: float = 0.0
+    hatched: bool = False
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line of text, centred on its height at (x, y)."""
+
+    x: float
+    y: float
+    text: str
+    size: float = 12.0
+    color: str = INK
+    anchor: Literal["start", "middle", "end"] = "middle"
+    bold: bool = False
+    mono: bool = False
+    angle: float = 0.0  # degrees, counter-clockwise
+
+
+@dataclass(frozen=True)
+class Line:
+    """A straight or broken line through points, or the filled shape that they enclose."""
+
+    points: tuple[tuple[float, float], ...]
+    stroke: str | None = INK
+    width: float = 1.5
+    fill: str | None = None
+    dashed: bool = False
+    opacity: float = 1.0
+
+
+Item = Box | Words | Line
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Items on a white sheet, with a sentence that says what is to be seen (the alt text)."""
+
+    width: float
+    height: float
+    alt: str
+    items: tuple[Item, ...]
+
+    def __repr__(self) -> str:
+        return f"<Scene {self.width:.0f} x {self.height:.0f}: {self.alt}>"
+
+    def svg(self) -> str:
+        """Return the scene as one SVG element."""
+        size = f'width="{self.width:g}" height="{self.height:g}"'
+        view = f'viewBox="0 0 {self.width:g} {self.height:g}"'
+        style = f'font-family="{FONT}" style="max-width:100%;height:auto;background:{PAPER}"'
+        alt = html.escape(self.alt)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {style} role="img" '
+            f'aria-label="{alt}">' + "".join(_svg(item) for item in self.items) + "</svg>"
+        )
+
+    def png(self, scale: float = 2.0) -> bytes:
+        """Return the scene as a PNG file with `scale` dots per pixel."""
+        return _png(self, scale)
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        return self.png(), {"width": round(self.width), "height": round(self.height)}
+
+
+def arrow(start: tuple[float, float], end: tuple[float, float], color: str = INK) -> list[Item]:
+    """Return a line with a filled head at its end."""
+    angle = math.atan2(end[1] - start[1], end[0] - start[0])
+    neck = (end[0] - 8 * math.cos(angle), end[1] - 8 * math.sin(angle))
+    across = (4 * math.sin(angle), -4 * math.cos(angle))
+    left = (neck[0] + across[0], neck[1] + across[1])
+    right = (neck[0] - across[0], neck[1] - across[1])
+    return [Line((start, neck), color), Line((end, left, right), stroke=None, fill=color)]
+
+
+def moved(items: Sequence[Item], x: float, y: float) -> list[Item]:
+    """Return the items shifted to the right by x and down by y."""
+    return [
+        replace(item, points=tuple((px + x, py + y) for px, py in item.points))
+        if isinstance(item, Line)
+        else replace(item, x=item.x + x, y=item.y + y)
+        for item in items
+    ]
+
+
+def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
+    """Put scenes next to each other, their tops aligned."""
+    items: list[Item] = []
+    x = 0.0
+    for scene in scenes:
+        items += moved(scene.items, x, 0)
+        x += scene.width + gap
+    height = max(scene.height for scene in scenes)
+    return Scene(x - gap, height, " ".join(scene.alt for scene in scenes), tuple(items))
+
+
+def above(*scenes: Scene, gap: float = 16.0) -> Scene:
+    """Put scenes under each other, their left sides aligned."""
+    items: list[Item] = []
+    y = 0.0
+    for scene in scenes:
+        items += moved(scene.items, 0, y)
+        y += scene.height + gap
+    width = max(scene.width for scene in scenes)
+    return Scene(width, y - gap, " ".join(scene.alt for scene in scenes), tuple(items))
+
+
+def _hatching(box: Box) -> list[Line]:
+    """Return the diagonal lines of a hatched box."""
+    lines, step = [], 6.0
+    offset = step
+    while offset < box.width + box.height:
+        x0, y0 = min(offset, box.width), max(0.0, offset - box.width)
+        x1, y1 = max(0.0, offset - box.height), min(offset, box.height)
+        ends = ((box.x + x0, box.y + y0), (box.x + x1, box.y + y1))
+        lines.append(Line(ends, HATCH, 1.0))
+        offset += step
+    return lines
+
+
+def _svg(item: Item) -> str:
+    if isinstance(item, Words):
+        weight = ' font-weight="bold"' if item.bold else ""
+        family = f' font-family="{MONO}"' if item.mono else ""
+        turn = f' transform="rotate({-item.angle:g} {item.x:g} {item.y:g})"' if item.angle else ""
+        return (
+            f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" font-size="{item.size:g}" '
+            f'fill="{item.color}" text-anchor="{item.anchor}"{weight}{family}{turn} '
+            f'xml:space="preserve">{html.escape(item.text)}</text>'
+        )
+    stroke = f'stroke="{item.stroke or "none"}"'
+    fill = f'fill="{item.fill or "none"}"'
+    if isinstance(item, Box):
+        box = (
+            f'<rect x="{item.x:g}" y="{item.y:g}" width="{item.width:g}" height="{item.height:g}" '
+            f'rx="{item.radius:g}" {fill} {stroke} stroke-width="{item.stroke_width:g}"/>'
+        )
+        if item.hatched:
+            path = "".join(
+                f"M{a:g} {b:g}L{c:g} {d:g}"
+                for (a, b), (c, d) in (h.points for h in _hatching(item))
+            )
+            box += f'<path d="{path}" stroke="{HATCH}" fill="none"/>'
+        return box
+    points = "L".join(f"{x:g} {y:g}" for x, y in item.points)
+    closed = "Z" if item.fill else ""
+    dashes = ' stroke-dasharray="5 4"' if item.dashed else ""
+    opacity = f' opacity="{item.opacity:g}"' if item.opacity < 1 else ""
+    return (
+        f'<path d="M{points}{closed}" {stroke} stroke-width="{item.width:g}" {fill}'
+        f"{dashes}{opacity}/>"
+    )
+
+
+def _png(scene: Scene, scale: float) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(scene.width / 72, scene.height / 72), dpi=72 * scale, facecolor=PAPER)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_xlim(0, scene.width)
+    axes.set_ylim(scene.height, 0)
+    axes.axis("off")
+    for order, item in enumerate(scene.items):
+        for artist in _artists(item):
+            artist.set_zorder(order)
+            axes.add_artist(artist)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
+
+
+def _artists(item: Item) -> list[Artist]:
+    from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
+    from matplotlib.path import Path
+    from matplotlib.text import Text
+
+    if isinstance(item, Words):
+        turned = math.radians(item.angle)
+        text = Text(
+            item.x + 0.36 * item.size * math.sin(turned),
+            item.y + 0.36 * item.size * math.cos(turned),
+            item.text,
+            color=item.color,
+            fontsize=item.size,
+            fontweight="bold" if item.bold else "normal",
+            fontfamily="DejaVu Sans Mono" if item.mono else "DejaVu Sans",
+            verticalalignment="baseline",
+            rotation=item.angle,
+            rotation_mode="anchor",
+            parse_math=False,
+        )
+        text.set_horizontalalignment(ALIGNMENT[item.anchor])
+        return [text]
+    patch: Patch
+    if isinstance(item, Line):
+        corners = [*item.points, item.points[0]] if item.fill else item.points
+        patch = PathPatch(Path(corners, closed=item.fill is not None), alpha=item.opacity)
+        patch.set_linestyle((0, (5, 4)) if item.dashed else "solid")
+        patch.set_linewidth(item.width)
+    else:
+        corner, rounded = (item.x, item.y), f"round,pad=0,rounding_size={item.radius}"
+        if item.radius:
+            patch = FancyBboxPatch(corner, item.width, item.height, rounded)
+        else:
+            patch = Rectangle(corner, item.width, item.height)
+        patch.set_linewidth(item.stroke_width)
+    patch.set_facecolor(item.fill or "none")
+    patch.set_edgecolor(item.stroke or "none")
+    hatching = _hatching(item) if isinstance(item, Box) and item.hatched else []
+    return [patch, *(artist for line in hatching for artist in _artists(line))]
