@@ -8,6 +8,7 @@ from attnlib.convert import split_to_stacked, stacked_to_split
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.source import show_source
+from attnlib.tracer import trace
 
 __all__ = [
     "CausalAttention",
@@ -20,4 +21,5 @@ __all__ = [
     "split_heads",
     "split_to_stacked",
     "stacked_to_split",
+    "trace",
 ]

@@ -56,3 +56,26 @@ def three_rows() -> Example:
         ]
     )
     return Example(tokens, inputs)
+
+
+def counting() -> Example:
+    """Return three tokens of width 6 that are easy to multiply by hand.
+
+    >>> counting().inputs[0].tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    """
+    tokens = ("rising", "falling", "ones")
+    rising = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    return Example(tokens, torch.tensor([rising, rising[::-1], [1.0] * 6]))
+
+
+def counting_weights() -> tuple[Tensor, Tensor, Tensor]:
+    """Return W_query, W_key, W_value for counting(), each (d_in, d_out) = (6, 6), in tenths.
+
+    They multiply from the right, x @ W, as on paper; nn.Linear stores the transpose. The seed is
+    chosen so that no row of the attention weights is close to 0 and 1 at two heads.
+    """
+    generator = torch.Generator().manual_seed(4798)
+    tenths = torch.randint(-2, 3, (3, 6, 6), generator=generator)
+    W_query, W_key, W_value = tenths / 10
+    return W_query, W_key, W_value

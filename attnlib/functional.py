@@ -121,5 +121,5 @@ def merge_heads(x: Tensor) -> Tensor:
     b, num_heads, num_tokens, head_dim = x.shape
     x = x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
     x = x.contiguous()  # (b, num_tokens, num_heads, head_dim)
-    x = x.view(b, num_tokens, num_heads * head_dim)  # (b, num_tokens, d_out)
+    x = x.view(b, num_tokens, num_heads * head_dim)  # (b, num_tokens, num_heads * head_dim)
     return x

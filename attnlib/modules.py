@@ -242,6 +242,6 @@ class MultiHeadAttention(CausalModule):
         is_future = causal_mask(x.shape[1], device=x.device)  # (num_tokens, num_tokens)
         context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
 
-        context_vec = merge_heads(context_vec)  # (b, num_tokens, d_out)
+        context_vec = merge_heads(context_vec)  # (b, num_tokens, num_heads * head_dim)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
         return (context_vec, attn_weights) if return_weights else context_vec

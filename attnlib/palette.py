@@ -22,6 +22,7 @@ FAINT = "#8b949e"
 PAPER = "#ffffff"
 QUIET = "#eef1f4"
 HATCH = "#c4cbd3"
+MARKED = "#fff3b0"
 
 # ColorBrewer YlGnBu for weights (0 to 1), RdBu for signed values (-1 to 1).
 _WEIGHTS = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#0c2c84")

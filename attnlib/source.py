@@ -54,16 +54,23 @@ def show_source(
     return Source("\n".join(marked))
 
 
-def _lines(shown: type | Callable[..., object]) -> list[str]:
-    """Return the source lines of an object, its docstrings cut to one line."""
-    lines = textwrap.dedent(inspect.getsource(shown)).rstrip().splitlines()
-    for node in ast.walk(ast.parse("\n".join(lines))):
+def numbered_lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines of source text with their numbers, docstrings cut to their first line.
+
+    >>> numbered_lines(chr(10).join(["def f():", "    'One.'", "    return 1"]))
+    [(1, 'def f():'), (2, "    'One.'"), (3, '    return 1')]
+    """
+    lines = dict(enumerate(text.splitlines(), start=1))
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
-            first, last = node.body[0].lineno - 1, node.body[0].end_lineno or 0
-            if last - first > 1:
-                lines[first] += '"""'
-                lines[first + 1 : last] = [""] * (last - first - 1)  # keeps line numbers
-    text = "\n".join(lines)
-    while "\n\n\n" in text:
-        text = text.replace("\n\n\n", "\n\n")
-    return text.splitlines()
+            first, last = node.body[0].lineno, node.body[0].end_lineno or 0
+            if last > first:
+                lines[first] += lines[last].strip()[-3:]
+                for number in range(first + 1, last + 1):
+                    del lines[number]
+    return list(lines.items())
+
+
+def _lines(shown: type | Callable[..., object]) -> list[str]:
+    text = textwrap.dedent(inspect.getsource(shown)).rstrip()
+    return [line for _, line in numbered_lines(text)]

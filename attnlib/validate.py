@@ -37,25 +37,48 @@ def divisors(number: int) -> list[int]:
     return [candidate for candidate in range(1, number + 1) if number % candidate == 0]
 
 
-def require_divisible(d_out: int, num_heads: int) -> None:
-    """Raise unless num_heads divides d_out; the message names the nearest head counts that do."""
-    if d_out % num_heads == 0:
+def require_divisible(width: int, num_heads: int, name: str = "d_out") -> None:
+    """Raise unless num_heads divides width; the message names the nearest head counts that do."""
+    if width % num_heads == 0:
         return
-    below = max(count for count in divisors(d_out) if count < num_heads)
-    above = [count for count in divisors(d_out) if count > num_heads][:1]
+    below = max(count for count in divisors(width) if count < num_heads)
+    above = [count for count in divisors(width) if count > num_heads][:1]
     nearest = " and ".join(str(count) for count in [below, *above])
     raise ValueError(
-        f"d_out={d_out} cannot be split into num_heads={num_heads} heads of equal width; "
-        f"the nearest head counts that divide {d_out}: {nearest}"
+        f"{name}={width} cannot be split into num_heads={num_heads} heads of equal width; "
+        f"the nearest head counts that divide {width}: {nearest}"
     )
+
+
+def require_floating(name: str, x: object) -> None:
+    """Raise unless x is a tensor of floating-point numbers."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor, not {type(x).__name__}; try torch.tensor({name})"
+        )
+    if not x.is_floating_point():
+        raise TypeError(
+            f"{name} must hold floating-point numbers, not {x.dtype}; try {name}.float()"
+        )
+
+
+def require_like(name: str, x: Tensor, weight: Tensor) -> None:
+    """Raise unless x is where the weights are and, if it holds floats, of their dtype."""
+    if x.device != weight.device:
+        raise ValueError(
+            f"{name} is on {x.device}, the weights are on {weight.device}; "
+            f"try {name}.to('{weight.device}')"
+        )
+    same_kind = x.dtype == weight.dtype or not x.is_floating_point()
+    if not same_kind and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{name} is {x.dtype}, the weights are {weight.dtype}; try {name}.to({weight.dtype})"
+        )
 
 
 def require_input(x: Tensor, d_in: int, context_length: int, weight: Tensor) -> None:
     """Raise unless x is a batch of token vectors that the weight can multiply."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a torch.Tensor, not {type(x).__name__}; try torch.tensor(x)")
-    if not x.is_floating_point():
-        raise TypeError(f"x must hold floating-point numbers, not {x.dtype}; try x.float()")
+    require_floating("x", x)
     shape = tuple(x.shape)
     if x.ndim != 3:
         remedy = "; for one sequence try x.unsqueeze(0)" if x.ndim == 2 else ""
@@ -67,9 +90,51 @@ def require_input(x: Tensor, d_in: int, context_length: int, weight: Tensor) -> 
             f"x has {x.shape[1]} tokens, more than context_length={context_length}; "
             f"try x[:, -{context_length}:] or a larger context_length"
         )
-    if x.device != weight.device:
+    require_like("x", x, weight)
+
+
+def require_query_key_value(
+    query: Tensor, key: Tensor, value: Tensor, widths: dict[str, int], batch_first: bool
+) -> None:
+    """Raise unless query, key and value are sequences, or batches of them, that fit each other."""
+    for (name, x), (width, size) in zip(
+        {"query": query, "key": key, "value": value}.items(), widths.items(), strict=True
+    ):
+        require_floating(name, x)
+        if x.is_nested:
+            raise TypeError(f"{name} is a nested tensor; pad it and pass a key_padding_mask")
+        shape = tuple(x.shape)
+        if x.ndim not in (2, 3) or x.ndim != query.ndim:
+            raise ValueError(
+                "query, key and value must be all 3-d (a batch) or all 2-d (one sequence); "
+                f"{name} is {x.ndim}-d, {shape}"
+            )
+        if x.shape[-1] != size:
+            raise ValueError(
+                f"the last dimension of {name} must be {width}={size}, not {x.shape[-1]}: {shape}"
+            )
+    if key.shape[:-1] != value.shape[:-1]:
         raise ValueError(
-            f"x is on {x.device}, the weights are on {weight.device}; try x.to('{weight.device}')"
+            "each key needs one value: key and value must agree in all dimensions but the last, "
+            f"not {tuple(key.shape)} and {tuple(value.shape)}"
         )
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"x is {x.dtype}, the weights are {weight.dtype}; try x.to({weight.dtype})")
+    batch = 0 if batch_first else 1
+    if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
+        raise ValueError(
+            f"query, {tuple(query.shape)}, and key, {tuple(key.shape)}, must agree in dimension "
+            f"{batch}, the batch; batch_first={not batch_first} would make it dimension {1 - batch}"
+        )
+
+
+def require_mask(name: str, mask: Tensor, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise unless mask is bool or floating and has one of the shapes."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, not {type(mask).__name__}")
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise TypeError(
+            f"{name} must be bool (True: may not attend) or floating (added to the scores), "
+            f"not {mask.dtype}; try {name}.bool()"
+        )
+    if tuple(mask.shape) not in shapes.values():
+        rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
+        raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")

@@ -24,8 +24,9 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
                 options=[(f"{value:g}", value) for value in values],
                 value=panel.default[name],
                 description=name,
-                continuous_update=True,
+                tooltip="drag it, or use the arrow keys",
                 style={"description_width": "initial"},
+                layout={"width": "320px", "margin": "2px 24px 2px 2px"},
             )
             for name, values in panel.controls.items()
         }
@@ -34,7 +35,7 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         for slider in self.sliders.values():
             slider.observe(self._show, names="value")
         self._show()
-        controls = ipywidgets.HBox(list(self.sliders.values()))
+        controls = ipywidgets.HBox(list(self.sliders.values()), layout={"flex_flow": "row wrap"})
         super().__init__([controls, self.readout, self.picture])
         self.add_class("attnlib-panel")
 

@@ -1,0 +1,216 @@
+"""Panels that step: through the lines of a forward, and through one example's eleven steps."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnlib.blocks import listing_picture, tensor_picture
+from attnlib.examples import SEED, counting, counting_weights, three_rows
+from attnlib.functional import causal_mask
+from attnlib.modules import MultiHeadAttention
+from attnlib.panels import Panel
+from attnlib.scene import Scene, above
+from attnlib.tracer import Step, Trace, trace
+
+
+class TraceStep(NamedTuple):
+    """One step of a trace: what the line made, and what the variable held before."""
+
+    number: int
+    num_steps: int
+    step: Step
+    before: Step | None
+    text: str  # the source of the function
+    num_heads: int | None
+
+
+def step_panel(traced: Trace, name: str = "steps") -> Panel:
+    """Make a panel whose slider steps through a trace.
+
+    Args:
+        traced: from trace(module, x), with at least one step.
+        name: the panel's name.
+    """
+    if not traced.steps:
+        raise ValueError("the trace has no steps to show; see its failure for the reason")
+    numbers = tuple(range(1, len(traced) + 1))
+    return Panel(
+        name,
+        {"step": numbers},
+        {"step": 1},
+        lambda step: _trace_step(traced, step),
+        draw_trace_step,
+        read_trace_step,
+    )
+
+
+def _trace_step(traced: Trace, number: int) -> TraceStep:
+    step = traced[number - 1]
+    same = [
+        earlier
+        for earlier in traced.steps[: number - 1]
+        if (earlier.function, earlier.name) == (step.function, step.name)
+    ]
+    num_heads = [
+        size
+        for s in traced.steps
+        for dim, size in zip(s.dims, s.shape, strict=False)
+        if dim == "num_heads"
+    ]
+    return TraceStep(
+        number,
+        len(traced),
+        step,
+        same[-1] if same else None,
+        traced.sources[step.function],
+        num_heads[0] if num_heads else None,
+    )
+
+
+def draw_trace_step(data: TraceStep) -> Scene:
+    """Draw the source with the current line marked, above the tensor that it made."""
+    listing = listing_picture(data.text, data.step.line, data.step.last_line)
+    picture = tensor_picture(data.step.name, data.step.values, data.step.dims, data.num_heads)
+    return above(listing, picture)
+
+
+def read_trace_step(data: TraceStep) -> str:
+    """Say which line ran, what it made, and what the variable held before."""
+    step = data.step
+    names = f"({', '.join(step.dims)}) = " if step.dims else ""
+    before = f" | before: {data.before.shape}" if data.before else ""
+    return (
+        f"step {data.number} of {data.num_steps} | {step.function}, line {step.line} | "
+        f"{step.name}: {step.change} | {names}{step.shape} | {step.memory()}{before}"
+    )
+
+
+@cache
+def _shape_trace() -> Trace:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        split = MultiHeadAttention(6, 6, 3, 0.0, num_heads=2)
+    with torch.no_grad():
+        return trace(split, three_rows().inputs[None], depth=1)
+
+
+def compute_shape_step(step: int) -> TraceStep:
+    """Trace the weight-split class on three tokens of width 6, and take one step."""
+    return _trace_step(_shape_trace(), step)
+
+
+Named = dict[str, tuple[Tensor, tuple[str, ...]]]  # tensors with the names of their dimensions
+
+
+class NumberStep(NamedTuple):
+    """One of the eleven steps: its title, and the tensors that it makes, with their dimensions."""
+
+    number: int
+    num_heads: int
+    title: str
+    tensors: Named
+
+
+def eleven_steps(num_heads: int) -> list[NumberStep]:
+    """Work attention out on counting() by hand, each step from the ones before.
+
+    Args:
+        num_heads: 1, 2, 3 or 6.
+
+    Returns:
+        The steps 1 to 11. The last one's `merged` is what MultiHeadAttention with the same
+        weights gives before out_proj.
+    """
+    x = counting().inputs[None]  # (b, num_tokens, d_in)
+    W = dict(zip(("W_query", "W_key", "W_value"), counting_weights(), strict=True))
+    head_dim = 6 // num_heads
+    split, heads = ("b", "num_tokens", "num_heads", "head_dim"), ("b", "num_heads", "num_tokens")
+    tokens = ("b", "num_tokens", "num_heads * head_dim")
+    square = (*heads, "num_tokens")
+
+    flat = {"queries": x @ W["W_query"], "keys": x @ W["W_key"], "values": x @ W["W_value"]}
+    viewed = {name: t.view(1, 3, num_heads, head_dim) for name, t in flat.items()}
+    by_head = {name: t.transpose(1, 2) for name, t in viewed.items()}
+    scores = by_head["queries"] @ by_head["keys"].transpose(2, 3)
+    masked = scores.masked_fill(causal_mask(3), -torch.inf)
+    scaled = masked / head_dim**0.5
+    weights = torch.softmax(scaled, dim=-1)
+    context = weights @ by_head["values"]
+    by_token = context.transpose(1, 2)
+    merged = by_token.contiguous().view(1, 3, 6)
+
+    columns: Named = {name: (t, ("d_in", "num_heads * head_dim")) for name, t in W.items()}
+    numbers = torch.arange(1, 7)[None]
+    made: list[tuple[str, Named]] = [
+        ("the input x", {"x": (x, ("b", "num_tokens", "d_in"))}),
+        (
+            f"d_out = 6 columns are shared out: {num_heads} x head_dim {head_dim}",
+            {"column": (numbers, ("", "num_heads * head_dim"))},
+        ),
+        ("the weights; each head owns columns", columns),
+        ("x times each weight", {name: (t, tokens) for name, t in flat.items()}),
+        ("view: cut each row into heads", {name: (t, split) for name, t in viewed.items()}),
+        (
+            "transpose: heads before tokens",
+            {name: (t, (*heads, "head_dim")) for name, t in by_head.items()},
+        ),
+        ("attn_scores = queries @ keys^T", {"attn_scores": (scores, square)}),
+        (
+            "mask, divide by sqrt(head_dim), softmax",
+            {"masked and scaled": (scaled, square), "attn_weights": (weights, square)},
+        ),
+        (
+            "context_vec = attn_weights @ values",
+            {"context_vec": (context, (*heads, "head_dim"))},
+        ),
+        ("transpose back: tokens before heads", {"context_vec": (by_token, split)}),
+        ("merge: each token's heads side by side", {"merged": (merged, tokens)}),
+    ]
+    return [
+        NumberStep(number, num_heads, title, tensors)
+        for number, (title, tensors) in enumerate(made, start=1)
+    ]
+
+
+def compute_number_step(step: int, num_heads: int) -> NumberStep:
+    """Work out the eleven steps and take one."""
+    return eleven_steps(num_heads)[step - 1]
+
+
+def draw_number_step(data: NumberStep) -> Scene:
+    """Draw the tensors of the step under each other."""
+    named = data.tensors.items()
+    scenes = [tensor_picture(name, t, dims, data.num_heads) for name, (t, dims) in named]
+    return above(*scenes)
+
+
+def read_number_step(data: NumberStep) -> str:
+    """Say which step it is and the shapes that it makes."""
+    named = data.tensors.items()
+    shapes = " | ".join(f"{name} {tuple(t.shape)}" for name, (t, _) in named)
+    return (
+        f"step {data.number} of 11 | num_heads = {data.num_heads} | "
+        f"head_dim = {6 // data.num_heads} | {data.title} | {shapes}"
+    )
+
+
+SHAPE_STEPS = Panel(
+    "shape steps",
+    {"step": tuple(range(1, 29))},
+    {"step": 5},
+    compute_shape_step,
+    draw_trace_step,
+    read_trace_step,
+)
+NUMBER_STEPS = Panel(
+    "number steps",
+    {"step": tuple(range(1, 12)), "num_heads": (1, 2, 3, 6)},
+    {"step": 8, "num_heads": 2},
+    compute_number_step,
+    draw_number_step,
+    read_number_step,
+)

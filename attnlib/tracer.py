@@ -1,0 +1,357 @@
+"""Run a module's forward once and see, line by line, what happens to its tensors."""
+
+from __future__ import annotations
+
+import ast
+import html
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+TORCH = str(Path(torch.__file__).parent)
+
+
+class Step(NamedTuple):
+    """One tensor that one line made or changed, as it was right after that line."""
+
+    function: str  # the function that holds the line
+    line: int  # counted from the function's first line, which is 1
+    source: str  # the statement
+    last_line: int  # of the statement
+    name: str  # the variable
+    change: str  # given, new, re-bound, in place or returned
+    dims: tuple[str, ...]  # the names in the line's shape comment, if it has one
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    strides: tuple[int, ...]
+    contiguous: bool
+    values: Tensor  # a copy
+
+    def memory(self) -> str:
+        """Say how the tensor lies in memory."""
+        return "contiguous" if self.contiguous else f"strides {self.strides}"
+
+
+class Failure(NamedTuple):
+    """Where forward stopped, why, and the tensors that met there."""
+
+    function: str
+    line: int
+    source: str
+    error: Exception
+    shapes: dict[str, tuple[int, ...]]
+
+    def __str__(self) -> str:
+        met = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
+        return (
+            f"Stopped in {self.function}, line {self.line}: {self.source}\n"
+            f"{type(self.error).__name__}: {self.error}" + (f"\nShapes there: {met}" if met else "")
+        )
+
+
+HEADINGS = ("step", "function", "line", "statement", "tensor", "change", "shape", "memory")
+
+
+class Trace:
+    """What one run of forward did: its steps, its result, and its failure if it failed.
+
+    Indexed by a number it gives that step, by a name the last step of that variable.
+    """
+
+    def __init__(
+        self, steps: list[Step], result: Any, failure: Failure | None, sources: dict[str, str]
+    ) -> None:
+        self.steps = steps
+        self.result = result
+        self.failure = failure
+        self.sources = sources  # of each function that was followed
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, key: int | str) -> Step:
+        if isinstance(key, int):
+            return self.steps[key]
+        named = [step for step in self.steps if step.name == key]
+        if not named:
+            names = ", ".join(dict.fromkeys(step.name for step in self.steps))
+            raise KeyError(f"no step made a tensor named {key!r}; there are: {names}")
+        return named[-1]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the table: one row for each step, in the order of HEADINGS."""
+        return [
+            (
+                str(number),
+                step.function.rpartition(".")[2],
+                str(step.line),
+                step.source,
+                step.name,
+                step.change,
+                str(step.shape),
+                step.memory(),
+            )
+            for number, step in enumerate(self.steps, start=1)
+        ]
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown."""
+        rows = [HEADINGS, tuple("---" for _ in HEADINGS)]
+        for number, function, line, source, name, *rest in self.rows():
+            code = source.replace("|", "\\|")
+            rows.append((number, function, line, f"`{code}`", f"`{name}`", *rest))
+        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return table if self.failure is None else f"{table}\n\n```\n{self.failure}\n```"
+
+    def __repr__(self) -> str:
+        rows = [HEADINGS, *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return "\n".join([*lines, *([str(self.failure)] if self.failure else [])])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
+        body = ""
+        for number, function, line, source, name, *rest in self.rows():
+            cells = [number, function, line, _code(source), _code(name), *map(html.escape, rest)]
+            cells = [f"<td style='text-align:left'>{cell}</td>" for cell in cells]
+            body += f"<tr>{''.join(cells)}</tr>"
+        end = f"<pre>{html.escape(str(self.failure))}</pre>" if self.failure else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"
+
+
+def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Trace:
+    """Run module(*inputs, **options) once and record every tensor that each line makes or changes.
+
+    Args:
+        module: any nn.Module, written in a file or in a notebook cell. It is not changed.
+        inputs: what forward takes.
+        depth: how many calls deep to follow: 0 is forward alone, 1 adds the functions and modules
+            that it calls, and so on. torch's own code is never followed.
+        options: what forward takes by keyword.
+
+    Returns:
+        A Trace. When forward raises, the Trace holds the steps so far and the failure: the line,
+        the error, and the shapes that met there. A debugger's or coverage tool's trace function
+        that was active before is active again afterwards.
+
+    Raises:
+        TypeError: module is not an nn.Module.
+        ValueError: depth is not an int, or negative.
+
+    >>> print(trace(nn.ReLU(), torch.ones(2, 3))[0].shape)
+    (2, 3)
+    """
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"module must be an nn.Module, not {type(module).__name__}")
+    if type(depth) is not int or depth < 0:
+        raise ValueError(f"depth must be 0 or a positive int, not {depth!r}")
+    recorder = _Recorder(module, depth)
+    before = sys.gettrace()
+    result, failure = None, None
+    sys.settrace(recorder.on_call)
+    try:
+        result = module(*inputs, **options)
+    except Exception as error:
+        failure = recorder.failure
+        if failure is None or failure.error is not error:  # raised outside the lines followed
+            failure = Failure(type(module).__name__, 0, "the call itself", error, {})
+    finally:
+        sys.settrace(before)
+    return Trace(recorder.steps, result, failure, recorder.sources)
+
+
+class _Statement(NamedTuple):
+    line: int  # of its first line, within the function
+    last_line: int
+    text: str
+    dims: tuple[str, ...]
+    names: tuple[str, ...]  # the variables that it reads
+
+
+@dataclass
+class _Function:
+    """What is known of one running function: its statements, and its tensors so far."""
+
+    name: str
+    depth: int
+    statements: dict[int, _Statement]
+    seen: dict[str, tuple[Tensor, int]]
+    line: int = 1  # the one that runs now, counted within the function
+
+
+class _Recorder:
+    """A trace function: Python calls it at every line of the functions that it follows."""
+
+    def __init__(self, module: nn.Module, depth: int) -> None:
+        self.module = module
+        self.depth = depth
+        self.forward = inspect.unwrap(module.forward).__code__
+        self.followed: dict[FrameType, _Function] = {}
+        self.steps: list[Step] = []
+        self.sources: dict[str, str] = {}
+        self.failure: Failure | None = None
+
+    def on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Decide whether to follow a function that is being entered."""
+        code = frame.f_code
+        if not self.followed:
+            if code is not self.forward:
+                return None
+            depth = 0
+        else:
+            if code.co_filename.startswith(TORCH) or code.co_name.startswith("<"):
+                return None
+            caller = frame.f_back
+            while caller not in self.followed:
+                if caller is None:
+                    return None
+                caller = caller.f_back
+            depth = self.followed[caller].depth + 1
+            if depth > self.depth:
+                return None
+        name, text, statements = _read(code)
+        self.sources[name] = text
+        function = _Function(name, depth, statements, {})
+        self.followed[frame] = function
+        if depth == 0:
+            self._compare(function, frame, "given")
+        function.seen = _versions(frame)
+        return self.on_line
+
+    def on_line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Record what the line just finished has made or changed."""
+        function = self.followed[frame]
+        if event == "exception":
+            self._fail(function, frame, arg[1])
+            return self.on_line
+        self._compare(function, frame)
+        function.line = frame.f_lineno - frame.f_code.co_firstlineno + 1
+        if event == "return":
+            known = {id(tensor) for tensor, _ in function.seen.values()}
+            for name, tensor in _flatten("return", arg):
+                if id(tensor) not in known:
+                    self._record(function, name, "returned", tensor)
+            del self.followed[frame]
+        return self.on_line
+
+    def _compare(self, function: _Function, frame: FrameType, first: str = "new") -> None:
+        now = _versions(frame)
+        for name, (tensor, version) in now.items():
+            before = function.seen.get(name)
+            if before is None:
+                if first == "new" or not name.startswith("self."):
+                    self._record(function, name, first, tensor)
+            elif before[0] is not tensor:
+                self._record(function, name, "re-bound", tensor)
+            elif before[1] != version:
+                self._record(function, name, "in place", tensor)
+        function.seen = now
+
+    def _record(self, function: _Function, name: str, change: str, tensor: Tensor) -> None:
+        statement = function.statements.get(function.line, _UNREADABLE)
+        dims = _fill(statement.dims, tensor.ndim)
+        values = tensor.detach().clone()
+        layout = (tuple(tensor.shape), tensor.dtype, tensor.stride(), tensor.is_contiguous())
+        line = statement.line or function.line
+        self.steps.append(
+            Step(
+                function.name,
+                line,
+                statement.text,
+                statement.last_line or line,
+                name,
+                change,
+                dims,
+                *layout,
+                values,
+            )
+        )
+
+    def _fail(self, function: _Function, frame: FrameType, error: Exception) -> None:
+        if self.failure is not None and self.failure.error is error:
+            return  # already recorded where it was raised
+        statement = function.statements.get(
+            frame.f_lineno - frame.f_code.co_firstlineno + 1, _UNREADABLE
+        )
+        tensors = {name: tensor for name, (tensor, _) in _versions(frame).items()}
+        shapes = {name: tuple(tensors[name].shape) for name in statement.names if name in tensors}
+        self.failure = Failure(function.name, statement.line, statement.text, error, shapes)
+
+
+_UNREADABLE = _Statement(0, 0, "(source not available)", (), ())
+
+
+def _code(text: str) -> str:
+    return f"<code>{html.escape(text)}</code>"
+
+
+def _flatten(name: str, value: Any, levels: int = 2) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors in a value, with the names by which a reader would reach them."""
+    if isinstance(value, Tensor):
+        yield name, value
+    elif levels and isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            yield from _flatten(f"{name}[{i}]", item, levels - 1)
+    elif levels and isinstance(value, dict):
+        for key, item in value.items():
+            yield from _flatten(f"{name}[{key!r}]", item, levels - 1)
+
+
+def _versions(frame: FrameType) -> dict[str, tuple[Tensor, int]]:
+    """Return the tensors in a function's reach, each with its count of in-place changes."""
+    found: dict[str, tuple[Tensor, int]] = {}
+    for name, value in frame.f_locals.items():
+        if isinstance(value, nn.Module):
+            kept = {**vars(value), **dict(value.named_buffers(recurse=False))}
+            tensors = [(f"{name}.{key}", item) for key, item in kept.items()]
+            tensors = [(key, item) for key, item in tensors if isinstance(item, Tensor)]
+        else:
+            tensors = list(_flatten(name, value))
+        for key, tensor in tensors:
+            found[key] = (tensor, 0 if tensor.is_inference() else tensor._version)
+    return found
+
+
+def _fill(dims: tuple[str, ...], ndim: int) -> tuple[str, ...]:
+    """Return a name for each dimension; a leading ... stands for b, or b and num_heads."""
+    if dims[:1] == ("...",):
+        dims = (*("b", "num_heads")[: ndim - len(dims) + 1], *dims[1:])
+    return dims if len(dims) == ndim else ()
+
+
+def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
+    """Return a function's name, its text, and its statement at each line."""
+    name = getattr(code, "co_qualname", code.co_name).split("<locals>.")[-1]
+    try:
+        lines, _ = inspect.getsourcelines(code)
+    except OSError:
+        return name, "", {}
+    text = textwrap.dedent("".join(lines)).rstrip()
+    lines = text.splitlines()
+    statements: dict[int, _Statement] = {}
+    for node in ast.walk(ast.parse(text)):  # outer statements come first, inner ones override
+        if not isinstance(node, ast.stmt):
+            continue
+        body = getattr(node, "body", None)
+        last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+        if isinstance(node, ast.FunctionDef):
+            segment = f"def {node.name}({', '.join(arg.arg for arg in node.args.args)})"
+        else:
+            segment = lines[node.lineno - 1] if body else ast.get_source_segment(text, node) or ""
+        comment = re.search(r"# \(([^()]*)\)", lines[last - 1])
+        dims = tuple(dim.strip() for dim in comment[1].split(",")) if comment else ()
+        reads = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+        names = tuple(dict.fromkeys(reads))
+        statement = _Statement(node.lineno, last, " ".join(segment.split()), dims, names)
+        statements.update(dict.fromkeys(range(node.lineno, last + 1), statement))
+    return name, text, statements
