@@ -1,50 +1,61 @@
-"""PyTorch's own attention module, rebuilt from scratch in order to be read."""
+"""PyTorch's own attention module, rebuilt from scratch in order to be read.
+
+The class is spelled as PyTorch spells it, MultiheadAttention with a small h: it takes three
+inputs and knows nothing of causality. MultiHeadAttention is the causal class of the lesson.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnlib.functional import merge_heads, split_heads
 from attnlib.validate import (
-    require_bool,
+    require_bools,
     require_divisible,
+    require_floating_dtype,
+    require_like,
+    require_mask,
     require_positive_int,
     require_probability,
+    require_query_key_value,
 )
 
 
 def apply_mask(attn_scores: Tensor, mask: Tensor) -> Tensor:
-    """Hide scores where a boolean mask is True; add a floating mask to them.
+    """Hide the scores where a boolean mask is True; add a floating mask to the scores.
 
     Equation:
-        attn_scores[..., mask] = -inf, or attn_scores + mask
+        attn_scores[mask] = -inf, or attn_scores + mask
 
     Args:
-        attn_scores: floating, (..., num_queries, num_keys + appended).
-        mask: bool or floating, broadcastable to (..., num_queries, num_keys). It says nothing
-            about the appended positions: they stay as they are.
+        attn_scores: floating, (..., num_queries, num_positions).
+        mask: bool or floating, broadcastable to (..., num_queries, num_keys) with num_keys <=
+            num_positions. It says nothing of the positions behind the keys: they stay as they are.
 
     Returns:
-        The new scores, (..., num_queries, num_keys + appended).
+        The new scores, (..., num_queries, num_positions).
 
     >>> apply_mask(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([True, False])).tolist()
     [-inf, 2.0, 3.0]
     >>> apply_mask(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, -0.5])).tolist()
     [1.5, 1.5, 3.0]
 
-    Source: torch.nn.functional.multi_head_attention_forward, where -inf is added too.
+    Source: torch.nn.functional.multi_head_attention_forward, which adds -inf where a boolean mask
+    is True.
     """
-    mask = F.pad(mask, (0, attn_scores.shape[-1] - mask.shape[-1]))
-    return (
-        attn_scores.masked_fill(mask, -torch.inf)
-        if mask.dtype == torch.bool
-        else (attn_scores + mask)
-    )
+    num_appended = attn_scores.shape[-1] - mask.shape[-1]
+    mask = F.pad(mask, (0, num_appended))  # (..., num_queries, num_positions), False or 0 at the end
+    if mask.dtype == torch.bool:
+        return attn_scores.masked_fill(mask, -torch.inf)
+    return attn_scores + mask
 
 
 class MultiheadAttention(nn.Module):
-    """Attend as torch.nn.MultiheadAttention does: its arguments, parameters and numbers.
+    """Attend as torch.nn.MultiheadAttention does: its arguments, its parameters, its numbers.
 
     Equation:
         attn_output = concat(head_1, ..., head_n) W_out^T + b_out
@@ -52,25 +63,24 @@ class MultiheadAttention(nn.Module):
         queries = query W_query^T + b_query, keys = key W_key^T + b_key,
         values = value W_value^T + b_value, head_dim = embed_dim / num_heads
 
-    W_query, W_key and W_value lie on top of each other in in_proj_weight, their biases in
-    in_proj_bias. If kdim or vdim is not embed_dim they are q_proj_weight, k_proj_weight and
-    v_proj_weight instead. State dicts load in both directions, and right after
-    torch.manual_seed the weights are those that PyTorch's class draws.
+    in_proj_weight holds the rows of W_query, then of W_key, then of W_value, and in_proj_bias
+    their biases. Where kdim or vdim differs from embed_dim, the three have parameters of their
+    own: q_proj_weight, k_proj_weight, v_proj_weight. State dicts load in both directions, and
+    right after torch.manual_seed(seed) the weights are those of PyTorch's class.
 
     Args:
         embed_dim: width of query and of the result, shared out among the heads.
         num_heads: how many heads; it divides embed_dim.
         dropout: share of the attention weights that training sets to 0, from 0 to 1.
         bias: whether the three projections **and** out_proj have a bias.
-        add_bias_kv: append one learned position to keys and values, after the projection: bias_k
-            and bias_v, (1, 1, embed_dim). Nothing is added to the keys and values themselves.
-        add_zero_attn: append one position (the last) whose key and value are zeros: its score is
-            0, so a query can attend to nothing. No mask hides an appended position.
+        add_bias_kv: whether one learned position is appended to the keys and values of every
+            sequence: bias_k and bias_v, (1, 1, embed_dim). The others do not change.
+        add_zero_attn: whether one position of zeros is appended, as the last: its score is 0 and
+            its value is 0, so a query can attend to nothing. No mask hides an appended position.
         kdim: width of key; embed_dim if None.
         vdim: width of value; embed_dim if None.
-        batch_first: whether 3-dimensional inputs and results are (b, num_tokens, width) rather
-            than (num_tokens, b, width). **False is the default**, as in PyTorch, and where both
-            sizes fit nobody can notice the wrong one.
+        batch_first: whether a batch is (b, num_tokens, width) rather than (num_tokens, b, width).
+            **The default is the latter**, and nothing but the shapes can tell them apart.
         device: where the parameters are made.
         dtype: floating dtype of the parameters.
 
@@ -78,44 +88,45 @@ class MultiheadAttention(nn.Module):
         forward(query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
         average_attn_weights=True, is_causal=False) takes, with batch_first=True,
 
-        - query, floating, (b, num_queries, embed_dim)
-        - key, floating, (b, num_keys, kdim), and value, floating, (b, num_keys, vdim)
-        - key_padding_mask, (b, num_keys): the same keys for every query of a sequence
-        - attn_mask, (num_queries, num_keys) or (b * num_heads, num_queries, num_keys)
+        - query, floating, (b, num_queries, embed_dim),
+        - key, floating, (b, num_keys, kdim), and value, floating, (b, num_keys, vdim),
+        - key_padding_mask, (b, num_keys): which keys no query of a sequence may see,
+        - attn_mask, (num_queries, num_keys) or (b * num_heads, num_queries, num_keys),
 
-        and returns attn_output, (b, num_queries, embed_dim), and attn_weights, as they were used
-        (after dropout): their average over the heads, (b, num_queries, num_keys + appended), or,
-        with average_attn_weights=False, (b, num_heads, num_queries, num_keys + appended), or
-        None with need_weights=False. One sequence alone has the same shapes without b.
+        and returns attn_output, (b, num_queries, embed_dim), and the weights as they were used,
+        after dropout: averaged over the heads, (b, num_queries, num_positions); with
+        average_attn_weights=False (b, num_heads, num_queries, num_positions); with
+        need_weights=False None. num_positions is num_keys and the appended ones. A single
+        sequence has all these shapes without b.
 
         In a boolean mask **True means: may not attend**, the opposite of
-        F.scaled_dot_product_attention. A floating mask is added to the scores. is_causal=True
-        only claims that attn_mask is causal: attn_mask is still needed, and it alone decides.
+        F.scaled_dot_product_attention. A floating mask is added to the scores. is_causal=True is
+        only a claim about attn_mask: that mask is still needed, and it alone decides.
 
     Raises:
         TypeError: an argument is of the wrong type, or of another dtype than the weights.
         ValueError: a size is not positive, num_heads does not divide embed_dim, dropout is
-            outside [0, 1], shapes or devices do not fit, is_causal without attn_mask.
+            outside [0, 1], shapes or devices do not fit, is_causal comes without attn_mask.
+
+    Where PyTorch 2.13 gives different answers to one question, there is one answer here, so that
+    asking for the weights never changes the result:
+
+    - A query that may see no key gets NaN here, the average over nothing. PyTorch gives NaN with
+      need_weights=True, a context of 0 with need_weights=False, and NaN again on its fast path
+      (self-attention in eval without gradients). NaN is noticed, 0 is not.
+    - With is_causal=True and need_weights=False PyTorch puts a causal mask of its own in the
+      place of attn_mask, unless there is a key_padding_mask; it hides appended positions too.
+      The fast path does not even ask for attn_mask: without one nothing is hidden.
+
+    There is no fast path here, need_weights=False saves no work, and nested tensors are refused.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
     >>> x = torch.ones(1, 3, 4)
     >>> [tuple(result.shape) for result in attention(x, x, x, average_attn_weights=False)]
     [(1, 3, 4), (1, 2, 3, 3)]
 
-    Where PyTorch 2.13 gives two answers, this class gives one, so that asking for the weights
-    never changes the result:
-
-    - A query whose keys are all hidden gets NaN here: an average over nothing. PyTorch gives NaN
-      with need_weights=True, an average of 0 with need_weights=False, and NaN again on the fast
-      path that it takes in eval mode without gradients. NaN is noticed, 0 is not.
-    - is_causal=True with need_weights=False makes PyTorch drop attn_mask (unless there is a
-      key_padding_mask or the fast path is taken) for a causal mask of its own, which also hides
-      appended positions.
-
-    There is no fast path here, and nested tensors are refused.
-
-    Source: torch.nn.MultiheadAttention, in whose documentation num_queries is L, num_keys S, b N;
-    Vaswani et al. 2017, section 3.2.2.
+    Source: Vaswani et al. 2017, section 3.2.2. torch.nn.MultiheadAttention, whose documentation
+    calls num_queries L, num_keys S and b N.
     """
 
     in_proj_weight: nn.Parameter | None
@@ -137,7 +148,7 @@ class MultiheadAttention(nn.Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: torch.device | str | None = None,
+        device: torch.device | str | int | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -148,23 +159,94 @@ class MultiheadAttention(nn.Module):
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         self.batch_first = batch_first
-        for size in ("embed_dim", "num_heads", "kdim", "vdim"):
-            require_positive_int(size, getattr(self, size))
+        for name in ("embed_dim", "num_heads", "kdim", "vdim"):
+            require_positive_int(name, getattr(self, name))
         require_divisible(embed_dim, num_heads, "embed_dim")
         require_probability("dropout", dropout)
-        for name, value in (
-            ("bias", bias),
-            ("add_bias_kv", add_bias_kv),
-            ("add_zero_attn", add_zero_attn),
-            ("batch_first", batch_first),
-        ):
-            require_bool(name, value)
+        require_bools(bias=bias, add_bias_kv=add_bias_kv)
+        require_bools(add_zero_attn=add_zero_attn, batch_first=batch_first)
+        require_floating_dtype(dtype)
         self.head_dim = embed_dim // num_heads
 
-        def parameter(wanted: bool, *shape: int) -> nn.Parameter | None:
-            empty = torch.empty(shape, device=device, dtype=dtype)
-            return nn.Parameter(empty) if wanted else None
-
         packed = self.kdim == self.vdim == embed_dim
-        self.in_proj_weight = parameter(packed, 3 * embed_dim, embed_dim)
-        self.q_proj_weight = parameter(not packed, embed_dim, embed_dim)
+        shapes = {
+            "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
+            "q_proj_weight": None if packed else (embed_dim, embed_dim),
+            "k_proj_weight": None if packed else (embed_dim, self.kdim),
+            "v_proj_weight": None if packed else (embed_dim, self.vdim),
+            "in_proj_bias": (3 * embed_dim,) if bias else None,
+            "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
+            "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
+        }
+        for name, shape in shapes.items():
+            empty = None if shape is None else torch.empty(shape, device=device, dtype=dtype)
+            self.register_parameter(name, None if empty is None else nn.Parameter(empty))
+        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+
+        for name, parameter in self.named_parameters():  # PyTorch's draws, in its order
+            if name in ("in_proj_bias", "out_proj.bias"):
+                nn.init.zeros_(parameter)
+            elif name in ("bias_k", "bias_v"):
+                nn.init.xavier_normal_(parameter)
+            elif name != "out_proj.weight":  # nn.Linear has drawn that one
+                nn.init.xavier_uniform_(parameter)
+
+    def extra_repr(self) -> str:
+        """Show the arguments; `bias` shows in out_proj."""
+        names = ("embed_dim", "num_heads", "dropout", "add_zero_attn", "kdim", "vdim", "batch_first")
+        shown = [f"{name}={getattr(self, name)}" for name in names]
+        return ", ".join([*shown, f"add_bias_kv={self.bias_k is not None}"])
+
+    def projections(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Return weight and bias for the queries, for the keys, for the values."""
+        weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        biases: Sequence[Tensor | None] = [None, None, None]
+        if self.in_proj_weight is not None:
+            weights = self.in_proj_weight.chunk(3)
+        if self.in_proj_bias is not None:
+            biases = self.in_proj_bias.chunk(3)
+        return list(zip(weights, biases, strict=True))
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        require_bools(need_weights=need_weights, average_attn_weights=average_attn_weights)
+        self._require_fitting(query, key, value, key_padding_mask, attn_mask, is_causal)
+
+        is_batch = query.ndim == 3
+        if not is_batch:
+            query, key, value = query[None], key[None], value[None]
+        elif not self.batch_first:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        b, num_queries, _ = query.shape
+        num_keys = key.shape[1]
+
+        (W_query, b_query), (W_key, b_key), (W_value, b_value) = self.projections()
+        queries = F.linear(query, W_query, b_query)  # (b, num_queries, embed_dim)
+        keys = F.linear(key, W_key, b_key)  # (b, num_keys, embed_dim)
+        values = F.linear(value, W_value, b_value)  # (b, num_keys, embed_dim)
+
+        if self.bias_k is not None and self.bias_v is not None:
+            bias_k = self.bias_k.expand(b, 1, -1)  # (b, 1, embed_dim)
+            bias_v = self.bias_v.expand(b, 1, -1)  # (b, 1, embed_dim)
+            keys = torch.cat([keys, bias_k], dim=1)  # (b, num_keys + 1, embed_dim)
+            values = torch.cat([values, bias_v], dim=1)  # (b, num_keys + 1, embed_dim)
+        if self.add_zero_attn:
+            keys = F.pad(keys, (0, 0, 0, 1))  # (b, num_positions, embed_dim)
+            values = F.pad(values, (0, 0, 0, 1))  # (b, num_positions, embed_dim)
+
+        queries = split_heads(queries, self.num_heads)  # (b, num_heads, num_queries, head_dim)
+        keys = split_heads(keys, self.num_heads)  # (b, num_heads, num_positions, head_dim)
+        values = split_heads(values, self.num_heads)  # (b, num_heads, num_positions, head_dim)
+
+        queries = queries / self.head_dim**0.5  # (b, num_heads, num_queries, head_dim)
+        scores = queries @ keys.transpose(-2, -1)  # (b, num_heads, num_queries, num_positions)
+        ...

@@ -1,0 +1,142 @@
+"""The step panels: the traced lines, and the eleven steps of the worked example."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib import MultiHeadAttention, trace
+from attnlib.blocks import listing_picture, tensor_picture
+from attnlib.examples import SEED, counting, counting_weights, three_rows
+from attnlib.palette import head_color, tint
+from attnlib.scene import Box, Words
+from attnlib.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
+
+
+def words(scene):
+    return [item.text for item in scene.items if isinstance(item, Words)]
+
+
+def shape_trace():
+    torch.manual_seed(SEED)
+    split = MultiHeadAttention(6, 6, 3, 0.0, num_heads=2)
+    return trace(split, three_rows().inputs[None], depth=1)
+
+
+def worked_module(num_heads):
+    """Return MultiHeadAttention with the worked example's weights and nothing after the heads."""
+    split = MultiHeadAttention(6, 6, 3, 0.0, num_heads)
+    names = ("W_query", "W_key", "W_value")
+    state = {f"{n}.weight": W.T for n, W in zip(names, counting_weights(), strict=True)}
+    state |= {"out_proj.weight": torch.eye(6), "out_proj.bias": torch.zeros(6)}
+    split.load_state_dict(state)
+    return split
+
+
+def test_the_slider_has_a_stop_for_every_step_of_the_trace():
+    assert SHAPE_STEPS.controls["step"] == tuple(range(1, len(shape_trace()) + 1))
+
+
+def test_each_stop_shows_the_line_and_the_tensor_of_its_step():
+    for number, step in enumerate(shape_trace().steps, start=1):
+        data = SHAPE_STEPS.compute(step=number)
+        assert torch.equal(data.step.values, step.values)
+        line = SHAPE_STEPS.readout(data)
+        assert f"step {number} of 28 | {step.function}, line {step.line} | {step.name}:" in line
+        assert str(step.shape) in line
+        shown = words(SHAPE_STEPS.draw(data))
+        current = data.text.splitlines()[step.line - 1]
+        assert current in shown
+        for value in step.values.flatten().tolist():
+            assert (str(value) if isinstance(value, (bool, int)) else f"{value:.2f}") in shown
+
+
+def test_the_readout_tells_what_the_variable_was_before():
+    data = SHAPE_STEPS.compute(step=7)
+    assert data.before.shape == (1, 3, 6)
+    assert SHAPE_STEPS.readout(data).endswith("| strides (18, 3, 6, 1) | before: (1, 3, 6)")
+
+
+def test_a_panel_steps_through_any_trace():
+    class Double(nn.Module):
+        def forward(self, x):
+            y = x + x
+            return y
+
+    panel = step_panel(trace(Double(), torch.tensor([[1.5, 2.5]])), "double")
+    assert len(panel.states()) == 2
+    assert "3.00" in words(panel.draw(panel.compute(step=2)))
+    with pytest.raises(ValueError, match="the trace has no steps to show"):
+        step_panel(trace(Double(), 1))
+
+
+def test_heads_colour_the_dimension_that_is_theirs():
+    values = torch.arange(12.0).view(1, 2, 3, 2)
+    by_head = tensor_picture("q", values, ("b", "num_heads", "num_tokens", "head_dim"))
+    by_token = tensor_picture("q", values.transpose(1, 2), ("b", "num_tokens", "num_heads", "d"))
+    merged = tensor_picture("q", values.view(1, 2, 6), ("b", "num_tokens", "num_heads * d"), 2)
+    for scene in (by_head, by_token, merged):
+        fills = [item.fill for item in scene.items if isinstance(item, Box)]
+        assert [fills.count(tint(head_color(h), 0.3)) for h in (0, 1)] == [6, 6]
+    plain = tensor_picture("q", values)
+    assert len({item.fill for item in plain.items if isinstance(item, Box)}) == 1
+
+
+def test_minus_infinity_and_true_are_hatched():
+    values = torch.tensor([[0.0, -torch.inf], [1.0, 2.0]])
+    hatched = [box for box in tensor_picture("s", values).items if isinstance(box, Box)]
+    assert [box.hatched for box in hatched] == [False, True, False, False]
+    mask = tensor_picture("m", torch.tensor([[False, True]]))
+    assert [box.hatched for box in mask.items if isinstance(box, Box)] == [False, True]
+
+
+def test_the_listing_cuts_the_docstring_and_keeps_the_numbers():
+    text = 'def f(x):\n    """One.\n\n    Two.\n    """\n    y = x\n    return y'
+    shown = words(listing_picture(text, 6, 6))
+    assert shown == ["1", "def f(x):", "2", '    """One."""', "6", "    y = x", "7", "    return y"]
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 6])
+def test_the_eleven_steps_end_where_the_class_ends(num_heads):
+    merged, _ = eleven_steps(num_heads)[-1].tensors["merged"]
+    x = counting().inputs[None]
+    context_vec, attn_weights = worked_module(num_heads)(x, return_weights=True)
+    torch.testing.assert_close(merged, context_vec)
+    torch.testing.assert_close(eleven_steps(num_heads)[7].tensors["attn_weights"][0], attn_weights)
+
+
+def test_the_worked_weights_are_not_saturated():
+    attn_weights, _ = eleven_steps(2)[7].tensors["attn_weights"]
+    largest = attn_weights[0, :, 1:].max(dim=-1).values  # the first query sees one key only
+    assert largest.max() < 0.95
+    assert largest.min() > 0.4
+
+
+@pytest.mark.parametrize("panel", [SHAPE_STEPS, NUMBER_STEPS], ids=lambda panel: panel.name)
+def test_every_state_is_drawn_whole_and_says_different_things(panel):
+    readouts = set()
+    for state in panel.states():
+        data = panel.compute(**state)
+        scene = panel.draw(data)
+        readouts.add(panel.readout(data))
+        ET.fromstring(scene.svg())
+        for item in scene.items:
+            if isinstance(item, Box):
+                assert item.x >= 0
+                assert item.y >= 0
+                assert item.x + item.width <= scene.width
+                assert item.y + item.height <= scene.height
+            if isinstance(item, Words):
+                assert 0 <= item.x <= scene.width
+                assert 0 <= item.y <= scene.height
+    assert len(readouts) == len(panel.states())
+
+
+def test_every_number_of_every_state_stands_in_its_picture():
+    for state in NUMBER_STEPS.states():
+        data = NUMBER_STEPS.compute(**state)
+        shown = words(NUMBER_STEPS.draw(data))
+        for tensor, _ in data.tensors.values():
+            for value in tensor.flatten().tolist():
+                assert (str(value) if isinstance(value, int) else f"{value:.2f}") in shown

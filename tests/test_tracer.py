@@ -1,0 +1,293 @@
+"""The tracer: what it records, what it leaves alone, and what it says when forward fails."""
+
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper, trace
+from attnlib.tracer import HEADINGS
+
+
+@pytest.fixture
+def split():
+    torch.manual_seed(2)
+    return MultiHeadAttention(11, 15, context_length=13, dropout=0.0, num_heads=3)
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(3)
+    return torch.randn(2, 7, 11)
+
+
+def story(traced):
+    """Return (name, change, shape) of every step."""
+    return [(step.name, step.change, step.shape) for step in traced.steps]
+
+
+class OneLineForms(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        half = y[:, :1]
+        y.add_(1)
+        y = y.relu()
+        return half @ half.mT
+
+
+def test_new_view_in_place_rebound_and_returned_are_told_apart():
+    x = torch.arange(6.0).view(2, 3)
+    traced = trace(OneLineForms(), x)
+    assert story(traced) == [
+        ("x", "given", (2, 3)),
+        ("y", "new", (2, 3)),
+        ("half", "new", (2, 1)),
+        ("y", "in place", (2, 3)),
+        ("half", "in place", (2, 1)),  # a view of y: it changed too
+        ("y", "re-bound", (2, 3)),
+        ("return", "returned", (2, 2)),
+    ]
+
+
+def test_values_are_those_of_that_moment():
+    x = torch.arange(6.0).view(2, 3)
+    traced = trace(OneLineForms(), x)
+    before, after = [step.values for step in traced.steps if step.name == "half"]
+    assert before.tolist() == [[0.0], [6.0]]
+    assert after.tolist() == [[1.0], [7.0]]
+
+
+def test_strides_and_contiguity_are_recorded(split, x):
+    traced = trace(split, x)
+    queries = [step for step in traced.steps if step.name == "queries"]
+    assert [step.shape for step in queries] == [(2, 7, 15), (2, 3, 7, 5)]
+    assert [step.contiguous for step in queries] == [True, False]
+    assert queries[1].strides == (105, 5, 15, 1)
+    assert queries[1].dims == ("b", "num_heads", "num_tokens", "head_dim")
+    assert queries[1].dtype == torch.float32
+
+
+def test_the_result_is_what_the_module_returns(split, x):
+    assert torch.equal(trace(split, x).result, split(x))
+    context_vec, attn_weights = trace(split, x, return_weights=True).result
+    assert torch.equal(context_vec, split(x))
+    assert attn_weights.shape == (2, 3, 7, 7)
+
+
+def test_depth_0_stays_in_forward_and_depth_1_enters_our_functions_but_never_torch(split, x):
+    assert {step.function for step in trace(split, x).steps} == {"MultiHeadAttention.forward"}
+    deeper = {step.function for step in trace(split, x, depth=1).steps}
+    assert deeper == {
+        "MultiHeadAttention.forward",
+        "split_heads",
+        "causal_mask",
+        "attention",
+        "merge_heads",
+    }
+
+
+def test_depth_steps_into_nested_modules(x):
+    stacked = MultiHeadAttentionWrapper(11, 5, context_length=13, dropout=0.0, num_heads=3)
+    functions = [step.function for step in trace(stacked, x, depth=1).steps]
+    assert functions.count("CausalAttention.forward") == 3 * 6  # q, k, v, mask, two results
+    assert "attention" not in functions
+    assert "attention" in [step.function for step in trace(stacked, x, depth=2).steps]
+
+
+class Loop(nn.Module):
+    def forward(self, x):
+        parts = []
+        for i in range(3):
+            part = x[i] * i
+            parts.append(part)
+        doubled = [part * 2 for part in parts]
+        named = {"sum": sum(doubled)}
+        return named["sum"]
+
+
+def test_a_loop_and_a_comprehension_are_followed_turn_by_turn():
+    traced = trace(Loop(), torch.ones(3, 2))
+    names = [step.name for step in traced.steps]
+    assert names.count("part") == 3
+    assert [name for name in names if name.startswith("parts")] == [
+        "parts[0]",
+        "parts[1]",
+        "parts[2]",
+    ]
+    assert [name for name in names if name.startswith("doubled")] == [
+        "doubled[0]",
+        "doubled[1]",
+        "doubled[2]",
+    ]
+    assert traced["named['sum']"].values.tolist() == [6.0, 6.0]
+
+
+class ForgottenTranspose(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.W_query = nn.Linear(10, 10)
+
+    def forward(self, x):
+        b, num_tokens, _ = x.shape
+        queries = self.W_query(x).view(b, num_tokens, 2, 5)
+        keys = x.view(b, num_tokens, 2, 5).transpose(1, 2)
+        attn_scores = (
+            queries
+            @ keys.transpose(2, 3)
+        )  # fmt: skip
+        return attn_scores
+
+
+def test_an_exception_keeps_the_steps_and_names_the_line_and_the_shapes():
+    traced = trace(ForgottenTranspose(), torch.ones(1, 7, 10))
+    assert [step.name for step in traced.steps] == ["x", "queries", "keys"]
+    assert traced.result is None
+    failure = traced.failure
+    assert failure.source == "attn_scores = ( queries @ keys.transpose(2, 3) )"
+    assert failure.line == 5
+    assert failure.shapes == {"queries": (1, 7, 2, 5), "keys": (1, 2, 7, 5)}
+    assert isinstance(failure.error, RuntimeError)
+    assert "Shapes there: queries (1, 7, 2, 5), keys (1, 2, 7, 5)" in repr(traced)
+    assert "Shapes there" in traced._repr_html_()
+    assert "Shapes there" in traced.to_markdown()
+
+
+def test_an_exception_in_a_part_is_reported_where_it_was_raised(split):
+    failure = trace(split, torch.ones(1, 7, 10), depth=1).failure
+    assert failure.function == "require_input"
+    assert "d_in=11, not 10" in str(failure)
+    assert trace(split, torch.ones(1, 7, 10)).failure.function == "MultiHeadAttention.forward"
+
+
+def test_an_exception_that_forward_handles_is_no_failure():
+    class Careful(nn.Module):
+        def forward(self, x):
+            try:
+                y = x.view(5, 5)
+            except RuntimeError:
+                y = x * 3
+            return y
+
+    traced = trace(Careful(), torch.ones(2))
+    assert traced.failure is None
+    assert traced["y"].values.tolist() == [3.0, 3.0]
+
+
+def test_a_call_that_never_reaches_forward_is_reported(split):
+    traced = trace(split, torch.ones(1), 2, 3, 4)
+    assert len(traced) == 0
+    assert "takes from 2 to 3 positional arguments" in str(traced.failure)
+
+
+def test_a_class_typed_into_a_notebook_cell_is_followed():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    cell = "\n".join(
+        [
+            "import torch",
+            "class Typed(torch.nn.Module):",
+            "    def forward(self, x):",
+            "        y = x.transpose(0, 1)  # (d_in, num_tokens)",
+            "        return y",
+        ]
+    )
+    try:
+        assert shell.run_cell(cell).success
+        traced = trace(shell.user_ns["Typed"](), torch.ones(2, 3))
+    finally:
+        InteractiveShell.clear_instance()
+    assert traced["y"].source == "y = x.transpose(0, 1)"
+    assert traced["y"].dims == ("d_in", "num_tokens")
+
+
+def test_a_forward_without_source_still_gives_shapes():
+    space = {"nn": nn}
+    exec(
+        "class Bare(nn.Module):\n    def forward(self, x):\n        y = x + 1\n        return y",
+        space,
+    )
+    traced = trace(space["Bare"](), torch.ones(2))
+    assert [(step.name, step.source) for step in traced.steps][1] == ("y", "(source not available)")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_active_trace_function_is_active_again_afterwards(split, x, fails):
+    def other(frame, event, arg):
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(other)
+    try:
+        traced = trace(split, x[0] if fails else x)
+        active = sys.gettrace()
+    finally:
+        sys.settrace(before)
+    assert active is other
+    assert (traced.failure is not None) == fails
+
+
+def test_nothing_stays_on_the_module_and_gradients_still_flow(split, x):
+    attributes = set(vars(split))
+    traced = trace(split, x.requires_grad_())
+    traced.result.sum().backward()
+    assert set(vars(split)) == attributes
+    assert x.grad.abs().sum() > 0
+    assert not any(step.values.requires_grad for step in traced.steps)
+
+
+def test_a_tensor_kept_on_the_module_is_seen():
+    class Keeper(nn.Module):
+        def forward(self, x):
+            self.last = x * 2
+            return x
+
+    assert trace(Keeper(), torch.ones(2))["self.last"].change == "new"
+
+
+def test_inference_mode_and_decorated_forwards_work(split, x):
+    class Quiet(nn.Module):
+        @torch.no_grad()
+        def forward(self, x):
+            y = x + 1
+            return y
+
+    with torch.inference_mode():
+        assert len(trace(split, x)) == 12
+    assert trace(Quiet(), x)["y"].change == "new"
+
+
+def test_the_three_displays_hold_the_same_rows(split, x):
+    traced = trace(split, x)
+    text, markdown = repr(traced).splitlines(), traced.to_markdown().splitlines()
+    table = ET.fromstring(traced._repr_html_())
+    html_rows = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+    assert html_rows == [list(HEADINGS), *map(list, traced.rows())]
+    assert len(text) == len(traced) + 1
+    assert len(markdown) == len(traced) + 2
+    for row, line, mark in zip(traced.rows(), text[1:], markdown[2:], strict=True):
+        assert all(cell in line for cell in row)
+        assert all(cell in mark for cell in row)
+
+
+def test_indexing_by_number_and_by_name(split, x):
+    traced = trace(split, x)
+    assert traced[0].name == "x"
+    assert traced["queries"].shape == (2, 3, 7, 5)
+    with pytest.raises(KeyError, match="no step made a tensor named 'query'; there are: x, quer"):
+        traced["query"]
+
+
+@pytest.mark.parametrize(
+    ("module", "depth", "error", "message"),
+    [
+        ("split", 0, TypeError, "module must be an nn.Module, not str"),
+        (nn.ReLU(), -1, ValueError, "depth must be 0 or a positive int, not -1"),
+        (nn.ReLU(), True, ValueError, "depth must be 0 or a positive int, not True"),
+    ],
+)
+def test_bad_arguments_are_refused(module, depth, error, message):
+    with pytest.raises(error, match=message):
+        trace(module, torch.ones(1), depth=depth)
