@@ -1,0 +1,54 @@
+# The doors of this project. `make` alone lists them.
+PYTHON ?= python3
+
+VENV := .venv
+PY   := $(VENV)/bin/python
+ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export JUPYTER_PREFER_ENV_PATH := 1
+unexport MPLBACKEND
+
+.PHONY: help lab test setup dev lint format notebooks images clean
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
+
+lab: setup  ## open notebook 01 in JupyterLab
+	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/notebooks/01_causal_attention.ipynb
+
+test: dev lint  ## run every check: lint, tests, doctests, notebooks, browser
+	$(PY) -m pytest -n 2 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120
+
+setup: $(VENV)/.learner  ## create .venv with what a learner needs
+dev: $(VENV)/.dev  ## add what a maintainer needs
+
+lint: dev  ## check style and types, change nothing
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+
+format: dev  ## put code and notebooks into form
+	$(PY) -m ruff check --fix --exit-zero
+	$(PY) -m ruff format
+
+notebooks: dev  ## execute the notebooks in place (one: make notebooks NB=path)
+	$(PY) tools/execute_notebooks.py $(NB)
+
+images: dev  ## redraw the diagrams
+	$(PY) images/draw.py
+
+clean:  ## remove .venv, caches and build output
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
+
+$(VENV)/.learner: requirements.txt constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -r requirements.txt -c constraints.txt
+	$(PY) -m pip install --no-deps --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.learner requirements-dev.txt
+	$(PY) -m pip install -r requirements-dev.txt -c constraints.txt
+	touch $@

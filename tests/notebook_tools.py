@@ -1,0 +1,305 @@
+"""The rules that every notebook keeps.
+
+A rule is a function from a notebook (the dict that json reads) to a list of problems, one
+sentence each; no problem, empty list. RULES holds them all; `links_resolve` also takes the folder
+that the notebook lies in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from urllib.parse import unquote
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+MAY_RAISE = "raises-exception"  # known to JupyterLab, nbclient and nbval
+UNCHECKED = ("nbval-skip", "NBVAL_SKIP")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+FEWEST_CELLS, MOST_CELLS = 35, 60
+MEDIAN_LINES, MOST_LINES, LONG_LINES, SET_UP_LINES = 4, 15, 10, 8
+MOST_WORDS = 120
+
+FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+INLINE_CODE = re.compile(r"(`+).+?\1", re.DOTALL)
+MATH = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$", re.DOTALL)
+DETAILS = re.compile(r"<details.*?</details>", re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+TABLE_ROW = re.compile(r"^\s*\|.*$", re.MULTILINE)
+HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(\s*<?([^)\s>]*)>?[^)]*\)")
+HTML_IMAGE = re.compile(r"<img\b[^>]*>")
+HTML_TARGET = re.compile(r"""\b(?:href|src)\s*=\s*["']([^"']*)["']""")
+ALT = re.compile(r"""\balt\s*=\s*["'][^"']*\w[^"']*["']""")
+DATA_URI = re.compile(r"data:[\w/+.-]+;base64,[\w+/=]*")
+ABSOLUTE_PATH = re.compile(r"(?<![\w.:/<)\]-])/[A-Za-z][\w.-]*/[\w.-]+|\b[A-Za-z]:\\\w+")
+EMOJI = re.compile("[\U0001f000-\U0001faff\ufe0f\u2705\u274c\u274e\u2728\u2b50\u26a0\u26a1]")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def read(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+# What a notebook is made of.
+
+
+def source(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def code_cells(notebook: dict) -> list[tuple[int, dict]]:
+    """Return the code cells with their place in the notebook, counted from 1."""
+    return [(i, c) for i, c in enumerate(notebook["cells"], 1) if c["cell_type"] == "code"]
+
+
+def markdown_cells(notebook: dict) -> list[tuple[int, str]]:
+    """Return the texts of the Markdown cells with their place, counted from 1."""
+    cells = enumerate(notebook["cells"], 1)
+    return [(i, source(c)) for i, c in cells if c["cell_type"] == "markdown"]
+
+
+def tags(cell: dict) -> list[str]:
+    return cell["metadata"].get("tags", [])
+
+
+def text_of(output: dict) -> str:
+    """Return all that a reader can read of an output: no pictures, no colours."""
+    parts = [output.get("text", ""), output.get("evalue", ""), *output.get("traceback", [])]
+    for kind, data in output.get("data", {}).items():
+        if kind.startswith("text/") or kind == "image/svg+xml":
+            parts.append(data)
+    return ANSI.sub("", "\n".join("".join(part) for part in parts))
+
+
+def without_code(text: str) -> str:
+    """Return Markdown without code and equations."""
+    for pattern in (FENCE, INLINE_CODE, MATH):
+        text = pattern.sub(" ", text)
+    return text
+
+
+def count_lines(cell: dict) -> int:
+    return sum(bool(line.strip()) for line in source(cell).splitlines())
+
+
+def count_words(text: str) -> int:
+    """Count the words of the prose: no heading, table, folded answer, code, equation or tag."""
+    text = without_code(DETAILS.sub(" ", text))
+    for pattern in (HEADING, TABLE_ROW):
+        text = pattern.sub(" ", text)
+    text = LINK.sub(lambda link: "" if link[1] else link[2], text)
+    return sum(bool(re.search(r"\w", word)) for word in TAG.sub(" ", text).split())
+
+
+# The rules: how it was run.
+
+
+def every_cell_was_executed(notebook: dict) -> list[str]:
+    counts = [cell["execution_count"] for _, cell in code_cells(notebook)]
+    if counts and counts == list(range(1, len(counts) + 1)):
+        return []
+    return [f"execution counts are {counts}, not 1 to {len(counts)}: run `make notebooks`"]
+
+
+def no_cell_escapes_nbval(notebook: dict) -> list[str]:
+    return [
+        f"cell {i} is skipped by nbval"
+        for i, cell in code_cells(notebook)
+        if any(mark in tags(cell) or f"# {mark}" in source(cell) for mark in UNCHECKED)
+    ]
+
+
+def kernel_is_python3(notebook: dict) -> list[str]:
+    kernel = notebook["metadata"].get("kernelspec", {})
+    if kernel.get("name") == "python3" and kernel.get("display_name"):
+        return []
+    return [f"kernelspec is {kernel}, not python3: JupyterLab would ask for a kernel"]
+
+
+def no_stderr(notebook: dict) -> list[str]:
+    return [
+        f"cell {i} writes to stderr: {text_of(output).strip()[:80]}"
+        for i, cell in code_cells(notebook)
+        for output in cell["outputs"]
+        if output.get("name") == "stderr"
+    ]
+
+
+def errors_are_announced(notebook: dict) -> list[str]:
+    problems = []
+    for i, cell in code_cells(notebook):
+        errors = [o["ename"] for o in cell["outputs"] if o["output_type"] == "error"]
+        if errors and MAY_RAISE not in tags(cell):
+            problems.append(f"cell {i} raises {errors[0]} without the tag {MAY_RAISE}")
+        if not errors and MAY_RAISE in tags(cell):
+            problems.append(f"cell {i} is tagged {MAY_RAISE} and does not raise")
+    return problems
+
+
+def no_widget_state(notebook: dict) -> list[str]:
+    problems = ["metadata holds widget state"] if "widgets" in notebook["metadata"] else []
+    problems += [
+        f"cell {i} stores a live widget, which shows as an error without its kernel"
+        for i, cell in code_cells(notebook)
+        for output in cell["outputs"]
+        if WIDGET in output.get("data", {})
+    ]
+    return problems
+
+
+def no_machine_paths(notebook: dict) -> list[str]:
+    problems = []
+    for i, cell in enumerate(notebook["cells"], 1):
+        for text in [source(cell), *map(text_of, cell.get("outputs", []))]:
+            found = ABSOLUTE_PATH.search(DATA_URI.sub("", text))
+            if found:
+                problems.append(f"cell {i} names a path of one machine: {found[0]}")
+    return problems
+
+
+# The rules: budgets.
+
+
+def size_in_cells(notebook: dict) -> list[str]:
+    size = len(notebook["cells"])
+    if FEWEST_CELLS <= size <= MOST_CELLS:
+        return []
+    return [f"{size} cells, not {FEWEST_CELLS} to {MOST_CELLS}"]
+
+
+def code_cells_are_short(notebook: dict) -> list[str]:
+    sizes = [(i, count_lines(cell)) for i, cell in code_cells(notebook)]
+    problems = [
+        f"cell {i} has {n} lines, more than {MOST_LINES}" for i, n in sizes if n > MOST_LINES
+    ]
+    if sizes and sizes[0][1] > SET_UP_LINES:
+        problems.append(f"the set-up cell has {sizes[0][1]} lines, more than {SET_UP_LINES}")
+    if sizes and median(n for _, n in sizes) > MEDIAN_LINES:
+        problems.append(f"half of the code cells have more than {MEDIAN_LINES} lines")
+    for (i, n), (j, m) in pairwise(sizes):
+        if min(n, m) > LONG_LINES:
+            problems.append(f"cells {i} and {j} both have more than {LONG_LINES} lines")
+    return problems
+
+
+def ideas_are_short(notebook: dict) -> list[str]:
+    return [
+        f"cell {i} has {count_words(text)} words, more than {MOST_WORDS}"
+        for i, text in markdown_cells(notebook)
+        if count_words(text) > MOST_WORDS
+    ]
+
+
+# The rules: what a reader sees.
+
+
+def title_is_a_question(notebook: dict) -> list[str]:
+    return [] if title(notebook).endswith("?") else ["the first cell does not ask a question"]
+
+
+def title(notebook: dict) -> str:
+    """Return the heading of the first cell, or nothing."""
+    first = source(notebook["cells"][0]).splitlines()
+    return first[0].removeprefix("# ").strip() if first and first[0].startswith("# ") else ""
+
+
+def says_how_long_it_takes(notebook: dict) -> list[str]:
+    return [] if minutes(notebook) else ["the first cell does not say `NN minutes`"]
+
+
+def minutes(notebook: dict) -> int | None:
+    """Return the number before the word `minutes` in the first cell."""
+    found = re.search(r"(\d+) minutes", source(notebook["cells"][0]))
+    return int(found[1]) if found else None
+
+
+def says_what_it_proved(notebook: dict) -> list[str]:
+    headings = [h for _, text in markdown_cells(notebook) for h in HEADING.findall(text)]
+    if any("what we proved" in heading.lower() for heading in headings):
+        return []
+    return ["no heading `What we proved`"]
+
+
+def images_have_alt_text(notebook: dict) -> list[str]:
+    problems = []
+    for i, text in markdown_cells(notebook):
+        prose = without_code(text)
+        for mark, alt, target in LINK.findall(prose):
+            if mark and not alt.strip():
+                problems.append(f"cell {i}: image {target} has no alt text")
+        for image in HTML_IMAGE.findall(prose):
+            if not ALT.search(image):
+                problems.append(f"cell {i}: {image} has no alt text")
+    return problems
+
+
+def no_shouting(notebook: dict) -> list[str]:
+    problems = []
+    for i, text in markdown_cells(notebook):
+        prose = DATA_URI.sub("", without_code(text)).replace("![", "[").replace("<!--", "")
+        if "!" in prose:
+            problems.append(f"cell {i} has an exclamation mark")
+    for i, cell in enumerate(notebook["cells"], 1):
+        texts = [source(cell), *map(text_of, cell.get("outputs", []))]
+        problems += [f"cell {i} has an emoji: {e}" for t in texts for e in EMOJI.findall(t)]
+    return problems
+
+
+def links_resolve(notebook: dict, folder: Path) -> list[str]:
+    texts = [text for _, text in markdown_cells(notebook)]
+    anchors = {h.replace(" ", "-") for text in texts for h in HEADING.findall(text)}
+    return [
+        f"cell {i}: {problem}"
+        for i, text in markdown_cells(notebook)
+        for problem in broken_links(text, folder, anchors)
+    ]
+
+
+def broken_links(text: str, folder: Path, anchors: set[str]) -> Iterator[str]:
+    """Yield what is wrong with the links and images of a Markdown text."""
+    prose = without_code(text)
+    images = [target for mark, _, target in LINK.findall(prose) if mark]
+    images += [t for image in HTML_IMAGE.findall(prose) for t in HTML_TARGET.findall(image)]
+    links = [target for mark, _, target in LINK.findall(prose) if not mark]
+    links += HTML_TARGET.findall(HTML_IMAGE.sub("", prose))
+    for target in images:
+        if ":" in target:
+            yield f"image {target[:60]} is not a file beside the text"
+        elif not (folder / unquote(target)).is_file():
+            yield f"image {target} does not exist"
+    for target in links:
+        path, _, fragment = unquote(target).partition("#")
+        if target.startswith("https://"):
+            continue
+        if not target or ":" in target:
+            yield f"link ({target}) is neither a relative path nor https"
+        elif path and not (folder / path).exists():
+            yield f"link {target} leads nowhere"
+        elif not path and fragment not in anchors:
+            yield f"link {target} names no heading"
+
+
+RULES: list[Callable[[dict], list[str]]] = [
+    every_cell_was_executed,
+    no_cell_escapes_nbval,
+    kernel_is_python3,
+    no_stderr,
+    errors_are_announced,
+    no_widget_state,
+    no_machine_paths,
+    size_in_cells,
+    code_cells_are_short,
+    ideas_are_short,
+    title_is_a_question,
+    says_how_long_it_takes,
+    says_what_it_proved,
+    images_have_alt_text,
+    no_shouting,
+]

@@ -1,0 +1,81 @@
+"""`make notebooks` stores the same bytes every time, and nothing that went wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from execute_notebooks import WIDGET, execute, main, normalise, to_text
+
+
+def notebook(*sources: str, **metadata) -> dict:
+    return {
+        "cells": [
+            {
+                "cell_type": "code",
+                "execution_count": 99,
+                "metadata": {"execution": {"iopub.status.busy": "2026-01-01"}, **metadata},
+                "outputs": [],
+                "source": source,
+            }
+            for source in sources
+        ],
+        "metadata": {"widgets": {}, "language_info": {"name": "python", "version": "3.0.0"}},
+        "nbformat": 4,
+        "nbformat_minor": 4,
+    }
+
+
+def stored(folder, content: dict):
+    path = folder / "lesson.ipynb"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_second_run_changes_no_byte(tmp_path):
+    cells = (
+        "for i in range(3): print(i, flush=True)",
+        "from ipywidgets import IntSlider\nIntSlider()",
+        "print('ä'); 1",
+        "print('ä'); 1",
+    )
+    path = stored(tmp_path, notebook(*cells))
+    execute(path)
+    first = path.read_bytes()
+    execute(path)
+    assert path.read_bytes() == first
+
+    result = json.loads(first)
+    assert first.endswith(b"\n}\n")
+    assert result["metadata"]["kernelspec"]["name"] == "python3"
+    assert "widgets" not in result["metadata"]
+    assert [cell["execution_count"] for cell in result["cells"]] == [1, 2, 3, 4]
+    assert all(cell["metadata"] == {} for cell in result["cells"])
+    assert len({cell["id"] for cell in result["cells"]}) == 4
+    assert WIDGET not in result["cells"][1]["outputs"][0]["data"]
+    assert to_text(normalise(result)).encode() == first
+
+
+def test_an_announced_error_is_stored_without_library_frames(tmp_path):
+    path = stored(tmp_path, notebook("import json\njson.loads('no')", tags=["raises-exception"]))
+    execute(path)
+    (output,) = json.loads(path.read_text())["cells"][0]["outputs"]
+    assert output["ename"] == "JSONDecodeError"
+    assert "json.loads('no')" in "".join(output["traceback"])
+    assert "decoder.py" not in "".join(output["traceback"])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import sys; print('old', file=sys.stderr)", "cell 1 writes to stderr: old"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_what_went_wrong_is_not_stored(tmp_path, capsys, source, message):
+    path = stored(tmp_path, notebook(source))
+    before = path.read_bytes()
+    assert main([str(path)]) == 1
+    assert message in capsys.readouterr().err
+    assert path.read_bytes() == before
