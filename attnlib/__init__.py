@@ -4,22 +4,26 @@ The classes load with the package. Pictures and sliders (attnlib.plots, attnlib.
 attnlib.widgets) load when first used, so that `import attnlib` costs next to nothing over torch.
 """
 
-from attnlib.convert import split_to_stacked, stacked_to_split
+from attnlib.convert import split_to_stacked, split_to_torch, stacked_to_split, torch_to_split
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.source import show_source
+from attnlib.torch_compatible import MultiheadAttention
 from attnlib.tracer import trace
 
 __all__ = [
     "CausalAttention",
     "MultiHeadAttention",
     "MultiHeadAttentionWrapper",
+    "MultiheadAttention",
     "attention",
     "causal_mask",
     "merge_heads",
     "show_source",
     "split_heads",
     "split_to_stacked",
+    "split_to_torch",
     "stacked_to_split",
+    "torch_to_split",
     "trace",
 ]

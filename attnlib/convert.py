@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import cast
 
 import torch
+from torch import nn
 
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.torch_compatible import MultiheadAttention
+from attnlib.validate import require_positive_int
+
+PROJECTIONS = ("W_query", "W_key", "W_value")
 
 
 def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
@@ -77,17 +82,17 @@ def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
     """
     weight, bias = split.out_proj.weight, split.out_proj.bias
     identity = torch.eye(split.d_out, dtype=weight.dtype, device=weight.device)
-    if not torch.equal(weight, identity) or bias.any():
-        furthest = max((weight - identity).abs().max().item(), bias.abs().max().item())
+    off = torch.cat([weight - identity, bias[None]]).abs()
+    if off.any():  # NaN too
         raise ValueError(
             "out_proj is not the identity with bias 0 (an entry is off by "
-            f"{furthest:.3g}), and stacked heads have no output projection to hold it; "
+            f"{off.max().item():.3g}), and stacked heads have no output projection to hold it; "
             "apply split.out_proj to the stacked heads' result instead"
         )
     state = {
         f"heads.{h}.{name}": rows.clone()
         for name, entry in split.state_dict().items()
-        if name.startswith(("W_query", "W_key", "W_value"))
+        if name.startswith(PROJECTIONS)
         for h, rows in enumerate(entry.split(split.head_dim))
     }
 
@@ -102,3 +107,125 @@ def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
         )
     stacked.load_state_dict(state, assign=True)
     return stacked.train(split.training)
+
+
+def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
+    """Copy the weights of a weight-split module into PyTorch's own module.
+
+    Equation:
+        in_proj_weight = rows of W_query, then of W_key, then of W_value (in_proj_bias likewise)
+
+    Args:
+        split: a MultiHeadAttention with d_in = d_out.
+
+    Returns:
+        An nn.MultiheadAttention with embed_dim = d_out and batch_first=True, on the same device,
+        in the same dtype and mode, with weights of its own. It hides nothing by itself: called
+        as module(x, x, x, attn_mask=causal_mask(num_tokens)), its outputs, weights and gradients
+        are equal. Without qkv_bias its in_proj_bias is None while out_proj has a bias. No
+        argument of nn.MultiheadAttention says that: set in_proj_bias = None on a new one before
+        it loads this state_dict.
+
+    Raises:
+        ValueError: d_in is not d_out.
+
+    >>> split = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
+    >>> split_to_torch(split).in_proj_weight.shape
+    torch.Size([18, 6])
+
+    Source: the parameters of torch.nn.MultiheadAttention.
+    """
+    if split.d_in != split.d_out:
+        raise ValueError(
+            f"d_in={split.d_in} is not d_out={split.d_out}, but nn.MultiheadAttention has one "
+            "width, embed_dim, for its query and its result"
+        )
+    old = split.state_dict()
+    qkv_bias = split.W_query.bias is not None
+    state = {
+        f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])
+        for kind in (("weight", "bias") if qkv_bias else ("weight",))
+    }
+    state |= {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}
+
+    with torch.device("meta"):
+        module = nn.MultiheadAttention(
+            split.d_out, split.num_heads, split.dropout.p, batch_first=True
+        )
+    if not qkv_bias:
+        module.register_parameter("in_proj_bias", None)
+    module.load_state_dict(state, assign=True)
+    return module.train(split.training)
+
+
+def torch_to_split(
+    module: nn.MultiheadAttention | MultiheadAttention, context_length: int
+) -> MultiHeadAttention:
+    """Copy the weights of PyTorch's module, or of our own MultiheadAttention, into a split one.
+
+    Equation:
+        W_query, W_key, W_value = the three thirds of in_proj_weight (in_proj_bias likewise)
+
+    Args:
+        module: attention over one width: kdim = vdim = embed_dim, without add_bias_kv and
+            add_zero_attn. Its batch_first does not matter, the result is always batch first.
+        context_length: the most tokens that the result accepts; PyTorch's module has no limit.
+
+    Returns:
+        A MultiHeadAttention with d_in = d_out = embed_dim, on the same device, in the same dtype
+        and mode, with weights of its own. It is causal: its outputs, weights and gradients are
+        those of module(x, x, x, attn_mask=causal_mask(num_tokens)). Where module has no bias,
+        qkv_bias is False and out_proj.bias, which always exists here, is 0.
+
+    Raises:
+        TypeError: module is neither of the two, or context_length is not an int.
+        ValueError: module has a part for which there is no place, or context_length < 1.
+
+    >>> split = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
+    >>> again = torch_to_split(split_to_torch(split), context_length=3)
+    >>> torch.equal(again.W_key.weight, split.W_key.weight)
+    True
+
+    Source: the parameters of torch.nn.MultiheadAttention.
+    """
+    if not isinstance(module, (nn.MultiheadAttention, MultiheadAttention)):
+        raise TypeError(
+            "module must be torch.nn.MultiheadAttention or attnlib.MultiheadAttention, "
+            f"not {type(module).__name__}"
+        )
+    require_positive_int("context_length", context_length)
+    parts = {
+        f"kdim={module.kdim}": module.kdim != module.embed_dim,
+        f"vdim={module.vdim}": module.vdim != module.embed_dim,
+        "add_bias_kv=True": module.bias_k is not None,
+        "add_zero_attn=True": module.add_zero_attn,
+    }
+    homeless = [part for part, is_there in parts.items() if is_there]
+    if homeless:
+        raise ValueError(
+            f"MultiHeadAttention has no place for {', '.join(homeless)}: its queries, keys and "
+            f"values all come from the same x, here of width embed_dim={module.embed_dim}, and "
+            "from nothing else"
+        )
+    old = module.state_dict()
+    qkv_bias = module.in_proj_bias is not None
+    state = {
+        f"{W}.{kind}": rows.clone()
+        for kind in (("weight", "bias") if qkv_bias else ("weight",))
+        for W, rows in zip(PROJECTIONS, old[f"in_proj_{kind}"].chunk(3), strict=True)
+    }
+    weight = old["out_proj.weight"]
+    state["out_proj.weight"] = weight.clone()
+    state["out_proj.bias"] = old.get("out_proj.bias", torch.zeros_like(weight[0])).clone()
+
+    with torch.device("meta"):
+        split = MultiHeadAttention(
+            module.embed_dim,
+            module.embed_dim,
+            context_length,
+            module.dropout,
+            module.num_heads,
+            qkv_bias,
+        )
+    split.load_state_dict(state, assign=True)
+    return split.train(module.training)

@@ -54,7 +54,7 @@ def attention(
     Returns:
         context_vec, (..., num_queries, value_dim), and attn_weights, (..., num_queries, num_keys),
         as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and
-        hidden keys have weight exactly 0.
+        hidden keys have weight exactly 0. Their values must be finite all the same: 0 * NaN is NaN.
 
     >>> one_key = torch.ones(1, 2)
     >>> attention(torch.ones(3, 2), one_key, torch.tensor([[5.0, 7.0]]))[0].tolist()

@@ -49,12 +49,14 @@ def step_panel(traced: Trace, name: str = "steps") -> Panel:
 
 
 def _trace_step(traced: Trace, number: int) -> TraceStep:
-    step = traced[number - 1]
-    same = [
-        earlier
-        for earlier in traced.steps[: number - 1]
-        if (earlier.function, earlier.name) == (step.function, step.name)
-    ]
+    step, earlier = traced[number - 1], traced.steps[: number - 1]
+    same = [s for s in earlier if (s.function, s.name) == (step.function, step.name)]
+    if not step.dims:  # no shape comment: take the names from the tensor that was handed on
+        known = same[-1:] if step.change == "in place" else []
+        known += [
+            s for s in earlier if s.dtype == step.dtype and torch.equal(s.values, step.values)
+        ]
+        step = step._replace(dims=next((s.dims for s in known if s.dims), ()))
     num_heads = [
         size
         for s in traced.steps

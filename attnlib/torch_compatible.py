@@ -17,7 +17,6 @@ from attnlib.validate import (
     require_bools,
     require_divisible,
     require_floating_dtype,
-    require_like,
     require_mask,
     require_positive_int,
     require_probability,
@@ -48,7 +47,7 @@ def apply_mask(attn_scores: Tensor, mask: Tensor) -> Tensor:
     is True.
     """
     num_appended = attn_scores.shape[-1] - mask.shape[-1]
-    mask = F.pad(mask, (0, num_appended))  # (..., num_queries, num_positions), False or 0 at the end
+    mask = F.pad(mask, (0, num_appended))  # (..., num_positions)
     if mask.dtype == torch.bool:
         return attn_scores.masked_fill(mask, -torch.inf)
     return attn_scores + mask
@@ -193,18 +192,19 @@ class MultiheadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """Show the arguments; `bias` shows in out_proj."""
-        names = ("embed_dim", "num_heads", "dropout", "add_zero_attn", "kdim", "vdim", "batch_first")
-        shown = [f"{name}={getattr(self, name)}" for name in names]
+        sizes = ("embed_dim", "num_heads", "kdim", "vdim")
+        others = ("dropout", "add_zero_attn", "batch_first")
+        shown = [f"{name}={getattr(self, name)}" for name in (*sizes, *others)]
         return ", ".join([*shown, f"add_bias_kv={self.bias_k is not None}"])
 
     def projections(self) -> list[tuple[Tensor, Tensor | None]]:
         """Return weight and bias for the queries, for the keys, for the values."""
-        weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
-        biases: Sequence[Tensor | None] = [None, None, None]
-        if self.in_proj_weight is not None:
+        weights: Sequence[Tensor]
+        if self.in_proj_weight is None:
+            weights = [self.get_parameter(f"{which}_proj_weight") for which in "qkv"]
+        else:
             weights = self.in_proj_weight.chunk(3)
-        if self.in_proj_bias is not None:
-            biases = self.in_proj_bias.chunk(3)
+        biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         return list(zip(weights, biases, strict=True))
 
     def forward(
@@ -219,7 +219,7 @@ class MultiheadAttention(nn.Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         require_bools(need_weights=need_weights, average_attn_weights=average_attn_weights)
-        self._require_fitting(query, key, value, key_padding_mask, attn_mask, is_causal)
+        _require_inputs(self, query, key, value, key_padding_mask, attn_mask, is_causal)
 
         is_batch = query.ndim == 3
         if not is_batch:
@@ -248,5 +248,61 @@ class MultiheadAttention(nn.Module):
         values = split_heads(values, self.num_heads)  # (b, num_heads, num_positions, head_dim)
 
         queries = queries / self.head_dim**0.5  # (b, num_heads, num_queries, head_dim)
-        scores = queries @ keys.transpose(-2, -1)  # (b, num_heads, num_queries, num_positions)
-        ...
+        attn_scores = queries @ keys.mT  # (b, num_heads, num_queries, num_positions)
+        if attn_mask is not None:
+            if attn_mask.ndim == 3:
+                attn_mask = attn_mask.view(b, self.num_heads, num_queries, num_keys)
+            attn_scores = apply_mask(attn_scores, attn_mask)
+        if key_padding_mask is not None:
+            attn_scores = apply_mask(attn_scores, key_padding_mask.view(b, 1, 1, num_keys))
+
+        attn_weights = attn_scores.softmax(-1)  # (b, num_heads, num_queries, num_positions)
+        attn_weights = F.dropout(attn_weights, self.dropout, self.training)
+        context_vec = attn_weights @ values  # (b, num_heads, num_queries, head_dim)
+
+        context_vec = merge_heads(context_vec)  # (b, num_queries, embed_dim)
+        attn_output = self.out_proj(context_vec)  # (b, num_queries, embed_dim)
+
+        if average_attn_weights:
+            attn_weights = attn_weights.mean(dim=1)  # (b, num_queries, num_positions)
+        if not is_batch:
+            attn_output, attn_weights = attn_output[0], attn_weights[0]
+        elif not self.batch_first:
+            attn_output = attn_output.transpose(0, 1)  # (num_queries, b, embed_dim)
+        return attn_output, attn_weights if need_weights else None
+
+
+def _require_inputs(
+    module: MultiheadAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+) -> None:
+    """Raise unless what forward received fits the weights and each other."""
+    weight = module.out_proj.weight
+    widths = {"embed_dim": module.embed_dim, "kdim": module.kdim, "vdim": module.vdim}
+    require_query_key_value(query, key, value, widths, module.batch_first, weight)
+
+    is_batch = query.ndim == 3
+    along = 1 if is_batch and module.batch_first else 0
+    b = query.shape[1 - along] if is_batch else 1
+    num_queries, num_keys = query.shape[along], key.shape[along]
+    attn_shapes: dict[str, tuple[int, ...]] = {
+        "(num_queries, num_keys)": (num_queries, num_keys),
+        "(b * num_heads, num_queries, num_keys)": (b * module.num_heads, num_queries, num_keys),
+    }
+    padding_shapes: dict[str, tuple[int, ...]] = {"(num_keys,)": (num_keys,)}
+    if is_batch:
+        padding_shapes = {"(b, num_keys)": (b, num_keys)}
+    require_mask("attn_mask", attn_mask, attn_shapes, weight)
+    require_mask("key_padding_mask", key_padding_mask, padding_shapes, weight)
+
+    require_bools(is_causal=is_causal)
+    if is_causal and attn_mask is None:
+        raise ValueError(
+            "is_causal=True only says that attn_mask is causal, but attn_mask is None; "
+            f"try attn_mask=causal_mask({num_queries})"
+        )

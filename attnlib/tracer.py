@@ -350,8 +350,9 @@ def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
             segment = lines[node.lineno - 1] if body else ast.get_source_segment(text, node) or ""
         comment = re.search(r"# \(([^()]*)\)", lines[last - 1])
         dims = tuple(dim.strip() for dim in comment[1].split(",")) if comment else ()
-        reads = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-        names = tuple(dict.fromkeys(reads))
+        reads = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        reads.sort(key=lambda part: (part.lineno, part.col_offset))
+        names = tuple(dict.fromkeys(part.id for part in reads))
         statement = _Statement(node.lineno, last, " ".join(segment.split()), dims, names)
         statements.update(dict.fromkeys(range(node.lineno, last + 1), statement))
     return name, text, statements

@@ -20,6 +20,12 @@ def require_bool(name: str, value: object) -> None:
         raise TypeError(f"{name} must be True or False, not {value!r} ({type(value).__name__})")
 
 
+def require_bools(**flags: object) -> None:
+    """Raise unless each of them is True or False."""
+    for name, value in flags.items():
+        require_bool(name, value)
+
+
 def require_probability(name: str, value: object) -> None:
     """Raise unless value is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -48,6 +54,12 @@ def require_divisible(width: int, num_heads: int, name: str = "d_out") -> None:
         f"{name}={width} cannot be split into num_heads={num_heads} heads of equal width; "
         f"the nearest head counts that divide {width}: {nearest}"
     )
+
+
+def require_floating_dtype(dtype: torch.dtype | None) -> None:
+    """Raise unless dtype can hold weights; None stands for the default."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise TypeError(f"dtype must be floating, for instance torch.float32, not {dtype}")
 
 
 def require_floating(name: str, x: object) -> None:
@@ -94,9 +106,14 @@ def require_input(x: Tensor, d_in: int, context_length: int, weight: Tensor) -> 
 
 
 def require_query_key_value(
-    query: Tensor, key: Tensor, value: Tensor, widths: dict[str, int], batch_first: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    widths: dict[str, int],
+    batch_first: bool,
+    weight: Tensor,
 ) -> None:
-    """Raise unless query, key and value are sequences, or batches of them, that fit each other."""
+    """Raise unless the three are sequences, or batches, that fit the weight and each other."""
     for (name, x), (width, size) in zip(
         {"query": query, "key": key, "value": value}.items(), widths.items(), strict=True
     ):
@@ -113,6 +130,7 @@ def require_query_key_value(
             raise ValueError(
                 f"the last dimension of {name} must be {width}={size}, not {x.shape[-1]}: {shape}"
             )
+        require_like(name, x, weight)
     if key.shape[:-1] != value.shape[:-1]:
         raise ValueError(
             "each key needs one value: key and value must agree in all dimensions but the last, "
@@ -126,10 +144,14 @@ def require_query_key_value(
         )
 
 
-def require_mask(name: str, mask: Tensor, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raise unless mask is bool or floating and has one of the shapes."""
+def require_mask(
+    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor
+) -> None:
+    """Raise unless mask is None, or bool or of the weight's dtype, in one of the shapes."""
+    if mask is None:
+        return
     if not isinstance(mask, Tensor):
-        raise TypeError(f"{name} must be a torch.Tensor, not {type(mask).__name__}")
+        raise TypeError(f"{name} must be a torch.Tensor or None, not {type(mask).__name__}")
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise TypeError(
             f"{name} must be bool (True: may not attend) or floating (added to the scores), "
@@ -138,3 +160,4 @@ def require_mask(name: str, mask: Tensor, shapes: dict[str, tuple[int, ...]]) ->
     if tuple(mask.shape) not in shapes.values():
         rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
         raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")
+    require_like(name, mask, weight)

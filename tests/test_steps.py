@@ -71,6 +71,22 @@ def test_a_panel_steps_through_any_trace():
         step_panel(trace(Double(), 1))
 
 
+def test_a_tensor_keeps_the_names_of_its_dimensions_where_a_line_has_no_shape_comment():
+    for number in (22, 23):  # what attention hands back to forward
+        dims = SHAPE_STEPS.compute(step=number).step.dims
+        assert dims[:2] == ("b", "num_heads")
+
+    class Masked(nn.Module):
+        def forward(self, x):
+            y = x * 2  # (b, num_heads, num_tokens, num_tokens)
+            y.masked_fill_(y > 1, 0.0)
+            return y + 1
+
+    panel = step_panel(trace(Masked(), torch.rand(1, 2, 3, 3)))
+    named = [len(panel.compute(step=number).step.dims) for number in (1, 2, 3, 4)]
+    assert named == [0, 4, 4, 0]
+
+
 def test_heads_colour_the_dimension_that_is_theirs():
     values = torch.arange(12.0).view(1, 2, 3, 2)
     by_head = tensor_picture("q", values, ("b", "num_heads", "num_tokens", "head_dim"))

@@ -154,6 +154,16 @@ def test_an_exception_keeps_the_steps_and_names_the_line_and_the_shapes():
     assert "Shapes there" in traced.to_markdown()
 
 
+def test_the_shapes_that_met_stand_in_the_order_of_the_line():
+    class NoFit(nn.Module):
+        def forward(self, x):
+            mask = torch.ones(3, dtype=torch.bool)
+            x.masked_fill_(mask, 0.0)
+
+    shapes = trace(NoFit(), torch.ones(1, 2)).failure.shapes
+    assert list(shapes.items()) == [("x", (1, 2)), ("mask", (3,))]
+
+
 def test_an_exception_in_a_part_is_reported_where_it_was_raised(split):
     failure = trace(split, torch.ones(1, 7, 10), depth=1).failure
     assert failure.function == "require_input"

@@ -1,0 +1,793 @@
+"""MultiheadAttention is torch.nn.MultiheadAttention: its arguments, its weights, its numbers."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import pickle
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnlib import MultiheadAttention, attention, causal_mask, merge_heads, split_heads
+
+PRINTED = Path(__file__).parent / "golden" / "printed_tensors.json"
+B, HEADS, HEAD_DIM, QUERIES, KEYS, KDIM, VDIM = 2, 3, 5, 7, 11, 13, 17  # no two alike
+EMBED_DIM = HEADS * HEAD_DIM
+X = (B, QUERIES, EMBED_DIM)
+COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+
+
+def randomised(module: nn.Module, seed: int = 1) -> nn.Module:
+    """Give every parameter random values: biases start as zeros, and zeros hide faults."""
+    torch.manual_seed(seed)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    return module
+
+
+def twins(seed: int = 1, **arguments: Any) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
+    """Return PyTorch's module and ours with the same weights."""
+    arguments = {"embed_dim": EMBED_DIM, "num_heads": HEADS, **arguments}
+    theirs = randomised(nn.MultiheadAttention(**arguments), seed)
+    ours = MultiheadAttention(**arguments)
+    ours.load_state_dict(theirs.state_dict(), strict=True)
+    return theirs, ours
+
+
+def three_inputs(kdim: int = EMBED_DIM, vdim: int = EMBED_DIM) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a query, keys and values, batch first."""
+    generator = torch.Generator().manual_seed(2)
+    shapes = ((B, QUERIES, EMBED_DIM), (B, KEYS, kdim), (B, KEYS, vdim))
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Keep torch from sharing out tiny tensors: its threads would mostly wait for each other."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(num_threads)
+
+
+# The sweep: all options of constructor and forward, drawn at random
+
+OPTIONS: dict[str, tuple] = {
+    "num_heads": (1, 2, 3, 4),
+    "head_dim": (1, 2, 5),
+    "bias": (True, False),
+    "add_bias_kv": (False, True),
+    "add_zero_attn": (False, True),
+    "kdim": (None, KDIM),
+    "vdim": (None, VDIM),
+    "layout": ("batch first", "tokens first", "one sequence"),
+    "inputs": ("self", "cross", "three"),  # query is key is value; key is value; three tensors
+    "attn_mask": (None, "bool", "float", "bool per head", "float per head", "causal"),
+    "key_padding_mask": (None, "bool", "float"),
+    "need_weights": (True, False),
+    "average_attn_weights": (True, False),
+    "is_causal": (False, True),
+    "mode": ("train", "eval", "eval, no gradients"),
+    "dropout": (0.0, 0.3),
+}
+CONFIGURATIONS, PER_TEST = 480, 40
+FAST_PATH = {  # what PyTorch asks for before it takes its fast path
+    "inputs": "self",
+    "layout": "batch first",
+    "mode": "eval, no gradients",
+    "bias": True,
+    "add_bias_kv": False,
+    "add_zero_attn": False,
+}
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def draw(seed: int, **given: Any) -> dict[str, Any]:
+    """Choose a value for every option, and take back what contradicts another choice."""
+    choose = random.Random(seed).choice
+    how = {option: choose(values) for option, values in OPTIONS.items()} | given
+    if how["inputs"] != "three":
+        how["kdim"] = how["vdim"] = None if how["inputs"] == "self" else how["kdim"]
+    if how["mode"] == "train":
+        how["dropout"] = 0.0
+    if how["attn_mask"] and how["key_padding_mask"]:  # PyTorch warns when their dtypes differ
+        how["key_padding_mask"] = "float" if "float" in how["attn_mask"] else "bool"
+    appended = how["add_bias_kv"] or how["add_zero_attn"]
+    if how["attn_mask"] != "causal" or (appended and not how["need_weights"]):
+        how["is_causal"] = False  # the second is where PyTorch contradicts itself: tested below
+    return how
+
+
+def masks(how: dict[str, Any], sizes: tuple[int, int, int], seed: int, dtype: torch.dtype) -> dict:
+    """Return both masks; there is one key that neither hides, and that a causal mask shows."""
+    b, num_queries, num_keys = sizes
+    generator = torch.Generator().manual_seed(seed)
+
+    def random_mask(kind: str, *shape: int) -> Tensor:
+        is_hidden = torch.rand(shape, generator=generator) < 0.4
+        is_hidden[..., 0] = False
+        added = torch.randn(shape, generator=generator, dtype=dtype)
+        return is_hidden if "bool" in kind else added.masked_fill(is_hidden, -torch.inf)
+
+    found: dict[str, Tensor | None] = {"attn_mask": None, "key_padding_mask": None}
+    if how["attn_mask"] == "causal":
+        found["attn_mask"] = torch.ones(num_queries, num_keys).triu(1).bool()
+    elif how["attn_mask"]:
+        batch = [b * how["num_heads"]] if "per head" in how["attn_mask"] else []
+        found["attn_mask"] = random_mask(how["attn_mask"], *batch, num_queries, num_keys)
+    if how["key_padding_mask"]:
+        batch = [] if how["layout"] == "one sequence" else [b]
+        found["key_padding_mask"] = random_mask(how["key_padding_mask"], *batch, num_keys)
+    return found
+
+
+def run(module: nn.Module, tensors: dict[str, Tensor], how: dict[str, Any]) -> dict[str, Tensor]:
+    """Call the module; return what comes out and, in the modes that have them, all gradients."""
+    has_gradients = how["mode"] != "eval, no gradients"
+    leaves = {
+        name: x.clone().requires_grad_(has_gradients and x.is_floating_point())
+        for name, x in tensors.items()
+    }
+    call = dict(leaves)
+    call.setdefault("key", call["query"])
+    call.setdefault("value", call["key"])
+    flags = {flag: how[flag] for flag in ("need_weights", "average_attn_weights", "is_causal")}
+    with torch.set_grad_enabled(has_gradients):
+        results = module.train(how["mode"] == "train")(**call, **flags)
+    found = {
+        name: result
+        for name, result in zip(("attn_output", "attn_weights"), results, strict=True)
+        if result is not None
+    }
+    if has_gradients:
+        wanted = {name: x for name, x in leaves.items() if x.requires_grad}
+        wanted |= dict(module.named_parameters())
+        loss = sum(
+            (result * torch.linspace(-1, 1, result.numel()).view_as(result)).sum()
+            for result in found.values()
+        )
+        slopes = torch.autograd.grad(loss, list(wanted.values()))
+        found |= {f"gradient of {name}": x for name, x in zip(wanted, slopes, strict=True)}
+    return found
+
+
+def prepare(how: dict[str, Any], seed: int, dtype: torch.dtype) -> tuple[dict, dict]:
+    """Return the arguments of the constructor and the tensors that forward takes."""
+    names = ("num_heads", "bias", "add_bias_kv", "add_zero_attn", "kdim", "vdim", "dropout")
+    arguments = {name: how[name] for name in names}
+    arguments["embed_dim"] = how["num_heads"] * how["head_dim"]
+    arguments["batch_first"] = how["layout"] == "batch first"
+    arguments["dtype"] = dtype
+
+    b, num_queries, num_keys = random.Random(seed).sample((1, 2, 3, 5, 7), 3)
+    b = 1 if how["layout"] == "one sequence" else b
+    num_keys = num_queries if how["inputs"] == "self" else num_keys
+    sizes = {
+        "query": (num_queries, arguments["embed_dim"]),
+        "key": (num_keys, how["kdim"] or arguments["embed_dim"]),
+        "value": (num_keys, how["vdim"] or arguments["embed_dim"]),
+    }
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for name in {"self": ["query"], "cross": ["query", "key"], "three": list(sizes)}[how["inputs"]]:
+        num_tokens, width = sizes[name]
+        shape = {
+            "batch first": (b, num_tokens, width),
+            "tokens first": (num_tokens, b, width),
+            "one sequence": (num_tokens, width),
+        }[how["layout"]]
+        tensors[name] = torch.randn(shape, generator=generator, dtype=dtype)
+    found = masks(how, (b, num_queries, num_keys), seed, dtype)
+    return arguments, tensors | {name: mask for name, mask in found.items() if mask is not None}
+
+
+def compare(how: dict[str, Any], seed: int, dtype: torch.dtype) -> None:
+    """Assert that PyTorch's module and ours give the same in this configuration."""
+    arguments, tensors = prepare(how, seed, dtype)
+    theirs, ours = twins(seed, **arguments)
+    expected, found = run(theirs, tensors, how), run(ours, tensors, how)
+    assert found.keys() == expected.keys()
+    for name, x in expected.items():
+        assert not x.isnan().any()
+        tolerance = {"atol": TOLERANCES[dtype], "rtol": TOLERANCES[dtype]}
+        report = f"configuration {seed}, {dtype}, {name}\n{how}\n".__add__
+        torch.testing.assert_close(found[name], x, **tolerance, msg=report)
+
+
+@pytest.mark.parametrize("first", range(0, CONFIGURATIONS, PER_TEST))
+def test_agrees_with_pytorch(first):
+    """Outputs, weights, and the gradients of inputs, floating masks and parameters."""
+    for seed, dtype in product(range(first, first + PER_TEST), TOLERANCES):
+        compare(draw(seed), seed, dtype)
+
+
+def test_agrees_with_pytorchs_fast_path(monkeypatch):
+    taken = []
+    fast_path = torch._native_multi_head_attention
+    monkeypatch.setattr(
+        torch, "_native_multi_head_attention", lambda *args: taken.append(1) or fast_path(*args)
+    )
+    for seed, dtype in product(range(40), TOLERANCES):
+        choose = random.Random(seed + 1000).choice
+        how = draw(
+            seed,
+            **FAST_PATH,
+            num_heads=choose((2, 4)),
+            attn_mask=choose((None, "bool", "bool per head", "causal")),
+            key_padding_mask=choose((None, "bool")),
+        )
+        compare(how, seed, dtype)
+    assert len(taken) == 40 * len(TOLERANCES)
+
+
+def test_the_sweep_leaves_nothing_out():
+    """Every value of every option occurs, beside every value of every other that it can meet."""
+    drawn = [draw(seed) for seed in range(CONFIGURATIONS)]
+    values = Counter((option, how[option]) for how in drawn for option in OPTIONS)
+    assert min(values[option, value] for option in OPTIONS for value in OPTIONS[option]) >= 20
+
+    met = {pair for how in drawn for pair in combinations(how.items(), 2)}
+    choices = [[(option, value) for value in OPTIONS[option]] for option in OPTIONS]
+    never = {p for one, other in combinations(choices, 2) for p in product(one, other)} - met
+    a_claim = {
+        *((("attn_mask", mask), ("is_causal", True)) for mask in OPTIONS["attn_mask"][:-1]),
+        (("key_padding_mask", "float"), ("is_causal", True)),  # the causal mask is boolean
+    }
+    other_dtype = {
+        (("attn_mask", mask), ("key_padding_mask", padding))
+        for mask, padding in product(OPTIONS["attn_mask"][1:], ("bool", "float"))
+        if ("float" in mask) != (padding == "float")
+    }
+    one_width = {
+        (("kdim", KDIM), ("inputs", "self")),
+        (("vdim", VDIM), ("inputs", "self")),
+        (("vdim", VDIM), ("inputs", "cross")),
+    }
+    random_result = {(("mode", "train"), ("dropout", 0.3))}
+    assert never == a_claim | other_dtype | one_width | random_result
+
+
+# Where PyTorch contradicts itself
+
+
+def test_a_query_that_may_see_nothing_gets_nan():
+    theirs, ours = twins(embed_dim=8, num_heads=2, batch_first=True)
+    x, mask = torch.randn(B, QUERIES, 8), torch.zeros(QUERIES, QUERIES).bool()
+    mask[1] = True
+    nothing = theirs.out_proj.bias.expand(B, -1)  # what a context of 0 becomes
+    others = [0, *range(2, QUERIES)]
+
+    def attend(module: nn.Module, x: Tensor, **options: Any) -> tuple[Tensor, Tensor | None]:
+        result, attn_weights = module(x, x, x, attn_mask=mask, **options)
+        assert not result[:, others].isnan().any()
+        return result[:, 1], attn_weights
+
+    row, attn_weights = attend(theirs, x)
+    assert row.isnan().all()
+    assert attn_weights[:, 1].isnan().all()
+    row, _ = attend(theirs, x, need_weights=False)
+    torch.testing.assert_close(row, nothing)
+    with torch.no_grad():
+        row, _ = attend(theirs.eval(), x, need_weights=False)  # the fast path
+    assert row.isnan().all()
+
+    for training, need_weights, grad in product((True, False), repeat=3):
+        with torch.set_grad_enabled(grad):
+            row, attn_weights = attend(ours.train(training), x, need_weights=need_weights)
+        assert row.isnan().all()
+        assert attn_weights is None or attn_weights[:, 1].isnan().all()
+
+
+def test_an_appended_position_is_always_there_to_see():
+    _, ours = twins(add_zero_attn=True, batch_first=True)
+    x = torch.randn(X)
+    result, attn_weights = ours(x, x, x, key_padding_mask=torch.ones(B, QUERIES).bool())
+    torch.testing.assert_close(result, ours.out_proj.bias.expand(X))
+    assert attn_weights[..., -1].eq(1).all()
+    assert attn_weights[..., :-1].eq(0).all()
+
+
+def test_is_causal_is_a_claim_and_the_mask_decides():
+    theirs, ours = twins(batch_first=True)
+    x, all_open = torch.randn(X), torch.zeros(QUERIES, QUERIES).bool()
+    everything = theirs(x, x, x)[0]
+    causal = theirs(x, x, x, attn_mask=causal_mask(QUERIES))[0]
+    assert not torch.allclose(everything, causal)
+    claim = {"attn_mask": all_open, "is_causal": True}
+    torch.testing.assert_close(theirs(x, x, x, **claim)[0], everything)
+    torch.testing.assert_close(theirs(x, x, x, **claim, need_weights=False)[0], causal)
+    for need_weights in (True, False):
+        torch.testing.assert_close(ours(x, x, x, **claim, need_weights=need_weights)[0], everything)
+
+
+@pytest.mark.parametrize("appended", ["add_bias_kv", "add_zero_attn"])
+def test_is_causal_does_not_hide_an_appended_position(appended):
+    theirs, ours = twins(batch_first=True, **{appended: True})
+    x = torch.randn(X)
+    claim = {"attn_mask": causal_mask(QUERIES), "is_causal": True}
+    expected = theirs(x, x, x, **claim)[0]
+    hidden = theirs(x, x, x, **claim, need_weights=False)[0]
+    assert not torch.allclose(hidden, expected)
+    for need_weights in (True, False):
+        torch.testing.assert_close(ours(x, x, x, **claim, need_weights=need_weights)[0], expected)
+
+
+def test_is_causal_without_a_mask_is_refused_in_every_mode():
+    theirs, ours = twins(embed_dim=8, num_heads=2, batch_first=True)
+    x, words = torch.randn(B, QUERIES, 8), "is_causal=True only says that attn_mask is causal"
+    with pytest.raises(RuntimeError, match="Need attn_mask if specifying the is_causal hint"):
+        theirs(x, x, x, is_causal=True)
+    with torch.no_grad():  # the fast path: no error, no mask
+        attn_weights = theirs.eval()(x, x, x, is_causal=True)[1]
+        assert attn_weights.gt(0).all()
+        with pytest.raises(ValueError, match=words):
+            ours.eval()(x, x, x, is_causal=True)
+    with pytest.raises(ValueError, match=rf"{words}.*try attn_mask=causal_mask\({QUERIES}\)"):
+        ours(x, x, x, is_causal=True)
+
+
+def test_masks_of_two_kinds_may_meet():
+    """PyTorch computes the same, and warns that it will not do so for ever."""
+    theirs, ours = twins(batch_first=True)
+    x, added = torch.randn(X), torch.randn(B, QUERIES)
+    options = {"attn_mask": causal_mask(QUERIES), "key_padding_mask": added}
+    with pytest.warns(UserWarning, match="Support for mismatched key_padding_mask and attn_mask"):
+        expected = theirs(x, x, x, **options)
+    torch.testing.assert_close(ours(x, x, x, **options), expected)
+
+
+# What the options mean
+
+
+def test_is_the_attention_of_the_lesson():
+    """Without the options of PyTorch it is attnlib.attention between two projections."""
+    _, ours = twins(batch_first=True)
+    inputs, is_hidden = three_inputs(), torch.rand(QUERIES, KEYS) < 0.4
+    is_hidden[:, 3] = False
+    queries, keys, values = (
+        split_heads(x @ weight.T + bias, HEADS)
+        for x, (weight, bias) in zip(inputs, ours.projections(), strict=True)
+    )
+    context_vec, attn_weights = attention(queries, keys, values, is_hidden)
+    found = ours(*inputs, attn_mask=is_hidden, average_attn_weights=False)
+    torch.testing.assert_close(found, (ours.out_proj(merge_heads(context_vec)), attn_weights))
+    assert found[1].masked_select(is_hidden).eq(0).all()  # True: may not attend
+    found = nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=~is_hidden)
+    torch.testing.assert_close(found, context_vec)  # there, True: may attend
+
+
+def test_add_bias_kv_appends_a_position():
+    _, ours = twins(add_bias_kv=True, batch_first=True)
+    (query, key, value), projections = three_inputs(), ours.projections()
+    queries, keys, values = (
+        x @ weight.T + bias
+        for x, (weight, bias) in zip((query, key, value), projections, strict=True)
+    )
+    assert ours.bias_k.shape == ours.bias_v.shape == (1, 1, EMBED_DIM)
+
+    def attend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        by_head = (split_heads(x, HEADS) for x in (queries, keys, values))
+        context_vec, attn_weights = attention(*by_head)
+        return ours.out_proj(merge_heads(context_vec)), attn_weights
+
+    found = ours(query, key, value, average_attn_weights=False)
+    last_key, last_value = ours.bias_k.expand(B, 1, -1), ours.bias_v.expand(B, 1, -1)
+    expected = attend(torch.cat([keys, last_key], dim=1), torch.cat([values, last_value], dim=1))
+    torch.testing.assert_close(found, expected)
+    assert found[1].shape == (B, HEADS, QUERIES, KEYS + 1)
+    added = attend(keys + ours.bias_k, values + ours.bias_v)[0]  # what it is often taken for
+    assert (found[0] - added).abs().max() > 0.1
+
+
+def test_add_zero_attn_appends_a_position_of_zeros():
+    _, ours = twins(add_zero_attn=True, batch_first=True)
+    _, plain = twins(batch_first=True)
+    inputs, per_head = three_inputs(), {"average_attn_weights": False}
+    (weight_q, bias_q), (weight_k, bias_k), _ = ours.projections()
+    queries = split_heads(inputs[0] @ weight_q.T + bias_q, HEADS)
+    keys = split_heads(inputs[1] @ weight_k.T + bias_k, HEADS)
+    total = (queries @ keys.mT / HEAD_DIM**0.5).exp().sum(dim=-1)
+    found = ours(*inputs, **per_head)[1]
+    torch.testing.assert_close(found[..., -1], 1 / (total + 1))  # exp(0) = 1
+    rest = plain(*inputs, **per_head)[1] * (1 - found[..., -1:])
+    torch.testing.assert_close(found[..., :-1], rest)
+
+
+def test_both_appended_positions_stand_behind_the_keys():
+    _, ours = twins(add_bias_kv=True, add_zero_attn=True, batch_first=True)
+    attn_weights = ours(*three_inputs(), key_padding_mask=torch.ones(B, KEYS).bool())[1]
+    assert attn_weights.shape == (B, QUERIES, KEYS + 2)
+    assert attn_weights[..., :KEYS].eq(0).all()
+    assert attn_weights[..., KEYS:].gt(0).all()
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_the_weights_are_averaged_and_never_change_the_result(batch_first):
+    _, ours = twins(batch_first=batch_first)
+    inputs = [x if batch_first else x.transpose(0, 1) for x in three_inputs()]
+    result, mean = ours(*inputs)
+    again, per_head = ours(*inputs, average_attn_weights=False)
+    alone, nothing = ours(*inputs, need_weights=False)
+    assert torch.equal(result, again)
+    assert torch.equal(result, alone)
+    assert nothing is None
+    assert per_head.shape == (B, HEADS, QUERIES, KEYS)  # batch first in both layouts
+    torch.testing.assert_close(mean, per_head.mean(dim=1))
+    assert result.shape == ((B, QUERIES, EMBED_DIM) if batch_first else (QUERIES, B, EMBED_DIM))
+
+
+def test_a_layout_that_fits_by_chance_is_another_question():
+    """Two sequences of two tokens: the wrong batch_first gives numbers, and no error."""
+    _, first = twins(batch_first=True)
+    _, second = twins(batch_first=False)
+    x = torch.randn(2, 2, EMBED_DIM)
+    assert not torch.allclose(first(x, x, x)[0], second(x, x, x)[0])
+    torch.testing.assert_close(
+        second(*[x.transpose(0, 1)] * 3)[0].transpose(0, 1), first(x, x, x)[0]
+    )
+
+
+# Weights
+
+VARIANTS = pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"bias": False},
+        {"add_bias_kv": True, "add_zero_attn": True},
+        {"kdim": KDIM},
+        {"vdim": VDIM, "bias": False, "add_bias_kv": True},
+        {"kdim": EMBED_DIM, "vdim": EMBED_DIM},
+        {"dtype": torch.float64, "kdim": KDIM, "vdim": VDIM},
+    ],
+    ids=lambda arguments: " ".join(arguments) or "plain",
+)
+
+
+@VARIANTS
+def test_the_same_seed_draws_the_same_weights(arguments):
+    torch.manual_seed(1)
+    theirs = nn.MultiheadAttention(EMBED_DIM, HEADS, **arguments)
+    state = torch.get_rng_state()
+    torch.manual_seed(1)
+    ours = MultiheadAttention(EMBED_DIM, HEADS, **arguments)
+    assert torch.equal(torch.get_rng_state(), state)
+    names = [name for name, _ in theirs.named_parameters()]  # an optimizer counts on their order
+    assert [name for name, _ in ours.named_parameters()] == names
+    for name, parameter in theirs.named_parameters():
+        assert torch.equal(ours.get_parameter(name), parameter)
+        assert ours.get_parameter(name).dtype == parameter.dtype
+
+
+@VARIANTS
+def test_state_dicts_load_both_ways(arguments):
+    theirs, ours = twins(**arguments)
+    randomised(ours, seed=3)
+    theirs.load_state_dict(ours.state_dict(), strict=True)
+    assert list(theirs.state_dict()) == list(ours.state_dict())
+    for name, entry in theirs.state_dict().items():
+        assert torch.equal(entry, ours.state_dict()[name])
+    absent = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+    for name in (*absent, "in_proj_bias", "bias_k", "bias_v"):
+        assert (getattr(ours, name) is None) == (getattr(theirs, name) is None)
+
+
+def test_prints_the_published_tensors():
+    golden = json.loads(PRINTED.read_text(encoding="utf-8"))["torch_multihead_attention"]
+    torch.manual_seed(golden["seed"])
+    inputs = [torch.rand(1, 8, 4) for _ in range(3)]
+    torch.manual_seed(golden["seed"])
+    ours = MultiheadAttention(**golden["args"])
+    attn_mask = torch.triu(torch.ones(8, 8), diagonal=1).bool()
+    with torch.no_grad():
+        result, mean = ours(*inputs, attn_mask=attn_mask)
+        _, per_head = ours(*inputs, attn_mask=attn_mask, average_attn_weights=False)
+    shown = {
+        "in_proj_weight": ours.in_proj_weight.detach(),
+        "out_proj_weight": ours.out_proj.weight.detach(),
+        "result": result,
+        "weights_averaged_over_heads": mean,
+        "weights_head_0_first_six_rows": per_head[0, 0, :6],
+    }
+    for name, tensor in shown.items():
+        assert str(tensor) == str(torch.tensor(golden[name])), name
+    torch.testing.assert_close(per_head.mean(dim=1), mean)
+
+
+# Dropout
+
+
+def test_dropout_zeroes_weights_and_scales_the_others():
+    dropout = 0.25
+    _, ours = twins(dropout=dropout, batch_first=True)
+    x, per_head = torch.randn(8, 64, EMBED_DIM), {"average_attn_weights": False}
+    clean = ours.eval()(x, x, x, **per_head)
+    assert torch.equal(clean[1], ours(x, x, x, **per_head)[1])
+    torch.manual_seed(4)
+    result, attn_weights = ours.train()(x, x, x, **per_head)
+    torch.manual_seed(4)
+    assert torch.equal(ours(x, x, x, **per_head)[0], result)
+    assert not torch.equal(ours(x, x, x, **per_head)[0], result)
+    dropped = attn_weights == 0
+    assert abs(dropped.float().mean().item() - dropout) < 0.01
+    kept = clean[1] / (1 - dropout)
+    torch.testing.assert_close(attn_weights, kept.masked_fill(dropped, 0.0))
+    weight, bias = ours.projections()[2]
+    context_vec = attn_weights @ split_heads(x @ weight.T + bias, HEADS)  # of the weights returned
+    torch.testing.assert_close(result, ours.out_proj(merge_heads(context_vec)))
+
+
+@pytest.mark.parametrize(("dropout", "left"), [(0, 1.0), (1, 0.0)])
+def test_the_ends_of_dropout(dropout, left):
+    _, ours = twins(dropout=dropout, batch_first=True)
+    attn_weights = ours.train()(*three_inputs())[1]
+    torch.testing.assert_close(attn_weights.sum(dim=-1), torch.full((B, QUERIES), left))
+
+
+def test_drops_what_pytorch_drops():
+    theirs, ours = twins(dropout=0.4, batch_first=True)
+    torch.manual_seed(5)
+    expected = theirs(*three_inputs())
+    torch.manual_seed(5)
+    torch.testing.assert_close(ours(*three_inputs()), expected)
+
+
+# Bad arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"embed_dim": 0}, ValueError, "embed_dim must be a positive int, not 0"),
+        ({"embed_dim": 4.0}, TypeError, "embed_dim must be a positive int, not 4.0 (float)"),
+        ({"num_heads": -1}, ValueError, "num_heads must be a positive int, not -1"),
+        ({"num_heads": True}, TypeError, "num_heads must be a positive int, not True (bool)"),
+        ({"num_heads": 4}, ValueError, "embed_dim=15 cannot be split into num_heads=4 heads"),
+        ({"num_heads": 4}, ValueError, "the nearest head counts that divide 15: 3 and 5"),
+        ({"kdim": 0}, ValueError, "kdim must be a positive int, not 0"),
+        ({"vdim": "5"}, TypeError, "vdim must be a positive int, not '5' (str)"),
+        ({"dropout": 1.5}, ValueError, "dropout must lie between 0 and 1, not 1.5"),
+        ({"dropout": float("nan")}, ValueError, "dropout must lie between 0 and 1, not nan"),
+        ({"dropout": "0.1"}, TypeError, "dropout must be a number from 0 to 1, not '0.1'"),
+        ({"bias": None}, TypeError, "bias must be True or False, not None (NoneType)"),
+        ({"add_bias_kv": 1}, TypeError, "add_bias_kv must be True or False, not 1 (int)"),
+        ({"add_zero_attn": 0}, TypeError, "add_zero_attn must be True or False, not 0 (int)"),
+        ({"batch_first": "yes"}, TypeError, "batch_first must be True or False, not 'yes' (str)"),
+        ({"dtype": torch.int64}, TypeError, "dtype must be floating, for instance torch.float32"),
+    ],
+)
+def test_bad_arguments_of_the_constructor(arguments, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        MultiheadAttention(**{"embed_dim": EMBED_DIM, "num_heads": HEADS, **arguments})
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return zeros."""
+    return torch.zeros(shape, dtype=dtype)
+
+
+SEQUENCE = {"query": zeros(7, 15), "key": zeros(11, 13), "value": zeros(11, 17)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"query": [[1.0]]}, TypeError, "query must be a torch.Tensor, not list"),
+        ({"key": None}, TypeError, "key must be a torch.Tensor, not NoneType"),
+        ({"value": zeros(2, 11, 17).int()}, TypeError, "value must hold floating-point numbers"),
+        ({"value": zeros(2, 11, 17).int()}, TypeError, "not torch.int32; try value.float()"),
+        ({"query": zeros(15)}, ValueError, "query is 1-d, (15,)"),
+        ({"key": zeros(11, 13)}, ValueError, "key is 2-d, (11, 13)"),
+        ({"key": zeros(11, 13)}, ValueError, "all 3-d (a batch) or all 2-d (one sequence)"),
+        ({**SEQUENCE, "value": zeros(2, 11, 17)}, ValueError, "value is 3-d, (2, 11, 17)"),
+        (
+            {"query": zeros(2, 7, 14)},
+            ValueError,
+            "the last dimension of query must be embed_dim=15, not 14: (2, 7, 14)",
+        ),
+        ({"key": zeros(2, 11, 15)}, ValueError, "of key must be kdim=13, not 15: (2, 11, 15)"),
+        ({"value": zeros(2, 11, 15)}, ValueError, "of value must be vdim=17, not 15"),
+        (
+            {"value": zeros(2, 7, 17)},
+            ValueError,
+            "each key needs one value: key and value must agree in all dimensions but the last, "
+            "not (2, 11, 13) and (2, 7, 17)",
+        ),
+        ({"value": zeros(3, 11, 17)}, ValueError, "not (2, 11, 13) and (3, 11, 17)"),
+        (
+            {"query": zeros(7, 2, 15)},
+            ValueError,
+            "query, (7, 2, 15), and key, (2, 11, 13), must agree in dimension 0, the batch; "
+            "batch_first=False would make it dimension 1",
+        ),
+        (
+            {"query": zeros(2, 7, 15, dtype=torch.float64)},
+            TypeError,
+            "query is torch.float64, the weights are torch.float32; try query.to(torch.float32)",
+        ),
+        (
+            {"key": torch.zeros(2, 11, 13, device="meta")},
+            ValueError,
+            "key is on meta, the weights are on cpu; try key.to('cpu')",
+        ),
+        ({"attn_mask": [[True]]}, TypeError, "attn_mask must be a torch.Tensor or None, not list"),
+        (
+            {"attn_mask": zeros(7, 11, dtype=torch.int64)},
+            TypeError,
+            "attn_mask must be bool (True: may not attend) or floating (added to the scores), "
+            "not torch.int64; try attn_mask.bool()",
+        ),
+        (
+            {"attn_mask": zeros(11, 7)},
+            ValueError,
+            "attn_mask must be (num_queries, num_keys) = (7, 11) or "
+            "(b * num_heads, num_queries, num_keys) = (6, 7, 11), not (11, 7)",
+        ),
+        ({"attn_mask": zeros(2, 7, 11)}, ValueError, "= (6, 7, 11), not (2, 7, 11)"),
+        ({"attn_mask": zeros(11)}, ValueError, "= (6, 7, 11), not (11,)"),
+        ({**SEQUENCE, "attn_mask": zeros(6, 7, 11)}, ValueError, "= (3, 7, 11), not (6, 7, 11)"),
+        (
+            {"attn_mask": zeros(7, 11, dtype=torch.float64)},
+            TypeError,
+            "attn_mask is torch.float64, the weights are torch.float32",
+        ),
+        (
+            {"attn_mask": torch.zeros(7, 11, device="meta").bool()},
+            ValueError,
+            "attn_mask is on meta, the weights are on cpu",
+        ),
+        (
+            {"key_padding_mask": zeros(2, 7).bool()},
+            ValueError,
+            "key_padding_mask must be (b, num_keys) = (2, 11), not (2, 7)",
+        ),
+        ({"key_padding_mask": zeros(11, 2)}, ValueError, "= (2, 11), not (11, 2)"),
+        (
+            {**SEQUENCE, "key_padding_mask": zeros(1, 11)},
+            ValueError,
+            "key_padding_mask must be (num_keys,) = (11,), not (1, 11)",
+        ),
+        (
+            {"key_padding_mask": zeros(2, 11, dtype=torch.uint8)},
+            TypeError,
+            "not torch.uint8; try key_padding_mask.bool()",
+        ),
+        ({"need_weights": zeros(7, 11)}, TypeError, "need_weights must be True or False"),
+        ({"average_attn_weights": None}, TypeError, "average_attn_weights must be True or False"),
+        ({"is_causal": 1}, TypeError, "is_causal must be True or False, not 1 (int)"),
+        ({"is_causal": True}, ValueError, "but attn_mask is None; try attn_mask=causal_mask(7)"),
+    ],
+)
+def test_bad_arguments_of_forward(arguments, error, words):
+    ours = MultiheadAttention(EMBED_DIM, HEADS, kdim=KDIM, vdim=VDIM, batch_first=True)
+    good = dict(zip(("query", "key", "value"), three_inputs(KDIM, VDIM), strict=True))
+    assert ours(**good)[0].shape == X
+    with pytest.raises(error, match=re.escape(words)):
+        ours(**{**good, **arguments})
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
+def test_nested_tensors_are_refused():
+    _, ours = twins(batch_first=True)
+    nested = torch.nested.nested_tensor([zeros(2, EMBED_DIM), zeros(3, EMBED_DIM)])
+    with pytest.raises(TypeError, match="query is a nested tensor; pad it and pass a key_padding"):
+        ours(nested, nested, nested)
+
+
+# Shapes, dtypes, life cycle
+
+
+@pytest.mark.parametrize(("b", "num_queries", "num_keys"), [(0, 7, 11), (2, 0, 11), (2, 7, 0)])
+def test_empty_inputs(b, num_queries, num_keys):
+    theirs, ours = twins(batch_first=True)
+    query = torch.randn(b, num_queries, EMBED_DIM, requires_grad=True)
+    key = torch.randn(b, num_keys, EMBED_DIM)
+    masks = {
+        "attn_mask": torch.zeros(b * HEADS, num_queries, num_keys).bool(),
+        "key_padding_mask": torch.zeros(b, num_keys).bool(),
+    }
+    found = ours(query, key, key, **masks)
+    torch.testing.assert_close(found, theirs(query, key, key, **masks))
+    found[0].sum().backward()
+    assert query.grad.shape == query.shape
+
+
+def test_inputs_are_read_and_not_changed():
+    theirs, ours = twins(batch_first=True)
+    query, key, value = (x.transpose(0, 1).contiguous().transpose(0, 1) for x in three_inputs())
+    attn_mask = torch.randn(KEYS, QUERIES).T
+    key_padding_mask = torch.randn(KEYS, B).T
+    tensors = (query, key, value, attn_mask, key_padding_mask)
+    assert not any(x.is_contiguous() for x in tensors)
+    before = [x.clone() for x in tensors]
+    masks = {"attn_mask": attn_mask, "key_padding_mask": key_padding_mask}
+    found = ours(query, key, value, **masks)
+    torch.testing.assert_close(found, theirs(query, key, value, **masks))
+    assert all(x._version == 0 for x in tensors)
+    assert all(torch.equal(x, old) for x, old in zip(tensors, before, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_no_worse_than_pytorchs(dtype):
+    theirs, ours = twins(batch_first=True)
+    x = torch.randn(X)
+    expected = theirs(x, x, x)[0]
+    rough = x.to(dtype)
+    errors = [
+        (module.to(dtype)(rough, rough, rough)[0].float() - expected).abs().max()
+        for module in (ours, theirs)
+    ]
+    assert 0 < errors[0] <= 2 * errors[1]
+
+
+def test_autocast():
+    _, ours = twins(batch_first=True, add_bias_kv=True)
+    x = torch.randn(X)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result, _ = ours(x, x, x, attn_mask=torch.randn(QUERIES, QUERIES))
+        again, _ = ours(x.bfloat16(), x, x)
+    assert result.dtype == again.dtype == torch.bfloat16
+    assert result.isfinite().all()
+
+
+def saved(module: nn.Module) -> nn.Module:
+    """Return what torch.load makes of what torch.save wrote."""
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module)), saved],
+    ids=["deepcopy", "pickle", "save"],
+)
+def test_copies_are_equal_and_independent(copied):
+    _, ours = twins(add_bias_kv=True, batch_first=True)
+    before = ours(*three_inputs())[0]
+    twin = copied(ours)
+    assert torch.equal(twin(*three_inputs())[0], before)
+    assert repr(twin) == repr(ours)
+    randomised(twin, seed=9)
+    assert torch.equal(ours(*three_inputs())[0], before)
+
+
+def test_from_the_meta_device():
+    _, ours = twins(kdim=KDIM, add_bias_kv=True, batch_first=True)
+    arguments = {"kdim": KDIM, "add_bias_kv": True, "batch_first": True}
+    empty = MultiheadAttention(EMBED_DIM, HEADS, **arguments, device="meta")
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    empty = empty.to_empty(device="cpu")
+    empty.load_state_dict(ours.state_dict(), strict=True)
+    inputs = three_inputs(kdim=KDIM)
+    assert torch.equal(empty(*inputs)[0], ours(*inputs)[0])
+
+
+def test_repr_shows_the_arguments():
+    text = repr(MultiheadAttention(6, 2, 0.25, False, True, True, 4, 5, True))
+    for argument in (
+        *("embed_dim=6", "num_heads=2", "dropout=0.25", "bias=False", "add_bias_kv=True"),
+        *("add_zero_attn=True", "kdim=4", "vdim=5", "batch_first=True"),
+    ):
+        assert argument in text
+
+
+@COMPILES
+def test_compiles_as_one_graph():
+    torch.compiler.reset()
+    _, ours = twins(vdim=VDIM, add_bias_kv=True, batch_first=True)
+    inputs, padding = three_inputs(vdim=VDIM), torch.randn(B, KEYS)
+    masks = {"attn_mask": torch.zeros(QUERIES, KEYS).bool(), "key_padding_mask": padding}
+    compiled = torch.compile(ours, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*inputs, **masks), ours(*inputs, **masks))
