@@ -120,10 +120,13 @@ class Trace:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
+        wraps = {"statement": "normal"}  # a shape stays on one line
+        styles = [f"text-align:left;white-space:{wraps.get(h, 'nowrap')}" for h in HEADINGS]
         body = ""
         for number, function, line, source, name, *rest in self.rows():
             cells = [number, function, line, _code(source), _code(name), *map(html.escape, rest)]
-            cells = [f"<td style='text-align:left'>{cell}</td>" for cell in cells]
+            pairs = zip(styles, cells, strict=True)
+            cells = [f"<td style='{style}'>{cell}</td>" for style, cell in pairs]
             body += f"<tr>{''.join(cells)}</tr>"
         end = f"<pre>{html.escape(str(self.failure))}</pre>" if self.failure else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"
