@@ -1,0 +1,195 @@
+"""The panel that compares PyTorch's MultiheadAttention with ours."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attnlib
+from attnlib import equality
+from attnlib.equality import TORCH_EQUALITY
+from attnlib.examples import journey
+from attnlib.palette import FAINT, head_color
+from attnlib.scene import Box, Line, Scene
+from pictures import boxes, outside, pixels, text_in, words
+from shape_comments import reading
+
+NAMES = ("outputs", "weights", "gradients")
+each_state = pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])
+
+
+def both(num_heads: int) -> tuple[Tensor, nn.MultiheadAttention, attnlib.MultiheadAttention]:
+    """Return the panel's tokens, (1, 6, 12), PyTorch's module, and ours with its weights."""
+    torch.manual_seed(123)
+    x = journey().inputs[None] @ (2 * torch.randn(3, 12))
+    theirs = nn.MultiheadAttention(12, num_heads, batch_first=True)
+    ours = attnlib.MultiheadAttention(12, num_heads, batch_first=True)
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    ours.load_state_dict(theirs.state_dict(), strict=True)
+    return x, theirs, ours
+
+
+def run(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Return a module's outputs, the weights of each head, and the gradients by name."""
+    x = x.clone().requires_grad_()
+    is_future = torch.ones(6, 6).triu(1).bool()
+    outputs, weights = module(x, x, x, attn_mask=is_future, average_attn_weights=False)
+    outputs.pow(2).mean().backward()
+    gradients = {name: parameter.grad for name, parameter in module.named_parameters()}
+    return outputs.detach(), weights.detach(), {"x": x.grad, **gradients}
+
+
+def reach(scene: Scene) -> dict[str, str]:
+    """Return for each bar the number of the axis under its right end."""
+    numbers = {item.text: item.x for item in words(scene)}
+    bars = [item for item in scene.items if isinstance(item, Box) and item.fill == FAINT]
+    rows = {item.y: item.text for item in words(scene) if item.text in NAMES}
+    return {
+        rows[bar.y + bar.height / 2]: tick
+        for bar in bars
+        for tick, x in numbers.items()
+        if tick.startswith("1e") and x == pytest.approx(bar.x + bar.width)
+    }
+
+
+def bounds(scene: Scene) -> dict[str, str]:
+    """Return what stands beside each bar."""
+    rows = {item.y: item.text for item in words(scene) if item.text in NAMES}
+    return {rows[item.y]: item.text for item in words(scene) if item.text.startswith("<= ")}
+
+
+@each_state
+def test_its_numbers_are_those_of_the_two_modules(num_heads):
+    x, theirs, ours = both(num_heads)
+    (outputs, weights, gradients), (our_outputs, our_weights, our_gradients) = (
+        run(theirs, x),
+        run(ours, x),
+    )
+    data = TORCH_EQUALITY.compute(num_heads=num_heads)
+    assert data.tokens == journey().tokens
+    assert data.num_heads == num_heads
+    assert data.outputs == (outputs - our_outputs).abs().max()
+    assert data.weights == (weights - our_weights).abs().max()
+    assert set(gradients) == {"x", *dict(theirs.named_parameters())}
+    assert data.gradients == max(
+        (gradients[name] - our_gradients[name]).abs().max() for name in gradients
+    )
+    assert torch.equal(data.attn_weights, our_weights[0])
+
+
+@each_state
+def test_rounding_keeps_its_distance_from_the_bound(num_heads):
+    """Else another machine might say another power of ten."""
+    data = TORCH_EQUALITY.compute(num_heads=num_heads)
+    assert max(data.outputs, data.weights, data.gradients) < 5e-7
+
+
+def test_the_weights_compared_are_neither_even_nor_decided():
+    for state in TORCH_EQUALITY.states():
+        last = TORCH_EQUALITY.compute(**state).attn_weights[:, -1]  # the query that sees all six
+        assert (last.amax(dim=-1) - last.amin(dim=-1)).max() > 0.05
+        assert last.max() < 0.9
+
+
+@each_state
+def test_every_state_is_drawn_whole(num_heads):
+    data = TORCH_EQUALITY.compute(num_heads=num_heads)
+    scene = TORCH_EQUALITY.draw(data)
+    assert outside(scene) == []
+    assert ET.fromstring(scene.svg()).get("aria-label") == scene.alt
+    assert pixels(scene).getchannel("A").getextrema() == (255, 255)
+    assert reach(scene) == dict.fromkeys(NAMES, "1e-06")
+    assert bounds(scene) == dict.fromkeys(NAMES, "<= 1e-06")
+    strips = {text_in(scene, box): box.fill for box in boxes(scene, 6 * 16, 18)}
+    assert strips == {f"head {h + 1}": head_color(h) for h in range(num_heads)}
+    hatched = [cell.hatched for cell in boxes(scene, 16, 16)]
+    assert hatched == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
+    assert TORCH_EQUALITY.readout(data) == (
+        f"num_heads = {num_heads} | head_dim = {12 // num_heads} | largest difference: "
+        "outputs <= 1e-06 | weights <= 1e-06 | gradients <= 1e-06"
+    )
+
+
+def test_the_dashed_line_stands_at_float32_eps():
+    scene = TORCH_EQUALITY.picture()
+    dashed = [item for item in scene.items if isinstance(item, Line) and item.dashed]
+    assert len(dashed) == 1
+    places = {item.text: item.x for item in words(scene)}
+    share = (dashed[0].points[0][0] - places["1e-08"]) / (places["1e-06"] - places["1e-08"])
+    assert 1e-8 * 100**share == pytest.approx(2**-23)
+    assert "float32 eps 1.2e-07" in places
+
+
+def test_no_two_states_look_alike_or_read_alike():
+    shown = [TORCH_EQUALITY.compute(**state) for state in TORCH_EQUALITY.states()]
+    assert len({TORCH_EQUALITY.draw(data).svg() for data in shown}) == len(shown) == 6
+    assert len({TORCH_EQUALITY.readout(data) for data in shown}) == 6
+
+
+def test_it_leaves_the_reader_s_random_numbers_and_gradients_alone():
+    before = torch.get_rng_state()
+    with torch.no_grad():  # as in the notebook
+        data = TORCH_EQUALITY.compute(num_heads=3)
+        assert not torch.is_grad_enabled()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not data.attn_weights.requires_grad
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("difference", "tick", "bound"),
+    [
+        (0.0, "1e-06", "<= 1e-06"),
+        (3e-5, "1e-04", "<= 1e-04"),
+        (1e-4, "1e-04", "<= 1e-04"),
+        (0.003, "1e-02", "<= 1e-02"),
+        (0.5, "1e+00", "<= 1e+00"),
+        (70.0, "1e+00", "<= 1e+02"),  # past the end of the axis
+    ],
+)
+def test_a_bar_reaches_as_far_as_its_difference(name, difference, tick, bound):
+    data = TORCH_EQUALITY.compute(num_heads=2)._replace(**{name: difference})
+    scene = TORCH_EQUALITY.draw(data)
+    assert outside(scene) == []
+    assert reach(scene) == {**dict.fromkeys(NAMES, "1e-06"), name: tick}
+    assert bounds(scene) == {**dict.fromkeys(NAMES, "<= 1e-06"), name: bound}
+    assert f"{name} {bound}" in TORCH_EQUALITY.readout(data)
+    assert f"{name} at most {bound.removeprefix('<= ')}" in scene.alt
+
+
+def test_a_planted_difference_in_the_outputs_shows(monkeypatch):
+    class Shifted(attnlib.MultiheadAttention):
+        def forward(self, *inputs, **options):
+            outputs, weights = super().forward(*inputs, **options)
+            return outputs + 0.003, weights
+
+    monkeypatch.setattr(equality, "MultiheadAttention", Shifted)
+    scene = TORCH_EQUALITY.picture()
+    assert reach(scene)["outputs"] == "1e-02"
+    assert reach(scene)["weights"] == "1e-06"
+
+
+@pytest.mark.parametrize("num_heads", [2, 3, 4, 6, 12])
+def test_heads_cut_without_the_transpose_send_all_bars_far_to_the_right(monkeypatch, num_heads):
+    """What the notebook says of its slider."""
+
+    def split_heads(x, num_heads):
+        return x.view(x.shape[0], num_heads, x.shape[1], -1)
+
+    monkeypatch.setattr("attnlib.torch_compatible.split_heads", split_heads)
+    data = TORCH_EQUALITY.compute(num_heads=num_heads)
+    assert min(data.outputs, data.weights, data.gradients) > 1e-2
+
+
+def test_its_shape_comments_are_true():
+    found = reading(Path(equality.__file__))
+    sizes = {"b": 1, "num_tokens": 6, "num_heads": 3, "embed_dim": 12}
+    data = found.run(sizes, lambda: TORCH_EQUALITY.compute(num_heads=3))
+    found.fields(sizes, data)
+    assert found.lies == []
+    assert found.unreached() == []
