@@ -1,0 +1,67 @@
+"""The classes and panels under test, in sizes that cannot be mistaken for one another.
+
+Every free dimension is another prime, so that a wrong axis cannot pass by coincidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.panels import PANELS
+from attnlib.steps import NUMBER_STEPS, SHAPE_STEPS
+
+B = 2
+T = 7  # num_tokens
+H = 3  # num_heads
+HEAD_DIM = 5
+D_IN = 11
+CONTEXT_LENGTH = 13
+
+
+@dataclass(frozen=True)
+class Case:
+    """A class of the package, and what its d_out and num_heads mean."""
+
+    cls: type[nn.Module]
+    has_heads: bool = True  # takes num_heads
+    d_out_is_total: bool = True  # else d_out is the width of one head
+
+    def arguments(self, num_heads: int = H, head_dim: int = HEAD_DIM, **changes: Any) -> dict:
+        """Return the arguments that build this class at these sizes."""
+        heads = {"num_heads": num_heads} if self.has_heads else {}
+        d_out = num_heads * head_dim if self.d_out_is_total and self.has_heads else head_dim
+        sizes = {"d_in": D_IN, "d_out": d_out, "context_length": CONTEXT_LENGTH, "dropout": 0.0}
+        return {**sizes, **heads, **changes}
+
+    def build(self, seed: int = 1, **changes: Any) -> nn.Module:
+        """Return a module with random weights."""
+        torch.manual_seed(seed)
+        return self.cls(**self.arguments(**changes))
+
+    def width(self, num_heads: int = H, head_dim: int = HEAD_DIM) -> int:
+        """Return how many columns forward returns."""
+        return num_heads * head_dim if self.has_heads else head_dim
+
+
+CASES = (
+    Case(CausalAttention, has_heads=False),
+    Case(MultiHeadAttentionWrapper, d_out_is_total=False),
+    Case(MultiHeadAttention),
+)
+ALL_PANELS = (*PANELS, SHAPE_STEPS, NUMBER_STEPS)
+
+
+def name(case: Case) -> str:
+    """Return a case's name in pytest's output."""
+    return case.cls.__name__
+
+
+def tokens(b: int = B, num_tokens: int = T, d_in: int = D_IN, seed: int = 2, **how: Any) -> Tensor:
+    """Return random token vectors, (b, num_tokens, d_in)."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(b, num_tokens, d_in, generator=generator, **how)

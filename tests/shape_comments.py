@@ -1,0 +1,146 @@
+"""Run code and hold every shape comment against the shape that the variable really has.
+
+A shape comment trails a statement that makes one tensor: `x = ...  # (b, num_tokens, d_in)`. Its
+entries are names of sizes or products of them; ... stands for any dimensions.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+COMMENT = re.compile(r"# \(([^()]*)\)$")
+
+
+class Comment(NamedTuple):
+    """A shape comment, and the statement that it trails."""
+
+    first_line: int
+    last_line: int
+    variable: str | None  # None: what the function returns
+    dims: tuple[str, ...]
+
+
+def comments_in(text: str) -> list[Comment]:
+    """Return the shape comments of a file."""
+    statements = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.stmt) and not hasattr(node, "body")
+    ]
+    comments = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and (found := COMMENT.fullmatch(token.string)):
+            line = token.start[0]
+            (statement,) = (node for node in statements if node.lineno <= line <= node.end_lineno)
+            dims = tuple(dim.strip() for dim in found[1].split(",") if dim.strip())
+            lines = (statement.lineno, statement.end_lineno)
+            comments.append(Comment(*lines, variable_of(statement), dims))
+    return comments
+
+
+def variable_of(statement: ast.stmt) -> str | None:
+    """Return the name of the one variable that a statement binds or changes in place."""
+    match statement:
+        case ast.Return():
+            return None
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(id=name), method))) if method[-1:] == "_":
+            return name
+    raise ValueError(f"line {statement.lineno}: a shape comment needs a statement with one tensor")
+
+
+def agrees(shape: tuple[int, ...], dims: tuple[str, ...], sizes: Mapping[str, int]) -> bool:
+    """Say whether a shape is what the comment says.
+
+    >>> agrees((2, 7, 15), ("b", "t", "h * d"), {"b": 2, "t": 7, "h": 3, "d": 5})
+    True
+    >>> agrees((2, 3, 7, 5), ("...", "t", "d"), {"t": 7, "d": 5})
+    True
+    >>> agrees((7,), ("t", "...", "t"), {"t": 7})
+    False
+    """
+    if "..." in dims:
+        before = dims.index("...")
+        after = len(dims) - before - 1
+        if len(shape) < before + after:
+            return False
+        shape = shape[:before] + shape[len(shape) - after :]
+        dims = dims[:before] + dims[before + 1 :]
+    return shape == tuple(eval(dim, {}, dict(sizes)) for dim in dims)
+
+
+@dataclass
+class Reading:
+    """What running some code has shown: which comments were reached, and which lie."""
+
+    comments: dict[str, list[Comment]]  # by file
+    reached: set[tuple[str, int]] = field(default_factory=set)  # file and line
+    lies: list[str] = field(default_factory=list)
+
+    def run(self, sizes: Mapping[str, int], action: Callable[[], Any]) -> Any:
+        """Run an action; in its comments the names of sizes mean these numbers."""
+        at: dict[FrameType, int] = {}  # the line that each function is on
+
+        def on_event(frame: FrameType, event: str, arg: Any) -> Any:
+            file, name = frame.f_code.co_filename, frame.f_code.co_name
+            if file not in self.comments or name.startswith("<"):  # <genexpr>, <lambda>
+                return None
+            if event in ("line", "return"):
+                now = frame.f_lineno if event == "line" else 0
+                for comment in self.comments[file]:
+                    lines = range(comment.first_line, comment.last_line + 1)
+                    if at.get(frame) in lines and now not in lines:  # the statement is done
+                        values = {**frame.f_locals, None: arg if event == "return" else None}
+                        if values.get(comment.variable) is not None:
+                            self.hold(file, comment, values[comment.variable], sizes)
+                at[frame] = now
+            return on_event
+
+        before = sys.gettrace()
+        sys.settrace(on_event)
+        try:
+            return action()
+        finally:
+            sys.settrace(before)
+
+    def fields(self, sizes: Mapping[str, int], data: object) -> None:
+        """Check the comments behind the fields of a class, `x: Tensor  # (b, d)`, on one object."""
+        file = inspect.getsourcefile(type(data)) or ""
+        lines, first = inspect.getsourcelines(type(data))
+        for comment in self.comments[file]:
+            if first <= comment.first_line < first + len(lines):
+                self.hold(file, comment, getattr(data, comment.variable or ""), sizes)
+
+    def hold(self, file: str, comment: Comment, value: Any, sizes: Mapping[str, int]) -> None:
+        """Hold a comment against a value."""
+        self.reached.add((file, comment.last_line))
+        shape = tuple(value.shape)
+        if not agrees(shape, comment.dims, sizes):
+            place = f"{Path(file).name}:{comment.last_line}"
+            what = comment.variable or "what is returned"
+            self.lies.append(f"{place}: {what} is {shape}, not ({', '.join(comment.dims)})")
+
+    def unreached(self) -> list[str]:
+        """Return the places of the comments that no run has come by."""
+        return [
+            f"{Path(file).name}:{comment.last_line}"
+            for file, comments in self.comments.items()
+            for comment in comments
+            if (file, comment.last_line) not in self.reached
+        ]
+
+
+def reading(*files: Path) -> Reading:
+    """Return a Reading of these files, nothing run yet."""
+    return Reading({str(file): comments_in(file.read_text(encoding="utf-8")) for file in files})

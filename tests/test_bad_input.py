@@ -1,0 +1,202 @@
+"""Every bad argument is refused at the earliest point, in words that name value and rule."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from cases import CASES, CONTEXT_LENGTH, D_IN, HEAD_DIM, H, T, name, tokens
+
+ALL = pytest.mark.parametrize("case", CASES, ids=name)
+SEVERAL_HEADS = [case for case in CASES if case.has_heads]
+ONE_WIDTH_FOR_ALL = [case for case in SEVERAL_HEADS if case.d_out_is_total]
+
+NOT_A_SIZE = (
+    (0, ValueError, "must be a positive int, not 0"),
+    (-1, ValueError, "must be a positive int, not -1"),
+    (2.0, TypeError, "must be a positive int, not 2.0 (float)"),
+    (True, TypeError, "must be a positive int, not True (bool)"),
+    ("3", TypeError, "must be a positive int, not '3' (str)"),
+    (None, TypeError, "must be a positive int, not None (NoneType)"),
+)
+
+
+def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
+    """Expect this error with exactly these words in its message."""
+    return pytest.raises(error, match=re.escape(words))
+
+
+# Arguments of the constructors
+
+
+@ALL
+@pytest.mark.parametrize("argument", ["d_in", "d_out", "context_length"])
+@pytest.mark.parametrize(("value", "error", "words"), NOT_A_SIZE)
+def test_sizes(case, argument, value, error, words):
+    with refused(error, f"{argument} {words}"):
+        case.build(**{argument: value})
+
+
+@pytest.mark.parametrize("case", SEVERAL_HEADS, ids=name)
+@pytest.mark.parametrize(("value", "error", "words"), NOT_A_SIZE)
+def test_num_heads(case, value, error, words):
+    with refused(error, f"num_heads {words}"):
+        case.cls(**{**case.arguments(), "num_heads": value})
+
+
+@pytest.mark.parametrize("case", ONE_WIDTH_FOR_ALL, ids=name)
+@pytest.mark.parametrize(
+    ("d_out", "num_heads", "nearest"),
+    [
+        (15, 2, "divide 15: 1 and 3"),
+        (15, 4, "divide 15: 3 and 5"),
+        (12, 5, "divide 12: 4 and 6"),
+        (13, 7, "divide 13: 1 and 13"),
+        (6, 12, "divide 6: 6"),
+    ],
+)
+def test_d_out_that_the_heads_do_not_divide(case, d_out, num_heads, nearest):
+    message = (
+        f"d_out={d_out} cannot be split into num_heads={num_heads} heads of equal width; "
+        f"the nearest head counts that {nearest}"
+    )
+    with pytest.raises(ValueError, match=re.escape(message) + "$"):
+        case.cls(**{**case.arguments(), "d_out": d_out, "num_heads": num_heads})
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        (-0.1, ValueError, "dropout must lie between 0 and 1, not -0.1"),
+        (1.5, ValueError, "dropout must lie between 0 and 1, not 1.5"),
+        (float("nan"), ValueError, "dropout must lie between 0 and 1, not nan"),
+        ("0.1", TypeError, "dropout must be a number from 0 to 1, not '0.1'"),
+        (True, TypeError, "dropout must be a number from 0 to 1, not True"),
+        (None, TypeError, "dropout must be a number from 0 to 1, not None"),
+    ],
+)
+def test_dropout(case, value, error, words):
+    with refused(error, words):
+        case.build(dropout=value)
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1, "qkv_bias must be True or False, not 1 (int)"),
+        ("no", "qkv_bias must be True or False, not 'no' (str)"),
+        (None, "qkv_bias must be True or False, not None (NoneType)"),
+    ],
+)
+def test_qkv_bias(case, value, words):
+    with refused(TypeError, words):
+        case.build(qkv_bias=value)
+
+
+# The input of forward
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("x", "error", "words"),
+    [
+        ([[1.0]], TypeError, "x must be a torch.Tensor, not list; try torch.tensor(x)"),
+        (
+            torch.ones(2, T, D_IN, dtype=torch.int64),
+            TypeError,
+            "x must hold floating-point numbers, not torch.int64; try x.float()",
+        ),
+        (
+            torch.ones(2, T, D_IN, dtype=torch.bool),
+            TypeError,
+            "x must hold floating-point numbers, not torch.bool; try x.float()",
+        ),
+        (
+            torch.ones(2, T, D_IN, dtype=torch.complex64),
+            TypeError,
+            "x must hold floating-point numbers, not torch.complex64",
+        ),
+        (
+            torch.ones(T, D_IN),
+            ValueError,
+            f"x must be (b, num_tokens, d_in), not 2-d, ({T}, {D_IN}); "
+            "for one sequence try x.unsqueeze(0)",
+        ),
+        (
+            torch.ones(D_IN),
+            ValueError,
+            f"x must be (b, num_tokens, d_in), not 1-d, ({D_IN},)",
+        ),
+        (
+            torch.ones(2, 3, T, D_IN),
+            ValueError,
+            f"x must be (b, num_tokens, d_in), not 4-d, (2, 3, {T}, {D_IN})",
+        ),
+        (
+            torch.ones(2, T, 17),
+            ValueError,
+            f"the last dimension of x must be d_in={D_IN}, not 17: (2, {T}, 17)",
+        ),
+        (
+            torch.ones(2, CONTEXT_LENGTH + 1, D_IN),
+            ValueError,
+            f"x has {CONTEXT_LENGTH + 1} tokens, more than context_length={CONTEXT_LENGTH}; "
+            f"try x[:, -{CONTEXT_LENGTH}:] or a larger context_length",
+        ),
+        (
+            torch.ones(2, T, D_IN, dtype=torch.float64),
+            TypeError,
+            "x is torch.float64, the weights are torch.float32; try x.to(torch.float32)",
+        ),
+        (
+            torch.ones(2, T, D_IN, device="meta"),
+            ValueError,
+            "x is on meta, the weights are on cpu; try x.to('cpu')",
+        ),
+    ],
+)
+def test_input(case, x, error, words):
+    with refused(error, words):
+        case.build()(x)
+
+
+@ALL
+def test_more_tokens_than_context_length_1(case):
+    """Where a stored 1 x 1 mask would broadcast and let the future through."""
+    module = case.build(context_length=1)
+    assert module(tokens(num_tokens=1)).shape == (2, 1, case.width())
+    with refused(ValueError, "x has 2 tokens, more than context_length=1; try x[:, -1:]"):
+        module(tokens(num_tokens=2))
+
+
+@ALL
+def test_the_remedies_work(case):
+    """What a message says to try is accepted."""
+    module = case.build()
+    for remedied in (
+        torch.tensor(tokens().tolist()),
+        torch.ones(2, T, D_IN, dtype=torch.int64).float(),
+        torch.ones(T, D_IN).unsqueeze(0),
+        torch.ones(2, 2 * CONTEXT_LENGTH, D_IN)[:, -CONTEXT_LENGTH:],
+        tokens(dtype=torch.float64).to(torch.float32),
+    ):
+        assert module(remedied).isfinite().all()
+    for num_heads in (3, 5) if case in ONE_WIDTH_FOR_ALL else ():
+        d_out = H * HEAD_DIM
+        assert case.cls(**{**case.arguments(), "d_out": d_out, "num_heads": num_heads})
+
+
+@ALL
+def test_autocast_takes_what_it_casts(case):
+    """Under autocast the input need not have the dtype of the weights."""
+    module, x = case.build(), tokens(dtype=torch.bfloat16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        context_vec = module(x)
+    assert context_vec.dtype == torch.bfloat16
+    torch.testing.assert_close(context_vec.float(), module(x.float()), atol=0.05, rtol=0.05)
+    with refused(TypeError, "x is torch.bfloat16, the weights are torch.float32"):
+        module(x)

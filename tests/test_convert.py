@@ -1,0 +1,239 @@
+"""Copied weights make one class give what another gives: outputs, weights and gradients."""
+
+from __future__ import annotations
+
+import re
+from itertools import permutations
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnlib import (
+    CausalAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    split_to_stacked,
+    stacked_to_split,
+)
+from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+
+PROJECTIONS = ("W_query", "W_key", "W_value")
+SIZES = pytest.mark.parametrize(
+    ("num_heads", "qkv_bias", "d_in", "num_tokens"),
+    [
+        (1, False, D_IN, T),
+        (1, True, D_IN, T),
+        (2, False, D_IN, T),
+        (2, True, D_IN, CONTEXT_LENGTH),
+        (3, False, 2, T),
+        (3, True, 17, 1),
+        (12, False, D_IN, CONTEXT_LENGTH),
+        (12, True, D_IN, T),
+    ],
+)
+
+
+def stacked_heads(
+    num_heads: int = H, qkv_bias: bool = True, d_in: int = D_IN
+) -> MultiHeadAttentionWrapper:
+    torch.manual_seed(1)
+    return MultiHeadAttentionWrapper(d_in, HEAD_DIM, CONTEXT_LENGTH, 0.0, num_heads, qkv_bias)
+
+
+def bare_split(**changes: object) -> MultiHeadAttention:
+    """Return a weight-split module whose out_proj passes everything on."""
+    sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH}
+    torch.manual_seed(1)
+    split = MultiHeadAttention(**{**sizes, "dropout": 0.0, "num_heads": H, **changes})
+    with torch.no_grad():
+        torch.nn.init.eye_(split.out_proj.weight)
+        split.out_proj.bias.zero_()
+    return split
+
+
+def in_rows(stacked: MultiHeadAttentionWrapper, split: MultiHeadAttention) -> list:
+    """Return pairs: each projection of the split class, and the heads' rows for it."""
+    return [
+        (
+            getattr(getattr(split, which), part),
+            [getattr(getattr(head, which), part) for head in stacked.heads],
+        )
+        for which in PROJECTIONS
+        for part in ("weight", "bias")
+        if getattr(stacked.heads[0].W_query, part) is not None
+    ]
+
+
+def assert_same_function(
+    stacked: MultiHeadAttentionWrapper, split: MultiHeadAttention, x: Tensor
+) -> None:
+    """Compare outputs, weights, and every gradient of an uneven loss."""
+    results, slopes = [], []
+    for module in (stacked, split):
+        x = x.detach().requires_grad_()
+        context_vec, attn_weights = module(x, return_weights=True)
+        loss = context_vec.square().sum() + attn_weights.square().sum()
+        loss.backward()
+        results.append((context_vec, attn_weights))
+        slopes.append(x.grad)
+    torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-5, atol=1e-5)
+    for whole, rows in in_rows(stacked, split):
+        expected = torch.cat([row.grad for row in rows])
+        torch.testing.assert_close(whole.grad, expected, rtol=1e-5, atol=1e-5)
+
+
+@SIZES
+def test_stacked_to_split(num_heads, qkv_bias, d_in, num_tokens):
+    stacked = stacked_heads(num_heads, qkv_bias, d_in)
+    split = stacked_to_split(stacked)
+    for whole, rows in in_rows(stacked, split):
+        assert torch.equal(whole, torch.cat(rows))
+    assert (split.W_query.bias is not None) == qkv_bias
+    assert torch.equal(split.out_proj.weight, torch.eye(num_heads * HEAD_DIM))
+    assert torch.equal(split.out_proj.bias, torch.zeros(num_heads * HEAD_DIM))
+    assert_same_function(stacked, split, tokens(B, num_tokens, d_in))
+
+
+@SIZES
+def test_split_to_stacked(num_heads, qkv_bias, d_in, num_tokens):
+    split = bare_split(
+        d_in=d_in, d_out=num_heads * HEAD_DIM, num_heads=num_heads, qkv_bias=qkv_bias
+    )
+    stacked = split_to_stacked(split)
+    assert len(stacked.heads) == num_heads
+    for whole, rows in in_rows(stacked, split):
+        assert torch.equal(whole, torch.cat(rows))
+    assert (stacked.heads[0].W_query.bias is not None) == qkv_bias
+    assert_same_function(stacked, split, tokens(B, num_tokens, d_in))
+
+
+@SIZES
+def test_there_and_back_is_bit_equal(num_heads, qkv_bias, d_in, num_tokens):
+    stacked = stacked_heads(num_heads, qkv_bias, d_in)
+    split = stacked_to_split(stacked)
+    again = split_to_stacked(split)
+    there = stacked_to_split(again)
+    for before, after in ((stacked, again), (split, there)):
+        assert before.state_dict().keys() == after.state_dict().keys()
+        for key, weight in after.state_dict().items():
+            assert torch.equal(weight, before.state_dict()[key])
+        x = tokens(B, num_tokens, d_in)
+        assert torch.equal(after(x), before(x))
+
+
+@pytest.mark.parametrize(("part", "place"), [("weight", (0, 1)), ("weight", (2, 2)), ("bias", 4)])
+@pytest.mark.parametrize("off", [0.125, -2.5, float("nan")])
+def test_an_out_proj_that_does_something_is_refused(part, place, off):
+    split = bare_split()
+    with torch.no_grad():
+        getattr(split.out_proj, part)[place] += off
+    words = (
+        f"out_proj is not the identity with bias 0 (an entry is off by {abs(off):.3g}), "
+        "and stacked heads have no output projection to hold it"
+    )
+    with pytest.raises(ValueError, match=re.escape(words)):
+        split_to_stacked(split)
+
+
+def test_the_remedy_for_an_out_proj_works():
+    """Stacked heads, then split.out_proj, as the message says."""
+    torch.manual_seed(1)
+    split = MultiHeadAttention(D_IN, H * HEAD_DIM, CONTEXT_LENGTH, 0.0, H)
+    with pytest.raises(ValueError, match=r"apply split\.out_proj to the stacked heads' result"):
+        split_to_stacked(split)
+    bare = bare_split()
+    bare.load_state_dict(
+        {key: w for key, w in split.state_dict().items() if "W_" in key}, strict=False
+    )
+    torch.testing.assert_close(split.out_proj(split_to_stacked(bare)(tokens())), split(tokens()))
+
+
+def convertible() -> list:
+    return [(stacked_heads(), stacked_to_split), (bare_split(qkv_bias=True), split_to_stacked)]
+
+
+def test_a_conversion_owns_its_weights():
+    """Training one leaves the other alone, and both can be trained."""
+    for module, convert in convertible():
+        before = {key: weight.clone() for key, weight in module.state_dict().items()}
+        converted = convert(module)
+        with torch.no_grad():
+            for weight in converted.parameters():
+                assert weight.requires_grad
+                assert weight.is_contiguous()
+                weight.zero_()
+        for key, weight in module.state_dict().items():
+            assert torch.equal(weight, before[key])
+    storages = [w.untyped_storage().data_ptr() for w in split_to_stacked(bare_split()).parameters()]
+    assert len(set(storages)) == len(storages)
+
+
+def test_a_conversion_keeps_dtype_mode_and_sizes():
+    for module, convert in convertible():
+        for part in module.modules():
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.25
+        converted = convert(module.double().eval())
+        assert {weight.dtype for weight in converted.parameters()} == {torch.float64}
+        assert {weight.device.type for weight in converted.parameters()} == {"cpu"}
+        assert not any(part.training for part in converted.modules())
+        assert convert(module.train()).training
+        assert converted.context_length == CONTEXT_LENGTH
+        assert converted.d_in == D_IN
+        assert converted.num_heads == H
+        dropouts = [part.p for part in converted.modules() if isinstance(part, torch.nn.Dropout)]
+        assert set(dropouts) == {0.25}
+
+
+def test_a_conversion_draws_no_random_numbers():
+    for module, convert in convertible():
+        before = torch.get_rng_state()
+        convert(module)
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+# The same weights in other places
+
+
+def test_one_head_is_the_single_head_class():
+    torch.manual_seed(1)
+    single = CausalAttention(D_IN, HEAD_DIM, CONTEXT_LENGTH, 0.0, qkv_bias=True)
+    stacked = stacked_heads(num_heads=1)
+    stacked.heads[0].load_state_dict(single.state_dict())
+    split = bare_split(d_out=HEAD_DIM, num_heads=1, qkv_bias=True)
+    split.load_state_dict({**split.state_dict(), **single.state_dict()})
+    context_vec, attn_weights = single(tokens(), return_weights=True)
+    for module in (stacked, split):
+        same, weights = module(tokens(), return_weights=True)
+        torch.testing.assert_close(same, context_vec)
+        torch.testing.assert_close(weights, attn_weights[:, None])
+
+
+@pytest.mark.parametrize("order", list(permutations(range(H)))[1:])
+def test_the_order_of_the_heads_is_free(order):
+    """Rows of the projections and columns of out_proj permuted alike: nothing changes."""
+    torch.manual_seed(1)
+    split = MultiHeadAttention(D_IN, H * HEAD_DIM, CONTEXT_LENGTH, 0.0, H, qkv_bias=True)
+    context_vec, attn_weights = split(tokens(), return_weights=True)
+    places = torch.arange(H * HEAD_DIM).view(H, HEAD_DIM)[list(order)].flatten()
+    entries = split.state_dict()
+    for which in PROJECTIONS:
+        for part in ("weight", "bias"):
+            entries[f"{which}.{part}"] = entries[f"{which}.{part}"][places]
+    entries["out_proj.weight"] = entries["out_proj.weight"][:, places]
+    split.load_state_dict(entries)
+    same, weights = split(tokens(), return_weights=True)
+    torch.testing.assert_close(same, context_vec)
+    torch.testing.assert_close(weights, attn_weights[:, list(order)])
+
+
+def test_the_order_of_stacked_heads_is_the_order_of_the_columns():
+    stacked = stacked_heads()
+    context_vec, attn_weights = stacked(tokens(), return_weights=True)
+    assert stacked.num_heads == H
+    for h, head in enumerate(stacked.heads):
+        alone, its_weights = head(tokens(), return_weights=True)
+        assert torch.equal(context_vec[..., h * HEAD_DIM : (h + 1) * HEAD_DIM], alone)
+        assert torch.equal(attn_weights[:, h], its_weights)

@@ -1,0 +1,71 @@
+"""What a module costs, against formulas worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib.count import count_matrix_products, count_parameters
+from cases import CASES, D_IN, HEAD_DIM, name, tokens
+
+WIDTHS = (1, 2, 3, 12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+@pytest.mark.parametrize("qkv_bias", [False, True])
+@pytest.mark.parametrize("num_heads", WIDTHS)
+def test_parameters(case, qkv_bias, num_heads):
+    """Three projections from d_in to the width of all heads, and out_proj where there is one."""
+    module = case.build(num_heads=num_heads, qkv_bias=qkv_bias)
+    width = case.width(num_heads)
+    projections = 3 * width * (D_IN + qkv_bias)
+    out_proj = width * (width + 1) if hasattr(module, "out_proj") else 0
+    assert count_parameters(module) == projections + out_proj
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+@pytest.mark.parametrize("num_heads", WIDTHS)
+def test_matrix_products(case, num_heads):
+    """Three projections, scores, context: per head where each head runs, else once for all."""
+    module = case.build(num_heads=num_heads)
+    expected = 5 * (num_heads if hasattr(module, "heads") else 1) + hasattr(module, "out_proj")
+    assert count_matrix_products(module, tokens()) == expected
+
+
+def test_the_head_count_changes_no_parameter_of_the_split_class():
+    split = CASES[-1]
+    counts = {
+        count_parameters(split.build(num_heads=num_heads, head_dim=12 // num_heads))
+        for num_heads in (1, 2, 3, 4, 6, 12)
+    }
+    assert counts == {3 * 12 * D_IN + 12 * 13}
+
+
+class Products(nn.Module):
+    """Ask for products in every spelling, and for things that are none."""
+
+    def forward(self, x):
+        x = x @ x.mT
+        x = torch.matmul(x, x)
+        x = x.matmul(x)
+        x = torch.bmm(x, x)
+        x = nn.functional.linear(x, torch.ones(7, 7))
+        return torch.softmax(x * x + x.sum(), dim=-1)
+
+
+def test_every_spelling_of_a_product_counts():
+    assert count_matrix_products(Products(), torch.ones(2, 7, HEAD_DIM)) == 5
+
+
+def test_a_shared_weight_counts_once():
+    layer = nn.Linear(3, 2)
+    assert count_parameters(nn.Sequential(layer, layer)) == 8
+
+
+def test_counting_leaves_no_trace():
+    module, x = CASES[-1].build(), tokens().requires_grad_()
+    count_matrix_products(module, x)
+    assert x.grad is None
+    assert x._version == 0
+    assert all(weight.grad is None for weight in module.parameters())

@@ -1,0 +1,207 @@
+"""The pure functions: attention, its mask, and the way into heads and back."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from attnlib import attention, causal_mask, merge_heads, split_heads
+from cases import HEAD_DIM, B, H, T
+
+NUM_KEYS, VALUE_DIM = 17, 19
+
+
+def draw(*shape: int, seed: int, **how: object) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), **how)
+
+
+def three(num_keys: int = T, value_dim: int = HEAD_DIM, **how: object) -> tuple[Tensor, ...]:
+    """Return queries, keys and values."""
+    shapes = (B, H, T, HEAD_DIM), (B, H, num_keys, HEAD_DIM), (B, H, num_keys, value_dim)
+    return tuple(draw(*shape, seed=seed, **how) for seed, shape in enumerate(shapes))
+
+
+# The mask
+
+
+def test_the_mask_is_true_where_a_query_may_not_see():
+    expected = [[key > query for key in range(T)] for query in range(T)]
+    assert causal_mask(T).tolist() == expected
+    assert causal_mask(T).dtype == torch.bool
+
+
+def test_the_mask_of_one_token_and_of_none():
+    assert causal_mask(1).tolist() == [[False]]
+    assert causal_mask(0).shape == (0, 0)
+
+
+def test_the_mask_is_made_where_it_is_asked_for():
+    assert causal_mask(T, device="meta").device == torch.device("meta")
+    assert causal_mask(T).device == torch.device("cpu")
+
+
+# Attention against torch's own, whose mask is True where a query MAY see
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
+def test_without_a_mask(dtype, close):
+    queries, keys, values = three(NUM_KEYS, VALUE_DIM, dtype=dtype)
+    context_vec, attn_weights = attention(queries, keys, values)
+    expected = F.scaled_dot_product_attention(queries, keys, values)
+    torch.testing.assert_close(context_vec, expected, rtol=0, atol=close)
+    assert context_vec.shape == (B, H, T, VALUE_DIM)
+    assert attn_weights.shape == (B, H, T, NUM_KEYS)
+
+
+def test_with_the_causal_mask():
+    queries, keys, values = three()
+    context_vec, _ = attention(queries, keys, values, causal_mask(T))
+    by_flag = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+    by_mask = F.scaled_dot_product_attention(queries, keys, values, attn_mask=~causal_mask(T))
+    torch.testing.assert_close(context_vec, by_flag)
+    torch.testing.assert_close(context_vec, by_mask)
+
+
+@pytest.mark.parametrize("shape", [(T, NUM_KEYS), (B, 1, T, NUM_KEYS), (B, H, 1, NUM_KEYS)])
+def test_with_any_mask_that_broadcasts(shape):
+    queries, keys, values = three(NUM_KEYS, VALUE_DIM)
+    is_hidden = draw(*shape, seed=5) > 0.5
+    is_hidden[..., 0] = False
+    context_vec, attn_weights = attention(queries, keys, values, is_hidden)
+    expected = F.scaled_dot_product_attention(queries, keys, values, attn_mask=~is_hidden)
+    torch.testing.assert_close(context_vec, expected)
+    hidden = is_hidden.expand_as(attn_weights)
+    assert (attn_weights[hidden] == 0).all()
+    assert (attn_weights[~hidden] > 0).all()
+
+
+def test_the_polarity_of_the_mask():
+    """A query that sees one key only returns that key's value."""
+    queries, keys, values = three()
+    all_but_the_third = torch.arange(T) != 2
+    context_vec, attn_weights = attention(queries, keys, values, all_but_the_third)
+    assert torch.equal(context_vec, values[:, :, 2:3].expand_as(context_vec))
+    assert (attn_weights[..., 2] == 1).all()
+
+
+def test_a_row_that_is_hidden_altogether_is_nan():
+    """As documented; torch's own gives 0 there."""
+    queries, keys, values = three()
+    is_hidden = torch.zeros(T, T, dtype=torch.bool)
+    is_hidden[4] = True
+    context_vec, attn_weights = attention(queries, keys, values, is_hidden)
+    is_nan = torch.zeros(T, dtype=torch.bool)
+    is_nan[4] = True
+    assert torch.equal(context_vec.isnan().all(dim=-1), is_nan.expand(B, H, T))
+    assert torch.equal(attn_weights.isnan().any(dim=-1), is_nan.expand(B, H, T))
+
+
+def test_equal_keys_get_equal_weights():
+    """Whatever the query: the result is the mean of the values that it may see."""
+    queries, _, values = three(dtype=torch.float64)
+    keys = draw(1, 1, 1, HEAD_DIM, seed=3, dtype=torch.float64).expand(B, H, T, HEAD_DIM)
+    context_vec, _ = attention(queries, keys, values, causal_mask(T))
+    for t in range(T):
+        mean = values[:, :, : t + 1].mean(dim=2)
+        torch.testing.assert_close(context_vec[:, :, t], mean, rtol=0, atol=1e-14)
+
+
+def test_scores_are_scaled_by_the_root_of_the_width():
+    """Two keys whose scores differ by 3 * 4 / sqrt(16) = 3."""
+    queries, keys = torch.zeros(1, 16), torch.zeros(2, 16)
+    queries[0, 5], keys[1, 5] = 3.0, 4.0
+    _, attn_weights = attention(queries, keys, torch.zeros(2, 1))
+    torch.testing.assert_close(attn_weights.log().diff().item(), 3.0)
+
+
+def test_dropout_falls_on_the_weights_after_softmax():
+    queries, keys, values = three()
+    _, whole = attention(queries, keys, values, causal_mask(T))
+    seen = []
+
+    def halve_the_first(attn_weights: Tensor) -> Tensor:
+        seen.append(attn_weights)
+        return attn_weights * torch.tensor([0.5, *[1.0] * (T - 1)])
+
+    context_vec, attn_weights = attention(
+        queries, keys, values, causal_mask(T), dropout=halve_the_first
+    )
+    assert len(seen) == 1
+    assert torch.equal(seen[0], whole)
+    assert torch.equal(attn_weights[..., 0], whole[..., 0] / 2)
+    assert torch.equal(attn_weights[..., 1:], whole[..., 1:])
+    torch.testing.assert_close(context_vec, attn_weights @ values)
+
+
+def test_the_arguments_are_not_changed():
+    given = (*three(), causal_mask(T))
+    kept = [tensor.clone() for tensor in given]
+    attention(*given)
+    for tensor, before in zip(given, kept, strict=True):
+        assert torch.equal(tensor, before)
+        assert tensor._version == 0
+
+
+def test_logits_near_the_end_of_float16_stay_finite():
+    """100 * 100 * 16 = 160000 is beyond float16; scaled first it is 40000."""
+    queries = keys = torch.full((1, 16), 100.0, dtype=torch.float16)
+    context_vec, attn_weights = attention(queries, keys, queries)
+    assert attn_weights.item() == 1
+    assert torch.equal(context_vec, queries)
+
+
+# Without a mask no place is special, and no head ever is
+
+
+def test_without_a_mask_permuted_tokens_permute_the_result():
+    queries, keys, values = three(dtype=torch.float64)
+    order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
+    context_vec, attn_weights = attention(queries, keys, values)
+    moved = attention(queries[:, :, order], keys[:, :, order], values[:, :, order])
+    torch.testing.assert_close(moved[0], context_vec[:, :, order], rtol=0, atol=1e-14)
+    torch.testing.assert_close(moved[1], attn_weights[..., order, :][..., order])
+    only_keys_moved = attention(queries, keys[:, :, order], values[:, :, order])
+    torch.testing.assert_close(only_keys_moved[0], context_vec, rtol=0, atol=1e-14)
+
+
+def test_permuted_heads_permute_the_result():
+    queries, keys, values = three()
+    order = [2, 0, 1]
+    context_vec, attn_weights = attention(queries, keys, values, causal_mask(T))
+    moved = attention(queries[:, order], keys[:, order], values[:, order], causal_mask(T))
+    assert torch.equal(moved[0], context_vec[:, order])
+    assert torch.equal(moved[1], attn_weights[:, order])
+
+
+# Into heads and back
+
+
+def test_split_heads_gives_each_head_its_columns():
+    x = draw(B, T, H * HEAD_DIM, seed=1)
+    heads = split_heads(x, num_heads=H)
+    assert heads.shape == (B, H, T, HEAD_DIM)
+    for h in range(H):
+        assert torch.equal(heads[:, h], x[..., h * HEAD_DIM : (h + 1) * HEAD_DIM])
+
+
+def test_merge_heads_puts_them_side_by_side():
+    heads = draw(B, H, T, HEAD_DIM, seed=1)
+    assert torch.equal(merge_heads(heads), torch.cat(heads.unbind(dim=1), dim=-1))
+
+
+def test_split_and_merge_are_inverses():
+    x = draw(B, T, H * HEAD_DIM, seed=1)
+    for num_heads in (1, H, HEAD_DIM, H * HEAD_DIM):
+        assert torch.equal(merge_heads(split_heads(x, num_heads)), x)
+    heads = draw(B, H, T, HEAD_DIM, seed=2)
+    assert torch.equal(split_heads(merge_heads(heads), H), heads)
+
+
+def test_split_copies_nothing_and_merge_must():
+    x = draw(B, T, H * HEAD_DIM, seed=1)
+    heads = split_heads(x, num_heads=H)
+    assert heads.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    assert not heads.is_contiguous()
+    assert merge_heads(heads).is_contiguous()

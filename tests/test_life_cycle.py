@@ -1,0 +1,276 @@
+"""What happens to a module besides running: copied, stored, loaded, moved, printed, built large."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from cases import CASES, D_IN, H, name, tokens
+
+ALL = pytest.mark.parametrize("case", CASES, ids=name)
+
+
+def stored(thing: object, weights_only: bool = True) -> object:
+    """Return what torch.load makes of what torch.save wrote."""
+    file = io.BytesIO()
+    torch.save(thing, file)
+    file.seek(0)
+    return torch.load(file, weights_only=weights_only)
+
+
+@ALL
+@pytest.mark.parametrize(
+    "copied",
+    [
+        copy.deepcopy,
+        lambda module: pickle.loads(pickle.dumps(module)),
+        lambda module: stored(module, weights_only=False),
+    ],
+    ids=["deepcopy", "pickle", "save"],
+)
+def test_a_copy_is_equal_and_independent(case, copied):
+    module, x = case.build(dropout=0.3, qkv_bias=True).eval(), tokens()
+    before = module(x).detach()
+    twin = copied(module)
+    assert torch.equal(twin(x), before)
+    assert repr(twin) == repr(module)
+    with torch.no_grad():
+        for weight in twin.parameters():
+            weight.zero_()
+    assert torch.equal(module(x), before)
+
+
+@ALL
+def test_repr_shows_the_arguments(case):
+    arguments = case.arguments(dropout=0.25, qkv_bias=True)
+    text = repr(case.cls(**arguments))
+    sizes = {key: arguments[key] for key in ("d_in", "d_out", "context_length")}
+    for key, value in {**sizes, **case.arguments()}.items():
+        if key != "dropout":
+            assert f"{key}={value}" in text.splitlines()[1]
+    assert "Dropout(p=0.25" in text
+    assert f"in_features={D_IN}" in text
+    assert "bias=True" in text
+
+
+# State dicts
+
+
+@ALL
+def test_the_state_dict_holds_the_weights_and_nothing_else(case):
+    module = case.build(qkv_bias=True)
+    assert list(module.state_dict()) == [key for key, _ in module.named_parameters()]
+    assert list(module.buffers()) == []
+
+
+def test_the_names_in_the_state_dict_are_those_of_the_field():
+    single, stacked, split = (set(case.build(qkv_bias=True).state_dict()) for case in CASES)
+    projections = {
+        f"W_{which}.{part}" for which in ("query", "key", "value") for part in ("weight", "bias")
+    }
+    assert single == projections
+    assert stacked == {f"heads.{h}.{key}" for h in range(H) for key in projections}
+    assert split == projections | {"out_proj.weight", "out_proj.bias"}
+
+
+@ALL
+@pytest.mark.parametrize("context_length", [7, 13, 29])
+def test_saved_weights_load_at_another_context_length(case, context_length):
+    module = case.build(seed=1, qkv_bias=True)
+    other = case.build(seed=2, qkv_bias=True, context_length=context_length)
+    assert not torch.equal(other(tokens()), module(tokens()))
+    assert not any(other.load_state_dict(stored(module.state_dict()), strict=True))
+    assert torch.equal(other(tokens()), module(tokens()))
+
+
+@ALL
+def test_missing_and_unknown_entries_are_still_refused(case):
+    module = case.build()
+    entries = module.state_dict()
+    first = next(iter(entries))
+    lacking = {key: entry for key, entry in entries.items() if key != first}
+    with pytest.raises(RuntimeError, match=re.escape(f'Missing key(s) in state_dict: "{first}"')):
+        module.load_state_dict(lacking)
+    with pytest.raises(RuntimeError, match=r'Unexpected key\(s\) in state_dict: "masks"'):
+        module.load_state_dict({**entries, "masks": torch.ones(2)})
+
+
+class PublishedHead(nn.Module):
+    """The state of one head as lessons publish it: the mask is a float buffer."""
+
+    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+        super().__init__()
+        for which in ("W_query", "W_key", "W_value"):
+            setattr(self, which, nn.Linear(d_in, d_out, bias=qkv_bias))
+        self.register_buffer("mask", torch.ones(context_length, context_length).triu(1))
+
+
+class PublishedHeads(nn.Module):
+    """The state of stacked heads: each with a mask of its own."""
+
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        sizes = (d_in, d_out, context_length, dropout, qkv_bias)
+        self.heads = nn.ModuleList(PublishedHead(*sizes) for _ in range(num_heads))
+
+
+class PublishedSplit(PublishedHead):
+    """The state of the weight-split class: one mask, and an output projection."""
+
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+
+PUBLISHED = pytest.mark.parametrize(
+    ("case", "published"),
+    list(zip(CASES, (PublishedHead, PublishedHeads, PublishedSplit), strict=True)),
+    ids=map(name, CASES),
+)
+
+
+@PUBLISHED
+@pytest.mark.parametrize("qkv_bias", [False, True])
+@pytest.mark.parametrize("context_length", [13, 29])
+def test_a_published_state_dict_loads(case, published, qkv_bias, context_length):
+    """strict=True, at any context_length; and the same seed had given the same weights."""
+    arguments = case.arguments(qkv_bias=qkv_bias)
+    torch.manual_seed(1)
+    entries = published(**arguments).state_dict()
+    masks = [key for key in entries if key.endswith("mask")]
+    assert len(masks) == (H if case.cls is MultiHeadAttentionWrapper else 1)
+    before = list(entries)
+    module = case.build(seed=2, qkv_bias=qkv_bias, context_length=context_length)
+    assert not any(module.load_state_dict(stored(entries), strict=True))
+    module.load_state_dict(entries, strict=True)
+    assert list(entries) == before  # the caller keeps the masks
+    for key, weight in module.state_dict().items():
+        assert torch.equal(weight, entries[key])
+    same_seed = case.build(seed=1, qkv_bias=qkv_bias)
+    assert torch.equal(module(tokens()), same_seed(tokens()))
+
+
+@PUBLISHED
+@pytest.mark.parametrize(
+    "mask",
+    [
+        torch.ones(13, 13).triu(0),  # a token may not see itself
+        torch.ones(13, 13).triu(2),  # a token may see the next one
+        torch.ones(13, 13).tril(),  # True means: may attend
+        torch.zeros(13, 13),
+        torch.ones(13, 7).triu(1),
+        torch.ones(1, 13, 13).triu(1),
+        torch.full((13, 13), -torch.inf).tril(-1),
+    ],
+    ids=["diagonal 0", "diagonal 2", "flipped", "no mask", "not square", "3-d", "upside down"],
+)
+def test_a_mask_that_is_not_causal_is_refused(case, published, mask):
+    """It would change the result, so it is not passed over in silence."""
+    entries = published(**case.arguments()).state_dict()
+    last = [key for key in entries if key.endswith("mask")][-1]
+    words = f"the entry '{last}', {tuple(mask.shape)}, is not the causal mask"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        case.build().load_state_dict({**entries, last: mask})
+
+
+@PUBLISHED
+def test_a_causal_mask_of_any_kind_is_accepted(case, published):
+    """Bool, float or -inf above the diagonal."""
+    entries = published(**case.arguments()).state_dict()
+    masks = [key for key in entries if key.endswith("mask")]
+    module = case.build()
+    for mask in (
+        torch.ones(5, 5, dtype=torch.bool).triu(1),
+        torch.full((5, 5), -torch.inf).triu(1),
+        torch.ones(31, 31, dtype=torch.float64).triu(1),
+    ):
+        assert not any(module.load_state_dict({**entries, **dict.fromkeys(masks, mask)}))
+
+
+# Memory and devices
+
+
+LARGE = """
+import sys, torch, attnlib
+{peak}
+sizes = dict(d_in=768, d_out=64, context_length=8192, dropout=0.0, num_heads=12)
+before = peak()
+stacked = attnlib.MultiHeadAttentionWrapper(**sizes)
+tensors = [*stacked.parameters(), *stacked.buffers()]
+print(sum(tensor.untyped_storage().nbytes() for tensor in tensors), peak() - before)
+"""
+PEAK = """
+import resource
+unit = 1 if sys.platform == "darwin" else 1024
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+"""
+NO_PEAK = "peak = lambda: 0  # Windows has no resource module"
+
+
+def test_twelve_stacked_heads_at_8192_tokens_are_small():
+    """Under 100 MB, in what they keep and in what building them needs; 3.2 GB with float masks."""
+    script = LARGE.format(peak=NO_PEAK if sys.platform == "win32" else PEAK)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    kept, needed = map(int, ran.stdout.split())
+    assert kept == 12 * 3 * 768 * 64 * 4
+    assert kept < 100e6
+    assert needed < 100e6
+
+
+@ALL
+def test_from_the_meta_device(case):
+    """Meta, to_empty, load_state_dict: nothing is left uninitialised."""
+    module, x = case.build(qkv_bias=True), tokens()
+    with torch.device("meta"):
+        hollow = case.cls(**case.arguments(qkv_bias=True))
+    assert all(weight.is_meta for weight in hollow.parameters())
+    hollow.to_empty(device="cpu")
+    for weight in hollow.parameters():
+        nn.init.constant_(weight, torch.nan)  # what to_empty leaves is anything
+    hollow.load_state_dict(module.state_dict())
+    assert torch.equal(hollow(x), module(x))
+
+
+@ALL
+def test_a_published_state_dict_on_the_meta_device_loads(case):
+    """A mask without numbers cannot be judged; it is left out all the same."""
+    published = {
+        CausalAttention: PublishedHead,
+        MultiHeadAttentionWrapper: PublishedHeads,
+        MultiHeadAttention: PublishedSplit,
+    }[case.cls]
+    with torch.device("meta"):
+        hollow, entries = case.cls(**case.arguments()), published(**case.arguments()).state_dict()
+    assert not any(hollow.load_state_dict(entries, strict=True, assign=True))
+    assert all(weight.is_meta for weight in hollow.parameters())
+
+
+@ALL
+def test_dtype_carries_everything(case):
+    """One call moves all; the result has the dtype of the weights."""
+    module = case.build(qkv_bias=True)
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        context_vec, attn_weights = module.to(dtype)(tokens(dtype=dtype), return_weights=True)
+        assert context_vec.dtype == attn_weights.dtype == dtype
+        assert context_vec.isfinite().all()
+
+
+@ALL
+def test_float64_as_default_dtype(case):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        module = case.build()
+    finally:
+        torch.set_default_dtype(before)
+    assert {weight.dtype for weight in module.parameters()} == {torch.float64}
+    assert module(tokens(dtype=torch.float64)).dtype == torch.float64

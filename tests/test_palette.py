@@ -1,0 +1,105 @@
+"""Colours that can be told apart, and text that can be read on them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from attnlib.palette import (
+    HEAD_COLORS,
+    INK,
+    PAPER,
+    head_color,
+    signed_color,
+    text_color,
+    tint,
+    weight_color,
+)
+
+
+def channels(color: str) -> list[int]:
+    return [int(color[place : place + 2], 16) for place in (1, 3, 5)]
+
+
+def tristimulus(color: str) -> tuple[float, float, float]:
+    """Return X, Y and Z of CIE 1931, as shares of white's."""
+    shares = [value / 255 for value in channels(color)]
+    r, g, b = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
+    return (
+        0.4339 * r + 0.3762 * g + 0.1899 * b,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        0.0177 * r + 0.1095 * g + 0.8728 * b,
+    )
+
+
+def luminance(color: str) -> float:
+    """Return the relative luminance of WCAG 2."""
+    return tristimulus(color)[1]
+
+
+def lab(color: str) -> tuple[float, float, float]:
+    """Return a place in CIE Lab, where equal distances look equally large."""
+    x, y, z = (s ** (1 / 3) if s > 0.008856 else 7.787 * s + 16 / 116 for s in tristimulus(color))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of WCAG 2, from 1 to 21."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_twelve_heads_have_twelve_colors_and_then_they_start_again():
+    assert len(set(HEAD_COLORS)) == len(HEAD_COLORS) == 12
+    assert [head_color(head) for head in range(12)] == list(HEAD_COLORS)
+    assert head_color(12) == head_color(0)
+
+
+def test_no_two_heads_look_alike():
+    for head, color in enumerate(HEAD_COLORS):
+        for other in HEAD_COLORS[:head]:
+            assert math.dist(lab(color), lab(other)) > 20
+
+
+def test_weights_go_from_pale_to_dark():
+    steps = [weight_color(step / 20) for step in range(21)]
+    brightness = [luminance(color) for color in steps]
+    assert brightness == sorted(brightness, reverse=True)
+    assert len(set(steps)) == 21
+    assert brightness[0] > 0.9
+    assert brightness[-1] < 0.1
+
+
+def test_colors_out_of_range_are_those_of_the_ends():
+    assert weight_color(-1) == weight_color(0)
+    assert weight_color(2) == weight_color(1)
+    assert signed_color(9, 3) == signed_color(3, 3)
+
+
+def test_signed_colors_are_red_white_and_blue():
+    red, _, blue = channels(signed_color(-2.0, 2.0))
+    assert red > 2 * blue
+    red, _, blue = channels(signed_color(2.0, 2.0))
+    assert blue > 2 * red
+    assert min(channels(signed_color(0.0, 2.0))) > 240
+    assert signed_color(0.0, 0.0) == signed_color(0.0, 1.0)
+
+
+def test_a_tint_lies_between_white_and_the_color():
+    assert tint("#0072b2", 1.0) == "#0072b2"
+    assert tint("#0072b2", 0.0) == PAPER
+    assert tint("#000000", 0.5) == "#808080"
+
+
+@pytest.mark.parametrize(
+    "background",
+    [
+        *HEAD_COLORS,
+        *(weight_color(w / 10) for w in range(11)),
+        *(signed_color(v, 5) for v in range(-5, 6)),
+    ],
+)
+def test_text_can_be_read_on_every_background(background):
+    assert text_color(background) in (INK, PAPER)
+    assert contrast(text_color(background), background) > 3

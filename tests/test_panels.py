@@ -1,0 +1,266 @@
+"""Every state of every panel: its numbers are attnlib's, its picture fits and shows them."""
+
+from __future__ import annotations
+
+import dataclasses
+import xml.etree.ElementTree as ET
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
+from attnlib.examples import journey
+from attnlib.palette import head_color, tint
+from attnlib.panels import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel
+from attnlib.scene import Box, Scene
+from attnlib.steps import NUMBER_STEPS
+from cases import ALL_PANELS
+from pictures import boxes, outside, pixels, text_in, texts, words
+
+INPUTS = torch.tensor(
+    [
+        [0.43, 0.15, 0.89],
+        [0.55, 0.87, 0.66],
+        [0.57, 0.85, 0.64],
+        [0.22, 0.58, 0.33],
+        [0.77, 0.25, 0.10],
+        [0.05, 0.80, 0.55],
+    ]
+)
+NAMES = ("Your", "journey", "starts", "with", "one", "step")
+
+
+def states(panel: Panel) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "state", panel.states(), ids=lambda state: " ".join(f"{v:g}" for v in state.values())
+    )
+
+
+def plain(data: object) -> object:
+    """Return a panel's data with its tensors as lists, so that == compares all of it."""
+    if isinstance(data, Tensor):
+        return data.tolist()
+    if isinstance(data, dict):
+        return {key: plain(value) for key, value in data.items()}
+    if dataclasses.is_dataclass(data):
+        return plain(vars(data))
+    return [plain(item) for item in data] if isinstance(data, (list, tuple)) else data
+
+
+# All panels
+
+
+class Shown(NamedTuple):
+    """One state of a panel, and all that follows from it."""
+
+    state: dict[str, Any]
+    data: Any
+    scene: Scene
+    line: str
+
+
+def shown(panel: Panel, state: dict[str, Any]) -> Shown:
+    data = panel.compute(**state)
+    return Shown(state, data, panel.draw(data), panel.readout(data))
+
+
+@pytest.fixture(scope="module", params=ALL_PANELS, ids=lambda panel: panel.name)
+def panel(request: pytest.FixtureRequest) -> Panel:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def every(panel: Panel) -> list[Shown]:
+    """Every state of a panel, drawn once for all tests."""
+    return [shown(panel, state) for state in panel.states()]
+
+
+def test_the_states_are_all_that_the_controls_can_reach(panel):
+    states = panel.states()
+    count = 1
+    for control, values in panel.controls.items():
+        assert {state[control] for state in states} == set(values)
+        count *= len(values)
+    assert len(states) == count
+    assert len({tuple(state.items()) for state in states}) == count
+    assert count <= 100  # few enough to draw them all ahead
+    assert panel.default in states
+
+
+def test_every_picture_fits_on_its_sheet(every):
+    for state, _, scene, _ in every:
+        assert outside(scene) == [], state
+
+
+def test_every_picture_is_well_formed_and_holds_all_words(every):
+    for _, _, scene, _ in every:
+        root = ET.fromstring(scene.svg())
+        assert root.get("aria-label") == scene.alt
+        assert texts(root) == [item.text for item in words(scene)]
+
+
+def test_every_state_reads_differently_in_one_line(every):
+    assert len({line for *_, line in every}) == len(every)
+    assert not any("\n" in line for *_, line in every)
+
+
+def test_every_state_looks_different(panel, every):
+    """But for the first steps of the worked example, which come before the heads."""
+    same = 3 if panel is NUMBER_STEPS else 0
+    assert len({scene.svg() for _, _, scene, _ in every}) == len(every) - same
+
+
+def test_panels_are_pure(panel, every):
+    """The same state gives the same, and the random numbers of the reader are left alone."""
+    before = torch.get_rng_state()
+    for state, data, scene, line in every:
+        again = shown(panel, state)
+        assert (again.scene, again.line) == (scene, line)
+        assert plain(again.data) == plain(data)  # and drawing it has not changed it
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_static_figure_is_the_state_at_the_start(panel):
+    scene = panel.picture()
+    assert scene == shown(panel, dict(panel.default)).scene
+    assert pixels(scene).getchannel("A").getextrema() == (255, 255)
+
+
+# One head
+
+
+def one_head(num_tokens: int, dropout: float) -> Tensor:
+    """Return the weights of the first head of the series in training."""
+    torch.manual_seed(123)
+    head = CausalAttention(3, 2, context_length=6, dropout=dropout)
+    return head(INPUTS[None, :num_tokens], return_weights=True)[1][0].detach()
+
+
+@states(ONE_HEAD)
+def test_one_head_is_the_first_head_in_training(state):
+    data = ONE_HEAD.compute(**state)
+    attn_weights = one_head(**state)
+    num_tokens, dropout = state["num_tokens"], state["dropout"]
+    assert torch.equal(data.attn_weights, attn_weights)
+    assert data.tokens == NAMES[:num_tokens]
+    sums = [sum(row) for row in attn_weights.tolist()]
+    assert data.row_sums.tolist() == pytest.approx(sums)
+    visible = [w for q, row in enumerate(attn_weights.tolist()) for w in row[: q + 1]]
+    assert data.num_visible == len(visible) == num_tokens * (num_tokens + 1) // 2
+    assert data.num_dropped == visible.count(0.0)
+    assert data.dropout == dropout
+    if dropout == 0:
+        assert sums == pytest.approx([1.0] * num_tokens)
+
+    line = " ".join(f"{row_sum:.3f}" for row_sum in data.row_sums.tolist())
+    assert ONE_HEAD.readout(data) == (
+        f"num_tokens = {num_tokens} | dropout = {dropout:g} | dropped {data.num_dropped} of "
+        f"{len(visible)} weights | the others times {1 / (1 - dropout):.3f} | row sums {line}"
+    )
+    cells = boxes(ONE_HEAD.draw(data), 40, 40)
+    assert [cell.hatched for cell in cells] == causal_mask(num_tokens).flatten().tolist()
+    shown = [text_in(ONE_HEAD.draw(data), cell) for cell in cells if not cell.hatched]
+    assert shown == [f"{weight:.2f}" for weight in visible]
+    texts = [item.text for item in words(ONE_HEAD.draw(data))]
+    assert [text for text in texts if text[0] == "="] == [f"= {s}" for s in line.split()]
+
+
+def test_what_is_not_dropped_is_scaled_up():
+    for state in ONE_HEAD.states():
+        whole = ONE_HEAD.compute(state["num_tokens"], 0.0).attn_weights
+        dropped = ONE_HEAD.compute(**state).attn_weights
+        kept = dropped != 0
+        torch.testing.assert_close(dropped[kept], whole[kept] / (1 - state["dropout"]))
+
+
+# Several heads
+
+
+def head_colors_in(scene: Scene) -> dict[str, set[str]]:
+    """Return the colours that stand behind each head's name."""
+    found: dict[str, set[str]] = {}
+    for box in scene.items:
+        if isinstance(box, Box) and box.height == 18:
+            found.setdefault(text_in(scene, box), set()).add(box.fill)
+    return found
+
+
+def check_heads(panel: Panel, module: torch.nn.Module, num_heads: int) -> tuple:
+    """Compare a panel's data with what a module gives; return the data and its picture."""
+    data = panel.compute(num_heads=num_heads)
+    context_vec, attn_weights = module(INPUTS[None], return_weights=True)
+    assert torch.equal(data.context_vec, context_vec[0])
+    assert torch.equal(data.attn_weights, attn_weights[0])
+    assert data.tokens == NAMES == journey().tokens
+    assert data.num_heads == num_heads
+    assert data.num_parameters == sum(weight.numel() for weight in module.parameters())
+    scene = panel.draw(data)
+    colors = {f"head {h + 1}": {head_color(h)} for h in range(num_heads)}
+    assert head_colors_in(scene) == colors
+    return data, scene
+
+
+@states(STACKED_HEADS)
+def test_stacked_heads(state):
+    num_heads = state["num_heads"]
+    torch.manual_seed(123)
+    stacked = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads)
+    data, scene = check_heads(STACKED_HEADS, stacked, num_heads)
+    assert torch.equal(data.W_query, torch.cat([head.W_query.weight for head in stacked.heads]))
+    assert STACKED_HEADS.readout(data) == (
+        f"num_heads = {num_heads} | output width {num_heads} x 2 = {2 * num_heads} | "
+        f"parameters {18 * num_heads} | matrix products {5 * num_heads}"
+    )
+    cells = boxes(scene, 58, 24)
+    values = data.context_vec.flatten().tolist()
+    assert [text_in(scene, cell) for cell in cells] == [f"{value:.4f}" for value in values]
+    fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
+    assert [cell.fill for cell in cells] == fills
+    maps = boxes(scene, 24, 24)
+    assert [cell.hatched for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
+
+
+def test_one_more_head_changes_none_of_the_others():
+    for num_heads in range(1, 8):
+        fewer, more = (STACKED_HEADS.compute(num_heads=n) for n in (num_heads, num_heads + 1))
+        assert torch.equal(more.context_vec[:, : 2 * num_heads], fewer.context_vec)
+        assert torch.equal(more.attn_weights[:num_heads], fewer.attn_weights)
+
+
+@states(WEIGHT_SPLIT)
+def test_weight_split(state):
+    num_heads = state["num_heads"]
+    torch.manual_seed(123)
+    split = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
+    data, scene = check_heads(WEIGHT_SPLIT, split, num_heads)
+    assert torch.equal(data.W_query, split.W_query.weight)
+    assert data.head_dim == 12 // num_heads
+    assert WEIGHT_SPLIT.readout(data) == (
+        f"num_heads = {num_heads} | head_dim = 12 / {num_heads} = {12 // num_heads} | "
+        f"parameters {3 * 3 * 12 + 12 * 12 + 12} | matrix products 6"
+    )
+    largest = data.W_query.abs().max().item()
+    rows = enumerate(data.W_query.tolist())
+    expected = [
+        tint(head_color(row // data.head_dim), 0.2 + 0.8 * abs(value) / largest)
+        for row, values in rows
+        for value in values
+    ]
+    assert [cell.fill for cell in boxes(scene, 26, 26)] == expected
+    maps = boxes(scene, 20, 20)
+    assert [cell.hatched for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
+
+
+def test_the_split_can_be_put_on_divisors_only():
+    assert WEIGHT_SPLIT.controls["num_heads"] == (1, 2, 3, 4, 6, 12)
+    assert STACKED_HEADS.controls["num_heads"] == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert ONE_HEAD.controls["num_tokens"] == (1, 2, 3, 4, 5, 6)
+
+
+def test_the_head_count_leaves_weights_and_parameters_of_the_split_alone():
+    data = [WEIGHT_SPLIT.compute(**state) for state in WEIGHT_SPLIT.states()]
+    assert {item.num_parameters for item in data} == {264}
+    assert all(torch.equal(item.W_query, data[0].W_query) for item in data)
+    assert not any(torch.equal(item.context_vec, data[0].context_vec) for item in data[1:])

@@ -1,0 +1,176 @@
+"""A scene is the same picture as SVG and as PNG, and nothing on it gets lost."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from attnlib.palette import HATCH, INK, PAPER
+from attnlib.scene import Box, Line, Scene, Words, above, arrow, beside, moved
+from pictures import SVG, outside, pixels, texts
+
+RED, BLUE = "#ff0000", "#0000ff"
+SCENE = Scene(
+    100,
+    60,
+    "A red box & a <blue> line.",
+    (
+        Box(10, 10, 20, 30, fill=RED),
+        Box(60, 10, 20, 20, fill=PAPER, hatched=True),
+        Line(((40, 5), (40, 55)), stroke=BLUE, width=4),
+        Words(50, 50, 'a < b & "c"', 9),
+    ),
+)
+
+
+def test_the_svg_is_well_formed_and_says_what_it_shows():
+    root = ET.fromstring(SCENE.svg())
+    assert root.tag == f"{SVG}svg"
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == SCENE.alt
+    assert (root.get("width"), root.get("height")) == ("100", "60")
+    assert root.get("viewBox") == "0 0 100 60"
+    assert f"background:{PAPER}" in root.get("style")
+    assert texts(ET.fromstring(SCENE.svg())) == ['a < b & "c"']
+
+
+def test_the_svg_has_every_item_in_its_place():
+    first, second = ET.fromstring(SCENE.svg()).iter(f"{SVG}rect")
+    place = ("x", "y", "width", "height", "fill")
+    assert [first.get(key) for key in place] == ["10", "10", "20", "30", RED]
+    assert [second.get(key) for key in place] == ["60", "10", "20", "20", PAPER]
+    hatching, line = ET.fromstring(SCENE.svg()).iter(f"{SVG}path")
+    assert hatching.get("stroke") == HATCH
+    assert (line.get("d"), line.get("stroke"), line.get("stroke-width")) == (
+        "M40 5L40 55",
+        BLUE,
+        "4",
+    )
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_the_png_shows_the_same(scale):
+    image = pixels(SCENE, scale)
+    assert image.size == (100 * scale, 60 * scale)
+
+    def color(x, y):
+        return "#{:02x}{:02x}{:02x}".format(*image.getpixel((int(x * scale), int(y * scale)))[:3])
+
+    assert color(20, 25) == RED
+    assert color(40, 30) == BLUE
+    assert color(95, 5) == color(3, 57) == PAPER
+    hatched = {color(60 + x, 10 + y) for x in range(1, 20) for y in range(1, 20)}
+    assert len(hatched) > 1
+    assert min(hatched) >= HATCH
+
+
+def test_the_png_is_opaque_white_where_nothing_is():
+    """So that it can be read on a dark page."""
+    image = pixels(SCENE)
+    assert image.getchannel("A").getextrema() == (255, 255)
+    assert image.getpixel((0, 0)) == (255, 255, 255, 255)
+
+
+def test_the_png_is_the_same_every_time():
+    assert SCENE.png() == SCENE.png()
+
+
+def test_how_a_notebook_shows_it():
+    assert repr(SCENE) == "<Scene 100 x 60: A red box & a <blue> line.>"
+    data, size = SCENE._repr_png_()
+    assert data == SCENE.png()
+    assert size == {"width": 100, "height": 60}
+    assert not hasattr(SCENE, "_repr_svg_")  # nbval would compare it
+
+
+def test_hatching_stays_in_its_box():
+    for width, height in ((20, 20), (5, 40), (40, 5), (33, 17)):
+        box = Box(7, 9, width, height, hatched=True)
+        (path,) = ET.fromstring(Scene(80, 80, "", (box,)).svg()).iter(f"{SVG}path")
+        ends = [
+            tuple(map(float, end.split())) for end in path.get("d")[1:].replace("M", "L").split("L")
+        ]
+        assert ends
+        assert all(7 <= x <= 7 + width and 9 <= y <= 9 + height for x, y in ends)
+
+
+def test_text_stands_where_its_anchor_says():
+    """Middle, start and end; turned text turns about its anchor, counter-clockwise."""
+    reach = 47  # of "mmmm" at this size
+    for anchor, left in {"start": 50, "middle": 50 - reach / 2, "end": 50 - reach}.items():
+        box = ink(pixels(Scene(100, 40, "", (Words(50, 20, "mmmm", 12, INK, anchor),))))
+        assert (box[0], box[2]) == pytest.approx((left, left + reach), abs=3)
+        assert (box[1] + box[3]) / 2 == pytest.approx(20, abs=3)
+    turned = ink(pixels(Scene(100, 100, "", (Words(50, 50, "mmmm", 12, anchor="end", angle=45),))))
+    assert turned[2] < 60
+    assert turned[1] > 40
+    (text,) = ET.fromstring(
+        Scene(9, 9, "", (Words(5, 6, "m", anchor="end", angle=45),)).svg()
+    ).iter(f"{SVG}text")
+    assert text.get("transform") == "rotate(-45 5 6)"
+    assert text.get("text-anchor") == "end"
+
+
+def ink(image) -> tuple[int, int, int, int]:
+    """Return the box of all that is not white."""
+    return image.convert("L").point(lambda value: 255 * (value < 200)).getbbox()
+
+
+def test_dollars_and_backslashes_are_no_formulas():
+    scene = Scene(200, 40, "", (Words(100, 20, r"$x_1$ \alpha <>&", 12),))
+    assert texts(ET.fromstring(scene.svg())) == [r"$x_1$ \alpha <>&"]
+    assert ink(pixels(scene))[2] - ink(pixels(scene))[0] > 90
+
+
+def test_what_stands_out_over_the_sheet_is_noticed():
+    """By the helper that the tests of all pictures use."""
+    fits = Words(50, 20, "in", 12)
+    for item in (
+        Box(90, 0, 20, 5),
+        Box(0, -3, 5, 5),
+        Line(((5, 5), (5, 44))),
+        Words(90, 20, "far too long", 12, anchor="start"),
+        Words(20, 20, "far too long", 12, anchor="end"),
+        Words(50, 3, "Up", 20),
+        Words(50, 20, "sideways", 12, angle=90),
+    ):
+        assert set(outside(Scene(100, 40, "", (fits, item)))) == {item}
+    assert outside(SCENE) == []
+
+
+# Scenes put together
+
+
+def test_moved_items_keep_all_but_their_place():
+    box, line, text = moved(
+        [Box(1, 2, 3, 4, RED), Line(((0, 0), (1, 1))), Words(5, 6, "w")], 10, 20
+    )
+    assert box == Box(11, 22, 3, 4, RED)
+    assert line == Line(((10, 20), (11, 21)))
+    assert text == Words(15, 26, "w")
+
+
+@pytest.mark.parametrize(
+    ("join", "size", "place"), [(beside, (220, 60), (120, 0)), (above, (100, 140), (0, 80))]
+)
+def test_scenes_side_by_side_and_under_each_other(join, size, place):
+    both = join(SCENE, SCENE, gap=20)
+    assert (both.width, both.height) == size
+    assert both.items == (*SCENE.items, *moved(SCENE.items, *place))
+    assert both.alt == f"{SCENE.alt} {SCENE.alt}"
+    assert outside(both) == []
+
+
+def test_scenes_of_several_sizes():
+    small = Scene(10, 20, "Small.", ())
+    assert (beside(SCENE, small, gap=5).width, beside(SCENE, small, gap=5).height) == (115, 60)
+    assert (above(SCENE, small, gap=5).width, above(SCENE, small, gap=5).height) == (100, 85)
+
+
+def test_an_arrow_ends_in_its_point():
+    line, head = arrow((0, 0), (30, 40), RED)
+    assert line.points[0] == (0, 0)
+    assert line.points[1] == pytest.approx((30 - 8 * 0.6, 40 - 8 * 0.8))
+    assert head.points[0] == (30, 40)
+    assert (line.stroke, head.fill) == (RED, RED)

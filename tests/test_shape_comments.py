@@ -1,0 +1,166 @@
+"""Every shape comment in attnlib is true."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import attnlib
+from attnlib.plots import weights_picture
+from attnlib.steps import NUMBER_STEPS
+from cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
+from shape_comments import comments_in, reading
+
+PACKAGE = Path(attnlib.__file__).parent
+SINGLE = {"b": B, "num_tokens": T, "d_in": D_IN, "head_dim": HEAD_DIM, "d_out": HEAD_DIM}
+SINGLE |= {"num_queries": T, "num_keys": T, "value_dim": HEAD_DIM}
+SEVERAL = SINGLE | {"num_heads": H}
+
+
+def test_in_the_classes_and_their_functions():
+    """Each class with and without its weights; attention with queries and keys of its own."""
+    found = reading(PACKAGE / "functional.py", PACKAGE / "modules.py")
+    assert sum(map(len, found.comments.values())) > 20
+    for case in CASES:
+        module, sizes = case.build(dropout=0.5), SEVERAL if case.has_heads else SINGLE
+        if case.has_heads and case.d_out_is_total:
+            sizes = sizes | {"d_out": H * HEAD_DIM}
+        for return_weights in (False, True):
+            found.run(sizes, lambda: module(tokens(), return_weights))  # noqa: B023
+    cross = SEVERAL | {"num_keys": 17, "value_dim": 19}
+    queries, keys, values = (torch.ones(B, H, *size) for size in ((T, 5), (17, 5), (17, 19)))
+    is_hidden = torch.zeros(T, 17, dtype=torch.bool)
+    dropout = torch.nn.Dropout(0.5)
+    found.run(cross, lambda: attnlib.attention(queries, keys, values, is_hidden, dropout))
+    assert found.lies == []
+    assert found.unreached() == []
+
+
+def test_in_the_module_of_pytorch():
+    """With every option that makes a tensor."""
+    found = reading(PACKAGE / "torch_compatible.py")
+    sizes = {"b": B, "num_queries": T, "num_keys": 17, "num_positions": 19}
+    sizes |= {"num_heads": H, "head_dim": HEAD_DIM, "embed_dim": H * HEAD_DIM}
+    module = attnlib.MultiheadAttention(H * HEAD_DIM, H, add_bias_kv=True, add_zero_attn=True)
+    query, key = torch.ones(T, B, H * HEAD_DIM), torch.ones(17, B, H * HEAD_DIM)
+    masks = torch.zeros(B, 17, dtype=torch.bool), True, torch.zeros(B * H, T, 17)
+    found.run(sizes, lambda: module(query, key, key, *masks))
+    assert found.lies == []
+    assert found.unreached() == []
+
+
+def test_in_the_pictures_and_panels():
+    """Their sizes are those of their examples; the fields of their results count too."""
+    files = [PACKAGE / f"{stem}.py" for stem in ("plots", "panels", "steps")]
+    found = reading(*files)
+    weights = torch.full((H, T, T), 1 / T)
+    found.run({"num_heads": H, "num_tokens": T}, lambda: weights_picture(weights, "abcdefg"))
+    for panel in ALL_PANELS:
+        for state in (panel.states()[0], panel.states()[-1]):
+            sizes = {"b": 1, "num_tokens": 6, "d_in": 3}
+            if panel is NUMBER_STEPS:
+                sizes |= {"num_tokens": 3, "d_in": 6}
+            sizes |= state
+            data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
+            found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
+    assert found.lies == []
+    assert found.unreached() == []
+
+
+def test_no_other_module_has_some():
+    """A module with shape comments needs a run above."""
+    have = {file.stem for file in PACKAGE.glob("*.py") if comments_in(file.read_text("utf-8"))}
+    read = {"functional", "modules", "torch_compatible", "plots", "panels", "steps"}
+    assert have - read == set()
+
+
+# The reading itself can fail
+
+CODE = """\
+import torch
+from typing import NamedTuple
+
+def forward(x, flag=True):
+    x = x.transpose(0, 1)  # (d, b)
+    y = torch.cat(
+        [x, x],
+        dim=1,
+    )  # (d, 2 * b)
+    y.unsqueeze_(0)  # (..., d, 2 * b)
+    for part in y:
+        part = part.sum(dim=[i for i in range(part.ndim)][-1])  # (d)
+    if not flag:
+        y = y + 1  # (1, d, 2 * b)
+    z: torch.Tensor = y[0]  # (d, 2 * b)
+    return z[:, 0]  # (d,)
+
+class Result(NamedTuple):
+    out: torch.Tensor  # (d)
+"""
+SIZES = {"b": 2, "d": 5}
+
+
+def read_code(tmp_path: Path, text: str, **how: object) -> tuple[list[str], list[str]]:
+    """Run `forward` of a module that says `text`; return the lies and the unreached lines."""
+    file = tmp_path / "example.py"
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("example", file)
+    example = importlib.util.module_from_spec(spec)
+    sys.modules["example"] = example  # where inspect looks for a class's file
+    try:
+        spec.loader.exec_module(example)
+        found = reading(file)
+        out = found.run(SIZES, lambda: example.forward(torch.ones(2, 5), **how))
+        if hasattr(example, "Result"):
+            found.fields(SIZES, example.Result(out))
+    finally:
+        del sys.modules["example"]
+    return found.lies, found.unreached()
+
+
+def test_true_comments_pass(tmp_path):
+    assert read_code(tmp_path, CODE, flag=False) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("true", "lie", "found"),
+    [
+        ("(d, b)\n", "(b, d)\n", "example.py:5: x is (5, 2), not (b, d)"),
+        ("    )  # (d, 2 * b)", "    )  # (d, b)", "example.py:9: y is (5, 4), not (d, b)"),
+        ("(..., d, 2 * b)", "(d, 2 * b)", "example.py:10: y is (1, 5, 4), not (d, 2 * b)"),
+        ("(..., d, 2 * b)", "(..., b, b)", "example.py:10: y is (1, 5, 4), not (..., b, b)"),
+        ("(..., d, 2 * b)", "(d, ...)", "example.py:10: y is (1, 5, 4), not (d, ...)"),
+        ("-1])  # (d)", "-1])  # (b)", "example.py:12: part is (5,), not (b)"),
+        (
+            "y[0]  # (d, 2 * b)\n    ret",
+            "y[0]  # (d)\n    ret",
+            "example.py:15: z is (5, 4), not (d)",
+        ),
+        ("# (d,)", "# (b,)", "example.py:16: what is returned is (5,), not (b)"),
+        ("Tensor  # (d)", "Tensor  # (b)", "example.py:19: out is (5,), not (b)"),
+    ],
+)
+def test_a_lie_is_found(tmp_path, true, lie, found):
+    assert CODE.count(true) == 1
+    assert read_code(tmp_path, CODE.replace(true, lie), flag=False) == ([found], [])
+
+
+def test_a_comment_that_no_run_reaches_is_found(tmp_path):
+    assert read_code(tmp_path, CODE, flag=True) == ([], ["example.py:14"])
+
+
+@pytest.mark.parametrize(
+    "line", ["x, y = 1, 2  # (b, d)", "x.sum()  # (b)", "del x  # (b)", "x.y = x  # (b)"]
+)
+def test_a_comment_that_names_no_single_tensor_is_refused(line):
+    with pytest.raises(ValueError, match="line 2: a shape comment needs a statement with one"):
+        comments_in(f"x = y = 1\n{line}\n")
+
+
+def test_an_unknown_name_in_a_comment_is_an_error(tmp_path):
+    with pytest.raises(NameError, match="name 'h' is not defined"):
+        read_code(tmp_path, CODE.replace("(d, b)\n", "(d, h)\n"))

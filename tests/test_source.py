@@ -1,0 +1,172 @@
+"""show_source shows the package's own text, docstrings short, new lines marked."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+from torch import nn
+
+import attnlib
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, show_source
+from attnlib.source import MARK
+
+SHOWN = [getattr(attnlib, name) for name in attnlib.__all__]
+
+
+class Old:
+    """Say one thing."""
+
+    def forward(self, x):
+        y = x + 1
+        return y
+
+
+class New:
+    """Say another thing.
+
+    At length, over
+    several lines.
+    """
+
+    def __init__(self):
+        self.scale = 2
+
+    def forward(self, x):
+        """Do it.
+
+        Args:
+            x: a number.
+        """
+        y = x + 1
+        y = y * self.scale  # twice
+        return max(
+            y,
+            self.scale,
+        )
+
+
+class Bare:
+    def forward(self, x):
+        return x
+
+
+NEW = '''\
+class New:
+    """Say another thing."""
+
+    def __init__(self):
+        self.scale = 2
+
+    def forward(self, x):
+        """Do it."""
+        y = x + 1
+        y = y * self.scale  # twice
+        return max(
+            y,
+            self.scale,
+        )'''
+MARKED = '''\
+class New:  # new
+    """Say another thing."""  # new
+
+    def __init__(self):  # new
+        self.scale = 2  # new
+
+    def forward(self, x):
+        """Do it."""  # new
+        y = x + 1
+        y = y * self.scale  # twice  # new
+        return max(  # new
+            y,  # new
+            self.scale,  # new
+        )'''
+
+
+def without_docstrings(text: str) -> str:
+    """Return what Python makes of source text, its docstrings aside."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+            node.body[0] = ast.Pass()
+    return ast.dump(tree)
+
+
+def test_docstrings_are_cut_to_their_first_line():
+    assert str(show_source(New)) == NEW
+
+
+def test_new_lines_are_marked():
+    assert str(show_source(New, new_since=Old)) == MARKED
+
+
+def test_nothing_is_new_against_itself():
+    assert str(show_source(New, new_since=New)) == NEW
+
+
+def test_a_class_without_docstring():
+    assert str(show_source(Bare)) == inspect.getsource(Bare).rstrip()
+
+
+def test_a_function_and_a_method():
+    assert str(show_source(New.__init__)) == "def __init__(self):\n    self.scale = 2"
+    assert str(show_source(New.forward)).startswith('def forward(self, x):\n    """Do it."""\n')
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.__name__)
+def test_what_is_shown_is_the_code_that_runs(shown):
+    """Parsed, it is the file's own text; it has no gap and no docstring of several lines."""
+    text = str(show_source(shown))
+    assert without_docstrings(text) == without_docstrings(inspect.getsource(shown))
+    assert "\n\n\n" not in text
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+            assert node.body[0].lineno == node.body[0].end_lineno
+    if shown.__doc__:
+        assert shown.__doc__.strip().splitlines()[0] in text
+
+
+@pytest.mark.parametrize(
+    ("shown", "since", "new", "not_new"),
+    [
+        (
+            MultiHeadAttentionWrapper,
+            CausalAttention,
+            ["num_heads: int,", "self.num_heads = num_heads", "self.heads = nn.ModuleList("],
+            ["dropout: float,", "qkv_bias: bool = False,"],
+        ),
+        (
+            MultiHeadAttention,
+            CausalAttention,
+            ["self.head_dim = d_out // num_heads", "self.out_proj = nn.Linear(d_out, d_out)"],
+            ["self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)", "queries = self.W_query(x)"],
+        ),
+    ],
+)
+def test_the_marks_in_the_lessons(shown, since, new, not_new):
+    """Marked lines are those that the older class lacks, and the mark is all that is added."""
+    lines = str(show_source(shown, new_since=since)).splitlines()
+    plain, old = str(show_source(shown)), str(show_source(since))
+    assert "\n".join(line.removesuffix(MARK) for line in lines) == plain
+    for text, is_new in [*((line, True) for line in new), *((line, False) for line in not_new)]:
+        (line,) = (line for line in lines if line.strip().startswith(text))
+        assert line.endswith(MARK) == is_new
+    for line in lines:
+        if not line.endswith(MARK) and line.strip(" )"):
+            assert line.strip() in map(str.strip, old.splitlines())
+
+
+def test_it_shows_as_fenced_markdown_in_a_notebook():
+    source = show_source(Old)
+    assert source._repr_markdown_() == f"```python\n{source}\n```"
+    assert repr(source) == str(source)
+
+
+def test_what_was_written_nowhere_cannot_be_shown():
+    with pytest.raises(TypeError, match="got builtin_function_or_method"):
+        show_source(len)
+
+
+def test_a_class_of_torch_can_be_shown():
+    assert str(show_source(nn.Identity)).startswith("class Identity(Module):\n")
