@@ -17,6 +17,7 @@ help:  ## list these targets
 lab: setup  ## open notebook 01 in JupyterLab
 	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/notebooks/01_causal_attention.ipynb
 
+test: export OMP_NUM_THREADS := 1  # two workers: more threads would only fight
 test: dev lint  ## run every check: lint, tests, doctests, notebooks, browser
 	$(PY) -m pytest -n 2 --dist loadscope --nbval --nbval-current-env --nbval-cell-timeout=120
 

@@ -4,8 +4,16 @@ The classes load with the package. Pictures and sliders (attnlib.plots, attnlib.
 attnlib.widgets) load when first used, so that `import attnlib` costs next to nothing over torch.
 """
 
-from attnlib.convert import split_to_stacked, split_to_torch, stacked_to_split, torch_to_split
+from attnlib.convert import (
+    fused_to_split,
+    split_to_fused,
+    split_to_stacked,
+    split_to_torch,
+    stacked_to_split,
+    torch_to_split,
+)
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.source import show_source
 from attnlib.torch_compatible import MultiheadAttention
@@ -13,14 +21,17 @@ from attnlib.tracer import trace
 
 __all__ = [
     "CausalAttention",
+    "FusedMultiHeadAttention",
     "MultiHeadAttention",
     "MultiHeadAttentionWrapper",
     "MultiheadAttention",
     "attention",
     "causal_mask",
+    "fused_to_split",
     "merge_heads",
     "show_source",
     "split_heads",
+    "split_to_fused",
     "split_to_stacked",
     "split_to_torch",
     "stacked_to_split",

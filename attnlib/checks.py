@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from attnlib.convert import join_heads
+from attnlib.diagnosis.attempt import (
+    Fault,
+    call,
+    draw,
+    evaluating,
+    own_randomness,
+    reporting,
+    returns_weights,
+    run,
+)
+from attnlib.diagnosis.probes import first_fault
 from attnlib.functional import causal_mask
+from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}  # 1e-2 in half precision
 
 
 @dataclass(frozen=True)
@@ -23,6 +40,28 @@ class Verdict:
 
     def __repr__(self) -> str:
         return self.sentence
+
+
+def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
+    """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype and place.
+
+    Args:
+        module: its width is module.d_in, or else that of the input of its first nn.Linear.
+        most: as many tokens, unless module.context_length is less.
+
+    Raises:
+        ValueError: module does not show its width.
+
+    >>> tokens_for(nn.Linear(5, 3)).shape
+    torch.Size([2, 7, 5])
+    """
+    linear = next((part for part in module.modules() if isinstance(part, nn.Linear)), None)
+    d_in: int | None = getattr(module, "d_in", linear.in_features if linear else None)
+    if d_in is None:
+        raise ValueError("module has no d_in and no nn.Linear to tell its width: give x")
+    num_tokens = min(most, getattr(module, "context_length", most))
+    x = draw(2, num_tokens, d_in)
+    return x if linear is None else x.to(linear.weight)
 
 
 def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
@@ -56,15 +95,17 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
     return Verdict(True, sentence)
 
 
-def check_causal(module: nn.Module, x: Tensor) -> Verdict:
+def check_causal(module: nn.Module, x: Tensor | None = None) -> Verdict:
     """Say whether a module's outputs depend on the future.
 
     Equation:
         out[:, : t + 1] does not change by a single bit when x[:, t + 1 :] changes, for every t
 
     Args:
-        module: takes x and returns its outputs, (b, num_tokens, ...), token by token.
-        x: floating, (b, num_tokens, d_in), with at least two tokens. It is not changed.
+        module: takes x and returns its outputs, (b, num_tokens, ...), token by token. It runs in
+            eval, whatever its mode.
+        x: floating, (b, num_tokens, d_in), with at least two tokens. It is not changed. Without
+            it, random tokens of the module's width d_in, as many as fit, at most 7.
 
     Returns:
         A Verdict.
@@ -72,22 +113,45 @@ def check_causal(module: nn.Module, x: Tensor) -> Verdict:
     >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
     Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
     """
+    x = tokens_for(module) if x is None else x
     num_tokens = x.shape[1]
     if num_tokens < 2:
         raise ValueError(f"x has {num_tokens} token; a future needs at least 2")
-    with torch.no_grad():
-        before = module(x)
-        for t in range(num_tokens - 1):
-            changed = x.clone()
-            changed[:, t + 1 :] += 1.0
-            moved = (module(changed) - before)[:, : t + 1].abs().amax(dim=(0, 2))
-            if moved.any():
-                first = int(moved.nonzero()[0])
-                return Verdict(
-                    False,
-                    f"Not causal: when the tokens after position {t} changed, output {first} "
-                    f"moved by {moved[first].item():.4g}.",
-                )
+    try:
+        with torch.no_grad(), evaluating(module), own_randomness():
+            return _causal(module, x)
+    except Fault as fault:
+        return Verdict(False, f"Cannot be told. {fault}")
+
+
+def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+    """Run a module and return its result as one vector for each token, (b, num_tokens, ...)."""
+    result = run(module, x, weights)
+    if result.ndim < 3 or result.shape[:2] != x.shape[:2]:
+        shapes = f"{tuple(x.shape)} gives {tuple(result.shape)}"
+        raise Fault(f"{shapes}: (b, num_tokens) must come first, as in x.")
+    return result.flatten(2)
+
+
+def _causal(module: nn.Module, x: Tensor) -> Verdict:
+    before = _by_token(module, x)
+    if before.isnan().any():
+        first = int(before.isnan().any(dim=2).any(dim=0).nonzero()[0])
+        return Verdict(False, f"Cannot be told. Output {first} is NaN.")
+    if not _by_token(module, x).equal(before):
+        return Verdict(False, "Cannot be told. Two runs on the same x differ, though in eval.")
+    num_tokens = x.shape[1]
+    for t in range(num_tokens - 1):
+        changed = x.clone()
+        changed[:, t + 1 :] += 1.0
+        moved = (_by_token(module, changed) - before)[:, : t + 1].abs().amax(dim=(0, 2))
+        if moved.any():
+            first = int(moved.nonzero()[0])
+            return Verdict(
+                False,
+                f"Not causal: when the tokens after position {t} changed, output {first} "
+                f"moved by {moved[first].item():.4g}.",
+            )
     cuts = f"{num_tokens - 1} cut{'s' if num_tokens > 2 else ''} tried"
     return Verdict(
         True, f"Causal: no output moved by a single bit when later tokens changed ({cuts})."
@@ -120,4 +184,230 @@ def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
         True,
         f"Weights: none negative, every row sums to 1 within {tolerance:.0e}, "
         "exactly 0 above the diagonal.",
+    )
+
+
+def check_rows_sum_to_one(module: nn.Module, x: Tensor | None = None) -> Verdict:
+    """Say whether each token's attention weights sum to 1, without asking for the weights.
+
+    Equation:
+        values = 1 and out_proj = identity, so out[b, t, :] = sum over j of attn_weights[b, t, j]
+
+    Args:
+        module: has W_value, an nn.Linear, itself or in its heads, and perhaps out_proj. It runs
+            in eval, with these two replaced; it is not changed.
+        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, random
+            tokens of the module's width d_in, as many as fit, at most 7.
+
+    Returns:
+        A Verdict.
+
+    Raises:
+        ValueError: module has no W_value.
+
+    >>> check_rows_sum_to_one(CausalAttention(3, 2, context_length=6, dropout=0.0))
+    Rows: the weights of every token sum to 1 within 1e-05.
+    """
+    x = (tokens_for(module) if x is None else x).clone()
+    x[..., 0] = 1
+    weights = _values_of_one(module)
+    if not weights:
+        raise ValueError("module has no W_value.weight, itself or in its heads")
+    try:
+        with torch.no_grad(), evaluating(module), own_randomness():
+            sums = _by_token(module, x, weights)
+    except Fault as fault:
+        return Verdict(False, f"Cannot be told. {fault}")
+    tolerance = TOLERANCES.get(x.dtype, 1e-2)
+    off = (sums - 1).abs().amax(dim=(0, 2))
+    if not off.max() <= tolerance:
+        token = int(off.argmax())
+        worst = sums[:, token].flatten()
+        worst = worst[(worst - 1).abs().argmax()]
+        return Verdict(False, f"The weights of token {token + 1} sum to {worst.item():.4g}, not 1.")
+    return Verdict(True, f"Rows: the weights of every token sum to 1 within {tolerance:.0e}.")
+
+
+def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
+    """Return parameters that make every value 1 where x is 1 in its first column."""
+    weights = {}
+    for name, parameter in module.named_parameters():
+        if re.search(r"(^|\.)W_value\.(weight|bias)$|^out_proj\.bias$", name):
+            weights[name] = torch.zeros_like(parameter)
+        if re.search(r"(^|\.)W_value\.weight$", name):
+            weights[name][:, 0] = 1
+        if name == "out_proj.weight":
+            weights[name] = torch.eye(len(parameter)).to(parameter)
+    return weights if any("W_value" in name for name in weights) else {}
+
+
+def check_shapes(module: nn.Module) -> Verdict:
+    """Say whether a module keeps batch and tokens in their places, for several sizes.
+
+    It is the weakest check: most mistakes pass it.
+
+    Args:
+        module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
+
+    Returns:
+        A Verdict, which names the two widths.
+
+    >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
+    Shapes: (b, num_tokens, 3) gives (b, num_tokens, 2), for 4 sizes of b and num_tokens.
+    """
+    most = tokens_for(module)
+    num_tokens, d_in = most.shape[1:]
+    sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
+    widths = set()
+    try:
+        with torch.no_grad(), evaluating(module), own_randomness():
+            for b, length in sizes:
+                widths.add(_by_token(module, most[:1, :length].repeat(b, 1, 1)).shape[2])
+    except Fault as fault:
+        return Verdict(False, str(fault))
+    if len(widths) > 1:
+        return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")
+    out = f"(b, num_tokens, {widths.pop()})"
+    return Verdict(
+        True,
+        f"Shapes: (b, num_tokens, {d_in}) gives {out}, for {len(sizes)} sizes of b and num_tokens.",
+    )
+
+
+def check_same(a: nn.Module, b: nn.Module, x: Tensor | None = None) -> Verdict:
+    """Say whether two modules compute the same from the same weights.
+
+    Args:
+        a: gives b its weights, if their parameters have the same names. If one of the two is
+            stacked heads and the other a weight split, the stacked heads give theirs, as
+            stacked_to_split does.
+        b: the other module. Both run in eval; neither is changed.
+        x: floating, (b, num_tokens, d_in). Without it, random tokens of width a.d_in, as many as
+            fit into a, at most 7.
+
+    Returns:
+        A Verdict on the outputs, on the attention weights where both return them, and on the
+        gradients of x and of all weights given: how far apart two numbers are, against the
+        largest of their kind.
+
+    >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
+    >>> check_same(stacked, MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2))
+    Same within 1e-05, with the same weights: outputs, attention weights, gradients.
+    """
+    x = (tokens_for(a) if x is None else x).detach().requires_grad_()
+    tolerance = TOLERANCES.get(x.dtype, 1e-2)
+    giver = b if _is_stacked(b) and not _is_stacked(a) else a
+    given = {
+        name: parameter.detach().requires_grad_() for name, parameter in giver.named_parameters()
+    }
+    made = []
+    for module in (a, b):
+        weights = given if _is_stacked(module) == _is_stacked(giver) else join_heads(given)
+        if misfit := _misfit(module, weights):
+            return Verdict(False, misfit)
+        try:
+            made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
+        except Fault as fault:
+            return Verdict(False, f"Cannot be told. {fault}")
+    compared = [kind for kind in made[0] if kind in made[1]]
+    for kind in compared:
+        first, second = made[0][kind], made[1][kind]
+        if first.shape != second.shape:
+            shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
+            return Verdict(False, f"Not the same: the shapes of the {kind} differ, {shapes}.")
+        largest = (first - second).abs().max().item()
+        if not largest <= tolerance * first.abs().max().item():  # NaN does not pass
+            return Verdict(False, f"Not the same: the {kind} differ by up to {largest:.4g}.")
+    said = ", ".join(compared)
+    return Verdict(True, f"Same within {tolerance:.0e}, with the same weights: {said}.")
+
+
+def _is_stacked(module: nn.Module) -> bool:
+    return any(name.startswith("heads.") for name, _ in module.named_parameters())
+
+
+def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
+    """Say which parameter of a module the weights do not fit."""
+    have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    want = {name: tuple(weight.shape) for name, weight in weights.items()}
+    for name in [*want, *have]:
+        if have.get(name) != want.get(name):
+            here, given = have.get(name, "missing"), want.get(name, "missing")
+            return f"Not to be compared: {name} is {here} in one module, {given} in the other."
+    return None
+
+
+def _outputs_and_gradients(
+    module: nn.Module, x: Tensor, weights: Mapping[str, Tensor], inputs: list[Tensor]
+) -> dict[str, Tensor]:
+    """Return what module makes of x with these weights, and all gradients of the inputs in one."""
+    made = {}
+    with torch.enable_grad(), evaluating(module), own_randomness():
+        made["outputs"] = outputs = run(module, x, weights)
+        if returns_weights(module.forward):
+            made["attention weights"] = call(module, x, weights, return_weights=True)[1]
+        loss = outputs.to(torch.promote_types(outputs.dtype, torch.float32)).square().mean()
+        with reporting():
+            gradients = torch.autograd.grad(loss, inputs, materialize_grads=True)
+    made["gradients"] = torch.cat([gradient.flatten() for gradient in gradients])
+    return {kind: tensor.detach() for kind, tensor in made.items()}
+
+
+def check_causal_attention(written: type[nn.Module] | None) -> Verdict:
+    """Examine a class written like CausalAttention, and name the line that is likely wrong.
+
+    Args:
+        written: the class itself, made with d_in, d_out, context_length, dropout and
+            qkv_bias=False, its parts named W_query, W_key, W_value. None counts as a stub.
+
+    Returns:
+        A Verdict. A class whose forward returns None is 'not attempted yet'.
+
+    >>> check_causal_attention(None)
+    not attempted yet
+    """
+    return _examine(written, CausalAttention)
+
+
+def check_stacked_heads(written: type[nn.Module] | None) -> Verdict:
+    """Examine a class written like MultiHeadAttentionWrapper, as check_causal_attention does.
+
+    Args:
+        written: the class itself, made with d_in, d_out (of each head), context_length, dropout,
+            num_heads and qkv_bias=False; its heads are in an nn.ModuleList named heads.
+
+    Returns:
+        A Verdict.
+
+    >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
+    True
+    """
+    return _examine(written, MultiHeadAttentionWrapper)
+
+
+def check_weight_split(written: type[nn.Module] | None) -> Verdict:
+    """Examine a class written like MultiHeadAttention, as check_causal_attention does.
+
+    Args:
+        written: the class itself, made with d_in, d_out (of all heads), context_length, dropout,
+            num_heads and qkv_bias=False; its parts named W_query, W_key, W_value, out_proj.
+
+    Returns:
+        A Verdict.
+
+    >>> check_weight_split(MultiHeadAttention).holds
+    True
+    """
+    return _examine(written, MultiHeadAttention)
+
+
+def _examine(written: type[nn.Module] | None, right: type[nn.Module]) -> Verdict:
+    fault = first_fault(written, right)
+    if fault is not None or written is None:
+        return Verdict(False, fault or "")
+    heads = "" if right is CausalAttention else "split and merge of heads, "
+    return Verdict(
+        True,
+        f"{written.__name__} is right: shapes, mask, mean, scale, {heads}dropout, half precision, "
+        f"and outputs and gradients equal to those of {right.__name__} in float64.",
     )

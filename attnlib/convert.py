@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from attnlib.fused import FusedMultiHeadAttention, repeat_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import require_positive_int
@@ -35,14 +37,8 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
     Source: Vaswani et al. 2017, section 3.2.2: the W_i^Q as rows of one matrix, W^O = identity.
     """
     first = cast(CausalAttention, stacked.heads[0])
-    state = {
-        name: torch.cat([head.state_dict()[name] for head in stacked.heads])
-        for name in first.state_dict()
-    }
+    state = join_heads(stacked.state_dict())
     d_out = stacked.num_heads * stacked.d_out
-    weight = first.W_query.weight
-    state["out_proj.weight"] = torch.eye(d_out, dtype=weight.dtype, device=weight.device)
-    state["out_proj.bias"] = torch.zeros(d_out, dtype=weight.dtype, device=weight.device)
 
     with torch.device("meta"):
         split = MultiHeadAttention(
@@ -55,6 +51,33 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
         )
     split.load_state_dict(state, assign=True)
     return split.train(stacked.training)
+
+
+def join_heads(stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Give the weights of stacked heads, by name, the names that a weight-split module has.
+
+    Equation:
+        W_query.weight = rows of heads.0.W_query.weight, then of heads.1.W_query.weight, ...
+        out_proj = identity, with bias 0
+
+    Args:
+        stacked: the parameters or the state_dict of stacked heads.
+
+    Returns:
+        The weights of the split module. Gradients flow back through them.
+
+    >>> heads = {f"heads.{h}.W_query.weight": torch.ones(2, 3) for h in range(4)}
+    >>> {name: tuple(weight.shape) for name, weight in join_heads(heads).items()}
+    {'W_query.weight': (8, 3), 'out_proj.weight': (8, 8), 'out_proj.bias': (8,)}
+    """
+    parts: dict[str, list[Tensor]] = {}
+    for name, rows in stacked.items():
+        parts.setdefault(name.split(".", maxsplit=2)[2], []).append(rows)
+    joined = {name: torch.cat(rows) for name, rows in parts.items()}
+    weight = joined["W_query.weight"]
+    joined["out_proj.weight"] = torch.eye(len(weight)).to(weight)
+    joined["out_proj.bias"] = torch.zeros(len(weight)).to(weight)
+    return joined
 
 
 def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
@@ -229,3 +252,86 @@ def torch_to_split(
         )
     split.load_state_dict(state, assign=True)
     return split.train(module.training)
+
+
+def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
+    """Copy the weights of a weight-split module into a fused one.
+
+    Equation:
+        W_qkv = rows of W_query, then of W_key, then of W_value
+
+    Args:
+        split: any MultiHeadAttention.
+
+    Returns:
+        A FusedMultiHeadAttention with num_kv_heads = num_heads, on the same device, in the same
+        dtype and mode, with weights of its own. Outputs, weights and gradients are equal.
+
+    >>> split = MultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2)
+    >>> split_to_fused(split).W_qkv.weight.shape
+    torch.Size([12, 6])
+
+    Source: Vaswani et al. 2017, section 3.2.2: all W_i^Q, W_i^K, W_i^V as rows of one matrix.
+    """
+    old = split.state_dict()
+    qkv_bias = split.W_query.bias is not None
+    state = {
+        f"W_qkv.{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])
+        for kind in (("weight", "bias") if qkv_bias else ("weight",))
+    }
+    state |= {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}
+
+    with torch.device("meta"):
+        fused = FusedMultiHeadAttention(
+            split.d_in,
+            split.d_out,
+            split.context_length,
+            split.dropout.p,
+            split.num_heads,
+            qkv_bias,
+        )
+    fused.load_state_dict(state, assign=True)
+    return fused.train(split.training)
+
+
+def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
+    """Copy the weights of a fused module into a weight-split one: undoes split_to_fused.
+
+    Equation:
+        W_query, W_key, W_value = the first, second and third part of the rows of W_qkv
+
+    Args:
+        fused: any FusedMultiHeadAttention.
+
+    Returns:
+        A MultiHeadAttention on the same device, in the same dtype and mode, with weights of its
+        own. Outputs, weights and gradients are equal. Where num_kv_heads < num_heads, the rows
+        of each key and value head are repeated for every head that shared them: outputs and
+        weights stay equal, and the gradient of shared rows is the sum over their copies.
+
+    >>> fused = FusedMultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2)
+    >>> torch.equal(split_to_fused(fused_to_split(fused)).W_qkv.weight, fused.W_qkv.weight)
+    True
+
+    Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023 for shared heads.
+    """
+    old = fused.state_dict()
+    qkv_bias = fused.W_qkv.bias is not None
+    state = {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}
+    for kind in ("weight", "bias") if qkv_bias else ("weight",):
+        parts = old[f"W_qkv.{kind}"].split(fused.widths)
+        for W, rows in zip(PROJECTIONS, parts, strict=True):
+            by_head = rows.unflatten(0, (-1, fused.head_dim))[None]
+            state[f"{W}.{kind}"] = repeat_heads(by_head, fused.num_heads).flatten(0, 2)
+
+    with torch.device("meta"):
+        split = MultiHeadAttention(
+            fused.d_in,
+            fused.d_out,
+            fused.context_length,
+            fused.dropout.p,
+            fused.num_heads,
+            qkv_bias,
+        )
+    split.load_state_dict(state, assign=True)
+    return split.train(fused.training)

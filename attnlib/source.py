@@ -12,13 +12,14 @@ MARK = "  # new"
 
 
 class Source:
-    """Source text that a notebook shows as a Python block."""
+    """Source text that a notebook shows as a block of code."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, language: str = "python") -> None:
         self.text = text
+        self.language = language
 
     def _repr_markdown_(self) -> str:
-        return f"```python\n{self.text}\n```"
+        return f"```{self.language}\n{self.text}\n```"
 
     def __repr__(self) -> str:
         return self.text

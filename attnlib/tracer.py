@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 import textwrap
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 TORCH = str(Path(torch.__file__).parent)
+LIBRARIES = (str(Path(torch.__file__).parents[1]), str(Path(__file__).parent))
 
 
 class Step(NamedTuple):
@@ -173,6 +175,32 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
     return Trace(recorder.steps, result, failure, recorder.sources)
 
 
+def locate(error: Exception) -> Failure:
+    """Say where the reader's own code was when an exception passed through it.
+
+    Args:
+        error: an exception that was caught.
+
+    Returns:
+        A Failure at the innermost line that belongs to no installed library and not to attnlib,
+        with the shapes of the tensors that it reads. Where there is no such line it is line 0.
+
+    >>> try:
+    ...     nn.Linear(2, 3)(torch.ones(5))
+    ... except RuntimeError as error:
+    ...     locate(error).source
+    'the call itself'
+    """
+    found = Failure("", 0, "the call itself", error, {})
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
+            name, _, statements = _read(code)
+            statement = statements.get(line - code.co_firstlineno + 1, _UNREADABLE)
+            found = _failure(name, statement, frame, error)
+    return found
+
+
 class _Statement(NamedTuple):
     line: int  # of its first line, within the function
     last_line: int
@@ -286,12 +314,16 @@ class _Recorder:
         statement = function.statements.get(
             frame.f_lineno - frame.f_code.co_firstlineno + 1, _UNREADABLE
         )
-        tensors = {name: tensor for name, (tensor, _) in _versions(frame).items()}
-        shapes = {name: tuple(tensors[name].shape) for name in statement.names if name in tensors}
-        self.failure = Failure(function.name, statement.line, statement.text, error, shapes)
+        self.failure = _failure(function.name, statement, frame, error)
 
 
 _UNREADABLE = _Statement(0, 0, "(source not available)", (), ())
+
+
+def _failure(function: str, statement: _Statement, frame: FrameType, error: Exception) -> Failure:
+    tensors = {name: tensor for name, (tensor, _) in _versions(frame).items()}
+    shapes = {name: tuple(tensors[name].shape) for name in statement.names if name in tensors}
+    return Failure(function, statement.line, statement.text, error, shapes)
 
 
 def _code(text: str) -> str:
@@ -315,7 +347,8 @@ def _versions(frame: FrameType) -> dict[str, tuple[Tensor, int]]:
     found: dict[str, tuple[Tensor, int]] = {}
     for name, value in frame.f_locals.items():
         if isinstance(value, nn.Module):
-            kept = {**vars(value), **dict(value.named_buffers(recurse=False))}
+            buffers = vars(value).get("_buffers", {})  # none before Module.__init__
+            kept = {**vars(value), **buffers}
             tensors = [(f"{name}.{key}", item) for key, item in kept.items()]
             tensors = [(key, item) for key, item in tensors if isinstance(item, Tensor)]
         else:
@@ -353,9 +386,9 @@ def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
             segment = lines[node.lineno - 1] if body else ast.get_source_segment(text, node) or ""
         comment = re.search(r"# \(([^()]*)\)", lines[last - 1])
         dims = tuple(dim.strip() for dim in comment[1].split(",")) if comment else ()
-        reads = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        reads = [part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute))]
         reads.sort(key=lambda part: (part.lineno, part.col_offset))
-        names = tuple(dict.fromkeys(part.id for part in reads))
+        names = tuple(dict.fromkeys(ast.unparse(part) for part in reads))  # self.mask too
         statement = _Statement(node.lineno, last, " ".join(segment.split()), dims, names)
         statements.update(dict.fromkeys(range(node.lineno, last + 1), statement))
     return name, text, statements

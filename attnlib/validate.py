@@ -43,17 +43,35 @@ def divisors(number: int) -> list[int]:
     return [candidate for candidate in range(1, number + 1) if number % candidate == 0]
 
 
+def nearest_divisors(number: int, count: int) -> str:
+    """Name the divisors of a number that are nearest to a count that is none.
+
+    >>> nearest_divisors(12, 5)
+    '4 and 6'
+    """
+    below = max(divisor for divisor in divisors(number) if divisor < count)
+    above = [divisor for divisor in divisors(number) if divisor > count][:1]
+    return " and ".join(str(divisor) for divisor in [below, *above])
+
+
 def require_divisible(width: int, num_heads: int, name: str = "d_out") -> None:
     """Raise unless num_heads divides width; the message names the nearest head counts that do."""
-    if width % num_heads == 0:
-        return
-    below = max(count for count in divisors(width) if count < num_heads)
-    above = [count for count in divisors(width) if count > num_heads][:1]
-    nearest = " and ".join(str(count) for count in [below, *above])
-    raise ValueError(
-        f"{name}={width} cannot be split into num_heads={num_heads} heads of equal width; "
-        f"the nearest head counts that divide {width}: {nearest}"
-    )
+    if width % num_heads:
+        raise ValueError(
+            f"{name}={width} cannot be split into num_heads={num_heads} heads of equal width; "
+            f"the nearest head counts that divide {width}: {nearest_divisors(width, num_heads)}"
+        )
+
+
+def require_kv_heads(num_heads: int, num_kv_heads: int) -> None:
+    """Raise unless num_kv_heads heads of keys can be shared out evenly among num_heads heads."""
+    require_positive_int("num_kv_heads", num_kv_heads)
+    if num_heads % num_kv_heads:
+        raise ValueError(
+            f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: each head of "
+            "keys and values is shared by equally many heads; the nearest counts that divide "
+            f"{num_heads}: {nearest_divisors(num_heads, num_kv_heads)}"
+        )
 
 
 def require_floating_dtype(dtype: torch.dtype | None) -> None:

@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib import (
+    CausalAttention,
+    FusedMultiHeadAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    fused_to_split,
+)
+from attnlib.equality import TORCH_EQUALITY
 from attnlib.panels import PANELS
 from attnlib.steps import NUMBER_STEPS, SHAPE_STEPS
 
@@ -30,6 +37,7 @@ class Case:
     cls: type[nn.Module]
     has_heads: bool = True  # takes num_heads
     d_out_is_total: bool = True  # else d_out is the width of one head
+    in_kernel: bool = False  # attends in a fused kernel unless asked for the weights
 
     def arguments(self, num_heads: int = H, head_dim: int = HEAD_DIM, **changes: Any) -> dict:
         """Return the arguments that build this class at these sizes."""
@@ -52,13 +60,21 @@ CASES = (
     Case(CausalAttention, has_heads=False),
     Case(MultiHeadAttentionWrapper, d_out_is_total=False),
     Case(MultiHeadAttention),
+    Case(FusedMultiHeadAttention, in_kernel=True),
 )
-ALL_PANELS = (*PANELS, SHAPE_STEPS, NUMBER_STEPS)
+LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
+ALL_PANELS = (*PANELS, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
 
 
 def name(case: Case) -> str:
     """Return a case's name in pytest's output."""
     return case.cls.__name__
+
+
+def spelled_out(module: nn.Module) -> nn.Module:
+    """Return the same function with W_query, W_key and W_value apart."""
+    is_fused = isinstance(module, FusedMultiHeadAttention)
+    return fused_to_split(module) if is_fused else module
 
 
 def tokens(b: int = B, num_tokens: int = T, d_in: int = D_IN, seed: int = 2, **how: Any) -> Tensor:

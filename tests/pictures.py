@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import xml.etree.ElementTree as ET
 from functools import cache
@@ -55,6 +56,16 @@ def outside(scene: Scene, slack: float = 1.0) -> list[Item]:
         for item in scene.items
         for extent, (low, high) in [*zip(extents(item), limits, strict=True)]
         if not low <= extent[0] <= extent[1] <= high
+    ]
+
+
+def overlapping(scene: Scene) -> list[tuple[str, str]]:
+    """Return the pairs of texts, of those that are not turned, that stand in each other's way."""
+    placed = [(item.text, *extents(item)) for item in words(scene) if not item.angle]
+    return [
+        (one, other)
+        for (one, *first), (other, *second) in itertools.combinations(placed, 2)
+        if all(a[0] < b[1] and b[0] < a[1] for a, b in zip(first, second, strict=True))
     ]
 
 

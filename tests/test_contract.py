@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
 import reference
-from cases import CASES, CONTEXT_LENGTH, HEAD_DIM, B, H, T, name, tokens
+from cases import CASES, CONTEXT_LENGTH, HEAD_DIM, B, H, T, name, spelled_out, tokens
 
 pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
 
@@ -54,7 +54,7 @@ def test_equals_a_reference_in_plain_python(case, seed):
     pull_weights = tokens(b, attn_weights[0].numel(), 1, seed=seed + 2, dtype=torch.float64)
     pull_weights = pull_weights.view_as(by_head(attn_weights))
 
-    parameters = reference.read(module)
+    parameters = reference.read(spelled_out(module))
     items = reference.numbers(x.tolist())
     contexts, weights = zip(*(reference.forward(parameters, item) for item in items), strict=True)
     made = [*reference.flat(contexts), *reference.flat(weights)]
@@ -63,6 +63,10 @@ def test_equals_a_reference_in_plain_python(case, seed):
     values = [number.value for number in made]
     slopes = {key: list(reference.flat(entry)) for key, entry in parameters.entries.items()}
     slopes["x"] = list(reference.flat(items))
+    if case.in_kernel:
+        for part in ("weight", "bias")[: 1 + ("W_qkv.bias" in module.state_dict())]:
+            apart = [slopes.pop(f"W_{which}.{part}") for which in ("query", "key", "value")]
+            slopes[f"W_qkv.{part}"] = [number for numbers in apart for number in numbers]
 
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         module, x = module.to(dtype), x.detach().to(dtype).requires_grad_()
@@ -120,14 +124,16 @@ def test_result_has_the_width_of_all_heads(case):
 
 
 def test_asking_for_the_weights_does_not_change_the_result(case):
-    """Bit by bit, in eval and in training."""
+    """Bit by bit, in eval and in training; up to rounding where a kernel gives no weights."""
     module, x = case.build(dropout=0.4), tokens()
     for mode in (True, False):
         module.train(mode)
         torch.manual_seed(3)
         alone = module(x)
         torch.manual_seed(3)
-        assert torch.equal(alone, module(x, return_weights=True)[0])
+        context_vec, _ = module(x, return_weights=True)
+        torch.testing.assert_close(context_vec, alone)
+        assert case.in_kernel or torch.equal(context_vec, alone)
 
 
 def test_a_batch_equals_its_items_one_by_one(case):
@@ -143,7 +149,7 @@ def test_a_batch_equals_its_items_one_by_one(case):
 def test_one_token_returns_its_projected_value(case):
     """Alone, a token can only attend to itself."""
     module, x = case.build(qkv_bias=True), tokens(b=1, num_tokens=1)
-    parameters = reference.read(module)
+    parameters = reference.read(spelled_out(module))
     item = reference.numbers(x[0].tolist())
     values = [
         value
@@ -200,7 +206,7 @@ def test_odd_sizes(case):
     """Sizes that no kernel likes, against torch's own attention."""
     sizes = {"d_in": 59, "context_length": 97, "num_heads": 3, "head_dim": 37}
     module, x = case.build(**sizes), tokens(B, 97, 59)
-    heads = module.heads if hasattr(module, "heads") else [module]
+    heads = module.heads if hasattr(module, "heads") else [spelled_out(module)]
     queries, keys, values = (
         torch.cat([getattr(head, which)(x) for head in heads], dim=-1)
         .unflatten(-1, (-1, 37))
@@ -308,7 +314,7 @@ def test_dropout_takes_its_share_of_the_weights(case, p):
     survivors = ~is_zero
     expected = whole[..., past][survivors] / (1 - p)
     torch.testing.assert_close(dropped[..., past][survivors], expected)
-    heads = module.heads if hasattr(module, "heads") else [module]
+    heads = module.heads if hasattr(module, "heads") else [spelled_out(module)]
     values = torch.stack([v for head in heads for v in head.W_value(x).split(HEAD_DIM, -1)], dim=1)
     remade = (by_head(dropped) @ values).transpose(1, 2).flatten(2)
     if hasattr(module, "out_proj"):
@@ -339,6 +345,7 @@ def test_called_with_other_weights(case):
     assert not torch.equal(with_others, module(x))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # the kernel, item by item
 def test_vmap_and_gradients_per_sample(case):
     """Each sample's gradient, and their sum is the gradient of the batch."""
     module, x = case.build(), tokens()
@@ -362,7 +369,7 @@ def test_hooks_fire(case):
     fired = []
     for part in parts:
         part.register_forward_hook(lambda part, inputs, output: fired.append(part))
-    module(x)
+    module(x, return_weights=True)  # a kernel alone never calls the nn.Dropout
     assert len(fired) == len(parts)
     assert set(fired) == set(parts)
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from cases import CASES, D_IN, H, name, tokens
+from attnlib import MultiHeadAttentionWrapper
+from cases import CASES, D_IN, LESSON, H, name, tokens
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
 
@@ -73,13 +73,15 @@ def test_the_state_dict_holds_the_weights_and_nothing_else(case):
 
 
 def test_the_names_in_the_state_dict_are_those_of_the_field():
-    single, stacked, split = (set(case.build(qkv_bias=True).state_dict()) for case in CASES)
+    single, stacked, split, fused = (set(case.build(qkv_bias=True).state_dict()) for case in CASES)
     projections = {
         f"W_{which}.{part}" for which in ("query", "key", "value") for part in ("weight", "bias")
     }
     assert single == projections
     assert stacked == {f"heads.{h}.{key}" for h in range(H) for key in projections}
-    assert split == projections | {"out_proj.weight", "out_proj.bias"}
+    out_proj = {"out_proj.weight", "out_proj.bias"}
+    assert split == projections | out_proj
+    assert fused == {"W_qkv.weight", "W_qkv.bias"} | out_proj
 
 
 @ALL
@@ -133,8 +135,8 @@ class PublishedSplit(PublishedHead):
 
 PUBLISHED = pytest.mark.parametrize(
     ("case", "published"),
-    list(zip(CASES, (PublishedHead, PublishedHeads, PublishedSplit), strict=True)),
-    ids=map(name, CASES),
+    list(zip(LESSON, (PublishedHead, PublishedHeads, PublishedSplit), strict=True)),
+    ids=map(name, LESSON),
 )
 
 
@@ -240,14 +242,9 @@ def test_from_the_meta_device(case):
     assert torch.equal(hollow(x), module(x))
 
 
-@ALL
-def test_a_published_state_dict_on_the_meta_device_loads(case):
+@PUBLISHED
+def test_a_published_state_dict_on_the_meta_device_loads(case, published):
     """A mask without numbers cannot be judged; it is left out all the same."""
-    published = {
-        CausalAttention: PublishedHead,
-        MultiHeadAttentionWrapper: PublishedHeads,
-        MultiHeadAttention: PublishedSplit,
-    }[case.cls]
     with torch.device("meta"):
         hollow, entries = case.cls(**case.arguments()), published(**case.arguments()).state_dict()
     assert not any(hollow.load_state_dict(entries, strict=True, assign=True))

@@ -18,7 +18,7 @@ from attnlib.plots import (
     weights_picture,
 )
 from attnlib.scene import Box
-from pictures import boxes, outside, pixels, text_in, texts, words
+from pictures import boxes, extents, outside, overlapping, pixels, text_in, texts, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")
 HIDDEN = causal_mask(5)
@@ -54,6 +54,11 @@ PICTURES = pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
 @PICTURES
 def test_everything_fits_on_the_sheet(scene):
     assert outside(scene) == []
+
+
+@PICTURES
+def test_no_words_stand_in_each_others_way(scene):
+    assert overlapping(scene) == []
 
 
 @PICTURES
@@ -135,7 +140,8 @@ def test_notes_stand_beside_their_rows():
     for q, note in enumerate(notes):
         (item,) = (item for item in words(scene) if item.text == note)
         assert item.y == cells[5 * q].y + 20
-        assert item.x > cells[4].x + 40
+        assert cells[4].x + 40 < item.x
+        assert extents(item)[0][1] < min(step.x for step in boxes(scene, 12, 8.5))
 
 
 def test_the_scale_goes_from_1_down_to_0():

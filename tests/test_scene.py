@@ -8,7 +8,7 @@ import pytest
 
 from attnlib.palette import HATCH, INK, PAPER
 from attnlib.scene import Box, Line, Scene, Words, above, arrow, beside, moved
-from pictures import SVG, outside, pixels, texts
+from pictures import SVG, outside, overlapping, pixels, texts
 
 RED, BLUE = "#ff0000", "#0000ff"
 SCENE = Scene(
@@ -137,6 +137,12 @@ def test_what_stands_out_over_the_sheet_is_noticed():
     ):
         assert set(outside(Scene(100, 40, "", (fits, item)))) == {item}
     assert outside(SCENE) == []
+
+
+def test_words_in_each_others_way_are_noticed():
+    """By the other such helper."""
+    one, other, apart = Words(20, 20, "one"), Words(35, 24, "other"), Words(80, 20, "apart")
+    assert overlapping(Scene(100, 40, "", (one, apart, other))) == [("one", "other")]
 
 
 # Scenes put together

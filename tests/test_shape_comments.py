@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import attnlib
+from attnlib.fused import FusedMultiHeadAttention
 from attnlib.plots import weights_picture
 from attnlib.steps import NUMBER_STEPS
 from cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
@@ -53,15 +54,33 @@ def test_in_the_module_of_pytorch():
     assert found.unreached() == []
 
 
+def test_in_the_fused_class():
+    """With fewer heads of keys than of queries, with and without a cache and weights."""
+    found = reading(PACKAGE / "fused.py")
+    sizes = {"b": B, "num_tokens": T, "num_queries": T, "num_keys": T, "d_in": D_IN}
+    sizes |= {"num_heads": 4, "num_kv_heads": 2, "head_dim": HEAD_DIM, "d_out": 4 * HEAD_DIM}
+    module = FusedMultiHeadAttention(D_IN, 4 * HEAD_DIM, 13, 0.0, 4, num_kv_heads=2).eval()
+    found.run(sizes, lambda: module(tokens(), return_weights=True))
+    with torch.no_grad():
+        cache = module.new_cache(B, 13)
+        module(tokens(num_tokens=3), cache=cache)
+        found.run(
+            sizes | {"num_tokens": 2, "num_queries": 2, "num_keys": 5},
+            lambda: module(tokens(num_tokens=2), cache=cache),
+        )
+    assert found.lies == []
+    assert found.unreached() == []
+
+
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
-    files = [PACKAGE / f"{stem}.py" for stem in ("plots", "panels", "steps")]
+    files = [PACKAGE / f"{stem}.py" for stem in ("plots", "panels", "steps", "equality")]
     found = reading(*files)
     weights = torch.full((H, T, T), 1 / T)
     found.run({"num_heads": H, "num_tokens": T}, lambda: weights_picture(weights, "abcdefg"))
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
-            sizes = {"b": 1, "num_tokens": 6, "d_in": 3}
+            sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
             if panel is NUMBER_STEPS:
                 sizes |= {"num_tokens": 3, "d_in": 6}
             sizes |= state
@@ -74,8 +93,9 @@ def test_in_the_pictures_and_panels():
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
     have = {file.stem for file in PACKAGE.glob("*.py") if comments_in(file.read_text("utf-8"))}
-    read = {"functional", "modules", "torch_compatible", "plots", "panels", "steps"}
-    assert have - read == set()
+    read = {"functional", "modules", "torch_compatible", "fused"}
+    read |= {"plots", "panels", "steps", "equality"}
+    assert have - read == {"mistakes"}  # its comments are run where each mistake is
 
 
 # The reading itself can fail

@@ -126,9 +126,10 @@ def test_two_boxes_of_one_panel_move_apart():
 
 
 def test_sliders_leave_the_readers_random_numbers_alone():
+    torch.manual_seed(4)
     before = torch.get_rng_state()
     for panel in ALL_PANELS:
         box = PanelBox(panel)
         for control, value in panel.states()[-1].items():
             box.sliders[control].value = value
-    assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(torch.get_rng_state(), before)

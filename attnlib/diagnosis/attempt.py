@@ -1,0 +1,192 @@
+"""Run code that may be wrong, and turn whatever happens into a sentence."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from attnlib.tracer import Failure, locate
+
+NOT_ATTEMPTED = "not attempted yet"
+NO_SIZES: Mapping[str, int] = {}
+
+REMEDIES = {
+    r"unexpected keyword|positional argument": (
+        "The class is made with d_in, d_out, context_length, dropout, then num_heads if it has "
+        "heads, and qkv_bias=False; forward takes x."
+    ),
+    r"before Module.__init__": "Begin __init__ with super().__init__().",
+    r"view size is not compatible": (
+        "After transpose the numbers no longer lie in a row, and view needs them so: "
+        "put .contiguous() before .view(), or use .reshape()."
+    ),
+    r"is invalid for input of size": (
+        "view keeps the number of elements, and the sizes asked for must multiply to it. "
+        "Is head_dim d_out // num_heads?"
+    ),
+    r"but got float|float' object cannot be interpreted": (
+        "A size must be an int: // divides to an int, / to a float."
+    ),
+    r"without overflow": (
+        "Half precision ends at 65504, so a number like -1e9 does not fit: fill with -torch.inf."
+    ),
+    r"same dtype|expected scalar type|must have the same": (
+        "Two dtypes meet: make every new tensor with dtype=x.dtype and device=x.device."
+    ),
+    r"cannot be multiplied": (
+        "The last axis of the left one must be as wide as the right one expects: is a merge, a "
+        "split or a transpose missing before this line?"
+    ),
+    r"Expected size|must match": (
+        "Two axes meet that do not fit: is a transpose missing, or does one swap the wrong axes?"
+    ),
+}
+
+
+class Fault(Exception):  # noqa: N818  # it says what is wrong with somebody else's code
+    """A sentence that says what is wrong with the code that was run."""
+
+
+@contextmanager
+def reporting(sizes: Mapping[str, int] = NO_SIZES, before: str = "") -> Iterator[None]:
+    """Turn an exception in the code that runs inside into a Fault with its line and shapes."""
+    try:
+        yield
+    except Fault:
+        raise
+    except Exception as error:
+        if isinstance(error, NotImplementedError) and not error.args:  # a stub
+            raise Fault(NOT_ATTEMPTED) from error
+        raise Fault(before + describe(locate(error), sizes)) from error
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module and its parts into eval, and afterwards each back into the mode it had."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+@contextmanager
+def own_randomness(seed: int = 0) -> Iterator[None]:
+    """Draw inside from a seed, and leave the global generator of the CPU as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute inside with one thread: on numbers this small, more only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    """Return normal random numbers that touch no global generator."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, device="cpu")
+
+
+def call(
+    module: nn.Module,
+    x: Tensor,
+    weights: Mapping[str, Tensor] | None = None,
+    sizes: Mapping[str, int] = NO_SIZES,
+    before: str = "",
+    **options: Any,
+) -> Any:
+    """Return module(x, **options), as if its parameters were these weights.
+
+    Args:
+        module: what to run. It is not changed.
+        x: what forward takes.
+        weights: by the names of named_parameters; those not given stay as they are.
+        sizes: names for the numbers in a shape, for the sentence.
+        before: begins the sentence, for instance "In float64: ".
+        options: what forward takes by keyword.
+
+    Returns:
+        What forward returned.
+
+    Raises:
+        Fault: forward raised, or changed x in place.
+    """
+    version = None if x.is_inference() else x._version
+    with reporting(sizes, before):
+        result = functional_call(module, dict(weights or {}), (x,), options)
+    if version is not None and x._version != version:
+        raise Fault("forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).")
+    return result
+
+
+def run(
+    module: nn.Module,
+    x: Tensor,
+    weights: Mapping[str, Tensor] | None = None,
+    sizes: Mapping[str, int] = NO_SIZES,
+    before: str = "",
+) -> Tensor:
+    """Return module(x) as call does; a result that is no tensor is a Fault too."""
+    result = call(module, x, weights, sizes, before)
+    if not isinstance(result, Tensor):
+        many = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
+        raise Fault(
+            f"forward(x) returns a {type(result).__name__}{many}, not a tensor: "
+            "return context_vec alone."
+        )
+    return result
+
+
+def returns_weights(forward: Callable[..., Any]) -> bool:
+    """Say whether a forward can return the attention weights too."""
+    return "return_weights" in inspect.signature(forward).parameters
+
+
+def name_shape(shape: tuple[int, ...], sizes: Mapping[str, int]) -> str:
+    """Say a shape by the names of its sizes, or of their products.
+
+    >>> name_shape((2, 15, 7), {"b": 2, "num_heads": 3, "num_tokens": 5, "head_dim": 7})
+    '(b, num_heads * num_tokens, head_dim) = (2, 15, 7)'
+    """
+    names = {
+        math.prod(sizes[name] for name in some): " * ".join(some)
+        for count in (3, 2, 1)  # the shorter name wins
+        for some in itertools.combinations([name for name in sizes if sizes[name] > 1], count)
+    }
+    said = [names.get(size, str(size)) for size in shape]
+    known = any(not name.isdigit() for name in said)
+    return f"({', '.join(said)}) = {shape}" if known else str(shape)
+
+
+def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
+    """Say in one line where code stopped, why, which shapes met there, and what may help."""
+    message = " ".join(str(failure.error).split())
+    message += "" if message.endswith((".", "?", "!")) else "."
+    where = f"in {failure.function}, line {failure.line}" if failure.line else "outside its lines"
+    said = f"Stopped {where}: {failure.source} | {type(failure.error).__name__}: {message}"
+    met = [f"{name} {name_shape(shape, sizes)}" for name, shape in failure.shapes.items()]
+    if met:
+        said += f" | Shapes there: {', '.join(met)}."
+    if "mask" in failure.source and f"({sizes.get('context_length')})" in message:
+        return said + " Cut the mask to the tokens that there are: [:num_tokens, :num_tokens]."
+    remedies = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, message)]
+    return " ".join([said, *remedies[:1]])

@@ -1,0 +1,339 @@
+"""With a cache, token by token or in pieces of any size, the result is that of the full pass."""
+
+from __future__ import annotations
+
+import copy
+import re
+from itertools import pairwise, product
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnlib import FusedMultiHeadAttention
+from attnlib.fused import KeyValueCache
+from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, T, tokens
+
+H = 6
+MAX_TOKENS = 11
+SHARED = pytest.mark.parametrize("num_kv_heads", [1, 2, 3, 6])
+PIECES = [
+    [stop - start for start, stop in pairwise([0, *cuts, T])]
+    for chosen in product([False, True], repeat=T - 1)
+    for cuts in [[place for place, cut in enumerate(chosen, start=1) if cut]]
+]
+
+
+def build(num_kv_heads: int = 2, **changes) -> FusedMultiHeadAttention:
+    """Return a module with random weights and biases."""
+    sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH}
+    torch.manual_seed(1)
+    arguments = {**sizes, "dropout": 0.0, "num_heads": H, "qkv_bias": True, **changes}
+    module = FusedMultiHeadAttention(**arguments, num_kv_heads=num_kv_heads)
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
+    return module
+
+
+def in_pieces(module: nn.Module, x: Tensor, pieces: list[int], cache: KeyValueCache) -> Tensor:
+    """Return the outputs of a sequence that is read piece by piece."""
+    with torch.no_grad():
+        return torch.cat([module(piece, cache=cache) for piece in x.split(pieces, 1)], dim=1)
+
+
+def bits(cache: KeyValueCache) -> tuple[int, bytes, bytes]:
+    """Return all that a cache holds, what was never written included."""
+    parts = (part.contiguous().view(torch.uint8) for part in (cache.keys, cache.values))
+    return cache.num_tokens, *(part.numpy().tobytes() for part in parts)
+
+
+def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
+    """Expect this error with exactly these words in its message."""
+    return pytest.raises(error, match=re.escape(words))
+
+
+# Equal to the full pass
+
+
+def test_the_pieces_are_all_there_are():
+    assert len(PIECES) == len({tuple(pieces) for pieces in PIECES}) == 2 ** (T - 1)
+    assert [1] * T in PIECES
+    assert [T] in PIECES
+
+
+@pytest.mark.parametrize(
+    ("num_kv_heads", "dtype", "tolerance"),
+    [
+        (1, torch.float32, 1e-5),
+        (2, torch.float64, 1e-12),
+        (3, torch.float32, 1e-5),
+        (6, torch.float32, 1e-5),
+    ],
+)
+def test_in_pieces_of_any_size_it_equals_the_full_pass(num_kv_heads, dtype, tolerance):
+    module, x = build(num_kv_heads).to(dtype), tokens(dtype=dtype)
+    expected = module(x)
+    for pieces in PIECES:
+        cache = module.new_cache(B, MAX_TOKENS)
+        found = in_pieces(module, x, pieces, cache)
+        torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance)
+        assert cache.num_tokens == T
+
+
+@SHARED
+def test_the_weights_in_pieces_are_rows_of_all_weights(num_kv_heads):
+    module, x = build(num_kv_heads), tokens()
+    context_vec, attn_weights = module(x, return_weights=True)
+    for pieces in ([1] * T, [1, 2, 4], [T]):
+        cache, start = module.new_cache(B, T), 0
+        for piece in x.split(pieces, 1):
+            stop = start + piece.shape[1]
+            with torch.no_grad():
+                found, weights = module(piece, return_weights=True, cache=cache)
+            torch.testing.assert_close(found, context_vec[:, start:stop])
+            torch.testing.assert_close(weights, attn_weights[:, :, start:stop, :stop])
+            start = stop
+
+
+def test_up_to_the_full_context_length():
+    module, x = build(), tokens(num_tokens=CONTEXT_LENGTH)
+    cache = module.new_cache(B, CONTEXT_LENGTH)
+    found = in_pieces(module, x, [1] * CONTEXT_LENGTH, cache)
+    torch.testing.assert_close(found, module(x))
+    assert cache.num_tokens == cache.max_tokens == CONTEXT_LENGTH
+
+
+def test_no_new_tokens_change_nothing():
+    module, x = build(), tokens()
+    cache = module.new_cache(B, T)
+    for piece in (x[:, :0], x[:, :3], x[:, :0], x[:, 3:]):
+        with torch.no_grad():
+            context_vec, weights = module(piece, True, cache)
+            assert module(x[:, :0], cache=cache).shape == (B, 0, H * HEAD_DIM)
+        assert context_vec.shape == (B, piece.shape[1], H * HEAD_DIM)
+        assert weights.shape == (B, H, piece.shape[1], cache.num_tokens)
+    torch.testing.assert_close(context_vec, module(x)[:, 3:])
+
+
+def test_a_later_token_of_a_piece_does_not_touch_an_earlier_one():
+    """Bit by bit: the mask of a piece is aligned to its last key, not to its first."""
+    module, x = build(), tokens()
+    changed = x.clone()
+    changed[:, 5:] += 1
+    for pieces in ([3, 4], [2, 5], [1, 6], [4, 2, 1], [T]):
+        found, other = (in_pieces(module, y, pieces, module.new_cache(B, T)) for y in (x, changed))
+        assert torch.equal(found[:, :5], other[:, :5])
+        assert (found[:, 5:] != other[:, 5:]).all()
+
+
+def test_what_lies_beyond_the_last_token_is_never_read():
+    module, x = build(), tokens()
+    cache = module.new_cache(B, MAX_TOKENS)
+    for part in (cache.keys, cache.values):
+        part.fill_(torch.nan)
+    torch.testing.assert_close(in_pieces(module, x, [2, 4, 1], cache), module(x))
+    assert cache.keys[:, :, T:].isnan().all()
+
+
+def test_two_caches_do_not_mix():
+    module, x, y = build(), tokens(seed=2), tokens(seed=3)
+    caches = [module.new_cache(B, T) for _ in range(2)]
+    with torch.no_grad():
+        for t in range(T):
+            for sequence, cache in zip((x, y), caches, strict=True):
+                last = module(sequence[:, t : t + 1], cache=cache)
+    torch.testing.assert_close(last, module(y)[:, -1:])
+
+
+def test_after_a_reset_it_begins_anew():
+    module, x = build(), tokens()
+    cache = module.new_cache(B, T)
+    in_pieces(module, tokens(seed=3), [2, 5], cache)
+    keys = cache.keys.data_ptr()
+    cache.reset()
+    assert cache.num_tokens == 0
+    torch.testing.assert_close(in_pieces(module, x, [3, 4], cache), module(x))
+    assert cache.keys.data_ptr() == keys
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_in_half_precision(dtype):
+    module, x = build().to(dtype), tokens(dtype=dtype)
+    cache = module.new_cache(B, T)
+    assert cache.keys.dtype == cache.values.dtype == dtype
+    found = in_pieces(module, x, [2, 1, 4], cache)
+    torch.testing.assert_close(found, module(x), atol=0.02, rtol=0.02)
+
+
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_under_autocast(return_weights):
+    """The cache has the dtype of the weights; what autocast makes is kept in it as it is."""
+    module, x = build(), tokens()
+    cache = module.new_cache(B, T)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = module(x)
+        found = [module(piece, return_weights, cache) for piece in x.split([2, 1, 4], 1)]
+    found = torch.cat([piece[0] if return_weights else piece for piece in found], dim=1)
+    assert found.dtype == torch.bfloat16
+    assert cache.keys.dtype == torch.float32
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+
+
+@pytest.mark.parametrize("made_inside", [False, True])
+def test_in_inference_mode(made_inside):
+    module, x = build(), tokens()
+    cache = module.new_cache(B, T)
+    with torch.inference_mode():
+        cache = module.new_cache(B, T) if made_inside else cache
+        found = torch.cat([module(piece, cache=cache) for piece in x.split([2, 1, 4], 1)], dim=1)
+    torch.testing.assert_close(found, module(x).detach())
+
+
+def test_dropout_in_training_only():
+    module, x = build(dropout=0.5), tokens()
+    expected = module.eval()(x)
+    torch.testing.assert_close(in_pieces(module, x, [1] * T, module.new_cache(B, T)), expected)
+    torch.manual_seed(3)
+    found = in_pieces(module.train(), x, [1] * T, module.new_cache(B, T))
+    assert not torch.allclose(found, expected, atol=1e-2)
+
+
+# Its size
+
+
+def test_the_memory_is_smaller_by_the_factor_of_sharing():
+    """Counted in bytes: 2 tensors of 4 bytes a number."""
+    sizes = {}
+    for num_kv_heads in (1, 2, 3, 6):
+        cache = build(num_kv_heads).new_cache(B, MAX_TOKENS)
+        sizes[num_kv_heads] = cache.keys.nbytes + cache.values.nbytes
+        held = [part.untyped_storage().nbytes() for part in (cache.keys, cache.values)]
+        assert sum(held) == sizes[num_kv_heads]
+    assert sizes[6] == 2 * 4 * B * 6 * MAX_TOKENS * HEAD_DIM
+    assert {kv: sizes[6] / size for kv, size in sizes.items()} == {1: 6, 2: 3, 3: 2, 6: 1}
+
+
+def test_it_is_filled_in_place():
+    """No step copies what is already there."""
+    module = build()
+    cache = module.new_cache(B, T)
+    places = cache.keys.data_ptr(), cache.values.data_ptr()
+    keys, values = cache.append(*tokens(2 * B * 2, 3, HEAD_DIM).view(2, B, 2, 3, HEAD_DIM))
+    assert (keys.data_ptr(), values.data_ptr()) == places
+    assert keys.shape == values.shape == (B, 2, 3, HEAD_DIM)
+
+
+def test_repr_says_how_full_it_is():
+    cache = build().new_cache(B, MAX_TOKENS)
+    in_pieces(build(), tokens(), [2, 5], cache)
+    assert repr(cache) == (
+        "KeyValueCache(7 of 11 tokens, batch_size=2, num_kv_heads=2, head_dim=5, "
+        "dtype=torch.float32, device=cpu)"
+    )
+
+
+def test_a_copy_is_independent():
+    module, x = build(), tokens()
+    cache = module.new_cache(B, T)
+    in_pieces(module, x[:, :3], [3], cache)
+    before, twin = bits(cache), copy.deepcopy(cache)
+    torch.testing.assert_close(in_pieces(module, x[:, 3:], [4], twin), module(x)[:, 3:])
+    assert bits(cache) == before
+
+
+# What is refused, and leaves the cache as it was
+
+
+@pytest.mark.parametrize(("held", "more"), [(0, MAX_TOKENS + 1), (9, 3), (MAX_TOKENS, 1)])
+def test_an_overrun_changes_nothing(held, more):
+    module, x = build(), tokens(num_tokens=CONTEXT_LENGTH)
+    cache = module.new_cache(B, MAX_TOKENS)
+    in_pieces(module, x[:, :held], [held], cache)
+    before = bits(cache)
+    words = (
+        f"the cache holds {held} tokens and has room for max_tokens={MAX_TOKENS}; {more} more "
+        f"would make {held + more}; try a larger max_tokens, or cache.reset() to start anew"
+    )
+    with torch.no_grad(), refused(ValueError, words):
+        module(x[:, :more], cache=cache)
+    assert bits(cache) == before
+    rest = MAX_TOKENS - held
+    found = in_pieces(module, x[:, held:MAX_TOKENS], [rest], cache)
+    torch.testing.assert_close(found, module(x[:, :MAX_TOKENS])[:, held:])
+
+
+NEEDED = "batch_size=2, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "held"),
+    [
+        ((3, 2, T, 5), "batch_size=3, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu"),
+        ((1, 2, T, 5), "batch_size=1, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu"),
+        ((2, 6, T, 5), "batch_size=2, num_kv_heads=6, head_dim=5, dtype=torch.float32, device=cpu"),
+        ((2, 2, T, 7), "batch_size=2, num_kv_heads=2, head_dim=7, dtype=torch.float32, device=cpu"),
+        ((2, 2, T, 5, torch.float64), "head_dim=5, dtype=torch.float64, device=cpu"),
+        ((2, 2, T, 5, torch.float32, "meta"), "dtype=torch.float32, device=meta"),
+    ],
+    ids=["batch 3", "batch 1", "heads", "head_dim", "dtype", "device"],
+)
+def test_a_cache_for_something_else(sizes, held):
+    cache = KeyValueCache(*sizes)
+    before = None if cache.keys.is_meta else bits(cache)
+    words = f"{held}, not for {NEEDED}; let new_cache of the module that uses it make one"
+    with torch.no_grad(), refused(ValueError, words):
+        build()(tokens(), cache=cache)
+    assert cache.num_tokens == 0
+    assert before is None or bits(cache) == before
+
+
+def test_a_cache_is_no_place_for_gradients():
+    """Neither the weights' nor the input's; frozen ones need no no_grad."""
+    words = "a cache carries no gradients; call the module under torch.no_grad() or"
+    module, x = build(), tokens()
+    cache = module.new_cache(B, T)
+    before = bits(cache)
+    with refused(ValueError, words):
+        module(x, cache=cache)
+    module.requires_grad_(False)
+    with refused(ValueError, words):
+        module(x.clone().requires_grad_(), cache=cache)
+    assert bits(cache) == before
+    torch.testing.assert_close(module(x, cache=cache), module(x))
+    assert not cache.keys.requires_grad
+
+
+@pytest.mark.parametrize("max_tokens", [CONTEXT_LENGTH + 1, 10 * CONTEXT_LENGTH])
+def test_a_cache_is_at_most_as_long_as_the_context(max_tokens):
+    """Whether asked for or brought along."""
+    words = (
+        f"a cache of max_tokens={max_tokens} is larger than context_length={CONTEXT_LENGTH}; "
+        f"try max_tokens={CONTEXT_LENGTH} or a larger context_length"
+    )
+    with refused(ValueError, words):
+        build().new_cache(B, max_tokens)
+    cache = build(context_length=max_tokens).new_cache(B, max_tokens)
+    with torch.no_grad(), refused(ValueError, words):
+        build()(tokens(), cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((0, 5), ValueError, "batch_size must be a positive int, not 0"),
+        ((2, 0), ValueError, "max_tokens must be a positive int, not 0"),
+        ((2, -3), ValueError, "max_tokens must be a positive int, not -3"),
+        ((2.0, 5), TypeError, "batch_size must be a positive int, not 2.0 (float)"),
+        ((2, True), TypeError, "max_tokens must be a positive int, not True (bool)"),
+    ],
+)
+def test_new_cache_checks_its_arguments(arguments, error, words):
+    with refused(error, words):
+        build().new_cache(*arguments)
+
+
+@pytest.mark.parametrize("wrong", [(), {}, torch.ones(2), "cache"], ids=str)
+def test_something_that_is_no_cache(wrong):
+    words = f"cache must be what new_cache returns, or None, not {type(wrong).__name__}"
+    with torch.no_grad(), refused(TypeError, words):
+        build()(tokens(), cache=wrong)

@@ -1,0 +1,280 @@
+"""Every exercise can be solved, and a wrong answer is told what is wrong with it."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnlib.diagnosis.attempt import NOT_ATTEMPTED
+from attnlib.exercises import exercise_check
+from exercise_tools import Answers, Wrong, fault, find_exercises, outcomes, put, run_cell, spoil
+from notebook_tools import NOTEBOOKS, read
+from wrong_answers import ANSWERS
+
+PATHS = {path.stem: path for path in NOTEBOOKS}
+CASES = [
+    pytest.param(stem, name, label, id=f"{stem}-{name}-{label}")
+    for stem, exercises in ANSWERS.items()
+    for name, answers in exercises.items()
+    for label in ("stub", *answers.wrong, "solution")
+]
+
+
+@cache
+def printed(stem: str) -> dict[tuple[str, str], str]:
+    """Return what the checks of one notebook print, by exercise and answer."""
+    return outcomes(read(PATHS[stem]), ANSWERS[stem])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_exercise_has_answers_and_every_answer_its_exercise(path: Path):
+    exercises = find_exercises(read(path))
+    assert list(ANSWERS.get(path.stem, {})) == [exercise.name for exercise in exercises]
+
+
+def test_no_notebook_is_made_up():
+    assert set(ANSWERS) <= set(PATHS)
+
+
+@pytest.mark.parametrize(("stem", "name", "label"), CASES)
+def test_the_check_tells_stub_solution_and_wrong_answers_apart(stem, name, label):
+    problem = fault(ANSWERS[stem][name], label, printed(stem)[name, label])
+    assert not problem, f"{stem}, {name}, {label}: {problem}"
+
+
+def test_every_exercise_has_a_wrong_answer():
+    for exercises in ANSWERS.values():
+        assert all(answers.wrong for answers in exercises.values())
+
+
+# The tools themselves can fail.
+
+STUB = f"""\
+def check(double):
+    if double(1) is None:
+        return {NOT_ATTEMPTED!r}
+    return "Right." if double(3) == 6 else f"Three became {{double(3)}}."
+
+def double(number):
+    return None  # your line here
+
+print(check(double))"""
+SOLUTION = "def double(number):\n    return scale * number\n"
+LESSON = "<details><summary>Hint</summary>\n\nTwo.\n\n</details>\n\n" + (
+    f"<details><summary>Solution</summary>\n\n```python\n{SOLUTION}```\n\nEasy.\n\n</details>"
+)
+GOOD = Answers("Right.", {"a square": Wrong({"scale": "number"}, "Three became 9.")})
+
+
+def code(text: str, shown: str = "") -> dict:
+    output = {"output_type": "stream", "name": "stdout", "text": [shown]}
+    return {"cell_type": "code", "metadata": {}, "outputs": [output], "source": [text]}
+
+
+def made_up_notebook(lesson: str = LESSON, stub: str = STUB) -> dict:
+    """Return a notebook with the same exercise twice."""
+    exercise = [
+        {"cell_type": "markdown", "metadata": {}, "source": [lesson]},
+        code(stub, NOT_ATTEMPTED + "\n"),
+    ]
+    return {"cells": [code("scale = 2\nscale", "2"), *exercise, *copy.deepcopy(exercise)]}
+
+
+def problems(notebook: dict, answers: Answers = GOOD) -> list[str]:
+    told = outcomes(notebook, {"double": answers})
+    found = {label: fault(answers, label, text) for (_, label), text in told.items()}
+    return [f"{label} {problem}" for label, problem in found.items() if problem]
+
+
+def test_a_good_notebook_has_no_problem():
+    assert problems(made_up_notebook()) == []
+
+
+@pytest.mark.parametrize(
+    ("notebook", "answers", "problem"),
+    [
+        (
+            made_up_notebook(LESSON.replace("scale * number", "scale + number")),
+            GOOD,
+            "solution prints 'Three became 5.', not 'Right.'",
+        ),
+        (
+            made_up_notebook(LESSON.replace("scale *", "scales *")),
+            Answers("Right.", {}),
+            "solution prints \"NameError: name 'scales' is not defined\", not 'Right.'",
+        ),
+        (
+            made_up_notebook(stub=STUB.replace("return None", "return 2 * number")),
+            GOOD,
+            "stub prints 'Right.', not 'not attempted yet'",
+        ),
+        (
+            made_up_notebook(stub=STUB.replace("double(3) == 6", "double(3) >= 6")),
+            GOOD,
+            "a square is told no better than the stub or the solution: 'Right.'",
+        ),
+        (
+            made_up_notebook(stub=STUB.replace("Three became {double(3)}", "Wrong")),
+            GOOD,
+            "a square is told 'Wrong.', without 'Three became 9.'",
+        ),
+        (
+            made_up_notebook(),
+            Answers("Right.", {"nothing": Wrong({"return ": ""}, "")}),
+            "nothing is told no better than the stub or the solution: 'not attempted yet'",
+        ),
+        (
+            made_up_notebook(),
+            Answers("Right.", {"a square": Wrong({"scale": "number"}, "Right")}),
+            "a square is told no better than the stub or the solution: 'Three became 9.'",
+        ),
+    ],
+)
+def test_a_wrong_text_is_a_problem(notebook, answers, problem):
+    assert problem in problems(notebook, answers)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda nb: nb["cells"][1].update(source=[LESSON.replace("Hint", "Tip")]),
+            "2 cells print 'not attempted yet', for 1 folded hints and 2 folded solutions",
+        ),
+        (
+            lambda nb: nb["cells"][1].update(source=[LESSON.replace("\n\n```", "\n```")]),
+            "2 cells print 'not attempted yet', for 2 folded hints and 1 folded solutions",
+        ),
+        (
+            lambda nb: nb["cells"][2].update(outputs=[]),
+            "1 cells print 'not attempted yet', for 2",
+        ),
+        (lambda nb: nb.update(cells=nb["cells"][:3]), "1 exercises, not 2 to 4"),
+        (lambda nb: nb.update(cells=nb["cells"] * 3), "6 exercises, not 2 to 4"),
+        (
+            lambda nb: nb["cells"][3].update(source=[LESSON.replace("python", "text")]),
+            "the solution of cell 5 has 0 python blocks, not one",
+        ),
+        (
+            lambda nb: nb["cells"][3].update(source=[LESSON.replace("def double", "def twice")]),
+            "the solution of cell 5 binds no name that its stub binds",
+        ),
+        (
+            lambda nb: nb["cells"][3].update(source=[LESSON.replace("scale *", "2 *")]),
+            "the solution has no 'scale'",
+        ),
+    ],
+)
+def test_what_is_missing_is_found(change, message):
+    notebook = made_up_notebook()
+    change(notebook)
+    with pytest.raises(ValueError, match=message):
+        problems(notebook)
+
+
+def test_a_cell_runs_as_in_a_kernel():
+    space = {}
+    assert run_cell("x = 2\nprint('x')\nx", space, "<one>") == "x\n2"
+    assert run_cell("x += 1\nNone", space, "<two>") == ""
+    assert run_cell("", space, "<three>") == ""
+    assert space["x"] == 3
+
+
+def test_a_cell_that_may_raise_raises_in_silence():
+    notebook = made_up_notebook()
+    notebook["cells"].insert(1, code("1 / 0"))
+    with pytest.raises(ZeroDivisionError):
+        problems(notebook)
+    notebook["cells"][1]["metadata"]["tags"] = ["raises-exception"]
+    assert problems(notebook) == []
+
+
+def test_a_notebook_leaves_nothing_behind():
+    notebook = made_up_notebook()
+    notebook["cells"].insert(0, code("import torch\ntorch.set_grad_enabled(False)\ntorch.rand(1)"))
+    before = torch.get_rng_state()
+    assert problems(notebook) == []
+    assert torch.is_grad_enabled()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_an_answer_takes_the_place_of_all_that_it_binds():
+    stub = "size = 1\nx = None\ndef f():\n    return 1\n\n\nprint(x, f())"
+    answer = "import math\ndef f():\n    return 2\nx = math.pi\n"
+    expected = "size = 1\nimport math\ndef f():\n    return 2\nx = math.pi\n\n\nprint(x, f())"
+    assert put(answer, stub) == expected
+
+
+def test_a_text_is_replaced_wherever_it_stands():
+    assert spoil("a + a * b", {"a": "c", "b": "d"}) == "c + c * d"
+
+
+# exercise_check: whatever a learner's function does, it is told in a sentence.
+
+
+@exercise_check
+def check_double(double):
+    """Say whether double doubles."""
+    mine = double(torch.ones(2, 3))
+    if mine.shape != (2, 3):
+        return f"The shape is {tuple(mine.shape)}, not (2, 3)."
+    return "Right." if mine.equal(torch.full((2, 3), 2.0)) else "Not twice."
+
+
+def stub(x):
+    raise NotImplementedError
+
+
+def no_return(x):
+    x * 2
+
+
+def does_not_fit(x):
+    y = x @ x
+    return y
+
+
+def no_forward(x):
+    return torch.nn.ModuleList()(x)
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        (stub, NOT_ATTEMPTED),
+        (lambda x: x + x, "Right."),
+        (lambda x: x * x, "Not twice."),
+        (lambda x: x.T, "The shape is (3, 2), not (2, 3)."),
+        (no_return, "no_return returns None: is the return missing?"),
+        (
+            lambda x: [x],
+            "The check cannot use what <lambda> returns, a list: "
+            "'list' object has no attribute 'shape'",
+        ),
+    ],
+)
+def test_the_sentence(written, sentence):
+    assert check_double(written) == sentence
+
+
+@pytest.mark.parametrize(
+    ("written", "parts"),
+    [
+        (does_not_fit, ["line 2: y = x @ x", "cannot be multiplied", "x (2, 3)"]),
+        (no_forward, ["NotImplementedError", "missing the required"]),
+        (lambda: 1, ["TypeError", "takes 0 positional arguments but 1 was given"]),
+    ],
+)
+def test_an_exception_becomes_a_sentence(written, parts):
+    said = check_double(written)
+    assert all(part in said for part in parts), said
+    assert "\n" not in said
+
+
+def test_a_check_keeps_its_name_and_text():
+    assert check_double.__name__ == "check_double"
+    assert check_double.__doc__ == "Say whether double doubles."

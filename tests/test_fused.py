@@ -1,0 +1,432 @@
+"""The fused class is MultiHeadAttention: same function, in a kernel that never stores the weights.
+
+What every attention class must survive is in test_contract.py; here is what is special.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attnlib import (
+    FusedMultiHeadAttention,
+    MultiHeadAttention,
+    attention,
+    fused_to_split,
+    split_to_fused,
+    split_to_torch,
+)
+from attnlib import fused as fused_module
+from attnlib.examples import SEED, three_rows
+from attnlib.fused import fused_attention, may_attend_so_far, repeat_heads
+from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+
+HEADS = pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
+BIAS = pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])
+DTYPES = pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str
+)
+SHARED = pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(3, 1), (6, 1), (6, 2), (6, 3)])
+COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+
+
+def build(cls: type = FusedMultiHeadAttention, num_heads: int = H, **changes) -> nn.Module:
+    """Return a module with random weights and biases."""
+    sizes = {"d_in": D_IN, "d_out": num_heads * HEAD_DIM, "context_length": CONTEXT_LENGTH}
+    torch.manual_seed(1)
+    module = cls(**{**sizes, "dropout": 0.0, "num_heads": num_heads, **changes})
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
+    return module
+
+
+def with_gradients(module: nn.Module, x: Tensor, **how: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return outputs and all gradients of an uneven loss; W_qkv's in three parts."""
+    x = x.detach().requires_grad_()
+    module.zero_grad()
+    context_vec = module(x, **how)
+    context_vec = context_vec[0] if how else context_vec
+    context_vec.square().sum().backward()
+    found = {"x": x.grad, **{name: weight.grad for name, weight in module.named_parameters()}}
+    for part in ("weight", "bias"):
+        if f"W_qkv.{part}" in found:
+            rows = found.pop(f"W_qkv.{part}").split(module.widths)
+            names = [f"{W}.{part}" for W in ("W_query", "W_key", "W_value")]
+            found |= dict(zip(names, rows, strict=True))
+    return context_vec, found
+
+
+def assert_close(found: Tensor, expected: Tensor, tolerance: float) -> None:
+    torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance)
+
+
+# The same function as MultiHeadAttention
+
+
+@HEADS
+@BIAS
+@DTYPES
+@pytest.mark.parametrize("num_tokens", [1, T, CONTEXT_LENGTH])
+def test_outputs_weights_and_gradients_are_those_of_the_split_class(
+    num_heads, qkv_bias, dtype, tolerance, num_tokens
+):
+    """In the kernel and by hand."""
+    split = build(MultiHeadAttention, num_heads, qkv_bias=qkv_bias).to(dtype)
+    fused = split_to_fused(split)
+    x = tokens(num_tokens=num_tokens, dtype=dtype)
+    expected, slopes = with_gradients(split, x)
+    for how in ({}, {"return_weights": True}):
+        context_vec, found = with_gradients(fused, x, **how)
+        assert_close(context_vec, expected, tolerance)
+        assert found.keys() == slopes.keys()
+        for name, slope in found.items():
+            assert_close(slope, slopes[name], 10 * tolerance)
+    assert_close(fused(x, True)[1], split(x, True)[1], tolerance)
+
+
+@pytest.mark.parametrize(("d_in", "d_out", "num_heads"), [(6, 6, 2), (3, 8, 4), (11, 15, 3)])
+def test_the_same_seed_gives_the_same_function(d_in, d_out, num_heads):
+    """One draw of W_qkv is the three draws of W_query, W_key and W_value."""
+    modules = []
+    for cls in (MultiHeadAttention, FusedMultiHeadAttention):
+        torch.manual_seed(SEED)
+        modules.append(cls(d_in, d_out, CONTEXT_LENGTH, 0.0, num_heads))
+    split, fused = modules
+    expected = split_to_fused(split).state_dict()
+    for name, weight in fused.state_dict().items():
+        assert torch.equal(weight, expected[name])
+
+
+def test_it_prints_the_published_tensor():
+    """To the character, grad_fn included."""
+    texts = []
+    for cls in (MultiHeadAttention, FusedMultiHeadAttention):
+        torch.manual_seed(SEED)
+        texts.append(
+            str(cls(6, 6, context_length=3, dropout=0.0, num_heads=2)(three_rows().batch()))
+        )
+    assert texts[0] == texts[1]
+    assert "0.1569, -0.0873,  0.0210" in texts[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_errs_at_most_twice_as_much_as_torchs_module(dtype):
+    split = build(MultiHeadAttention, d_in=15, context_length=97)
+    x = tokens(num_tokens=97, d_in=15)
+    expected = split.double()(x.double())
+    fused, theirs = (convert(split).to(dtype) for convert in (split_to_fused, split_to_torch))
+    mask = torch.ones(97, 97, dtype=torch.bool).triu(1)
+    x = x.to(dtype)
+    result = fused(x)
+    assert result.dtype == dtype
+    error = (result - expected).abs()
+    for need_weights in (True, False):
+        its_error = (theirs(x, x, x, attn_mask=mask, need_weights=need_weights)[0] - expected).abs()
+        assert error.max() <= 2 * its_error.max()
+        assert error.mean() <= 2 * its_error.mean()
+
+
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_autocast(return_weights):
+    """Weights and input stay float32, the result is bfloat16, the gradients are float32."""
+    fused, x = build(), tokens()
+    expected = fused(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result = fused(x, return_weights)
+    result = result[0] if return_weights else result
+    assert result.dtype == torch.bfloat16
+    assert_close(result.float(), expected, 0.05)
+    result.float().sum().backward()
+    assert fused.W_qkv.weight.grad.dtype == torch.float32
+    assert fused.W_qkv.weight.grad.isfinite().all()
+
+
+def test_gradcheck():
+    fused = build(num_heads=6, num_kv_heads=2).double()
+    x = tokens(1, 3, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(fused, (x,))
+
+
+# Dropout: the kernel takes it as an argument and obeys in eval too
+
+
+def test_the_kernel_drops_whole_weights_in_training_only():
+    """One token has one weight, 1, per head: in training it is 0 or 1 / (1 - p)."""
+    p = 0.25
+    fused = build(num_heads=12, dropout=p)
+    nn.init.eye_(fused.out_proj.weight)
+    nn.init.zeros_(fused.out_proj.bias)
+    x = tokens(b=500, num_tokens=1)
+    values = fused.W_qkv(x)[..., -12 * HEAD_DIM :]
+    assert_close(fused.eval()(x), values, 1e-6)
+    torch.manual_seed(3)
+    factor = (fused.train()(x) / values).view(500, 12, HEAD_DIM)
+    kept = factor[..., 0] != 0
+    assert_close(factor, (kept / (1 - p))[..., None].expand_as(factor), 1e-5)
+    assert abs(1 - kept.float().mean() - p) < 0.02
+
+
+# Heads that share keys and values
+
+
+@SHARED
+@BIAS
+@DTYPES
+def test_shared_heads_are_repeated_heads(num_heads, num_kv_heads, qkv_bias, dtype, tolerance):
+    """Against a split module whose key and value rows are copied by hand, head by head."""
+    fused = build(num_heads=num_heads, num_kv_heads=num_kv_heads, qkv_bias=qkv_bias).to(dtype)
+    split = build(MultiHeadAttention, num_heads, qkv_bias=qkv_bias).to(dtype)
+    state = {name: entry for name, entry in fused.state_dict().items() if "out_proj" in name}
+    per_head = num_heads // num_kv_heads
+    for part in ("weight", "bias") if qkv_bias else ("weight",):
+        heads = getattr(fused.W_qkv, part).split(HEAD_DIM)
+        queries, keys = heads[:num_heads], heads[num_heads : num_heads + num_kv_heads]
+        values = heads[num_heads + num_kv_heads :]
+        state[f"W_query.{part}"] = torch.cat(queries)
+        state[f"W_key.{part}"] = torch.cat([keys[h // per_head] for h in range(num_heads)])
+        state[f"W_value.{part}"] = torch.cat([values[h // per_head] for h in range(num_heads)])
+    split.load_state_dict(state)
+    for name, entry in fused_to_split(fused).state_dict().items():
+        assert torch.equal(entry, state[name])
+
+    x = tokens(dtype=dtype)
+    expected, slopes = with_gradients(split, x)
+    for name in slopes:
+        if name.startswith(("W_key", "W_value")):  # a shared row has all of its copies' slopes
+            copies = slopes[name].unflatten(0, (num_kv_heads, per_head, HEAD_DIM))
+            slopes[name] = copies.sum(dim=1).flatten(0, 1)
+    for how in ({}, {"return_weights": True}):
+        context_vec, found = with_gradients(fused, x, **how)
+        assert_close(context_vec, expected, tolerance)
+        for name, slope in found.items():
+            assert_close(slope, slopes[name], 10 * tolerance)
+    assert_close(fused(x, True)[1], split(x, True)[1], tolerance)
+
+
+def test_as_many_shared_heads_as_heads_is_the_usual_attention():
+    assert torch.equal(build(num_kv_heads=H)(tokens()), build()(tokens()))
+
+
+@pytest.mark.parametrize("num_new", [1, 3, T])
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 3])
+def test_where_the_kernel_cannot_share_heads_they_are_repeated(monkeypatch, num_kv_heads, num_new):
+    queries = tokens(B * 6, num_new, HEAD_DIM).view(B, 6, num_new, HEAD_DIM)
+    keys, values = tokens(2 * B * num_kv_heads, T, HEAD_DIM, seed=3).view(2, B, -1, T, HEAD_DIM)
+    expected = fused_attention(queries, keys, values)
+    monkeypatch.setattr(fused_module, "_kernel_shares_heads", lambda queries, mask: False)
+    assert_close(fused_attention(queries, keys, values), expected, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "has_mask", "shares"),
+    [
+        ("cpu", torch.float32, True, True),
+        ("cpu", torch.bfloat16, False, True),
+        ("cuda", torch.bfloat16, False, True),
+        ("cuda", torch.float16, False, True),
+        ("cuda", torch.float16, True, False),
+        ("cuda", torch.float32, False, False),
+        ("mps", torch.float32, False, False),
+    ],
+)
+def test_where_kernels_share_heads(device, dtype, has_mask, shares):
+    queries = SimpleNamespace(device=torch.device(device), dtype=dtype)
+    mask = torch.ones(1) if has_mask else None
+    assert fused_module._kernel_shares_heads(queries, mask) == shares
+
+
+def test_repeated_heads_stand_next_to_each_other():
+    x = tokens(B, 2, 3)
+    expected = torch.stack([x[:, h] for h in (0, 0, 0, 1, 1, 1)], dim=1)
+    assert torch.equal(repeat_heads(x, 6), expected)
+
+
+# The mask of the newest tokens
+
+
+@pytest.mark.parametrize("num_queries", range(T + 1))
+def test_the_mask_is_aligned_to_the_lower_right(num_queries):
+    """It is the last rows of the causal mask, turned round; upper left would be the first."""
+    past = torch.ones(T, T, dtype=torch.bool).tril()
+    assert torch.equal(may_attend_so_far(num_queries, T), past[T - num_queries :])
+
+
+@pytest.mark.parametrize("num_new", range(1, T + 1))
+def test_the_newest_queries_get_what_they_get_in_the_full_pass(num_new):
+    """The rows of attention over all tokens; is_causal=True alone would miss all but two."""
+    queries, keys, values = tokens(3 * B * H, T, HEAD_DIM).view(3, B, H, T, HEAD_DIM)
+    is_hidden = ~may_attend_so_far(T, T)
+    expected, _ = attention(queries, keys, values, is_hidden)
+    newest = queries[:, :, T - num_new :]
+    assert_close(fused_attention(newest, keys, values), expected[:, :, T - num_new :], 1e-6)
+    upper_left = nn.functional.scaled_dot_product_attention(newest, keys, values, is_causal=True)
+    same = torch.allclose(upper_left, expected[:, :, T - num_new :], atol=1e-3)
+    assert same == (num_new == T)
+
+
+# Bad arguments
+
+
+@pytest.mark.parametrize(
+    ("num_heads", "num_kv_heads", "error", "words"),
+    [
+        (12, 5, ValueError, "num_kv_heads=5 does not divide num_heads=12"),
+        (12, 5, ValueError, "the nearest counts that divide 12: 4 and 6"),
+        (12, 24, ValueError, "the nearest counts that divide 12: 12"),
+        (3, 2, ValueError, "the nearest counts that divide 3: 1 and 3"),
+        (3, 0, ValueError, "num_kv_heads must be a positive int, not 0"),
+        (3, -1, ValueError, "num_kv_heads must be a positive int, not -1"),
+        (3, 1.0, TypeError, "num_kv_heads must be a positive int, not 1.0 (float)"),
+        (3, True, TypeError, "num_kv_heads must be a positive int, not True (bool)"),
+    ],
+)
+def test_num_kv_heads(num_heads, num_kv_heads, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        build(num_heads=num_heads, num_kv_heads=num_kv_heads)
+
+
+def test_repr_shows_the_shared_heads():
+    assert "num_heads=6, num_kv_heads=2\n" in repr(build(num_heads=6, num_kv_heads=2))
+
+
+# No num_tokens x num_tokens tensor
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remember the operations, and how many numbers their largest result has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations, self.numbers = [], 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.operations.append(str(func))
+        results = result if isinstance(result, (tuple, list)) else [result]
+        sizes = [part.numel() for part in results if isinstance(part, Tensor)]
+        self.numbers = max([self.numbers, *sizes])
+        return result
+
+
+@pytest.mark.parametrize(
+    ("num_kv_heads", "dtype"), [(4, torch.float32), (2, torch.float64), (1, torch.bfloat16)]
+)
+def test_no_operation_makes_all_weights(num_kv_heads, dtype):
+    """Forward and backward; the same pass, asked for the weights, does make them."""
+    long = 512
+    sizes = {"d_in": 8, "d_out": 16, "context_length": long}
+    fused = build(num_heads=4, num_kv_heads=num_kv_heads, **sizes).to(dtype)
+    x = tokens(1, long, 8, dtype=dtype)
+    with LargestTensor() as seen:
+        fused(x).sum().backward()
+    assert seen.numbers == long * sum(fused.widths)
+    assert not any("softmax" in operation for operation in seen.operations)
+    kernels = [operation for operation in seen.operations if "flash_attention" in operation]
+    assert len(kernels) == 2
+    with LargestTensor() as seen:
+        fused(x, return_weights=True)
+    assert seen.numbers == 4 * long * long
+
+
+LONG = """
+import resource, sys, torch, attnlib
+unit = 1 if sys.platform == "darwin" else 1024
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+fused = attnlib.FusedMultiHeadAttention(64, 64, 16384, dropout=0.1, num_heads=4).eval()
+x = torch.randn(1, 16384, 64)
+before = peak()
+with torch.no_grad():
+    fused(x)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource module")
+def test_a_pass_over_16384_tokens_adds_little_memory():
+    """The scores of one head alone would be 1.07 GB, those of all four 4.3 GB."""
+    ran = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 0.2e9
+
+
+# Tools that take modules apart
+
+
+@COMPILES
+def test_compiles_as_one_graph():
+    torch.compiler.reset()
+    fused, x = build(num_heads=6, num_kv_heads=2), tokens()
+    compiled = torch.compile(fused, fullgraph=True, backend="aot_eager")
+    expected, slopes = with_gradients(fused, x)
+    fused.zero_grad()
+    context_vec = compiled(x)
+    assert_close(context_vec, expected, 1e-6)
+    context_vec.square().sum().backward()
+    parts = fused.W_qkv.weight.grad.split(fused.widths)
+    for name, slope in zip(("W_query", "W_key", "W_value"), parts, strict=True):
+        assert_close(slope, slopes[f"{name}.weight"], 1e-5)
+
+
+@COMPILES
+def test_exports_for_any_length():
+    fused, x = build(num_heads=6, num_kv_heads=2), tokens(num_tokens=CONTEXT_LENGTH)
+    num_tokens = torch.export.Dim("num_tokens", min=2, max=CONTEXT_LENGTH)
+    exported = torch.export.export(fused, (x,), dynamic_shapes=({1: num_tokens},)).module()
+    for length in (2, T, CONTEXT_LENGTH):
+        assert_close(exported(x[:, :length]), fused(x[:, :length]), 1e-6)
+
+
+# Conversions
+
+
+@HEADS
+@BIAS
+def test_there_and_back_is_bit_equal(num_heads, qkv_bias):
+    split = build(MultiHeadAttention, num_heads, qkv_bias=qkv_bias, dropout=0.25)
+    fused = split_to_fused(split)
+    for module, again in (
+        (split, fused_to_split(fused)),
+        (fused, split_to_fused(fused_to_split(fused))),
+    ):
+        assert repr(again) == repr(module)
+        assert list(again.state_dict()) == list(module.state_dict())
+        for name, entry in again.state_dict().items():
+            assert torch.equal(entry, module.state_dict()[name])
+
+
+@pytest.mark.parametrize("num_kv_heads", [2, 6])
+def test_a_conversion_owns_its_weights_and_draws_no_random_numbers(num_kv_heads):
+    fused = build(num_heads=6, num_kv_heads=num_kv_heads, qkv_bias=True)
+    state = torch.get_rng_state()
+    for module, convert in ((fused, fused_to_split), (fused_to_split(fused), split_to_fused)):
+        before = copy.deepcopy(module.state_dict())
+        converted = convert(module)
+        with torch.no_grad():
+            for weight in converted.parameters():
+                assert weight.requires_grad
+                assert weight.is_contiguous()
+                weight.zero_()
+        for name, entry in module.state_dict().items():
+            assert torch.equal(entry, before[name])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_conversion_keeps_dtype_device_mode_and_sizes(training):
+    split = build(MultiHeadAttention, dropout=0.25).bfloat16().train(training)
+    for convert in (split_to_fused, lambda split: fused_to_split(split_to_fused(split))):
+        converted = convert(split)
+        assert {part.training for part in converted.modules()} == {training}
+        assert {weight.dtype for weight in converted.parameters()} == {torch.bfloat16}
+        assert converted.context_length == CONTEXT_LENGTH
+        assert converted.dropout.p == 0.25
+        assert all(
+            weight.is_meta for weight in convert(copy.deepcopy(split).to("meta")).parameters()
+        )

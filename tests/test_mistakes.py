@@ -1,0 +1,255 @@
+"""The planted mistakes: one line each, and which of the module checks see them."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+import torch
+
+import attnlib
+from attnlib import MultiHeadAttention, trace
+from attnlib.checks import (
+    check_causal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+    check_weight_split,
+)
+from attnlib.mistakes import MISTAKES, Mistake, OnePageAttention
+from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from shape_comments import reading
+
+SIZES = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH, "num_heads": H}
+BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
+each_mistake = pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+
+
+def build(cls: type[MultiHeadAttention], **changes: float) -> MultiHeadAttention:
+    torch.manual_seed(1)
+    return cls(**{**SIZES, "dropout": 0.0, **changes})
+
+
+def test_there_are_enough_and_their_names_differ():
+    assert len(BY_NAME) == len(MISTAKES) >= 16
+
+
+# The right page
+
+
+def test_the_page_computes_what_the_class_computes():
+    assert check_same(build(MultiHeadAttention), build(OnePageAttention))
+    assert check_weight_split(OnePageAttention)
+
+
+def test_the_page_has_true_shape_comments():
+    found = reading(Path(attnlib.__file__).parent / "mistakes.py")
+    sizes = {"b": B, "num_tokens": T, "num_heads": H, "head_dim": HEAD_DIM, "d_out": H * HEAD_DIM}
+    found.run(sizes, lambda: build(OnePageAttention)(tokens()))
+    assert found.lies == []
+    assert found.unreached() == []
+
+
+# One line
+
+
+@each_mistake
+def test_one_line_differs(mistake):
+    lines = difflib.ndiff(mistake.before.splitlines(), mistake.text.splitlines())
+    changed = [line for line in lines if line[0] in "+-"]
+    removed = [line for line in changed if line[0] == "-"]
+    added = [line[1:].strip() for line in changed if line[0] == "+"]
+    assert [line[1:].partition("  #")[0].strip() for line in removed] == [mistake.right]
+    assert added == ([mistake.wrong] if mistake.wrong else [])
+
+
+@each_mistake
+def test_it_fits_on_its_line(mistake):
+    assert max(len(line) for line in mistake.text.splitlines()) <= 100
+    assert mistake.story.endswith(".")
+    assert mistake.story.count(". ") == 0
+
+
+@each_mistake
+def test_the_difference_is_shown_as_a_diff(mistake):
+    shown = mistake.diff()
+    assert shown._repr_markdown_() == f"```diff\n{shown}\n```"
+    lines = str(shown).splitlines()
+    before = mistake.after.name if mistake.after else "right"
+    assert lines[:2] == [f"--- {before}", f"+++ {mistake.name}"]
+    changed = [line for line in lines[2:] if line[0] in "+-"]
+    assert len(changed) == 1 + bool(mistake.wrong)
+    assert len(lines) <= 8
+
+
+def test_both_is_the_split_and_one_line_more():
+    assert BY_NAME["both without transpose"].after is BY_NAME["split without transpose"]
+
+
+@pytest.mark.parametrize("right", ["return x + 1", "b, num_tokens, _ = x.shape"])
+def test_a_line_that_is_not_there_exactly_once_is_refused(right):
+    with pytest.raises(ValueError, match="values to unpack"):
+        _ = Mistake("name", "Story.", right, "pass").text
+
+
+@each_mistake
+def test_it_is_a_class_with_a_name_and_a_source(mistake):
+    assert issubclass(mistake.cls, MultiHeadAttention)
+    assert mistake.cls is mistake.cls
+    assert mistake.cls.__name__.lower() == mistake.name.replace(" ", "")
+    assert repr(build(mistake.cls)).startswith(f"{mistake.cls.__name__}(\n  d_in=11, d_out=15")
+    statements = {step.source for step in trace(build(mistake.cls), tokens(), depth=1).steps}
+    assert "attn_scores = queries @ keys.transpose(2, 3)" in statements
+    if " = " in mistake.wrong:  # the line makes a tensor
+        assert mistake.wrong in statements
+
+
+# Which module check sees which mistake, at dropout 0
+
+SEES_ALL = (True, True, True, True)  # wrong in shape, causality, rows, equality
+EXPECTED = {
+    "split without transpose": (False, True, False, True),
+    "merge without transpose": (False, True, False, True),
+    "both without transpose": (False, False, False, True),
+    "mask of the past": (False, True, False, True),
+    "mask one too late": (False, True, False, True),
+    "mask with the diagonal": (False, True, True, True),
+    "mask inverted": (False, True, True, True),
+    "mask thrown away": (False, True, False, True),
+    "mask of the context": (False, False, False, False),
+    "minus 1e4": (False, False, False, False),
+    "no scale": (False, False, False, True),
+    "scale by d_out": (False, False, False, True),
+    "scale by d_in": (False, False, False, True),
+    "softmax over queries": (False, True, True, True),
+    "dropout before softmax": (False, False, False, False),
+    "dropout in eval": (False, False, False, False),
+    "keys and values swapped": (False, False, True, True),
+    "view without contiguous": SEES_ALL,
+    "heads in reverse": (False, False, False, True),
+    "no output projection": (False, False, False, True),
+}
+
+
+@each_mistake
+def test_what_each_check_sees(mistake):
+    module = build(mistake.cls)
+    verdicts = (
+        check_shapes(module),
+        check_causal(module),
+        check_rows_sum_to_one(module),
+        check_same(build(MultiHeadAttention), module),
+    )
+    assert tuple(not verdict for verdict in verdicts) == EXPECTED[mistake.name]
+
+
+def test_the_four_that_equal_our_class_differ_elsewhere():
+    quiet = [name for name, seen in EXPECTED.items() if not any(seen)]
+    assert quiet == [
+        "mask of the context",
+        "minus 1e4",
+        "dropout before softmax",
+        "dropout in eval",
+    ]
+
+
+def test_the_mask_of_the_context_leaks_where_the_context_is_one_token():
+    module = build(BY_NAME["mask of the context"].cls, context_length=1)
+    assert check_causal(build(OnePageAttention, context_length=1), tokens())
+    assert not check_causal(module, tokens())
+
+
+def test_minus_1e4_leaks_where_scores_are_lower():
+    right, wrong = build(MultiHeadAttention).half(), build(BY_NAME["minus 1e4"].cls).half()
+    x = tokens().half()
+    assert check_same(right, wrong, x)
+    assert check_causal(right, 170 * x)
+    assert check_same(right, right, 170 * x)
+    assert not check_causal(wrong, 170 * x)
+    assert not check_same(right, wrong, 170 * x)
+
+
+def test_dropout_before_softmax_gives_nan_in_training():
+    module = build(BY_NAME["dropout before softmax"].cls, dropout=0.5)
+    assert module(tokens()).isnan().any()
+    assert not build(OnePageAttention, dropout=0.5)(tokens()).isnan().any()
+    assert not module.eval()(tokens()).isnan().any()
+
+
+def test_dropout_in_eval_never_gives_the_same_twice():
+    module = build(BY_NAME["dropout in eval"].cls, dropout=0.5).eval()
+    assert not torch.equal(module(tokens()), module(tokens()))
+    verdict = check_causal(module)
+    assert verdict.sentence == "Cannot be told. Two runs on the same x differ, though in eval."
+    assert not check_same(build(MultiHeadAttention), module)
+
+
+def test_the_one_that_raises_says_where():
+    verdict = check_shapes(build(BY_NAME["view without contiguous"].cls))
+    assert verdict.sentence.startswith(
+        "Stopped in OnePageAttention.forward, line 16: "
+        "context_vec = context_vec.view(b, num_tokens, self.d_out) | RuntimeError: view size is "
+    )
+
+
+# Each gets its diagnosis
+
+SENTENCES = {
+    "split without transpose": "With one head all is right, with 3 it is not: the split mixes "
+    "tokens and heads. First view(b, num_tokens, num_heads, head_dim), then transpose(1, 2).",
+    "merge without transpose": "With one head all is right, with 3 it is not: the merge mixes "
+    "tokens and heads. First transpose(1, 2), then view.",
+    "both without transpose": "With one head all is right, with 3 it is not: split and merge mix "
+    "tokens and heads. Split by view(b, num_tokens, num_heads, head_dim), then transpose(1, 2); "
+    "merge by transpose(1, 2), then view.",
+    "mask of the past": "Outputs before the changed token moved: your mask lets token 1 see "
+    "token 2. Is the triangle the upper one, above the diagonal?",
+    "mask one too late": "Outputs before the changed token moved: your mask lets token 1 see "
+    "token 2. Does the triangle begin right above the diagonal, triu(..., diagonal=1)?",
+    "mask with the diagonal": "Your mask hides each token from itself too, and token 1 has "
+    "nothing else to see: its result is NaN. Leave the diagonal visible: triu(..., diagonal=1).",
+    "mask inverted": "Each token sees only what comes after it: the mask is the wrong way round. "
+    "What is True in masked_fill is hidden, so True must mean future.",
+    "mask thrown away": "Outputs before the changed token moved: your mask lets token 1 see "
+    "token 2. Nothing is hidden at all: does the mask put -torch.inf into attn_scores before "
+    "softmax, and is the result kept? masked_fill returns a new tensor, masked_fill_ changes the "
+    "old one.",
+    "mask of the context": "With context_length=1 more than one token passes, and token 1 sees "
+    "token 2: the mask is 1 x 1 and broadcasts. Raise a ValueError if num_tokens > "
+    "context_length.",
+    "minus 1e4": "In half precision: scores can be as low as -15000, and then token 1 sees "
+    "token 2: the number that hides, such as -1e4, is not the lowest. Use -torch.inf.",
+    "no scale": "The scores are multiplied by 1, and 1 / sqrt(head_dim) = 0.378 is right: they "
+    "are not scaled at all. Divide them by head_dim**0.5, the root of the width of one query.",
+    "scale by d_out": "The scores are multiplied by 0.218, and 1 / sqrt(head_dim) = 0.378 is "
+    "right: you divide by the root of the width of all heads. Divide them by head_dim**0.5, the "
+    "root of the width of one query.",
+    "scale by d_in": "The scores are multiplied by 0.302, and 1 / sqrt(head_dim) = 0.378 is "
+    "right: you divide by the root of d_in, the width of the embedding. Divide them by "
+    "head_dim**0.5, the root of the width of one query.",
+    "softmax over queries": "The columns of the weights sum to 1, not the rows: softmax runs over "
+    "the queries. Use dim=-1, the keys.",
+    "dropout before softmax": "In training with p = 0.25 a weight of 1 may become 0 or 1.33, not "
+    "nan: dropout belongs right after softmax, on attn_weights, once.",
+    "dropout in eval": "Dropout is active in eval(): nn.Dropout knows the mode, F.dropout must be "
+    "told by training=self.training.",
+    "keys and values swapped": "With one token the result must come from its value, and yours "
+    "comes from its key: are keys and values swapped? The weights multiply the values.",
+    "view without contiguous": "Stopped in OnePageAttention.forward, line 16: context_vec = "
+    "context_vec.view(b, num_tokens, self.d_out) | RuntimeError: view size is not compatible with "
+    "input tensor's size and stride (at least one dimension spans across two contiguous "
+    "subspaces). Use .reshape(...) instead. | Shapes there: context_vec (b, num_tokens, "
+    "num_heads, head_dim) = (2, 5, 3, 7). After transpose the numbers no longer lie in a row, and "
+    "view needs them so: put .contiguous() before .view(), or use .reshape().",
+    "heads in reverse": "The heads come out in reverse order: head 1 belongs in the first columns.",
+    "no output projection": "With one token the result is its value, and out_proj is missing: "
+    "end with self.out_proj(context_vec).",
+}
+
+
+@each_mistake
+def test_the_exercise_check_names_the_line(mistake):
+    verdict = check_weight_split(mistake.cls)
+    assert not verdict
+    assert verdict.sentence == SENTENCES[mistake.name]

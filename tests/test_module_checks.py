@@ -1,0 +1,243 @@
+"""The checks of whole modules: causality, rows, shapes, sameness."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, stacked_to_split
+from attnlib.checks import (
+    check_causal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+    tokens_for,
+)
+from attnlib.convert import join_heads
+from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, LESSON, H, T, name, tokens
+
+each_case = pytest.mark.parametrize("case", LESSON, ids=name)
+CHECKS = (check_causal, check_rows_sum_to_one, check_shapes)
+
+
+class Wrong(CausalAttention):
+    """A CausalAttention whose result is changed by a function."""
+
+    def __init__(self, change) -> None:
+        super().__init__(D_IN, HEAD_DIM, CONTEXT_LENGTH, dropout=0.0)
+        self.change = change
+
+    def forward(self, x):
+        return self.change(super().forward(x))
+
+
+# All of them
+
+
+@each_case
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("qkv_bias", [False, True])
+def test_our_classes_pass(case, dtype, qkv_bias):
+    module = case.build(dropout=0.5, qkv_bias=qkv_bias).to(dtype)
+    for check in CHECKS:
+        assert check(module)
+    assert check_same(module, case.build(seed=9, dropout=0.5, qkv_bias=qkv_bias).to(dtype))
+
+
+@each_case
+def test_nothing_is_changed_and_no_global_randomness_used(case):
+    module = case.build(dropout=0.5)
+    module.get_submodule("heads.0" if hasattr(module, "heads") else "").eval()
+    modes = [part.training for part in module.modules()]
+    state = {key: value.clone() for key, value in module.state_dict().items()}
+    before = torch.get_rng_state()
+    for check in CHECKS:
+        check(module)
+    check_same(module, module)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [part.training for part in module.modules()] == modes
+    assert all(torch.equal(state[key], value) for key, value in module.state_dict().items())
+    assert all(p.grad is None and p.requires_grad for p in module.parameters())
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_module_that_fails_gets_a_sentence(check):
+    sentence = check(Wrong(lambda out: out.view(-1, 4))).sentence
+    assert sentence.removeprefix("Cannot be told. ").startswith("Stopped in ")
+    assert "RuntimeError: shape '[-1, 4]' is invalid for input of size" in sentence
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("change", [torch.Tensor.mT.__get__, lambda out: out.sum(dim=2)])
+def test_a_result_that_is_not_token_by_token_gets_a_sentence(check, change):
+    sentence = check(Wrong(change)).sentence
+    assert "gives" in sentence
+    assert sentence.endswith(": (b, num_tokens) must come first, as in x.")
+
+
+def test_a_module_that_fails_is_not_the_same():
+    module = LESSON[0].build()
+    sentence = check_same(module, Wrong(lambda out: out.view(-1, 4))).sentence
+    assert sentence.startswith("Cannot be told. Stopped in ")
+
+
+# The tokens
+
+
+@each_case
+def test_tokens_for_a_module_fit_it(case):
+    assert tokens_for(case.build()).shape == (2, 7, D_IN)
+    assert tokens_for(case.build(context_length=3)).shape == (2, 3, D_IN)
+    assert tokens_for(case.build().double()).dtype == torch.float64
+
+
+def test_a_module_that_does_not_show_its_width_needs_x():
+    with pytest.raises(ValueError, match=r"no d_in and no nn\.Linear to tell its width: give x"):
+        check_causal(nn.Identity())
+
+
+# check_causal
+
+
+def test_causality_without_x():
+    verdict = check_causal(LESSON[2].build())
+    assert verdict.sentence == (
+        "Causal: no output moved by a single bit when later tokens changed (6 cuts tried)."
+    )
+    leaky = Wrong(lambda out: out + out.mean(dim=1, keepdim=True))
+    assert check_causal(leaky).sentence.startswith("Not causal: when the tokens after position 0 ")
+
+
+def test_nan_and_chance_leave_causality_open():
+    def spoil(out):
+        out = out.clone()
+        out[:, 3, 1] = torch.nan
+        return out
+
+    assert check_causal(Wrong(spoil)).sentence == "Cannot be told. Output 3 is NaN."
+    by_chance = Wrong(lambda out: nn.functional.dropout(out, 0.5))
+    sentence = "Cannot be told. Two runs on the same x differ, though in eval."
+    assert check_causal(by_chance).sentence == sentence
+
+
+def test_one_token_of_context_has_no_future():
+    with pytest.raises(ValueError, match="x has 1 token; a future needs at least 2"):
+        check_causal(LESSON[0].build(context_length=1))
+
+
+# check_rows_sum_to_one
+
+
+@each_case
+def test_rows_sum_to_one_on_tokens_of_ones_choice(case):
+    x = tokens()
+    kept = x.clone()
+    verdict = check_rows_sum_to_one(case.build(), x)
+    assert verdict.sentence == "Rows: the weights of every token sum to 1 within 1e-05."
+    assert torch.equal(x, kept)
+
+
+def test_the_row_that_is_off_furthest_is_named():
+    def grow(out):
+        return out * torch.linspace(1.0, 1.5, T)[:, None]
+
+    verdict = check_rows_sum_to_one(Wrong(grow))
+    assert verdict.sentence == "The weights of token 7 sum to 1.5, not 1."
+    assert not check_rows_sum_to_one(Wrong(lambda out: out * torch.nan))
+    assert check_rows_sum_to_one(Wrong(lambda out: out * (1 + 1e-6)))
+
+
+def test_no_values_no_rows():
+    with pytest.raises(ValueError, match=r"module has no W_value\.weight"):
+        check_rows_sum_to_one(nn.Linear(3, 3))
+
+
+# check_shapes
+
+
+def test_shapes_name_the_widths():
+    assert check_shapes(LESSON[1].build()).sentence == (
+        "Shapes: (b, num_tokens, 11) gives (b, num_tokens, 15), for 4 sizes of b and num_tokens."
+    )
+
+
+def test_a_width_that_changes_is_seen():
+    module = Wrong(lambda out: out[..., : out.shape[1]])
+    assert check_shapes(module).sentence == "The width changes with b or num_tokens: [1, 4, 5]."
+
+
+# check_same
+
+
+@pytest.mark.parametrize("qkv_bias", [False, True])
+def test_stacked_heads_and_weight_split_are_the_same_in_both_orders(qkv_bias):
+    stacked, split = (case.build(qkv_bias=qkv_bias) for case in LESSON[1:])
+    for pair in ((stacked, split), (split, stacked)):
+        assert check_same(*pair).sentence == (
+            "Same within 1e-05, with the same weights: outputs, attention weights, gradients."
+        )
+
+
+def test_modules_without_weights_to_show_are_compared_without_them():
+    class Short(CausalAttention):
+        def forward(self, x):
+            return super().forward(x)
+
+    short = Short(D_IN, HEAD_DIM, CONTEXT_LENGTH, dropout=0.0)
+    assert check_same(LESSON[0].build(), short).sentence == (
+        "Same within 1e-05, with the same weights: outputs, gradients."
+    )
+
+
+def test_what_differs_is_named():
+    module = LESSON[0].build()
+    sentence = check_same(module, Wrong(lambda out: out + 0.5)).sentence
+    assert sentence == "Not the same: the outputs differ by up to 0.5."
+    sentence = check_same(module, Wrong(lambda out: out[..., :2])).sentence
+    assert sentence == "Not the same: the shapes of the outputs differ, (2, 7, 5) and (2, 7, 2)."
+
+    class Blind(CausalAttention):
+        def forward(self, x, return_weights=False):
+            out, weights = super().forward(x, return_weights=True)
+            return (out, weights / 2) if return_weights else out
+
+    class Cut(CausalAttention):
+        def forward(self, x, return_weights=False):
+            return super().forward(x.detach(), return_weights)
+
+    for cls, what in ((Blind, "attention weights"), (Cut, "gradients")):
+        other = cls(D_IN, HEAD_DIM, CONTEXT_LENGTH, dropout=0.0)
+        start = f"Not the same: the {what} differ by up to "
+        assert check_same(module, other).sentence.startswith(start)
+
+
+def test_weights_that_do_not_fit_are_named():
+    head, stacked, split = (case.build() for case in LESSON)
+    assert check_same(head, split).sentence == (
+        "Not to be compared: W_query.weight is (15, 11) in one module, (5, 11) in the other."
+    )
+    wide = MultiHeadAttention(D_IN, 30, CONTEXT_LENGTH, 0.0, H)
+    assert check_same(stacked, wide).sentence == (
+        "Not to be compared: W_query.weight is (30, 11) in one module, (15, 11) in the other."
+    )
+    biased = LESSON[0].build(qkv_bias=True)
+    assert check_same(biased, head).sentence == (
+        "Not to be compared: W_query.bias is missing in one module, (5,) in the other."
+    )
+
+
+def test_more_tokens_than_a_module_takes_is_a_sentence():
+    short = LESSON[0].build(context_length=3)
+    sentence = check_same(LESSON[0].build(), short).sentence
+    assert "ValueError: x has 7 tokens, more than context_length=3" in sentence
+
+
+# join_heads
+
+
+def test_join_heads_gives_the_state_of_the_split_class():
+    stacked = MultiHeadAttentionWrapper(D_IN, HEAD_DIM, CONTEXT_LENGTH, 0.0, H, qkv_bias=True)
+    joined, state = join_heads(stacked.state_dict()), stacked_to_split(stacked).state_dict()
+    assert joined.keys() == state.keys()
+    assert all(torch.equal(joined[key], state[key]) for key in state)

@@ -1,0 +1,145 @@
+"""The gate before any clock starts: every variant is MultiHeadAttention, by copied weights."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnlib import MultiHeadAttention, variants
+from attnlib.count import count_parameters
+from attnlib.variants import VARIANTS
+from cases import CONTEXT_LENGTH, HEAD_DIM, H, tokens
+
+FLEX = "FlexAttention, compiled"
+WIDTH = H * HEAD_DIM
+TORCH = {name for name in VARIANTS if name.startswith("nn.")}
+ALL = pytest.mark.parametrize("name", VARIANTS)
+EAGER = pytest.mark.parametrize("name", [name for name in VARIANTS if name != FLEX])
+COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+TOLERANCE = 1e-5
+
+
+def split_module(**changes: object) -> MultiHeadAttention:
+    """Return a split module of one width with random weights and biases."""
+    sizes = {"d_in": WIDTH, "d_out": WIDTH, "context_length": CONTEXT_LENGTH}
+    torch.manual_seed(1)
+    split = MultiHeadAttention(**{**sizes, "dropout": 0.0, "num_heads": H, **changes})
+    for weight in split.parameters():
+        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
+    return split
+
+
+def built(name: str, split: MultiHeadAttention) -> nn.Module:
+    """Return a variant; where it cannot be built for want of a compiler, the test is skipped."""
+    try:
+        return VARIANTS[name](split)
+    except RuntimeError as error:
+        if "no C++ compiler" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+def slope_in_x(module: nn.Module, x: Tensor) -> Tensor:
+    """Return the gradient of an uneven loss in the input."""
+    x = x.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(module(x).square().sum(), x)
+    return slope
+
+
+@COMPILES
+@ALL
+def test_outputs_are_those_of_the_split_class(name):
+    """In training and in eval, where torch's module takes other ways.
+
+    Long enough for two blocks of FlexAttention, one of which it skips.
+    """
+    split = split_module(qkv_bias=True, context_length=150)
+    x = tokens(num_tokens=150, d_in=WIDTH)
+    with torch.no_grad():
+        expected = split(x)
+        module = built(name, split)
+        for mode in (True, False):
+            found = module.train(mode)(x)
+            torch.testing.assert_close(found, expected, atol=TOLERANCE, rtol=0)
+
+
+@EAGER
+@pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("num_tokens", [1, CONTEXT_LENGTH])
+def test_with_gradients(name, qkv_bias, num_tokens):
+    split, x = split_module(qkv_bias=qkv_bias), tokens(num_tokens=num_tokens, d_in=WIDTH)
+    module = built(name, split)
+    for mode in (True, False):
+        module.train(mode)
+        torch.testing.assert_close(module(x), split(x), atol=TOLERANCE, rtol=0)
+        slope, expected = slope_in_x(module, x), slope_in_x(split, x)
+        torch.testing.assert_close(slope, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@EAGER
+def test_in_float64(name):
+    split, x = split_module(qkv_bias=True).double(), tokens(d_in=WIDTH, dtype=torch.float64)
+    torch.testing.assert_close(built(name, split)(x), split(x), atol=1e-12, rtol=0)
+
+
+@EAGER
+def test_with_an_input_of_another_width(name):
+    """Torch's own module alone has one width for both."""
+    split, x = split_module(d_in=11), tokens(d_in=11)
+    if name in TORCH:
+        with pytest.raises(ValueError, match="d_in=11 is not d_out=15"):
+            VARIANTS[name](split)
+    else:
+        torch.testing.assert_close(built(name, split)(x), split(x), atol=TOLERANCE, rtol=0)
+
+
+@ALL
+@pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])
+def test_all_have_as_many_parameters(name, qkv_bias):
+    split = split_module(qkv_bias=qkv_bias)
+    assert count_parameters(built(name, split)) == count_parameters(split)
+
+
+@ALL
+def test_a_variant_owns_its_weights(name):
+    split = split_module()
+    before = copy.deepcopy(split.state_dict())
+    module = built(name, split)
+    assert type(split) is MultiHeadAttention
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.zero_()
+    for key, entry in split.state_dict().items():
+        assert torch.equal(entry, before[key])
+
+
+@EAGER
+def test_dropout_in_training_only(name):
+    split, x = split_module(dropout=0.5), tokens(d_in=WIDTH)
+    module = built(name, split)
+    expected = split.eval()(x)
+    torch.testing.assert_close(module.eval()(x), expected, atol=TOLERANCE, rtol=0)
+    torch.manual_seed(3)
+    assert not torch.allclose(module.train()(x), expected, atol=1e-2)
+
+
+def test_the_published_version_keeps_a_float_mask():
+    module = VARIANTS["weight split, as published"](split_module())
+    assert module.mask.nbytes == 4 * CONTEXT_LENGTH**2
+    assert "mask" not in module.state_dict()
+
+
+def test_flex_attention_has_no_dropout():
+    words = "FlexAttention has no dropout, and this module has p=0.5"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        VARIANTS[FLEX](split_module(dropout=0.5))
+
+
+def test_flex_attention_needs_a_compiler(monkeypatch):
+    monkeypatch.setattr(variants.shutil, "which", lambda command: None)
+    with pytest.raises(RuntimeError, match=r"no C\+\+ compiler was found .*clang"):
+        VARIANTS[FLEX](split_module())
