@@ -78,8 +78,8 @@ def _block(block: Tensor, owners: Tensor) -> list[Item]:
     for row, values in enumerate(block.tolist()):
         for column, value in enumerate(values):
             head = int(owners[row, column])
-            fill = QUIET if head < 0 else tint(head_color(head), 0.3)
             hidden = value is True or value == -math.inf
+            fill = PAPER if hidden else QUIET if head < 0 else tint(head_color(head), 0.3)
             x, y = column * CELL, row * ROW
             items.append(Box(x, y, CELL, ROW, fill=fill, stroke=PAPER, hatched=hidden))
             text = str(value) if isinstance(value, (bool, int)) else f"{value:.2f}"

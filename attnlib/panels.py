@@ -91,7 +91,7 @@ def draw_one_head(data: OneHead) -> Scene:
         data.attn_weights,
         data.tokens,
         causal_mask(len(data.tokens)),
-        title=f"weights in training, dropout {data.dropout:g}, and the sum of each row",
+        title=f"weights with dropout {data.dropout:g}, and the sum of each row",
         row_notes=[f"= {row_sum:.3f}" for row_sum in data.row_sums.tolist()],
     )
 
