@@ -14,7 +14,8 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels import Panel
 from attnlib.scene import Scene, above
-from attnlib.tracer import Step, Trace, trace
+from attnlib.traced import Step, Trace
+from attnlib.tracer import trace
 
 
 class TraceStep(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import html
 import inspect
 import re
 import sys
@@ -18,120 +17,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attnlib.traced import Failure, Step, Trace
+
 TORCH = str(Path(torch.__file__).parent)
 LIBRARIES = (str(Path(torch.__file__).parents[1]), str(Path(__file__).parent))
-
-
-class Step(NamedTuple):
-    """One tensor that one line made or changed, as it was right after that line."""
-
-    function: str  # the function that holds the line
-    line: int  # counted from the function's first line, which is 1
-    source: str  # the statement
-    last_line: int  # of the statement
-    name: str  # the variable
-    change: str  # given, new, re-bound, in place or returned
-    dims: tuple[str, ...]  # the names in the line's shape comment, if it has one
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    strides: tuple[int, ...]
-    contiguous: bool
-    values: Tensor  # a copy
-
-    def memory(self) -> str:
-        """Say how the tensor lies in memory."""
-        return "contiguous" if self.contiguous else f"strides {self.strides}"
-
-
-class Failure(NamedTuple):
-    """Where forward stopped, why, and the tensors that met there."""
-
-    function: str
-    line: int
-    source: str
-    error: Exception
-    shapes: dict[str, tuple[int, ...]]
-
-    def __str__(self) -> str:
-        met = ", ".join(f"{name} {shape}" for name, shape in self.shapes.items())
-        return (
-            f"Stopped in {self.function}, line {self.line}: {self.source}\n"
-            f"{type(self.error).__name__}: {self.error}" + (f"\nShapes there: {met}" if met else "")
-        )
-
-
-HEADINGS = ("step", "function", "line", "statement", "tensor", "change", "shape", "memory")
-
-
-class Trace:
-    """What one run of forward did: its steps, its result, and its failure if it failed.
-
-    Indexed by a number it gives that step, by a name the last step of that variable.
-    """
-
-    def __init__(
-        self, steps: list[Step], result: Any, failure: Failure | None, sources: dict[str, str]
-    ) -> None:
-        self.steps = steps
-        self.result = result
-        self.failure = failure
-        self.sources = sources  # of each function that was followed
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __getitem__(self, key: int | str) -> Step:
-        if isinstance(key, int):
-            return self.steps[key]
-        named = [step for step in self.steps if step.name == key]
-        if not named:
-            names = ", ".join(dict.fromkeys(step.name for step in self.steps))
-            raise KeyError(f"no step made a tensor named {key!r}; there are: {names}")
-        return named[-1]
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the table: one row for each step, in the order of HEADINGS."""
-        return [
-            (
-                str(number),
-                step.function.rpartition(".")[2],
-                str(step.line),
-                step.source,
-                step.name,
-                step.change,
-                str(step.shape),
-                step.memory(),
-            )
-            for number, step in enumerate(self.steps, start=1)
-        ]
-
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        rows = [HEADINGS, tuple("---" for _ in HEADINGS)]
-        for number, function, line, source, name, *rest in self.rows():
-            code = source.replace("|", "\\|")
-            rows.append((number, function, line, f"`{code}`", f"`{name}`", *rest))
-        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        return table if self.failure is None else f"{table}\n\n```\n{self.failure}\n```"
-
-    def __repr__(self) -> str:
-        rows = [HEADINGS, *self.rows()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-        return "\n".join([*lines, *([str(self.failure)] if self.failure else [])])
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
-        wraps = {"statement": "normal"}  # a shape stays on one line
-        styles = [f"text-align:left;white-space:{wraps.get(h, 'nowrap')}" for h in HEADINGS]
-        body = ""
-        for number, function, line, source, name, *rest in self.rows():
-            cells = [number, function, line, _code(source), _code(name), *map(html.escape, rest)]
-            pairs = zip(styles, cells, strict=True)
-            cells = [f"<td style='{style}'>{cell}</td>" for style, cell in pairs]
-            body += f"<tr>{''.join(cells)}</tr>"
-        end = f"<pre>{html.escape(str(self.failure))}</pre>" if self.failure else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"
 
 
 def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Trace:
@@ -324,10 +213,6 @@ def _failure(function: str, statement: _Statement, frame: FrameType, error: Exce
     tensors = {name: tensor for name, (tensor, _) in _versions(frame).items()}
     shapes = {name: tuple(tensors[name].shape) for name in statement.names if name in tensors}
     return Failure(function, statement.line, statement.text, error, shapes)
-
-
-def _code(text: str) -> str:
-    return f"<code>{html.escape(text)}</code>"
 
 
 def _flatten(name: str, value: Any, levels: int = 2) -> Iterator[tuple[str, Tensor]]:

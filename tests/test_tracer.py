@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper, trace
-from attnlib.tracer import HEADINGS
+from attnlib.traced import HEADINGS
 
 
 @pytest.fixture

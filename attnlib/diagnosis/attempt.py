@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from attnlib.tracer import Failure, locate
+from attnlib.traced import Failure
+from attnlib.tracer import locate
 
 NOT_ATTEMPTED = "not attempted yet"
 NO_SIZES: Mapping[str, int] = {}
