@@ -165,6 +165,31 @@ def test_input(case, x, error, words):
 
 
 @ALL
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.ones(2, T, D_IN, dtype=torch.int64),
+        torch.ones(T, D_IN),
+        torch.ones(2, T, 17),
+        torch.ones(2, CONTEXT_LENGTH + 1, D_IN),
+        torch.ones(2, T, D_IN, dtype=torch.float64),
+        torch.ones(2, T, D_IN, device="meta"),
+    ],
+    ids=["integers", "2-d", "width", "length", "dtype", "device"],
+)
+def test_bad_input_is_refused_before_anything_is_computed(case, x):
+    module, ran = case.build(), []
+    for part in module.modules():
+        if isinstance(part, torch.nn.Linear):
+            part.register_forward_pre_hook(lambda part, inputs: ran.append(part))
+    with pytest.raises((TypeError, ValueError), match=r"^(the last dimension of )?x "):
+        module(x)
+    assert ran == []
+    module(tokens())
+    assert ran
+
+
+@ALL
 def test_more_tokens_than_context_length_1(case):
     """Where a stored 1 x 1 mask would broadcast and let the future through."""
     module = case.build(context_length=1)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attnlib.count import count_matrix_products, count_parameters
-from cases import CASES, D_IN, HEAD_DIM, name, tokens
+from cases import CASES, D_IN, HEAD_DIM, LESSON, name, tokens
 
 WIDTHS = (1, 2, 3, 12)
 
@@ -16,10 +16,11 @@ WIDTHS = (1, 2, 3, 12)
 @pytest.mark.parametrize("qkv_bias", [False, True])
 @pytest.mark.parametrize("num_heads", WIDTHS)
 def test_parameters(case, qkv_bias, num_heads):
-    """Three projections from d_in to the width of all heads, and out_proj where there is one."""
+    """Projections from d_in to the width of all their heads, and out_proj where there is one."""
     module = case.build(num_heads=num_heads, qkv_bias=qkv_bias)
     width = case.width(num_heads)
-    projections = 3 * width * (D_IN + qkv_bias)
+    kv_width = case.width(case.num_kv_heads or num_heads)
+    projections = (width + 2 * kv_width) * (D_IN + qkv_bias)
     out_proj = width * (width + 1) if hasattr(module, "out_proj") else 0
     assert count_parameters(module) == projections + out_proj
 
@@ -38,7 +39,7 @@ def test_matrix_products(case, num_heads):
 
 
 def test_the_head_count_changes_no_parameter_of_the_split_class():
-    split = CASES[-1]
+    split = LESSON[-1]
     counts = {
         count_parameters(split.build(num_heads=num_heads, head_dim=12 // num_heads))
         for num_heads in (1, 2, 3, 4, 6, 12)

@@ -12,9 +12,12 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from attnlib import MultiHeadAttentionWrapper
-from cases import CASES, D_IN, LESSON, H, name, tokens
+from cases import CASES, CONTEXT_LENGTH, D_IN, LESSON, H, name, tokens
+from published import CLASSES
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
 
@@ -73,7 +76,8 @@ def test_the_state_dict_holds_the_weights_and_nothing_else(case):
 
 
 def test_the_names_in_the_state_dict_are_those_of_the_field():
-    single, stacked, split, fused = (set(case.build(qkv_bias=True).state_dict()) for case in CASES)
+    single, stacked, split = (set(case.build(qkv_bias=True).state_dict()) for case in LESSON)
+    in_kernel = [case for case in CASES if case.in_kernel]
     projections = {
         f"W_{which}.{part}" for which in ("query", "key", "value") for part in ("weight", "bias")
     }
@@ -81,7 +85,9 @@ def test_the_names_in_the_state_dict_are_those_of_the_field():
     assert stacked == {f"heads.{h}.{key}" for h in range(H) for key in projections}
     out_proj = {"out_proj.weight", "out_proj.bias"}
     assert split == projections | out_proj
-    assert fused == {"W_qkv.weight", "W_qkv.bias"} | out_proj
+    for case in in_kernel:
+        fused = set(case.build(qkv_bias=True).state_dict())
+        assert fused == {"W_qkv.weight", "W_qkv.bias"} | out_proj
 
 
 @ALL
@@ -106,36 +112,9 @@ def test_missing_and_unknown_entries_are_still_refused(case):
         module.load_state_dict({**entries, "masks": torch.ones(2)})
 
 
-class PublishedHead(nn.Module):
-    """The state of one head as lessons publish it: the mask is a float buffer."""
-
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        for which in ("W_query", "W_key", "W_value"):
-            setattr(self, which, nn.Linear(d_in, d_out, bias=qkv_bias))
-        self.register_buffer("mask", torch.ones(context_length, context_length).triu(1))
-
-
-class PublishedHeads(nn.Module):
-    """The state of stacked heads: each with a mask of its own."""
-
-    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
-        super().__init__()
-        sizes = (d_in, d_out, context_length, dropout, qkv_bias)
-        self.heads = nn.ModuleList(PublishedHead(*sizes) for _ in range(num_heads))
-
-
-class PublishedSplit(PublishedHead):
-    """The state of the weight-split class: one mask, and an output projection."""
-
-    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
-        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
-        self.out_proj = nn.Linear(d_out, d_out)
-
-
 PUBLISHED = pytest.mark.parametrize(
     ("case", "published"),
-    list(zip(LESSON, (PublishedHead, PublishedHeads, PublishedSplit), strict=True)),
+    list(zip(LESSON, CLASSES, strict=True)),
     ids=map(name, LESSON),
 )
 
@@ -229,6 +208,18 @@ def test_twelve_stacked_heads_at_8192_tokens_are_small():
 
 
 @ALL
+@pytest.mark.parametrize("context_length", [1, 13, 8192])
+def test_context_length_costs_no_memory(case, context_length):
+    """Nothing that a module holds, in a buffer or outside of one, grows with it."""
+    module = case.build(context_length=context_length)
+    held = [thing for part in module.modules() for thing in vars(part).values()]
+    assert not any(isinstance(thing, torch.Tensor) for thing in held)
+    tensors = [*module.parameters(), *module.buffers()]
+    expected = [weight.nbytes for weight in case.build().parameters()]
+    assert [tensor.untyped_storage().nbytes() for tensor in tensors] == expected
+
+
+@ALL
 def test_from_the_meta_device(case):
     """Meta, to_empty, load_state_dict: nothing is left uninitialised."""
     module, x = case.build(qkv_bias=True), tokens()
@@ -242,6 +233,29 @@ def test_from_the_meta_device(case):
     assert torch.equal(hollow(x), module(x))
 
 
+class OneDevice(TorchDispatchMode):
+    """Refuse to combine tensors of two devices; meta lets a mask of the CPU pass."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        given = [part for part in tree_leaves((args, kwargs)) if isinstance(part, torch.Tensor)]
+        assert len({tensor.device for tensor in given}) <= 1, f"{func} is given two devices"
+        return func(*args, **(kwargs or {}))
+
+
+@ALL
+def test_everything_is_made_where_the_input_is(case):
+    """On a machine without a second device: meta has shapes and no numbers."""
+    module, x = case.build().to("meta"), tokens().to("meta")
+    with OneDevice(), torch.no_grad():
+        assert module(x).is_meta
+        assert all(result.is_meta for result in module(x, return_weights=True))
+        if case.in_kernel:
+            cache = module.new_cache(len(x), CONTEXT_LENGTH)
+            for piece, return_weights in zip(x.split(3, dim=1), (False, False, True), strict=True):
+                result = module(piece, return_weights, cache)
+            assert all(part.is_meta for part in (*result, cache.keys, cache.values))
+
+
 @PUBLISHED
 def test_a_published_state_dict_on_the_meta_device_loads(case, published):
     """A mask without numbers cannot be judged; it is left out all the same."""
@@ -249,25 +263,3 @@ def test_a_published_state_dict_on_the_meta_device_loads(case, published):
         hollow, entries = case.cls(**case.arguments()), published(**case.arguments()).state_dict()
     assert not any(hollow.load_state_dict(entries, strict=True, assign=True))
     assert all(weight.is_meta for weight in hollow.parameters())
-
-
-@ALL
-def test_dtype_carries_everything(case):
-    """One call moves all; the result has the dtype of the weights."""
-    module = case.build(qkv_bias=True)
-    for dtype in (torch.float64, torch.bfloat16, torch.float16):
-        context_vec, attn_weights = module.to(dtype)(tokens(dtype=dtype), return_weights=True)
-        assert context_vec.dtype == attn_weights.dtype == dtype
-        assert context_vec.isfinite().all()
-
-
-@ALL
-def test_float64_as_default_dtype(case):
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        module = case.build()
-    finally:
-        torch.set_default_dtype(before)
-    assert {weight.dtype for weight in module.parameters()} == {torch.float64}
-    assert module(tokens(dtype=torch.float64)).dtype == torch.float64

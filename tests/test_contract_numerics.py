@@ -1,0 +1,159 @@
+"""The contract, items 13 and 14: slopes, dtypes, autocast, the same bits twice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from attnlib import (
+    CausalAttention,
+    MultiHeadAttentionWrapper,
+    causal_mask,
+    split_to_torch,
+    stacked_to_split,
+)
+from cases import CASES, T, both_ways, gradients, name, projected, spelled_out, tokens
+
+pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
+HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+LONG = 97
+
+
+def in_torch(module: nn.Module) -> nn.MultiheadAttention:
+    """Return the same function as PyTorch's own module."""
+    module = spelled_out(module)
+    if isinstance(module, CausalAttention):
+        sizes = (module.d_in, module.d_out, module.context_length, module.dropout.p)
+        stacked = MultiHeadAttentionWrapper(*sizes, num_heads=1)
+        stacked.heads[0] = module
+        module = stacked
+    if isinstance(module, MultiHeadAttentionWrapper):
+        module = stacked_to_split(module)
+    return split_to_torch(module)
+
+
+# 13: slopes
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
+def test_gradcheck(case, way):
+    """In float64, of the result and the weights, in the input and in every parameter."""
+    module = case.build(head_dim=2, d_in=3, qkv_bias=True).double()
+    names = [key for key, _ in module.named_parameters()]
+
+    def function(x: Tensor, *parameters: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return functional_call(module, dict(zip(names, parameters, strict=True)), (x, bool(way)))
+
+    x = tokens(1, 3, 3, dtype=torch.float64)
+    given = [tensor.detach().requires_grad_() for tensor in (x, *module.parameters())]
+    assert torch.autograd.gradcheck(function, given)
+
+
+# 13: half precision
+
+
+@HALVES
+def test_half_precision_errs_at_most_twice_as_much_as_torchs_module(case, dtype):
+    """Each way against the way of PyTorch's module that does the same."""
+    module = case.build(d_in=case.width(), context_length=LONG)
+    x = tokens(num_tokens=LONG, d_in=case.width())
+    expected = module(x)
+    theirs, ours, rough = in_torch(module).to(dtype), module.to(dtype), x.to(dtype)
+    for return_weights, result in zip((False, True), both_ways(ours, rough), strict=True):
+        assert result.dtype == dtype
+        need_weights = return_weights or not case.in_kernel
+        its_result, _ = theirs(
+            *(rough, rough, rough), attn_mask=causal_mask(LONG), need_weights=need_weights
+        )
+        error, its_error = ((found - expected).abs() for found in (result, its_result))
+        assert error.max() > 0
+        assert error.max() <= 2 * its_error.max()
+        assert error.mean() <= 2 * its_error.mean()
+
+
+def test_scores_near_the_end_of_float16_stay_finite(case):
+    """The products of queries and keys alone would not fit: the queries are scaled first."""
+    module, x = case.build(head_dim=16), tokens()
+    scores = projected(module, "W_query", x) @ projected(module, "W_key", x).mT
+    x = x * (1.5 * 65504 / scores.abs().max()).sqrt()
+    scores = projected(module, "W_query", x) @ projected(module, "W_key", x).mT
+    assert 65504 < scores.abs().max() < 4 * 65504  # beyond float16; divided by sqrt(16) within
+    module, x = module.half(), x.half()
+    for context_vec in both_ways(module, x):
+        assert context_vec.isfinite().all()
+    attn_weights = module(x, return_weights=True)[1].float()
+    torch.testing.assert_close(
+        attn_weights.sum(-1), torch.ones_like(attn_weights[..., 0]), rtol=0, atol=0.01
+    )
+
+
+# 13: autocast and dtypes
+
+
+@HALVES
+def test_autocast(case, dtype):
+    """The result is finite and of autocast's dtype; weights and slopes stay float32."""
+    module, x = case.build(), tokens().requires_grad_()
+    with torch.autocast("cpu", dtype=dtype):
+        results = both_ways(module, x)
+        attn_weights = module(x, return_weights=True)[1]
+    assert attn_weights.dtype == dtype
+    for result in results:
+        assert result.dtype == dtype
+        assert result.isfinite().all()
+        torch.testing.assert_close(result.float(), module(x), atol=0.05, rtol=0.05)
+        module.zero_grad()
+        result.float().sum().backward()
+        for weight in module.parameters():
+            assert weight.dtype == weight.grad.dtype == torch.float32
+            assert weight.grad.isfinite().all()
+
+
+def test_float64_as_default_dtype(case):
+    """For building, and for running: nothing is made in float32 on the way."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        module = case.build()
+        results = both_ways(module, tokens())
+    finally:
+        torch.set_default_dtype(before)
+    assert {weight.dtype for weight in module.parameters()} == {torch.float64}
+    for result in (*results, *both_ways(module, tokens(dtype=torch.float64))):
+        assert result.dtype == torch.float64
+
+
+def test_dtype_carries_everything(case):
+    """One call moves all; the result has the dtype of the weights."""
+    module = case.build(qkv_bias=True)
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        context_vec, attn_weights = module.to(dtype)(tokens(dtype=dtype), return_weights=True)
+        alone = module(tokens(dtype=dtype))
+        assert alone.dtype == context_vec.dtype == attn_weights.dtype == dtype
+        assert alone.isfinite().all()
+        assert context_vec.isfinite().all()
+
+
+def test_device_carries_everything(case):
+    """Where one tensor is left behind, torch refuses to compute; the meta device is everywhere."""
+    module = case.build(qkv_bias=True).to("meta")
+    x = tokens().to("meta")
+    for result in (*both_ways(module, x), module(x, return_weights=True)[1]):
+        assert result.is_meta
+    assert module(x).shape == (*x.shape[:2], case.width())
+    assert module(x, return_weights=True)[1].shape[-2:] == (T, T)
+
+
+# 14
+
+
+def test_two_runs_are_bit_equal(case):
+    """Outputs, weights and gradients."""
+    module, x = case.build(), tokens()
+    for first, second in zip(module(x, True), module(x, True), strict=True):
+        assert torch.equal(first, second)
+    assert torch.equal(module(x), module(x))
+    first, second = gradients(module, x), gradients(module, x)
+    assert all(torch.equal(first[key], second[key]) for key in first)

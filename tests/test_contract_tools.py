@@ -1,0 +1,127 @@
+"""The contract, item 19: tools that take modules apart."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from cases import CASES, CONTEXT_LENGTH, B, T, both_ways, name, tokens
+
+ALL = pytest.mark.parametrize("case", CASES, ids=name)
+IN_KERNEL = [case for case in CASES if case.in_kernel]
+WAYS = pytest.mark.parametrize(
+    ("case", "way"),
+    [(case, 1) for case in CASES] + [(case, 0) for case in IN_KERNEL],
+    ids=[f"{name(case)}, with weights" for case in CASES]
+    + [f"{name(case)}, alone" for case in IN_KERNEL],
+)
+COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+
+
+@ALL
+def test_asking_for_the_weights_does_not_change_the_result(case):
+    """Bit by bit, in eval and in training; up to rounding where a kernel gives no weights."""
+    module, x = case.build(dropout=0.4), tokens()
+    for mode in (True, False):
+        module.train(mode)
+        torch.manual_seed(3)
+        alone = module(x)
+        torch.manual_seed(3)
+        context_vec, _ = module(x, return_weights=True)
+        torch.testing.assert_close(context_vec, alone)
+        assert case.in_kernel or torch.equal(context_vec, alone)
+
+
+@ALL
+def test_called_with_other_weights(case):
+    """By functional_call, without touching its own."""
+    module, other, x = case.build(1), case.build(2), tokens()
+    for asked in (False, True):
+        with_others = functional_call(module, dict(other.named_parameters()), (x, asked))
+        expected, own = both_ways(other, x)[asked], both_ways(module, x)[asked]
+        with_others = with_others[0] if asked else with_others
+        assert torch.equal(with_others, expected)
+        assert not torch.equal(with_others, own)
+
+
+@WAYS
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # the kernel, item by item
+def test_vmap_and_gradients_per_sample(case, way):
+    """Each sample's gradient, and their sum is the gradient of the batch."""
+    module, x = case.build(), tokens()
+    weights = {key: weight.detach() for key, weight in module.named_parameters()}
+
+    def run(weights: dict, x: Tensor) -> Tensor:
+        result = functional_call(module, weights, (x, bool(way)))
+        return result[0] if way else result
+
+    def loss(weights: dict, item: Tensor) -> Tensor:
+        return run(weights, item[None]).square().sum()
+
+    torch.testing.assert_close(vmap(lambda item: run(weights, item[None])[0])(x), module(x))
+    per_sample = vmap(grad(loss), in_dims=(None, 0))(weights, x)
+    whole = torch.autograd.grad(both_ways(module, x)[way].square().sum(), module.parameters())
+    for (key, slopes), expected in zip(per_sample.items(), whole, strict=True):
+        assert slopes.shape == (B, *weights[key].shape)
+        torch.testing.assert_close(slopes.sum(dim=0), expected)
+
+
+@ALL
+def test_hooks_fire(case):
+    """On every part, once per forward."""
+    module, x = case.build(), tokens()
+    parts = [part for part in module.modules() if not isinstance(part, nn.ModuleList)]
+    fired = []
+    for part in parts:
+        part.register_forward_hook(lambda part, inputs, output: fired.append(part))
+    module(x, return_weights=True)  # a kernel alone never calls the nn.Dropout
+    assert len(fired) == len(parts)
+    assert set(fired) == set(parts)
+
+
+@WAYS
+@COMPILES
+def test_compiles_as_one_graph(case, way):
+    """With fullgraph=True; equals eager, gradients too. This backend needs no C++ compiler."""
+    torch.compiler.reset()
+    module, x = case.build(), tokens()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    results, slopes = [], []
+    for form in (module, compiled):
+        module.zero_grad()
+        result = form(x, return_weights=True) if way else (form(x),)
+        result[0].square().sum().backward()
+        results.append(result)
+        slopes.append([weight.grad.clone() for weight in module.parameters()])
+    torch.testing.assert_close(results[1], results[0])
+    torch.testing.assert_close(slopes[1], slopes[0])
+
+
+@COMPILES
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+@pytest.mark.parametrize("case", IN_KERNEL, ids=name)
+def test_compiled_to_machine_code_it_equals_eager(case):
+    """By torch's own backend. Only the kernel's way: the others take minutes to compile."""
+    torch.compiler.reset()
+    module, x = case.build(), tokens()
+    with torch.no_grad():
+        found = torch.compile(module, fullgraph=True)(x)
+        torch.testing.assert_close(found, module(x))
+
+
+@WAYS
+@COMPILES
+def test_exports_for_any_length(case, way):
+    """By torch.export, the number of tokens left open."""
+    module, x = case.build(), tokens(num_tokens=CONTEXT_LENGTH)
+    num_tokens = torch.export.Dim("num_tokens", min=2, max=CONTEXT_LENGTH)
+    given = (x, True) if way else (x,)
+    shapes = ({1: num_tokens}, None)[: len(given)]
+    exported = torch.export.export(module, given, dynamic_shapes=shapes).module()
+    for length in (2, T, CONTEXT_LENGTH):
+        short = (x[:, :length], *given[1:])
+        torch.testing.assert_close(exported(*short), module(*short))
