@@ -54,6 +54,15 @@ class Panel:
         return self.draw(self.compute(**self.default))
 
 
+def spelled(value: Any) -> str:
+    """Return the value of a control as a slider shows it: a number in short, a word as it is.
+
+    >>> spelled(3), spelled(0.5), spelled("half")
+    ('3', '0.5', 'half')
+    """
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 class OneHead(NamedTuple):
     """One causal head in training: its weights after dropout."""
 

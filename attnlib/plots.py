@@ -153,23 +153,25 @@ def difference_picture(
     """Draw how far each number moved: exact zeros are empty cells, all others coloured.
 
     Args:
-        difference: (num_rows, num_columns), the absolute differences.
+        difference: (num_rows, num_columns), the absolute differences; NaN is hatched.
         rows: the names of the rows.
         title: what is drawn, above the picture and in the alt text.
         changed: the row whose input was changed, if any: it is marked.
     """
     width, height, label, top = 54.0, 26.0, 92.0, 24.0
-    largest = difference.max().item()
+    largest = difference.nan_to_num(0.0).max().item()
     items: list[Item] = [Words(label, 10, title, 12, INK, "start", bold=True)]
     for r, values in enumerate(difference.tolist()):
         y = top + r * height
         name = f"changed: {rows[r]}" if r == changed else rows[r]
         items.append(Words(label - 6, y + height / 2, name, 10, INK, "end", bold=r == changed))
         for c, value in enumerate(values):
-            fill = weight_color(0.15 + 0.85 * value / largest) if value else PAPER
+            is_nan = value != value
+            is_number = value and not is_nan
+            fill = weight_color(0.15 + 0.85 * value / largest) if is_number else PAPER
             x = label + c * width
-            items.append(Box(x, y, width, height, fill=fill, stroke=QUIET))
-            text = f"{value:.3f}" if value else "0"
+            items.append(Box(x, y, width, height, fill=fill, stroke=QUIET, hatched=is_nan))
+            text = f"{value:.3f}" if is_number else "NaN" if is_nan else "0"
             ink = text_color(fill) if value else FAINT
             items.append(Words(x + width / 2, y + height / 2, text, 10, ink, mono=True))
     num_rows, num_columns = difference.shape
@@ -210,7 +212,7 @@ def _cells(weights: list[list[float]], is_hidden: Tensor | None, cell: float) ->
     for q, row in enumerate(weights):
         for k, weight in enumerate(row):
             place = (k * cell, q * cell, cell, cell)
-            if hidden is not None and hidden[q][k]:
+            if (hidden is not None and hidden[q][k]) or weight != weight:  # NaN
                 items.append(Box(*place, fill=PAPER, stroke=QUIET, hatched=True))
                 continue
             fill = weight_color(weight)

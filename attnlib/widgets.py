@@ -7,7 +7,10 @@ from typing import Any
 
 import ipywidgets
 
-from attnlib.panels import Panel
+from attnlib.panels import Panel, spelled
+
+# ipywidgets cuts the word beside a slider off after 148 pixels
+WHOLE_WORDS = "<style>.attnlib-panel .widget-readout { max-width: none; }</style>"
 
 
 class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
@@ -21,12 +24,12 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         self.panel = panel
         self.sliders = {
             name: ipywidgets.SelectionSlider(
-                options=[(f"{value:g}", value) for value in values],
+                options=[(spelled(value), value) for value in values],
                 value=panel.default[name],
                 description=name,
                 tooltip="drag it, or use the arrow keys",
                 style={"description_width": "initial"},
-                layout={"width": "320px", "margin": "2px 24px 2px 2px"},
+                layout={"width": _width(values), "margin": "2px 24px 2px 2px"},
             )
             for name, values in panel.controls.items()
         }
@@ -35,7 +38,8 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         for slider in self.sliders.values():
             slider.observe(self._show, names="value")
         self._show()
-        controls = ipywidgets.HBox(list(self.sliders.values()), layout={"flex_flow": "row wrap"})
+        parts = [*self.sliders.values(), ipywidgets.HTML(WHOLE_WORDS)]
+        controls = ipywidgets.HBox(parts, layout={"flex_flow": "row wrap"})
         super().__init__([controls, self.readout, self.picture])
         self.add_class("attnlib-panel")
 
@@ -44,7 +48,7 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         return {name: slider.value for name, slider in self.sliders.items()}
 
     def __repr__(self) -> str:
-        state = ", ".join(f"{name}={value:g}" for name, value in self.state().items())
+        state = ", ".join(f"{name}={spelled(value)}" for name, value in self.state().items())
         return f"<sliders of the panel '{self.panel.name}': {state}>"
 
     def _show(self, _change: object = None) -> None:
@@ -52,3 +56,8 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         line = html.escape(self.panel.readout(data))
         self.readout.value = f'<div class="attnlib-readout" role="status">{line}</div>'
         self.picture.value = f'<div class="attnlib-picture">{self.panel.draw(data).svg()}</div>'
+
+
+def _width(values: tuple[Any, ...]) -> str:
+    """Return the width of a slider that has room for its longest word."""
+    return f"{max(320, 260 + 8 * max(len(spelled(value)) for value in values))}px"

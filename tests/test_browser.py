@@ -28,7 +28,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from attnlib.panels import Panel
+from attnlib.panels import Panel, spelled
 from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read, source, tags
 
@@ -175,7 +175,7 @@ def run_all(page: Page, notebook: dict) -> None:
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     may_raise = [MAY_RAISE in tags(cell) for _, cell in code_cells(notebook)]
-    page.wait_for_function(HAVE_RUN, arg=[may_raise, ERRORS])
+    page.wait_for_function(HAVE_RUN, arg=[may_raise, ERRORS], timeout=240 * SECONDS)
     idle.wait_for()
 
 
@@ -192,10 +192,11 @@ def move_sliders(page: Page, box: Locator, panel: Panel, name: str) -> None:
             after = check_shows(page, box, panel, state)
             assert after["pictures"] != before["pictures"], f"{state}: the same picture as before"
             assert after["outputs"] == before["outputs"], f"{state}: a new output below the panel"
-            expect(slider.locator(".widget-readout")).to_have_text(f"{value:g}")
+            expect(slider.locator(".widget-readout")).to_have_text(spelled(value))
             before = after
             if value in (values[0], values[-1]):
-                photograph(box, f"{name}.{panel.name}.{control}={value:g}".replace(" ", "-"))
+                here = f"{name}.{panel.name}.{control}={spelled(value)}"
+                photograph(box, here.replace(" ", "-"))
 
 
 def moves(values: tuple[Any, ...], default: Any) -> Iterator[tuple[str, Any]]:

@@ -260,6 +260,12 @@ def test_an_empty_init_is_not_attempted_either():
     assert verdict.sentence == "not attempted yet: __init__ does not call super().__init__()"
 
 
+def test_an_error_with_words_is_no_stub():
+    stub = STUBS["an __init__ that raises"]
+    verdict = check_causal_attention(write(stub.replace("Error\n", 'Error("no mask yet")\n')))
+    assert verdict.sentence.endswith("NotImplementedError: no mask yet.")
+
+
 def test_a_missing_return_is_told_from_a_stub():
     verdict = check_causal_attention(change(ONE_HEAD, "        return context\n", ""))
     assert verdict.sentence == (
@@ -374,17 +380,17 @@ WRONG_HEADS = {
         "With two tokens the scores are not queries times keys: ",
     ),
     # the scale
-    "no root": (" ** 0.5", "", "The scores are multiplied by 0.143, and 1 / sqrt(d_out) = 0.378"),
-    "** 1 / 2": ("** 0.5", "** 1 / 2", "The scores are multiplied by 0.0714, "),
+    "no root": (" ** 0.5", "", "The scores are multiplied by 0.1429, and 1 / sqrt(d_out) = 0.378"),
+    "** 1 / 2": ("** 0.5", "** 1 / 2", "The scores are multiplied by 0.07143, "),
     "the root of num_tokens": ("keys.shape[-1]", "num_tokens", "The scores are multiplied by 0.7"),
     "the root of d_in": (
         "keys.shape[-1]",
         "x.shape[-1]",
-        "The scores are multiplied by 0.302, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "The scores are multiplied by 0.3015, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
         "the root of d_in, the width of the embedding. Divide them by d_out**0.5, the root of the "
         "width of one query.",
     ),
-    "times": ("scores / keys", "scores * keys", "The scores are multiplied by 2.65, "),
+    "times": ("scores / keys", "scores * keys", "The scores are multiplied by 2.646, "),
     "a number": (
         "keys.shape[-1] ** 0.5",
         "8.0",
@@ -709,7 +715,7 @@ WRONG_SPLITS = {
     "scale by d_out": (
         "self.width**-0.5",
         "(self.n * self.width) ** -0.5",
-        "The scores are multiplied by 0.218, and 1 / sqrt(head_dim) = 0.378 is right: you divide "
+        "The scores are multiplied by 0.2182, and 1 / sqrt(head_dim) = 0.378 is right: you divide "
         "by the root of the width of all heads. ",
     ),
     "d_out for each head": (

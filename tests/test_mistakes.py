@@ -222,10 +222,10 @@ SENTENCES = {
     "token 2: the number that hides, such as -1e4, is not the lowest. Use -torch.inf.",
     "no scale": "The scores are multiplied by 1, and 1 / sqrt(head_dim) = 0.378 is right: they "
     "are not scaled at all. Divide them by head_dim**0.5, the root of the width of one query.",
-    "scale by d_out": "The scores are multiplied by 0.218, and 1 / sqrt(head_dim) = 0.378 is "
+    "scale by d_out": "The scores are multiplied by 0.2182, and 1 / sqrt(head_dim) = 0.378 is "
     "right: you divide by the root of the width of all heads. Divide them by head_dim**0.5, the "
     "root of the width of one query.",
-    "scale by d_in": "The scores are multiplied by 0.302, and 1 / sqrt(head_dim) = 0.378 is "
+    "scale by d_in": "The scores are multiplied by 0.3015, and 1 / sqrt(head_dim) = 0.378 is "
     "right: you divide by the root of d_in, the width of the embedding. Divide them by "
     "head_dim**0.5, the root of the width of one query.",
     "softmax over queries": "The columns of the weights sum to 1, not the rows: softmax runs over "

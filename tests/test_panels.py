@@ -39,9 +39,9 @@ def states(panel: Panel) -> pytest.MarkDecorator:
 
 
 def plain(data: object) -> object:
-    """Return a panel's data with its tensors as lists, so that == compares all of it."""
+    """Return a panel's data with its tensors as text, so that == compares all of it, NaN too."""
     if isinstance(data, Tensor):
-        return data.tolist()
+        return repr(data.tolist())
     if isinstance(data, dict):
         return {key: plain(value) for key, value in data.items()}
     if dataclasses.is_dataclass(data):

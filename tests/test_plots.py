@@ -208,6 +208,20 @@ def test_differences_show_exact_zeros_as_empty_cells():
     assert scene.alt == "what moved: 0 of 3 rows did not move at all."
 
 
+def test_what_is_not_a_number_is_hatched():
+    nan = torch.nan
+    scene = difference_picture(torch.tensor([[0.0, nan], [0.25, 0.5]]), TOKENS[:2], "what moved")
+    cells = boxes(scene, 54, 26)
+    assert [text_in(scene, cell) for cell in cells] == ["0", "NaN", "0.250", "0.500"]
+    assert [cell.hatched for cell in cells] == [False, True, False, False]
+    assert cells[3].fill == weight_color(1.0)
+    assert scene.alt == "what moved: 0 of 2 rows did not move at all."
+    one_head = weights_picture(torch.tensor([[nan, 0.0], [0.5, 0.5]]), TOKENS[:2])
+    maps = boxes(one_head, 40, 40)
+    assert [cell.hatched for cell in maps] == [True, False, False, False]
+    assert [text_in(one_head, cell) for cell in maps] == [None, "0.00", "0.50", "0.50"]
+
+
 def test_no_difference_at_all():
     scene = difference_picture(torch.zeros(5, 2), TOKENS, "what moved")
     assert {text_in(scene, cell) for cell in boxes(scene, 54, 26)} == {"0"}

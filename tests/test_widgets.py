@@ -11,7 +11,8 @@ import pytest
 import torch
 from traitlets import TraitError
 
-from attnlib.panels import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
+from attnlib.gallery import GALLERY
+from attnlib.panels import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, spelled
 from attnlib.widgets import PanelBox
 from cases import ALL_PANELS
 
@@ -62,12 +63,23 @@ def test_a_slider_has_the_states_of_its_panel_and_no_others(panel):
         assert isinstance(slider, ipywidgets.SelectionSlider)
         assert slider.description == control
         assert [value for _, value in slider.options] == list(panel.controls[control])
-        assert [float(label) for label, _ in slider.options] == list(panel.controls[control])
+        assert [type(v)(label) for label, v in slider.options] == list(panel.controls[control])
+
+
+def test_a_slider_of_words_is_wide_enough_for_the_longest():
+    sliders = PanelBox(GALLERY).sliders
+    assert [label for label, _ in sliders["condition"].options][:2] == [
+        "as usual",
+        "context_length 1",
+    ]
+    assert sliders["mistake"].layout.width == "444px"
+    assert PanelBox(ONE_HEAD).sliders["dropout"].layout.width == "320px"
 
 
 @pytest.mark.parametrize(
     ("panel", "control", "value"),
     [
+        (GALLERY, "mistake", "no mistake"),
         (WEIGHT_SPLIT, "num_heads", 5),
         (STACKED_HEADS, "num_heads", 0),
         (ONE_HEAD, "num_tokens", 7),
@@ -109,7 +121,7 @@ def test_its_repr_is_one_line_that_tells_the_state(panel):
     for state in (panel.states()[0], panel.states()[-1]):
         for control, value in state.items():
             box.sliders[control].value = value
-        shown = ", ".join(f"{control}={value:g}" for control, value in state.items())
+        shown = ", ".join(f"{control}={spelled(value)}" for control, value in state.items())
         assert repr(box) == f"<sliders of the panel '{panel.name}': {shown}>"
 
 

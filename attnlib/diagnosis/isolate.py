@@ -320,7 +320,7 @@ def _wrong_scale(trial: Trial, scale: float, num_heads: int) -> str | None:
     )
     found = (sentence for factor, sentence in suspects if abs(scale - factor) < 1e-4)
     return (
-        f"The scores are multiplied by {scale:.3g}, and 1 / sqrt({width}) = {right:.3g} is right: "
+        f"The scores are multiplied by {scale:.4g}, and 1 / sqrt({width}) = {right:.4g} is right: "
         f"{next(found, 'look at what you divide them by.')} Divide them by {width}**0.5, the root "
         "of the width of one query."
     )

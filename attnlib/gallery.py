@@ -1,0 +1,183 @@
+"""The planted mistakes put to the test: four checks, under four conditions, and what they miss."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.checks import Verdict, check_causal, check_rows_sum_to_one, check_same, check_shapes
+from attnlib.diagnosis.attempt import Fault, call, one_thread
+from attnlib.examples import journey
+from attnlib.mistakes import MISTAKES, Mistake, OnePageAttention
+from attnlib.modules import MultiHeadAttention
+from attnlib.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET
+from attnlib.panels import Panel
+from attnlib.plots import difference_picture, weights_picture
+from attnlib.scene import Box, Item, Scene, Words, above, beside
+
+NUM_HEADS, D_OUT = 2, 8
+SEED = 302  # in half precision the first three queries find all they may see below -1e4
+CAUGHT, PASSES = "caught", "passes"
+
+
+class Condition(NamedTuple):
+    """Where a class is tried: what changes against the usual sizes and numbers."""
+
+    context_length: int = 6
+    dropout: float = 0.0
+    dtype: torch.dtype = torch.float32
+    stretch: float = 1.0  # the tokens are multiplied by it
+
+
+CONDITIONS = {
+    "as usual": Condition(),
+    "context_length 1": Condition(context_length=1),
+    "half precision": Condition(dtype=torch.float16, stretch=85.0),
+    "dropout 0.5": Condition(dropout=0.5),
+}
+BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
+
+
+def build(cls: type[MultiHeadAttention], condition: str = "as usual") -> MultiHeadAttention:
+    """Return a module with two heads of width 4 for the six tokens, its weights normal numbers.
+
+    Args:
+        cls: OnePageAttention, or the class of a mistake.
+        condition: a name in CONDITIONS.
+
+    >>> build(OnePageAttention).d_out
+    8
+    """
+    context_length, dropout, dtype, _ = CONDITIONS[condition]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        module = cls(3, D_OUT, context_length, dropout, NUM_HEADS)
+        for parameter in module.parameters():  # larger than new weights, so that heads choose
+            nn.init.normal_(parameter)
+    return module.to(dtype)
+
+
+def tokens(condition: str = "as usual") -> Tensor:
+    """Return the six tokens of the series as one text, (1, 6, 3).
+
+    >>> tokens("half precision").dtype
+    torch.float16
+    """
+    _, _, dtype, stretch = CONDITIONS[condition]
+    return (stretch * journey().inputs[None]).to(dtype)
+
+
+def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[str, Verdict]:
+    """Put a class before the four checks of a module.
+
+    Args:
+        cls: OnePageAttention, or the class of a mistake.
+        condition: a name in CONDITIONS. All four checks put the module into eval.
+
+    Returns:
+        By the name of the check a Verdict: shape, causality, rows, equality. The last one
+        compares with OnePageAttention, with the same weights.
+
+    >>> [name for name, verdict in examine(BY_NAME["scale by d_out"].cls).items() if not verdict]
+    ['equality']
+    """
+    module, x = build(cls, condition), tokens(condition)
+    with one_thread():
+        return {
+            "shape": check_shapes(module),
+            "causality": check_causal(module, x),
+            "rows": check_rows_sum_to_one(module, x),
+            "equality": check_same(build(OnePageAttention, condition), module, x),
+        }
+
+
+class Exhibit(NamedTuple):
+    """A mistake under a condition: what the checks say, and how far it is from what is right."""
+
+    mistake: Mistake
+    condition: str
+    verdicts: dict[str, Verdict]
+    difference: Tensor | None  # (num_tokens, d_out); None where forward stops
+    attn_weights: Tensor | None  # (num_heads, num_tokens, num_tokens)
+
+
+def compute_gallery(mistake: str, condition: str) -> Exhibit:
+    """Run a mistake beside the right page, both in training, with the same random numbers."""
+    planted = BY_NAME[mistake]
+    verdicts = examine(planted.cls, condition)
+    right, _ = _in_training(OnePageAttention, condition)
+    try:
+        wrong, attn_weights = _in_training(planted.cls, condition)
+    except Fault:
+        return Exhibit(planted, condition, verdicts, None, None)
+    return Exhibit(planted, condition, verdicts, (wrong - right).abs(), attn_weights)
+
+
+def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor, Tensor]:
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), one_thread():
+        torch.manual_seed(SEED)
+        made = call(build(cls, condition).train(), tokens(condition), return_weights=True)
+    context_vec, attn_weights = made
+    return context_vec[0].float(), attn_weights[0].float()
+
+
+def draw_gallery(data: Exhibit) -> Scene:
+    """Draw the line, the verdicts beside the weights, and how far the outputs are off."""
+    names = journey().tokens
+    head = _headline(data)
+    if data.difference is None or data.attn_weights is None:
+        said = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
+        said = said.partition(" | ")[0]
+        words = Words(4, 10, said, 11, INK, "start", mono=True)
+        stopped = Scene(8 + 6.7 * len(said), 20, said, (words,))
+        return above(head, _verdicts(data), stopped)
+    nobody = (data.attn_weights.nan_to_num(0.0) == 0).all(dim=0)
+    maps = weights_picture(data.attn_weights, names, nobody, cell=24, title="its weights")
+    off = difference_picture(data.difference, names, "outputs: |wrong - right|")
+    return above(head, beside(_verdicts(data), maps), off)
+
+
+def _headline(data: Exhibit) -> Scene:
+    """Return the line that is wrong below the one that is right."""
+    items: list[Item] = [
+        Words(4, 10, f"{data.mistake.name}, {data.condition}", 13, INK, "start", bold=True)
+    ]
+    for i, (sign, line) in enumerate((("-", data.mistake.right), ("+", data.mistake.wrong))):
+        y = 34 + 20 * i
+        items.append(Box(4, y - 9, 660, 18, fill=(QUIET, MARKED)[i]))
+        items.append(Words(10, y, f"{sign} {line or '(nothing)'}", 11, INK, "start", mono=True))
+    return Scene(668, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
+
+
+def _verdicts(data: Exhibit) -> Scene:
+    """Return the names of the checks, each with what it says."""
+    items: list[Item] = []
+    for i, (name, verdict) in enumerate(data.verdicts.items()):
+        y, fill = 24 + 34 * i, PAPER if verdict else HEAD_COLORS[4]
+        said, ink = (PASSES, FAINT) if verdict else (CAUGHT, PAPER)
+        items.append(Words(80, y + 13, name, 12, INK, "end"))
+        items.append(Box(90, y, 90, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
+        items.append(Words(135, y + 13, said, 12, ink, bold=not verdict))
+    return Scene(200, 160, f"{_said(data.verdicts)}.", tuple(items))
+
+
+def _said(verdicts: dict[str, Verdict], between: str = ", ") -> str:
+    return between.join(f"{n} {PASSES if v else CAUGHT}" for n, v in verdicts.items())
+
+
+def read_gallery(data: Exhibit) -> str:
+    """Say what the checks say, and how far off the outputs are."""
+    off = "forward stops" if data.difference is None else f"off by {data.difference.max():.3g}"
+    return f"{data.mistake.name} | {data.condition} | {_said(data.verdicts, ' | ')} | {off}"
+
+
+GALLERY = Panel(
+    "gallery",
+    {"mistake": tuple(BY_NAME), "condition": tuple(CONDITIONS)},
+    {"mistake": "split without transpose", "condition": "as usual"},
+    compute_gallery,
+    draw_gallery,
+    read_gallery,
+)

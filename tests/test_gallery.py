@@ -1,0 +1,280 @@
+"""The gallery: its verdicts are what the checks say, and nothing gets past all of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnlib import MultiHeadAttentionWrapper, causal_mask
+from attnlib.checks import (
+    check_causal,
+    check_causal_attention,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+    check_stacked_heads,
+)
+from attnlib.gallery import BY_NAME, CONDITIONS, GALLERY, build, compute_gallery, examine, tokens
+from attnlib.mistakes import MISTAKES, OnePageAttention
+from attnlib.modules import MultiHeadAttention
+from attnlib.palette import HEAD_COLORS
+from pictures import boxes, text_in, words
+from test_mistakes import EXPECTED, SENTENCES
+
+CHECKS = ("shape", "causality", "rows", "equality")
+QUIET = {  # what passes every check as usual, and the condition that exposes it
+    "mask of the context": "context_length 1",
+    "minus 1e4": "half precision",
+    "dropout before softmax": "dropout 0.5",
+    "dropout in eval": "dropout 0.5",
+}
+each_mistake = pytest.mark.parametrize("name", [mistake.name for mistake in MISTAKES])
+each_condition = pytest.mark.parametrize("condition", CONDITIONS)
+
+
+def catches(name: str, condition: str = "as usual") -> tuple[bool, ...]:
+    return tuple(not verdict for verdict in examine(BY_NAME[name].cls, condition).values())
+
+
+# What is put to the test
+
+
+@each_condition
+def test_the_right_page_passes_everything_everywhere(condition):
+    assert [bool(verdict) for verdict in examine(OnePageAttention, condition).values()] == [
+        True
+    ] * 4
+    assert build(OnePageAttention, condition)(tokens(condition)).isfinite().all()
+
+
+@each_condition
+def test_a_condition_changes_what_it_says(condition):
+    module, x = build(OnePageAttention, condition), tokens(condition)
+    assert module.context_length == (1 if condition == "context_length 1" else 6)
+    assert module.dropout.p == (0.5 if condition == "dropout 0.5" else 0.0)
+    half = condition == "half precision"
+    assert {x.dtype, module.W_query.weight.dtype} == {torch.float16 if half else torch.float32}
+    assert x.shape == (1, 6, 3)
+    torch.testing.assert_close(x.float(), tokens() * (85 if half else 1), rtol=1e-3, atol=0)
+
+
+@each_condition
+def test_all_classes_get_the_same_weights_and_the_seed_of_the_reader_stays(condition):
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    right = build(OnePageAttention, condition).state_dict()
+    for mistake in MISTAKES:
+        wrong = build(mistake.cls, condition).state_dict()
+        assert all(torch.equal(wrong[name], weight) for name, weight in right.items())
+    examine(OnePageAttention, condition)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_in_half_precision_three_queries_find_only_scores_below_minus_1e4():
+    module, x = build(OnePageAttention, "half precision"), tokens("half precision")
+    queries, keys = module.split(module.W_query(x)), module.split(module.W_key(x))
+    attn_scores = queries @ keys.transpose(2, 3)
+    assert attn_scores.isfinite().all()
+    scaled = (attn_scores / module.head_dim**0.5).masked_fill(causal_mask(6), -torch.inf)
+    low = scaled.amax(dim=-1) < -1.1e4
+    assert low[:, :, :3].all()
+    assert not low[:, :, 3:].any()
+
+
+# The verdicts
+
+
+@each_mistake
+def test_the_verdicts_are_what_the_checks_say(name):
+    module, x = build(BY_NAME[name].cls), tokens()
+    said = {
+        "shape": check_shapes(module),
+        "causality": check_causal(module, x),
+        "rows": check_rows_sum_to_one(module, x),
+        "equality": check_same(build(OnePageAttention), module, x),
+    }
+    assert examine(BY_NAME[name].cls) == said
+    assert compute_gallery(name, "as usual").verdicts == said
+
+
+@each_mistake
+def test_what_each_check_catches_as_usual(name):
+    """The same as at the sizes of the other tests, which are all prime."""
+    assert catches(name) == EXPECTED[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "causality", "equality"),
+    [
+        ("merge without transpose", False, True, True),
+        ("split without transpose", False, True, True),
+        ("both without transpose", False, False, True),
+        ("scale by d_out", False, False, True),
+        ("softmax over queries", False, True, True),
+        ("mask of the past", False, True, True),
+        ("mask inverted", False, True, True),
+    ],
+)
+def test_which_check_catches_which_bug(name, shape, causality, equality):
+    """The table of the most frequent mistakes; equality is that with stacked heads."""
+    module, x = build(BY_NAME[name].cls), tokens()
+    torch.manual_seed(3)
+    stacked = MultiHeadAttentionWrapper(3, 4, 6, 0.0, num_heads=2)
+    found = (check_shapes(module), check_causal(module, x), check_same(stacked, module, x))
+    assert tuple(not verdict for verdict in found) == (shape, causality, equality)
+    assert check_same(stacked, build(OnePageAttention), x)
+
+
+@each_mistake
+def test_every_mistake_is_caught_somewhere(name):
+    where = [condition for condition in CONDITIONS if any(catches(name, condition))]
+    if name not in QUIET:
+        assert "as usual" in where
+    elif name == "dropout before softmax":  # the checks look at eval only
+        assert where == []
+        assert compute_gallery(name, QUIET[name]).difference.isnan().any()
+        assert build(BY_NAME[name].cls, QUIET[name]).eval()(tokens()).isfinite().all()
+    else:
+        assert where == [QUIET[name]]
+
+
+def test_the_counts_that_the_notebook_names():
+    found = [catches(mistake.name) for mistake in MISTAKES]
+    assert [sum(column) for column in zip(*found, strict=True)] == [1, 9, 5, 16]
+    assert [name for name in BY_NAME if not any(catches(name))] == [*QUIET]
+
+
+def test_huge_scores_hide_a_wrong_scale():
+    for name in ("no scale", "scale by d_out", "scale by d_in"):
+        assert not any(catches(name, "half precision"))
+
+
+def test_minus_1e4_gives_all_weight_to_the_future():
+    data = compute_gallery("minus 1e4", "half precision")
+    expected = torch.tensor([0.0] + [0.2] * 5)
+    for head in range(2):
+        torch.testing.assert_close(data.attn_weights[head, 0], expected, rtol=1e-3, atol=0)
+
+
+# The panel
+
+
+def both_in_training(name: str, condition: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the outputs of the right and of the wrong class, and the weights of the wrong."""
+    made = []
+    for cls in (OnePageAttention, BY_NAME[name].cls):
+        module = build(cls, condition)
+        torch.manual_seed(302)
+        made.append(module.train()(tokens(condition), return_weights=True))
+    (right, _), (wrong, attn_weights) = made
+    return right[0].float(), wrong[0].float(), attn_weights[0].float()
+
+
+@pytest.mark.parametrize("state", GALLERY.states(), ids=lambda state: " ".join(state.values()))
+def test_the_panel_shows_the_difference(state):
+    name, condition = state.values()
+    data = GALLERY.compute(**state)
+    scene, line = GALLERY.draw(data), GALLERY.readout(data)
+    marks = ["caught" if caught else "passes" for caught in catches(name, condition)]
+    said = " | ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
+    shown = [text_in(scene, box) for box in boxes(scene, 90, 26)]
+    assert shown == marks
+    orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 90, 26)]
+    assert orange == [mark == "caught" for mark in marks]
+    lines = [item.text for item in words(scene)]
+    assert f"- {data.mistake.right}" in lines
+    assert f"+ {data.mistake.wrong or '(nothing)'}" in lines
+
+    if name == "view without contiguous":
+        assert data.difference is None
+        assert line == f"{name} | {condition} | {said} | forward stops"
+        assert lines[-1].startswith("Stopped in OnePageAttention.forward, line 16: context_vec = ")
+        return
+    right, wrong, attn_weights = both_in_training(name, condition)
+    off = (wrong - right).abs().tolist()
+    cells = [text_in(scene, box) for box in boxes(scene, 54, 26)]
+    texts = [
+        "NaN" if math.isnan(value) else f"{value:.3f}" if value else "0"
+        for row in off
+        for value in row
+    ]
+    assert cells == texts
+    largest = math.nan if "NaN" in texts else max(map(max, off))
+    assert line == f"{name} | {condition} | {said} | off by {largest:.3g}"
+    torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
+    maps = boxes(scene, 24, 24)
+    nobody = (attn_weights.nan_to_num(0.0) == 0).all(dim=0)
+    hatched = (nobody | attn_weights.isnan()).flatten().tolist()
+    assert [box.hatched for box in maps] == hatched
+
+
+def test_a_leak_is_not_hatched():
+    """With the lower triangle as mask, the weights lie above the diagonal."""
+    scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
+    hatched = [box.hatched for box in boxes(scene, 24, 24)]
+    assert hatched == causal_mask(6).T.flatten().tolist() * 2
+
+
+def test_its_controls_are_the_mistakes_and_the_conditions():
+    names = tuple(mistake.name for mistake in MISTAKES)
+    assert GALLERY.controls == {"mistake": names, "condition": tuple(CONDITIONS)}
+
+
+# The planted mistakes in the one-head class and in stacked heads: every pair with a check
+
+
+def one_head(wrong: type[MultiHeadAttention]) -> type[nn.Module]:
+    """Return a class like CausalAttention whose forward is that of a mistake, with one head."""
+
+    class Head(wrong):
+        def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+            super().__init__(d_in, d_out, context_length, dropout, 1, qkv_bias)
+            self.out_proj = nn.Identity()
+
+        def forward(self, x):
+            return super().forward(x)
+
+    return Head
+
+
+def stack(wrong: type[MultiHeadAttention]) -> type[nn.Module]:
+    """Return a class like MultiHeadAttentionWrapper with such heads."""
+
+    class Stack(nn.Module):
+        def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+            super().__init__()
+            sizes = d_in, d_out, context_length, dropout, qkv_bias
+            self.heads = nn.ModuleList([one_head(wrong)(*sizes) for _ in range(num_heads)])
+
+        def forward(self, x):
+            return torch.cat([head(x) for head in self.heads], dim=-1)
+
+    return Stack
+
+
+NOTHING_TO_GO_WRONG = {  # with one head these lines do no harm
+    "split without transpose",
+    "merge without transpose",
+    "both without transpose",
+    "scale by d_out",
+    "view without contiguous",
+    "heads in reverse",
+    "no output projection",
+}
+
+
+@each_mistake
+@pytest.mark.parametrize(
+    ("check", "make"), [(check_causal_attention, one_head), (check_stacked_heads, stack)]
+)
+def test_each_pair_of_mistake_and_check_has_its_sentence(name, check, make):
+    """check_weight_split has its own in test_mistakes.py."""
+    verdict = check(make(BY_NAME[name].cls))
+    assert verdict.holds == (name in NOTHING_TO_GO_WRONG)
+    if verdict:
+        assert verdict.sentence.startswith(f"{make.__name__.removeprefix('one_').title()} is right")
+    else:  # there the width of one query is d_out
+        assert verdict.sentence == SENTENCES[name].replace("head_dim", "d_out")
