@@ -479,12 +479,82 @@ def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
     return items
 
 
+def heads_over_devices() -> Scene:
+    """Draw two devices with a head each, and the sum of what they make."""
+    alt = (
+        "Two devices, one below the other, each with the same x and with one head: its columns of "
+        "W_query, W_key and W_value, its columns Z of the context vectors, and its rows of W_out, "
+        "which give a part of shape (6, 4). To the right, the all-reduce: both parts and b_out "
+        "are added up to out, which then stands on both devices."
+    )
+    torch.manual_seed(SEED)
+    split = attnlib.MultiHeadAttention(3, 4, 6, 0.0, num_heads=2)
+    out, attn_weights = split(INPUTS[None], return_weights=True)
+    w_out, values = split.out_proj.weight.T, attnlib.split_heads(split.W_value(INPUTS[None]), 2)
+    own, tall, frame, gap = 14.0, 6 * CELL, 668.0, 18.0
+    high = 34 + tall + 56
+    x = MARGIN + NAMES + 10
+    small = x + 3 * CELL + 84
+    context = small + 2 * own + 78
+    rows = context + 2 * CELL + 32
+    last = rows + 4 * CELL + 32
+    middle = RIGHT - 2 * NUMBER
+    items: list[Item] = []
+    for h, mark in enumerate("₁₂"):
+        top = MARGIN + h * (high + gap)
+        y = top + 62
+        axis = y + tall / 2
+        columns = slice(2 * h, 2 * h + 2)
+        made = attn_weights[0, h] @ values[0, h]
+        part = made @ w_out[columns]
+        items.append(Box(MARGIN, top, frame - MARGIN, high, stroke=EDGE, radius=8))
+        items.append(heading(MARGIN + 12, top + 20, f"Device {h + 1}"))
+        items += head_tag(MARGIN + 92, top + 11, 64, h)
+        items += token_names(x, y)
+        items += matrix(x, y, "x", INPUTS, [NO_HEAD] * 3)
+        items.append(Words(x + 3 * CELL + 16, axis, "@", 15))
+        for i, name in enumerate(("W_query", "W_key", "W_value")):
+            place = axis + (i - 1) * (3 * own + 8)
+            items.append(Words(small - 6, place, name, 11, INK, "end"))
+            items += grid(small, place - 1.5 * own, [[cell_color(h)] * 2] * 3, None, own, own)
+        items += arrow((small + 2 * own + 8, axis), (context - 8, axis))
+        items.append(note(small + 2 * own + 38, axis - 13, "attention"))
+        items += matrix(context, y, f"Z{mark}", made, [h] * 2)
+        items.append(Words(context + 2 * CELL + 16, axis, "@", 15))
+        shades = [[cell_color(h)] * 4] * 2
+        items += grid(rows, axis - CELL, shades)
+        items.append(Words(rows + 2 * CELL, axis - CELL - 13, "W_out", 13, bold=True))
+        items.append(note(rows + 2 * CELL, axis + CELL + 13, "(2, 4)"))
+        items.append(Words(rows + 4 * CELL + 16, axis, "=", 15))
+        items += matrix(last, y, f"part {h + 1}", part, [h] * 4, two_decimals(part))
+    centre = MARGIN + high + gap / 2
+    start, end = centre - tall / 2, centre + tall / 2
+    items += matrix(middle - 2 * NUMBER, start, "out", out[0], [NO_HEAD] * 4, two_decimals(out[0]))
+    for axis, stop in ((start - 92, start - 26), (end + 92, end + 26)):
+        items += bent_arrow((frame + 6, axis), (middle, axis), (middle, stop))
+    items.append(note(middle - 2 * NUMBER, start - 106, "all-reduce: add", "start"))
+    below = MARGIN + 2 * high + gap + 20
+    bias = ", ".join(f"{value:.2f}" for value in split.out_proj.bias.tolist())
+    items += notes(
+        MARGIN,
+        below,
+        f"out = part 1 + part 2 + b_out, with b_out = ({bias}), all rounded. After the "
+        "all-reduce, out stands on both devices.",
+        "Weights are drawn as x meets them. nn.Linear stores the transpose: rows there are "
+        "columns here.",
+        align="start",
+        step=18,
+    )
+    return Scene(WIDTH, below + 41, alt, tuple(items))
+
+
 DIAGRAMS: dict[str, Callable[[], Scene]] = {
     "road_so_far": road_so_far,
     "causal_mask": causal_mask,
     "two_heads": two_heads,
     "one_product_split": one_product_split,
     "view_and_transpose": view_and_transpose,
+    "heads_over_devices": heads_over_devices,
 }
 
 if __name__ == "__main__":

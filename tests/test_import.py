@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = {"matplotlib", "ipywidgets", "IPython", "PIL", "traitlets"}
+HEAVY = {"matplotlib", "ipywidgets", "IPython", "PIL", "traitlets", "safetensors"}
 LIMIT = 0.050  # seconds, in the best of three runs: other programs may slow one down
 SCRIPT = """
 import sys, time, torch

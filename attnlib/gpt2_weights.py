@@ -1,0 +1,310 @@
+"""The attention weights of a GPT-2 file in our classes, and back.
+
+The file is a safetensors file with the names of Hugging Face's GPT-2. safetensors is loaded when
+the first file is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnlib.fused import FusedMultiHeadAttention
+from attnlib.modules import MultiHeadAttention
+from attnlib.validate import require_divisible, require_positive_int
+
+HEAD_DIM = 64  # in all four published sizes; the file does not say it
+CONTEXT_LENGTH = 1024  # likewise; where the file holds wpe.weight, its rows are counted
+LAYER = re.compile(r"^(transformer\.)?h\.(\d+)\.")
+PICKLES = (b"PK\x03\x04", b"\x80")  # how torch.save and pickle begin
+
+PROJECTIONS = ("W_query", "W_key", "W_value")
+
+Attention = MultiHeadAttention | FusedMultiHeadAttention
+
+
+class Gpt2File(Mapping[str, Tensor]):
+    """A safetensors file as a state_dict: each tensor is read when it is asked for."""
+
+    def __init__(self, path: Path, keys: tuple[str, ...]) -> None:
+        self.path = path
+        self._keys = keys
+
+    def __getitem__(self, key: str) -> Tensor:
+        from safetensors import safe_open
+
+        if key not in self._keys:
+            raise KeyError(key)
+        with safe_open(self.path, framework="pt") as file:
+            tensor: Tensor = file.get_tensor(key)
+        return tensor
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys  # without reading it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        return f"<{self.path.name}: {len(self)} tensors>"
+
+
+def read_gpt2(path: str | Path) -> Gpt2File:
+    """Open a safetensors file of GPT-2's weights; its tensors are read one by one, when needed.
+
+    Args:
+        path: a safetensors file, such as the model.safetensors of a Hugging Face GPT-2.
+
+    Returns:
+        A mapping from names to tensors, to be used like a state_dict. Nothing but the file's
+        header has been read.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no safetensors file, or it is damaged. A pickle (.bin, .pt) is refused
+            unread: loading one can run any code that it holds.
+
+    >>> read_gpt2("no_such.safetensors")
+    Traceback (most recent call last):
+    FileNotFoundError: there is no file no_such.safetensors
+
+    Source: the safetensors format: eight bytes with the length of a header in JSON, the header,
+    the numbers.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name the file in it, for instance model.safetensors")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    with path.open("rb") as opened:
+        start = opened.read(9)
+    if start[8:] != b"{" and start.startswith(PICKLES):
+        raise ValueError(
+            f"{path} is a pickle, and loading a pickle can run any code that it holds; only "
+            "safetensors files are read: take the model.safetensors of the same model"
+        )
+    if start[8:] != b"{":
+        raise ValueError(f"{path} is not a safetensors file: its header is missing")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return Gpt2File(path, tuple(file.keys()))
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged or cut short: {error}") from error
+
+
+def from_gpt2(
+    state_dict: Mapping[str, Tensor],
+    layer: int,
+    num_heads: int | None = None,
+    into: type[Attention] = MultiHeadAttention,
+) -> Attention:
+    """Copy the attention weights of one layer of GPT-2 into one of our modules.
+
+    Equation:
+        W_query, W_key, W_value = the three thirds of the rows of c_attn.weight^T
+        out_proj = c_proj.weight^T
+
+    Args:
+        state_dict: GPT-2's weights by name, with or without the prefix "transformer.": what
+            read_gpt2 returns, or the state_dict of a Hugging Face GPT-2. Old files also hold the
+            causal mask, as attn.bias and attn.masked_bias; these are not needed.
+        layer: which layer, counted from 0.
+        num_heads: how many heads. The file does not say it. None means heads of width 64, as in
+            all published sizes of GPT-2.
+        into: MultiHeadAttention or FusedMultiHeadAttention.
+
+    Returns:
+        A module of that class with d_in = d_out = GPT-2's width and qkv_bias=True, without
+        dropout, in the dtype of the weights, with weights of its own. Outputs, weights and
+        gradients are those of GPT-2's attention in that layer, in eval. context_length is the
+        number of rows of wpe.weight, or 1024 where that is missing.
+
+    Raises:
+        TypeError: layer or num_heads is not an int, the weights are not floating, or into is
+            another class.
+        ValueError: there is no such layer, a weight is missing or of the wrong shape, or
+            num_heads does not divide the width. The message names the file, if it is one.
+
+    >>> file = to_gpt2(MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2), 0)
+    >>> from_gpt2(file, layer=0, num_heads=2).W_key.weight.shape
+    torch.Size([6, 6])
+
+    Source: Radford et al. 2019. The names are Hugging Face's. c_attn and c_proj are multiplied
+    from the right, x @ weight, so they are stored transposed against nn.Linear.
+    """
+    if not issubclass(into, (MultiHeadAttention, FusedMultiHeadAttention)):
+        raise TypeError(
+            f"into must be MultiHeadAttention or FusedMultiHeadAttention, not {into.__name__}"
+        )
+    weights = attention_weights(state_dict, layer)
+    width = len(weights["c_proj.bias"])
+    num_heads = head_count(state_dict, width, num_heads)
+    rows, bias = weights["c_attn.weight"].T, weights["c_attn.bias"]
+    state = {"out_proj.weight": weights["c_proj.weight"].T, "out_proj.bias": weights["c_proj.bias"]}
+    if issubclass(into, FusedMultiHeadAttention):
+        state |= {"W_qkv.weight": rows, "W_qkv.bias": bias}
+    else:
+        for W, third, its_bias in zip(PROJECTIONS, rows.chunk(3), bias.chunk(3), strict=True):
+            state |= {f"{W}.weight": third, f"{W}.bias": its_bias}
+
+    with torch.device("meta"):
+        module = into(width, width, _context_length(state_dict), 0.0, num_heads, qkv_bias=True)
+    own = torch.contiguous_format
+    copies = {name: rows.detach().clone(memory_format=own) for name, rows in state.items()}
+    module.load_state_dict(copies, assign=True)
+    return module
+
+
+def to_gpt2(module: Attention, layer: int, prefix: str = "") -> dict[str, Tensor]:
+    """Give a module's weights the names and the layout that they have in a GPT-2 file.
+
+    Equation:
+        c_attn.weight = [W_query^T | W_key^T | W_value^T], c_proj.weight = out_proj^T
+
+    Args:
+        module: one with d_in = d_out, and as many heads of keys as of queries.
+        layer: which layer it becomes, counted from 0.
+        prefix: put before each name; some files have "transformer.".
+
+    Returns:
+        Four tensors by name, with memory of their own: from_gpt2 undoes it. Where module has no
+        qkv_bias, c_attn.bias is 0.
+
+    Raises:
+        ValueError: d_in is not d_out, or heads share keys and values: GPT-2 has no place for it.
+
+    >>> module = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
+    >>> [tuple(weight.shape) for weight in to_gpt2(module, layer=0).values()]
+    [(6, 18), (18,), (6, 6), (6,)]
+
+    Source: Radford et al. 2019, with Hugging Face's names.
+    """
+    if module.d_in != module.d_out:
+        raise ValueError(
+            f"d_in={module.d_in} is not d_out={module.d_out}, but GPT-2 has one width for both"
+        )
+    state = module.state_dict()
+    if isinstance(module, FusedMultiHeadAttention):
+        if module.num_kv_heads != module.num_heads:
+            raise ValueError(
+                f"num_kv_heads={module.num_kv_heads} is not num_heads={module.num_heads}, but "
+                "GPT-2's heads share nothing; try fused_to_split(module)"
+            )
+        rows, bias = state["W_qkv.weight"], state.get("W_qkv.bias")
+    else:
+        rows = torch.cat([state[f"{W}.weight"] for W in PROJECTIONS])
+        has_bias = "W_query.bias" in state
+        bias = torch.cat([state[f"{W}.bias"] for W in PROJECTIONS]) if has_bias else None
+    entries = {
+        "c_attn.weight": rows.T,
+        "c_attn.bias": rows.new_zeros(len(rows)) if bias is None else bias,
+        "c_proj.weight": state["out_proj.weight"].T,
+        "c_proj.bias": state["out_proj.bias"],
+    }
+    own = torch.contiguous_format
+    return {
+        f"{prefix}h.{layer}.attn.{name}": entry.clone(memory_format=own)
+        for name, entry in entries.items()
+    }
+
+
+def attention_weights(state_dict: Mapping[str, Tensor], layer: int) -> dict[str, Tensor]:
+    """Return the four tensors of a layer's attention by their last names, once they fit."""
+    start = f"{layer_start(state_dict, layer)}attn."
+    weights = {}
+    for name in ("c_attn.weight", "c_attn.bias", "c_proj.weight", "c_proj.bias"):
+        weights[name] = find(state_dict, start + name)
+    width = weights["c_proj.bias"].numel()
+    require_shape(state_dict, f"{start}c_attn.weight", (width, 3 * width))
+    require_shape(state_dict, f"{start}c_attn.bias", (3 * width,))
+    require_shape(state_dict, f"{start}c_proj.weight", (width, width))
+    require_shape(state_dict, f"{start}c_proj.bias", (width,))
+    return weights
+
+
+def count_layers(state_dict: Mapping[str, Tensor]) -> int:
+    """Return how many layers a GPT-2 file has, or raise if it is none.
+
+    >>> count_layers({"h.0.ln_1.bias": torch.zeros(6), "h.1.ln_1.bias": torch.zeros(6)})
+    2
+    """
+    layers = {int(found[2]) for key in state_dict if (found := LAYER.match(key))}
+    if not layers:
+        first = ", ".join(list(state_dict)[:3]) or "none at all"
+        raise ValueError(
+            f"{said(state_dict)} holds no layer of GPT-2: no name begins with h.0 or "
+            f"transformer.h.0; the first names are: {first}"
+        )
+    return max(layers) + 1
+
+
+def layer_start(state_dict: Mapping[str, Tensor], layer: int) -> str:
+    """Return how the names of a layer begin, such as "transformer.h.0."."""
+    if isinstance(layer, bool) or not isinstance(layer, int):
+        raise TypeError(f"layer must be an int, not {layer!r} ({type(layer).__name__})")
+    num_layers = count_layers(state_dict)
+    if not 0 <= layer < num_layers:
+        raise ValueError(
+            f"layer={layer} does not exist: {said(state_dict)} has layers 0 to {num_layers - 1}"
+        )
+    return f"{prefix_of(state_dict)}h.{layer}."
+
+
+def prefix_of(state_dict: Mapping[str, Tensor]) -> str:
+    """Return "transformer." where the names of the layers begin with it, else nothing."""
+    found = next((match for key in state_dict if (match := LAYER.match(key))), None)
+    return (found[1] or "") if found else ""
+
+
+def find(state_dict: Mapping[str, Tensor], key: str) -> Tensor:
+    """Return an entry of GPT-2's weights, or raise with its name."""
+    if key not in state_dict:
+        raise ValueError(f"{said(state_dict)} has no {key}: it is no GPT-2, or not all of one")
+    weight = state_dict[key]
+    if not weight.is_floating_point():
+        raise TypeError(f"{key} of {said(state_dict)} must be floating, not {weight.dtype}")
+    return weight
+
+
+def require_shape(state_dict: Mapping[str, Tensor], key: str, shape: tuple[int, ...]) -> None:
+    """Raise unless an entry has this shape."""
+    found = tuple(state_dict[key].shape)
+    if found != shape:
+        turned = "; it seems to be transposed: GPT-2 stores (in, out)" * (found == shape[::-1])
+        raise ValueError(f"{key} of {said(state_dict)} is {found}, not {shape}{turned}")
+
+
+def head_count(state_dict: Mapping[str, Tensor], width: int, num_heads: int | None) -> int:
+    """Return num_heads if it divides the width; for None, the number of heads of width 64.
+
+    >>> head_count({}, 768, None)
+    12
+    """
+    if num_heads is not None:
+        require_positive_int("num_heads", num_heads)
+        require_divisible(width, num_heads, f"{said(state_dict)}: width")
+    elif width % HEAD_DIM:
+        raise ValueError(
+            f"how many heads {said(state_dict)} has is not known: its width {width} is not a "
+            f"multiple of {HEAD_DIM}, the width of a head in all published sizes; give num_heads"
+        )
+    return num_heads or width // HEAD_DIM
+
+
+def said(state_dict: Mapping[str, Tensor]) -> str:
+    """Name what the weights come from: the file, if they come from one."""
+    return str(state_dict.path) if isinstance(state_dict, Gpt2File) else "the state_dict"
+
+
+def _context_length(state_dict: Mapping[str, Tensor]) -> int:
+    key = f"{prefix_of(state_dict)}wpe.weight"
+    return len(state_dict[key]) if key in state_dict else CONTEXT_LENGTH

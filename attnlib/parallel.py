@@ -1,0 +1,239 @@
+"""Whole heads for every process: tensor parallelism, run for real and compared with one process.
+
+    torchrun --standalone --nproc-per-node 2 -m attnlib.parallel
+
+starts two processes on this machine, and run_processes(2) does the same from Python. They talk to
+each other over the loopback device; no GPU is needed. torch.distributed's tensor parallelism is
+loaded when first used.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.examples import SEED
+from attnlib.modules import MultiHeadAttention
+from attnlib.validate import nearest_divisors, require_positive_int
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+WIDTH, NUM_HEADS = 768, 12  # the smallest GPT-2
+SMALLEST_BOUND = 1e-5  # what lies below differs from machine to machine
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+PATIENCE = 120.0  # seconds
+
+
+def share_out_heads(module: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAttention:
+    """Leave to each process only its own heads, in place.
+
+    Equation:
+        out = sum over processes p of concat(heads of p) @ (their rows of W_out^T), plus b_out
+
+    Args:
+        module: the same in every process.
+        mesh: a row of processes, as many as divide num_heads.
+
+    Returns:
+        The module. Its forward takes and returns what it did before, in every process. num_heads
+        counts the heads of this process, and attn_weights are theirs. Of W_query, W_key and
+        W_value it holds the rows of these heads, of out_proj the columns; out_proj.bias is held
+        by all and added once, after the sum.
+
+    Raises:
+        TypeError: module is not a MultiHeadAttention.
+        ValueError: the number of processes does not divide num_heads.
+
+    Source: Shoeybi et al. 2019 (Megatron-LM), section 3; x multiplies from the left there, so the
+    rows of nn.Linear's weight are the columns of their matrix.
+    """
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    if not isinstance(module, MultiHeadAttention):
+        raise TypeError(f"module must be a MultiHeadAttention, not {type(module).__name__}")
+    require_whole_heads(module.num_heads, mesh.size())
+    by_heads = dict.fromkeys(("W_query", "W_key", "W_value"), ColwiseParallel())
+    parallelize_module(module, mesh, {**by_heads, "out_proj": RowwiseParallel()})
+    module.num_heads //= mesh.size()
+    return module
+
+
+def require_whole_heads(num_heads: int, num_processes: int) -> None:
+    """Raise unless num_heads heads can be shared out evenly, none of them cut.
+
+    >>> require_whole_heads(num_heads=12, num_processes=4)
+    """
+    require_positive_int("num_processes", num_processes)
+    if num_heads % num_processes:
+        raise ValueError(
+            f"num_processes={num_processes} does not divide num_heads={num_heads}: each process "
+            "owns whole heads, equally many; the nearest counts that divide "
+            f"{num_heads}: {nearest_divisors(num_heads, num_processes)}"
+        )
+
+
+def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
+    """Start processes that share the heads of one module, and return what they found.
+
+    Args:
+        num_processes: how many; it divides 12, the number of heads.
+        patience: seconds until they are stopped.
+
+    Returns:
+        The report of `torchrun --nproc-per-node NUM -m attnlib.parallel`: which process holds
+        which heads, and how far its result is from that of a single process. Where processes
+        cannot be started, a sentence that says why.
+
+    Raises:
+        TypeError, ValueError: num_processes is not a positive int that divides 12.
+
+    Source: torchrun is torch.distributed.run.
+    """
+    require_whole_heads(NUM_HEADS, num_processes)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--local-addr=127.0.0.1", f"--nproc-per-node={num_processes}"]
+    return report_of([*command, "-m", "attnlib.parallel"], patience)
+
+
+def report_of(command: list[str], patience: float) -> str:
+    """Run a command; return what it prints, or a sentence that says why there is nothing."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment["USE_LIBUV"] = "0"  # torch's builds for Windows have none
+    if sys.platform in LOOPBACK:
+        environment["GLOO_SOCKET_IFNAME"] = LOOPBACK[sys.platform]
+    sorry = "The processes could not be run on this machine"
+    try:
+        started = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    except OSError as error:
+        return f"{sorry}: {error}."
+    with started:
+        try:
+            printed, complaints = started.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            started.terminate()  # torchrun then ends its processes too
+            try:
+                started.communicate(timeout=20)
+            except subprocess.TimeoutExpired:
+                started.kill()
+            return f"{sorry}: they did not finish in {patience:g} seconds."
+    if started.returncode == 0:
+        return printed.rstrip()
+    lines = [line.strip() for line in complaints.splitlines() if "Error: " in line]
+    return f"{sorry}: {lines[0] if lines else f'exit code {started.returncode}'}"
+
+
+def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> str:
+    """Run one module in all processes together and in this one alone, and report.
+
+    To be called by every process of an initialised group.
+    """
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    rank, num_processes = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(SEED)  # every process draws the same
+    alone = MultiHeadAttention(width, width, 1024, 0.0, num_heads, qkv_bias=True)
+    x = torch.randn(2, 6, width)
+    shared = share_out_heads(copy.deepcopy(alone), init_device_mesh("cpu", (num_processes,)))
+
+    expected, found = _results(alone, x), _results(shared, x)
+    own = slice(rank * shared.num_heads, (rank + 1) * shared.num_heads)
+    expected["weights"] = expected["weights"][:, own]
+    off = {
+        name: ((found[name] - result).abs().max() / result.abs().max()).item()
+        for name, result in expected.items()
+    }
+    table = torch.tensor([local_parameters(shared), *off.values()], dtype=torch.float64)
+    tables = [torch.empty_like(table) for _ in range(num_processes)]
+    dist.all_gather(tables, table)
+    counts = [int(row[0]) for row in tables]
+    worst = torch.stack(tables).max(dim=0).values[1:].tolist()
+    return "\n".join(
+        [
+            f"one process alone: heads 1 to {num_heads}, {local_parameters(alone):,} parameters",
+            *(
+                f"process {p + 1} of {num_processes}: heads {p * shared.num_heads + 1} to "
+                f"{(p + 1) * shared.num_heads}, {count:,} parameters"
+                for p, count in enumerate(counts)
+            ),
+            *(
+                f"{kind}: off by at most {at_most(value):.0e} of the largest"
+                for kind, value in zip(off, worst, strict=True)
+            ),
+        ]
+    )
+
+
+def at_most(difference: float) -> float:
+    """Return a difference rounded up to a power of ten, and at least to SMALLEST_BOUND.
+
+    >>> at_most(0.03), at_most(0.0)
+    (0.1, 1e-05)
+    """
+    return float(10.0 ** math.ceil(math.log10(max(difference, SMALLEST_BOUND))))
+
+
+def local_parameters(module: nn.Module) -> int:
+    """Return how many numbers of a module this process holds.
+
+    >>> local_parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(_local(parameter).numel() for parameter in module.parameters())
+
+
+def _results(module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    """Return outputs, weights, and all gradients of the mean square in one row."""
+    x = x.clone().requires_grad_()
+    outputs, weights = module(x, return_weights=True)
+    found = torch.autograd.grad(outputs.square().mean(), [x, *module.parameters()])
+    gradients = torch.cat([_whole(gradient).flatten() for gradient in found])
+    return {"outputs": outputs.detach(), "weights": weights.detach(), "gradients": gradients}
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """Return a tensor whose parts lie in several processes, gathered."""
+    gather: Callable[[], Tensor] = getattr(tensor, "full_tensor", lambda: tensor)
+    return gather()
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """Return the part of a tensor that lies in this process."""
+    part: Callable[[], Tensor] = getattr(tensor, "to_local", lambda: tensor)
+    return part()
+
+
+def main() -> None:
+    """Compare, and let the first process print the report."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    try:
+        report = compare_with_one_process()
+        if dist.get_rank() == 0:
+            print(report)
+    finally:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

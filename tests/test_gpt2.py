@@ -1,0 +1,495 @@
+"""GPT-2's sizes, files and weights; what Hugging Face computes with them is compared elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.convert import from_gpt2, to_gpt2
+from attnlib.count import count_parameters
+from attnlib.examples import journey
+from attnlib.gpt2 import (
+    GPT2,
+    JOURNEY_IDS,
+    SIZES,
+    TINY,
+    Gpt2Size,
+    cache_bytes,
+    gpt2_state,
+    journey_ids,
+    load_gpt2,
+    tiny_gpt2,
+    write_gpt2,
+)
+from attnlib.gpt2_heads import GPT2_HEADS, gpt2_panel, heads_picture, maps_of
+from attnlib.gpt2_weights import count_layers, read_gpt2
+from attnlib.scene import Box
+from cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
+
+WIDTH = H * HEAD_DIM
+CLASSES = (MultiHeadAttention, FusedMultiHeadAttention)
+SIZE = Gpt2Size(num_layers=2, num_heads=H, width=WIDTH, vocabulary=23, context_length=T)
+
+classes = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+
+
+def attention(cls: type = MultiHeadAttention, **changes) -> torch.nn.Module:
+    torch.manual_seed(1)
+    sizes = {"d_in": WIDTH, "d_out": WIDTH, "context_length": CONTEXT_LENGTH, "dropout": 0.0}
+    return cls(**{**sizes, "num_heads": H, "qkv_bias": True, **changes})
+
+
+def state_of(num_layers: int = 2, prefix: str = "") -> dict[str, Tensor]:
+    """Return the attention weights of a GPT-2 file."""
+    state = {}
+    for layer in range(num_layers):
+        state |= to_gpt2(attention(), layer, prefix)
+    return state
+
+
+def written(state: dict[str, Tensor], folder: Path) -> Path:
+    path = folder / "weights.safetensors"
+    save_file(state, path)
+    return path
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(
+    ("name", "attention_parameters", "parameters"),
+    [
+        ("small", 2_362_368, 124_439_808),
+        ("medium", 4_198_400, 354_823_168),
+        ("large", 6_558_720, 774_030_080),
+        ("XL", 10_246_400, 1_557_611_200),
+    ],
+)
+def test_the_four_published_sizes(name, attention_parameters, parameters):
+    size = SIZES[name]
+    with torch.device("meta"):
+        model = GPT2(size)
+    assert count_parameters(model.blocks[0].attention) == attention_parameters
+    assert count_parameters(model) == parameters
+    width, num_layers = size.width, size.num_layers
+    embeddings = (50257 + 1024) * width
+    per_layer = 4 * width * width + 4 * width + 8 * width * width + 5 * width + 4 * width
+    assert parameters == embeddings + num_layers * per_layer + 2 * width
+    assert size.head_dim == 64 == size.width // size.num_heads
+    assert (size.vocabulary, size.context_length) == (50257, 1024)
+
+
+def test_there_are_four_sizes():
+    shapes = [(size.num_layers, size.num_heads, size.width) for size in SIZES.values()]
+    assert shapes == [(12, 12, 768), (24, 16, 1024), (36, 20, 1280), (48, 25, 1600)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", SIZES)
+def test_the_bytes_of_a_cached_token(name, dtype):
+    size = SIZES[name]
+    assert cache_bytes(size, dtype) == 2 * size.width * size.num_layers * dtype.itemsize
+
+
+# Copies
+
+
+@classes
+def test_a_copy_is_the_same_function_and_has_its_own_memory(cls):
+    module = attention(cls)
+    state = to_gpt2(module, 0)
+    again = from_gpt2({**state, "wpe.weight": torch.ones(CONTEXT_LENGTH, WIDTH)}, 0, H, cls)
+    assert isinstance(again, cls)
+    assert (again.d_in, again.d_out, again.num_heads) == (WIDTH, WIDTH, H)
+    assert again.context_length == CONTEXT_LENGTH
+    for name, weight in module.state_dict().items():
+        assert torch.equal(again.state_dict()[name], weight)
+        assert again.state_dict()[name].is_contiguous()
+    x = tokens(d_in=WIDTH)
+    expected = module(x)
+    for tensor in (*state.values(), *module.state_dict().values()):
+        tensor.zero_()
+    assert torch.equal(again(x), expected)
+    assert all(parameter.requires_grad for parameter in again.parameters())
+
+
+def test_both_classes_get_the_same_function():
+    state, x = state_of(), tokens(d_in=WIDTH)
+    split, fused = (from_gpt2(state, 1, H, cls) for cls in CLASSES)
+    torch.testing.assert_close(fused(x), split(x))
+
+
+@classes
+def test_without_qkv_bias_the_bias_is_zero(cls):
+    module = attention(cls, qkv_bias=False)
+    state = to_gpt2(module, 0)
+    assert torch.equal(state["h.0.attn.c_attn.bias"], torch.zeros(3 * WIDTH))
+    x = tokens(d_in=WIDTH)
+    torch.testing.assert_close(from_gpt2(state, 0, H, cls)(x), module(x))
+
+
+def test_heads_are_64_wide_unless_told():
+    module = attention(d_in=192, d_out=192, num_heads=3)
+    state = to_gpt2(module, 0)
+    assert from_gpt2(state, 0).num_heads == 3
+    assert from_gpt2(state, 0, num_heads=4).num_heads == 4
+    assert from_gpt2(state, 0).context_length == 1024  # there is no wpe.weight to count
+
+
+def test_the_dtype_is_that_of_the_weights():
+    state = {key: entry.double() for key, entry in state_of().items()}
+    assert {p.dtype for p in from_gpt2(state, 0, H).parameters()} == {torch.float64}
+
+
+def test_names_may_have_a_prefix():
+    state = state_of(prefix="transformer.")
+    assert set(state) == {f"transformer.{key}" for key in state_of()}
+    x = tokens(d_in=WIDTH)
+    assert torch.equal(from_gpt2(state, 1, H)(x), from_gpt2(state_of(), 1, H)(x))
+
+
+def test_gpt2_has_no_place_for_some_modules():
+    with pytest.raises(ValueError, match=r"d_in=11 is not d_out=15, but GPT-2 has one width"):
+        to_gpt2(attention(d_in=11), 0)
+    sharing = attention(FusedMultiHeadAttention, num_kv_heads=1)
+    with pytest.raises(ValueError, match=r"num_kv_heads=1 is not num_heads=3, but GPT-2's heads"):
+        to_gpt2(sharing, 0)
+
+
+# What is wrong with a state_dict is said
+
+
+def test_a_layer_that_is_not_there():
+    for layer in (2, -1):
+        said = rf"layer={layer} does not exist: the state_dict has layers 0 to 1"
+        with pytest.raises(ValueError, match=said):
+            from_gpt2(state_of(), layer, H)
+    for layer in (True, "0", 1.0):
+        with pytest.raises(TypeError, match=rf"layer must be an int, not {layer!r} \("):
+            from_gpt2(state_of(), layer, H)
+
+
+def test_no_gpt2_at_all():
+    said = r"the state_dict holds no layer of GPT-2: .* the first names are: W_query.weight, "
+    with pytest.raises(ValueError, match=said):
+        from_gpt2(attention().state_dict(), 0, H)
+    with pytest.raises(ValueError, match=r"the first names are: none at all"):
+        count_layers({})
+
+
+def test_a_head_count_that_does_not_fit():
+    with pytest.raises(ValueError, match=r"its width 15 is not a multiple of 64, .* give num_head"):
+        from_gpt2(state_of(), 0)
+    said = r"the state_dict: width=15 cannot be split into num_heads=4 .* divide 15: 3 and 5"
+    with pytest.raises(ValueError, match=said):
+        from_gpt2(state_of(), 0, num_heads=4)
+    with pytest.raises(TypeError, match=r"num_heads must be a positive int, not 3.0"):
+        from_gpt2(state_of(), 0, num_heads=3.0)
+    with pytest.raises(ValueError, match=r"num_heads must be a positive int, not 0"):
+        from_gpt2(state_of(), 0, num_heads=0)
+
+
+def test_a_class_that_it_cannot_become():
+    said = r"into must be MultiHeadAttention or FusedMultiHeadAttention, not MultiHeadAttentionWr"
+    with pytest.raises(TypeError, match=said):
+        from_gpt2(state_of(), 0, H, into=MultiHeadAttentionWrapper)
+
+
+NAMES = ("c_attn.weight", "c_attn.bias", "c_proj.weight", "c_proj.bias")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_weight_is_named(name):
+    state = state_of()
+    del state[f"h.1.attn.{name}"]
+    from_gpt2(state, 0, H)
+    with pytest.raises(ValueError, match=rf"the state_dict has no h\.1\.attn\.{name}: it is no"):
+        from_gpt2(state, 1, H)
+
+
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_a_weight_of_the_wrong_shape_is_named_with_both_shapes(name):
+    state = state_of()
+    key = f"h.0.attn.{name}"
+    right = tuple(state[key].shape)
+    state[key] = state[key][:-1]
+    wrong = tuple(state[key].shape)
+    said = f"{key} of the state_dict is {wrong}, not {right}"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        from_gpt2(state, 0, H)
+
+
+def test_a_weight_without_dimensions():
+    state = state_of() | {"h.0.attn.c_attn.weight": torch.tensor(1.0)}
+    with pytest.raises(ValueError, match=r"c_attn\.weight of the state_dict is \(\), not \(15, 45"):
+        from_gpt2(state, 0, H)
+
+
+def test_a_transposed_weight_is_recognised():
+    state = state_of()
+    state["h.0.attn.c_attn.weight"] = state["h.0.attn.c_attn.weight"].T
+    said = r"is \(45, 15\), not \(15, 45\); it seems to be transposed: GPT-2 stores \(in, out\)"
+    with pytest.raises(ValueError, match=said):
+        from_gpt2(state, 0, H)
+
+
+def test_weights_must_be_floating():
+    state = state_of() | {"h.0.attn.c_proj.bias": torch.ones(WIDTH, dtype=torch.int64)}
+    said = r"h\.0\.attn\.c_proj\.bias of the state_dict must be floating, not torch\.int64"
+    with pytest.raises(TypeError, match=said):
+        from_gpt2(state, 0, H)
+
+
+# Files
+
+
+def test_a_file_is_a_state_dict(tmp_path):
+    state = state_of()
+    path = written(state, tmp_path)
+    file = read_gpt2(str(path))
+    assert set(file) == set(state)
+    assert len(file) == len(state) == 8
+    assert all(torch.equal(file[key], state[key]) for key in state)
+    assert "h.0.attn.c_attn.weight" in file
+    assert "h.9.attn.c_attn.weight" not in file
+    assert file.get("h.9.attn.c_attn.weight") is None
+    assert repr(file) == "<weights.safetensors: 8 tensors>"
+    with pytest.raises(KeyError, match="nothing"):
+        file["nothing"]
+
+
+def test_only_one_layer_is_read(tmp_path, monkeypatch):
+    file = read_gpt2(written(state_of(num_layers=3), tmp_path))
+    asked = []
+    plain = type(file).__getitem__
+
+    def getitem(self, key):
+        asked.append(key)
+        return plain(self, key)
+
+    monkeypatch.setattr(type(file), "__getitem__", getitem)
+    assert from_gpt2(file, 1, H).num_heads == H
+    assert {key.split(".attn.")[0] for key in asked} == {"h.1"}
+
+
+def test_the_module_does_not_need_the_file_any_more(tmp_path):
+    path = written(state_of(), tmp_path)
+    module, x = from_gpt2(read_gpt2(path), 0, H), tokens(d_in=WIDTH)
+    expected = module(x)
+    path.write_bytes(bytes(path.stat().st_size))
+    path.unlink()
+    assert torch.equal(module(x), expected)
+
+
+def test_errors_name_the_file(tmp_path):
+    state = state_of()
+    del state["h.0.attn.c_proj.bias"]
+    path = written(state, tmp_path)
+    said = re.escape(f"{path} has no h.0.attn.c_proj.bias")
+    with pytest.raises(ValueError, match=said):
+        from_gpt2(read_gpt2(path), 0, H)
+    with pytest.raises(ValueError, match=re.escape(f"layer=5 does not exist: {path} has layers 0")):
+        from_gpt2(read_gpt2(path), 5, H)
+    with pytest.raises(ValueError, match=re.escape(f"{path}: width=15 cannot be split into")):
+        from_gpt2(read_gpt2(path), 1, 4)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*nowhere\.safetensors"):
+        read_gpt2(tmp_path / "nowhere.safetensors")
+    with pytest.raises(ValueError, match=r"is a folder; name the file in it, for instance model\."):
+        read_gpt2(tmp_path)
+
+
+class Trap:
+    """Unpickling this writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("is_zip", [True, False], ids=["of torch.save", "of old torch.save"])
+def test_a_pickle_is_refused_unread(is_zip, tmp_path):
+    sprung, path = tmp_path / "sprung", tmp_path / "pytorch_model.bin"
+    torch.save({"trap": Trap(sprung)}, path, _use_new_zipfile_serialization=is_zip)
+    said = r"pytorch_model\.bin is a pickle, .* take the model\.safetensors of the same model"
+    with pytest.raises(ValueError, match=said):
+        read_gpt2(path)
+    assert not sprung.exists()
+    torch.load(path, weights_only=False)
+    assert sprung.exists()  # it was a trap
+
+
+@pytest.mark.parametrize("text", [b"", b"abc", b"version https://git-lfs.github.com/spec/v1\n"])
+def test_another_file_is_refused(text, tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a safetensors file: its head"):
+        read_gpt2(path)
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
+def test_a_truncated_file_is_refused(kept, tmp_path):
+    path = written(state_of(), tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+    with pytest.raises(ValueError, match=r"weights\.safetensors is damaged or cut short: "):
+        read_gpt2(path)
+
+
+# The model
+
+
+def model_of(size: Gpt2Size = SIZE) -> GPT2:
+    torch.manual_seed(3)
+    model = GPT2(size)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model.eval()
+
+
+def test_a_model_survives_its_file(tmp_path):
+    model = model_of()
+    path = tmp_path / "model.safetensors"
+    write_gpt2(model, path)
+    again = load_gpt2(read_gpt2(path), H)
+    assert again.size == SIZE
+    assert not again.training
+    for name, weight in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], weight)
+
+
+def test_no_token_sees_the_future():
+    model, token_ids = model_of(), torch.arange(T)[None].repeat(B, 1)
+    with torch.no_grad():
+        before, maps = model(token_ids, return_weights=True)
+        for t in range(T - 1):
+            changed = token_ids.clone()
+            changed[:, t + 1 :] = 22
+            assert torch.equal(model(changed)[:, : t + 1], before[:, : t + 1])
+            assert not torch.equal(model(changed)[:, t + 1], before[:, t + 1])
+    assert maps.shape == (B, 2, H, T, T)
+    torch.testing.assert_close(maps.sum(dim=-1), torch.ones(B, 2, H, T))
+    assert torch.equal(model(token_ids), before)
+
+
+def test_token_ids_are_checked():
+    model = model_of()
+    with pytest.raises(TypeError, match=r"token_ids must be a tensor of int64, not torch\.float32"):
+        model(torch.ones(1, 3))
+    with pytest.raises(TypeError, match=r"token_ids must be a tensor of int64, not list"):
+        model([[1, 2]])
+    with pytest.raises(ValueError, match=r"must be \(b, num_tokens\), not \(3,\); .*token_ids\[No"):
+        model(torch.arange(3))
+    with pytest.raises(ValueError, match=r"must be \(b, num_tokens\), not \(1, 1, 3\)$"):
+        model(torch.arange(3)[None, None])
+    with pytest.raises(ValueError, match=r"has 8 tokens, more than context_length=7"):
+        model(torch.arange(8)[None])
+    for wrong in (23, -1):
+        with pytest.raises(
+            ValueError, match=rf"token id {wrong} is not in the vocabulary, 0 to 22"
+        ):
+            model(torch.tensor([[0, wrong]]))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["wte.weight", "wpe.weight", "ln_f.bias", "h.1.ln_1.weight", "h.0.mlp.c_proj.bias"],
+)
+def test_a_model_that_lacks_a_weight(key):
+    state = gpt2_state(model_of())
+    del state[key]
+    with pytest.raises(ValueError, match=rf"the state_dict has no {re.escape(key)}: it is no GPT"):
+        load_gpt2(state, H)
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "right"),
+    [
+        ("wpe.weight", (7, 14), (7, 15)),
+        ("wte.weight", (23, 15, 1), (23, 1)),
+        ("ln_f.weight", (14,), (15,)),
+        ("h.0.mlp.c_fc.weight", (60, 15), (15, 60)),
+        ("h.1.mlp.c_proj.weight", (59, 15), (60, 15)),
+    ],
+)
+def test_a_model_with_a_weight_of_another_shape(key, wrong, right):
+    state = gpt2_state(model_of()) | {key: torch.ones(wrong)}
+    said = re.escape(f"{key} of the state_dict is {wrong}, not {right}")
+    with pytest.raises(ValueError, match=said):
+        load_gpt2(state, H)
+
+
+def test_a_model_whose_attention_is_narrower():
+    narrow = to_gpt2(attention(d_in=10, d_out=10, num_heads=5), 1)
+    said = r"h\.1\.attn of the state_dict has width 10, and wte\.weight has 15"
+    with pytest.raises(ValueError, match=said):
+        load_gpt2(gpt2_state(model_of()) | narrow, num_heads=5)
+
+
+# The tiny model and its panel
+
+
+def test_the_tiny_model_is_always_the_same_and_draws_nothing():
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first, second = tiny_gpt2(), tiny_gpt2()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert first.size == TINY == (4, 3, 192, 6, 8)
+    assert all(
+        torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True)
+    )
+
+
+def test_the_ids_of_the_six_tokens():
+    assert journey_ids(50257).tolist() == [list(JOURNEY_IDS)]
+    assert journey_ids(TINY.vocabulary).tolist() == [[0, 1, 2, 3, 4, 5]]
+    assert len(JOURNEY_IDS) == len(journey().tokens)
+
+
+def test_the_panel_shows_the_weights_of_the_model():
+    panel = gpt2_panel(tiny_gpt2(), journey_ids(6), journey().tokens)
+    assert panel.states() == GPT2_HEADS.states()
+    with torch.no_grad():
+        _, maps = tiny_gpt2()(torch.arange(6)[None], return_weights=True)
+    for state in panel.states():
+        data = panel.compute(**state)
+        assert torch.equal(data.maps, maps[0])
+        assert torch.equal(GPT2_HEADS.compute(**state).maps, maps[0])
+        assert panel.draw(data) == GPT2_HEADS.draw(GPT2_HEADS.compute(**state))
+
+
+def test_the_readout_is_the_head_that_was_chosen():
+    data = GPT2_HEADS.compute(layer=2, head=3)
+    weights = maps_of(tiny_gpt2(), journey_ids(6))[1, 2].tolist()
+    itself = sum(weights[t][t] for t in range(6)) / 6
+    before = sum(weights[t][t - 1] for t in range(1, 6)) / 5
+    best = max(range(6), key=lambda k: weights[5][k])
+    assert GPT2_HEADS.readout(data) == (
+        f"layer = 2 | head = 3 | mean weight on the token itself {itself:.2f} | on the one before "
+        f"it {before:.2f} | step looks most at {journey().tokens[best]} ({weights[5][best]:.2f})"
+    )
+
+
+def test_the_picture_of_all_heads():
+    maps = torch.full((12, 12, 6, 6), 1 / 6)
+    scene = heads_picture(maps, chosen=(3, 5), cell=5.0)
+    drawn = [item for item in scene.items if isinstance(item, Box)]
+    assert sum(box.hatched for box in drawn) == 144
+    assert sum((box.width, box.height) == (5.0, 5.0) for box in drawn) == 144 * 21
+    (frame,) = [box for box in drawn if box.stroke_width > 2]
+    framed = [box for box in drawn if box.hatched][2 * 12 + 4]
+    assert (frame.x, frame.y) == (framed.x - 2, framed.y - 2)
+    assert scene.alt == (
+        "all 144 heads: 12 layers (down) by 12 heads (across). Layer 3, head 5 is framed."
+    )
+    assert all(box.x + box.width <= scene.width for box in drawn)

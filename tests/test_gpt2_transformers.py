@@ -1,0 +1,202 @@
+"""Our modules with GPT-2's weights compute what Hugging Face's GPT-2 computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
+
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
+from attnlib.convert import from_gpt2, to_gpt2
+from attnlib.gpt2 import Gpt2Size, gpt2_state, load_gpt2, write_gpt2
+from attnlib.gpt2_weights import Gpt2File, read_gpt2
+from cases import B, T
+
+SIZES = {
+    "small": Gpt2Size(num_layers=3, num_heads=3, width=15, vocabulary=37, context_length=13),
+    "one head": Gpt2Size(num_layers=2, num_heads=1, width=11, vocabulary=17, context_length=7),
+    "wide": Gpt2Size(num_layers=1, num_heads=12, width=768, vocabulary=19, context_length=11),
+}
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
+CLASSES = (MultiHeadAttention, FusedMultiHeadAttention)
+
+classes = pytest.mark.parametrize("into", CLASSES, ids=lambda cls: cls.__name__)
+ways = pytest.mark.parametrize("way", ["eager", "sdpa"])
+
+
+class Saved(NamedTuple):
+    """A random GPT-2 of theirs on the disk."""
+
+    folder: Path
+    size: Gpt2Size
+    dtype: torch.dtype
+
+    def theirs(self, way: str = "eager") -> GPT2Model:
+        model = GPT2Model.from_pretrained(self.folder, attn_implementation=way).eval()
+        assert model.dtype == self.dtype
+        return model
+
+    def file(self) -> Gpt2File:
+        return read_gpt2(self.folder / "model.safetensors")
+
+
+def config(size: Gpt2Size) -> GPT2Config:
+    return GPT2Config(
+        n_layer=size.num_layers,
+        n_head=size.num_heads,
+        n_embd=size.width,
+        vocab_size=size.vocabulary,
+        n_positions=size.context_length,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+
+
+def randomise(model: nn.Module, size: Gpt2Size) -> nn.Module:
+    """Give every weight a random value, biases too: theirs start at 0."""
+    torch.manual_seed(5)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=size.width**-0.5)
+    return model
+
+
+@pytest.fixture(
+    scope="session",
+    params=[(name, dtype) for name in SIZES for dtype in TOLERANCES],
+    ids=lambda param: f"{param[0]} {param[1]}",
+)
+def saved(request, tmp_path_factory) -> Saved:
+    name, dtype = request.param
+    size, folder = SIZES[name], tmp_path_factory.mktemp("gpt2")
+    randomise(GPT2Model(config(size)), size).to(dtype).save_pretrained(folder)
+    return Saved(folder, size, dtype)
+
+
+def vectors(saved: Saved) -> Tensor:
+    """Return random inputs of an attention layer."""
+    generator = torch.Generator().manual_seed(7)
+    return torch.randn(B, T, saved.size.width, dtype=saved.dtype, generator=generator)
+
+
+def attend(attention: nn.Module, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Call an attention layer of theirs, with the mask that their model would pass."""
+    eager = attention.config._attn_implementation == "eager"
+    hidden = torch.zeros(T, T, dtype=x.dtype).masked_fill(causal_mask(T), -torch.inf)
+    return attention(x, attention_mask=hidden[None, None] if eager else None)
+
+
+def gradients(run, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    """Return the gradients of the mean square of run(x), for x and the module's weights."""
+    x = x.clone().requires_grad_()
+    names, learned = zip(*module.named_parameters(), strict=True)
+    found = torch.autograd.grad(run(x).square().mean(), [x, *learned])
+    return dict(zip(("x", *names), found, strict=True))
+
+
+def in_their_layout(ours: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give the gradients of one of our modules the names and places that theirs have."""
+    by_kind = {}
+    for kind in ("weight", "bias"):
+        parts = [ours[name] for name in ours if name.endswith(kind) and name.startswith("W_")]
+        by_kind[f"c_attn.{kind}"] = torch.cat(parts).T if kind == "weight" else torch.cat(parts)
+    projection = {"c_proj.weight": ours["out_proj.weight"].T, "c_proj.bias": ours["out_proj.bias"]}
+    return {"x": ours["x"], **by_kind, **projection}
+
+
+def close(a: Tensor, b: Tensor, dtype: torch.dtype) -> None:
+    torch.testing.assert_close(a, b, rtol=0, atol=TOLERANCES[dtype])
+
+
+@ways
+@classes
+def test_outputs_weights_and_gradients_of_every_layer(saved, into, way):
+    theirs, file, x = saved.theirs(way), saved.file(), vectors(saved)
+    for layer in range(saved.size.num_layers):
+        attention = theirs.h[layer].attn
+        ours = from_gpt2(file, layer, saved.size.num_heads, into)
+        assert isinstance(ours, into)
+        assert ours.context_length == saved.size.context_length
+        output, attn_weights = attend(attention, x)
+        close(ours(x), output, saved.dtype)
+        same_output, same_weights = ours(x, return_weights=True)
+        close(same_output, output, saved.dtype)
+        assert (attn_weights is None) == (way == "sdpa")
+        if attn_weights is not None:
+            close(same_weights, attn_weights, saved.dtype)
+        expected = gradients(lambda x: attend(attention, x)[0], attention, x)  # noqa: B023
+        found = in_their_layout(gradients(ours, ours, x))
+        assert found.keys() == expected.keys()
+        assert all(gradient.abs().max() > 1e-6 for gradient in expected.values())
+        for name, gradient in expected.items():
+            close(found[name], gradient, saved.dtype)
+
+
+@ways
+def test_the_whole_model(saved, way):
+    model, theirs = load_gpt2(saved.file(), saved.size.num_heads), saved.theirs(way)
+    assert model.size == saved.size
+    generator = torch.Generator().manual_seed(3)
+    token_ids = torch.randint(saved.size.vocabulary, (B, T), generator=generator)
+    with torch.no_grad():
+        hidden, maps = model(token_ids, return_weights=True)
+        expected = theirs(token_ids, output_attentions=way == "eager")
+    close(hidden, expected.last_hidden_state, saved.dtype)
+    if way == "eager":
+        assert len(expected.attentions) == saved.size.num_layers
+        close(maps, torch.stack(expected.attentions, dim=1), saved.dtype)
+
+
+@classes
+def test_there_and_back_bit_by_bit(saved, into):
+    file = saved.file()
+    back = {}
+    for layer in range(saved.size.num_layers):
+        back |= to_gpt2(from_gpt2(file, layer, saved.size.num_heads, into), layer)
+    assert back.keys() == {key for key in file if ".attn." in key}
+    assert all(torch.equal(back[key], file[key]) for key in back)
+
+
+def test_a_file_of_ours_is_read_by_them(saved, tmp_path):
+    model = load_gpt2(saved.file(), saved.size.num_heads)
+    write_gpt2(model, tmp_path / "model.safetensors")
+    config(saved.size).save_pretrained(tmp_path)
+    again = GPT2Model.from_pretrained(tmp_path).state_dict()
+    expected = saved.theirs().state_dict()
+    assert again.keys() == expected.keys() == gpt2_state(model).keys()
+    assert all(torch.equal(again[key], expected[key]) for key in expected)
+
+
+def test_the_prefix_of_other_files(tmp_path):
+    size = SIZES["small"]
+    theirs = randomise(GPT2LMHeadModel(config(size)), size).eval()
+    theirs.save_pretrained(tmp_path)
+    file = read_gpt2(tmp_path / "model.safetensors")
+    assert "transformer.h.2.attn.c_attn.weight" in file
+    model = load_gpt2(file, size.num_heads)
+    token_ids = torch.arange(T)[None]
+    with torch.no_grad():
+        close(
+            model(token_ids) @ model.token_embedding.weight.T,
+            theirs(token_ids).logits,
+            torch.float32,
+        )
+    ours = from_gpt2(file, 2, size.num_heads)
+    assert torch.equal(ours.W_key.weight, model.blocks[2].attention.W_key.weight)
+    assert to_gpt2(ours, 2, prefix="transformer.").keys() == {k for k in file if "h.2.attn" in k}
+
+
+def test_old_files_hold_the_mask_too():
+    size = SIZES["small"]
+    state = dict(randomise(GPT2Model(config(size)), size).state_dict())
+    plain = from_gpt2(state, 1, size.num_heads)
+    for layer in range(size.num_layers):
+        state[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 13, 13).tril().bool()
+        state[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    same = from_gpt2(state, 1, size.num_heads)
+    x = torch.randn(B, T, size.width, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(same(x), plain(x))
+    assert load_gpt2(state, size.num_heads).size == size

@@ -1,0 +1,221 @@
+"""Heads shared out among processes: equal to one process, and errors in words."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention, parallel
+from attnlib.parallel import (
+    at_most,
+    local_parameters,
+    report_of,
+    require_whole_heads,
+    run_processes,
+    share_out_heads,
+)
+
+TWO = """
+import copy, json, sys, torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from attnlib import MultiHeadAttention
+from attnlib.parallel import compare_with_one_process, local_parameters, share_out_heads
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+report = compare_with_one_process(num_heads=6, width=42)
+mesh = init_device_mesh("cpu", (2,))
+torch.manual_seed(1)
+alone = MultiHeadAttention(11, 24, 13, 0.0, 6, qkv_bias=True)
+shared = share_out_heads(copy.deepcopy(alone), mesh)
+x = torch.randn(2, 7, 11)
+right = (shared(x) - alone(x)).abs().max().item()
+said = {}
+wrong_inputs = {"dtype": x.double(), "width": x[:, :, :10], "length": x.repeat(1, 2, 1)}
+for name, wrong in wrong_inputs.items():
+    try:
+        shared(wrong)
+    except (TypeError, ValueError) as error:
+        said[name] = str(error)
+try:
+    share_out_heads(MultiHeadAttention(11, 15, 13, 0.0, 3), mesh)
+except ValueError as error:
+    said["heads"] = str(error)
+shapes = {name: list(entry.to_local().shape) for name, entry in shared.named_parameters()}
+rows = torch.equal(shared.W_key.weight.to_local(), alone.W_key.weight[rank * 12 : rank * 12 + 12])
+columns = shared.out_proj.weight.to_local()
+columns = torch.equal(columns, alone.out_proj.weight[:, rank * 12 : rank * 12 + 12])
+shared.num_heads = 6  # as if each process still had all heads: each of half the width
+wrong = (shared(x) - alone(x)).abs().max().item()
+found = dict(report=report, right=right, wrong=wrong, said=said, shapes=shapes)
+found |= dict(rows=rows, columns=columns, held=local_parameters(shared))
+everybody = [None, None]
+dist.all_gather_object(everybody, found)
+if rank == 0:
+    print(json.dumps(everybody))
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> list[dict]:
+    """What each of two processes finds."""
+    script = tmp_path_factory.mktemp("two") / "two.py"
+    script.write_text(TWO, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--local-addr=127.0.0.1", "--nproc-per-node=2", str(script)]
+    printed = report_of(command, patience=120)
+    assert printed.startswith("["), printed
+    return json.loads(printed)
+
+
+def test_two_processes_compute_what_one_computes(two):
+    for found in two:
+        assert found["report"].splitlines() == [
+            "one process alone: heads 1 to 6, 7,224 parameters",
+            "process 1 of 2: heads 1 to 3, 3,633 parameters",
+            "process 2 of 2: heads 4 to 6, 3,633 parameters",
+            "outputs: off by at most 1e-05 of the largest",
+            "weights: off by at most 1e-05 of the largest",
+            "gradients: off by at most 1e-05 of the largest",
+        ]
+        assert found["right"] < 1e-6
+
+
+def test_heads_of_the_wrong_width_are_another_function(two):
+    """Without the division of num_heads nothing complains, and the result is wrong."""
+    assert all(found["wrong"] > 1e-2 for found in two)
+
+
+def test_each_process_holds_the_weights_of_its_heads(two):
+    for found in two:
+        assert found["rows"]
+        assert found["columns"]
+        assert found["shapes"] == {
+            "W_query.weight": [12, 11],
+            "W_query.bias": [12],
+            "W_key.weight": [12, 11],
+            "W_key.bias": [12],
+            "W_value.weight": [12, 11],
+            "W_value.bias": [12],
+            "out_proj.weight": [24, 12],
+            "out_proj.bias": [24],
+        }
+        assert found["held"] == 3 * (12 * 11 + 12) + 24 * 12 + 24
+
+
+def test_wrong_inputs_get_the_usual_words(two):
+    for found in two:
+        assert "x is torch.float64, the weights are torch.float32" in found["said"]["dtype"]
+        assert "the last dimension of x must be d_in=11, not 10" in found["said"]["width"]
+        assert "x has 14 tokens, more than context_length=13" in found["said"]["length"]
+        assert "num_processes=2 does not divide num_heads=3" in found["said"]["heads"]
+
+
+def test_whole_heads_only():
+    said = (
+        r"num_processes=5 does not divide num_heads=12: each process owns whole heads, .* 4 and 6"
+    )
+    with pytest.raises(ValueError, match=said):
+        run_processes(5)
+    with pytest.raises(
+        ValueError, match=r"num_processes=2 does not divide num_heads=25: .*1 and 5"
+    ):
+        require_whole_heads(25, 2)
+    with pytest.raises(ValueError, match=r"num_processes=24 does not divide num_heads=12: .* 12$"):
+        run_processes(24)
+    with pytest.raises(ValueError, match=r"num_processes must be a positive int, not 0"):
+        run_processes(0)
+    for wrong in (True, 2.0, "2"):
+        with pytest.raises(
+            TypeError, match=rf"num_processes must be a positive int, not {wrong!r}"
+        ):
+            run_processes(wrong)
+
+
+@pytest.fixture
+def alone():
+    """A group of one process."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone")
+def test_only_the_lesson_class_can_be_cut():
+    """Rows of W_qkv cut in two would be queries here and keys and values there."""
+    mesh = init_device_mesh("cpu", (1,))
+    fused = FusedMultiHeadAttention(6, 6, 3, 0.0, 2)
+    said = r"module must be a MultiHeadAttention, not FusedMultiHeadAttention"
+    with pytest.raises(TypeError, match=said):
+        share_out_heads(fused, mesh)
+
+
+@pytest.mark.usefixtures("alone")
+def test_one_process_keeps_all_heads():
+    torch.manual_seed(1)
+    module = MultiHeadAttention(11, 15, 13, 0.0, 3)
+    x = torch.randn(2, 7, 11)
+    expected = module(x)
+    shared = share_out_heads(module, init_device_mesh("cpu", (1,)))
+    assert shared.num_heads == 3
+    assert local_parameters(shared) == 3 * 15 * 11 + 15 * 15 + 15
+    torch.testing.assert_close(shared(x), expected)
+
+
+@pytest.mark.parametrize(
+    ("difference", "bound"), [(0.0, 1e-5), (3e-6, 1e-5), (0.03, 0.1), (2.0, 10.0)]
+)
+def test_differences_are_rounded_up(difference, bound):
+    assert at_most(difference) == pytest.approx(bound)
+
+
+def test_importing_it_loads_no_tensor_parallelism():
+    """Nor does importing the conversions load safetensors."""
+    code = "import sys, attnlib.parallel, attnlib.gpt2; print(*sorted(sys.modules), sep='\\n')"
+    loaded = report_of([sys.executable, "-W", "error", "-c", code], patience=60).splitlines()
+    assert "attnlib.parallel" in loaded
+    heavy = {"torch.distributed.tensor.parallel", "torch.distributed.run", "safetensors"}
+    assert heavy.isdisjoint(loaded)
+
+
+# What cannot be started says so
+
+
+def test_what_is_started(monkeypatch):
+    asked = []
+    monkeypatch.setattr(parallel, "report_of", lambda *what: asked.append(what) or "done")
+    assert run_processes(4, patience=7) == "done"
+    ((command, patience),) = asked
+    assert command[:3] == [sys.executable, "-m", "torch.distributed.run"]
+    assert command[-3:] == ["--nproc-per-node=4", "-m", "attnlib.parallel"]
+    assert patience == 7
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise OSError('no sockets here')", ": OSError: no sockets here"),
+        ("import sys; sys.exit(3)", ": exit code 3"),
+        ("import time; time.sleep(60)", ": they did not finish in 1 seconds."),
+    ],
+)
+def test_processes_that_fail(code, said):
+    printed = report_of([sys.executable, "-c", code], patience=1 if "sleep" in code else 60)
+    assert printed == f"The processes could not be run on this machine{said}"
+
+
+def test_no_program(tmp_path):
+    printed = report_of([str(tmp_path / "nothing")], patience=1)
+    assert printed.startswith("The processes could not be run on this machine: [Errno 2] No such")
+
+
+def test_its_report_is_passed_on_and_threads_are_limited():
+    code = "import os; print('one', os.environ['OMP_NUM_THREADS'], sep='\\n')"
+    assert report_of([sys.executable, "-c", code], patience=60) == "one\n1"
