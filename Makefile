@@ -9,10 +9,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
 
-.PHONY: help lab test setup dev lint format notebooks images clean
+.PHONY: help lab test setup dev lint format notebooks images bench bench-quick mutants clean
 
 help:  ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
 
 lab: setup  ## open notebook 01 in JupyterLab
 	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/notebooks/01_causal_attention.ipynb
@@ -38,6 +38,15 @@ notebooks: dev  ## execute the notebooks in place (one: make notebooks NB=path)
 
 images: dev  ## redraw the diagrams
 	$(PY) images/draw.py
+
+bench: dev  ## time every variant on this machine (8 minutes), print the goals
+	$(PY) benchmarks/bench.py
+
+bench-quick: dev  ## the same in a minute: fewer shapes and rounds
+	$(PY) benchmarks/bench.py --quick
+
+mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants FAULT=name)
+	$(PY) tools/mutants.py $(FAULT)
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -105,13 +105,13 @@ def test_our_classes_are_causal(case):
 class LooksAhead(nn.Module):
     """Add to one output a token that comes after it."""
 
-    def __init__(self, output: int, token: int) -> None:
+    def __init__(self, output: int, token: int, share: float = 0.5, item=slice(None)) -> None:
         super().__init__()
-        self.output, self.token = output, token
+        self.output, self.token, self.share, self.item = output, token, share, item
 
     def forward(self, x):
         out = x.clone()
-        out[:, self.output] += 0.5 * x[:, self.token]
+        out[self.item, self.output] += self.share * x[self.item, self.token]
         return out
 
 
@@ -124,6 +124,14 @@ def test_a_module_that_looks_ahead_is_not_causal(output, token, cut):
     assert verdict.sentence == (
         f"Not causal: when the tokens after position {cut} changed, output {output} moved by 0.5."
     )
+
+
+@pytest.mark.parametrize(
+    ("leak", "moved"), [({"share": 2.0**-23}, "1.192e-07"), ({"item": 1}, "0.5")]
+)
+def test_one_bit_counts_and_so_does_one_sequence_of_the_batch(leak, moved):
+    verdict = check_causal(LooksAhead(0, 1, **leak), torch.ones(2, T, 3))
+    assert verdict.sentence.endswith(f"output 0 moved by {moved}.")
 
 
 @pytest.mark.parametrize(("output", "token"), [(1, 0), (6, 5), (4, 4)])
@@ -162,6 +170,7 @@ def test_our_weights_pass(case):
         ([[1.0, 0.0], [0.5, 0.25]], "A row's sum is off from 1 by 0.25."),
         ([[1.5, 0.0], [0.5, 0.5]], "A row's sum is off from 1 by 0.5."),
         ([[0.75, 0.25], [0.5, 0.5]], "A weight above the diagonal is 0.25, not 0."),
+        ([[1.0, 1e-9], [0.5, 0.5]], "A weight above the diagonal is 1e-09, not 0."),
         ([[1.0, 0.0], [torch.nan, 0.5]], "A row's sum is off from 1 by nan."),
     ],
 )

@@ -206,7 +206,13 @@ def test_what_differs_is_named():
         def forward(self, x, return_weights=False):
             return super().forward(x.detach(), return_weights)
 
-    for cls, what in ((Blind, "attention weights"), (Cut, "gradients")):
+    class Stuck(CausalAttention):
+        def forward(self, x, return_weights=False):
+            weights = super().forward(x, return_weights=True)[1]
+            out = weights @ nn.functional.linear(x, self.W_value.weight.detach())
+            return (out, weights) if return_weights else out
+
+    for cls, what in ((Blind, "attention weights"), (Cut, "gradients"), (Stuck, "gradients")):
         other = cls(D_IN, HEAD_DIM, CONTEXT_LENGTH, dropout=0.0)
         start = f"Not the same: the {what} differ by up to "
         assert check_same(module, other).sentence.startswith(start)
@@ -224,6 +230,9 @@ def test_weights_that_do_not_fit_are_named():
     biased = LESSON[0].build(qkv_bias=True)
     assert check_same(biased, head).sentence == (
         "Not to be compared: W_query.bias is missing in one module, (5,) in the other."
+    )
+    assert check_same(head, biased).sentence == (
+        "Not to be compared: W_query.bias is (5,) in one module, missing in the other."
     )
 
 

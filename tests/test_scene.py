@@ -49,6 +49,17 @@ def test_the_svg_has_every_item_in_its_place():
     )
 
 
+@pytest.mark.parametrize(
+    ("how", "dashes", "opacity"),
+    [({}, None, None), ({"dashed": True}, "5 4", None), ({"opacity": 0.25}, None, "0.25")],
+)
+def test_a_line_is_dashed_or_pale_in_the_svg(how, dashes, opacity):
+    scene = Scene(9, 9, "A line.", (Line(((1, 1), (8, 8)), **how),))
+    (line,) = ET.fromstring(scene.svg()).iter(f"{SVG}path")
+    assert line.get("stroke-dasharray") == dashes
+    assert line.get("opacity") == opacity
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_the_png_shows_the_same(scale):
     image = pixels(SCENE, scale)

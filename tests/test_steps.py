@@ -58,6 +58,18 @@ def test_the_readout_tells_what_the_variable_was_before():
     assert SHAPE_STEPS.readout(data).endswith("| strides (18, 3, 6, 1) | before: (1, 3, 6)")
 
 
+def test_before_is_the_time_right_before():
+    class Shrink(nn.Module):
+        def forward(self, x):
+            y = x + x
+            y = y[:1]
+            y = y.sum()
+            return y
+
+    panel = step_panel(trace(Shrink(), torch.ones(3)))
+    assert panel.readout(panel.compute(step=4)).endswith("| before: (1,)")
+
+
 def test_a_panel_steps_through_any_trace():
     class Double(nn.Module):
         def forward(self, x):

@@ -124,6 +124,15 @@ def test_a_loop_and_a_comprehension_are_followed_turn_by_turn():
     assert traced["named['sum']"].values.tolist() == [6.0, 6.0]
 
 
+def test_a_tensor_in_a_tuple_in_a_list_has_a_name_of_its_own():
+    class Pairs(nn.Module):
+        def forward(self, x):
+            pairs = [(x + 1, x + 2)]
+            return pairs[0][0]
+
+    assert trace(Pairs(), torch.zeros(1))["pairs[0][1]"].values.tolist() == [2.0]
+
+
 class ForgottenTranspose(nn.Module):
     def __init__(self):
         super().__init__()
@@ -280,6 +289,22 @@ def test_the_three_displays_hold_the_same_rows(split, x):
     for row, line, mark in zip(traced.rows(), text[1:], markdown[2:], strict=True):
         assert all(cell in line for cell in row)
         assert all(cell in mark for cell in row)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_signs_of_html_and_markdown_are_shown_as_they_are(fails):
+    class Signs(nn.Module):
+        def forward(self, x):
+            outside = (x < 1) | (x > 2)
+            return outside < torch.ones(3)
+
+    traced = trace(Signs(), torch.ones(2 if fails else 3))
+    assert "`outside = (x < 1) \\| (x > 2)`" in traced.to_markdown()
+    table = ET.fromstring(f"<div>{traced._repr_html_()}</div>")
+    shown = ["".join(part.itertext()) for part in (*table.iter("td"), *table.iter("pre"))]
+    assert "outside = (x < 1) | (x > 2)" in shown
+    assert (traced.failure is not None) == fails
+    assert shown[-1] == (str(traced.failure) if fails else traced.rows()[-1][-1])
 
 
 def test_indexing_by_number_and_by_name(split, x):
