@@ -1,0 +1,315 @@
+"""What the heads of a small model learn: two panels over a stored training, and a picture.
+
+The model names the next token of random sequences that repeat themselves. Its two layers have two
+heads each: heads 1 and 2 are in layer 1, heads 3 and 4 in layer 2. tools/train_heads.py trained it
+and stored its weights after some of the steps. The panels load them and run the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnlib.functional import causal_mask
+from attnlib.models import AttentionModel, mute_head
+from attnlib.palette import FAINT, INK, PAPER, QUIET, head_color, tint
+from attnlib.panels import Panel
+from attnlib.patterns import scores
+from attnlib.plots import weights_picture
+from attnlib.scene import Box, Item, Line, Scene, Words, above, moved
+from attnlib.tasks import NO_ANSWER, Batch, repeats
+from attnlib.training import accuracy, mean_loss
+
+RECORD = Path(__file__).parent / "data" / "heads.safetensors"
+STEPS = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
+TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
+LETTERS = "abcdefghijklmnopqrstuvwx"
+SHOWN = "qhdbwmgtqhdbwmgt"  # what the maps are drawn of
+MUTED = ("no head", "head 1", "head 2", "head 3", "head 4", "heads 3 and 4")
+LIGHTEST = 0.05  # weights below it are not drawn as lines
+WATCHED = ("2 back", "1 back", "induction", "induction")  # what heads 1 to 4 come to do
+
+
+def new_model() -> AttentionModel:
+    """Return the model before its training, the same each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return AttentionModel(vocabulary=24, context_length=48, width=32, num_heads=2, num_layers=2)
+
+
+@cache
+def _record() -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(RECORD)
+
+
+def recorded_model(step: int) -> AttentionModel:
+    """Return the stored model as it was after so many steps.
+
+    Raises:
+        ValueError: it was not stored then; the message lists when it was.
+
+    >>> recorded_model(1200).layers[1].num_heads
+    2
+    """
+    if step not in STEPS:
+        raise ValueError(f"step={step} is not stored; stored are {', '.join(map(str, STEPS))}")
+    model = new_model()
+    names = model.state_dict()
+    model.load_state_dict({name: _record()[f"{step}/{name}"].float() for name in names})
+    return model.eval()
+
+
+def held_out_batch() -> Batch:
+    """Return 64 sequences that the model was not trained on, the same each time."""
+    return repeats()(64, torch.Generator().manual_seed(1000))
+
+
+def shown_tokens() -> Tensor:
+    """Return the sequence that the panels draw, (1, num_tokens): eight letters, then again."""
+    return torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
+
+
+class Learned(NamedTuple):
+    """How far the training has come after so many steps."""
+
+    step: int
+    loss: float
+    accuracy: float
+    scores: dict[str, list[float]]  # by pattern, of each head
+
+
+@cache
+def learned(step: int) -> Learned:
+    """Return loss, accuracy and the scores of the heads on the test batch."""
+    model, batch = recorded_model(step), held_out_batch()
+    with torch.no_grad():
+        loss = mean_loss(model, batch).item()
+        _, attn_weights = model(batch.tokens, return_weights=True)
+    return Learned(step, loss, accuracy(model, batch), scores(attn_weights, batch.tokens))
+
+
+# Training step -> maps and loss
+
+
+class TrainingStep(NamedTuple):
+    """One step among all steps, and the maps of the heads at that step."""
+
+    now: Learned
+    steps: tuple[Learned, ...]
+    attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
+
+
+def compute_training_step(step: int) -> TrainingStep:
+    """Run the model as it was after so many steps on the sequence that is drawn."""
+    return TrainingStep(learned(step), tuple(map(learned, STEPS)), _maps(recorded_model(step)))
+
+
+def _maps(model: AttentionModel) -> Tensor:
+    with torch.no_grad():
+        _, attn_weights = model(shown_tokens(), return_weights=True)
+    maps: Tensor = attn_weights[0].flatten(end_dim=1)
+    return maps
+
+
+def draw_training_step(data: TrainingStep) -> Scene:
+    """Draw the maps of the four heads above the course of the loss and of the scores."""
+    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=11)
+    return above(maps, _curves(data), gap=4)
+
+
+def read_training_step(data: TrainingStep) -> str:
+    """Say how far the training has come."""
+    return (
+        f"step = {data.now.step} | loss {data.now.loss:.2f} | "
+        f"right {100 * data.now.accuracy:.0f} % | {_scores(data.now)}"
+    )
+
+
+def _scores(now: Learned) -> str:
+    said = [f"head {h + 1} {now.scores[name][h]:.2f}" for h, name in enumerate(WATCHED)]
+    return f"2 back: {said[0]} | 1 back: {said[1]} | induction: {said[2]}, {said[3]}"
+
+
+def _curves(data: TrainingStep) -> Scene:
+    """Draw the loss, and the score of each head on the pattern of its layer, step by step."""
+    across, high, left, top = 330.0, 96.0, 64.0, 34.0
+    gap = across / (len(STEPS) - 1)
+    curves = [[step.scores[name][h] for step in data.steps] for h, name in enumerate(WATCHED)]
+    largest = max(step.loss for step in data.steps)
+    loss = [step.loss / largest for step in data.steps]
+    place = STEPS.index(data.now.step)
+
+    def chart(title: str, top_label: str, lines: Sequence[tuple[list[float], str]]) -> list[Item]:
+        items: list[Item] = [
+            Words(0, -18, title, 11, INK, "start", bold=True),
+            Box(0, 0, across, high, fill=None, stroke=QUIET),
+            Words(-6, 0, top_label, 10, INK, "end"),
+            Words(-6, high, "0", 10, INK, "end"),
+        ]
+        marked = ((place * gap, -6.0), (place * gap, high))
+        items.append(Line(marked, FAINT, 1.0, dashed=True))
+        for values, color in lines:
+            points = tuple((i * gap, high * (1 - value)) for i, value in enumerate(values))
+            items.append(Line(points, color, 2.0))
+            x, y = points[place]
+            items.append(Box(x - 3, y - 3, 6, 6, fill=color, stroke=PAPER))
+        for i, step in enumerate(STEPS):
+            items.append(Words(i * gap, high + 11, str(step), 9, INK, bold=i == place))
+        items.append(Words(across / 2, high + 26, "training step", 10))
+        return items
+
+    title = "scores: head 1 on 2 back, head 2 on 1 back, 3 and 4 on induction"
+    by_head = [(curve, head_color(h)) for h, curve in enumerate(curves)]
+    second = left + across + 64
+    items = moved(chart("loss", f"{largest:.1f}", [(loss, INK)]), left, top)
+    items += moved(chart(title, "1", by_head), second, top)
+    alt = (
+        f"After {data.now.step} steps: loss {data.now.loss:.2f}, "
+        f"right {100 * data.now.accuracy:.0f} %, {_scores(data.now)}."
+    )
+    return Scene(second + across + 96, top + high + 36, alt, tuple(items))
+
+
+# Mute a head -> accuracy
+
+
+class Muted(NamedTuple):
+    """The trained model with one head muted, or none, or both of layer 2."""
+
+    muted: str
+    accuracy: float
+    whole: float  # the accuracy with nothing muted
+    attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
+    answers: Tensor  # (num_tokens); NO_ANSWER in the first half
+    guesses: Tensor  # (num_tokens)
+    induction: tuple[float | None, ...]  # the scores of heads 3 and 4; None where muted
+
+
+def compute_muted(mute: str) -> Muted:
+    """Mute heads of the trained model; run it on the test batch and on the sequence drawn."""
+    heads = [h for h in range(4) if str(h + 1) in mute]
+    whole = model = recorded_model(STEPS[-1])
+    for h in heads:
+        model = mute_head(model, layer=h // 2, head=h % 2)
+    batch, tokens = held_out_batch(), shown_tokens()
+    attn_weights = _maps(model)
+    attn_weights[heads] = torch.nan  # nobody reads them
+    with torch.no_grad():
+        guesses = model(tokens)[0, :, 0].argmax(dim=-1)  # (num_tokens)
+        _, test_weights = model(batch.tokens, return_weights=True)
+    answers = tokens[0].roll(-1)  # (num_tokens)
+    answers[: len(SHOWN) // 2] = NO_ANSWER
+    both = scores(test_weights, batch.tokens)["induction"]
+    return Muted(
+        mute,
+        accuracy(model, batch),
+        accuracy(whole, batch),
+        attn_weights,
+        answers,
+        guesses,
+        tuple(None if h in heads else both[h] for h in (2, 3)),
+    )
+
+
+def draw_muted(data: Muted) -> Scene:
+    """Draw the maps that are left, what the model says, and how often it is right."""
+    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=11)
+    return above(maps, _guesses(data), gap=4)
+
+
+def read_muted(data: Muted) -> str:
+    """Say what is muted and how often the model is right."""
+    third, fourth = ("-" if share is None else f"{share:.2f}" for share in data.induction)
+    return (
+        f"muted: {data.muted} | right {100 * data.accuracy:.0f} % of {100 * data.whole:.0f} % | "
+        f"induction: head 3 {third}, head 4 {fourth}"
+    )
+
+
+def _guesses(data: Muted) -> Scene:
+    """Draw a row of tokens, the model's guess under each, and a bar for the accuracy."""
+    left, cell, high = 64.0, 26.0, 24.0
+    items: list[Item] = []
+    for y, name in ((0.0, "token"), (high, "next"), (2 * high, "guess")):
+        items.append(Words(left - 6, y + high / 2, name, 11, INK, "end"))
+    for i, letter in enumerate(SHOWN):
+        x, answer, guess = left + i * cell, int(data.answers[i]), int(data.guesses[i])
+        items.append(Words(x + cell / 2, high / 2, letter, 12, mono=True))
+        if answer == NO_ANSWER:
+            continue
+        right = answer == guess
+        fill = tint(head_color(2), 0.35) if right else tint(head_color(4), 0.35)
+        items.append(Box(x, 2 * high, cell, high, fill=fill, stroke=PAPER))
+        items.append(Words(x + cell / 2, 1.5 * high, LETTERS[answer], 12, mono=True))
+        said = Words(x + cell / 2, 2.5 * high, LETTERS[guess], 12, bold=not right, mono=True)
+        items.append(said)
+    start, across = left + len(SHOWN) * cell + 70, 260.0
+    items.append(Words(start, high / 2, "right, of all repeats", 11, INK, "start", bold=True))
+    items.append(Box(start, high, across, high, fill=QUIET))
+    items.append(Box(start, high, across * data.accuracy, high, fill=head_color(2)))
+    whole = start + across * data.whole
+    items.append(Line(((whole, high - 3), (whole, 2 * high + 3)), INK, 1.0, dashed=True))
+    share = f"{100 * data.accuracy:.0f} %"
+    items.append(Words(start + across + 8, 1.5 * high, share, 12, INK, "start", bold=True))
+    alt = f"Muted: {data.muted}. Right: {share}."
+    return Scene(start + across + 60, 3 * high + 4, alt, tuple(items))
+
+
+# Lines from token to token
+
+
+def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0) -> Scene:
+    """Draw for each head a line from every query, on the left, to the keys that it reads.
+
+    Args:
+        attn_weights: (num_heads, num_tokens, num_tokens).
+        tokens: the names of the tokens.
+        row: pixels from token to token.
+
+    Returns:
+        A Scene: the more weight, the thicker and darker the line; below LIGHTEST there is none.
+    """
+    across, top = 92.0, 30.0
+    label = 6.0 + 7.0 * max(map(len, tokens))
+    items: list[Item] = []
+    for h, weights in enumerate(attn_weights.tolist()):
+        left = h * (across + 2 * label + 20) + label
+        right = left + across
+        items.append(Box(left, 18, across, 4, fill=head_color(h)))
+        items.append(Words(left + across / 2, 9, f"head {h + 1}", 11, INK, bold=True))
+        for i, token in enumerate(tokens):
+            y = top + (i + 0.5) * row
+            items.append(Words(left - 4, y, token, 11, INK, "end", mono=True))
+            items.append(Words(right + 4, y, token, 11, INK, "start", mono=True))
+        for q, keys in enumerate(weights):
+            for k, weight in enumerate(keys):
+                if weight >= LIGHTEST:
+                    ends = ((left, top + (q + 0.5) * row), (right, top + (k + 0.5) * row))
+                    opacity = round(0.15 + 0.85 * weight, 2)
+                    items.append(Line(ends, head_color(h), 0.5 + 3 * weight, opacity=opacity))
+    width = len(attn_weights) * (across + 2 * label + 20) - 20
+    alt = (
+        f"Lines from {len(tokens)} queries (left) to the keys that they read (right), "
+        f"for {len(attn_weights)} heads."
+    )
+    return Scene(width, top + len(tokens) * row + 6, alt, tuple(items))
+
+
+TRAINING_STEP = Panel(
+    "training step",
+    {"step": STEPS},
+    {"step": STEPS[-1]},
+    compute_training_step,
+    draw_training_step,
+    read_training_step,
+)
+MUTE = Panel(
+    "mute a head", {"mute": MUTED}, {"mute": MUTED[0]}, compute_muted, draw_muted, read_muted
+)

@@ -1,0 +1,141 @@
+"""Tasks that a small attention model can learn in seconds, drawn from a seeded generator.
+
+A task is a function that draws a batch: `task(batch_size, generator)`. Each place of a sequence
+asks for one or several tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+NO_ANSWER = -100  # what F.cross_entropy leaves out
+STORY = Path(__file__).parent / "data" / "journey.txt"
+
+
+class Batch(NamedTuple):
+    """Sequences and what is asked of them."""
+
+    tokens: Tensor  # (b, num_tokens)
+    answers: Tensor  # (b, num_tokens, num_answers)
+
+
+Task = Callable[[int, torch.Generator], Batch]
+
+
+def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Task:
+    """Ask each token to name the tokens that stand so many places before it.
+
+    Args:
+        distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back.
+        vocabulary: how many different tokens there are, drawn evenly.
+        num_tokens: of each sequence. The first max(distances) places have no answer.
+
+    Returns:
+        A task.
+
+    >>> batch = look_ups(1, 3, num_tokens=5)(1, torch.Generator().manual_seed(0))
+    >>> batch.tokens.tolist(), batch.answers[0, 3:].tolist()
+    ([[8, 3, 5, 0, 7]], [[5, 8], [0, 3]])
+    """
+
+    def draw(batch_size: int, generator: torch.Generator) -> Batch:
+        tokens = torch.randint(vocabulary, (batch_size, num_tokens), generator=generator)
+        answers = torch.stack([tokens.roll(distance, dims=1) for distance in distances], dim=-1)
+        answers[:, : max(distances)] = NO_ANSWER
+        return Batch(tokens, answers)
+
+    return draw
+
+
+def repeats(
+    vocabulary: int = 24, num_tokens: int = 48, shortest: int = 8, longest: int = 24
+) -> Task:
+    """Ask for the next token of random sequences that repeat themselves.
+
+    Args:
+        vocabulary: how many different tokens there are, drawn evenly.
+        num_tokens: of each sequence.
+        shortest: the least distance at which a sequence repeats itself.
+        longest: the largest; each sequence draws its own, so that no fixed place knows the answer.
+
+    Returns:
+        A task. Only places whose own token is a repeat have an answer.
+
+    >>> batch = repeats(num_tokens=6, shortest=3, longest=3)(1, torch.Generator().manual_seed(0))
+    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
+    ([[15, 5, 0, 15, 5, 0]], [-100, -100, -100, 5, 0, 15])
+
+    Source: Elhage et al. 2021, "Induction Heads", for repeated random tokens.
+    """
+
+    def draw(batch_size: int, generator: torch.Generator) -> Batch:
+        distance = torch.randint(shortest, longest + 1, (batch_size, 1), generator=generator)
+        first = torch.randint(vocabulary, (batch_size, longest), generator=generator)
+        place = torch.arange(num_tokens + 1)
+        text = first.gather(1, place % distance)
+        answers = text[:, 1:, None].clone()
+        answers[place[:-1] < distance] = NO_ANSWER
+        return Batch(text[:, :-1], answers)
+
+    return draw
+
+
+def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
+    """Ask for the next token of pieces of a text.
+
+    Args:
+        token_ids: int64, (length), the whole text.
+        num_tokens: of each piece.
+
+    Returns:
+        A task. Every place has an answer.
+
+    >>> batch = next_tokens(torch.arange(9), num_tokens=3)(1, torch.Generator().manual_seed(0))
+    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
+    ([[2, 3, 4]], [3, 4, 5])
+    """
+
+    def draw(batch_size: int, generator: torch.Generator) -> Batch:
+        last = len(token_ids) - num_tokens
+        start = torch.randint(last, (batch_size, 1), generator=generator)
+        piece = token_ids[start + torch.arange(num_tokens + 1)]
+        return Batch(piece[:, :-1], piece[:, 1:, None])
+
+    return draw
+
+
+def story() -> str:
+    """Return the short story that the character model reads, on one line.
+
+    It was written for this course.
+
+    >>> story()[:33]
+    'Your journey starts with one step'
+    """
+    return " ".join(STORY.read_text(encoding="utf-8").split())
+
+
+def alphabet(text: str) -> str:
+    """Return the different characters of a text, sorted.
+
+    >>> alphabet("one step")
+    ' enopst'
+    """
+    return "".join(sorted(set(text)))
+
+
+def encode(text: str, characters: str) -> Tensor:
+    """Return the place of each character of a text in the alphabet, int64, (length).
+
+    Raises:
+        ValueError: a character is not in the alphabet.
+
+    >>> encode("ten", " enopst").tolist()
+    [6, 1, 2]
+    """
+    return torch.tensor([characters.index(character) for character in text], dtype=torch.int64)

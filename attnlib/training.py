@@ -1,0 +1,109 @@
+"""One plain training loop, and how to count what a model gets right."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnlib.tasks import NO_ANSWER, Batch, Task
+
+Model = Callable[[Tensor], Tensor]  # from tokens to logits
+
+
+class History(NamedTuple):
+    """What a training leaves behind, besides the trained model."""
+
+    losses: list[float]  # of each step, before its update
+    snapshots: dict[int, dict[str, Tensor]]  # the state_dict after so many steps
+
+
+def train(
+    model: nn.Module,
+    task: Task,
+    steps: int,
+    seed: int,
+    batch_size: int = 32,
+    learning_rate: float = 5e-3,
+    snapshots_at: Iterable[int] = (),
+    title: str = "training",
+) -> History:
+    """Train a model in place, with a progress bar on stdout that goes when it is done.
+
+    Args:
+        model: from tokens to logits, (b, num_tokens, num_answers, vocabulary). Seed torch before
+            you make it.
+        task: draws the batches.
+        steps: how many batches, each seen once.
+        seed: of the batches.
+        batch_size: sequences per batch.
+        learning_rate: of AdamW, constant.
+        snapshots_at: after how many steps the weights are copied; 0 is before the first.
+        title: what the bar says.
+
+    Returns:
+        A History.
+
+    Source: Loshchilov and Hutter 2019, for AdamW.
+    """
+    from tqdm import tqdm
+
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
+    wanted = set(snapshots_at)
+    losses: list[float] = []
+    snapshots = {0: _copy(model)} if 0 in wanted else {}
+    progress = tqdm(range(1, steps + 1), title, file=sys.stdout, leave=False, mininterval=0.5)
+    with torch.enable_grad():
+        for step in progress:
+            loss = mean_loss(model, task(batch_size, generator))
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(loss.item())
+            if step in wanted:
+                snapshots[step] = _copy(model)
+    return History(losses, snapshots)
+
+
+def mean_loss(model: Model, batch: Batch) -> Tensor:
+    """Return the cross-entropy of the answers, a mean over all that are asked for.
+
+    >>> one_of_four = Batch(torch.zeros(1, 2), torch.tensor([[[3], [NO_ANSWER]]]))
+    >>> mean_loss(lambda tokens: torch.zeros(1, 2, 1, 4), one_of_four).exp().item()
+    4.0
+    """
+    logits: Tensor = model(batch.tokens)
+    return F.cross_entropy(
+        logits.flatten(end_dim=-2), batch.answers.flatten(), ignore_index=NO_ANSWER
+    )
+
+
+@torch.no_grad()
+def right_answers(model: Model, batch: Batch) -> Tensor:
+    """Say for each place that has answers, and for each of them, whether the model names it.
+
+    Returns:
+        bool, (num_places, num_answers).
+    """
+    right: Tensor = model(batch.tokens).argmax(dim=-1) == batch.answers
+    asked = (batch.answers != NO_ANSWER).all(dim=-1)
+    return right[asked]
+
+
+def accuracy(model: Model, batch: Batch) -> float:
+    """Return the share of places, of those that have answers, where all answers are right.
+
+    >>> batch = Batch(torch.zeros(1, 2), torch.tensor([[[0], [3]]]))
+    >>> accuracy(lambda tokens: torch.eye(4)[None, :2, None], batch)  # names 0, then 1
+    0.5
+    """
+    return right_answers(model, batch).all(dim=-1).float().mean().item()
+
+
+def _copy(model: nn.Module) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in model.state_dict().items()}

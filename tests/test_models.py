@@ -1,0 +1,165 @@
+"""The small model, and muting one of its heads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnlib import merge_heads, models, patterns, split_heads
+from attnlib.checks import check_causal
+from attnlib.models import AttentionModel, mute_head, run_with_weights
+from shape_comments import reading
+
+SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5, "vocabulary": 17}
+
+
+def model(num_layers: int = 2) -> AttentionModel:
+    """Return a model in sizes that cannot be mistaken for one another."""
+    torch.manual_seed(1)
+    return AttentionModel(17, 11, 15, 3, num_layers, num_answers=5).double()
+
+
+def some_tokens(b: int = 2, num_tokens: int = 7) -> torch.Tensor:
+    return torch.randint(17, (b, num_tokens), generator=torch.Generator().manual_seed(2))
+
+
+def by_hand(module: AttentionModel, tokens: torch.Tensor, muted: tuple = ()) -> torch.Tensor:
+    """Return the logits, head by head; heads in `muted`, (layer, head), add nothing."""
+    weights = module.state_dict()
+    x = weights["token_embedding.weight"][tokens]
+    x = x + weights["position_embedding.weight"][: tokens.shape[1]]
+    for i in range(len(module.layers)):
+        matrix = {
+            name: weights[f"layers.{i}.{name}.weight"]
+            for name in ("W_query", "W_key", "W_value", "out_proj")
+        }
+        added = weights[f"layers.{i}.out_proj.bias"].expand_as(x).clone()
+        for h in range(3):
+            own = slice(5 * h, 5 * h + 5)
+            queries, keys, values = (
+                x @ matrix[name][own].T for name in ("W_query", "W_key", "W_value")
+            )
+            scores = queries @ keys.transpose(1, 2) / 5**0.5
+            future = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+            context = scores.masked_fill(future, -torch.inf).softmax(-1) @ values
+            if (i, h) not in muted:
+                added += context @ matrix["out_proj"][:, own].T
+        x = x + added
+    logits = x @ weights["read_out.weight"].T + weights["read_out.bias"]
+    return logits.unflatten(-1, (5, 17))
+
+
+@pytest.mark.parametrize("num_layers", [1, 2, 3])
+def test_it_is_the_sum_of_its_heads(num_layers):
+    module = model(num_layers)
+    torch.testing.assert_close(module(some_tokens()), by_hand(module, some_tokens()))
+
+
+def test_asking_for_the_weights_changes_nothing():
+    module = model()
+    logits, attn_weights = module(some_tokens(), return_weights=True)
+    assert torch.equal(logits, module(some_tokens()))
+    assert attn_weights.shape == (2, 2, 3, 7, 7)
+    torch.testing.assert_close(attn_weights.sum(-1), torch.ones(2, 2, 3, 7).double())
+    first = module.token_embedding(some_tokens()) + module.position_embedding.weight[:7]
+    assert torch.equal(attn_weights[:, 0], module.layers[0](first, return_weights=True)[1])
+
+
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_run_with_weights(num_layers):
+    """Its own weights change nothing; weights on each token itself leave the values alone."""
+    module, tokens = model(num_layers), some_tokens()
+    logits, attn_weights = module(tokens, return_weights=True)
+    torch.testing.assert_close(run_with_weights(module, tokens, attn_weights), logits)
+    itself = torch.eye(7).double().expand(1, num_layers, 3, 7, 7)
+    x = module.token_embedding(tokens) + module.position_embedding.weight[:7]
+    for layer in module.layers:
+        x = x + layer.out_proj(layer.W_value(x))
+    expected = module.read_out(x).view(2, 7, 5, 17)
+    torch.testing.assert_close(run_with_weights(module, tokens, itself), expected)
+
+
+def test_it_does_not_look_ahead():
+    module = model()
+
+    class FromVectors(torch.nn.Module):
+        d_in = 15
+
+        def forward(self, x):
+            for layer in module.layers:
+                x = x + layer(x)
+            return module.read_out(x)
+
+    assert check_causal(FromVectors(), torch.randn(2, 7, 15).double())
+    tokens, changed = some_tokens(), some_tokens()
+    changed[:, 4:] = (changed[:, 4:] + 1) % 17
+    assert torch.equal(module(tokens)[:, :4], module(changed)[:, :4])
+    assert not torch.equal(module(tokens)[:, 4:], module(changed)[:, 4:])
+
+
+def test_too_many_tokens_are_refused():
+    with pytest.raises(ValueError, match="12 tokens, but context_length=11"):
+        model()(some_tokens(num_tokens=12))
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (0, 2), (1, 1)])
+def test_a_muted_head_adds_nothing(layer, head):
+    module = model()
+    before = {name: weight.clone() for name, weight in module.state_dict().items()}
+    muted = mute_head(module, layer, head)
+    expected = by_hand(module, some_tokens(), muted=((layer, head),))
+    torch.testing.assert_close(muted(some_tokens()), expected)
+    assert not torch.allclose(muted(some_tokens()), module(some_tokens()))
+    assert all(torch.equal(weight, before[name]) for name, weight in module.state_dict().items())
+    assert muted.layers[layer].out_proj.weight.requires_grad
+
+
+def test_two_heads_can_be_muted():
+    muted = mute_head(mute_head(model(), 1, 0), 0, 2)
+    torch.testing.assert_close(
+        muted(some_tokens()), by_hand(model(), some_tokens(), muted=((1, 0), (0, 2)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("layer", "head", "message"),
+    [
+        (2, 0, "layer=2, but the model has layers 0 to 1"),
+        (-1, 0, "layer=-1, but the model has layers 0 to 1"),
+        (1, 3, "head=3, but layer 1 has heads 0 to 2"),
+        (0, -1, "head=-1, but layer 0 has heads 0 to 2"),
+    ],
+)
+def test_a_head_that_is_not_there_cannot_be_muted(layer, head, message):
+    with pytest.raises(ValueError, match=message):
+        mute_head(model(), layer, head)
+
+
+def test_the_heads_of_a_layer_may_change_places():
+    """Nothing says which head learns what: a model with heads 1 and 3 swapped is as good."""
+    module, swapped = model(), model()
+    order = torch.tensor([2, 1, 0])
+    layer = swapped.layers[0]
+    with torch.no_grad():
+        for projection in (layer.W_query, layer.W_key, layer.W_value):
+            projection.weight.copy_(projection.weight.view(3, 5, 15)[order].view(15, 15))
+        columns = split_heads(layer.out_proj.weight[None], 3)[:, order]
+        layer.out_proj.weight.copy_(merge_heads(columns)[0])
+    torch.testing.assert_close(module(some_tokens()), swapped(some_tokens()))
+    weights, theirs = (m(some_tokens(), return_weights=True)[1] for m in (module, swapped))
+    torch.testing.assert_close(weights[:, 0, order], theirs[:, 0])
+
+
+def test_shape_comments_are_true():
+    found = reading(Path(models.__file__), Path(patterns.__file__))
+    module, tokens = model(), some_tokens()
+    _, attn_weights = found.run(SIZES, lambda: module(tokens, return_weights=True))
+    for means in patterns.PATTERNS.values():
+        found.run(SIZES, lambda: patterns.score(attn_weights[:, 0], means(tokens)))  # noqa: B023
+    found.run(SIZES, lambda: patterns.even_score(patterns.same_token(tokens)))
+    found.run(SIZES, lambda: patterns.is_ambiguous(tokens))
+    found.run(SIZES, lambda: run_with_weights(module, tokens, attn_weights))
+    assert found.lies == []
+    assert found.unreached() == []

@@ -1,0 +1,127 @@
+"""The patterns known in advance, and how a head is scored on them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from attnlib.patterns import (
+    PATTERNS,
+    even_score,
+    induction,
+    is_ambiguous,
+    k_back,
+    previous_token,
+    same_token,
+    score,
+    scores,
+    spread,
+)
+
+TOKENS = torch.tensor([[3, 1, 4, 1, 3, 1, 4], [2, 2, 2, 0, 1, 0, 2]])
+RULES = {
+    "1 back": lambda tokens, q, k: k == q - 1,
+    "2 back": lambda tokens, q, k: k == q - 2,
+    "same token": lambda tokens, q, k: k < q and tokens[k] == tokens[q],
+    "induction": lambda tokens, q, k: 0 < k <= q and tokens[k - 1] == tokens[q],
+}
+
+
+def random_weights(*shape: int) -> torch.Tensor:
+    """Return causal weights, (*shape, 7, 7), in float64."""
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn(*shape, 7, 7, generator=generator, dtype=torch.float64)
+    return scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf).softmax(-1)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_each_pattern_means_what_its_name_says(name):
+    expected = [
+        [[bool(RULES[name](row, q, k)) for k in range(7)] for q in range(7)]
+        for row in TOKENS.tolist()
+    ]
+    found = PATTERNS[name](TOKENS)
+    assert found.dtype == torch.bool
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 6])
+def test_k_back(k):
+    expected = [[q - key == k for key in range(7)] for q in range(7)]
+    assert k_back(TOKENS, k).tolist() == [expected, expected]
+
+
+def test_no_pattern_looks_ahead():
+    future = torch.ones(7, 7).triu(1).bool()
+    assert all(not means(TOKENS)[:, future].any() for means in PATTERNS.values())
+
+
+@pytest.mark.parametrize("means", [previous_token, same_token, induction])
+def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(means):
+    attn_weights, is_meant = random_weights(2, 3, 5), means(TOKENS)
+    scores = score(attn_weights, is_meant)
+    assert scores.shape == (3, 5)
+    for layer in range(3):
+        for head in range(5):
+            shares = [
+                sum(
+                    attn_weights[b, layer, head, q, k].item() for k in range(7) if is_meant[b, q, k]
+                )
+                for b in range(2)
+                for q in range(7)
+                if is_meant[b, q].any()
+            ]
+            assert scores[layer, head].item() == pytest.approx(sum(shares) / len(shares))
+
+
+def test_scores_go_through_all_heads_layer_after_layer():
+    attn_weights = random_weights(2, 3, 5)
+    found = scores(attn_weights, TOKENS)
+    assert list(found) == list(PATTERNS)
+    for name, by_head in found.items():
+        expected = score(attn_weights, PATTERNS[name](TOKENS))
+        assert by_head == [expected[layer, head] for layer in range(3) for head in range(5)]
+
+
+def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():
+    expected = [
+        [
+            len({row[k + 1] for k in range(place) if row[k] == row[place]}) > 1
+            for place in range(len(row))
+        ]
+        for row in TOKENS.tolist()
+    ]
+    assert is_ambiguous(TOKENS).tolist() == expected
+    assert any(map(any, expected))
+
+
+def test_a_perfect_head_scores_1_and_a_blind_one_0():
+    is_meant = previous_token(TOKENS)
+    perfect = is_meant.float()
+    perfect[:, 0, 0] = 1.0  # nothing stands before the first token
+    assert score(perfect, is_meant).item() == 1.0
+    assert score(perfect, same_token(TOKENS)).item() < 0.5
+    assert score(torch.eye(7).expand(2, 7, 7), is_meant).item() == 0.0
+
+
+def test_even_weights():
+    expected = sum(1 / (q + 1) for q in range(1, 7)) / 6
+    assert even_score(previous_token(TOKENS)) == pytest.approx(expected)
+    rows = [(b, q) for b in range(2) for q in range(7) if same_token(TOKENS)[b, q].any()]
+    shares = [same_token(TOKENS)[b, q].sum().item() / (q + 1) for b, q in rows]
+    assert even_score(same_token(TOKENS)) == pytest.approx(sum(shares) / len(shares))
+
+
+def test_spread():
+    assert spread(torch.eye(7).expand(2, 3, 7, 7)).tolist() == [1.0, 1.0, 1.0]
+    even = torch.ones(7, 7).tril() / torch.arange(1, 8)[:, None]
+    assert spread(even.expand(2, 7, 7)).item() == pytest.approx(4.0)  # the mean of 1 to 7
+    weights = random_weights(2, 3)
+    one = [
+        math.exp(-sum(w * math.log(w) for w in weights[b, 1, q].tolist() if w))
+        for b in range(2)
+        for q in range(7)
+    ]
+    assert spread(weights)[1].item() == pytest.approx(sum(one) / len(one))

@@ -1,0 +1,86 @@
+"""The tasks: what they draw, and what they ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnlib import tasks
+from attnlib.tasks import NO_ANSWER, alphabet, encode, look_ups, next_tokens, repeats, story
+from shape_comments import reading
+
+
+def draw(task, batch_size: int = 5, seed: int = 1):
+    return task(batch_size, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("distances", [(1,), (3,), (1, 3), (2, 5, 3)])
+def test_look_ups(distances):
+    tokens, answers = draw(look_ups(*distances, vocabulary=7, num_tokens=11))
+    assert tokens.shape == (5, 11)
+    assert answers.shape == (5, 11, len(distances))
+    assert set(tokens.flatten().tolist()) == set(range(7))
+    for sequence, asked in zip(tokens.tolist(), answers.tolist(), strict=True):
+        for place, answer in enumerate(asked):
+            known = place >= max(distances)
+            expected = [sequence[place - d] if known else NO_ANSWER for d in distances]
+            assert answer == expected
+
+
+def test_repeats():
+    tokens, answers = draw(
+        repeats(vocabulary=13, num_tokens=29, shortest=3, longest=11), batch_size=200
+    )
+    assert tokens.shape == (200, 29)
+    assert answers.shape == (200, 29, 1)
+    seen = set()
+    for sequence, asked in zip(tokens.tolist(), answers[..., 0].tolist(), strict=True):
+        distance = sum(answer == NO_ANSWER for answer in asked)
+        seen.add(distance)
+        assert asked[:distance] == [NO_ANSWER] * distance
+        assert sequence[distance:] == sequence[:-distance]
+        assert asked[distance:-1] == sequence[distance + 1 :]
+        assert asked[-1] == sequence[29 - distance]
+    assert seen == set(range(3, 12))
+
+
+def test_next_tokens():
+    text = torch.arange(17)
+    tokens, answers = draw(next_tokens(text, num_tokens=5), batch_size=300)
+    assert torch.equal(answers[..., 0], tokens + 1)
+    assert torch.equal(tokens, tokens[:, :1] + torch.arange(5))
+    assert {int(start) for start in tokens[:, 0]} == set(range(12))  # the last piece ends the text
+
+
+@pytest.mark.parametrize("task", [look_ups(1, 3), repeats(), next_tokens(torch.arange(99))])
+def test_the_seed_decides(task):
+    first, again, other = draw(task), draw(task), draw(task, seed=2)
+    assert torch.equal(first.tokens, again.tokens)
+    assert torch.equal(first.answers, again.answers)
+    assert not torch.equal(first.tokens, other.tokens)
+
+
+def test_the_story_is_plain_and_begins_with_the_running_example():
+    text = story()
+    assert text.startswith("Your journey starts with one step.")
+    assert 5_000 < len(text) < 10_000
+    assert text.isascii()
+    assert "\n" not in text
+    characters = alphabet(text)
+    assert list(characters) == sorted(characters)
+    assert "".join(characters[i] for i in encode(text, characters)) == text
+
+
+def test_shape_comments_are_true():
+    found = reading(Path(tasks.__file__))
+    sizes = {"b": 5, "num_tokens": 11, "num_answers": 2}
+    found.fields(sizes, draw(look_ups(1, 3, num_tokens=11)))
+    assert found.lies == []
+    assert found.unreached() == []
+
+
+def test_a_strange_character_is_refused():
+    with pytest.raises(ValueError, match="substring not found"):
+        encode("zebra", "ab")

@@ -1,0 +1,114 @@
+"""The training loop, and how its result is counted."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from attnlib.models import AttentionModel
+from attnlib.tasks import NO_ANSWER, Batch, look_ups
+from attnlib.training import accuracy, mean_loss, right_answers, train
+
+TASK = look_ups(2, vocabulary=5, num_tokens=7)
+
+
+def model(seed: int = 1) -> AttentionModel:
+    torch.manual_seed(seed)
+    return AttentionModel(vocabulary=5, context_length=7, width=12, num_heads=3)
+
+
+def test_it_learns():
+    module = model()
+    held_out = TASK(100, torch.Generator().manual_seed(9))
+    assert accuracy(module, held_out) < 0.5
+    history = train(module, TASK, steps=80, seed=1, learning_rate=0.02)
+    assert len(history.losses) == 80
+    assert history.losses[0] > 1.0
+    assert history.losses[-1] < 0.1
+    assert accuracy(module, held_out) > 0.95
+
+
+def test_the_first_steps_are_those_of_adamw():
+    """A second loop, written out, arrives at the same weights."""
+    module, expected = model(), model()
+    history = train(module, TASK, steps=3, seed=4, batch_size=11, learning_rate=0.01)
+    generator = torch.Generator().manual_seed(4)
+    optimizer = torch.optim.AdamW(expected.parameters(), lr=0.01)
+    for loss in history.losses:
+        tokens, answers = TASK(11, generator)
+        logits = expected(tokens)[:, 2:, 0]
+        mine = F.cross_entropy(logits.transpose(1, 2), answers[:, 2:, 0])
+        assert mine.item() == pytest.approx(loss, abs=1e-6)
+        optimizer.zero_grad()
+        mine.backward()
+        optimizer.step()
+    for name, weight in expected.state_dict().items():
+        torch.testing.assert_close(module.state_dict()[name], weight)
+
+
+def test_the_same_seeds_give_the_same_and_others_do_not():
+    def run(seed_of_model: int, seed: int) -> list[float]:
+        return train(model(seed_of_model), TASK, steps=3, seed=seed).losses
+
+    assert run(1, 1) == run(1, 1)
+    assert run(1, 1) != run(1, 2)
+    assert run(1, 1) != run(2, 1)
+
+
+def test_snapshots_are_copies_of_the_weights_on_the_way():
+    module = model()
+    before = {name: weight.clone() for name, weight in module.state_dict().items()}
+    history = train(module, TASK, steps=5, seed=1, snapshots_at=(0, 2, 5, 99))
+    assert list(history.snapshots) == [0, 2, 5]
+    short = model()
+    train(short, TASK, steps=2, seed=1)
+    for name, weight in module.state_dict().items():
+        assert torch.equal(history.snapshots[0][name], before[name])
+        assert torch.equal(history.snapshots[2][name], short.state_dict()[name])
+        assert torch.equal(history.snapshots[5][name], weight)
+        assert not history.snapshots[5][name].requires_grad
+    assert train(model(), TASK, steps=2, seed=1).snapshots == {}
+
+
+def test_it_trains_where_gradients_are_off_and_leaves_random_numbers_alone():
+    module = model()
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        train(module, TASK, steps=1, seed=1)
+        assert not torch.is_grad_enabled()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not torch.equal(module.read_out.weight, model().read_out.weight)
+
+
+def test_the_bar_is_on_stdout_and_goes(capsys):
+    train(model(), TASK, steps=3, seed=1, title="three steps")
+    shown, errors = capsys.readouterr()
+    assert errors == ""
+    assert "three steps" in shown
+    assert shown.endswith("\r")
+    assert shown.rstrip("\r").rpartition("\r")[2].strip() == ""
+
+
+# Counting
+
+ANSWERS = torch.tensor([[[NO_ANSWER, NO_ANSWER], [0, 1], [2, 2], [1, NO_ANSWER]]])
+SAID = torch.tensor([[[0, 0], [0, 1], [2, 0], [1, 0]]])
+BATCH = Batch(torch.zeros(1, 4), ANSWERS)
+
+
+def certain(_tokens: torch.Tensor) -> torch.Tensor:
+    """Return logits, (1, 4, 2, 3), that say SAID."""
+    return 10.0 * F.one_hot(SAID, 3)
+
+
+def test_only_places_with_all_answers_count():
+    assert right_answers(certain, BATCH).tolist() == [[True, True], [True, False]]
+    assert accuracy(certain, BATCH) == 0.5
+
+
+def test_the_loss_is_a_mean_over_the_answers_there_are():
+    right, wrong = (-10.0 + math.log(math.exp(10) + 2), math.log(math.exp(10) + 2))
+    assert mean_loss(certain, BATCH).item() == pytest.approx((4 * right + wrong) / 5, rel=1e-5)

@@ -1,0 +1,42 @@
+"""Train the two-layer model that the sliders of notebook 08 show, and store its weights.
+
+    python tools/train_heads.py
+
+Writes attnlib/data/heads.safetensors: the weights after each of STEPS steps, in half precision.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this file
+
+from safetensors.torch import save_file
+
+from attnlib.learned_heads import RECORD, STEPS, TRAINING, new_model
+from attnlib.tasks import repeats
+from attnlib.training import History, train
+
+
+def train_record(steps: int = STEPS[-1]) -> History:
+    """Return the history of the training, or of its first steps."""
+    return train(new_model(), repeats(), steps, **TRAINING, snapshots_at=STEPS)
+
+
+def main() -> None:
+    """Train to the end and write the file."""
+    snapshots = train_record().snapshots
+    save_file(
+        {
+            f"{step}/{name}": weight.half()
+            for step, weights in snapshots.items()
+            for name, weight in weights.items()
+        },
+        RECORD,
+    )
+    print(f"{RECORD.name}: {RECORD.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
