@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 MATRIX_PRODUCTS = {nn.functional.linear, Tensor.matmul, Tensor.__matmul__, torch.matmul, torch.bmm}
 
@@ -41,3 +44,101 @@ class _ProductCounter(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += func in MATRIX_PRODUCTS
         return func(*args, **(kwargs or {}))
+
+
+def projection_flops(b: int, num_tokens: int, width: int) -> int:
+    """Return the FLOPs of the four projections (queries, keys, values, out_proj) of one width.
+
+    Equation:
+        flops = 4 * 2 * b * num_tokens * width^2
+
+    >>> projection_flops(b=1, num_tokens=10, width=3)
+    720
+    """
+    return 4 * 2 * b * num_tokens * width**2
+
+
+def causal_flops(b: int, num_tokens: int, width: int) -> int:
+    """Return the FLOPs of attention for the pairs of tokens that a causal mask leaves.
+
+    Equation:
+        flops = 2 * 2 * b * width * num_tokens * (num_tokens + 1) / 2
+
+    Query i meets i keys, in two products. The number of heads does not matter: more heads, each
+    of them narrower. A product that computes all pairs and hides half of them takes up to twice
+    as many.
+
+    >>> causal_flops(b=1, num_tokens=10, width=3)
+    660
+    """
+    return 2 * b * width * num_tokens * (num_tokens + 1)
+
+
+class Work(NamedTuple):
+    """What a module asks of the machine in one forward pass."""
+
+    flops: int  # of its matrix products; hidden pairs count too
+    kernel_calls: int  # views are none
+    bytes_made: int  # of all tensors that it makes, the result included
+    largest: int  # bytes of the largest of them
+    bytes_moved: int  # if each call reads its inputs once and writes its results once
+
+
+def count_work(module: Callable[[Tensor], object], x: Tensor) -> Work:
+    """Run a module or function on x, without gradients, and count what it asks for.
+
+    >>> count_work(nn.Linear(3, 2, bias=False), torch.ones(5, 3))
+    Work(flops=60, kernel_calls=1, bytes_made=40, largest=40, bytes_moved=124)
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    known = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops}
+    flops = FlopCounterMode(display=False, custom_mapping=known)
+    with torch.no_grad(), _KernelCounter() as counter, flops:
+        module(x)
+    return Work(
+        flops.get_total_flops(),
+        counter.kernel_calls,
+        sum(counter.made),
+        max(counter.made, default=0),
+        counter.bytes_moved,
+    )
+
+
+def _attention_flops(queries: Any, keys: Any, *_: Any, **__: Any) -> int:
+    b, num_heads, num_queries, head_dim = queries
+    return int(2 * 2 * b * num_heads * num_queries * keys[2] * head_dim)
+
+
+class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types
+    """Count the calls that make or change a tensor; a view of an input does neither."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kernel_calls = 0
+        self.bytes_moved = 0
+        self.made: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        inputs, outputs = _tensors((args, kwargs or {})), _tensors(results)
+        theirs = {_place(tensor) for tensor in inputs}
+        new = [tensor for tensor in outputs if _place(tensor) not in theirs]
+        if new or func._schema.is_mutable:
+            self.kernel_calls += 1
+            self.made += [tensor.nbytes for tensor in new]
+            self.bytes_moved += sum(map(_size, inputs)) + sum(map(_size, outputs))
+        return results
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def _place(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _size(tensor: Tensor) -> int:
+    """Return a tensor's bytes in memory; one that is expanded counts once."""
+    return min(tensor.nbytes, tensor.untyped_storage().nbytes())

@@ -5,6 +5,7 @@ Every free dimension is another prime, so that a wrong axis cannot pass by coinc
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,14 @@ from attnlib import (
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
     fused_to_split,
+    split_heads,
 )
 from attnlib.equality import TORCH_EQUALITY
+from attnlib.gallery import GALLERY
+from attnlib.gpt2_heads import GPT2_HEADS
+from attnlib.learned_heads import MUTE, TRAINING_STEP
 from attnlib.panels import PANELS
+from attnlib.speed import SPEED
 from attnlib.steps import NUMBER_STEPS, SHAPE_STEPS
 
 B = 2
@@ -38,13 +44,15 @@ class Case:
     has_heads: bool = True  # takes num_heads
     d_out_is_total: bool = True  # else d_out is the width of one head
     in_kernel: bool = False  # attends in a fused kernel unless asked for the weights
+    num_kv_heads: int | None = None  # fewer heads of keys and values than of queries
 
     def arguments(self, num_heads: int = H, head_dim: int = HEAD_DIM, **changes: Any) -> dict:
         """Return the arguments that build this class at these sizes."""
         heads = {"num_heads": num_heads} if self.has_heads else {}
         d_out = num_heads * head_dim if self.d_out_is_total and self.has_heads else head_dim
         sizes = {"d_in": D_IN, "d_out": d_out, "context_length": CONTEXT_LENGTH, "dropout": 0.0}
-        return {**sizes, **heads, **changes}
+        shared = {"num_kv_heads": self.num_kv_heads} if self.num_kv_heads else {}
+        return {**sizes, **heads, **shared, **changes}
 
     def build(self, seed: int = 1, **changes: Any) -> nn.Module:
         """Return a module with random weights."""
@@ -61,14 +69,18 @@ CASES = (
     Case(MultiHeadAttentionWrapper, d_out_is_total=False),
     Case(MultiHeadAttention),
     Case(FusedMultiHeadAttention, in_kernel=True),
+    Case(FusedMultiHeadAttention, in_kernel=True, num_kv_heads=1),
 )
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
-ALL_PANELS = (*PANELS, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
+SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
+ALL_PANELS = (*PANELS, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY, GPT2_HEADS, GALLERY, SPEED)
+ALL_PANELS += (TRAINING_STEP, MUTE)
 
 
 def name(case: Case) -> str:
     """Return a case's name in pytest's output."""
-    return case.cls.__name__
+    shared = f"(num_kv_heads={case.num_kv_heads})" if case.num_kv_heads else ""
+    return case.cls.__name__ + shared
 
 
 def spelled_out(module: nn.Module) -> nn.Module:
@@ -77,7 +89,33 @@ def spelled_out(module: nn.Module) -> nn.Module:
     return fused_to_split(module) if is_fused else module
 
 
+def projected(module: nn.Module, which: str, x: Tensor) -> Tensor:
+    """Return all heads' queries, keys or values, (b, num_heads, num_tokens, head_dim)."""
+    module = spelled_out(module)
+    if hasattr(module, "heads"):
+        return torch.stack([getattr(head, which)(x) for head in module.heads], dim=1)
+    return split_heads(getattr(module, which)(x), getattr(module, "num_heads", 1))
+
+
 def tokens(b: int = B, num_tokens: int = T, d_in: int = D_IN, seed: int = 2, **how: Any) -> Tensor:
     """Return random token vectors, (b, num_tokens, d_in)."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(b, num_tokens, d_in, generator=generator, **how)
+
+
+def by_head(attn_weights: Tensor) -> Tensor:
+    """Return weights as (b, num_heads, num_tokens, num_keys), of a single head too."""
+    return attn_weights if attn_weights.ndim == 4 else attn_weights[:, None]
+
+
+def both_ways(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the result where the weights are not asked for, and where they are."""
+    return module(x), module(x, return_weights=True)[0]
+
+
+def gradients(module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    """Return what an uneven loss sends back to the weights and to the input."""
+    module = copy.deepcopy(module)
+    x = x.detach().clone().requires_grad_()
+    sum(context_vec.square().sum() for context_vec in both_ways(module, x)).backward()
+    return {"x": x.grad, **{key: weight.grad for key, weight in module.named_parameters()}}

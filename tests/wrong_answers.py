@@ -299,6 +299,309 @@ PADDED_MASK = Answers(
     },
 )
 
+PARTS = "dropout, half precision, and outputs and gradients equal to those of"
+MY_CAUSAL_ATTENTION = Answers(
+    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} "
+    "CausalAttention in float64.",
+    wrong={
+        "no mask": Wrong(
+            {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
+            "your mask lets token 1 see token 2. Nothing is hidden at all",
+        ),
+        "result not kept": Wrong(
+            {"attn_scores = attn_scores.masked_fill": "attn_scores.masked_fill"},
+            "is the result kept? masked_fill returns a new tensor",
+        ),
+        "mask upside down": Wrong(
+            {"masked_fill(is_future": "masked_fill(is_future.T"},
+            "Is the triangle the upper one, above the diagonal?",
+        ),
+        "-1e9": Wrong({"-torch.inf": "-1e9"}, "does not fit: fill with -torch.inf."),
+        "no scale": Wrong(
+            {"attn_scores / keys.shape[-1] ** 0.5": "attn_scores"}, "they are not scaled at all."
+        ),
+        "scaled by the width": Wrong(
+            {"keys.shape[-1] ** 0.5": "keys.shape[-1]"},
+            "you divide by d_out itself, or twice by its root.",
+        ),
+        "softmax over queries": Wrong(
+            {"dim=-1": "dim=1"}, "softmax runs over the queries. Use dim=-1, the keys."
+        ),
+        "keys not transposed": Wrong(
+            {"keys.transpose(1, 2)": "keys"},
+            "Stopped in MyCausalAttention.forward, line 3: attn_scores = queries @ keys |",
+        ),
+        "no dropout": Wrong(
+            {"        attn_weights = self.dropout(attn_weights)\n": ""},
+            "In training nothing is dropped: is dropout handed on",
+        ),
+        "dropout on the scores": Wrong(
+            {
+                "        attn_weights = self.dropout(attn_weights)\n": "",
+                "torch.softmax(attn_scores": "torch.softmax(self.dropout(attn_scores)",
+            },
+            "not nan: dropout belongs right after softmax, on attn_weights, once.",
+        ),
+        "a bias always": Wrong(
+            {", bias=qkv_bias": ""}, "The projections have a bias though qkv_bias=False"
+        ),
+        "no super": Wrong(
+            {"        super().__init__()\n": ""}, "Begin __init__ with super().__init__()."
+        ),
+        "no return": Wrong({"return attn_weights": "attn_weights"}, "Is the return missing?"),
+    },
+)
+MY_STACKED_HEADS = Answers(
+    right=f"MyStackedHeads is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
+    "MultiHeadAttentionWrapper in float64.",
+    wrong={
+        "a plain list": Wrong({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
+        "one head repeated": Wrong(
+            {"CausalAttention(*sizes) for _ in range(num_heads)": "*[CausalAttention(*sizes)] * 3"},
+            "All heads are one and the same module",
+        ),
+        "along the tokens": Wrong(
+            {"dim=-1": "dim=1"},
+            "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where",
+        ),
+        "stacked": Wrong(
+            {"cat": "stack"}, "The result is (b, num_tokens, d_out, num_heads) = (2, 5, 7, 3) where"
+        ),
+        "d_out shared out": Wrong(
+            {
+                "d_in, d_out, context_length, dropout, qkv_bias\n": "d_in, d_out // num_heads, "
+                "context_length, dropout, qkv_bias\n"
+            },
+            "d_out is the width of one head, here 7.",
+        ),
+        "bias not handed on": Wrong(
+            {"dropout, qkv_bias\n": "dropout\n"}, "hand qkv_bias on to them."
+        ),
+        "one after the other": Wrong(
+            {
+                "return torch.cat([head(x) for head in self.heads], dim=-1)": (
+                    "return nn.Sequential(*self.heads)(x)"
+                )
+            },
+            "the last dimension of x must be d_in=11, not 7",
+        ),
+        "the first head each time": Wrong(
+            {"head(x) for head": "self.heads[0](x) for head"},
+            "Every head returns what head 1 returns",
+        ),
+    },
+)
+MY_WEIGHT_SPLIT = Answers(
+    right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
+    "MultiHeadAttention in float64.",
+    wrong={
+        "split by view": Wrong(
+            {
+                "view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)": (
+                    "view(b, self.num_heads, num_tokens, self.head_dim)"
+                )
+            },
+            "the split mixes tokens and heads. First view(b, num_tokens, num_heads, head_dim)",
+        ),
+        "merge by view": Wrong(
+            {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
+            "the merge mixes tokens and heads. First transpose(1, 2), then view.",
+        ),
+        "no contiguous": Wrong({".contiguous()": ""}, "put .contiguous() before .view()"),
+        "scaled by d_out": Wrong(
+            {"/ self.head_dim**0.5": "/ (self.num_heads * self.head_dim) ** 0.5"},
+            "you divide by the root of the width of all heads.",
+        ),
+        "head_dim is d_out": Wrong(
+            {"d_out // num_heads": "d_out"}, "Is head_dim d_out // num_heads?"
+        ),
+        "head_dim is a float": Wrong(
+            {"d_out // num_heads": "d_out / num_heads"}, "// divides to an int, / to a float."
+        ),
+        "out_proj forgotten": Wrong(
+            {"return self.out_proj(context_vec)": "return context_vec"},
+            "out_proj is missing: end with self.out_proj(context_vec).",
+        ),
+        "keys and values swapped": Wrong(
+            {"queries, keys =": "queries, values =", "        values =": "        keys ="},
+            "are keys and values swapped?",
+        ),
+        "d_out for each head": Wrong(
+            {"nn.Linear(d_in, d_out, bias": "nn.Linear(d_in, d_out * num_heads, bias"},
+            "d_out is the total width, here 21.",
+        ),
+        "axes of the keys": Wrong(
+            {"keys.transpose(2, 3)": "keys.transpose(1, 2)"},
+            "Stopped in MyWeightSplit.forward, line 5: attn_scores = queries @ keys",
+        ),
+    },
+)
+SAME_ON_PREFIXES = Answers(
+    right="Right: it rejects 9 and lets 10 pass.",
+    wrong={
+        "the whole only": Wrong(
+            {"range(1, x.shape[1])": "range(x.shape[1], x.shape[1] + 1)"},
+            "It misses 7 of 9, for one: split without transpose. Every t looked at?",
+        ),
+        "shapes only": Wrong(
+            {
+                "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5)": (
+                    "module(x[:, :t]).shape == whole[:, :t].shape"
+                )
+            },
+            "It misses 9 of 9, for one: split without transpose. Every t looked at?",
+        ),
+        "NaN equals NaN": Wrong(
+            {"atol=1e-5": "atol=1e-5, equal_nan=True"},
+            "It misses 1 of 9, for one: mask with the diagonal. ",
+        ),
+        "the last rows": Wrong(
+            {"whole[:, :t]": "whole[:, -t:]"},
+            "It rejects the right class. Which rows belong to the first t tokens?",
+        ),
+        "one row too many": Wrong(
+            {"whole[:, :t]": "whole[:, : t + 1]"},
+            "It rejects the right class. Which rows belong to the first t tokens?",
+        ),
+        "texts for tokens": Wrong(
+            {"whole[:, :t]": "whole[:t]", "range(1, x.shape[1])": "range(2, x.shape[1])"},
+            "Stopped in same_on_prefixes, line 3: return all( torch.allclose(module(x[:, :t]), ",
+        ),
+        "no return": Wrong({"return all": "all"}, "same_on_prefixes returns None"),
+    },
+)
+
+KEY_WEIGHT = Answers(
+    right="Right.",
+    wrong={
+        "the queries": Wrong({"[1]": "[0]"}, "This is W_query: which third are the keys?"),
+        "the values": Wrong({"[1]": "[2]"}, "This is W_value: which third are the keys?"),
+        "not transposed": Wrong(
+            {".T": ""}, "This is W_key, transposed: nn.Linear computes x @ weight.T."
+        ),
+        "cut along the rows": Wrong(
+            {"dim=1": "dim=0", ".T": ""}, "The shape is (64, 576), not (192, 192)."
+        ),
+        "all of it": Wrong({".chunk(3, dim=1)[1]": ""}, "The shape is (576, 192), not (192, 192)."),
+        "every third column": Wrong(
+            {".chunk(3, dim=1)[1]": "[:, 1::3]"},
+            "This is no projection: are the thirds side by side, or below each other?",
+        ),
+        "the list of thirds": Wrong(
+            {"[1].T": ""}, "The check cannot use what key_weight returns, a tuple: "
+        ),
+    },
+)
+DEVICE_PART = Answers(
+    right="Right, with 4, 2 and 1 devices.",
+    wrong={
+        "bias in every part": Wrong(
+            {"[:, own].T": "[:, own].T + module.out_proj.bias"},
+            "With 4 devices out_proj.bias is added 4 times: it comes after the sum.",
+        ),
+        "heads of the wrong width": Wrong(
+            {"module.num_heads // num_devices": "module.num_heads"},
+            "With 4 devices: Not equal: the largest difference is",
+        ),
+        "all devices alike": Wrong(
+            {"[device]": "[0]"}, "All devices make the same part: each has rows of its own."
+        ),
+        "no out_proj": Wrong(
+            {" @ module.out_proj.weight[:, own].T": ""},
+            "A part is (2, 6, 4), not (2, 6, 16), the full shape.",
+        ),
+        "rows of out_proj": Wrong(
+            {"weight[:, own].T": "weight[own].T"}, "Stopped in device_part, line 7: return merge_"
+        ),
+        "no mask": Wrong(
+            {", causal_mask(x.shape[1])": ""},
+            "With 4 devices: Not equal: the largest difference is",
+        ),
+        "a part of x": Wrong(
+            {"split_heads(x @": "split_heads(x[:, :, own] @"}, "Stopped in device_part, line "
+        ),
+    },
+)
+
+CACHE_BYTES = Answers(
+    right="Right: 629 MB for GPT-2's largest size at 1024 tokens.",
+    wrong={
+        "keys only": Wrong({"4 * 2 *": "4 *"}, "is 0.5 times the size, 629,145,600 bytes."),
+        "numbers for bytes": Wrong({"4 * 2 *": "2 *"}, "is 0.25 times the size"),
+        "one layer": Wrong({" * num_layers": ""}, "is 0.0208 times the size"),
+        "one text": Wrong({" * b": ""}, "is 0.333 times the size, 18,480 bytes."),
+        "every pair": Wrong({"head_dim * num_tokens": "num_tokens**2"}, "is 16 times the size"),
+    },
+)
+ATTEND_IN_BLOCKS = Answers(
+    right="Right: equal, and no tensor has more than 3,072 bytes instead of 18,432.",
+    wrong={
+        "all rows at once": Wrong(
+            {"range(0, num_tokens, block)": "[0]", "start + block": "num_tokens"},
+            "Equal, but a tensor has 18,432 bytes; 8 queries at a time need 3,072.",
+        ),
+        "rows of the first block": Wrong({"[start:stop, :stop]": "[:block, :stop]"}, "Not equal: "),
+        "no mask": Wrong({", is_future)": ")"}, "Not equal: "),
+        "keys of the block alone": Wrong(
+            {
+                "keys[:, :, :stop], values[:, :, :stop]": "keys[:, :, start:stop], "
+                "values[:, :, :stop]"
+            },
+            "Stopped in attend_in_blocks, line 6: ",
+        ),
+        "added": Wrong({"torch.cat(parts, dim=2)": "sum(parts)"}, "(1, 2, 8, 8)"),
+        "the second result": Wrong({"rows[0]": "rows[1]"}, "Stopped in attend_in_blocks, line 8: "),
+    },
+)
+TWO_LETTERS = Answers(
+    right="Right, two letters.",
+    wrong={
+        "one letter": Wrong(
+            {"after & after.roll((1, 1), dims=(1, 2))": "after"},
+            "abcxbcab: query 5 means keys [3], not [].",
+        ),
+        "only the letter before": Wrong(
+            {"after & after": "after"}, "abcxbcab: query 1 means keys [4, 7], not []."
+        ),
+        "one query earlier, the same key": Wrong(
+            {"(1, 1), dims=(1, 2)": "1, dims=1"}, "abcxbcab: query 6 means keys [], not [4]."
+        ),
+        "either letter": Wrong({"after & ": "after | "}, "query 1 means keys [4, 7], not []."),
+        "the occurrence itself": Wrong(
+            {
+                "after & after.roll((1, 1), dims=(1, 2))": "("
+                "after & after.roll((1, 1), dims=(1, 2))).roll(-1, dims=2)"
+            },
+            "abcxbcab: query 6 means keys [3], not [4].",
+        ),
+        "numbers": Wrong(
+            {"return after & after": "return after.float() * after"},
+            "It is torch.float32, (1, 8, 8); it must be bool, (1, 8, 8).",
+        ),
+    },
+)
+MUTE_LAYER = Answers(
+    right="Right. Without layer 2: 5 % right.",
+    wrong={
+        "all heads, not the bias": Wrong(
+            {".parameters():\n        parameter.zero_()": ".weight:\n        parameter.zero_()"},
+            "The bias is still added.",
+        ),
+        "no copy": Wrong({"deepcopy(model)": "model"}, "The model itself has changed"),
+        "the other layer": Wrong({"layers[layer]": "layers[layer - 1]"}, "Layer 0 is muted"),
+        "one head": Wrong(
+            {
+                "for parameter in muted.layers[layer].out_proj.parameters():\n"
+                "        parameter.zero_()": "muted = mute_head(model, layer, 0)"
+            },
+            "The layer still adds something.",
+        ),
+        "no return": Wrong(
+            {"    return muted\n": ""}, "mute_layer returns None: is the return missing?"
+        ),
+    },
+)
+
 ANSWERS: dict[str, dict[str, Answers]] = {
     "01_causal_attention": {
         "window_mask": WINDOW_MASK,
@@ -308,4 +611,16 @@ ANSWERS: dict[str, dict[str, Answers]] = {
     "03_weight_split": {"my_merge_heads": MY_MERGE_HEADS, "swap_heads": SWAP_HEADS},
     "04_shapes_and_numbers": {"my_x": MY_X, "my_weights": MY_WEIGHTS},
     "05_pytorch_attention": {"pack": PACK, "padded_mask": PADDED_MASK},
+    "06_right_shape_wrong_answer": {
+        "MyCausalAttention": MY_CAUSAL_ATTENTION,
+        "MyStackedHeads": MY_STACKED_HEADS,
+        "MyWeightSplit": MY_WEIGHT_SPLIT,
+        "same_on_prefixes": SAME_ON_PREFIXES,
+    },
+    "07_speed_and_memory": {
+        "cache_bytes": CACHE_BYTES,
+        "attend_in_blocks": ATTEND_IN_BLOCKS,
+    },
+    "08_what_heads_learn": {"two_letters": TWO_LETTERS, "mute_layer": MUTE_LAYER},
+    "09_gpt2_scale": {"key_weight": KEY_WEIGHT, "device_part": DEVICE_PART},
 }

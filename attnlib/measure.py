@@ -1,0 +1,398 @@
+"""Measure time and memory so that the numbers can be compared: equal first, then in turns.
+
+A machine gets faster and slower while it measures. So what is compared runs in turns, round after
+round, together with a plain matrix product: all of them meet the same machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.count import causal_flops, projection_flops
+from attnlib.fused import FusedMultiHeadAttention
+
+if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
+    from tqdm import tqdm
+
+MATRIX_PRODUCT = "matrix product"
+PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
+FORWARD, BOTH = "forward", "forward + backward"
+FORWARDS = {FORWARD: 1, BOTH: 3}  # each product has two more in the backward pass
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
+
+Call = Callable[[], Any]
+Clock = Callable[[Call], float]
+
+
+class Quartiles(NamedTuple):
+    """A quarter of the samples lies below lower, half below median, three quarters below upper."""
+
+    lower: float
+    median: float
+    upper: float
+
+
+def quartiles(samples: Iterable[float]) -> Quartiles:
+    """Return the quartiles of samples; with a single one, three times that.
+
+    >>> quartiles([4.0, 1.0, 2.0, 3.0, 5.0])
+    Quartiles(lower=2.0, median=3.0, upper=4.0)
+    """
+    samples = list(samples)
+    if len(samples) == 1:
+        return Quartiles(*3 * samples)
+    return Quartiles(*statistics.quantiles(samples, n=4, method="inclusive"))
+
+
+def ratio(samples: Mapping[str, list[float]], name: str, other: str) -> Quartiles:
+    """Return the quartiles of one name's time over another's, each pair from the same round.
+
+    >>> ratio({"slow": [2.0, 6.0], "fast": [1.0, 3.0]}, "slow", "fast").median
+    2.0
+    """
+    return quartiles(a / b for a, b in zip(samples[name], samples[other], strict=True))
+
+
+def seconds(call: Call) -> float:
+    """Return how long a call takes on the CPU."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def cuda_seconds(call: Call) -> float:
+    """Return how long a call takes on the GPU, by events that the GPU itself records."""
+    event: Any = torch.cuda.Event
+    start, end = event(enable_timing=True), event(enable_timing=True)
+    torch.cuda.synchronize()
+    start.record()
+    call()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / 1000  # it counts in milliseconds
+
+
+def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
+    """Run every call once and refuse those whose result is not that of the first.
+
+    Args:
+        calls: by name; each returns a tensor.
+        tolerance: the largest difference allowed.
+
+    Raises:
+        ValueError: a result differs; the message names the call and by how much.
+
+    >>> require_equal({"a": lambda: torch.ones(2), "b": lambda: torch.ones(2)}, 0.0)
+    """
+    (first, call), *rest = calls.items()
+    expected = call()
+    for name, call in rest:
+        found = call()
+        if found.shape != expected.shape:
+            raise ValueError(
+                f"'{name}' returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}; "
+                "what is not the same function is not timed"
+            )
+        difference = (found - expected).abs().max().item()
+        if not difference <= tolerance:  # NaN is no equal either
+            raise ValueError(
+                f"'{name}' is off from '{first}' by {difference:.1e}, more than {tolerance:g}; "
+                "what is not the same function is not timed"
+            )
+
+
+def in_turns(
+    calls: Mapping[str, Call],
+    budget: float,
+    fewest: int = 3,
+    most: int = 40,
+    clock: Clock = seconds,
+    label: str | None = None,
+) -> dict[str, list[float]]:
+    """Time calls in rounds, one after the other, every second round backwards.
+
+    Args:
+        calls: by name; each has run before, so that nothing is set up while the clock runs.
+        budget: how many seconds all rounds together may take; the first one says how many fit.
+        fewest: rounds that are run even if they take longer.
+        most: rounds that are run at most.
+        clock: from a call to its seconds.
+        label: the name of a progress bar; None shows none.
+
+    Returns:
+        For each name the seconds of each round.
+
+    >>> in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
+    {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
+    """
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    names, rounds, start = list(calls), fewest, time.perf_counter()
+    with _bar(label, fewest * len(calls)) as bar:
+        done = 0
+        while done < rounds:
+            for name in names:
+                samples[name].append(clock(calls[name]))
+                bar.update()
+            done, names = done + 1, names[::-1]
+            if done == 1:
+                fit = int(budget / max(time.perf_counter() - start, 1e-9))
+                rounds = min(max(fewest, fit), most)
+                bar.total = rounds * len(calls)
+    return samples
+
+
+def _bar(label: str | None, total: int) -> tqdm[Any]:
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=label, file=sys.stdout, disable=label is None)
+
+
+def forward(module: nn.Module, x: Tensor) -> Call:
+    """Return the call that runs a module without gradients and returns what it returns."""
+
+    def call() -> Tensor:
+        with torch.no_grad():
+            context_vec: Tensor = module(x)
+        return context_vec
+
+    return call
+
+
+def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
+    """Return the call that makes the gradients of x and all weights, and returns that of x."""
+    x = x.detach().requires_grad_()
+    wanted = [x, *module.parameters()]
+    slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
+
+    def call() -> Tensor:
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(module(x), wanted, slope)
+        return slopes[0]
+
+    return call
+
+
+PASSES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
+    FORWARD: forward,
+    BOTH: forward_and_backward,
+}
+
+
+def matrix_product(size: int, like: Tensor) -> Call:
+    """Return the call that multiplies two square matrices of a tensor's dtype and device."""
+    a, b = (torch.randn(size, size, dtype=like.dtype, device=like.device) for _ in range(2))
+    out = torch.empty_like(a)
+
+    def call() -> Tensor:
+        return torch.mm(a, b, out=out)
+
+    return call
+
+
+def race(
+    modules: Mapping[str, nn.Module],
+    x: Tensor,
+    budget: float,
+    passes: str = FORWARD,
+    size: int = PRODUCT_SIZE,
+    tolerance: float | None = None,
+    **options: Any,
+) -> dict[str, list[float]]:
+    """Check that modules are one function, then time them in turns with a matrix product.
+
+    Args:
+        modules: by name; the first one is what the others must equal.
+        x: the input, (b, num_tokens, width).
+        budget: how many seconds the rounds may take.
+        passes: "forward" or "forward + backward"; then the gradients of x must be equal.
+        size: rows and columns of the two matrices that are multiplied.
+        tolerance: the largest difference allowed; None takes that of x's dtype.
+        options: passed on to in_turns.
+
+    Returns:
+        For each name, and for "matrix product", the seconds of each round.
+
+    Raises:
+        ValueError: a module differs from the first; no clock has been started then.
+    """
+    calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
+    require_equal(calls, TOLERANCE[x.dtype] if tolerance is None else tolerance)
+    product = matrix_product(size, x)
+    product()
+    return in_turns({**calls, MATRIX_PRODUCT: product}, budget, **options)
+
+
+def products_of_floor(
+    b: int, num_tokens: int, width: int, size: int = PRODUCT_SIZE, passes: str = FORWARD
+) -> float:
+    """Return how many square matrix products hold the FLOPs that no version can do without.
+
+    The floor is the time that these products take. A version that visits all pairs of tokens is
+    faster only if it multiplies matrices faster than the machine's library does.
+
+    Equation:
+        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass
+
+    >>> products_of_floor(b=1, num_tokens=1024, width=1024, size=1024)
+    5.0009765625
+    """
+    flops = projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width)
+    return FORWARDS[passes] * flops / (2 * size**3)
+
+
+def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
+    """Return two calls that make the output for one more token: with a cache, and without.
+
+    The cache holds num_tokens tokens; each call forgets again the token that it added.
+    """
+    like = fused.out_proj.weight
+    x = torch.randn(1, num_tokens + 1, fused.d_in, dtype=like.dtype, device=like.device)
+    cache = fused.new_cache(batch_size=1, max_tokens=num_tokens + 1)
+    with torch.no_grad():
+        fused(x[:, :-1], cache=cache)
+
+    def with_cache() -> Tensor:
+        cache.num_tokens = num_tokens
+        with torch.no_grad():
+            newest: Tensor = fused(x[:, -1:], cache=cache)
+        return newest
+
+    def without() -> Tensor:
+        with torch.no_grad():
+            context_vec: Tensor = fused(x)
+        return context_vec[:, -1:]
+
+    return {"with cache": with_cache, "without": without}
+
+
+class Trend(NamedTuple):
+    """A straight line through times: seconds = start + slope * num_tokens."""
+
+    start: float
+    slope: float
+    spread: float  # largest over smallest of seconds - slope * num_tokens
+
+
+def trend(times: Mapping[int, float]) -> Trend:
+    """Fit a straight line through the times of several numbers of tokens, by least squares.
+
+    Reading the cache takes time in proportion to its tokens. What is left without that part
+    should be the same for all: spread says by which factor it is not.
+
+    >>> trend({100: 3.0, 200: 5.0, 300: 7.0})
+    Trend(start=1.0, slope=0.02, spread=1.0)
+    """
+    slope, start = statistics.linear_regression(list(times), list(times.values()))
+    left = [seconds - slope * num_tokens for num_tokens, seconds in times.items()]
+    spread = max(left) / min(left) if min(left) > 0 else float("inf")
+    return Trend(round(start, 9), round(slope, 12), round(spread, 6))
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has held at any time."""
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux: getrusage would count what the parent held before the start
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: in bytes
+
+
+def added_to_peak(code: str, set_up: str = "") -> int:
+    """Return by how many bytes code raises the peak memory of a fresh process.
+
+    Args:
+        code: Python, measured. torch and attnlib are imported.
+        set_up: Python that runs before, unmeasured.
+    """
+    script = (
+        "import torch, attnlib\n"
+        "from attnlib.measure import peak_bytes\n"
+        f"{set_up}\nbefore = peak_bytes()\n{code}\nprint(peak_bytes() - before)"
+    )
+    return int(run_python(script))
+
+
+def import_seconds() -> float:
+    """Return how long `import attnlib` takes in a fresh process that has imported torch."""
+    script = (
+        "import time, torch\nstart = time.perf_counter()\nimport attnlib\n"
+        "print(time.perf_counter() - start)"
+    )
+    return float(run_python(script))
+
+
+def run_python(script: str, **environment: str) -> str:
+    """Run Python code in a fresh process, with these variables set, and return what it prints."""
+    command, variables = [sys.executable, "-c", script], {**os.environ, **environment}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
+    return ran.stdout
+
+
+def page_faults(call: Call) -> int:
+    """Return how often a call touches a page of memory that the system must first provide."""
+
+    def so_far() -> int:
+        if sys.platform == "win32":
+            import psutil
+
+            return int(psutil.Process().memory_info().num_page_faults)
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    before = so_far()
+    call()
+    return so_far() - before
+
+
+def machine() -> dict[str, Any]:
+    """Describe the machine that measures, without its name in any network."""
+    cuda = torch.cuda.is_available()
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if cuda else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def processor() -> str:
+    """Return the model of the CPU, as far as the system tells."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    return platform.processor() or platform.machine()
+
+
+def machine_name(found: dict[str, Any]) -> str:
+    """Return a name for a machine: what it computes with, not what a network calls it.
+
+    >>> machine_name({"gpu": None, "processor": "Acme(R) Core(TM) 7 CPU @ 2.20GHz", "cores": 2})
+    'acme-core-7-2-20ghz-2-cores-cpu'
+    """
+    chip = found["gpu"] or f"{found['processor']} {found['cores']} cores cpu"
+    words = re.sub(r"\((r|tm)\)|\b(cpu|processor)\b(?!$)", " ", chip.lower())
+    return "-".join(re.findall(r"[a-z0-9]+", words))

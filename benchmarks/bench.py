@@ -1,0 +1,313 @@
+"""Time every variant of the package, side by side, and hold the numbers against the goals.
+
+    python benchmarks/bench.py [--quick] [--folder FOLDER]
+
+Every sample is stored in benchmarks/results/<machine>.json; the goals are printed as a table. A
+goal that does not hold is followed by a profile. With --quick: fewer shapes and rounds, and a
+file that git ignores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+import goals
+from attnlib import MultiHeadAttention
+from attnlib.fused import FusedMultiHeadAttention
+from attnlib.measure import (
+    BOTH,
+    FORWARD,
+    PASSES,
+    added_to_peak,
+    cuda_seconds,
+    import_seconds,
+    in_turns,
+    machine,
+    machine_name,
+    next_token,
+    race,
+    require_equal,
+    seconds,
+)
+from attnlib.results import SCHEMA, medians, title
+from attnlib.speed import GRID_HEADS, GRID_TOKENS
+from attnlib.variants import VARIANTS
+
+FOLDER = Path(__file__).with_name("results")
+FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
+WITH_GRADIENTS = (  # the others differ from one of these in a line or two
+    "weight split, as published",
+    "stacked heads",
+    "weight split",
+    "SDPA, is_causal",
+    "nn.MultiheadAttention, need_weights=False",
+    FUSED,
+)
+FINALISTS = 2  # so many others, the fastest, run more rounds with the fused class
+
+
+class Plan(NamedTuple):
+    """What is measured, and how many seconds the rounds of one measurement may take."""
+
+    width: int = 768
+    num_heads: int = 12
+    shapes: tuple[tuple[int, int], ...] = ((1, 1024), (8, 1024), (8, 256), (1, 4096))
+    passes: tuple[str, ...] = (FORWARD, BOTH)
+    compiled: tuple[tuple[int, int], ...] = ((1, 1024), (8, 1024), (8, 256), (1, 4096))
+    grid_heads: tuple[int, ...] = GRID_HEADS
+    grid_tokens: tuple[int, ...] = GRID_TOKENS
+    cache_tokens: tuple[int, ...] = (128, 256, 512, 1024, 2048)
+    long: int = 16384  # tokens of the one long pass
+    mask: int = 8192  # context_length of the stacked heads
+    all_seconds: float = 6.0
+    final_seconds: float = 6.0
+    grid_seconds: float = 1.5
+    fewest: int = 3  # rounds, however long they take
+    repeats: int = 5  # of an import, in fresh processes
+
+
+QUICK = Plan(
+    shapes=((1, 1024), (8, 256)),
+    passes=(FORWARD,),
+    compiled=(),
+    grid_heads=(),
+    cache_tokens=(128, 1024, 2048),
+    all_seconds=4.0,
+    final_seconds=4.0,
+    repeats=3,
+)
+
+
+def measure(plan: Plan, quick: bool = False) -> dict[str, Any]:
+    """Measure everything that a plan lists and return it as what the results file holds."""
+    torch.manual_seed(123)
+    return {
+        "schema": SCHEMA,
+        "quick": quick,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "speed": [entry for entries in speed(plan) for entry in entries],
+        "grid": list(grid(plan)),
+        "cache": list(cache(plan)),
+        "memory": memory(plan),
+    }
+
+
+def speed(plan: Plan) -> Iterator[list[dict[str, Any]]]:
+    """Yield the measurements of each shape: all variants, then the fastest ones once more."""
+    for dtype in (torch.float32, torch.bfloat16)[: 2 if torch.cuda.is_available() else 1]:
+        for b, num_tokens in plan.shapes:
+            for passes in plan.passes:
+                yield one_shape(plan, b, num_tokens, passes, dtype)
+        for b, num_tokens in plan.compiled:
+            yield compiled_shape(plan, b, num_tokens, dtype)
+
+
+def one_shape(
+    plan: Plan, b: int, num_tokens: int, passes: str, dtype: torch.dtype
+) -> list[dict[str, Any]]:
+    """Time all variants at one shape, and the fused class against the fastest others again."""
+    names = [name for name in VARIANTS if name != FLEX or flex_runs(passes)]
+    names = names if passes == FORWARD else [name for name in names if name in WITH_GRADIENTS]
+    modules, x = build(plan, names, b, num_tokens, plan.num_heads, dtype)
+    label = f"({b}, {num_tokens}) {passes}"
+    timed = Timed(plan, b, num_tokens, plan.num_heads, passes)
+    every = timed.entry("all", modules, x, plan.all_seconds, label)
+    order = sorted(medians(every), key=medians(every).__getitem__)
+    fastest = [FUSED, *[name for name in order if name != FUSED][:FINALISTS]]
+    chosen = {name: modules[name] for name in fastest}
+    final = timed.entry("fastest", chosen, x, plan.final_seconds, f"{label}, the fastest")
+    return [every, final]
+
+
+def compiled_shape(plan: Plan, b: int, num_tokens: int, dtype: torch.dtype) -> list[dict[str, Any]]:
+    """Time the compiled fused class against FlexAttention, and on a GPU against all, compiled."""
+    if not flex_runs(FORWARD):
+        return []
+    torch.compiler.reset()
+    names = list(VARIANTS) if torch.cuda.is_available() else [FLEX, FUSED]
+    modules, x = build(plan, names, b, num_tokens, plan.num_heads, dtype)
+    for name in names:  # FlexAttention's kernel is compiled already
+        modules[name] = modules[name] if name == FLEX else torch.compile(modules[name])
+    timed = Timed(plan, b, num_tokens, plan.num_heads, FORWARD, compiled=True)
+    label = f"({b}, {num_tokens}) compiled"
+    return [timed.entry("fastest", modules, x, plan.final_seconds, label)]
+
+
+def flex_runs(passes: str) -> bool:
+    """Say whether FlexAttention has a kernel: on a CPU none with gradients, and a compiler."""
+    if torch.cuda.is_available():
+        return True
+    return passes == FORWARD and any(map(shutil.which, ("g++", "clang++", "cl")))
+
+
+def grid(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield all eager variants over heads and tokens, batch 1."""
+    names = [name for name in VARIANTS if name != FLEX]
+    for num_heads in plan.grid_heads:
+        for num_tokens in plan.grid_tokens:
+            modules, x = build(plan, names, 1, num_tokens, num_heads, torch.float32)
+            timed = Timed(plan, 1, num_tokens, num_heads, FORWARD)
+            label = f"{num_heads} heads, {num_tokens} tokens"
+            yield timed.entry("grid", modules, x, plan.grid_seconds, label)
+
+
+class Timed(NamedTuple):
+    """The conditions of a measurement, stored beside its samples."""
+
+    plan: Plan
+    b: int
+    num_tokens: int
+    num_heads: int
+    passes: str
+    compiled: bool = False
+
+    def entry(
+        self, kind: str, modules: dict[str, nn.Module], x: torch.Tensor, budget: float, label: str
+    ) -> dict[str, Any]:
+        """Check that the modules are equal, time them, and return what is stored."""
+        size = 8192 if x.is_cuda else min(1024, 8 * self.plan.width)
+        samples = race(
+            modules,
+            x,
+            budget,
+            self.passes,
+            size,
+            clock=cuda_seconds if x.is_cuda else seconds,
+            fewest=self.plan.fewest,
+            label=label,
+        )
+        return {
+            "set": kind,
+            "b": self.b,
+            "num_tokens": self.num_tokens,
+            "width": self.plan.width,
+            "num_heads": self.num_heads,
+            "pass": self.passes,
+            "dtype": str(x.dtype).removeprefix("torch."),
+            "compiled": self.compiled,
+            "product_size": size,
+            "samples": rounded(samples),
+        }
+
+
+def build(
+    plan: Plan, names: list[str], b: int, num_tokens: int, num_heads: int, dtype: torch.dtype
+) -> tuple[dict[str, nn.Module], torch.Tensor]:
+    """Return the variants with the weights of one module, and an input."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    split = MultiHeadAttention(plan.width, plan.width, num_tokens, 0.0, num_heads)
+    split = split.to(device, dtype).eval()
+    modules = {name: VARIANTS[name](split).eval() for name in names}
+    return modules, torch.randn(b, num_tokens, plan.width, device=device, dtype=dtype)
+
+
+def cache(plan: Plan) -> Iterator[dict[str, Any]]:
+    """Yield what one more token costs, with a cache and without, for each number of key heads."""
+    for num_kv_heads in (plan.num_heads, 1):
+        sizes = (plan.width, plan.width, max(plan.cache_tokens) + 1, 0.0, plan.num_heads)
+        fused = FusedMultiHeadAttention(*sizes, num_kv_heads=num_kv_heads).eval()
+        calls = {num_tokens: next_token(fused, num_tokens) for num_tokens in plan.cache_tokens}
+        for pair in calls.values():
+            require_equal(pair, 1e-5)
+        cached = {str(num_tokens): pair["with cache"] for num_tokens, pair in calls.items()}
+        alone = in_turns(cached, plan.grid_seconds, most=200, label="with a cache")
+        for num_tokens, pair in calls.items():
+            label = f"cache of {num_kv_heads} heads, {num_tokens} tokens"
+            yield {
+                "num_tokens": num_tokens,
+                "num_kv_heads": num_kv_heads,
+                "alone": rounded(alone)[str(num_tokens)],
+                "samples": rounded(in_turns(pair, plan.grid_seconds, label=label)),
+            }
+
+
+def memory(plan: Plan) -> dict[str, list[float]]:
+    """Return bytes and seconds, each measured in processes of their own."""
+    width, num_heads = plan.width, plan.num_heads
+    stacked = added_to_peak(
+        f"attnlib.MultiHeadAttentionWrapper({width}, {width // num_heads}, {plan.mask}, 0.0, "
+        f"{num_heads})"
+    )
+    fused = added_to_peak(
+        "with torch.no_grad(): fused(x)",
+        f"fused = attnlib.FusedMultiHeadAttention({width}, {width}, {plan.long}, 0.0, "
+        f"{num_heads}).eval()\nx = torch.randn(1, {plan.long}, {width})",
+    )
+    imports = [import_seconds() for _ in range(plan.repeats)]
+    return dict(zip(goals.MEMORY, ([stacked], [fused], imports), strict=True))
+
+
+def rounded(samples: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Return samples to a tenth of a microsecond."""
+    return {name: [round(sample, 7) for sample in some] for name, some in samples.items()}
+
+
+def profile_of(plan: Plan, entry: dict[str, Any], name: str) -> str:
+    """Return which kernels a variant spends its time in, where a goal does not hold."""
+    dtype = getattr(torch, entry["dtype"])
+    sizes = entry["b"], entry["num_tokens"], entry["num_heads"]
+    modules, x = build(plan, [name], *sizes, dtype)
+    call = PASSES[entry["pass"]](modules[name], x)
+    call()
+    on_gpu = [ProfilerActivity.CUDA] if x.is_cuda else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the profiler itself
+        with profile(activities=[ProfilerActivity.CPU, *on_gpu]) as profiled:
+            call()
+    by = "self_device_time_total" if x.is_cuda else "self_cpu_time_total"
+    events = sorted(profiled.key_averages(), key=lambda event: -getattr(event, by))[:6]
+    total = sum(getattr(event, by) for event in profiled.key_averages())
+    lines = [
+        f"    {getattr(event, by) / 1e3:9.2f} ms {getattr(event, by) / total:6.1%}"
+        f"  {event.count:4d} x {event.key}"
+        for event in events
+    ]
+    return "\n".join([f"  {name} at {goals.place(entry)}: where the time goes", *lines])
+
+
+def report(result: dict[str, Any], plan: Plan) -> str:
+    """Return the times, the goals, and a profile of each variant that misses one."""
+    found = goals.goals(result)
+    missed = {(goal.what, goal.where) for goal in found if not goal.holds}
+    profiles = []
+    for entry in result["speed"]:
+        where, eager = goals.place(entry), not entry["compiled"]
+        fused = any(what.startswith("fused") and place == where for what, place in missed)
+        if eager and fused and entry["set"] == "fastest":
+            profiles.append(profile_of(plan, entry, FUSED))
+        if (goals.SPLIT_GOAL, where) in missed and entry["set"] == "all":
+            profiles += [profile_of(plan, entry, n) for n in (goals.OURS, goals.PUBLISHED)]
+    return "\n\n".join([title(result), goals.times(result), goals.table(found), *profiles])
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, store and print; return 0 even where a goal does not hold: it is a measurement."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="about a minute")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the file is written")
+    options = parser.parse_args(arguments)
+    plan = QUICK if options.quick else Plan()
+    result = measure(plan, options.quick)
+    name = machine_name(result["machine"]) + ("-quick" if options.quick else "")
+    options.folder.mkdir(parents=True, exist_ok=True)
+    path = options.folder / f"{name}.json"
+    path.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    print(report(result, plan), f"\nstored in {path.name}", sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

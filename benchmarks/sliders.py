@@ -1,0 +1,307 @@
+"""How long from a key press to changed pixels, ours beside the usual `interact` and pyplot.
+
+    python benchmarks/sliders.py [--moves 40] [panel ...]
+
+Every panel is shown twice in one notebook, in JupyterLab in a real browser. Arrow keys move each
+control to and fro between neighbouring values, until every head count has been reached `moves`
+times (another control is moved `moves` times in all, up and down its range). Both ways take turns.
+The clock runs in the page: from the key's event until the frame with the new picture is painted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from itertools import cycle, islice, pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import Locator, Page, sync_playwright
+from tqdm import tqdm
+
+from attnlib.panels import Panel
+from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
+from cases import ALL_PANELS
+from notebook_tools import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results" / "sliders.json"
+OURS, PLAIN = "ours", "interact"
+SHARE, WORST = 1 / 3, 100.0  # the goals: of the other's median; milliseconds
+SETTLE = 30  # milliseconds from one picture to the next key
+
+START = """cell => {
+    const look = () => {
+        const svg = cell.querySelector(".attnlib-picture > svg");
+        if (svg) return svg.outerHTML;
+        const image = cell.querySelector("img");
+        if (!image || !image.complete) return null;
+        return image.closest(".jp-OutputArea").textContent + image.src;  // text, then image
+    };
+    let changed = false, before = null, start = null;
+    const poll = () => {
+        if (changed) {
+            changed = false;
+            const now = look();
+            if (now !== null && now !== before) {
+                const { port1, port2 } = new MessageChannel();
+                port1.onmessage = () => { window.latency = performance.now() - start; };
+                port2.postMessage(null);  // it arrives when this frame has been painted
+                return;
+            }
+            changed = now === null;
+        }
+        requestAnimationFrame(poll);
+    };
+    new MutationObserver(() => { changed = true; })
+        .observe(cell, {subtree: true, childList: true, characterData: true, attributes: true});
+    cell.addEventListener("keydown", () => {
+        [before, changed, start, window.latency] = [look(), false, performance.now(), null];
+        requestAnimationFrame(poll);
+    }, true);
+}"""
+
+BURST = """cell => {
+    const look = () => cell.querySelector(".attnlib-picture > svg").outerHTML;
+    let before = look();
+    const seen = {pictures: 0, lastKey: 0, lastPicture: 0};
+    new MutationObserver(() => {
+        const now = look();
+        if (now === before) return;
+        before = now;
+        seen.pictures += 1;
+        seen.lastPicture = performance.now();
+    }).observe(cell, {subtree: true, childList: true, characterData: true});
+    cell.addEventListener("keydown", () => { seen.lastKey = performance.now(); }, true);
+    window.burst = seen;
+}"""
+SET_UP = """%matplotlib inline
+from attnlib.widgets import PanelBox
+from cases import ALL_PANELS
+from plain import show_plainly
+
+panels = {panel.name: panel for panel in ALL_PANELS}"""
+KEYS = 30  # pressed as fast as the browser takes them
+
+
+def notebook(panels: list[Panel]) -> dict:
+    """Return a notebook with two cells for each panel, ours and the usual way."""
+    cells = [
+        "%matplotlib inline\nfrom attnlib.widgets import PanelBox\nfrom cases import ALL_PANELS"
+    ]
+    cells[0] += "\nfrom plain import show_plainly\npanels = {p.name: p for p in ALL_PANELS}"
+    for panel in panels:
+        cells += [f"PanelBox(panels[{panel.name!r}])", f"show_plainly(panels[{panel.name!r}])"]
+    return {
+        "cells": [
+            {
+                "cell_type": "code",
+                "id": f"cell-{i}",
+                "metadata": {},
+                "source": source,
+                "execution_count": None,
+                "outputs": [],
+            }
+            for i, source in enumerate(cells)
+        ],
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
+        },
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def walk(panel: Panel, control: str, moves: int) -> list[list[Any]]:
+    """Return the walks over a control's values; each starts where the one before has ended."""
+    values = panel.controls[control]
+    if control != "num_heads":
+        there_and_back = [*values, *values[-2:0:-1]]
+        start = values.index(panel.default[control])
+        return [list(islice(cycle(there_and_back), start, start + moves + 1))]
+    walks, place = [], values.index(panel.default[control])
+    for left in [*range(0, len(values) - 1, 2), *([len(values) - 2] if len(values) % 2 else [])]:
+        step = 1 if left > place else -1
+        way = [*range(place, left, step), *islice(cycle((left, left + 1)), 2 * moves + 1)]
+        walks.append([values[i] for i in way])
+        place = way[-1]
+    return walks
+
+
+def move(page: Page, cell: Locator, panel: Panel, control: str, way: list[Any]) -> list[float]:
+    """Press the keys that lead along the way; return the milliseconds that each took."""
+    values = panel.controls[control]
+    slider = cell.locator(".widget-slider", has=page.get_by_text(control, exact=True))
+    slider.get_by_role("slider").focus()
+    taken = []
+    for here, there in pairwise(map(values.index, way)):
+        page.keyboard.press("ArrowRight" if there > here else "ArrowLeft")
+        taken.append(page.wait_for_function("window.latency", polling=10).json_value())
+        page.wait_for_timeout(SETTLE)
+    return taken
+
+
+def measure(page: Page, panels: list[Panel], moves: int) -> list[dict]:
+    """Return one row for every value of every control: the latencies of both ways."""
+    rows: dict[tuple, dict] = {}
+    with tqdm(total=len(panels), unit="panel", file=sys.stdout) as bar:
+        for number, panel in enumerate(panels):
+            cells = {
+                way: page.locator(".jp-Notebook .jp-Cell").nth(1 + 2 * number + i)
+                for i, way in enumerate((OURS, PLAIN))
+            }
+            for cell in cells.values():
+                cell.scroll_into_view_if_needed()
+                cell.evaluate(START)
+            for control in panel.controls:
+                for way in walk(panel, control, moves):
+                    for name, cell in cells.items():
+                        taken = move(page, cell, panel, control, way)
+                        for value, milliseconds in zip(way[1:], taken, strict=True):
+                            key = (panel.name, control, value)
+                            start = {"panel": panel.name, "control": control, "value": value}
+                            row = rows.setdefault(key, {**start, OURS: [], PLAIN: []})
+                            row[name].append(round(milliseconds, 1))
+                for cell in cells.values():  # back to the start
+                    back = way_back(panel, control, way[-1])
+                    move(page, cell, panel, control, back)
+            bar.update()
+    return list(rows.values())
+
+
+def drag(page: Page, cell: Locator, panel: Panel) -> dict:
+    """Press many keys at once; return how many pictures came, and how late the last one."""
+    control = next(iter(panel.controls))
+    values = panel.controls[control]
+    cell.evaluate(BURST)
+    slider = cell.locator(".widget-slider", has=page.get_by_text(control, exact=True))
+    slider.get_by_role("slider").focus()
+    place = values.index(panel.default[control])
+    for i in range(KEYS):
+        up = (i // (len(values) - 1)) % 2 == 0
+        page.keyboard.press("ArrowRight" if up else "ArrowLeft")
+        place = min(max(place + (1 if up else -1), 0), len(values) - 1)
+    page.wait_for_timeout(1500)
+    state = {**panel.default, control: values[place]}
+    line = panel.readout(panel.compute(**state))
+    seen = page.evaluate("window.burst")
+    return {
+        "panel": panel.name,
+        "keys": KEYS,
+        "pictures": seen["pictures"],
+        "last_picture_ms": round(seen["lastPicture"] - seen["lastKey"], 1),
+        "last_value_shown": cell.locator(".attnlib-readout").text_content() == line,
+    }
+
+
+def way_back(panel: Panel, control: str, value: Any) -> list[Any]:
+    """Return the values from one value to the default."""
+    values = panel.controls[control]
+    here, there = values.index(value), values.index(panel.default[control])
+    step = 1 if there >= here else -1
+    return [values[i] for i in range(here, there + step, step)]
+
+
+def summary(rows: list[dict]) -> list[dict]:
+    """Return one line for every head count, and one for each other control."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        value = row["value"] if row["control"] == "num_heads" else "all"
+        groups.setdefault((row["panel"], row["control"], value), []).append(row)
+    lines = []
+    for (panel, control, value), members in groups.items():
+        ours = [x for row in members for x in row[OURS]]
+        plain = [x for row in members for x in row[PLAIN]]
+        lines.append(
+            {
+                "panel": panel,
+                "control": f"{control} = {value}" if value != "all" else control,
+                "moves": len(ours),
+                "median": median(ours),
+                "worst": max(ours),
+                "plain_median": median(plain),
+                "plain_worst": max(plain),
+                "holds": median(ours) <= SHARE * median(plain) and max(ours) <= WORST,
+            }
+        )
+    return lines
+
+
+def table(lines: list[dict]) -> str:
+    """Return the lines as text, with what holds."""
+    said = [
+        f"goal: median at most 1/3 of interact + pyplot, worst at most {WORST:g} ms",
+        f"{'panel':<16} {'control':<16} {'moves':>5} {'median':>7} {'worst':>6} "
+        f"{'interact':>9} {'worst':>6} {'ratio':>6}  goal",
+    ]
+    for line in lines:
+        ratio = line["median"] / line["plain_median"]
+        said.append(
+            f"{line['panel']:<16} {line['control']:<16} {line['moves']:>5} {line['median']:>7.0f} "
+            f"{line['worst']:>6.0f} {line['plain_median']:>9.0f} {line['plain_worst']:>6.0f} "
+            f"{ratio:>6.2f}  {'holds' if line['holds'] else 'does not hold'}"
+        )
+    held = sum(line["holds"] for line in lines)
+    return "\n".join([*said, f"holds on {held} of {len(lines)} lines"])
+
+
+def main(arguments: list[str]) -> int:
+    """Measure the named panels, or all; store every sample and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("panels", nargs="*", help="names of panels; without any, all")
+    parser.add_argument("--moves", type=int, default=40)
+    chosen = parser.parse_args(arguments)
+    panels = [panel for panel in ALL_PANELS if not chosen.panels or panel.name in chosen.panels]
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
+        folder = Path(home, "lesson")
+        folder.mkdir()
+        (folder / "sliders.ipynb").write_text(json.dumps(notebook(panels)), encoding="utf-8")
+        browser = open_browser(playwright)
+        if browser is None:
+            print(NO_BROWSER, file=sys.stderr)
+            return 1
+        with running_jupyterlab(folder, Path(home, "jupyter")) as server:
+            context = browser.new_context(
+                viewport={"width": 1400, "height": 1000},
+                base_url=server["url"],
+                extra_http_headers={"Authorization": f"token {server['token']}"},
+            )
+            context.set_default_timeout(60_000)
+            page = context.new_page()
+            page.goto("lab/tree/sliders.ipynb?reset")
+            run_all(page, len(panels))
+            rows = measure(page, panels, chosen.moves)
+            cells = page.locator(".jp-Notebook .jp-Cell")
+            bursts = [drag(page, cells.nth(1 + 2 * i), panel) for i, panel in enumerate(panels)]
+        browser.close()
+    print(table(summary(rows)))
+    for seen in bursts:
+        shown = "the last value" if seen["last_value_shown"] else "NOT the last value"
+        print(
+            f"{seen['panel']}: {seen['keys']} keys at once, {seen['pictures']} pictures; the last "
+            f"came {seen['last_picture_ms']:.0f} ms after the last key and shows {shown}"
+        )
+    if not chosen.panels:
+        stored = {"goal": {"share": SHARE, "worst_ms": WORST}, "rows": rows, "bursts": bursts}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def run_all(page: Page, num_panels: int) -> None:
+    """Run all cells and wait until both pictures of every panel stand."""
+    idle = page.locator("#jp-main-statusbar").get_by_text("| Idle")
+    idle.wait_for()
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    page.wait_for_function(
+        f"document.querySelectorAll('.attnlib-picture > svg').length === {num_panels} && "
+        f"document.querySelectorAll('.jp-OutputArea img').length === {num_panels}"
+    )
+    idle.wait_for()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,464 @@
+"""The benchmark: a gate before the clock, turns, a floor that was counted, goals that can fail."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+import bench
+import goals
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention, measure, results, speed
+from attnlib.count import Work, causal_flops, count_work, projection_flops
+from attnlib.measure import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
+from attnlib.variants import VARIANTS
+
+WIDTH, HEADS, TOKENS, TEXTS = 21, 7, 11, 2
+TINY = bench.Plan(
+    width=WIDTH,
+    num_heads=HEADS,
+    shapes=((TEXTS, TOKENS),),
+    compiled=(),
+    grid_heads=(1, 3),
+    grid_tokens=(5, 11),
+    cache_tokens=(5, 7, 11),
+    long=13,
+    mask=13,
+    all_seconds=0.01,
+    final_seconds=0.01,
+    grid_seconds=0.01,
+    repeats=1,
+)
+EAGER = [name for name in VARIANTS if name != bench.FLEX]
+
+
+def split_module(seed: int = 1) -> MultiHeadAttention:
+    torch.manual_seed(seed)
+    return MultiHeadAttention(WIDTH, WIDTH, TOKENS, 0.0, HEADS).eval()
+
+
+def x() -> torch.Tensor:
+    return torch.randn(TEXTS, TOKENS, WIDTH, generator=torch.Generator().manual_seed(2))
+
+
+class FakeClock:
+    """A clock that runs nothing, notes what it is asked to time, and says how long it took."""
+
+    def __init__(self, ticks: float = 1.0) -> None:
+        self.timed: list[measure.Call] = []
+        self.ticks = ticks
+
+    def __call__(self, call: measure.Call) -> float:
+        self.timed.append(call)
+        return self.ticks
+
+
+# The gate.
+
+
+@pytest.mark.parametrize("passes", [FORWARD, BOTH])
+def test_what_is_not_equal_is_not_timed(passes):
+    clock = FakeClock()
+    modules = {"right": split_module(), "wrong": split_module(seed=3)}
+    words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1e-05; what is not the same"
+    with pytest.raises(ValueError, match=words):
+        measure.race(modules, x(), 1.0, passes, clock=clock)
+    assert clock.timed == []
+    measure.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=clock)
+    assert clock.timed
+
+
+def test_a_wrong_gradient_is_not_timed():
+    """The same outputs do; the gradient of x must be the same too."""
+
+    class Detached(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = split_module()
+
+        def forward(self, x):
+            return self.inner(x.detach()) + 0 * x
+
+    modules = {"right": split_module(), "detached": Detached()}
+    measure.race(modules, x(), 0.01, FORWARD)
+    with pytest.raises(ValueError, match="'detached' is off from 'right'"):
+        measure.race(modules, x(), 0.01, BOTH)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (torch.ones(3), r"'b' returns \(3,\), 'a' \(2,\)"),
+        (torch.tensor([1.0, torch.nan]), "'b' is off from 'a' by nan"),
+        (torch.tensor([1.0, 1.5]), r"by 5\.0e-01, more than 0\.25"),
+    ],
+)
+def test_the_gate_names_the_difference(found, words):
+    with pytest.raises(ValueError, match=words):
+        measure.require_equal({"a": lambda: torch.ones(2), "b": lambda: found}, 0.25)
+
+
+# The clock.
+
+
+def test_calls_take_turns_and_turn_around():
+    calls = {"a": int, "b": str, "c": float}
+    clock = FakeClock()
+    samples = measure.in_turns(calls, budget=0.0, fewest=4, clock=clock)
+    assert clock.timed == [int, str, float, float, str, int] * 2
+    assert samples == {name: [1.0] * 4 for name in calls}
+
+
+@pytest.mark.parametrize(("budget", "rounds"), [(0.0, 3), (5.5, 5), (100.0, 7)])
+def test_the_first_round_says_how_many_fit(monkeypatch, budget, rounds):
+    now = iter(range(1000))
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: float(next(now)))
+    samples = measure.in_turns({"a": int}, budget, most=7, clock=FakeClock())
+    assert len(samples["a"]) == rounds
+
+
+def test_a_progress_bar_goes_to_stdout(capsys):
+    measure.in_turns({"a": int}, budget=0.0, clock=FakeClock())
+    assert capsys.readouterr() == ("", "")
+    measure.in_turns({"a": int}, budget=0.0, clock=FakeClock(), label="some shape")
+    out, err = capsys.readouterr()
+    assert "some shape: 100%" in out
+    assert err == ""
+
+
+def test_the_clock_of_the_gpu_waits_for_it(monkeypatch):
+    """Without a GPU: events that note the order in which they are used."""
+    log = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            log.append("record")
+
+        def elapsed_time(self, end: object) -> float:
+            return 1500.0
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("synchronize"))
+    assert measure.cuda_seconds(lambda: log.append("call")) == 1.5
+    assert log == ["synchronize", "record", "call", "record", "synchronize"]
+
+
+def test_ratios_are_of_the_same_round():
+    samples = {"a": [1.0, 20.0, 3.0], "b": [2.0, 10.0, 3.0]}
+    assert measure.ratio(samples, "a", "b") == Quartiles(0.75, 1.0, 1.5)
+
+
+# The floor.
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_flops_are_those_that_torch_counts(name):
+    """Every variant asks for the same: the projections, and all pairs of tokens."""
+    module = VARIANTS[name](split_module())
+    causal = causal_flops(TEXTS, TOKENS, WIDTH)  # of TOKENS + 1 pairs where all are 2 * TOKENS
+    every_pair = causal * 2 * TOKENS // (TOKENS + 1)
+    assert count_work(module, x()).flops == projection_flops(TEXTS, TOKENS, WIDTH) + every_pair
+
+
+def test_causal_flops_are_those_of_the_visible_pairs():
+    """Two products, each with two FLOPs for each of WIDTH columns and each visible pair."""
+    visible = sum(range(1, TOKENS + 1))
+    assert causal_flops(TEXTS, TOKENS, WIDTH) == TEXTS * visible * WIDTH * 2 * 2
+
+
+def test_the_floor_is_three_times_as_high_with_gradients():
+    sizes = (TEXTS, TOKENS, WIDTH, 5)
+    once = measure.products_of_floor(*sizes)
+    assert once == (projection_flops(*sizes[:3]) + causal_flops(*sizes[:3])) / (2 * 5**3)
+    assert measure.products_of_floor(*sizes, BOTH) == pytest.approx(3 * once)
+
+
+def test_work_counts_what_is_made_and_not_what_is_viewed():
+    class Steps(nn.Module):
+        def forward(self, x):
+            x = x.transpose(0, 1).reshape(6)  # a view, a copy of 24 bytes
+            return x.mul_(2.0).sum()  # in place; 4 bytes
+
+    work = count_work(Steps(), torch.ones(3, 2))
+    assert work == Work(0, 3, 28, 24, (24 + 24) + (24 + 24) + (24 + 4))
+
+
+def test_the_largest_tensor_of_each_version():
+    scores = 4 * TEXTS * TOKENS**2
+    texts = 4 * TEXTS * TOKENS * WIDTH
+    largest = {name: count_work(VARIANTS[name](split_module()), x()).largest for name in EAGER}
+    assert largest["weight split"] == HEADS * scores
+    assert largest["stacked heads"] == max(scores, texts)
+    assert largest["FusedMultiHeadAttention"] == 3 * texts  # queries, keys and values
+
+
+# Memory.
+
+
+def test_peak_memory_is_that_of_the_code():
+    size = 64 * 2**20
+    added = measure.added_to_peak(f"x = torch.ones({size // 4})")
+    assert size <= added < 1.3 * size
+    assert measure.added_to_peak("x[:5].sum()", f"x = torch.ones({size // 4})") < 0.3 * size
+
+
+# The cache.
+
+
+@pytest.mark.parametrize("num_kv_heads", [1, HEADS])
+def test_a_token_costs_the_same_output_with_a_cache(num_kv_heads):
+    fused = FusedMultiHeadAttention(WIDTH, WIDTH, TOKENS + 1, 0.0, HEADS, num_kv_heads=num_kv_heads)
+    calls = measure.next_token(fused.eval(), TOKENS)
+    for _ in range(2):  # each call forgets the token it added
+        measure.require_equal(calls, 1e-6)
+    assert calls["with cache"]().shape == (1, 1, WIDTH)
+
+
+def test_a_trend_is_told_from_what_is_left():
+    straight = {tokens: 0.5 + 0.25 * tokens for tokens in (2, 4, 8)}
+    assert measure.trend(straight) == (0.5, 0.25, 1.0)
+    bent = measure.trend({2: 1.0, 4: 1.0, 8: 9.0})
+    assert bent.spread == float("inf")  # a line through these begins below zero
+
+
+# The goals.
+
+
+def entry(kind: str, num_tokens: int = 1024, **samples: list[float]) -> dict:
+    """Return a measurement in which the matrix product takes as long as the floor."""
+    names = {"fused": goals.FUSED, "ours": goals.OURS, "published": goals.PUBLISHED}
+    sizes = {"b": 1, "num_tokens": num_tokens, "width": WIDTH, "num_heads": HEADS}
+    how = {"pass": FORWARD, "dtype": "float32", "compiled": False, "product_size": 1024}
+    product = 1 / measure.products_of_floor(1, num_tokens, WIDTH)
+    found = {names.get(name, name): some for name, some in samples.items()}
+    rounds = len(next(iter(samples.values())))
+    return {**sizes, **how, "set": kind, "samples": {**found, MATRIX_PRODUCT: rounds * [product]}}
+
+
+def made_up(fused: float = 1.0, ours: float = 0.8, sdpa: float = 1.0, tokens: int = 1024) -> dict:
+    """Return a result with one of each measurement."""
+    final = entry("fastest", tokens, fused=[fused] * 3, sdpa=[sdpa] * 3)
+    every = entry("all", tokens, ours=[ours] * 3, published=[1.0] * 3)
+    samples = {"with cache": [0.04, 0.05, 0.06], "without": [1.0, 1.0, 1.0]}
+    return {
+        "machine": {"gpu": None},
+        "speed": [every, final],
+        "cache": [{"num_tokens": 1024, "num_kv_heads": 2, "alone": [0.05], "samples": samples}],
+        "memory": dict(zip(goals.MEMORY, ([99e6], [2e9], [0.03, 0.04, 0.2]), strict=True)),
+    }
+
+
+def verdicts(result: dict) -> dict[str, bool]:
+    return {goal.what: goal.holds for goal in goals.goals(result)}
+
+
+def test_each_goal_can_hold_and_fail():
+    assert verdicts(made_up()) == {
+        "fused / sdpa": True,
+        "fused / floor": True,
+        goals.SPLIT_GOAL: True,
+        "next token, with cache / without": True,
+        "12 stacked heads, MB added to peak": True,
+        "fused forward, GB added to peak": False,
+        "import attnlib over torch, ms": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "holds"),
+    [
+        ({"fused": 1.029}, "fused / sdpa", True),  # within the noise
+        ({"fused": 1.031}, "fused / sdpa", False),
+        ({"fused": 1.25, "sdpa": 2.0}, "fused / floor", True),
+        ({"fused": 1.26, "sdpa": 2.0}, "fused / floor", False),
+        ({"ours": 0.90}, goals.SPLIT_GOAL, True),
+        ({"ours": 0.91}, goals.SPLIT_GOAL, False),
+        ({"ours": 1.02, "tokens": 256}, goals.SPLIT_GOAL, True),  # elsewhere: no slower
+        ({"ours": 1.04, "tokens": 256}, goals.SPLIT_GOAL, False),
+    ],
+)
+def test_where_a_goal_begins_to_fail(changes, what, holds):
+    assert verdicts(made_up(**changes))[what] is holds
+
+
+def test_nothing_measured_holds_nothing():
+    assert not goals.Goal("a", "b", Quartiles(*3 * [float("nan")]), 1.0).holds
+
+
+def test_the_flat_cost_of_a_token_is_a_goal():
+    result = made_up()
+    result["cache"] = [
+        {
+            "num_tokens": n,
+            "num_kv_heads": heads,
+            "alone": [t],
+            "samples": {"with cache": [t], "without": [1.0]},
+        }
+        for n, t in {128: 1.0, 256: 2.0, 512: 4.0, 1024: 5.0, 2048: 9.5}.items()
+        for heads in (2, 1)
+    ]
+    assert verdicts(result)["next token, largest / smallest, t - slope * T"] is False
+    for cost in result["cache"]:
+        cost["alone"] = [1.0 + cost["num_tokens"] / 100]
+    assert verdicts(result)["next token, largest / smallest, t - slope * T"] is True
+
+
+def test_the_table_marks_what_does_not_hold():
+    lines = goals.table(goals.goals(made_up(fused=1.5))).splitlines()
+    failing = [line for line in lines if line.endswith("DOES NOT HOLD")]
+    assert [re.split("  +", line)[:2] for line in failing] == [
+        ["fused / sdpa", "(1, 1024) forward"],
+        ["fused / floor", "(1, 1024) forward"],
+        ["fused forward, GB added to peak", "(1, 16384)"],
+    ]
+    assert re.search(r"1\.5 \(1\.5 to 1\.5\) +1 \+ 3% +DOES NOT HOLD", failing[0])
+    assert lines[-1] == "4 of 7 goals hold."
+
+
+# The file.
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Run all of `make bench-quick` in a tiny size; return what it prints and what it stores."""
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench, "QUICK", TINY)
+        patch.setattr(bench, "flex_runs", lambda passes: False)  # it would compile for seconds
+        printed = []
+        patch.setattr("builtins.print", lambda *words, **_: printed.extend(words))
+        assert bench.main(["--quick", "--folder", str(folder)]) == 0
+    (path,) = folder.iterdir()
+    return "\n".join(printed), path
+
+
+def test_a_run_prints_times_goals_and_why_one_does_not_hold(ran):
+    printed, path = ran
+    assert "[2] (2, 11) forward + backward" in printed
+    assert "fused / floor" in printed
+    assert "goals hold." in printed
+    missed = [line for line in printed.splitlines() if line.endswith("DOES NOT HOLD")]
+    assert ("where the time goes" in printed) is bool(missed)
+    assert printed.endswith(f"stored in {path.name}")
+
+
+def test_a_run_stores_every_sample(ran):
+    _, path = ran
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["schema"] == results.SCHEMA
+    assert found["quick"] is True
+    assert set(found["machine"]) == {
+        *("processor", "cores", "threads", "gpu", "system", "python", "torch")
+    }
+    assert [(e["set"], e["pass"]) for e in found["speed"]] == [
+        *(("all", FORWARD), ("fastest", FORWARD), ("all", BOTH), ("fastest", BOTH))
+    ]
+    assert set(found["speed"][0]["samples"]) == {*EAGER, MATRIX_PRODUCT}
+    assert [(e["num_heads"], e["num_tokens"]) for e in found["grid"]] == [
+        *((1, 5), (1, 11), (3, 5), (3, 11))
+    ]
+    for some in [e["samples"] for e in found["speed"] + found["grid"] + found["cache"]]:
+        assert {len(samples) >= TINY.fewest for samples in some.values()} == {True}
+        assert all(sample > 0 for samples in some.values() for sample in samples)
+    assert goals.goals(found) == goals.goals(json.loads(json.dumps(found)))
+
+
+def test_no_file_names_the_computer(ran):
+    _, path = ran
+    assert re.fullmatch(r"[a-z0-9-]+-quick\.json", path.name)
+    node = platform.node()
+    assert not node or node not in path.read_text(encoding="utf-8")
+
+
+def test_only_whole_results_are_read_back(ran, tmp_path, monkeypatch):
+    _, path = ran
+    whole = {**json.loads(path.read_text(encoding="utf-8")), "quick": False}
+    (tmp_path / "acme-2-cores-cpu.json").write_text(json.dumps(whole))
+    (tmp_path / "other.json").write_text(json.dumps({"median": 5}))
+    (tmp_path / path.name).write_text(path.read_text())
+    monkeypatch.setattr(results, "FOLDERS", (tmp_path / "nowhere", tmp_path))
+    assert results.stored_results() == {"acme-2-cores-cpu": whole}
+
+
+def test_a_result_in_words(ran):
+    _, path = ran
+    found = json.loads(path.read_text(encoding="utf-8"))
+    found["machine"] |= {"processor": "Acme 7", "cores": 5, "threads": 3, "torch": "2.13.0"}
+    assert results.title({**found, "date": "2026-01-02"}) == (
+        "Acme 7, 5 cores, 3 threads, torch 2.13.0, 2026-01-02"
+    )
+
+
+def test_over_the_floor():
+    found = entry("all", fused=[1.0, 2.0, 3.0], sdpa=[4.0, 4.0, 4.0])
+    assert results.over_floor(found, goals.FUSED) == pytest.approx((1.5, 2.0, 2.5))
+    assert results.floor_seconds(found) == pytest.approx(1.0)
+    assert results.medians(found) == {goals.FUSED: 2.0, "sdpa": 4.0}
+
+
+# The slider.
+
+
+def test_the_slider_says_what_is_stored():
+    stored = speed.grid_result()
+    for state in speed.SPEED.states():
+        data = speed.SPEED.compute(**state)
+        (found,) = [e for e in stored["grid"] if {**e, **state} == e]
+        assert data.times == results.medians(found)
+        line = speed.SPEED.readout(data)
+        fastest = min(data.times, key=data.times.__getitem__)
+        assert line.startswith(f"num_heads = {state['num_heads']} | num_tokens = ")
+        assert f"fastest: {fastest}, {data.times[fastest] / data.floor:.2f} x floor" in line
+        assert line.endswith(results.title(stored))
+
+
+def test_bars_are_as_long_as_their_times():
+    scene = speed.bars_picture({"a": 0.001, "b": 0.004}, 0.002, "2 heads, 5 tokens")
+    boxes = [item.width for item in scene.items if hasattr(item, "width") and hasattr(item, "fill")]
+    bars = [width for width in boxes if width > 2]
+    assert bars == pytest.approx([speed.BAR / 4, speed.BAR])
+    assert scene.alt == "2 heads, 5 tokens: a 1.00 ms, b 4.00 ms; floor 2.00 ms."
+
+
+def test_the_roof_is_higher_than_what_stands_under_it():
+    scene = speed.roofline_picture({"a": (4.0, 3e10), "b": (9.0, 8e10)}, peak=1e11, bandwidth=2e10)
+    (roof,) = [item for item in scene.items if getattr(item, "width", 0) == 1.5]
+    assert [x for x, _ in roof.points] == sorted(x for x, _ in roof.points)
+    assert roof.points[1][1] == roof.points[2][1] < roof.points[0][1]
+    assert "20 GB/s, then 100 GFLOP/s" in scene.alt
+
+
+def test_the_table_of_ratios_is_in_order():
+    ratios = {(heads, tokens): heads / tokens for heads in (1, 8) for tokens in (4, 2)}
+    scene = speed.crossover_picture(ratios, "a / b")
+    shown = [item for item in scene.items if getattr(item, "mono", False)]
+    assert [words.text for words in shown] == ["0.50", "0.25", "4.00", "2.00"]
+    rows = [words.y for words in shown]
+    assert rows[0] == rows[1] < rows[2] == rows[3]
+    assert all(a.x < b.x for a, b in list(pairwise(shown))[::2])
+
+
+def test_without_a_stored_grid_the_slider_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(speed, "stored_results", dict)
+    with pytest.raises(FileNotFoundError, match="no measured grid is stored; `make bench`"):
+        speed.grid_result.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "processor", "name"),
+    [
+        (None, "Acme(R) Core(TM) 7 CPU @ 2.20GHz", "acme-core-7-2-20ghz-5-cores-cpu"),
+        (None, "ACME 7 16-Core Processor", "acme-7-16-core-5-cores-cpu"),
+        ("ACME A1-80GB", "Acme 7", "acme-a1-80gb"),
+    ],
+)
+def test_a_file_is_named_by_what_computes(gpu, processor, name):
+    assert measure.machine_name({"gpu": gpu, "processor": processor, "cores": 5}) == name
