@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
 
-.PHONY: help lab test setup dev lint format notebooks images bench bench-quick mutants clean
+.PHONY: help lab test setup dev lint format notebooks images bench bench-quick bench-sliders mutants clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -44,6 +44,9 @@ bench: dev  ## time every variant on this machine (8 minutes), print the goals
 
 bench-quick: dev  ## the same in a minute: fewer shapes and rounds
 	$(PY) benchmarks/bench.py --quick
+
+bench-sliders: dev  ## time every slider in a real browser, against interact and pyplot
+	PYTHONPATH=$(CURDIR)/tests:$(CURDIR)/benchmarks $(PY) benchmarks/sliders.py
 
 mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants FAULT=name)
 	$(PY) tools/mutants.py $(FAULT)

@@ -22,12 +22,13 @@ from typing import Any
 from playwright.sync_api import Locator, Page, sync_playwright
 from tqdm import tqdm
 
+from attnlib.measure import machine, machine_name
 from attnlib.panels import Panel
 from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from cases import ALL_PANELS
 from notebook_tools import ROOT
 
-RESULTS = ROOT / "benchmarks" / "results" / "sliders.json"
+RESULTS = ROOT / "benchmarks" / "results"
 OURS, PLAIN = "ours", "interact"
 SHARE, WORST = 1 / 3, 100.0  # the goals: of the other's median; milliseconds
 SETTLE = 30  # milliseconds from one picture to the next key
@@ -272,6 +273,7 @@ def main(arguments: list[str]) -> int:
             page = context.new_page()
             page.goto("lab/tree/sliders.ipynb?reset")
             run_all(page, len(panels))
+            version = browser.version
             rows = measure(page, panels, chosen.moves)
             cells = page.locator(".jp-Notebook .jp-Cell")
             bursts = [drag(page, cells.nth(1 + 2 * i), panel) for i, panel in enumerate(panels)]
@@ -284,9 +286,16 @@ def main(arguments: list[str]) -> int:
             f"came {seen['last_picture_ms']:.0f} ms after the last key and shows {shown}"
         )
     if not chosen.panels:
-        stored = {"goal": {"share": SHARE, "worst_ms": WORST}, "rows": rows, "bursts": bursts}
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+        found = machine()
+        stored = {
+            "machine": found,
+            "browser": version,
+            "goal": {"share": SHARE, "worst_ms": WORST},
+            "rows": rows,
+            "bursts": bursts,
+        }
+        path = RESULTS / f"sliders-{machine_name(found)}.json"
+        path.write_text(json.dumps(stored) + "\n", encoding="utf-8")
     return 0
 
 

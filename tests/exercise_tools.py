@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+import symtable
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
 from io import StringIO
@@ -89,6 +90,17 @@ def _binds(statement: ast.stmt) -> list[str]:
     return []
 
 
+def _names(text: str) -> tuple[set[str], set[str]]:
+    """Return the names that a cell binds, and those that it uses without binding them."""
+    table = symtable.symtable(text, "cell", "exec")
+    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_local()}
+    used, scopes = set(table.get_identifiers()), list(table.get_children())
+    for scope in scopes:  # functions, classes, comprehensions; their own are added as we go
+        scopes += scope.get_children()
+        used |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global()}
+    return bound, used - bound
+
+
 def put(answer: str, stub: str) -> str:
     r"""Return a stub's text with an answer in the place of what binds the same names there.
 
@@ -128,20 +140,42 @@ def run_cell(code: str, space: dict[str, Any], name: str) -> str:
     return printed.getvalue().strip()
 
 
+def needed_cells(notebook: dict, targets: Mapping[int, str]) -> set[int]:
+    """Return the places of the code cells that the texts of some cells build on, and their own.
+
+    The set-up cell, and every cell that binds a name which a later one of them uses. What a cell
+    does to a tensor of another cell in place is not seen: an exercise builds on names only.
+    """
+    cells = [(i, targets.get(i, source(cell))) for i, cell in code_cells(notebook)]
+    wanted: set[str] = set()
+    found = {i for i, _ in cells[:1]}
+    for i, text in reversed(cells):
+        bound, used = _names(text)
+        if i in targets or i in found or bound & wanted:
+            found.add(i)
+            wanted = wanted - bound | used
+    return found
+
+
 def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, str], str]:
     """Run a notebook; return for each exercise and each answer to it what the check prints.
 
     The answers are given one after the other in one kernel: the stub, the wrong ones, and the
-    solution last, so that it also shows that no wrong answer breaks anything for the next.
+    solution last, so that it also shows that no wrong answer breaks anything for the next. Cells
+    that no exercise builds on, such as those that train or measure, are not run.
 
     Returns:
         By the exercise's name and "stub", "solution" or the name of a wrong answer: the text.
     """
     todo = {exercise.cell: exercise for exercise in find_exercises(notebook)}
+    stubs = {i: source(cell) for i, cell in code_cells(notebook) if i in todo}
+    needed = needed_cells(notebook, {i: f"{stubs[i]}\n{todo[i].solution}" for i in todo})
     space: dict[str, Any] = {"__name__": "__main__"}
     told = {}
     with torch.enable_grad(), torch.random.fork_rng():  # whatever a cell sets, it ends here
         for i, cell in code_cells(notebook):
+            if i not in needed:
+                continue
             if i not in todo:
                 with suppress(*([Exception] if MAY_RAISE in tags(cell) else [])):
                     run_cell(source(cell), space, f"<cell {i}>")

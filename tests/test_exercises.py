@@ -11,7 +11,17 @@ import torch
 
 from attnlib.diagnosis.attempt import NOT_ATTEMPTED
 from attnlib.exercises import exercise_check
-from exercise_tools import Answers, Wrong, fault, find_exercises, outcomes, put, run_cell, spoil
+from exercise_tools import (
+    Answers,
+    Wrong,
+    fault,
+    find_exercises,
+    needed_cells,
+    outcomes,
+    put,
+    run_cell,
+    spoil,
+)
 from notebook_tools import NOTEBOOKS, read
 from wrong_answers import ANSWERS
 
@@ -184,9 +194,19 @@ def test_a_cell_runs_as_in_a_kernel():
     assert space["x"] == 3
 
 
+def test_only_what_an_exercise_builds_on_is_run():
+    texts = ["seed = 1", "import math as size", "size = seed + 1", "unused = 1 / 0"]
+    texts += ["def make(n): return n * size", "[seed for seed in 'ab']", "print(make(2))"]
+    notebook = {"cells": [code(text) for text in texts]}
+    assert needed_cells(notebook, {7: texts[-1]}) == {1, 3, 5, 7}
+    assert needed_cells(notebook, {6: "make(2)"}) == {1, 3, 5, 6}
+    assert needed_cells(notebook, {5: "[size for size in seed]"}) == {1, 5}
+    assert needed_cells(notebook, {3: "class Double: of = size"}) == {1, 2, 3}
+
+
 def test_a_cell_that_may_raise_raises_in_silence():
     notebook = made_up_notebook()
-    notebook["cells"].insert(1, code("1 / 0"))
+    notebook["cells"].insert(1, code("scale = 2\n1 / 0"))
     with pytest.raises(ZeroDivisionError, match="division by zero"):
         problems(notebook)
     notebook["cells"][1]["metadata"]["tags"] = ["raises-exception"]

@@ -78,7 +78,8 @@ def test_in_the_fused_class():
 
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
-    stems = ("plots", "panels", "steps", "equality", "gallery", "gpt2_heads", "learned_heads")
+    stems = ("plots", "panels", "steps", "equality", "gallery", "speed", "gpt2_heads")
+    stems += ("learned_heads",)
     found = reading(*(PACKAGE / f"{stem}.py" for stem in stems))
     weights = torch.full((H, T, T), 1 / T)
     found.run({"num_heads": H, "num_tokens": T}, lambda: weights_picture(weights, "abcdefg"))
