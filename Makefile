@@ -39,7 +39,7 @@ notebooks: dev  ## execute the notebooks in place (one: make notebooks NB=path)
 images: dev  ## redraw the diagrams
 	$(PY) images/draw.py
 
-bench: dev  ## time every variant on this machine (8 minutes), print the goals
+bench: dev  ## time every variant on this machine (10 minutes), print the goals
 	$(PY) benchmarks/bench.py
 
 bench-quick: dev  ## the same in a minute: fewer shapes and rounds

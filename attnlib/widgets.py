@@ -17,11 +17,13 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
     """Sliders, the line that says in words what they show, and the picture.
 
     A slider can only be put on values that the panel allows. Its `observe` callback sets the
-    text of two HTML widgets and nothing else, so the panel works wherever widgets do.
+    text of two HTML widgets and nothing else, so the panel works wherever widgets do. What was
+    drawn once is kept: a panel has few states.
     """
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
+        self._drawn: dict[tuple[Any, ...], tuple[str, str]] = {}
         self.sliders = {
             name: ipywidgets.SelectionSlider(
                 options=[(spelled(value), value) for value in values],
@@ -52,10 +54,16 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         return f"<sliders of the panel '{self.panel.name}': {state}>"
 
     def _show(self, _change: object = None) -> None:
-        data = self.panel.compute(**self.state())
-        line = html.escape(self.panel.readout(data))
-        self.readout.value = f'<div class="attnlib-readout" role="status">{line}</div>'
-        self.picture.value = f'<div class="attnlib-picture">{self.panel.draw(data).svg()}</div>'
+        state = self.state()
+        key = tuple(state.values())
+        if key not in self._drawn:
+            data = self.panel.compute(**state)
+            line = html.escape(self.panel.readout(data))
+            self._drawn[key] = (
+                f'<div class="attnlib-readout" role="status">{line}</div>',
+                f'<div class="attnlib-picture">{self.panel.draw(data).svg()}</div>',
+            )
+        self.readout.value, self.picture.value = self._drawn[key]
 
 
 def _width(values: tuple[Any, ...]) -> str:

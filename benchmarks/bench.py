@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import multiprocessing
 import shutil
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,14 +156,26 @@ def flex_runs(passes: str) -> bool:
 
 
 def grid(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield all eager variants over heads and tokens, batch 1."""
-    names = [name for name in VARIANTS if name != FLEX]
+    """Yield all eager variants over heads and tokens, batch 1, each point in a fresh process.
+
+    What a process has freed before decides whether a large tensor needs new memory. So every
+    point starts with nothing.
+    """
+    context = multiprocessing.get_context("spawn")
     for num_heads in plan.grid_heads:
         for num_tokens in plan.grid_tokens:
-            modules, x = build(plan, names, 1, num_tokens, num_heads, torch.float32)
-            timed = Timed(plan, 1, num_tokens, num_heads, FORWARD)
-            label = f"{num_heads} heads, {num_tokens} tokens"
-            yield timed.entry("grid", modules, x, plan.grid_seconds, label)
+            with ProcessPoolExecutor(1, context) as fresh:
+                yield fresh.submit(grid_point, plan, num_heads, num_tokens).result()
+
+
+def grid_point(plan: Plan, num_heads: int, num_tokens: int) -> dict[str, Any]:
+    """Time all eager variants at one point of the grid."""
+    torch.manual_seed(123)
+    names = [name for name in VARIANTS if name != FLEX]
+    modules, x = build(plan, names, 1, num_tokens, num_heads, torch.float32)
+    timed = Timed(plan, 1, num_tokens, num_heads, FORWARD)
+    label = f"{num_heads} heads, {num_tokens} tokens"
+    return timed.entry("grid", modules, x, plan.grid_seconds, label)
 
 
 class Timed(NamedTuple):

@@ -17,6 +17,7 @@ import tempfile
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Any
 
 from playwright.sync_api import Locator, Page, sync_playwright
@@ -84,6 +85,25 @@ from cases import ALL_PANELS
 from plain import show_plainly
 
 panels = {panel.name: panel for panel in ALL_PANELS}"""
+LISTEN = """
+const note = what => { if (window.noted) window.noted.push([what, performance.now()]); };
+const send = WebSocket.prototype.send;
+WebSocket.prototype.send = function (data) { note("sent"); return send.call(this, data); };
+const plain = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
+Object.defineProperty(WebSocket.prototype, "onmessage", {
+    get() { return plain.get.call(this); },
+    set(handle) {
+        plain.set.call(this, event => {
+            const text = event.data instanceof ArrayBuffer
+                ? new TextDecoder().decode(event.data) : String(event.data);
+            if (/"execution_state": ?"busy"/.test(text)) note("busy");
+            if (text.includes("attnlib-picture")) note("picture");
+            handle.call(this, event);
+        });
+    },
+});
+addEventListener("keydown", () => { window.noted = []; note("key"); }, true);
+"""
 KEYS = 30  # pressed as fast as the browser takes them
 
 
@@ -197,6 +217,37 @@ def drag(page: Page, cell: Locator, panel: Panel) -> dict:
     }
 
 
+def profile(page: Page, cell: Locator, panel: Panel) -> dict[str, float]:
+    """Return where the milliseconds of a move go, as medians over ten moves to and fro."""
+    control, values = next(iter(panel.controls.items()))
+    place = values.index(panel.default[control])
+    pair = (
+        values[place : place + 2]
+        if place + 1 < len(values)
+        else values[place - 1 : place + 1][::-1]
+    )
+    cell.evaluate(START)
+    parts: dict[str, list[float]] = {}
+    for i in range(10):
+        way = [pair[i % 2], pair[1 - i % 2]]
+        (whole,) = move(page, cell, panel, control, way)
+        at: dict[str, float] = {}
+        for what, when in page.evaluate("window.noted"):
+            at.setdefault(what, when)
+        start = perf_counter()
+        panel.draw(panel.compute(**{**panel.default, control: way[1]})).svg()
+        taken = {
+            "until it is sent": at["sent"] - at["key"],
+            "until the kernel begins": at["busy"] - at["sent"],
+            "until the picture arrives": at["picture"] - at["busy"],
+            "until it is painted": at["key"] + whole - at["picture"],
+            "to compute and draw a new state": 1000 * (perf_counter() - start),
+        }
+        for name, milliseconds in taken.items():
+            parts.setdefault(name, []).append(milliseconds)
+    return {name: round(median(found), 1) for name, found in parts.items()}
+
+
 def way_back(panel: Panel, control: str, value: Any) -> list[Any]:
     """Return the values from one value to the default."""
     values = panel.controls[control]
@@ -271,14 +322,20 @@ def main(arguments: list[str]) -> int:
             )
             context.set_default_timeout(60_000)
             page = context.new_page()
+            page.add_init_script(LISTEN)
             page.goto("lab/tree/sliders.ipynb?reset")
             run_all(page, len(panels))
             version = browser.version
             rows = measure(page, panels, chosen.moves)
             cells = page.locator(".jp-Notebook .jp-Cell")
+            profiles = [profile(page, cells.nth(1 + 2 * i), p) for i, p in enumerate(panels)]
             bursts = [drag(page, cells.nth(1 + 2 * i), panel) for i, panel in enumerate(panels)]
         browser.close()
     print(table(summary(rows)))
+    print("where a move's milliseconds go (medians):")
+    for panel, parts in zip(panels, profiles, strict=True):
+        *steps, kernel = (f"{part:.0f} {name}" for name, part in parts.items())
+        print(f"{panel.name}: {' + '.join(steps)}; {kernel}")
     for seen in bursts:
         shown = "the last value" if seen["last_value_shown"] else "NOT the last value"
         print(
@@ -292,6 +349,7 @@ def main(arguments: list[str]) -> int:
             "browser": version,
             "goal": {"share": SHARE, "worst_ms": WORST},
             "rows": rows,
+            "profiles": {p.name: parts for p, parts in zip(panels, profiles, strict=True)},
             "bursts": bursts,
         }
         path = RESULTS / f"sliders-{machine_name(found)}.json"

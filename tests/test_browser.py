@@ -148,7 +148,9 @@ def test_runs_and_its_sliders_move(path: Path, page: Page):
         old.unlink()
     photograph_all(page, path.stem)
     for i, panel in panels:
-        move_sliders(page, cells.nth(i - 1).locator(".attnlib-panel"), panel, path.stem)
+        box = cells.nth(i - 1).locator(".attnlib-panel")
+        move_sliders(page, box, panel, path.stem)
+        drag_slider(page, box, panel)
     expect(page.locator(".jp-Dialog")).to_have_count(0)
 
 
@@ -197,6 +199,21 @@ def move_sliders(page: Page, box: Locator, panel: Panel, name: str) -> None:
             if value in (values[0], values[-1]):
                 here = f"{name}.{panel.name}.{control}={spelled(value)}"
                 photograph(box, here.replace(" ", "-"))
+
+
+def drag_slider(page: Page, box: Locator, panel: Panel) -> None:
+    """Press keys faster than pictures can be drawn: the last value is shown, and stays."""
+    control, values = next(iter(panel.controls.items()))
+    slider = box.locator(".widget-slider", has=page.get_by_text(control, exact=True))
+    slider.get_by_role("slider").focus()
+    way = [*moves(values, panel.default[control])]
+    keys = (way * (1 + 20 // len(way)))[: max(20, len(way)) - 1]  # ends beside the start
+    for key, _ in keys:
+        page.keyboard.press(key)
+    state = {**panel.default, control: keys[-1][1]}
+    check_shows(page, box, panel, state)
+    page.wait_for_timeout(SECONDS / 2)
+    check_shows(page, box, panel, state)
 
 
 def moves(values: tuple[Any, ...], default: Any) -> Iterator[tuple[str, Any]]:
