@@ -88,8 +88,18 @@ def sharpen_kernel() -> None:
 
 
 def run_sharpened(notebook: dict, folder: Path) -> dict:
-    """Return the notebook as it comes out when numbers are printed to DIGITS decimals."""
+    """Return the notebook as it comes out when numbers are printed to DIGITS decimals.
+
+    Cells whose output is not compared, and that no compared one builds on, are not run.
+    """
+    from exercise_tools import needed_cells  # here: it loads attnlib, which a kernel sharpens first
+
+    compared = {i: source(cell) for i, cell in code_cells(notebook) if not is_uncompared(cell)}
+    needed = needed_cells(notebook, compared)
     sharp = nbformat.reads(json.dumps(notebook), as_version=4)
+    for i, cell in enumerate(sharp.cells, 1):
+        if cell.cell_type == "code" and i not in needed:
+            cell.source = ""
     sharp.cells.insert(0, nbformat.v4.new_code_cell(SHARPEN_KERNEL))
     NotebookClient(
         sharp,
@@ -109,7 +119,7 @@ def fragile_numbers(notebook: dict, sharp: dict, golden: set[str]) -> list[str]:
     """Return a problem for every stored number that another machine may print differently."""
     problems = []
     for (i, cell), (_, sharp_cell) in zip(code_cells(notebook), code_cells(sharp), strict=True):
-        if any(mark in tags(cell) or f"# {mark}" in source(cell) for mark in UNCOMPARED):
+        if is_uncompared(cell):
             continue
         stored, values = list(numbers(cell)), list(numbers(sharp_cell))
         if len(stored) != len(values):
@@ -123,6 +133,11 @@ def fragile_numbers(notebook: dict, sharp: dict, golden: set[str]) -> list[str]:
             if why and text.lstrip("-") not in golden:
                 problems.append(f"cell {i}: {text} {why}")
     return problems
+
+
+def is_uncompared(cell: dict) -> bool:
+    """Say whether nbval ignores what a cell shows."""
+    return any(mark in tags(cell) or f"# {mark}" in source(cell) for mark in UNCOMPARED)
 
 
 def numbers(cell: dict) -> Iterator[str]:
