@@ -16,14 +16,14 @@ WHOLE_WORDS = "<style>.attnlib-panel .widget-readout { max-width: none; }</style
 class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
     """Sliders, the line that says in words what they show, and the picture.
 
-    A slider can only be put on values that the panel allows. Its `observe` callback sets the
-    text of two HTML widgets and nothing else, so the panel works wherever widgets do. What was
-    drawn once is kept: a panel has few states.
+    A slider can only be put on values that the panel allows. Every state is computed and drawn
+    when the box is made, for a panel has few. The browser then turns from one to the other by
+    itself, without asking the kernel, which may be busy: the pages lie in stacks within stacks, one
+    level for each control, and each stack is linked to its slider.
     """
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
-        self._drawn: dict[tuple[Any, ...], tuple[str, str]] = {}
         self.sliders = {
             name: ipywidgets.SelectionSlider(
                 options=[(spelled(value), value) for value in values],
@@ -35,14 +35,12 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
             )
             for name, values in panel.controls.items()
         }
-        self.readout = ipywidgets.HTML()
-        self.picture = ipywidgets.HTML()
-        for slider in self.sliders.values():
-            slider.observe(self._show, names="value")
-        self._show()
+        self._looks = {"layout": ipywidgets.Layout(), "style": ipywidgets.HTML().style}
+        fewest_first = sorted(panel.controls, key=lambda name: len(panel.controls[name]))
+        pages = self._pages(fewest_first, {})
         parts = [*self.sliders.values(), ipywidgets.HTML(WHOLE_WORDS)]
         controls = ipywidgets.HBox(parts, layout={"flex_flow": "row wrap"})
-        super().__init__([controls, self.readout, self.picture])
+        super().__init__([controls, pages])
         self.add_class("attnlib-panel")
 
     def state(self) -> dict[str, Any]:
@@ -53,17 +51,23 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         state = ", ".join(f"{name}={spelled(value)}" for name, value in self.state().items())
         return f"<sliders of the panel '{self.panel.name}': {state}>"
 
-    def _show(self, _change: object = None) -> None:
-        state = self.state()
-        key = tuple(state.values())
-        if key not in self._drawn:
+    def _pages(self, controls: list[str], state: dict[str, Any]) -> ipywidgets.Widget:
+        """Return the page of a state, or the stack of pages over the controls that are left."""
+        if not controls:
+            state = {name: state[name] for name in self.panel.controls}
             data = self.panel.compute(**state)
             line = html.escape(self.panel.readout(data))
-            self._drawn[key] = (
-                f'<div class="attnlib-readout" role="status">{line}</div>',
+            return ipywidgets.HTML(
+                f'<div class="attnlib-readout" role="status">{line}</div>'
                 f'<div class="attnlib-picture">{self.panel.draw(data).svg()}</div>',
+                **self._looks,
             )
-        self.readout.value, self.picture.value = self._drawn[key]
+        name, *rest = controls
+        slider = self.sliders[name]
+        pages = [self._pages(rest, {**state, name: value}) for value in self.panel.controls[name]]
+        stack = ipywidgets.Stack(pages, selected_index=slider.index)
+        stack.link = ipywidgets.jsdlink((slider, "index"), (stack, "selected_index"))
+        return stack
 
 
 def _width(values: tuple[Any, ...]) -> str:

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from attnlib.measure import machine, machine_name
 from attnlib.panels import Panel
+from attnlib.widgets import PanelBox
 from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from cases import ALL_PANELS
 from notebook_tools import ROOT
@@ -32,6 +33,7 @@ from notebook_tools import ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 OURS, PLAIN = "ours", "interact"
 SHARE, WORST = 1 / 3, 100.0  # the goals: of the other's median; milliseconds
+ERRORS = "[data-mime-type$='.error']"
 SETTLE = 30  # milliseconds from one picture to the next key
 
 START = """cell => {
@@ -79,31 +81,16 @@ BURST = """cell => {
     cell.addEventListener("keydown", () => { seen.lastKey = performance.now(); }, true);
     window.burst = seen;
 }"""
-SET_UP = """%matplotlib inline
-from attnlib.widgets import PanelBox
-from cases import ALL_PANELS
-from plain import show_plainly
-
-panels = {panel.name: panel for panel in ALL_PANELS}"""
-LISTEN = """
-const note = what => { if (window.noted) window.noted.push([what, performance.now()]); };
-const send = WebSocket.prototype.send;
-WebSocket.prototype.send = function (data) { note("sent"); return send.call(this, data); };
-const plain = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage");
-Object.defineProperty(WebSocket.prototype, "onmessage", {
-    get() { return plain.get.call(this); },
-    set(handle) {
-        plain.set.call(this, event => {
-            const text = event.data instanceof ArrayBuffer
-                ? new TextDecoder().decode(event.data) : String(event.data);
-            if (/"execution_state": ?"busy"/.test(text)) note("busy");
-            if (text.includes("attnlib-picture")) note("picture");
-            handle.call(this, event);
-        });
-    },
-});
-addEventListener("keydown", () => { window.noted = []; note("key"); }, true);
-"""
+TURNED = """cell => {
+    let before = null;
+    const find = () => cell.querySelector(".attnlib-picture");
+    new MutationObserver(() => {
+        if (window.turned === null && find() !== before) window.turned = performance.now();
+    }).observe(cell, {subtree: true, childList: true});
+    cell.addEventListener("keydown", () => {
+        [before, window.pressed, window.turned] = [find(), performance.now(), null];
+    }, true);
+}"""
 KEYS = 30  # pressed as fast as the browser takes them
 
 
@@ -220,32 +207,24 @@ def drag(page: Page, cell: Locator, panel: Panel) -> dict:
 def profile(page: Page, cell: Locator, panel: Panel) -> dict[str, float]:
     """Return where the milliseconds of a move go, as medians over ten moves to and fro."""
     control, values = next(iter(panel.controls.items()))
-    place = values.index(panel.default[control])
-    pair = (
-        values[place : place + 2]
-        if place + 1 < len(values)
-        else values[place - 1 : place + 1][::-1]
-    )
-    cell.evaluate(START)
-    parts: dict[str, list[float]] = {}
-    for i in range(10):
-        way = [pair[i % 2], pair[1 - i % 2]]
-        (whole,) = move(page, cell, panel, control, way)
-        at: dict[str, float] = {}
-        for what, when in page.evaluate("window.noted"):
-            at.setdefault(what, when)
-        start = perf_counter()
-        panel.draw(panel.compute(**{**panel.default, control: way[1]})).svg()
-        taken = {
-            "until it is sent": at["sent"] - at["key"],
-            "until the kernel begins": at["busy"] - at["sent"],
-            "until the picture arrives": at["picture"] - at["busy"],
-            "until it is painted": at["key"] + whole - at["picture"],
-            "to compute and draw a new state": 1000 * (perf_counter() - start),
-        }
-        for name, milliseconds in taken.items():
-            parts.setdefault(name, []).append(milliseconds)
-    return {name: round(median(found), 1) for name, found in parts.items()}
+    here = panel.default[control]
+    place = values.index(here)
+    there = values[place + 1 if place + 1 < len(values) else place - 1]
+    cell.evaluate(TURNED)
+    turned, painted = [], []
+    for _ in range(5):
+        for way in ([here, there], [there, here]):
+            (whole,) = move(page, cell, panel, control, way)
+            taken = page.evaluate("window.turned - window.pressed")
+            turned.append(taken)
+            painted.append(whole - taken)
+    start = perf_counter()
+    PanelBox(panel)
+    return {
+        "until the page has turned": round(median(turned), 1),
+        "until it is painted": round(median(painted), 1),
+        "to draw all states, once": round(1000 * (perf_counter() - start), 1),
+    }
 
 
 def way_back(panel: Panel, control: str, value: Any) -> list[Any]:
@@ -322,7 +301,6 @@ def main(arguments: list[str]) -> int:
             )
             context.set_default_timeout(60_000)
             page = context.new_page()
-            page.add_init_script(LISTEN)
             page.goto("lab/tree/sliders.ipynb?reset")
             run_all(page, len(panels))
             version = browser.version
@@ -334,8 +312,8 @@ def main(arguments: list[str]) -> int:
     print(table(summary(rows)))
     print("where a move's milliseconds go (medians):")
     for panel, parts in zip(panels, profiles, strict=True):
-        *steps, kernel = (f"{part:.0f} {name}" for name, part in parts.items())
-        print(f"{panel.name}: {' + '.join(steps)}; {kernel}")
+        *steps, ahead = (f"{part:.0f} {name}" for name, part in parts.items())
+        print(f"{panel.name}: {' + '.join(steps)}; {ahead}")
     for seen in bursts:
         shown = "the last value" if seen["last_value_shown"] else "NOT the last value"
         print(
@@ -365,8 +343,12 @@ def run_all(page: Page, num_panels: int) -> None:
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(
         f"document.querySelectorAll('.attnlib-picture > svg').length === {num_panels} && "
-        f"document.querySelectorAll('.jp-OutputArea img').length === {num_panels}"
+        f"document.querySelectorAll('.jp-OutputArea img').length === {num_panels} || "
+        f"document.querySelector({ERRORS!r})"
     )
+    said = page.locator(ERRORS).all_text_contents()
+    if said:
+        raise RuntimeError("\n".join(said))
     idle.wait_for()
 
 

