@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -94,8 +95,8 @@ def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
 
     Returns:
         The report of `torchrun --nproc-per-node NUM -m attnlib.parallel`: which process holds
-        which heads, and how far its result is from that of a single process. Where processes
-        cannot be started, a sentence that says why.
+        which heads, and how far its result is from that of a single process. Where they cannot be
+        run, a sentence that says why.
 
     Raises:
         TypeError, ValueError: num_processes is not a positive int that divides 12.
@@ -137,8 +138,16 @@ def report_of(command: list[str], patience: float) -> str:
             return f"{sorry}: they did not finish in {patience:g} seconds."
     if started.returncode == 0:
         return printed.rstrip()
-    lines = [line.strip() for line in complaints.splitlines() if "Error: " in line]
-    return f"{sorry}: {lines[0] if lines else f'exit code {started.returncode}'}"
+    return f"{sorry}: {_cause(complaints) or f'exit code {started.returncode}'}"
+
+
+def _cause(complaints: str) -> str | None:
+    """Return what a process said before it died, or else what torchrun says that it died of."""
+    *_, root = complaints.partition("Root Cause")
+    for said, of in ((r"(?m)^.*(?<!ChildFailed)Error: .*$", complaints), (r"Signal .*\)", root)):
+        if found := re.search(said, of):
+            return found[0].strip()
+    return None
 
 
 def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> str:
@@ -223,16 +232,22 @@ def _local(tensor: Tensor) -> Tensor:
 
 
 def main() -> None:
-    """Compare, and let the first process print the report."""
+    """Compare, and let the first process print the report.
+
+    Each process then leaves at once. If Python were to shut down first, a thread of gloo that
+    still frees its tensors could abort the process, with "terminate called without an active
+    exception", after all work is done.
+    """
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
     try:
         report = compare_with_one_process()
         if dist.get_rank() == 0:
-            print(report)
+            print(report, flush=True)
     finally:
         dist.destroy_process_group()
+    os._exit(0)
 
 
 if __name__ == "__main__":

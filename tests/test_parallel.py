@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -21,7 +22,7 @@ from attnlib.parallel import (
 )
 
 TWO = """
-import copy, json, sys, torch
+import copy, json, os, torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from attnlib import MultiHeadAttention
@@ -58,8 +59,9 @@ found |= dict(rows=rows, columns=columns, held=local_parameters(shared))
 everybody = [None, None]
 dist.all_gather_object(everybody, found)
 if rank == 0:
-    print(json.dumps(everybody))
+    print(json.dumps(everybody), flush=True)
 dist.destroy_process_group()
+os._exit(0)
 """
 
 
@@ -209,6 +211,32 @@ def test_what_is_started(monkeypatch):
 def test_processes_that_fail(code, said):
     printed = report_of([sys.executable, "-c", code], patience=1 if "sleep" in code else 60)
     assert printed == f"The processes could not be run on this machine{said}"
+
+
+DIES = """
+import os, signal, sys, time
+if os.environ["RANK"] == "1":
+    {death}
+time.sleep(60)  # until torchrun ends it
+"""
+
+
+@pytest.mark.parametrize(
+    ("death", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", r": Signal 9 \(SIGKILL\)"),
+        ("raise OSError('no room')", r": .*OSError: no room"),
+        ("sys.exit(3)", r": exit code 1"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_what_a_process_died_of(tmp_path, death, said):
+    script = tmp_path / "dies.py"
+    script.write_text(DIES.format(death=death), encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--local-addr=127.0.0.1", "--nproc-per-node=2", str(script)]
+    printed = report_of(command, patience=60)
+    assert re.fullmatch("The processes could not be run on this machine" + said, printed)
 
 
 def test_no_program(tmp_path):

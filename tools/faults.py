@@ -576,8 +576,14 @@ AROUND = (
     Fault(
         "slider-moves-nothing",
         "attnlib/widgets.py",
-        {'slider.observe(self._show, names="value")': 'slider.observe(self._show, names="label_")'},
-        "tests/test_widgets.py::test_each_slider_moved_shows_its_state",
+        {'(slider, "index"), (stack,': '(stack, "selected_index"), (stack,'},
+        "tests/test_widgets.py::test_every_state_that_sliders_reach_is_shown",
+    ),
+    Fault(
+        "slider-turns-the-wrong-pages",
+        "attnlib/widgets.py",
+        {"slider = self.sliders[name]": "slider = self.sliders[controls[-1]]"},
+        "tests/test_widgets.py::test_every_state_that_sliders_reach_is_shown",
     ),
     Fault(
         "bound-below-the-difference",
