@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
 
-.PHONY: help lab test setup dev lint format notebooks images bench bench-quick bench-sliders mutants clean
+.PHONY: help lab test setup dev lint format notebooks images page bench bench-quick bench-sliders mutants clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -38,6 +38,9 @@ notebooks: dev  ## execute the notebooks in place (one: make notebooks NB=path)
 
 images: dev  ## redraw the diagrams
 	$(PY) images/draw.py
+
+page: setup  ## write all sliders into build/sliders.html, which needs no Python
+	$(PY) tools/sliders_page.py
 
 bench: dev  ## time every variant on this machine (10 minutes), print the goals
 	$(PY) benchmarks/bench.py

@@ -146,7 +146,9 @@ def _curves(data: TrainingStep) -> Scene:
     loss = [step.loss / largest for step in data.steps]
     place = STEPS.index(data.now.step)
 
-    def chart(title: str, top_label: str, lines: Sequence[tuple[list[float], str]]) -> list[Item]:
+    def chart(
+        title: str, top_label: str, lines: Sequence[tuple[list[float], str, bool]]
+    ) -> list[Item]:
         items: list[Item] = [
             Words(0, -18, title, 11, INK, "start", bold=True),
             Box(0, 0, across, high, fill=None, stroke=QUIET),
@@ -155,9 +157,9 @@ def _curves(data: TrainingStep) -> Scene:
         ]
         marked = ((place * gap, -6.0), (place * gap, high))
         items.append(Line(marked, FAINT, 1.0, dashed=True))
-        for values, color in lines:
+        for values, color, dashed in lines:
             points = tuple((i * gap, high * (1 - value)) for i, value in enumerate(values))
-            items.append(Line(points, color, 2.0))
+            items.append(Line(points, color, 2.0, dashed=dashed))
             x, y = points[place]
             items.append(Box(x - 3, y - 3, 6, 6, fill=color, stroke=PAPER))
         for i, step in enumerate(STEPS):
@@ -166,9 +168,11 @@ def _curves(data: TrainingStep) -> Scene:
         return items
 
     title = "scores: head 1 on 2 back, head 2 on 1 back, 3 and 4 on induction"
-    by_head = [(curve, head_color(h)) for h, curve in enumerate(curves)]
+    by_head = [  # dashed where an earlier head has the same pattern, and so perhaps the same line
+        (curve, head_color(h), WATCHED[h] in WATCHED[:h]) for h, curve in enumerate(curves)
+    ]
     second = left + across + 64
-    items = moved(chart("loss", f"{largest:.1f}", [(loss, INK)]), left, top)
+    items = moved(chart("loss", f"{largest:.1f}", [(loss, INK, False)]), left, top)
     items += moved(chart(title, "1", by_head), second, top)
     alt = (
         f"After {data.now.step} steps: loss {data.now.loss:.2f}, "

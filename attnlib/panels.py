@@ -7,6 +7,7 @@ kernel or a browser, so every state can be computed, tested and drawn ahead.
 
 from __future__ import annotations
 
+import html
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -52,6 +53,15 @@ class Panel:
     def picture(self) -> Scene:
         """Return the picture of the state at the start."""
         return self.draw(self.compute(**self.default))
+
+    def page(self, state: Mapping[str, Any]) -> str:
+        """Return a state as HTML, the line above the picture."""
+        data = self.compute(**state)
+        line = html.escape(self.readout(data))
+        return (
+            f'<div class="attnlib-readout" role="status">{line}</div>'
+            f'<div class="attnlib-picture">{self.draw(data).svg()}</div>'
+        )
 
 
 def spelled(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import ipywidgets
@@ -54,14 +53,7 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
     def _pages(self, controls: list[str], state: dict[str, Any]) -> ipywidgets.Widget:
         """Return the page of a state, or the stack of pages over the controls that are left."""
         if not controls:
-            state = {name: state[name] for name in self.panel.controls}
-            data = self.panel.compute(**state)
-            line = html.escape(self.panel.readout(data))
-            return ipywidgets.HTML(
-                f'<div class="attnlib-readout" role="status">{line}</div>'
-                f'<div class="attnlib-picture">{self.panel.draw(data).svg()}</div>',
-                **self._looks,
-            )
+            return ipywidgets.HTML(self.panel.page(state), **self._looks)
         name, *rest = controls
         slider = self.sliders[name]
         pages = [self._pages(rest, {**state, name: value}) for value in self.panel.controls[name]]

@@ -2,7 +2,8 @@
 
     python benchmarks/sliders.py [--moves 40] [panel ...]
 
-Every panel is shown twice in one notebook, in JupyterLab in a real browser. Arrow keys move each
+Every panel is shown twice in a notebook of its own, in JupyterLab in a real browser: a reader has
+one or two on a page, and what other panels leave behind is not theirs. Arrow keys move each
 control to and fro between neighbouring values, until every head count has been reached `moves`
 times (another control is moved `moves` times in all, up and down its range). Both ways take turns.
 The clock runs in the page: from the key's event until the frame with the new picture is painted.
@@ -94,14 +95,15 @@ TURNED = """cell => {
 KEYS = 30  # pressed as fast as the browser takes them
 
 
-def notebook(panels: list[Panel]) -> dict:
-    """Return a notebook with two cells for each panel, ours and the usual way."""
+def notebook(panel: Panel) -> dict:
+    """Return a notebook that shows a panel in two cells, our way and the usual one."""
     cells = [
-        "%matplotlib inline\nfrom attnlib.widgets import PanelBox\nfrom cases import ALL_PANELS"
+        "%matplotlib inline\nfrom attnlib.widgets import PanelBox\nfrom cases import ALL_PANELS\n"
+        "from plain import show_plainly\n"
+        f"panel = {{p.name: p for p in ALL_PANELS}}[{panel.name!r}]",
+        "PanelBox(panel)",
+        "show_plainly(panel)",
     ]
-    cells[0] += "\nfrom plain import show_plainly\npanels = {p.name: p for p in ALL_PANELS}"
-    for panel in panels:
-        cells += [f"PanelBox(panels[{panel.name!r}])", f"show_plainly(panels[{panel.name!r}])"]
     return {
         "cells": [
             {
@@ -151,32 +153,29 @@ def move(page: Page, cell: Locator, panel: Panel, control: str, way: list[Any]) 
     return taken
 
 
-def measure(page: Page, panels: list[Panel], moves: int) -> list[dict]:
+def measure(page: Page, panel: Panel, moves: int) -> list[dict]:
     """Return one row for every value of every control: the latencies of both ways."""
     rows: dict[tuple, dict] = {}
-    with tqdm(total=len(panels), unit="panel", file=sys.stdout) as bar:
-        for number, panel in enumerate(panels):
-            cells = {
-                way: page.locator(".jp-Notebook .jp-Cell").nth(1 + 2 * number + i)
-                for i, way in enumerate((OURS, PLAIN))
-            }
-            for cell in cells.values():
-                cell.scroll_into_view_if_needed()
-                cell.evaluate(START)
-            for control in panel.controls:
-                for way in walk(panel, control, moves):
-                    for name, cell in cells.items():
-                        taken = move(page, cell, panel, control, way)
-                        for value, milliseconds in zip(way[1:], taken, strict=True):
-                            key = (panel.name, control, value)
-                            start = {"panel": panel.name, "control": control, "value": value}
-                            row = rows.setdefault(key, {**start, OURS: [], PLAIN: []})
-                            row[name].append(round(milliseconds, 1))
-                for cell in cells.values():  # back to the start
-                    back = way_back(panel, control, way[-1])
-                    move(page, cell, panel, control, back)
-            bar.update()
+    cells = {OURS: cell_of(page, 1), PLAIN: cell_of(page, 2)}
+    for cell in cells.values():
+        cell.scroll_into_view_if_needed()
+        cell.evaluate(START)
+    for control in panel.controls:
+        for way in walk(panel, control, moves):
+            for name, cell in cells.items():
+                taken = move(page, cell, panel, control, way)
+                for value, milliseconds in zip(way[1:], taken, strict=True):
+                    start = {"panel": panel.name, "control": control, "value": value}
+                    row = rows.setdefault((control, value), {**start, OURS: [], PLAIN: []})
+                    row[name].append(round(milliseconds, 1))
+        for cell in cells.values():
+            move(page, cell, panel, control, way_back(panel, control, way[-1]))
     return list(rows.values())
+
+
+def cell_of(page: Page, number: int) -> Locator:
+    """Return a cell of the notebook, counted from 0."""
+    return page.locator(".jp-Notebook .jp-Cell").nth(number)
 
 
 def drag(page: Page, cell: Locator, panel: Panel) -> dict:
@@ -288,7 +287,6 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         folder = Path(home, "lesson")
         folder.mkdir()
-        (folder / "sliders.ipynb").write_text(json.dumps(notebook(panels)), encoding="utf-8")
         browser = open_browser(playwright)
         if browser is None:
             print(NO_BROWSER, file=sys.stderr)
@@ -300,20 +298,26 @@ def main(arguments: list[str]) -> int:
                 extra_http_headers={"Authorization": f"token {server['token']}"},
             )
             context.set_default_timeout(60_000)
-            page = context.new_page()
-            page.goto("lab/tree/sliders.ipynb?reset")
-            run_all(page, len(panels))
+            rows, profiles, bursts = [], {}, []
+            for panel in tqdm(panels, unit="panel", file=sys.stdout):
+                path = folder / f"{panel.name}.ipynb"
+                path.write_text(json.dumps(notebook(panel)), encoding="utf-8")
+                page = context.new_page()
+                page.goto(f"lab/tree/{path.name}?reset")
+                run_all(page)
+                rows += measure(page, panel, chosen.moves)
+                profiles[panel.name] = profile(page, cell_of(page, 1), panel)
+                bursts.append(drag(page, cell_of(page, 1), panel))
+                page.close()
+                for kernel in context.request.get("api/kernels").json():
+                    context.request.delete(f"api/kernels/{kernel['id']}")
             version = browser.version
-            rows = measure(page, panels, chosen.moves)
-            cells = page.locator(".jp-Notebook .jp-Cell")
-            profiles = [profile(page, cells.nth(1 + 2 * i), p) for i, p in enumerate(panels)]
-            bursts = [drag(page, cells.nth(1 + 2 * i), panel) for i, panel in enumerate(panels)]
         browser.close()
     print(table(summary(rows)))
     print("where a move's milliseconds go (medians):")
-    for panel, parts in zip(panels, profiles, strict=True):
-        *steps, ahead = (f"{part:.0f} {name}" for name, part in parts.items())
-        print(f"{panel.name}: {' + '.join(steps)}; {ahead}")
+    for name, parts in profiles.items():
+        *steps, ahead = (f"{part:.0f} {what}" for what, part in parts.items())
+        print(f"{name}: {' + '.join(steps)}; {ahead}")
     for seen in bursts:
         shown = "the last value" if seen["last_value_shown"] else "NOT the last value"
         print(
@@ -327,7 +331,7 @@ def main(arguments: list[str]) -> int:
             "browser": version,
             "goal": {"share": SHARE, "worst_ms": WORST},
             "rows": rows,
-            "profiles": {p.name: parts for p, parts in zip(panels, profiles, strict=True)},
+            "profiles": profiles,
             "bursts": bursts,
         }
         path = RESULTS / f"sliders-{machine_name(found)}.json"
@@ -335,17 +339,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run_all(page: Page, num_panels: int) -> None:
-    """Run all cells and wait until both pictures of every panel stand."""
+def run_all(page: Page) -> None:
+    """Run all cells and wait until both pictures stand."""
     idle = page.locator("#jp-main-statusbar").get_by_text("| Idle")
     idle.wait_for()
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    page.wait_for_function(
-        f"document.querySelectorAll('.attnlib-picture > svg').length === {num_panels} && "
-        f"document.querySelectorAll('.jp-OutputArea img').length === {num_panels} || "
-        f"document.querySelector({ERRORS!r})"
-    )
+    both = ".attnlib-picture > svg", ".jp-OutputArea img"
+    have_run = " && ".join(f"document.querySelector({what!r})" for what in both)
+    page.wait_for_function(f"({have_run}) || document.querySelector({ERRORS!r})")
     said = page.locator(ERRORS).all_text_contents()
     if said:
         raise RuntimeError("\n".join(said))

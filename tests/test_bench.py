@@ -347,6 +347,8 @@ def test_a_run_prints_times_goals_and_why_one_does_not_hold(ran):
     assert "goals hold." in printed
     missed = [line for line in printed.splitlines() if line.endswith("DOES NOT HOLD")]
     assert ("where the time goes" in printed) is bool(missed)
+    slow_training = [line for line in missed if line.startswith("fused") and "backward" in line]
+    assert ("makes them again" in printed) is bool(slow_training)
     assert printed.endswith(f"stored in {path.name}")
 
 

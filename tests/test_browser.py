@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -28,15 +27,15 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from attnlib.panels import Panel, spelled
+import sliders_page
+from attnlib.panels import WEIGHT_SPLIT, Panel, spelled
 from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
-from notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read, source, tags
+from notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read, tags
+from sliders_page import panels_of
 
 pytestmark = pytest.mark.browser
 
 SCREENSHOTS = Path(__file__).with_name("screenshots")
-PANEL_BOX = re.compile(r"\bPanelBox\((\w+)\)")
-IMPORT = re.compile(r"^from (attnlib[.\w]*) import (.+)", re.MULTILINE)
 SECONDS = 1000  # Playwright counts in milliseconds
 ERRORS = "[data-mime-type$='.error'], [data-mime-type$='.stderr']"
 
@@ -44,7 +43,7 @@ LOOK = """panel => ({
     readouts: [...panel.querySelectorAll(".attnlib-readout")].map(line => line.textContent),
     pictures: [...panel.querySelectorAll(".attnlib-picture > svg")].map(svg => svg.outerHTML),
     svgs: panel.querySelectorAll("svg").length,
-    outputs: panel.closest(".jp-Cell").querySelectorAll(".jp-OutputArea-child").length,
+    outputs: panel.closest(".jp-Cell")?.querySelectorAll(".jp-OutputArea-child").length,
 })"""
 IS_DRAWN = """([panel, svg]) => {
     const sheet = document.createElement("div");
@@ -103,6 +102,17 @@ def page(lab: dict, browser: Browser) -> Iterator[Page]:
     )
     context.set_default_timeout(60 * SECONDS)
     page = context.new_page()
+    complaints = listen_to(page, lab["url"])
+    yield page
+    page.close()
+    for kernel in context.request.get("api/kernels").json():
+        context.request.delete(f"api/kernels/{kernel['id']}")
+    context.close()
+    assert not complaints, "\n".join(complaints)
+
+
+def listen_to(page: Page, home: str) -> list[str]:
+    """Return a list to which the page's errors are added, and what it asks of others than home."""
     complaints: list[str] = []
 
     def listen(line: ConsoleMessage) -> None:
@@ -110,18 +120,13 @@ def page(lab: dict, browser: Browser) -> Iterator[Page]:
             complaints.append(f"console: {line.text}")
 
     def watch(request: Request) -> None:
-        if not request.url.startswith((lab["url"], "data:", "blob:")):
+        if not request.url.startswith((home, "data:", "blob:")):
             complaints.append(f"asks for {request.url}")
 
     page.on("console", listen)
     page.on("pageerror", lambda error: complaints.append(f"uncaught: {error}"))
     page.on("request", watch)
-    yield page
-    page.close()
-    for kernel in context.request.get("api/kernels").json():
-        context.request.delete(f"api/kernels/{kernel['id']}")
-    context.close()
-    assert not complaints, "\n".join(complaints)
+    return complaints
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -154,21 +159,56 @@ def test_runs_and_its_sliders_move(path: Path, page: Page):
     expect(page.locator(".jp-Dialog")).to_have_count(0)
 
 
-def panels_of(notebook: dict) -> list[tuple[int, Panel]]:
-    """Return the panels that the notebook shows, each with the place of its cell."""
-    cells = [(i, source(cell)) for i, cell in code_cells(notebook)]
-    shown = [(i, name) for i, text in cells for name in PANEL_BOX.findall(text)]
-    imported = {
-        name: module
-        for _, text in cells
-        for module, names in IMPORT.findall(text)
-        for name in names.split(", ")
-    }
-    return [(i, getattr(import_module(imported[name]), name)) for i, name in shown]
+BUSY = (
+    "from attnlib.panels import WEIGHT_SPLIT\nfrom attnlib.widgets import PanelBox\n\n"
+    "PanelBox(WEIGHT_SPLIT)",
+    "import time\n\ntime.sleep(600)",
+)
 
 
-def run_all(page: Page, notebook: dict) -> None:
-    """Wait for the kernel, choose Run All Cells from the menu, wait until they have run."""
+def test_a_slider_moves_while_the_kernel_is_busy(lab: dict, page: Page):
+    notebook = read(NOTEBOOKS[0])
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook["cells"] = [{**cell, "id": f"cell-{i}", "source": s} for i, s in enumerate(BUSY)]
+    Path(lab["root_dir"], "busy.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    page.goto("lab/tree/busy.ipynb?reset")
+    choose_run_all(page, notebook)
+    box = page.locator(".attnlib-panel")
+    box.wait_for()
+    move_sliders(page, box, WEIGHT_SPLIT, "busy")
+    prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").nth(1)
+    expect(prompt).to_have_text("[*]:")
+
+
+def test_sliders_on_a_page_without_a_kernel(browser: Browser, tmp_path: Path):
+    path = tmp_path / "sliders.html"
+    sliders_page.main([str(path)])
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    complaints = listen_to(page, path.as_uri())
+    page.goto(path.as_uri())
+    boxes = page.locator(".attnlib-panel")
+    panels = [panel for path in NOTEBOOKS for _, panel in panels_of(read(path))]
+    expect(boxes).to_have_count(len(panels))
+    for i, panel in enumerate(panels):
+        state = dict(panel.default)
+        before = check_shows(page, boxes.nth(i), panel, state)
+        for control, values in panel.controls.items():
+            slider = boxes.nth(i).get_by_role("slider", name=control, exact=True)
+            slider.focus()
+            for key, value in moves(values, panel.default[control]):
+                state[control] = value
+                page.keyboard.press(key)
+                after = check_shows(page, boxes.nth(i), panel, state)
+                assert after["pictures"] != before["pictures"], f"{state}: the same picture"
+                expect(slider).to_have_attribute("aria-valuetext", spelled(value))
+                before = after
+        photograph(boxes.nth(i), f"page.{panel.name}".replace(" ", "-"))
+    page.close()
+    assert not complaints, "\n".join(complaints)
+
+
+def choose_run_all(page: Page, notebook: dict) -> None:
+    """Wait for the kernel and choose Run All Cells from the menu."""
     idle = page.locator("#jp-main-statusbar").get_by_text("| Idle")  # connected, nothing to do
     dialog = page.locator(".jp-Dialog")
     idle.or_(dialog).first.wait_for()
@@ -176,9 +216,14 @@ def run_all(page: Page, notebook: dict) -> None:
     expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(len(notebook["cells"]))
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+
+def run_all(page: Page, notebook: dict) -> None:
+    """Run all cells and wait until they have run."""
+    choose_run_all(page, notebook)
     may_raise = [MAY_RAISE in tags(cell) for _, cell in code_cells(notebook)]
     page.wait_for_function(HAVE_RUN, arg=[may_raise, ERRORS], timeout=240 * SECONDS)
-    idle.wait_for()
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
 
 
 def move_sliders(page: Page, box: Locator, panel: Panel, name: str) -> None:

@@ -130,7 +130,8 @@ def test_every_state_is_computed_once_when_the_box_is_made(panel):
         return panel.compute(**state)
 
     box = PanelBox(dataclasses.replace(panel, compute=compute))
-    assert sorted(map(repr, computed)) == sorted(map(repr, panel.states()))
+    assert len(computed) == len(panel.states())
+    assert all(state in computed for state in panel.states())
     move(box, panel.states()[0])
     page_of(box)
     assert len(computed) == len(panel.states())
