@@ -8,17 +8,15 @@ import ipywidgets
 
 from attnlib.panels import Panel, spelled
 
+MOST_PAGES = 100
 # ipywidgets cuts the word beside a slider off after 148 pixels
 WHOLE_WORDS = "<style>.attnlib-panel .widget-readout { max-width: none; }</style>"
 
 
-class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """Sliders, the line that says in words what they show, and the picture.
+class Sliders(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """The sliders of a panel, above whatever shows their state.
 
-    A slider can only be put on values that the panel allows. Every state is computed and drawn
-    when the box is made, for a panel has few. The browser then turns from one to the other by
-    itself, without asking the kernel, which may be busy: the pages lie in stacks within stacks, one
-    level for each control, and each stack is linked to its slider.
+    A slider can only be put on values that the panel allows.
     """
 
     def __init__(self, panel: Panel) -> None:
@@ -34,12 +32,9 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
             )
             for name, values in panel.controls.items()
         }
-        self._looks = {"layout": ipywidgets.Layout(), "style": ipywidgets.HTML().style}
-        fewest_first = sorted(panel.controls, key=lambda name: len(panel.controls[name]))
-        pages = self._pages(fewest_first, {})
         parts = [*self.sliders.values(), ipywidgets.HTML(WHOLE_WORDS)]
-        controls = ipywidgets.HBox(parts, layout={"flex_flow": "row wrap"})
-        super().__init__([controls, pages])
+        self.controls = ipywidgets.HBox(parts, layout={"flex_flow": "row wrap"})
+        super().__init__([self.controls])
         self.add_class("attnlib-panel")
 
     def state(self) -> dict[str, Any]:
@@ -49,6 +44,31 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
     def __repr__(self) -> str:
         state = ", ".join(f"{name}={spelled(value)}" for name, value in self.state().items())
         return f"<sliders of the panel '{self.panel.name}': {state}>"
+
+
+class PanelBox(Sliders):
+    """Sliders, the line that says in words what they show, and the picture.
+
+    Every state is computed and drawn when the box is made, for a panel has few. The browser then
+    turns from one to the other by itself, without asking the kernel, which may be busy: the pages
+    lie in stacks within stacks, one level for each control, and each stack is linked to its
+    slider.
+
+    Raises:
+        ValueError: the panel has more than 100 states.
+    """
+
+    def __init__(self, panel: Panel) -> None:
+        count = len(panel.states())
+        if count > MOST_PAGES:
+            raise ValueError(
+                f"the panel '{panel.name}' has {count} states, and at most {MOST_PAGES} are drawn "
+                "ahead: use LivePanelBox, which draws a state when a slider arrives there"
+            )
+        super().__init__(panel)
+        self._looks = {"layout": ipywidgets.Layout(), "style": ipywidgets.HTML().style}
+        fewest_first = sorted(panel.controls, key=lambda name: len(panel.controls[name]))
+        self.children = [self.controls, self._pages(fewest_first, {})]
 
     def _pages(self, controls: list[str], state: dict[str, Any]) -> ipywidgets.Widget:
         """Return the page of a state, or the stack of pages over the controls that are left."""
@@ -60,6 +80,25 @@ class PanelBox(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         stack = ipywidgets.Stack(pages, selected_index=slider.index)
         stack.link = ipywidgets.jsdlink((slider, "index"), (stack, "selected_index"))
         return stack
+
+
+class LivePanelBox(Sliders):
+    """The same for a panel of many states: each is drawn when a slider arrives there.
+
+    The sliders' `observe` callback sets the text of one HTML widget and nothing else, so the box
+    works wherever widgets do, as long as the kernel is free.
+    """
+
+    def __init__(self, panel: Panel) -> None:
+        super().__init__(panel)
+        self.page = ipywidgets.HTML()
+        self.children = [self.controls, self.page]
+        for slider in self.sliders.values():
+            slider.observe(self._show, names="value")
+        self._show()
+
+    def _show(self, _change: object = None) -> None:
+        self.page.value = self.panel.page(self.state())
 
 
 def _width(values: tuple[Any, ...]) -> str:

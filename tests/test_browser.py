@@ -164,20 +164,35 @@ BUSY = (
     "PanelBox(WEIGHT_SPLIT)",
     "import time\n\ntime.sleep(600)",
 )
+LIVE = (BUSY[0].replace("PanelBox", "LivePanelBox"),)
 
 
 def test_a_slider_moves_while_the_kernel_is_busy(lab: dict, page: Page):
-    notebook = read(NOTEBOOKS[0])
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-    notebook["cells"] = [{**cell, "id": f"cell-{i}", "source": s} for i, s in enumerate(BUSY)]
-    Path(lab["root_dir"], "busy.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    page.goto("lab/tree/busy.ipynb?reset")
+    notebook = open_notebook(page, lab, "busy", BUSY)
     choose_run_all(page, notebook)
     box = page.locator(".attnlib-panel")
     box.wait_for()
     move_sliders(page, box, WEIGHT_SPLIT, "busy")
     prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").nth(1)
     expect(prompt).to_have_text("[*]:")
+
+
+def test_a_live_panel_follows_its_slider(lab: dict, page: Page):
+    notebook = open_notebook(page, lab, "live", LIVE)
+    run_all(page, notebook)
+    box = page.locator(".attnlib-panel")
+    move_sliders(page, box, WEIGHT_SPLIT, "live")
+    drag_slider(page, box, WEIGHT_SPLIT)
+
+
+def open_notebook(page: Page, lab: dict, name: str, sources: tuple[str, ...]) -> dict:
+    """Open a new notebook of code cells."""
+    notebook = read(NOTEBOOKS[0])
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook["cells"] = [{**cell, "id": f"c{i}", "source": s} for i, s in enumerate(sources)]
+    Path(lab["root_dir"], f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    page.goto(f"lab/tree/{name}.ipynb?reset")
+    return notebook
 
 
 def test_sliders_on_a_page_without_a_kernel(browser: Browser, tmp_path: Path):

@@ -16,6 +16,7 @@ from attnlib.palette import head_color, tint
 from attnlib.panels import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel
 from attnlib.scene import Box, Scene
 from attnlib.steps import NUMBER_STEPS
+from attnlib.widgets import MOST_PAGES
 from cases import ALL_PANELS
 from pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 
@@ -85,7 +86,7 @@ def test_the_states_are_all_that_the_controls_can_reach(panel):
         count *= len(values)
     assert len(states) == count
     assert len({tuple(state.items()) for state in states}) == count
-    assert count <= 100  # few enough to draw them all ahead
+    assert count <= MOST_PAGES  # few enough to draw them all ahead
     assert panel.default in states
 
 

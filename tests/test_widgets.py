@@ -14,8 +14,10 @@ import torch
 from traitlets import TraitError
 
 from attnlib.gallery import GALLERY
+from attnlib.gpt2 import journey_ids, tiny_gpt2
+from attnlib.gpt2_heads import gpt2_panel
 from attnlib.panels import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel, spelled
-from attnlib.widgets import PanelBox
+from attnlib.widgets import MOST_PAGES, LivePanelBox, PanelBox, Sliders
 from cases import ALL_PANELS
 
 
@@ -36,7 +38,7 @@ def box(kept: PanelBox) -> PanelBox:
     return kept
 
 
-def move(box: PanelBox, state: Mapping[str, Any]) -> None:
+def move(box: Sliders, state: Mapping[str, Any]) -> None:
     for control, value in state.items():
         box.sliders[control].value = value
 
@@ -170,3 +172,47 @@ def test_sliders_leave_the_readers_random_numbers_alone(panel):
     box = PanelBox(panel)
     move(box, panel.states()[-1])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# A panel of many states
+
+
+def test_too_many_states_are_not_drawn_ahead():
+    values = tuple(range(MOST_PAGES + 1))
+    many = Panel("many", {"n": values}, {"n": 0}, lambda n: n, lambda n: None, str)
+    said = r"the panel 'many' has 101 states, and at most 100 are drawn ahead: use LivePanelBox"
+    with pytest.raises(ValueError, match=said):
+        PanelBox(many)
+
+
+def test_a_live_box_draws_a_state_when_it_is_there(panel):
+    computed = []
+
+    def compute(**state: object) -> object:
+        computed.append(state)
+        return panel.compute(**state)
+
+    box = LivePanelBox(dataclasses.replace(panel, compute=compute))
+    assert computed == [panel.default]
+    assert box.page.value == panel.page(panel.default)
+    drawn: list[Any] = []
+    box.page.observe(drawn.append, names="value")
+    state = dict(panel.default)
+    for control, values in panel.controls.items():
+        state[control] = values[0] if panel.default[control] != values[0] else values[-1]
+        computed.clear()
+        drawn.clear()
+        box.sliders[control].value = state[control]
+        assert computed == [state]
+        assert len(drawn) == 1
+        assert box.page.value == panel.page(state)
+    shown = ", ".join(f"{control}={spelled(value)}" for control, value in state.items())
+    assert repr(box) == f"<sliders of the panel '{panel.name}': {shown}>"
+
+
+def test_a_live_box_shows_any_gpt2():
+    panel = gpt2_panel(tiny_gpt2(), journey_ids(6), ("a", "b", "c", "d", "e", "f"))
+    box = LivePanelBox(panel)
+    move(box, {"layer": 3, "head": 2})
+    assert box.page.value == panel.page({"layer": 3, "head": 2})
+    assert "layer = 3 | head = 2" in box.page.value

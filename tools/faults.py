@@ -586,6 +586,12 @@ AROUND = (
         "tests/test_widgets.py::test_every_state_that_sliders_reach_is_shown",
     ),
     Fault(
+        "live-slider-moves-nothing",
+        "attnlib/widgets.py",
+        {'slider.observe(self._show, names="value")': 'slider.observe(self._show, names="label_")'},
+        "tests/test_widgets.py::test_a_live_box_draws_a_state_when_it_is_there",
+    ),
+    Fault(
         "bound-below-the-difference",
         "attnlib/equality.py",
         {"math.ceil(math.log10(max(": "math.floor(math.log10(max("},
