@@ -63,6 +63,7 @@ $(VENV)/.learner: requirements.txt constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -r requirements.txt -c constraints.txt
 	$(PY) -m pip install --no-deps --editable .
+	$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.learner requirements-dev.txt

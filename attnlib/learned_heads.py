@@ -199,7 +199,7 @@ class Muted(NamedTuple):
 def compute_muted(mute: str) -> Muted:
     """Mute heads of the trained model; run it on the test batch and on the sequence drawn."""
     heads = [h for h in range(4) if str(h + 1) in mute]
-    whole = model = recorded_model(STEPS[-1])
+    model = recorded_model(STEPS[-1])
     for h in heads:
         model = mute_head(model, layer=h // 2, head=h % 2)
     batch, tokens = held_out_batch(), shown_tokens()
@@ -214,7 +214,7 @@ def compute_muted(mute: str) -> Muted:
     return Muted(
         mute,
         accuracy(model, batch),
-        accuracy(whole, batch),
+        learned(STEPS[-1]).accuracy,
         attn_weights,
         answers,
         guesses,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
+from itertools import count
 from typing import Any, NamedTuple
 
 from attnlib.measure import machine, machine_name, ratio
@@ -152,23 +153,28 @@ def roofline_picture(
     items.append(Line(roof, INK, 1.5))
     limits = f"roof: {bandwidth / 1e9:.0f} GB/s, then {peak / 1e9:.0f} GFLOP/s"
     items.append(Words(left + width, top - 12, limits, 10, INK, "end"))
-    taken: list[tuple[float, float]] = []
-    ties: list[Item] = []
-    dots: list[Item] = []
+    places = [place(*point) for point in points.values()]
+    taken = list(places)
+    numbers: list[Item] = []
     for i, (name, (intensity, rate)) in enumerate(points.items(), 1):
-        x, y = start = place(intensity, rate)
-        while any(abs(x - a) < 18 and abs(y - b) < 18 for a, b in taken):
-            x += 9  # beside the one that stands there already, tied to its place by a line
-        taken.append((x, y))
-        ties.append(Line((start, (x, y)), FAINT, 1.0))
-        dots.append(Box(x - 8, y - 8, 16, 16, fill=FAINT, radius=8))
-        dots.append(Words(x, y, str(i), 10, text_color(FAINT), bold=True))
+        x, y = places[i - 1]
+        at = next(  # beside its dot, or as little above or below as leaves it free
+            (x + 20, y + 9 * step * sign)
+            for step in count()
+            for sign in (1, -1)
+            if all(abs(x + 20 - a) >= 18 or abs(y + 9 * step * sign - b) >= 17 for a, b in taken)
+        )
+        taken.append(at)
+        items.append(Line(((x, y), at), FAINT, 1.0))
+        numbers.append(Box(x - 2.5, y - 2.5, 5, 5, fill=INK, radius=2.5))
+        numbers.append(Box(at[0] - 8, at[1] - 8, 16, 16, fill=FAINT, radius=8))
+        numbers.append(Words(*at, str(i), 10, text_color(FAINT), bold=True))
         said = f"{i}  {name}: {intensity:.1f} FLOP/B, {rate / 1e9:.0f} GFLOP/s"
         items.append(Words(left + width + 20, top + 10 + (i - 1) * 20, said, 11, INK, "start"))
     reached = ", ".join(f"{name} {rate / 1e9:.0f} GFLOP/s" for name, (_, rate) in points.items())
     alt = f"Roofline, {limits}. {reached}."
     bottom_edge = max(top + height + 28, top + 20 * len(points) + 16)
-    return Scene(left + width + 440, bottom_edge, alt, (*items, *ties, *dots))
+    return Scene(left + width + 440, bottom_edge, alt, (*items, *numbers))
 
 
 def _decades(values: list[float], margin: float) -> tuple[float, float]:

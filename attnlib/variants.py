@@ -77,8 +77,8 @@ class Flex(Split):
     """FlexAttention: a kernel compiled for the mask, which skips hidden blocks.
 
     The first call takes seconds. On a CPU it has no backward and runs under no_grad only. There
-    it took 0.95 to 1.18 times as long as SDPA's kernel at 256 and 1024 tokens, and 1.3 to 1.4
-    times at 4096 (12 heads of 64, two cores): no reason to offer it in the fused class.
+    it took 0.98 to 1.02 times as long as SDPA's kernel at 256 and 1024 tokens, and 1.13 times at
+    4096 (12 heads of 64, two cores): no reason to offer it in the fused class.
     """
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
