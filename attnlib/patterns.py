@@ -134,23 +134,3 @@ def even_score(is_meant: Tensor) -> float:
     visible = (~causal_mask(num_tokens)).float()  # (num_tokens, num_tokens)
     even = visible / visible.sum(dim=-1, keepdim=True)  # (num_tokens, num_tokens)
     return score(even.expand(b, num_tokens, num_tokens), is_meant).item()
-
-
-def spread(attn_weights: Tensor) -> Tensor:
-    """Return over how many keys a head spreads its weight, on average.
-
-    Equation:
-        spread = mean over queries of exp(-sum over keys of attn_weights * log(attn_weights))
-
-    Args:
-        attn_weights: (b, ..., num_tokens, num_tokens).
-
-    Returns:
-        One number for each head, (...): 1 if each query reads one key, k if it reads k evenly.
-
-    >>> spread(torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])).item()
-    1.5
-    """
-    entropy = -torch.special.xlogy(attn_weights, attn_weights).sum(dim=-1)
-    spreads: Tensor = entropy.exp().movedim(0, -2).flatten(-2).mean(dim=-1)
-    return spreads

@@ -38,10 +38,18 @@ def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Tas
     Returns:
         A task.
 
+    Raises:
+        ValueError: a distance is not from 1 to num_tokens - 1.
+
     >>> batch = look_ups(1, 3, num_tokens=5)(1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.answers[0, 3:].tolist()
     ([[8, 3, 5, 0, 7]], [[5, 8], [0, 3]])
     """
+    if not distances or not all(1 <= distance < num_tokens for distance in distances):
+        raise ValueError(
+            f"distances={distances}: give at least one, each from 1 to num_tokens - 1 = "
+            f"{num_tokens - 1}, so that some place has an answer"
+        )
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
         tokens = torch.randint(vocabulary, (batch_size, num_tokens), generator=generator)
@@ -95,13 +103,21 @@ def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
     Returns:
         A task. Every place has an answer.
 
+    Raises:
+        ValueError: the text is not longer than a piece.
+
     >>> batch = next_tokens(torch.arange(9), num_tokens=3)(1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
     ([[2, 3, 4]], [3, 4, 5])
     """
+    last = len(token_ids) - num_tokens
+    if last < 1:
+        raise ValueError(
+            f"token_ids has {len(token_ids)} tokens; pieces of num_tokens={num_tokens} with the "
+            f"next token need at least {num_tokens + 1}"
+        )
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        last = len(token_ids) - num_tokens
         start = torch.randint(last, (batch_size, 1), generator=generator)
         piece = token_ids[start + torch.arange(num_tokens + 1)]
         return Batch(piece[:, :-1], piece[:, 1:, None])
@@ -138,4 +154,9 @@ def encode(text: str, characters: str) -> Tensor:
     >>> encode("ten", " enopst").tolist()
     [6, 1, 2]
     """
+    if unknown := set(text) - set(characters):
+        raise ValueError(
+            f"text holds {''.join(sorted(unknown))!r}, which characters={characters!r} lacks: "
+            "make the alphabet from all of the text"
+        )
     return torch.tensor([characters.index(character) for character in text], dtype=torch.int64)

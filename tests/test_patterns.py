@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
@@ -17,7 +15,6 @@ from attnlib.patterns import (
     same_token,
     score,
     scores,
-    spread,
 )
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 3, 1, 4], [2, 2, 2, 0, 1, 0, 2]])
@@ -112,16 +109,3 @@ def test_even_weights():
     rows = [(b, q) for b in range(2) for q in range(7) if same_token(TOKENS)[b, q].any()]
     shares = [same_token(TOKENS)[b, q].sum().item() / (q + 1) for b, q in rows]
     assert even_score(same_token(TOKENS)) == pytest.approx(sum(shares) / len(shares))
-
-
-def test_spread():
-    assert spread(torch.eye(7).expand(2, 3, 7, 7)).tolist() == [1.0, 1.0, 1.0]
-    even = torch.ones(7, 7).tril() / torch.arange(1, 8)[:, None]
-    assert spread(even.expand(2, 7, 7)).item() == pytest.approx(4.0)  # the mean of 1 to 7
-    weights = random_weights(2, 3)
-    one = [
-        math.exp(-sum(w * math.log(w) for w in weights[b, 1, q].tolist() if w))
-        for b in range(2)
-        for q in range(7)
-    ]
-    assert spread(weights)[1].item() == pytest.approx(sum(one) / len(one))

@@ -82,5 +82,22 @@ def test_shape_comments_are_true():
 
 
 def test_a_strange_character_is_refused():
-    with pytest.raises(ValueError, match="substring not found"):
+    with pytest.raises(ValueError, match=r"text holds 'erz', which characters='ab' lacks: make"):
         encode("zebra", "ab")
+
+
+@pytest.mark.parametrize("distances", [(), (0,), (1, 11), (-2,)])
+def test_a_look_up_that_no_place_could_answer_is_refused(distances):
+    with pytest.raises(
+        ValueError, match=r"distances=\(.*\): give at least one, each from 1 to .*10"
+    ):
+        look_ups(*distances, num_tokens=11)
+
+
+def test_a_text_shorter_than_its_pieces_is_refused():
+    said = r"token_ids has 7 tokens; pieces of num_tokens=7 with the next token need at least 8"
+    with pytest.raises(ValueError, match=said):
+        next_tokens(torch.arange(7), num_tokens=7)
+    tokens, answers = draw(next_tokens(torch.arange(8), num_tokens=7))
+    assert tokens[0].tolist() == list(range(7))
+    assert answers[0].flatten().tolist() == list(range(1, 8))
