@@ -1,0 +1,38 @@
+"""The pinned packages install on the oldest Python that the README promises."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import distributions
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from notebook_tools import ROOT
+
+FILES = ("requirements.txt", "requirements-dev.txt", "constraints.txt")
+PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
+PINS = {
+    canonicalize_name(name): version
+    for file in FILES
+    for name, version in PIN.findall((ROOT / file).read_text(encoding="utf-8"))
+}
+INSTALLED = {
+    canonicalize_name(found.metadata["Name"]): found.metadata
+    for found in distributions()
+    if canonicalize_name(found.metadata["Name"]) in PINS
+}
+
+
+def test_pins_take_the_oldest_python_that_the_readme_names():
+    """Debian 12 has Python 3.11.2: a package that wants 3.11.5 stops `make lab` there."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (oldest,) = re.findall(r"You need Python (\d+\.\d+) or newer", readme)
+    wanted = {name: found["Requires-Python"] or "" for name, found in INSTALLED.items()}
+    assert len(wanted) > 100
+    assert {n: w for n, w in wanted.items() if f"{oldest}.0" not in SpecifierSet(w)} == {}
+
+
+def test_what_is_installed_is_what_is_pinned():
+    found = {name: entry["Version"].partition("+")[0] for name, entry in INSTALLED.items()}
+    assert found == {name: PINS[name] for name in found}
