@@ -43,8 +43,8 @@ from attnlib.measure import (
     require_equal,
     seconds,
 )
+from attnlib.panels.speed import GRID_HEADS, GRID_TOKENS
 from attnlib.results import SCHEMA, medians, title
-from attnlib.speed import GRID_HEADS, GRID_TOKENS
 from attnlib.variants import VARIANTS
 
 FOLDER = Path(__file__).with_name("results")

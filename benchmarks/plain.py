@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import torch
 from ipywidgets import SelectionSlider, interact
 
-from attnlib.panels import Panel
+from attnlib.panels.panel import Panel
 
 
 def show_plainly(panel: Panel) -> None:

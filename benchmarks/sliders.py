@@ -25,8 +25,8 @@ from playwright.sync_api import Locator, Page, sync_playwright
 from tqdm import tqdm
 
 from attnlib.measure import machine, machine_name
-from attnlib.panels import Panel
-from attnlib.widgets import PanelBox
+from attnlib.panels.panel import Panel
+from attnlib.panels.widgets import PanelBox
 from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from cases import ALL_PANELS
 from notebook_tools import ROOT
@@ -98,8 +98,8 @@ KEYS = 30  # pressed as fast as the browser takes them
 def notebook(panel: Panel) -> dict:
     """Return a notebook that shows a panel in two cells, our way and the usual one."""
     cells = [
-        "%matplotlib inline\nfrom attnlib.widgets import PanelBox\nfrom cases import ALL_PANELS\n"
-        "from plain import show_plainly\n"
+        "%matplotlib inline\nfrom attnlib.panels.widgets import PanelBox\n"
+        "from cases import ALL_PANELS\nfrom plain import show_plainly\n"
         f"panel = {{p.name: p for p in ALL_PANELS}}[{panel.name!r}]",
         "PanelBox(panel)",
         "show_plainly(panel)",

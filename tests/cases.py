@@ -20,13 +20,13 @@ from attnlib import (
     fused_to_split,
     split_heads,
 )
-from attnlib.equality import TORCH_EQUALITY
-from attnlib.gallery import GALLERY
-from attnlib.gpt2_heads import GPT2_HEADS
-from attnlib.learned_heads import MUTE, TRAINING_STEP
-from attnlib.panels import PANELS
-from attnlib.speed import SPEED
-from attnlib.steps import NUMBER_STEPS, SHAPE_STEPS
+from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.panels.learning import MUTE, TRAINING_STEP
+from attnlib.panels.mistakes import GALLERY
+from attnlib.panels.panel import PANELS
+from attnlib.panels.speed import SPEED
+from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS
+from attnlib.panels.torch_equality import TORCH_EQUALITY
 
 B = 2
 T = 7  # num_tokens

@@ -13,9 +13,10 @@ from torch import nn
 
 import bench
 import goals
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention, measure, results, speed
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention, measure, results
 from attnlib.count import Work, causal_flops, count_work, projection_flops
 from attnlib.measure import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
+from attnlib.panels import speed
 from attnlib.variants import VARIANTS
 
 WIDTH, HEADS, TOKENS, TEXTS = 21, 7, 11, 2

@@ -28,7 +28,7 @@ from playwright.sync_api import (
 )
 
 import sliders_page
-from attnlib.panels import WEIGHT_SPLIT, Panel, spelled
+from attnlib.panels.panel import WEIGHT_SPLIT, Panel, spelled
 from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read, tags
 from sliders_page import panels_of
@@ -160,7 +160,7 @@ def test_runs_and_its_sliders_move(path: Path, page: Page):
 
 
 BUSY = (
-    "from attnlib.panels import WEIGHT_SPLIT\nfrom attnlib.widgets import PanelBox\n\n"
+    "from attnlib.panels.panel import WEIGHT_SPLIT\nfrom attnlib.panels.widgets import PanelBox\n\n"
     "PanelBox(WEIGHT_SPLIT)",
     "import time\n\ntime.sleep(600)",
 )

@@ -17,10 +17,18 @@ from attnlib.checks import (
     check_shapes,
     check_stacked_heads,
 )
-from attnlib.gallery import BY_NAME, CONDITIONS, GALLERY, build, compute_gallery, examine, tokens
 from attnlib.mistakes import MISTAKES, OnePageAttention
 from attnlib.modules import MultiHeadAttention
 from attnlib.palette import HEAD_COLORS
+from attnlib.panels.mistakes import (
+    BY_NAME,
+    CONDITIONS,
+    GALLERY,
+    build,
+    compute_gallery,
+    examine,
+    tokens,
+)
 from pictures import boxes, text_in, words
 from test_mistakes import EXPECTED, SENTENCES
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from attnlib.learned_heads import (
+from attnlib.models import mute_head
+from attnlib.palette import head_color
+from attnlib.panels.learning import (
     LETTERS,
     MUTE,
     MUTED,
@@ -20,8 +22,6 @@ from attnlib.learned_heads import (
     new_model,
     recorded_model,
 )
-from attnlib.models import mute_head
-from attnlib.palette import head_color
 from attnlib.patterns import PATTERNS, is_ambiguous, score
 from attnlib.scene import Box, Line
 from attnlib.tasks import NO_ANSWER, repeats

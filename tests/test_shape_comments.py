@@ -11,12 +11,12 @@ import torch
 
 import attnlib
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.gallery import GALLERY
 from attnlib.gpt2 import GPT2, Gpt2Size
-from attnlib.gpt2_heads import GPT2_HEADS
-from attnlib.learned_heads import MUTE, TRAINING_STEP
+from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.panels.learning import MUTE, TRAINING_STEP
+from attnlib.panels.mistakes import GALLERY
+from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.plots import weights_picture
-from attnlib.steps import NUMBER_STEPS
 from cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
 from shape_comments import comments_in, reading
 

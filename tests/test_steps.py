@@ -10,8 +10,8 @@ from attnlib import MultiHeadAttention, trace
 from attnlib.blocks import listing_picture, tensor_picture
 from attnlib.examples import SEED, counting, counting_weights, three_rows
 from attnlib.palette import head_color, tint
+from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
 from attnlib.scene import Box, Words
-from attnlib.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
 
 
 def words(scene):

@@ -13,11 +13,11 @@ import pytest
 import torch
 from traitlets import TraitError
 
-from attnlib.gallery import GALLERY
 from attnlib.gpt2 import journey_ids, tiny_gpt2
-from attnlib.gpt2_heads import gpt2_panel
-from attnlib.panels import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel, spelled
-from attnlib.widgets import MOST_PAGES, LivePanelBox, PanelBox, Sliders
+from attnlib.panels.gpt2 import gpt2_panel
+from attnlib.panels.mistakes import GALLERY
+from attnlib.panels.panel import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel, spelled
+from attnlib.panels.widgets import MOST_PAGES, LivePanelBox, PanelBox, Sliders
 from cases import ALL_PANELS
 
 

@@ -526,13 +526,13 @@ AROUND = (
     # Panels, figures, scenes, sliders
     Fault(
         "panel-counts-hidden-as-dropped",
-        "attnlib/panels.py",
+        "attnlib/panels/panel.py",
         {"(attn_weights[visible] == 0)": "(attn_weights == 0)"},
         "tests/test_panels.py::test_one_head_is_the_first_head_in_training",
     ),
     Fault(
         "panel-colors-columns-by-turns",
-        "attnlib/panels.py",
+        "attnlib/panels/panel.py",
         {"[column // data.head_dim for column in": "[column % data.num_heads for column in"},
         "tests/test_panels.py::test_stacked_heads",
     ),
@@ -568,32 +568,32 @@ AROUND = (
     ),
     Fault(
         "steps-scaled-by-all-columns",
-        "attnlib/steps.py",
+        "attnlib/panels/steps.py",
         {"scaled = masked / head_dim**0.5": "scaled = masked / 6**0.5"},
         "tests/test_steps.py::test_the_eleven_steps_end_where_the_class_ends",
         STEPS,
     ),
     Fault(
         "slider-moves-nothing",
-        "attnlib/widgets.py",
+        "attnlib/panels/widgets.py",
         {'(slider, "index"), (stack,': '(stack, "selected_index"), (stack,'},
         "tests/test_widgets.py::test_every_state_that_sliders_reach_is_shown",
     ),
     Fault(
         "slider-turns-the-wrong-pages",
-        "attnlib/widgets.py",
+        "attnlib/panels/widgets.py",
         {"slider = self.sliders[name]": "slider = self.sliders[controls[-1]]"},
         "tests/test_widgets.py::test_every_state_that_sliders_reach_is_shown",
     ),
     Fault(
         "live-slider-moves-nothing",
-        "attnlib/widgets.py",
+        "attnlib/panels/widgets.py",
         {'slider.observe(self._show, names="value")': 'slider.observe(self._show, names="label_")'},
         "tests/test_widgets.py::test_a_live_box_draws_a_state_when_it_is_there",
     ),
     Fault(
         "bound-below-the-difference",
-        "attnlib/equality.py",
+        "attnlib/panels/torch_equality.py",
         {"math.ceil(math.log10(max(": "math.floor(math.log10(max("},
         "tests/test_equality_panel.py::test_a_bar_reaches_as_far_as_its_difference",
     ),

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this fi
 
 from safetensors.torch import save_file
 
-from attnlib.learned_heads import RECORD, STEPS, TRAINING, new_model
+from attnlib.panels.learning import RECORD, STEPS, TRAINING, new_model
 from attnlib.tasks import repeats
 from attnlib.training import History, train
 

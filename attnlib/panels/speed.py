@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from attnlib.measure import machine, machine_name, ratio
 from attnlib.palette import FAINT, INK, QUIET, signed_color, text_color
-from attnlib.panels import Panel
+from attnlib.panels.panel import Panel
 from attnlib.results import floor_seconds, medians, stored_results, title
 from attnlib.scene import Box, Item, Line, Scene, Words
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets
 
-from attnlib.panels import Panel, spelled
+from attnlib.panels.panel import Panel, spelled
 
 MOST_PAGES = 100
 # ipywidgets cuts the word beside a slider off after 148 pixels

@@ -18,14 +18,14 @@ from torch import Tensor
 from attnlib.functional import causal_mask
 from attnlib.models import AttentionModel, mute_head
 from attnlib.palette import FAINT, INK, PAPER, QUIET, head_color, tint
-from attnlib.panels import Panel
+from attnlib.panels.panel import Panel
 from attnlib.patterns import scores
 from attnlib.plots import weights_picture
 from attnlib.scene import Box, Item, Line, Scene, Words, above, moved
 from attnlib.tasks import NO_ANSWER, Batch, repeats
 from attnlib.training import accuracy, mean_loss
 
-RECORD = Path(__file__).parent / "data" / "heads.safetensors"
+RECORD = Path(__file__).parents[1] / "data" / "heads.safetensors"
 STEPS = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
 LETTERS = "abcdefghijklmnopqrstuvwx"

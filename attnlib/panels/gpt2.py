@@ -13,7 +13,7 @@ from attnlib.examples import journey
 from attnlib.functional import causal_mask
 from attnlib.gpt2 import GPT2, TINY, journey_ids, tiny_gpt2
 from attnlib.palette import INK, PAPER, QUIET, head_color, weight_color
-from attnlib.panels import Panel
+from attnlib.panels.panel import Panel
 from attnlib.plots import weights_picture
 from attnlib.scene import Box, Item, Scene, Words, beside
 

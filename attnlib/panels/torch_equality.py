@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnlib.examples import SEED, journey
 from attnlib.functional import causal_mask
 from attnlib.palette import FAINT, INK, QUIET
-from attnlib.panels import Panel
+from attnlib.panels.panel import Panel
 from attnlib.plots import weights_picture
 from attnlib.scene import Box, Item, Line, Scene, Words, beside
 from attnlib.torch_compatible import MultiheadAttention

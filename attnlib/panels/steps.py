@@ -12,7 +12,7 @@ from attnlib.blocks import listing_picture, tensor_picture
 from attnlib.examples import SEED, counting, counting_weights, three_rows
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
-from attnlib.panels import Panel
+from attnlib.panels.panel import Panel
 from attnlib.scene import Scene, above
 from attnlib.traced import Step, Trace
 from attnlib.tracer import trace

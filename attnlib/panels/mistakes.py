@@ -13,7 +13,7 @@ from attnlib.examples import journey
 from attnlib.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib.modules import MultiHeadAttention
 from attnlib.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET
-from attnlib.panels import Panel
+from attnlib.panels.panel import Panel
 from attnlib.plots import difference_picture, weights_picture
 from attnlib.scene import Box, Item, Scene, Words, above, beside
 
