@@ -15,9 +15,9 @@ from attnlib.convert import (
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.source import show_source
 from attnlib.torch_compatible import MultiheadAttention
-from attnlib.tracer import trace
+from attnlib.tracing.source import show_source
+from attnlib.tracing.tracer import trace
 
 __all__ = [
     "CausalAttention",

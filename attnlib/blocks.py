@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnlib.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color, text_color, tint
 from attnlib.scene import Box, Item, Scene, Words, moved
-from attnlib.source import numbered_lines
+from attnlib.tracing.source import numbered_lines
 
 CELL, ROW, LABEL = 46.0, 22.0, 64.0
 

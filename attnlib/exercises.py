@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from attnlib.diagnosis.attempt import NOT_ATTEMPTED, Fault, describe
-from attnlib.tracer import locate
+from attnlib.tracing.tracer import locate
 
 
 def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..., str]:

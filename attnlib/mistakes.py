@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
-from attnlib.source import Source
+from attnlib.tracing.source import Source
 
 
 class OnePageAttention(MultiHeadAttention):

@@ -10,7 +10,7 @@ from torch import nn
 
 import attnlib
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, show_source
-from attnlib.source import MARK
+from attnlib.tracing.source import MARK
 
 SHOWN = [getattr(attnlib, name) for name in attnlib.__all__]
 

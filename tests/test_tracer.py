@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper, trace
-from attnlib.traced import HEADINGS
+from attnlib.tracing.table import HEADINGS
 
 
 @pytest.fixture

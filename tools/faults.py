@@ -418,34 +418,34 @@ AROUND = (
     # The tracer
     Fault(
         "tracer-keeps-no-copy",
-        "attnlib/tracer.py",
+        "attnlib/tracing/tracer.py",
         {"values = tensor.detach().clone()": "values = tensor.detach()"},
         "tests/test_tracer.py::test_values_are_those_of_that_moment",
         STEPS,
     ),
     Fault(
         "tracer-misses-in-place",
-        "attnlib/tracer.py",
+        "attnlib/tracing/tracer.py",
         {"elif before[1] != version:": "elif before[1] > version:"},
         "tests/test_tracer.py::test_new_view_in_place_rebound_and_returned_are_told_apart",
         STEPS,
     ),
     Fault(
         "tracer-one-call-too-deep",
-        "attnlib/tracer.py",
+        "attnlib/tracing/tracer.py",
         {"if depth > self.depth:": "if depth > self.depth + 1:"},
         "tests/test_tracer.py::test_depth_0_stays_in_forward_and_depth_1_enters_our_functions_but_never_torch",
         STEPS,
     ),
     Fault(
         "tracer-stays-on",
-        "attnlib/tracer.py",
+        "attnlib/tracing/tracer.py",
         {"sys.settrace(before)": "sys.settrace(None)"},
         "tests/test_tracer.py::test_an_active_trace_function_is_active_again_afterwards",
     ),
     Fault(
         "tracer-counts-lines-from-0",
-        "attnlib/tracer.py",
+        "attnlib/tracing/tracer.py",
         {
             "function.line = frame.f_lineno - frame.f_code.co_firstlineno + 1": "function.line = frame.f_lineno - frame.f_code.co_firstlineno"
         },
@@ -454,7 +454,7 @@ AROUND = (
     ),
     Fault(
         "trace-not-escaped",
-        "attnlib/traced.py",
+        "attnlib/tracing/table.py",
         {"<code>{html.escape(text)}</code>": "<code>{text}</code>"},
         "tests/test_tracer.py::test_signs_of_html_and_markdown_are_shown_as_they_are",
     ),
@@ -599,7 +599,7 @@ AROUND = (
     ),
     Fault(
         "source-marks-replaced-lines-only",
-        "attnlib/source.py",
+        "attnlib/tracing/source.py",
         {'if change in ("replace", "insert"):': 'if change in ("replace",):'},
         "tests/test_source.py::test_new_lines_are_marked",
         SPLIT,

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from attnlib.traced import Failure
-from attnlib.tracer import locate
+from attnlib.tracing.table import Failure
+from attnlib.tracing.tracer import locate
 
 NOT_ATTEMPTED = "not attempted yet"
 NO_SIZES: Mapping[str, int] = {}

@@ -38,7 +38,7 @@ from attnlib.diagnosis.trial import (
     marked_tokens,
 )
 from attnlib.modules import MultiHeadAttention
-from attnlib.tracer import trace
+from attnlib.tracing.tracer import trace
 
 DROPOUT = 0.25
 LOW_SCORE = -15000.0  # below -1e4; before it is scaled still above -65504, where float16 ends

@@ -14,8 +14,8 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.scene import Scene, above
-from attnlib.traced import Step, Trace
-from attnlib.tracer import trace
+from attnlib.tracing.table import Step, Trace
+from attnlib.tracing.tracer import trace
 
 
 class TraceStep(NamedTuple):

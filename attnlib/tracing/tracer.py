@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.traced import Failure, Step, Trace
+from attnlib.tracing.table import Failure, Step, Trace
 
 TORCH = str(Path(torch.__file__).parent)
-LIBRARIES = (str(Path(torch.__file__).parents[1]), str(Path(__file__).parent))
+LIBRARIES = (str(Path(torch.__file__).parents[1]), str(Path(__file__).parents[1]))
 
 
 def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Trace:

@@ -1,0 +1,20 @@
+"""What every line of a forward does, and the source that a lesson shows.
+
+tracer runs a module and records each tensor that a line makes, table is the record, source cuts
+and marks the text of a class. Tracing imports nothing else of attnlib.
+"""
+
+from attnlib.tracing.source import Source, numbered_lines, show_source
+from attnlib.tracing.table import Failure, Step, Trace
+from attnlib.tracing.tracer import locate, trace
+
+__all__ = [
+    "Failure",
+    "Source",
+    "Step",
+    "Trace",
+    "locate",
+    "numbered_lines",
+    "show_source",
+    "trace",
+]
