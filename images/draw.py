@@ -15,8 +15,8 @@ from torch import Tensor
 
 import attnlib
 from attnlib.examples import SEED, journey
-from attnlib.palette import FAINT, INK, PAPER, head_color, text_color, tint, weight_color
-from attnlib.scene import Box, Item, Line, Scene, Words, arrow
+from attnlib.pictures.palette import FAINT, INK, PAPER, head_color, text_color, tint, weight_color
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, arrow
 
 WIDTH, MARGIN = 880.0, 16.0
 RIGHT = WIDTH - MARGIN

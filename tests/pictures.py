@@ -11,7 +11,7 @@ from functools import cache
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from PIL import Image
 
-from attnlib.scene import Box, Item, Line, Scene, Words
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words
 
 SVG = "{http://www.w3.org/2000/svg}"
 

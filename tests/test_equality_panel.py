@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 import attnlib
 from attnlib.examples import journey
-from attnlib.palette import FAINT, head_color
 from attnlib.panels import torch_equality as equality
 from attnlib.panels.torch_equality import TORCH_EQUALITY
-from attnlib.scene import Box, Line, Scene
+from attnlib.pictures.palette import FAINT, head_color
+from attnlib.pictures.scene import Box, Line, Scene
 from pictures import boxes, outside, pixels, text_in, words
 from shape_comments import reading
 

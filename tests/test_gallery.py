@@ -19,7 +19,6 @@ from attnlib.checks import (
 )
 from attnlib.mistakes import MISTAKES, OnePageAttention
 from attnlib.modules import MultiHeadAttention
-from attnlib.palette import HEAD_COLORS
 from attnlib.panels.mistakes import (
     BY_NAME,
     CONDITIONS,
@@ -29,6 +28,7 @@ from attnlib.panels.mistakes import (
     examine,
     tokens,
 )
+from attnlib.pictures.palette import HEAD_COLORS
 from pictures import boxes, text_in, words
 from test_mistakes import EXPECTED, SENTENCES
 

@@ -29,7 +29,7 @@ from attnlib.gpt2 import (
 )
 from attnlib.gpt2_weights import count_layers, read_gpt2
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, heads_picture, maps_of
-from attnlib.scene import Box
+from attnlib.pictures.scene import Box
 from cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
 
 WIDTH = H * HEAD_DIM

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from attnlib.scene import Line, Scene, Words
+from attnlib.pictures.scene import Line, Scene, Words
 from notebook_tools import ROOT
 
 IMAGES = ROOT / "images"

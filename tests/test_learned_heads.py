@@ -7,7 +7,6 @@ import torch
 from safetensors.torch import load_file
 
 from attnlib.models import mute_head
-from attnlib.palette import head_color
 from attnlib.panels.learning import (
     LETTERS,
     MUTE,
@@ -23,7 +22,8 @@ from attnlib.panels.learning import (
     recorded_model,
 )
 from attnlib.patterns import PATTERNS, is_ambiguous, score
-from attnlib.scene import Box, Line
+from attnlib.pictures.palette import head_color
+from attnlib.pictures.scene import Box, Line
 from attnlib.tasks import NO_ANSWER, repeats
 from attnlib.training import accuracy, mean_loss, right_answers
 from pictures import boxes, outside, overlapping, words

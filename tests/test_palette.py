@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from attnlib.palette import (
+from attnlib.pictures.palette import (
     HEAD_COLORS,
     INK,
     PAPER,

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
 from attnlib.examples import journey
-from attnlib.palette import head_color, tint
 from attnlib.panels.panel import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.panels.widgets import MOST_PAGES
-from attnlib.scene import Box, Scene
+from attnlib.pictures.palette import head_color, tint
+from attnlib.pictures.scene import Box, Scene
 from cases import ALL_PANELS
 from pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from attnlib import causal_mask
-from attnlib.palette import PAPER, head_color, signed_color, tint, weight_color
-from attnlib.plots import (
+from attnlib.pictures.palette import PAPER, head_color, signed_color, tint, weight_color
+from attnlib.pictures.scene import Box
+from attnlib.pictures.tensors import (
     blocks_picture,
     difference_picture,
     matrix_picture,
     signed_picture,
     weights_picture,
 )
-from attnlib.scene import Box
 from pictures import boxes, extents, outside, overlapping, pixels, text_in, texts, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from attnlib.palette import HATCH, INK, PAPER
-from attnlib.scene import Box, Line, Scene, Words, above, arrow, beside, moved
+from attnlib.pictures.palette import HATCH, INK, PAPER
+from attnlib.pictures.scene import Box, Line, Scene, Words, above, arrow, beside, moved
 from pictures import SVG, outside, overlapping, pixels, texts
 
 RED, BLUE = "#ff0000", "#0000ff"

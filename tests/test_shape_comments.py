@@ -16,7 +16,7 @@ from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.steps import NUMBER_STEPS
-from attnlib.plots import weights_picture
+from attnlib.pictures.tensors import weights_picture
 from cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
 from shape_comments import comments_in, reading
 

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from attnlib import MultiHeadAttention, trace
-from attnlib.blocks import listing_picture, tensor_picture
 from attnlib.examples import SEED, counting, counting_weights, three_rows
-from attnlib.palette import head_color, tint
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
-from attnlib.scene import Box, Words
+from attnlib.pictures.blocks import listing_picture, tensor_picture
+from attnlib.pictures.palette import head_color, tint
+from attnlib.pictures.scene import Box, Words
 
 
 def words(scene):

@@ -12,10 +12,10 @@ from torch import Tensor
 from attnlib.examples import journey
 from attnlib.functional import causal_mask
 from attnlib.gpt2 import GPT2, TINY, journey_ids, tiny_gpt2
-from attnlib.palette import INK, PAPER, QUIET, head_color, weight_color
 from attnlib.panels.panel import Panel
-from attnlib.plots import weights_picture
-from attnlib.scene import Box, Item, Scene, Words, beside
+from attnlib.pictures.palette import INK, PAPER, QUIET, head_color, weight_color
+from attnlib.pictures.scene import Box, Item, Scene, Words, beside
+from attnlib.pictures.tensors import weights_picture
 
 LABEL, TOP, GAP = 62.0, 42.0, 6.0  # names of the layers, title and numbers of the heads, between
 

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from attnlib.functional import causal_mask
 from attnlib.models import AttentionModel, mute_head
-from attnlib.palette import FAINT, INK, PAPER, QUIET, head_color, tint
 from attnlib.panels.panel import Panel
 from attnlib.patterns import scores
-from attnlib.plots import weights_picture
-from attnlib.scene import Box, Item, Line, Scene, Words, above, moved
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
+from attnlib.pictures.tensors import weights_picture
 from attnlib.tasks import NO_ANSWER, Batch, repeats
 from attnlib.training import accuracy, mean_loss
 

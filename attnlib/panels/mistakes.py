@@ -12,10 +12,10 @@ from attnlib.diagnosis.attempt import Fault, call, one_thread
 from attnlib.examples import journey
 from attnlib.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib.modules import MultiHeadAttention
-from attnlib.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET
 from attnlib.panels.panel import Panel
-from attnlib.plots import difference_picture, weights_picture
-from attnlib.scene import Box, Item, Scene, Words, above, beside
+from attnlib.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET
+from attnlib.pictures.scene import Box, Item, Scene, Words, above, beside
+from attnlib.pictures.tensors import difference_picture, weights_picture
 
 NUM_HEADS, D_OUT = 2, 8
 SEED = 302  # in half precision the first three queries find all they may see below -1e4

@@ -20,8 +20,8 @@ from attnlib.count import count_matrix_products, count_parameters
 from attnlib.examples import SEED, journey
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.plots import blocks_picture, matrix_picture, weights_picture
-from attnlib.scene import Scene, above, beside
+from attnlib.pictures.scene import Scene, above, beside
+from attnlib.pictures.tensors import blocks_picture, matrix_picture, weights_picture
 from attnlib.validate import divisors
 
 

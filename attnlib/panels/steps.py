@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib.blocks import listing_picture, tensor_picture
 from attnlib.examples import SEED, counting, counting_weights, three_rows
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
-from attnlib.scene import Scene, above
+from attnlib.pictures.blocks import listing_picture, tensor_picture
+from attnlib.pictures.scene import Scene, above
 from attnlib.tracing.table import Step, Trace
 from attnlib.tracing.tracer import trace
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from attnlib.examples import SEED, journey
 from attnlib.functional import causal_mask
-from attnlib.palette import FAINT, INK, QUIET
 from attnlib.panels.panel import Panel
-from attnlib.plots import weights_picture
-from attnlib.scene import Box, Item, Line, Scene, Words, beside
+from attnlib.pictures.palette import FAINT, INK, QUIET
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, beside
+from attnlib.pictures.tensors import weights_picture
 from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import divisors
 

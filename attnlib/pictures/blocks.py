@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlib.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color, text_color, tint
-from attnlib.scene import Box, Item, Scene, Words, moved
+from attnlib.pictures.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color, text_color, tint
+from attnlib.pictures.scene import Box, Item, Scene, Words, moved
 from attnlib.tracing.source import numbered_lines
 
 CELL, ROW, LABEL = 46.0, 22.0, 64.0

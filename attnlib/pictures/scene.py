@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from attnlib.palette import HATCH, INK, PAPER
+from attnlib.pictures.palette import HATCH, INK, PAPER
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
     from matplotlib.artist import Artist

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from attnlib.palette import (
+from attnlib.pictures.palette import (
     FAINT,
     INK,
     PAPER,
@@ -21,7 +21,7 @@ from attnlib.palette import (
     tint,
     weight_color,
 )
-from attnlib.scene import Box, Item, Scene, Words, moved
+from attnlib.pictures.scene import Box, Item, Scene, Words, moved
 
 
 def weights_picture(
