@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
-from attnlib.checks import Verdict, check_causal, check_equal, check_weights
+from attnlib.checks.verdicts import Verdict, check_causal, check_equal, check_weights
 from cases import CASES, T, name, tokens
 
 DEFAULT = inspect.signature(check_equal).parameters["tolerance"].default

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from attnlib import checks
-from attnlib.mistakes import MISTAKES
+from attnlib.checks.mistakes import MISTAKES
 from notebook_tools import ROOT, broken_links
 from test_exercise_checks import CASES, change
 
@@ -34,7 +34,7 @@ def test_it_names_every_check():
 
 def test_it_counts_the_mistakes():
     assert len(MISTAKES) == 20
-    assert "`attnlib.mistakes.MISTAKES` holds twenty classes" in PAGE
+    assert "`attnlib.checks.mistakes.MISTAKES` holds twenty classes" in PAGE
 
 
 def test_the_sentences_of_its_table_are_real():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib.diagnosis.attempt import NOT_ATTEMPTED
-from attnlib.exercises import exercise_check
+from attnlib.checks.attempt import NOT_ATTEMPTED
+from attnlib.checks.exercises import exercise_check
 from exercise_tools import (
     Answers,
     Wrong,

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib import MultiHeadAttentionWrapper, causal_mask
-from attnlib.checks import (
+from attnlib.checks.mistakes import MISTAKES, OnePageAttention
+from attnlib.checks.verdicts import (
     check_causal,
     check_causal_attention,
     check_rows_sum_to_one,
@@ -17,7 +18,6 @@ from attnlib.checks import (
     check_shapes,
     check_stacked_heads,
 )
-from attnlib.mistakes import MISTAKES, OnePageAttention
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.mistakes import (
     BY_NAME,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlib import merge_heads, models, patterns, split_heads
-from attnlib.checks import check_causal
+from attnlib.checks.verdicts import check_causal
 from attnlib.models import AttentionModel, mute_head, run_with_weights
 from shape_comments import reading
 

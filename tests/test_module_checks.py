@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, stacked_to_split
-from attnlib.checks import (
+from attnlib.checks.verdicts import (
     check_causal,
     check_rows_sum_to_one,
     check_same,

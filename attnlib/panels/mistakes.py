@@ -7,10 +7,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.checks import Verdict, check_causal, check_rows_sum_to_one, check_same, check_shapes
-from attnlib.diagnosis.attempt import Fault, call, one_thread
+from attnlib.checks.attempt import Fault, call, one_thread
+from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
+from attnlib.checks.verdicts import (
+    Verdict,
+    check_causal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+)
 from attnlib.examples import journey
-from attnlib.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnlib.convert import join_heads
-from attnlib.diagnosis.attempt import (
+from attnlib.checks.attempt import (
     Fault,
     call,
     draw,
@@ -21,7 +20,8 @@ from attnlib.diagnosis.attempt import (
     returns_weights,
     run,
 )
-from attnlib.diagnosis.probes import first_fault
+from attnlib.checks.probes import first_fault
+from attnlib.convert import join_heads
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from attnlib.diagnosis.attempt import NOT_ATTEMPTED, Fault, describe
+from attnlib.checks.attempt import NOT_ATTEMPTED, Fault, describe
 from attnlib.tracing.tracer import locate
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from attnlib.diagnosis.attempt import draw, run
-from attnlib.diagnosis.trial import (
+from attnlib.checks.attempt import draw, run
+from attnlib.checks.trial import (
     CONTEXT_LENGTH,
     D_IN,
     HEAD_DIM,

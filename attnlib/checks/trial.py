@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.diagnosis.attempt import NOT_ATTEMPTED, Fault, draw, name_shape, reporting, run
+from attnlib.checks.attempt import NOT_ATTEMPTED, Fault, draw, name_shape, reporting, run
 from attnlib.functional import split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 

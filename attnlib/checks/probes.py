@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from attnlib.diagnosis.attempt import (
+from attnlib.checks.attempt import (
     NOT_ATTEMPTED,
     Fault,
     call,
@@ -18,7 +18,7 @@ from attnlib.diagnosis.attempt import (
     returns_weights,
     run,
 )
-from attnlib.diagnosis.isolate import (
+from attnlib.checks.isolate import (
     equal_keys,
     equal_keys_several_heads,
     mean_so_far,
@@ -27,7 +27,7 @@ from attnlib.diagnosis.isolate import (
     two_tokens_one_head,
     two_tokens_several_heads,
 )
-from attnlib.diagnosis.trial import (
+from attnlib.checks.trial import (
     CONTEXT_LENGTH,
     D_IN,
     HEAD_DIM,
