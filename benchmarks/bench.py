@@ -2,7 +2,7 @@
 
     python benchmarks/bench.py [--quick] [--folder FOLDER]
 
-Every sample is stored in benchmarks/results/<machine>.json; the goals are printed as a table. A
+Every sample is stored in attnlib/speed/measured/<machine>.json; the goals are printed as a table. A
 goal that does not hold is followed by a profile. With --quick: fewer shapes and rounds, and a
 file that git ignores.
 """
@@ -28,7 +28,8 @@ from torch.profiler import ProfilerActivity, profile
 import goals
 from attnlib import MultiHeadAttention
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.measure import (
+from attnlib.panels.speed import GRID_HEADS, GRID_TOKENS
+from attnlib.speed.clock import (
     BOTH,
     FORWARD,
     PASSES,
@@ -43,11 +44,9 @@ from attnlib.measure import (
     require_equal,
     seconds,
 )
-from attnlib.panels.speed import GRID_HEADS, GRID_TOKENS
-from attnlib.results import SCHEMA, medians, title
-from attnlib.variants import VARIANTS
+from attnlib.speed.results import MEASURED, SCHEMA, medians, title
+from attnlib.speed.variants import VARIANTS
 
-FOLDER = Path(__file__).with_name("results")
 FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
 WITH_GRADIENTS = (  # the others differ from one of these in a line or two
     "weight split, as published",
@@ -317,7 +316,7 @@ def main(arguments: list[str]) -> int:
     """Measure, store and print; return 0 even where a goal does not hold: it is a measurement."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="about a minute")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the file is written")
+    parser.add_argument("--folder", type=Path, default=MEASURED, help="where the file is written")
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else Plan()
     result = measure(plan, options.quick)

@@ -24,9 +24,9 @@ from typing import Any
 from playwright.sync_api import Locator, Page, sync_playwright
 from tqdm import tqdm
 
-from attnlib.measure import machine, machine_name
 from attnlib.panels.panel import Panel
 from attnlib.panels.widgets import PanelBox
+from attnlib.speed.clock import machine, machine_name
 from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from cases import ALL_PANELS
 from notebook_tools import ROOT

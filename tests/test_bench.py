@@ -13,11 +13,12 @@ from torch import nn
 
 import bench
 import goals
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention, measure, results
-from attnlib.count import Work, causal_flops, count_work, projection_flops
-from attnlib.measure import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.panels import speed
-from attnlib.variants import VARIANTS
+from attnlib.speed import clock, results
+from attnlib.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
+from attnlib.speed.count import Work, causal_flops, count_work, projection_flops
+from attnlib.speed.variants import VARIANTS
 
 WIDTH, HEADS, TOKENS, TEXTS = 21, 7, 11, 2
 TINY = bench.Plan(
@@ -51,10 +52,10 @@ class FakeClock:
     """A clock that runs nothing, notes what it is asked to time, and says how long it took."""
 
     def __init__(self, ticks: float = 1.0) -> None:
-        self.timed: list[measure.Call] = []
+        self.timed: list[clock.Call] = []
         self.ticks = ticks
 
-    def __call__(self, call: measure.Call) -> float:
+    def __call__(self, call: clock.Call) -> float:
         self.timed.append(call)
         return self.ticks
 
@@ -68,9 +69,9 @@ def test_what_is_not_equal_is_not_timed(passes):
     modules = {"right": split_module(), "wrong": split_module(seed=3)}
     words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1e-05; what is not the same"
     with pytest.raises(ValueError, match=words):
-        measure.race(modules, x(), 1.0, passes, clock=clock)
+        clock.race(modules, x(), 1.0, passes, clock=clock)
     assert clock.timed == []
-    measure.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=clock)
+    clock.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=clock)
     assert clock.timed
 
 
@@ -86,9 +87,9 @@ def test_a_wrong_gradient_is_not_timed():
             return self.inner(x.detach()) + 0 * x
 
     modules = {"right": split_module(), "detached": Detached()}
-    measure.race(modules, x(), 0.01, FORWARD)
+    clock.race(modules, x(), 0.01, FORWARD)
     with pytest.raises(ValueError, match="'detached' is off from 'right'"):
-        measure.race(modules, x(), 0.01, BOTH)
+        clock.race(modules, x(), 0.01, BOTH)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_wrong_gradient_is_not_timed():
 )
 def test_the_gate_names_the_difference(found, words):
     with pytest.raises(ValueError, match=words):
-        measure.require_equal({"a": lambda: torch.ones(2), "b": lambda: found}, 0.25)
+        clock.require_equal({"a": lambda: torch.ones(2), "b": lambda: found}, 0.25)
 
 
 # The clock.
@@ -110,7 +111,7 @@ def test_the_gate_names_the_difference(found, words):
 def test_calls_take_turns_and_turn_around():
     calls = {"a": int, "b": str, "c": float}
     clock = FakeClock()
-    samples = measure.in_turns(calls, budget=0.0, fewest=4, clock=clock)
+    samples = clock.in_turns(calls, budget=0.0, fewest=4, clock=clock)
     assert clock.timed == [int, str, float, float, str, int] * 2
     assert samples == {name: [1.0] * 4 for name in calls}
 
@@ -118,15 +119,15 @@ def test_calls_take_turns_and_turn_around():
 @pytest.mark.parametrize(("budget", "rounds"), [(0.0, 3), (5.5, 5), (100.0, 7)])
 def test_the_first_round_says_how_many_fit(monkeypatch, budget, rounds):
     now = iter(range(1000))
-    monkeypatch.setattr(measure.time, "perf_counter", lambda: float(next(now)))
-    samples = measure.in_turns({"a": int}, budget, most=7, clock=FakeClock())
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: float(next(now)))
+    samples = clock.in_turns({"a": int}, budget, most=7, clock=FakeClock())
     assert len(samples["a"]) == rounds
 
 
 def test_a_progress_bar_goes_to_stdout(capsys):
-    measure.in_turns({"a": int}, budget=0.0, clock=FakeClock())
+    clock.in_turns({"a": int}, budget=0.0, clock=FakeClock())
     assert capsys.readouterr() == ("", "")
-    measure.in_turns({"a": int}, budget=0.0, clock=FakeClock(), label="some shape")
+    clock.in_turns({"a": int}, budget=0.0, clock=FakeClock(), label="some shape")
     out, err = capsys.readouterr()
     assert "some shape: 100%" in out
     assert err == ""
@@ -148,13 +149,13 @@ def test_the_clock_of_the_gpu_waits_for_it(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("synchronize"))
-    assert measure.cuda_seconds(lambda: log.append("call")) == 1.5
+    assert clock.cuda_seconds(lambda: log.append("call")) == 1.5
     assert log == ["synchronize", "record", "call", "record", "synchronize"]
 
 
 def test_ratios_are_of_the_same_round():
     samples = {"a": [1.0, 20.0, 3.0], "b": [2.0, 10.0, 3.0]}
-    assert measure.ratio(samples, "a", "b") == Quartiles(0.75, 1.0, 1.5)
+    assert clock.ratio(samples, "a", "b") == Quartiles(0.75, 1.0, 1.5)
 
 
 # The floor.
@@ -177,9 +178,9 @@ def test_causal_flops_are_those_of_the_visible_pairs():
 
 def test_the_floor_is_three_times_as_high_with_gradients():
     sizes = (TEXTS, TOKENS, WIDTH, 5)
-    once = measure.products_of_floor(*sizes)
+    once = clock.products_of_floor(*sizes)
     assert once == (projection_flops(*sizes[:3]) + causal_flops(*sizes[:3])) / (2 * 5**3)
-    assert measure.products_of_floor(*sizes, BOTH) == pytest.approx(3 * once)
+    assert clock.products_of_floor(*sizes, BOTH) == pytest.approx(3 * once)
 
 
 def test_work_counts_what_is_made_and_not_what_is_viewed():
@@ -206,9 +207,9 @@ def test_the_largest_tensor_of_each_version():
 
 def test_peak_memory_is_that_of_the_code():
     size = 64 * 2**20
-    added = measure.added_to_peak(f"x = torch.ones({size // 4})")
+    added = clock.added_to_peak(f"x = torch.ones({size // 4})")
     assert size <= added < 1.3 * size
-    assert measure.added_to_peak("x[:5].sum()", f"x = torch.ones({size // 4})") < 0.3 * size
+    assert clock.added_to_peak("x[:5].sum()", f"x = torch.ones({size // 4})") < 0.3 * size
 
 
 # The cache.
@@ -217,16 +218,16 @@ def test_peak_memory_is_that_of_the_code():
 @pytest.mark.parametrize("num_kv_heads", [1, HEADS])
 def test_a_token_costs_the_same_output_with_a_cache(num_kv_heads):
     fused = FusedMultiHeadAttention(WIDTH, WIDTH, TOKENS + 1, 0.0, HEADS, num_kv_heads=num_kv_heads)
-    calls = measure.next_token(fused.eval(), TOKENS)
+    calls = clock.next_token(fused.eval(), TOKENS)
     for _ in range(2):  # each call forgets the token it added
-        measure.require_equal(calls, 1e-6)
+        clock.require_equal(calls, 1e-6)
     assert calls["with cache"]().shape == (1, 1, WIDTH)
 
 
 def test_a_trend_is_told_from_what_is_left():
     straight = {tokens: 0.5 + 0.25 * tokens for tokens in (2, 4, 8)}
-    assert measure.trend(straight) == (0.5, 0.25, 1.0)
-    bent = measure.trend({2: 1.0, 4: 1.0, 8: 9.0})
+    assert clock.trend(straight) == (0.5, 0.25, 1.0)
+    bent = clock.trend({2: 1.0, 4: 1.0, 8: 9.0})
     assert bent.spread == float("inf")  # a line through these begins below zero
 
 
@@ -238,7 +239,7 @@ def entry(kind: str, num_tokens: int = 1024, **samples: list[float]) -> dict:
     names = {"fused": goals.FUSED, "ours": goals.OURS, "published": goals.PUBLISHED}
     sizes = {"b": 1, "num_tokens": num_tokens, "width": WIDTH, "num_heads": HEADS}
     how = {"pass": FORWARD, "dtype": "float32", "compiled": False, "product_size": 1024}
-    product = 1 / measure.products_of_floor(1, num_tokens, WIDTH)
+    product = 1 / clock.products_of_floor(1, num_tokens, WIDTH)
     found = {names.get(name, name): some for name, some in samples.items()}
     rounds = len(next(iter(samples.values())))
     return {**sizes, **how, "set": kind, "samples": {**found, MATRIX_PRODUCT: rounds * [product]}}
@@ -385,7 +386,7 @@ def test_only_whole_results_are_read_back(ran, tmp_path, monkeypatch):
     (tmp_path / "acme-2-cores-cpu.json").write_text(json.dumps(whole))
     (tmp_path / "other.json").write_text(json.dumps({"median": 5}))
     (tmp_path / path.name).write_text(path.read_text())
-    monkeypatch.setattr(results, "FOLDERS", (tmp_path / "nowhere", tmp_path))
+    monkeypatch.setattr(results, "MEASURED", tmp_path)
     assert results.stored_results() == {"acme-2-cores-cpu": whole}
 
 
@@ -462,4 +463,4 @@ def test_without_a_stored_grid_the_slider_says_what_to_do(monkeypatch):
     ],
 )
 def test_a_file_is_named_by_what_computes(gpu, processor, name):
-    assert measure.machine_name({"gpu": gpu, "processor": processor, "cores": 5}) == name
+    assert clock.machine_name({"gpu": gpu, "processor": processor, "cores": 5}) == name

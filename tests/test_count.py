@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlib.count import count_matrix_products, count_parameters
+from attnlib.speed.count import count_matrix_products, count_parameters
 from cases import CASES, D_IN, HEAD_DIM, LESSON, name, tokens
 
 WIDTHS = (1, 2, 3, 12)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.convert import from_gpt2, to_gpt2
-from attnlib.count import count_parameters
 from attnlib.examples import journey
 from attnlib.gpt2 import (
     GPT2,
@@ -30,6 +29,7 @@ from attnlib.gpt2 import (
 from attnlib.gpt2_weights import count_layers, read_gpt2
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, heads_picture, maps_of
 from attnlib.pictures.scene import Box
+from attnlib.speed.count import count_parameters
 from cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
 
 WIDTH = H * HEAD_DIM

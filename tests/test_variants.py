@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnlib import MultiHeadAttention, variants
-from attnlib.count import count_parameters
-from attnlib.variants import VARIANTS
+from attnlib import MultiHeadAttention
+from attnlib.speed import variants
+from attnlib.speed.count import count_parameters
+from attnlib.speed.variants import VARIANTS
 from cases import CONTEXT_LENGTH, HEAD_DIM, H, tokens
 
 FLEX = "FlexAttention, compiled"

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib.count import count_matrix_products, count_parameters
 from attnlib.examples import SEED, journey
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.pictures.scene import Scene, above, beside
 from attnlib.pictures.tensors import blocks_picture, matrix_picture, weights_picture
+from attnlib.speed.count import count_matrix_products, count_parameters
 from attnlib.validate import divisors
 
 

@@ -8,11 +8,11 @@ from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
 
-from attnlib.measure import machine, machine_name, ratio
 from attnlib.panels.panel import Panel
 from attnlib.pictures.palette import FAINT, INK, QUIET, signed_color, text_color
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words
-from attnlib.results import floor_seconds, medians, stored_results, title
+from attnlib.speed.clock import machine, machine_name, ratio
+from attnlib.speed.results import floor_seconds, medians, stored_results, title
 
 GRID_HEADS = (1, 3, 6, 12, 24)
 GRID_TOKENS = (64, 128, 256, 512, 1024)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.count import causal_flops, projection_flops
 from attnlib.fused import FusedMultiHeadAttention
+from attnlib.speed.count import causal_flops, projection_flops
 
 if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
     from tqdm import tqdm
@@ -324,7 +324,7 @@ def added_to_peak(code: str, set_up: str = "") -> int:
     """
     script = (
         "import torch, attnlib\n"
-        "from attnlib.measure import peak_bytes\n"
+        "from attnlib.speed.clock import peak_bytes\n"
         f"{set_up}\nbefore = peak_bytes()\n{code}\nprint(peak_bytes() - before)"
     )
     return int(run_python(script))

@@ -6,21 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attnlib.measure import MATRIX_PRODUCT, Quartiles, products_of_floor, quartiles, ratio
+from attnlib.speed.clock import MATRIX_PRODUCT, Quartiles, products_of_floor, quartiles, ratio
 
 SCHEMA = 1
-HERE = Path(__file__).parent
-FOLDERS = (HERE / "measured", HERE.parent / "benchmarks" / "results")  # installed, or in the course
+MEASURED = Path(__file__).with_name("measured")
 
 
 def stored_results() -> dict[str, dict[str, Any]]:
     """Return the results of every machine on which `make bench` was run and stored, by name."""
     found = {}
-    for folder in FOLDERS:
-        for path in sorted(folder.glob("*.json")):
-            result = json.loads(path.read_text(encoding="utf-8"))
-            if result.get("schema") == SCHEMA and not result["quick"]:
-                found[path.stem] = result
+    for path in sorted(MEASURED.glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if result.get("schema") == SCHEMA and not result["quick"]:
+            found[path.stem] = result
     return found
 
 
