@@ -6,7 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from attnlib.models import mute_head
+from attnlib.learning.model import mute_head
+from attnlib.learning.patterns import PATTERNS, is_ambiguous, score
+from attnlib.learning.tasks import NO_ANSWER, repeats
+from attnlib.learning.training import accuracy, mean_loss, right_answers
 from attnlib.panels.learning import (
     LETTERS,
     MUTE,
@@ -21,11 +24,8 @@ from attnlib.panels.learning import (
     new_model,
     recorded_model,
 )
-from attnlib.patterns import PATTERNS, is_ambiguous, score
 from attnlib.pictures.palette import head_color
 from attnlib.pictures.scene import Box, Line
-from attnlib.tasks import NO_ANSWER, repeats
-from attnlib.training import accuracy, mean_loss, right_answers
 from pictures import boxes, outside, overlapping, words
 from train_heads import train_record
 

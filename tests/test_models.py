@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib import merge_heads, models, patterns, split_heads
+from attnlib import merge_heads, split_heads
 from attnlib.checks.verdicts import check_causal
-from attnlib.models import AttentionModel, mute_head, run_with_weights
+from attnlib.learning import model as models
+from attnlib.learning import patterns
+from attnlib.learning.model import AttentionModel, mute_head, run_with_weights
 from shape_comments import reading
 
 SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5, "vocabulary": 17}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.patterns import (
+from attnlib.learning.patterns import (
     PATTERNS,
     even_score,
     induction,

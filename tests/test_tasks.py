@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib import tasks
-from attnlib.tasks import NO_ANSWER, alphabet, encode, look_ups, next_tokens, repeats, story
+from attnlib.learning import tasks
+from attnlib.learning.tasks import (
+    NO_ANSWER,
+    alphabet,
+    encode,
+    look_ups,
+    next_tokens,
+    repeats,
+    story,
+)
 from shape_comments import reading
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlib.models import AttentionModel
-from attnlib.tasks import NO_ANSWER, Batch, look_ups
-from attnlib.training import accuracy, mean_loss, right_answers, train
+from attnlib.learning.model import AttentionModel
+from attnlib.learning.tasks import NO_ANSWER, Batch, look_ups
+from attnlib.learning.training import accuracy, mean_loss, right_answers, train
 
 TASK = look_ups(2, vocabulary=5, num_tokens=7)
 

@@ -2,7 +2,7 @@
 
     python tools/train_heads.py
 
-Writes attnlib/data/heads.safetensors: the weights after each of STEPS steps, in half precision.
+Writes attnlib/learning/data/heads.safetensors: the weights after each of STEPS steps, in half precision.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this fi
 
 from safetensors.torch import save_file
 
+from attnlib.learning.tasks import repeats
+from attnlib.learning.training import History, train
 from attnlib.panels.learning import RECORD, STEPS, TRAINING, new_model
-from attnlib.tasks import repeats
-from attnlib.training import History, train
 
 
 def train_record(steps: int = STEPS[-1]) -> History:

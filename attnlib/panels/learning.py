@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from attnlib.functional import causal_mask
-from attnlib.models import AttentionModel, mute_head
+from attnlib.learning.model import AttentionModel, mute_head
+from attnlib.learning.patterns import scores
+from attnlib.learning.tasks import NO_ANSWER, Batch, repeats
+from attnlib.learning.training import accuracy, mean_loss
 from attnlib.panels.panel import Panel
-from attnlib.patterns import scores
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
 from attnlib.pictures.tensors import weights_picture
-from attnlib.tasks import NO_ANSWER, Batch, repeats
-from attnlib.training import accuracy, mean_loss
 
-RECORD = Path(__file__).parents[1] / "data" / "heads.safetensors"
+RECORD = Path(__file__).parents[1] / "learning" / "data" / "heads.safetensors"
 STEPS = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
 LETTERS = "abcdefghijklmnopqrstuvwx"

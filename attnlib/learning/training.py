@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.tasks import NO_ANSWER, Batch, Task
+from attnlib.learning.tasks import NO_ANSWER, Batch, Task
 
 Model = Callable[[Tensor], Tensor]  # from tokens to logits
 

@@ -1,0 +1,40 @@
+"""What heads learn: small models, tasks and their training, patterns to score a head by.
+
+data/ holds a text and a stored training. Learning imports the subject.
+"""
+
+from attnlib.learning.model import AttentionModel, mute_head, run_with_weights
+from attnlib.learning.patterns import (
+    PATTERNS,
+    even_score,
+    induction,
+    is_ambiguous,
+    k_back,
+    score,
+    scores,
+)
+from attnlib.learning.tasks import alphabet, encode, look_ups, next_tokens, repeats, story
+from attnlib.learning.training import accuracy, mean_loss, right_answers, train
+
+__all__ = [
+    "PATTERNS",
+    "AttentionModel",
+    "accuracy",
+    "alphabet",
+    "encode",
+    "even_score",
+    "induction",
+    "is_ambiguous",
+    "k_back",
+    "look_ups",
+    "mean_loss",
+    "mute_head",
+    "next_tokens",
+    "repeats",
+    "right_answers",
+    "run_with_weights",
+    "score",
+    "scores",
+    "story",
+    "train",
+]
