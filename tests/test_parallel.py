@@ -11,8 +11,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention, parallel
-from attnlib.parallel import (
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention
+from attnlib.gpt2 import parallel
+from attnlib.gpt2.parallel import (
     at_most,
     local_parameters,
     report_of,
@@ -26,7 +27,7 @@ import copy, json, os, torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from attnlib import MultiHeadAttention
-from attnlib.parallel import compare_with_one_process, local_parameters, share_out_heads
+from attnlib.gpt2.parallel import compare_with_one_process, local_parameters, share_out_heads
 
 dist.init_process_group("gloo")
 rank = dist.get_rank()
@@ -180,9 +181,9 @@ def test_differences_are_rounded_up(difference, bound):
 
 def test_importing_it_loads_no_tensor_parallelism():
     """Nor does importing the conversions load safetensors."""
-    code = "import sys, attnlib.parallel, attnlib.gpt2; print(*sorted(sys.modules), sep='\\n')"
+    code = "import sys, attnlib.gpt2; print(*sorted(sys.modules), sep='\\n')"
     loaded = report_of([sys.executable, "-W", "error", "-c", code], patience=60).splitlines()
-    assert "attnlib.parallel" in loaded
+    assert "attnlib.gpt2.parallel" in loaded
     heavy = {"torch.distributed.tensor.parallel", "torch.distributed.run", "safetensors"}
     assert heavy.isdisjoint(loaded)
 
@@ -196,7 +197,7 @@ def test_what_is_started(monkeypatch):
     assert run_processes(4, patience=7) == "done"
     ((command, patience),) = asked
     assert command[:3] == [sys.executable, "-m", "torch.distributed.run"]
-    assert command[-3:] == ["--nproc-per-node=4", "-m", "attnlib.parallel"]
+    assert command[-3:] == ["--nproc-per-node=4", "-m", "attnlib.gpt2"]
     assert patience == 7
 
 

@@ -11,7 +11,7 @@ import torch
 
 import attnlib
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.gpt2 import GPT2, Gpt2Size
+from attnlib.gpt2.model import GPT2, Gpt2Size
 from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY

@@ -13,7 +13,7 @@ import pytest
 import torch
 from traitlets import TraitError
 
-from attnlib.gpt2 import journey_ids, tiny_gpt2
+from attnlib.gpt2.model import journey_ids, tiny_gpt2
 from attnlib.panels.gpt2 import gpt2_panel
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel, spelled

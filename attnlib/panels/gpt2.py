@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnlib.examples import journey
 from attnlib.functional import causal_mask
-from attnlib.gpt2 import GPT2, TINY, journey_ids, tiny_gpt2
+from attnlib.gpt2.model import GPT2, TINY, journey_ids, tiny_gpt2
 from attnlib.panels.panel import Panel
 from attnlib.pictures.palette import INK, PAPER, QUIET, head_color, weight_color
 from attnlib.pictures.scene import Box, Item, Scene, Words, beside

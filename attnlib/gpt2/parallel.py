@@ -1,6 +1,6 @@
 """Whole heads for every process: tensor parallelism, run for real and compared with one process.
 
-    torchrun --standalone --nproc-per-node 2 -m attnlib.parallel
+    torchrun --standalone --nproc-per-node 2 -m attnlib.gpt2
 
 starts two processes on this machine, and run_processes(2) does the same from Python. They talk to
 each other over the loopback device; no GPU is needed. torch.distributed's tensor parallelism is
@@ -94,7 +94,7 @@ def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
         patience: seconds until they are stopped.
 
     Returns:
-        The report of `torchrun --nproc-per-node NUM -m attnlib.parallel`: which process holds
+        The report of `torchrun --nproc-per-node NUM -m attnlib.gpt2`: which process holds
         which heads, and how far its result is from that of a single process. Where they cannot be
         run, a sentence that says why.
 
@@ -106,7 +106,7 @@ def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
     require_whole_heads(NUM_HEADS, num_processes)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--local-addr=127.0.0.1", f"--nproc-per-node={num_processes}"]
-    return report_of([*command, "-m", "attnlib.parallel"], patience)
+    return report_of([*command, "-m", "attnlib.gpt2"], patience)
 
 
 def report_of(command: list[str], patience: float) -> str:
@@ -248,7 +248,3 @@ def main() -> None:
     finally:
         dist.destroy_process_group()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnlib.examples import SEED
 from attnlib.fused import KeyValueCache
-from attnlib.gpt2_weights import (
+from attnlib.gpt2.weights import (
     CONTEXT_LENGTH,
     count_layers,
     find,

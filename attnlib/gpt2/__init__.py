@@ -1,0 +1,40 @@
+"""GPT-2 around our class: its weights, its sizes, its heads over several processes.
+
+weights reads a GPT-2 file into our classes and back, model is the rest of GPT-2, parallel shares
+the heads out among processes. GPT-2 imports the subject.
+"""
+
+from attnlib.gpt2.model import (
+    GPT2,
+    SIZES,
+    TINY,
+    Block,
+    Gpt2Size,
+    cache_bytes,
+    journey_ids,
+    load_gpt2,
+    tiny_gpt2,
+    write_gpt2,
+)
+from attnlib.gpt2.parallel import require_whole_heads, run_processes, share_out_heads
+from attnlib.gpt2.weights import attention_weights, from_gpt2, read_gpt2, to_gpt2
+
+__all__ = [
+    "GPT2",
+    "SIZES",
+    "TINY",
+    "Block",
+    "Gpt2Size",
+    "attention_weights",
+    "cache_bytes",
+    "from_gpt2",
+    "journey_ids",
+    "load_gpt2",
+    "read_gpt2",
+    "require_whole_heads",
+    "run_processes",
+    "share_out_heads",
+    "tiny_gpt2",
+    "to_gpt2",
+    "write_gpt2",
+]

@@ -1,0 +1,6 @@
+"""`torchrun -m attnlib.gpt2`: one of the processes that share the heads."""
+
+from attnlib.gpt2.parallel import main
+
+if __name__ == "__main__":
+    main()
