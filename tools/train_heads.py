@@ -2,7 +2,8 @@
 
     python tools/train_heads.py
 
-Writes attnlib/learning/data/heads.safetensors: the weights after each of STEPS steps, in half precision.
+Writes attnlib/learning/data/heads.safetensors: the weights after each of STEPS steps, in half
+precision.
 """
 
 from __future__ import annotations
