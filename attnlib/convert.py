@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.fused import FusedMultiHeadAttention, repeat_heads
-from attnlib.gpt2.weights import from_gpt2 as from_gpt2  # convertible too: GPT-2's own layout
-from attnlib.gpt2.weights import to_gpt2 as to_gpt2
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import require_positive_int

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlib.functional import attention, merge_heads, split_heads
-from attnlib.modules import CausalModule, MultiHeadAttention
+from attnlib.modules import CausalModule
 from attnlib.validate import (
     require_divisible,
     require_input,
@@ -280,19 +280,6 @@ class FusedMultiHeadAttention(CausalModule):
         self.W_qkv = nn.Linear(d_in, sum(self.widths), bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out)
         self.dropout = nn.Dropout(dropout)
-
-    @staticmethod
-    def from_split(split: MultiHeadAttention) -> FusedMultiHeadAttention:
-        """Return split_to_fused(split): a fused module with copies of its weights."""
-        from attnlib.convert import split_to_fused
-
-        return split_to_fused(split)
-
-    def to_split(self) -> MultiHeadAttention:
-        """Return fused_to_split(self): a weight-split module with copies of these weights."""
-        from attnlib.convert import fused_to_split
-
-        return fused_to_split(self)
 
     def new_cache(self, batch_size: int, max_tokens: int) -> KeyValueCache:
         """Return an empty cache for max_tokens tokens, with the weights' dtype and device."""

@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.convert import from_gpt2, to_gpt2
 from attnlib.examples import journey
 from attnlib.gpt2.model import (
     GPT2,
@@ -26,7 +25,7 @@ from attnlib.gpt2.model import (
     tiny_gpt2,
     write_gpt2,
 )
-from attnlib.gpt2.weights import count_layers, read_gpt2
+from attnlib.gpt2.weights import count_layers, from_gpt2, read_gpt2, to_gpt2
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, heads_picture, maps_of
 from attnlib.pictures.scene import Box
 from attnlib.speed.count import count_parameters
