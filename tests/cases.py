@@ -21,9 +21,9 @@ from attnlib import (
     split_heads,
 )
 from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.panels.heads import PANELS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
-from attnlib.panels.panel import PANELS
 from attnlib.panels.speed import SPEED
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS
 from attnlib.panels.torch_equality import TORCH_EQUALITY

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.checks.exercises import check_causal_attention, check_stacked_heads, check_weight_split
 from attnlib.checks.mistakes import OnePageAttention
-from attnlib.checks.verdicts import check_causal_attention, check_stacked_heads, check_weight_split
 
 # What learners write: other private parts than ours, the same names of parameters
 

@@ -9,25 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from attnlib import MultiHeadAttentionWrapper, causal_mask
-from attnlib.checks.mistakes import MISTAKES, OnePageAttention
-from attnlib.checks.verdicts import (
-    check_causal,
-    check_causal_attention,
-    check_rows_sum_to_one,
-    check_same,
-    check_shapes,
-    check_stacked_heads,
-)
-from attnlib.modules import MultiHeadAttention
-from attnlib.panels.mistakes import (
+from attnlib.checks.exercises import check_causal_attention, check_stacked_heads
+from attnlib.checks.mistakes import (
     BY_NAME,
     CONDITIONS,
-    GALLERY,
+    MISTAKES,
+    OnePageAttention,
     build,
-    compute_gallery,
     examine,
     tokens,
 )
+from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
+from attnlib.modules import MultiHeadAttention
+from attnlib.panels.mistakes import GALLERY, compute_gallery
 from attnlib.pictures.palette import HEAD_COLORS
 from pictures import boxes, text_in, words
 from test_mistakes import EXPECTED, SENTENCES

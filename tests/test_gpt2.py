@@ -26,8 +26,9 @@ from attnlib.gpt2.model import (
     write_gpt2,
 )
 from attnlib.gpt2.weights import count_layers, from_gpt2, read_gpt2, to_gpt2
-from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, heads_picture, maps_of
+from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
 from attnlib.pictures.scene import Box
+from attnlib.pictures.tensors import heads_picture
 from attnlib.speed.count import count_parameters
 from cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
 

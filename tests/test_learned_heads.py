@@ -8,24 +8,22 @@ from safetensors.torch import load_file
 
 from attnlib.learning.model import mute_head
 from attnlib.learning.patterns import PATTERNS, is_ambiguous, score
-from attnlib.learning.tasks import NO_ANSWER, repeats
-from attnlib.learning.training import accuracy, mean_loss, right_answers
-from attnlib.panels.learning import (
+from attnlib.learning.record import (
     LETTERS,
-    MUTE,
-    MUTED,
     RECORD,
     SHOWN,
     STEPS,
     TRAINING,
-    TRAINING_STEP,
     held_out_batch,
-    lines_picture,
     new_model,
     recorded_model,
 )
+from attnlib.learning.tasks import NO_ANSWER, repeats
+from attnlib.learning.training import accuracy, mean_loss, right_answers
+from attnlib.panels.learning import MUTE, MUTED, TRAINING_STEP
 from attnlib.pictures.palette import head_color
 from attnlib.pictures.scene import Box, Line
+from attnlib.pictures.tensors import lines_picture
 from pictures import boxes, outside, overlapping, words
 from train_heads import train_record
 

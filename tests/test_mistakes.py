@@ -10,14 +10,9 @@ import torch
 
 import attnlib
 from attnlib import MultiHeadAttention, trace
+from attnlib.checks.exercises import check_weight_split
 from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
-from attnlib.checks.verdicts import (
-    check_causal,
-    check_rows_sum_to_one,
-    check_same,
-    check_shapes,
-    check_weight_split,
-)
+from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 from shape_comments import reading
 

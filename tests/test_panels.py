@@ -12,7 +12,8 @@ from torch import Tensor
 
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
 from attnlib.examples import journey
-from attnlib.panels.panel import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel
+from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
+from attnlib.panels.panel import Panel
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.panels.widgets import MOST_PAGES
 from attnlib.pictures.palette import head_color, tint

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import sliders_page
-from attnlib.panels.panel import ONE_HEAD, STACKED_HEADS, spelled
+from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
+from attnlib.panels.panel import spelled
 from cases import ALL_PANELS
 from notebook_tools import NOTEBOOKS, read
 

@@ -9,9 +9,10 @@ from torch import nn
 from attnlib import MultiHeadAttention, trace
 from attnlib.examples import SEED, counting, counting_weights, three_rows
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
-from attnlib.pictures.blocks import listing_picture, tensor_picture
 from attnlib.pictures.palette import head_color, tint
 from attnlib.pictures.scene import Box, Words
+from attnlib.pictures.tensors import listing_picture, tensor_picture
+from attnlib.tracing import numbered_lines
 
 
 def words(scene):
@@ -121,7 +122,7 @@ def test_minus_infinity_and_true_are_hatched():
 
 def test_the_listing_cuts_the_docstring_and_keeps_the_numbers():
     text = 'def f(x):\n    """One.\n\n    Two.\n    """\n    y = x\n    return y'
-    shown = words(listing_picture(text, 6, 6))
+    shown = words(listing_picture(numbered_lines(text), 6, 6))
     assert shown == ["1", "def f(x):", "2", '    """One."""', "6", "    y = x", "7", "    return y"]
 
 

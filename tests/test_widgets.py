@@ -15,8 +15,9 @@ from traitlets import TraitError
 
 from attnlib.gpt2.model import journey_ids, tiny_gpt2
 from attnlib.panels.gpt2 import gpt2_panel
+from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
 from attnlib.panels.mistakes import GALLERY
-from attnlib.panels.panel import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, Panel, spelled
+from attnlib.panels.panel import Panel, spelled
 from attnlib.panels.widgets import MOST_PAGES, LivePanelBox, PanelBox, Sliders
 from cases import ALL_PANELS
 

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this fi
 
 from safetensors.torch import save_file
 
+from attnlib.learning.record import RECORD, STEPS, TRAINING, new_model
 from attnlib.learning.tasks import repeats
 from attnlib.learning.training import History, train
-from attnlib.panels.learning import RECORD, STEPS, TRAINING, new_model
 
 
 def train_record(steps: int = STEPS[-1]) -> History:

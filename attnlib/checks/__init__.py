@@ -6,27 +6,39 @@ fail, trial runs a class beside ours, questions and isolate ask for one step of 
 Checks import the subject and tracing.
 """
 
-from attnlib.checks.exercises import exercise_check
-from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
+from attnlib.checks.exercises import (
+    check_causal_attention,
+    check_stacked_heads,
+    check_weight_split,
+    exercise_check,
+)
+from attnlib.checks.mistakes import (
+    BY_NAME,
+    MISTAKES,
+    Mistake,
+    OnePageAttention,
+    build,
+    examine,
+    tokens,
+)
 from attnlib.checks.verdicts import (
     Verdict,
     check_causal,
-    check_causal_attention,
     check_equal,
     check_rows_sum_to_one,
     check_same,
     check_shapes,
-    check_stacked_heads,
-    check_weight_split,
     check_weights,
     tokens_for,
 )
 
 __all__ = [
+    "BY_NAME",
     "MISTAKES",
     "Mistake",
     "OnePageAttention",
     "Verdict",
+    "build",
     "check_causal",
     "check_causal_attention",
     "check_equal",
@@ -36,6 +48,8 @@ __all__ = [
     "check_stacked_heads",
     "check_weight_split",
     "check_weights",
+    "examine",
     "exercise_check",
+    "tokens",
     "tokens_for",
 ]

@@ -1,4 +1,4 @@
-"""Write a check of your own: it answers in a sentence, whatever the learner's function does."""
+"""Checks of what a learner has written: a class of the lesson, or a function of any exercise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from torch import nn
+
 from attnlib.checks.attempt import NOT_ATTEMPTED, Fault, describe
+from attnlib.checks.probes import first_fault
+from attnlib.checks.verdicts import Verdict
+from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.tracing.tracer import locate
 
 
@@ -55,3 +60,63 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
             return f"The check cannot use what {name} returns, a {kind}: {error}"
 
     return answer
+
+
+def check_causal_attention(written: type[nn.Module] | None) -> Verdict:
+    """Examine a class written like CausalAttention, and name the line that is likely wrong.
+
+    Args:
+        written: the class itself, made with d_in, d_out, context_length, dropout and
+            qkv_bias=False, its parts named W_query, W_key, W_value. None counts as a stub.
+
+    Returns:
+        A Verdict. A class whose forward returns None is 'not attempted yet'.
+
+    >>> check_causal_attention(None)
+    not attempted yet
+    """
+    return _examine(written, CausalAttention)
+
+
+def check_stacked_heads(written: type[nn.Module] | None) -> Verdict:
+    """Examine a class written like MultiHeadAttentionWrapper, as check_causal_attention does.
+
+    Args:
+        written: the class itself, made with d_in, d_out (of each head), context_length, dropout,
+            num_heads and qkv_bias=False; its heads are in an nn.ModuleList named heads.
+
+    Returns:
+        A Verdict.
+
+    >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
+    True
+    """
+    return _examine(written, MultiHeadAttentionWrapper)
+
+
+def check_weight_split(written: type[nn.Module] | None) -> Verdict:
+    """Examine a class written like MultiHeadAttention, as check_causal_attention does.
+
+    Args:
+        written: the class itself, made with d_in, d_out (of all heads), context_length, dropout,
+            num_heads and qkv_bias=False; its parts named W_query, W_key, W_value, out_proj.
+
+    Returns:
+        A Verdict.
+
+    >>> check_weight_split(MultiHeadAttention).holds
+    True
+    """
+    return _examine(written, MultiHeadAttention)
+
+
+def _examine(written: type[nn.Module] | None, right: type[nn.Module]) -> Verdict:
+    fault = first_fault(written, right)
+    if fault is not None or written is None:
+        return Verdict(False, fault or "")
+    heads = "" if right is CausalAttention else "split and merge of heads, "
+    return Verdict(
+        True,
+        f"{written.__name__} is right: shapes, mask, mean, scale, {heads}dropout, half precision, "
+        f"and outputs and gradients equal to those of {right.__name__} in float64.",
+    )

@@ -20,10 +20,8 @@ from attnlib.checks.attempt import (
     returns_weights,
     run,
 )
-from attnlib.checks.probes import first_fault
 from attnlib.convert import join_heads
 from attnlib.functional import causal_mask
-from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}  # 1e-2 in half precision
 
@@ -351,63 +349,3 @@ def _outputs_and_gradients(
             gradients = torch.autograd.grad(loss, inputs, materialize_grads=True)
     made["gradients"] = torch.cat([gradient.flatten() for gradient in gradients])
     return {kind: tensor.detach() for kind, tensor in made.items()}
-
-
-def check_causal_attention(written: type[nn.Module] | None) -> Verdict:
-    """Examine a class written like CausalAttention, and name the line that is likely wrong.
-
-    Args:
-        written: the class itself, made with d_in, d_out, context_length, dropout and
-            qkv_bias=False, its parts named W_query, W_key, W_value. None counts as a stub.
-
-    Returns:
-        A Verdict. A class whose forward returns None is 'not attempted yet'.
-
-    >>> check_causal_attention(None)
-    not attempted yet
-    """
-    return _examine(written, CausalAttention)
-
-
-def check_stacked_heads(written: type[nn.Module] | None) -> Verdict:
-    """Examine a class written like MultiHeadAttentionWrapper, as check_causal_attention does.
-
-    Args:
-        written: the class itself, made with d_in, d_out (of each head), context_length, dropout,
-            num_heads and qkv_bias=False; its heads are in an nn.ModuleList named heads.
-
-    Returns:
-        A Verdict.
-
-    >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
-    True
-    """
-    return _examine(written, MultiHeadAttentionWrapper)
-
-
-def check_weight_split(written: type[nn.Module] | None) -> Verdict:
-    """Examine a class written like MultiHeadAttention, as check_causal_attention does.
-
-    Args:
-        written: the class itself, made with d_in, d_out (of all heads), context_length, dropout,
-            num_heads and qkv_bias=False; its parts named W_query, W_key, W_value, out_proj.
-
-    Returns:
-        A Verdict.
-
-    >>> check_weight_split(MultiHeadAttention).holds
-    True
-    """
-    return _examine(written, MultiHeadAttention)
-
-
-def _examine(written: type[nn.Module] | None, right: type[nn.Module]) -> Verdict:
-    fault = first_fault(written, right)
-    if fault is not None or written is None:
-        return Verdict(False, fault or "")
-    heads = "" if right is CausalAttention else "split and merge of heads, "
-    return Verdict(
-        True,
-        f"{written.__name__} is right: shapes, mask, mean, scale, {heads}dropout, half precision, "
-        f"and outputs and gradients equal to those of {right.__name__} in float64.",
-    )

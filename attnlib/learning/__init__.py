@@ -13,16 +13,20 @@ from attnlib.learning.patterns import (
     score,
     scores,
 )
+from attnlib.learning.record import LETTERS, SHOWN, held_out_batch, recorded_model
 from attnlib.learning.tasks import alphabet, encode, look_ups, next_tokens, repeats, story
 from attnlib.learning.training import accuracy, mean_loss, right_answers, train
 
 __all__ = [
+    "LETTERS",
     "PATTERNS",
+    "SHOWN",
     "AttentionModel",
     "accuracy",
     "alphabet",
     "encode",
     "even_score",
+    "held_out_batch",
     "induction",
     "is_ambiguous",
     "k_back",
@@ -30,6 +34,7 @@ __all__ = [
     "mean_loss",
     "mute_head",
     "next_tokens",
+    "recorded_model",
     "repeats",
     "right_answers",
     "run_with_weights",

@@ -1,4 +1,4 @@
-"""All heads of a GPT-2 in one picture, and a panel that goes through them."""
+"""A panel that goes through all heads of a GPT-2."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from attnlib.examples import journey
 from attnlib.functional import causal_mask
 from attnlib.gpt2.model import GPT2, TINY, journey_ids, tiny_gpt2
 from attnlib.panels.panel import Panel
-from attnlib.pictures.palette import INK, PAPER, QUIET, head_color, weight_color
-from attnlib.pictures.scene import Box, Item, Scene, Words, beside
-from attnlib.pictures.tensors import weights_picture
-
-LABEL, TOP, GAP = 62.0, 42.0, 6.0  # names of the layers, title and numbers of the heads, between
+from attnlib.pictures.scene import Scene, beside
+from attnlib.pictures.tensors import heads_picture, weights_picture
 
 
 class Gpt2Head(NamedTuple):
@@ -39,47 +36,6 @@ def maps_of(model: GPT2, token_ids: Tensor) -> Tensor:
         _, maps = model(token_ids, return_weights=True)
     attn_weights: Tensor = maps[0]
     return attn_weights
-
-
-def heads_picture(maps: Tensor, chosen: tuple[int, int] | None = None, cell: float = 8.0) -> Scene:
-    """Draw the maps of all heads as one picture: a row for each layer, a column for each head.
-
-    Args:
-        maps: (num_layers, num_heads, num_tokens, num_tokens).
-        chosen: the layer and the head, both from 1, that are framed.
-        cell: pixels per weight; what lies above the diagonal of a map is hatched.
-
-    Returns:
-        A Scene; a bar above each column has the head's colour.
-    """
-    num_layers, num_heads, num_tokens, _ = maps.shape
-    side = num_tokens * cell
-    step = side + GAP
-    title = f"all {num_layers * num_heads} heads"
-    items: list[Item] = [Words(LABEL, 10, title, 12, INK, "start", bold=True)]
-    for h in range(num_heads):
-        x = LABEL + h * step
-        items.append(Words(x + side / 2, 26, f"{h + 1}", 10))
-        items.append(Box(x, 35, side, 4, fill=head_color(h)))
-    for layer, heads in enumerate(maps.tolist()):
-        y = TOP + layer * step
-        items.append(Words(LABEL - 6, y + side / 2, f"layer {layer + 1}", 10, INK, "end"))
-        for h, weights in enumerate(heads):
-            x = LABEL + h * step
-            items.append(Box(x, y, side, side, fill=PAPER, stroke=QUIET, hatched=True))
-            for q, row in enumerate(weights):
-                for k, weight in enumerate(row[: q + 1]):
-                    place = (x + k * cell, y + q * cell, cell, cell)
-                    items.append(Box(*place, fill=weight_color(weight)))
-    if chosen is not None:
-        layer, head = chosen
-        corner = (LABEL + (head - 1) * step - 2, TOP + (layer - 1) * step - 2)
-        items.append(Box(*corner, side + 4, side + 4, stroke=INK, stroke_width=2.5))
-    alt = f"{title}: {num_layers} layers (down) by {num_heads} heads (across)."
-    if chosen is not None:
-        alt += f" Layer {chosen[0]}, head {chosen[1]} is framed."
-    width = LABEL + max(num_heads * step, 8.6 * len(title)) + 4
-    return Scene(width, TOP + num_layers * step + 4, alt, tuple(items))
 
 
 def gpt2_panel(model: GPT2, token_ids: Tensor, tokens: Sequence[str]) -> Panel:

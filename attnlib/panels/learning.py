@@ -1,15 +1,8 @@
-"""What the heads of a small model learn: two panels over a stored training, and a picture.
-
-The model names the next token of random sequences that repeat themselves. Its two layers have two
-heads each: heads 1 and 2 are in layer 1, heads 3 and 4 in layer 2. tools/train_heads.py trained it
-and stored its weights after some of the steps. The panels load them and run the model.
-"""
+"""What the heads of a small model learn: two panels over the stored training of learning.record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -18,81 +11,25 @@ from torch import Tensor
 from attnlib.functional import causal_mask
 from attnlib.learning.model import AttentionModel, mute_head
 from attnlib.learning.patterns import scores
-from attnlib.learning.tasks import NO_ANSWER, Batch, repeats
-from attnlib.learning.training import accuracy, mean_loss
+from attnlib.learning.record import (
+    LETTERS,
+    SHOWN,
+    STEPS,
+    Learned,
+    held_out_batch,
+    learned,
+    recorded_model,
+    shown_tokens,
+)
+from attnlib.learning.tasks import NO_ANSWER
+from attnlib.learning.training import accuracy
 from attnlib.panels.panel import Panel
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
 from attnlib.pictures.tensors import weights_picture
 
-RECORD = Path(__file__).parents[1] / "learning" / "data" / "heads.safetensors"
-STEPS = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
-TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
-LETTERS = "abcdefghijklmnopqrstuvwx"
-SHOWN = "qhdbwmgtqhdbwmgt"  # what the maps are drawn of
 MUTED = ("no head", "head 1", "head 2", "head 3", "head 4", "heads 3 and 4")
-LIGHTEST = 0.05  # weights below it are not drawn as lines
 WATCHED = ("2 back", "1 back", "induction", "induction")  # what heads 1 to 4 come to do
-
-
-def new_model() -> AttentionModel:
-    """Return the model before its training, the same each time."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        return AttentionModel(vocabulary=24, context_length=48, width=32, num_heads=2, num_layers=2)
-
-
-@cache
-def _record() -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(RECORD)
-
-
-def recorded_model(step: int) -> AttentionModel:
-    """Return the stored model as it was after so many steps.
-
-    Raises:
-        ValueError: it was not stored then; the message lists when it was.
-
-    >>> recorded_model(1200).layers[1].num_heads
-    2
-    """
-    if step not in STEPS:
-        raise ValueError(f"step={step} is not stored; stored are {', '.join(map(str, STEPS))}")
-    model = new_model()
-    names = model.state_dict()
-    model.load_state_dict({name: _record()[f"{step}/{name}"].float() for name in names})
-    return model.eval()
-
-
-def held_out_batch() -> Batch:
-    """Return 64 sequences that the model was not trained on, the same each time."""
-    return repeats()(64, torch.Generator().manual_seed(1000))
-
-
-def shown_tokens() -> Tensor:
-    """Return the sequence that the panels draw, (1, num_tokens): eight letters, then again."""
-    return torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
-
-
-class Learned(NamedTuple):
-    """How far the training has come after so many steps."""
-
-    step: int
-    loss: float
-    accuracy: float
-    scores: dict[str, list[float]]  # by pattern, of each head
-
-
-@cache
-def learned(step: int) -> Learned:
-    """Return loss, accuracy and the scores of the heads on the test batch."""
-    model, batch = recorded_model(step), held_out_batch()
-    with torch.no_grad():
-        loss = mean_loss(model, batch).item()
-        _, attn_weights = model(batch.tokens, return_weights=True)
-    return Learned(step, loss, accuracy(model, batch), scores(attn_weights, batch.tokens))
 
 
 # Training step -> maps and loss
@@ -267,43 +204,6 @@ def _guesses(data: Muted) -> Scene:
 
 
 # Lines from token to token
-
-
-def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0) -> Scene:
-    """Draw for each head a line from every query, on the left, to the keys that it reads.
-
-    Args:
-        attn_weights: (num_heads, num_tokens, num_tokens).
-        tokens: the names of the tokens.
-        row: pixels from token to token.
-
-    Returns:
-        A Scene: the more weight, the thicker and darker the line; below LIGHTEST there is none.
-    """
-    across, top = 92.0, 30.0
-    label = 6.0 + 7.0 * max(map(len, tokens))
-    items: list[Item] = []
-    for h, weights in enumerate(attn_weights.tolist()):
-        left = h * (across + 2 * label + 20) + label
-        right = left + across
-        items.append(Box(left, 18, across, 4, fill=head_color(h)))
-        items.append(Words(left + across / 2, 9, f"head {h + 1}", 11, INK, bold=True))
-        for i, token in enumerate(tokens):
-            y = top + (i + 0.5) * row
-            items.append(Words(left - 4, y, token, 11, INK, "end", mono=True))
-            items.append(Words(right + 4, y, token, 11, INK, "start", mono=True))
-        for q, keys in enumerate(weights):
-            for k, weight in enumerate(keys):
-                if weight >= LIGHTEST:
-                    ends = ((left, top + (q + 0.5) * row), (right, top + (k + 0.5) * row))
-                    opacity = round(0.15 + 0.85 * weight, 2)
-                    items.append(Line(ends, head_color(h), 0.5 + 3 * weight, opacity=opacity))
-    width = len(attn_weights) * (across + 2 * label + 20) - 20
-    alt = (
-        f"Lines from {len(tokens)} queries (left) to the keys that they read (right), "
-        f"for {len(attn_weights)} heads."
-    )
-    return Scene(width, top + len(tokens) * row + 6, alt, tuple(items))
 
 
 TRAINING_STEP = Panel(

@@ -1,20 +1,25 @@
-"""The planted mistakes put to the test: four checks, under four conditions, and what they miss."""
+"""The panel of mistakes: what four checks say of each, under four conditions."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlib.checks.attempt import Fault, call, one_thread
-from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
+from attnlib.checks.mistakes import (
+    BY_NAME,
+    CONDITIONS,
+    SEED,
+    Mistake,
+    OnePageAttention,
+    build,
+    examine,
+    tokens,
+)
 from attnlib.checks.verdicts import (
     Verdict,
-    check_causal,
-    check_rows_sum_to_one,
-    check_same,
-    check_shapes,
 )
 from attnlib.examples import journey
 from attnlib.modules import MultiHeadAttention
@@ -23,80 +28,7 @@ from attnlib.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUI
 from attnlib.pictures.scene import Box, Item, Scene, Words, above, beside
 from attnlib.pictures.tensors import difference_picture, weights_picture
 
-NUM_HEADS, D_OUT = 2, 8
-SEED = 302  # in half precision the first three queries find all they may see below -1e4
 CAUGHT, PASSES = "caught", "passes"
-
-
-class Condition(NamedTuple):
-    """Where a class is tried: what changes against the usual sizes and numbers."""
-
-    context_length: int = 6
-    dropout: float = 0.0
-    dtype: torch.dtype = torch.float32
-    stretch: float = 1.0  # the tokens are multiplied by it
-
-
-CONDITIONS = {
-    "as usual": Condition(),
-    "context_length 1": Condition(context_length=1),
-    "half precision": Condition(dtype=torch.float16, stretch=85.0),
-    "dropout 0.5": Condition(dropout=0.5),
-}
-BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
-
-
-def build(cls: type[MultiHeadAttention], condition: str = "as usual") -> MultiHeadAttention:
-    """Return a module with two heads of width 4 for the six tokens, its weights normal numbers.
-
-    Args:
-        cls: OnePageAttention, or the class of a mistake.
-        condition: a name in CONDITIONS.
-
-    >>> build(OnePageAttention).d_out
-    8
-    """
-    context_length, dropout, dtype, _ = CONDITIONS[condition]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
-        module = cls(3, D_OUT, context_length, dropout, NUM_HEADS)
-        for parameter in module.parameters():  # larger than new weights, so that heads choose
-            nn.init.normal_(parameter)
-    return module.to(dtype)
-
-
-def tokens(condition: str = "as usual") -> Tensor:
-    """Return the six tokens of the series as one text, (1, 6, 3).
-
-    >>> tokens("half precision").dtype
-    torch.float16
-    """
-    _, _, dtype, stretch = CONDITIONS[condition]
-    return (stretch * journey().inputs[None]).to(dtype)
-
-
-def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[str, Verdict]:
-    """Put a class before the four checks of a module.
-
-    Args:
-        cls: OnePageAttention, or the class of a mistake.
-        condition: a name in CONDITIONS. All four checks put the module into eval.
-
-    Returns:
-        By the name of the check a Verdict: shape, causality, rows, equality. The last one
-        compares with OnePageAttention, with the same weights.
-
-    >>> [name for name, verdict in examine(BY_NAME["scale by d_out"].cls).items() if not verdict]
-    ['equality']
-    """
-    module, x = build(cls, condition), tokens(condition)
-    with one_thread():
-        return {
-            "shape": check_shapes(module),
-            "causality": check_causal(module, x),
-            "rows": check_rows_sum_to_one(module, x),
-            "equality": check_same(build(OnePageAttention, condition), module, x),
-        }
 
 
 class Exhibit(NamedTuple):

@@ -12,8 +12,9 @@ from attnlib.examples import SEED, counting, counting_weights, three_rows
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
-from attnlib.pictures.blocks import listing_picture, tensor_picture
 from attnlib.pictures.scene import Scene, above
+from attnlib.pictures.tensors import listing_picture, tensor_picture
+from attnlib.tracing.source import numbered_lines
 from attnlib.tracing.table import Step, Trace
 from attnlib.tracing.tracer import trace
 
@@ -76,7 +77,7 @@ def _trace_step(traced: Trace, number: int) -> TraceStep:
 
 def draw_trace_step(data: TraceStep) -> Scene:
     """Draw the source with the current line marked, above the tensor that it made."""
-    listing = listing_picture(data.text, data.step.line, data.step.last_line)
+    listing = listing_picture(numbered_lines(data.text), data.step.line, data.step.last_line)
     picture = tensor_picture(data.step.name, data.step.values, data.step.dims, data.num_heads)
     return above(listing, picture)
 

@@ -1,4 +1,4 @@
-"""Figures of the series: attention weights, matrices, blocks of weights, differences.
+"""Figures of tensors: attention weights, matrices, blocks of weights, differences, any rank.
 
 Every figure is a Scene: queries go down, keys go across, a hatched cell has no value because the
 query may not see that key.
@@ -6,13 +6,16 @@ query may not see that key.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from attnlib.pictures.palette import (
     FAINT,
     INK,
+    MARKED,
     PAPER,
     QUIET,
     head_color,
@@ -21,7 +24,7 @@ from attnlib.pictures.palette import (
     tint,
     weight_color,
 )
-from attnlib.pictures.scene import Box, Item, Scene, Words, moved
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, moved
 
 
 def weights_picture(
@@ -236,3 +239,185 @@ def _scale() -> list[Item]:
     items.append(Words(18, 4, "1", 10, INK, "start"))
     items.append(Words(18, 92, "0", 10, INK, "start"))
     return items
+
+
+CELL, ROW, LABEL = 46.0, 22.0, 64.0
+
+
+def tensor_picture(
+    name: str, values: Tensor, dims: Sequence[str] = (), num_heads: int | None = None
+) -> Scene:
+    """Draw a tensor as blocks, its first batch item only.
+
+    Args:
+        name: what the tensor is called.
+        values: 1 to 4 dimensions.
+        dims: the name of each dimension, such as ("b", "num_heads", "num_tokens", "head_dim").
+            Along num_heads, and along columns named num_heads * ..., cells take the colour of
+            their head. Without names nothing is coloured.
+        num_heads: how many heads, for columns named num_heads * ...
+
+    Returns:
+        A Scene: a title with the names and sizes, and a block for each index of the dimension
+        that comes before the last two. A hatched cell is -inf, or True in a mask.
+    """
+    title = f"{name}: {_shape(values, dims)}"
+    if values.ndim == 4 or dims[:1] == ("b",) or (not dims and values.ndim == 3):
+        values, dims = values[0], tuple(dims[1:])
+    while values.ndim < 3:
+        values, dims = values[None], ("", *dims) if dims else ()
+    owners = _owners(values, dims, num_heads)
+    block_width, block_height = values.shape[2] * CELL, values.shape[1] * ROW
+    items: list[Item] = [Words(16, 10, title, 12, INK, "start", bold=True)]
+    top = 48 if len(values) > 1 else 28  # room for a heading above each block
+    across = max(1, min(len(values), int(760 // (block_width + LABEL))))
+    for i, block in enumerate(values):
+        x = LABEL + (i % across) * (block_width + LABEL)
+        y = top + (i // across) * (block_height + 44)
+        if len(values) > 1:
+            heading = _label(dims[0] if dims else "", i)
+            items.append(Words(x, y - 12, heading, 11, INK, "start", bold=True))
+        for row in range(block.shape[0]):
+            label = _label(dims[1] if dims else "", row)
+            items.append(Words(x - 5, y + (row + 0.5) * ROW, label, 9, INK, "end"))
+        items += moved(_block(block, owners[i]), x, y)
+    width = LABEL + across * (block_width + LABEL)
+    height = top + math.ceil(len(values) / across) * (block_height + 44)
+    return Scene(max(width, 7.8 * len(title) + 24), height - 36, f"{title}.", tuple(items))
+
+
+def listing_picture(lines: Sequence[tuple[int, str]], first: int, last: int) -> Scene:
+    """Draw lines of source with their numbers, those from first to last highlighted."""
+    width, height = 810.0, 17.0
+    items: list[Item] = []
+    for place, (number, line) in enumerate(lines):
+        y = (place + 0.5) * height
+        current = first <= number <= last
+        if current:
+            items.append(Box(0, place * height, width, height, fill=MARKED))
+        items.append(Words(24, y, str(number), 11, FAINT, "end", mono=True))
+        items.append(Words(36, y, line, 11, INK, "start", bold=current, mono=True))
+    alt = f"Source of {len(lines)} lines, line {first} highlighted."
+    return Scene(width, len(lines) * height + 4, alt, tuple(items))
+
+
+def _block(block: Tensor, owners: Tensor) -> list[Item]:
+    items: list[Item] = []
+    for row, values in enumerate(block.tolist()):
+        for column, value in enumerate(values):
+            head = int(owners[row, column])
+            hidden = value is True or value == -math.inf
+            fill = PAPER if hidden else QUIET if head < 0 else tint(head_color(head), 0.3)
+            x, y = column * CELL, row * ROW
+            items.append(Box(x, y, CELL, ROW, fill=fill, stroke=PAPER, hatched=hidden))
+            text = str(value) if isinstance(value, (bool, int)) else f"{value:.2f}"
+            ink = text_color(fill)
+            items.append(Words(x + CELL - 5, y + ROW / 2, text, 11, ink, "end", mono=True))
+    return items
+
+
+def _owners(values: Tensor, dims: Sequence[str], num_heads: int | None) -> Tensor:
+    """Return for each entry the head that it belongs to, or -1."""
+    owners = torch.full(values.shape, -1)
+    for axis, dim in enumerate(dims):
+        size = values.shape[axis]
+        if dim == "num_heads":
+            heads = torch.arange(size)
+        elif dim.startswith("num_heads *") and num_heads:
+            heads = torch.arange(size) // (size // num_heads)
+        else:
+            continue
+        owners[:] = heads.view([-1 if i == axis else 1 for i in range(3)])
+    return owners
+
+
+def _label(dim: str, index: int) -> str:
+    names = {"num_heads": "head", "num_tokens": "token", "num_queries": "query", "": "row"}
+    return f"{names.get(dim, dim)} {index + 1}"
+
+
+def _shape(values: Tensor, dims: Sequence[str]) -> str:
+    sizes = str(tuple(values.shape))
+    return f"({', '.join(dims)}) = {sizes}" if all(dims) and dims else sizes
+
+
+LIGHTEST = 0.05  # weights below it are not drawn as lines
+
+
+def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0) -> Scene:
+    """Draw for each head a line from every query, on the left, to the keys that it reads.
+
+    Args:
+        attn_weights: (num_heads, num_tokens, num_tokens).
+        tokens: the names of the tokens.
+        row: pixels from token to token.
+
+    Returns:
+        A Scene: the more weight, the thicker and darker the line; below LIGHTEST there is none.
+    """
+    across, top = 92.0, 30.0
+    label = 6.0 + 7.0 * max(map(len, tokens))
+    items: list[Item] = []
+    for h, weights in enumerate(attn_weights.tolist()):
+        left = h * (across + 2 * label + 20) + label
+        right = left + across
+        items.append(Box(left, 18, across, 4, fill=head_color(h)))
+        items.append(Words(left + across / 2, 9, f"head {h + 1}", 11, INK, bold=True))
+        for i, token in enumerate(tokens):
+            y = top + (i + 0.5) * row
+            items.append(Words(left - 4, y, token, 11, INK, "end", mono=True))
+            items.append(Words(right + 4, y, token, 11, INK, "start", mono=True))
+        for q, keys in enumerate(weights):
+            for k, weight in enumerate(keys):
+                if weight >= LIGHTEST:
+                    ends = ((left, top + (q + 0.5) * row), (right, top + (k + 0.5) * row))
+                    opacity = round(0.15 + 0.85 * weight, 2)
+                    items.append(Line(ends, head_color(h), 0.5 + 3 * weight, opacity=opacity))
+    width = len(attn_weights) * (across + 2 * label + 20) - 20
+    alt = (
+        f"Lines from {len(tokens)} queries (left) to the keys that they read (right), "
+        f"for {len(attn_weights)} heads."
+    )
+    return Scene(width, top + len(tokens) * row + 6, alt, tuple(items))
+
+
+def heads_picture(maps: Tensor, chosen: tuple[int, int] | None = None, cell: float = 8.0) -> Scene:
+    """Draw the maps of all heads as one picture: a row for each layer, a column for each head.
+
+    Args:
+        maps: (num_layers, num_heads, num_tokens, num_tokens).
+        chosen: the layer and the head, both from 1, that are framed.
+        cell: pixels per weight; what lies above the diagonal of a map is hatched.
+
+    Returns:
+        A Scene; a bar above each column has the head's colour.
+    """
+    num_layers, num_heads, num_tokens, _ = maps.shape
+    left, top = 62.0, 42.0  # names of the layers; title and numbers of the heads
+    side = num_tokens * cell
+    step = side + 6
+    title = f"all {num_layers * num_heads} heads"
+    items: list[Item] = [Words(left, 10, title, 12, INK, "start", bold=True)]
+    for h in range(num_heads):
+        x = left + h * step
+        items.append(Words(x + side / 2, 26, f"{h + 1}", 10))
+        items.append(Box(x, 35, side, 4, fill=head_color(h)))
+    for layer, heads in enumerate(maps.tolist()):
+        y = top + layer * step
+        items.append(Words(left - 6, y + side / 2, f"layer {layer + 1}", 10, INK, "end"))
+        for h, weights in enumerate(heads):
+            x = left + h * step
+            items.append(Box(x, y, side, side, fill=PAPER, stroke=QUIET, hatched=True))
+            for q, row in enumerate(weights):
+                for k, weight in enumerate(row[: q + 1]):
+                    place = (x + k * cell, y + q * cell, cell, cell)
+                    items.append(Box(*place, fill=weight_color(weight)))
+    if chosen is not None:
+        layer, head = chosen
+        corner = (left + (head - 1) * step - 2, top + (layer - 1) * step - 2)
+        items.append(Box(*corner, side + 4, side + 4, stroke=INK, stroke_width=2.5))
+    alt = f"{title}: {num_layers} layers (down) by {num_heads} heads (across)."
+    if chosen is not None:
+        alt += f" Layer {chosen[0]}, head {chosen[1]} is framed."
+    width = left + max(num_heads * step, 8.6 * len(title)) + 4
+    return Scene(width, top + num_layers * step + 4, alt, tuple(items))

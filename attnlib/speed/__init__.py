@@ -31,7 +31,7 @@ from attnlib.speed.count import (
     count_work,
     projection_flops,
 )
-from attnlib.speed.results import over_floor, stored_results, times_table, title
+from attnlib.speed.results import grid_result, over_floor, stored_results, times_table, title
 from attnlib.speed.variants import VARIANTS
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "count_work",
     "forward",
     "forward_and_backward",
+    "grid_result",
     "in_turns",
     "machine",
     "next_token",

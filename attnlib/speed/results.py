@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnlib.speed.clock import MATRIX_PRODUCT, Quartiles, products_of_floor, quartiles, ratio
+from attnlib.speed.clock import (
+    MATRIX_PRODUCT,
+    Quartiles,
+    machine,
+    machine_name,
+    products_of_floor,
+    quartiles,
+    ratio,
+)
 
 SCHEMA = 1
 MEASURED = Path(__file__).with_name("measured")
@@ -73,3 +82,12 @@ def times_table(samples: dict[str, list[float]], products: float) -> str:
             over = ratio(samples, name, MATRIX_PRODUCT).median / products
             lines.append(f"{name:{wide}}{lower:9.2f}{median:9.2f}{upper:9.2f}        {over:9.2f}")
     return "\n".join(lines)
+
+
+@cache
+def grid_result() -> dict[str, Any]:
+    """Return the stored result of this machine if it has one, else the first that has a grid."""
+    results = {name: found for name, found in stored_results().items() if found["grid"]}
+    if not results:
+        raise FileNotFoundError("no measured grid is stored; `make bench` measures one")
+    return results.get(machine_name(machine())) or next(iter(results.values()))

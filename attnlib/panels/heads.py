@@ -1,0 +1,187 @@
+"""Panels over head counts: one head with dropout, stacked heads, the weight split."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnlib.examples import SEED, journey
+from attnlib.functional import causal_mask
+from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.panels.panel import Panel
+from attnlib.pictures.scene import Scene, above, beside
+from attnlib.pictures.tensors import blocks_picture, matrix_picture, weights_picture
+from attnlib.speed.count import count_matrix_products, count_parameters
+from attnlib.validate import divisors
+
+
+class OneHead(NamedTuple):
+    """One causal head in training: its weights after dropout."""
+
+    tokens: tuple[str, ...]
+    dropout: float
+    attn_weights: Tensor  # (num_tokens, num_tokens)
+    row_sums: Tensor  # (num_tokens)
+    num_dropped: int
+    num_visible: int
+
+
+def compute_one_head(num_tokens: int, dropout: float) -> OneHead:
+    """Run the first head of the series on the first tokens, in training mode."""
+    example = journey()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        head = CausalAttention(3, 2, context_length=6, dropout=dropout)
+        with torch.no_grad():
+            _, attn_weights = head(example.inputs[None, :num_tokens], return_weights=True)
+    attn_weights = attn_weights[0]  # (num_tokens, num_tokens)
+    visible = ~causal_mask(num_tokens)  # (num_tokens, num_tokens)
+    return OneHead(
+        example.tokens[:num_tokens],
+        dropout,
+        attn_weights,
+        attn_weights.sum(dim=-1),
+        int((attn_weights[visible] == 0).sum()),
+        int(visible.sum()),
+    )
+
+
+def draw_one_head(data: OneHead) -> Scene:
+    """Draw the weights with the sum of each row beside them."""
+    return weights_picture(
+        data.attn_weights,
+        data.tokens,
+        causal_mask(len(data.tokens)),
+        title=f"weights with dropout {data.dropout:g}, and the sum of each row",
+        row_notes=[f"= {row_sum:.3f}" for row_sum in data.row_sums.tolist()],
+    )
+
+
+def read_one_head(data: OneHead) -> str:
+    """Say what the dropout did."""
+    sums = " ".join(f"{row_sum:.3f}" for row_sum in data.row_sums.tolist())
+    scale = "-" if data.dropout == 1 else f"{1 / (1 - data.dropout):.3f}"
+    return (
+        f"num_tokens = {len(data.tokens)} | dropout = {data.dropout:g} | "
+        f"dropped {data.num_dropped} of {data.num_visible} weights | "
+        f"the others times {scale} | row sums {sums}"
+    )
+
+
+class Heads(NamedTuple):
+    """Several heads on the running example: what they return and what they cost."""
+
+    tokens: tuple[str, ...]
+    num_heads: int
+    head_dim: int
+    context_vec: Tensor  # (num_tokens, num_heads * head_dim)
+    attn_weights: Tensor  # (num_heads, num_tokens, num_tokens)
+    W_query: Tensor  # (num_heads * head_dim, d_in)
+    num_parameters: int
+    num_products: int
+
+
+def compute_stacked_heads(num_heads: int) -> Heads:
+    """Run stacked heads of width 2, built right after the series' seed."""
+    example = journey()
+    x = example.inputs[None]  # (b, num_tokens, d_in)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        stacked = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads)
+    with torch.no_grad():
+        context_vec, attn_weights = stacked(x, return_weights=True)
+    weights = stacked.state_dict()
+    return Heads(
+        example.tokens,
+        num_heads,
+        stacked.d_out,
+        context_vec[0],
+        attn_weights[0],
+        torch.cat([weights[f"heads.{h}.W_query.weight"] for h in range(num_heads)]),
+        count_parameters(stacked),
+        count_matrix_products(stacked, x),
+    )
+
+
+def draw_stacked_heads(data: Heads) -> Scene:
+    """Draw the output, its columns coloured by head, above the weights of each head."""
+    column_heads = [column // data.head_dim for column in range(data.context_vec.shape[1])]
+    output = matrix_picture(
+        data.context_vec, data.tokens, column_heads, "context_vec: each head owns its columns"
+    )
+    maps = weights_picture(data.attn_weights, data.tokens, causal_mask(len(data.tokens)), cell=24)
+    return above(output, maps)
+
+
+def read_stacked_heads(data: Heads) -> str:
+    """Say what the heads cost."""
+    return (
+        f"num_heads = {data.num_heads} | output width {data.num_heads} x {data.head_dim} = "
+        f"{data.context_vec.shape[1]} | parameters {data.num_parameters} | "
+        f"matrix products {data.num_products}"
+    )
+
+
+def compute_weight_split(num_heads: int) -> Heads:
+    """Run the weight-split class at total width 12, built right after the series' seed."""
+    example = journey()
+    x = example.inputs[None]  # (b, num_tokens, d_in)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        split = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
+    with torch.no_grad():
+        context_vec, attn_weights = split(x, return_weights=True)
+    return Heads(
+        example.tokens,
+        num_heads,
+        split.head_dim,
+        context_vec[0],
+        attn_weights[0],
+        split.W_query.weight.detach(),
+        count_parameters(split),
+        count_matrix_products(split, x),
+    )
+
+
+def draw_weight_split(data: Heads) -> Scene:
+    """Draw W_query cut into the blocks of the heads, beside the weights of each head."""
+    blocks = blocks_picture(data.W_query, data.num_heads, "W_query.weight")
+    maps = weights_picture(data.attn_weights, data.tokens, causal_mask(len(data.tokens)), cell=20)
+    return beside(blocks, maps)
+
+
+def read_weight_split(data: Heads) -> str:
+    """Say what changes with the head count and what does not."""
+    return (
+        f"num_heads = {data.num_heads} | head_dim = {data.W_query.shape[0]} / {data.num_heads} = "
+        f"{data.head_dim} | parameters {data.num_parameters} | matrix products {data.num_products}"
+    )
+
+
+ONE_HEAD = Panel(
+    "one head",
+    {"num_tokens": (1, 2, 3, 4, 5, 6), "dropout": tuple(tenth / 10 for tenth in range(10))},
+    {"num_tokens": 6, "dropout": 0.0},
+    compute_one_head,
+    draw_one_head,
+    read_one_head,
+)
+STACKED_HEADS = Panel(
+    "stacked heads",
+    {"num_heads": tuple(range(1, 9))},
+    {"num_heads": 2},
+    compute_stacked_heads,
+    draw_stacked_heads,
+    read_stacked_heads,
+)
+WEIGHT_SPLIT = Panel(
+    "weight split",
+    {"num_heads": tuple(divisors(12))},
+    {"num_heads": 2},
+    compute_weight_split,
+    draw_weight_split,
+    read_weight_split,
+)
+PANELS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT)
