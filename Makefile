@@ -24,10 +24,11 @@ test: dev lint  ## run every check: lint, tests, doctests, notebooks, browser
 setup: $(VENV)/.learner  ## create .venv with what a learner needs
 dev: $(VENV)/.dev  ## add what a maintainer needs
 
-lint: dev  ## check style and types, change nothing
+lint: dev  ## check style, types and the direction of imports, change nothing
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
 
 format: dev  ## put code and notebooks into form
 	$(PY) -m ruff check --fix --exit-zero
@@ -55,7 +56,7 @@ mutants: dev  ## plant faults, one at a time: a test must notice each (one: make
 	$(PY) tools/mutants.py $(FAULT)
 
 clean:  ## remove .venv, caches and build output
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 

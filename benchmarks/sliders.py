@@ -27,9 +27,9 @@ from tqdm import tqdm
 from attnlib.panels.panel import Panel
 from attnlib.panels.widgets import PanelBox
 from attnlib.speed.clock import machine, machine_name
-from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
-from cases import ALL_PANELS
-from notebook_tools import ROOT
+from support.browser_tools import NO_BROWSER, open_browser, running_jupyterlab
+from support.cases import ALL_PANELS
+from support.notebook_tools import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 OURS, PLAIN = "ours", "interact"
@@ -99,7 +99,7 @@ def notebook(panel: Panel) -> dict:
     """Return a notebook that shows a panel in two cells, our way and the usual one."""
     cells = [
         "%matplotlib inline\nfrom attnlib.panels.widgets import PanelBox\n"
-        "from cases import ALL_PANELS\nfrom plain import show_plainly\n"
+        "from support.cases import ALL_PANELS\nfrom plain import show_plainly\n"
         f"panel = {{p.name: p for p in ALL_PANELS}}[{panel.name!r}]",
         "PanelBox(panel)",
         "show_plainly(panel)",

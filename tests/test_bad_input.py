@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from cases import CASES, CONTEXT_LENGTH, D_IN, HEAD_DIM, H, T, name, tokens
+from support.cases import CASES, CONTEXT_LENGTH, D_IN, HEAD_DIM, H, T, name, tokens
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
 SEVERAL_HEADS = [case for case in CASES if case.has_heads]

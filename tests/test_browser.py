@@ -30,9 +30,9 @@ from playwright.sync_api import (
 import sliders_page
 from attnlib.panels.heads import WEIGHT_SPLIT
 from attnlib.panels.panel import Panel, spelled
-from browser_tools import NO_BROWSER, open_browser, running_jupyterlab
-from notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read, tags
 from sliders_page import panels_of
+from support.browser_tools import NO_BROWSER, open_browser, running_jupyterlab
+from support.notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read, tags
 
 pytestmark = pytest.mark.browser
 

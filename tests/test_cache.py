@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnlib import FusedMultiHeadAttention
 from attnlib.fused import KeyValueCache
-from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, T, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, T, tokens
 
 H = 6
 MAX_TOKENS = 11

@@ -10,7 +10,7 @@ from torch import nn
 
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
 from attnlib.checks.verdicts import Verdict, check_causal, check_equal, check_weights
-from cases import CASES, T, name, tokens
+from support.cases import CASES, T, name, tokens
 
 DEFAULT = inspect.signature(check_equal).parameters["tolerance"].default
 

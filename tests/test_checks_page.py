@@ -8,7 +8,7 @@ import sys
 
 from attnlib import checks
 from attnlib.checks.mistakes import MISTAKES
-from notebook_tools import ROOT, broken_links
+from support.notebook_tools import ROOT, broken_links
 from test_exercise_checks import CASES, change
 
 PAGE = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")

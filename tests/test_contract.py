@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 import attnlib
-import reference
 from attnlib import CausalAttention, MultiheadAttention
-from cases import (
+from support import reference
+from support.cases import (
     CASES,
     CONTEXT_LENGTH,
     D_IN,

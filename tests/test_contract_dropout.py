@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cases import CASES, HEAD_DIM, both_ways, by_head, name, projected, tokens
+from support.cases import CASES, HEAD_DIM, both_ways, by_head, name, projected, tokens
 
 pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from attnlib import attention
-from cases import (
+from support.cases import (
     CASES,
     CONTEXT_LENGTH,
     HEAD_DIM,

@@ -14,7 +14,7 @@ from attnlib import (
     split_to_torch,
     stacked_to_split,
 )
-from cases import CASES, T, both_ways, gradients, name, projected, spelled_out, tokens
+from support.cases import CASES, T, both_ways, gradients, name, projected, spelled_out, tokens
 
 pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
 HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

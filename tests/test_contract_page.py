@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from cases import CASES, SEVERAL_HEADS, Case, name
-from notebook_tools import ROOT, broken_links
+from support.cases import CASES, SEVERAL_HEADS, Case, name
+from support.notebook_tools import ROOT, broken_links
 
 PAGE = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(test_\w+\.py::test_\w+)`")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from cases import CASES, CONTEXT_LENGTH, B, T, both_ways, name, tokens
+from support.cases import CASES, CONTEXT_LENGTH, B, T, both_ways, name, tokens
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
 IN_KERNEL = [case for case in CASES if case.in_kernel]

@@ -18,7 +18,7 @@ from attnlib import (
     stacked_to_split,
     torch_to_split,
 )
-from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 
 PROJECTIONS = ("W_query", "W_key", "W_value")
 SIZES = pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from attnlib import (
     stacked_to_split,
     torch_to_split,
 )
-from cases import CASES, CONTEXT_LENGTH, HEAD_DIM, B, H, T
+from support.cases import CASES, CONTEXT_LENGTH, HEAD_DIM, B, H, T
 
 (STACKED,) = (case for case in CASES if case.cls.__name__ == "MultiHeadAttentionWrapper")
 BOTH = pytest.mark.parametrize("cls", [nn.MultiheadAttention, MultiheadAttention])

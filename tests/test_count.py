@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attnlib.speed.count import count_matrix_products, count_parameters
-from cases import CASES, D_IN, HEAD_DIM, LESSON, name, tokens
+from support.cases import CASES, D_IN, HEAD_DIM, LESSON, name, tokens
 
 WIDTHS = (1, 2, 3, 12)
 

@@ -15,8 +15,8 @@ from attnlib.panels import torch_equality as equality
 from attnlib.panels.torch_equality import TORCH_EQUALITY
 from attnlib.pictures.palette import FAINT, head_color
 from attnlib.pictures.scene import Box, Line, Scene
-from pictures import boxes, outside, pixels, text_in, words
-from shape_comments import reading
+from support.pictures import boxes, outside, pixels, text_in, words
+from support.shape_comments import reading
 
 NAMES = ("outputs", "weights", "gradients")
 each_state = pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])

@@ -11,7 +11,7 @@ import torch
 
 from attnlib.checks.attempt import NOT_ATTEMPTED
 from attnlib.checks.exercises import exercise_check
-from exercise_tools import (
+from support.exercise_tools import (
     Answers,
     Wrong,
     fault,
@@ -22,8 +22,8 @@ from exercise_tools import (
     run_cell,
     spoil,
 )
-from notebook_tools import NOTEBOOKS, read
-from wrong_answers import ANSWERS
+from support.notebook_tools import NOTEBOOKS, read
+from support.wrong_answers import ANSWERS
 
 PATHS = {path.stem: path for path in NOTEBOOKS}
 CASES = [

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlib import attention, causal_mask, merge_heads, split_heads
-from cases import HEAD_DIM, B, H, T
+from support.cases import HEAD_DIM, B, H, T
 
 NUM_KEYS, VALUE_DIM = 17, 19
 

@@ -27,7 +27,7 @@ from attnlib import (
 from attnlib import fused as fused_module
 from attnlib.examples import SEED, three_rows
 from attnlib.fused import fused_attention, may_attend_so_far, repeat_heads
-from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 
 HEADS = pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
 BIAS = pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])

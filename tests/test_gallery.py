@@ -23,7 +23,7 @@ from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_s
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.mistakes import GALLERY, compute_gallery
 from attnlib.pictures.palette import HEAD_COLORS
-from pictures import boxes, text_in, words
+from support.pictures import boxes, text_in, words
 from test_mistakes import EXPECTED, SENTENCES
 
 CHECKS = ("shape", "causality", "rows", "equality")

@@ -30,7 +30,7 @@ from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
 from attnlib.pictures.scene import Box
 from attnlib.pictures.tensors import heads_picture
 from attnlib.speed.count import count_parameters
-from cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
+from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
 
 WIDTH = H * HEAD_DIM
 CLASSES = (MultiHeadAttention, FusedMultiHeadAttention)

@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
 from attnlib.gpt2.model import Gpt2Size, gpt2_state, load_gpt2, write_gpt2
 from attnlib.gpt2.weights import Gpt2File, from_gpt2, read_gpt2, to_gpt2
-from cases import B, T
+from support.cases import B, T
 
 SIZES = {
     "small": Gpt2Size(num_layers=3, num_heads=3, width=15, vocabulary=37, context_length=13),

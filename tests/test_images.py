@@ -13,7 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 from attnlib.pictures.scene import Line, Scene, Words
-from notebook_tools import ROOT
+from support.notebook_tools import ROOT
 
 IMAGES = ROOT / "images"
 DIAGRAMS = runpy.run_path(str(IMAGES / "draw.py"))["DIAGRAMS"]

@@ -24,7 +24,7 @@ from attnlib.panels.learning import MUTE, MUTED, TRAINING_STEP
 from attnlib.pictures.palette import head_color
 from attnlib.pictures.scene import Box, Line
 from attnlib.pictures.tensors import lines_picture
-from pictures import boxes, outside, overlapping, words
+from support.pictures import boxes, outside, overlapping, words
 from train_heads import train_record
 
 BATCH = held_out_batch()

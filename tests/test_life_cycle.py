@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attnlib import MultiHeadAttentionWrapper
-from cases import CASES, CONTEXT_LENGTH, D_IN, LESSON, H, name, tokens
-from published import CLASSES
+from support.cases import CASES, CONTEXT_LENGTH, D_IN, LESSON, H, name, tokens
+from support.published import CLASSES
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
 

@@ -13,8 +13,8 @@ from attnlib import MultiHeadAttention, trace
 from attnlib.checks.exercises import check_weight_split
 from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
-from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
-from shape_comments import reading
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from support.shape_comments import reading
 
 SIZES = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH, "num_heads": H}
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
@@ -39,7 +39,7 @@ def test_the_page_computes_what_the_class_computes():
 
 
 def test_the_page_has_true_shape_comments():
-    found = reading(Path(attnlib.__file__).parent / "mistakes.py")
+    found = reading(Path(attnlib.__file__).parent / "checks" / "mistakes.py")
     sizes = {"b": B, "num_tokens": T, "num_heads": H, "head_dim": HEAD_DIM, "d_out": H * HEAD_DIM}
     found.run(sizes, lambda: build(OnePageAttention)(tokens()))
     assert found.lies == []

@@ -12,7 +12,7 @@ from attnlib.checks.verdicts import check_causal
 from attnlib.learning import model as models
 from attnlib.learning import patterns
 from attnlib.learning.model import AttentionModel, mute_head, run_with_weights
-from shape_comments import reading
+from support.shape_comments import reading
 
 SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5, "vocabulary": 17}
 

@@ -15,7 +15,7 @@ from attnlib.checks.verdicts import (
     tokens_for,
 )
 from attnlib.convert import join_heads
-from cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, LESSON, H, T, name, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, LESSON, H, T, name, tokens
 
 each_case = pytest.mark.parametrize("case", LESSON, ids=name)
 CHECKS = (check_causal, check_rows_sum_to_one, check_shapes)

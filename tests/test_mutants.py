@@ -32,8 +32,8 @@ def test_there_are_enough_and_their_names_differ():
     assert len(COMPUTATION) >= 20
     assert len(AROUND) >= 5
     assert {fault.file for fault in COMPUTATION}.isdisjoint(fault.file for fault in AROUND)
-    files = {Path(fault.file).relative_to("attnlib").parts[0] for fault in AROUND}
-    assert {"tracer.py", "checks.py", "diagnosis", "panels.py", "plots.py", "scene.py"} <= files
+    rooms = {Path(fault.file).relative_to("attnlib").parts[0] for fault in AROUND}
+    assert {"tracing", "checks", "panels", "pictures"} <= rooms
     assert "attnlib/convert.py" in {fault.file for fault in COMPUTATION}
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
 

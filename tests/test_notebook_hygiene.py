@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from execute_notebooks import normalise, to_text
-from notebook_tools import NOTEBOOKS, RULES, links_resolve, read
+from support.notebook_tools import NOTEBOOKS, RULES, links_resolve, read
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-import notebook_tools as rules
+from support import notebook_tools as rules
 
 
 def markdown(text: str) -> dict:

@@ -18,8 +18,8 @@ from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.panels.widgets import MOST_PAGES
 from attnlib.pictures.palette import head_color, tint
 from attnlib.pictures.scene import Box, Scene
-from cases import ALL_PANELS
-from pictures import boxes, outside, overlapping, pixels, text_in, texts, words
+from support.cases import ALL_PANELS
+from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 
 INPUTS = torch.tensor(
     [

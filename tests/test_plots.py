@@ -18,7 +18,7 @@ from attnlib.pictures.tensors import (
     signed_picture,
     weights_picture,
 )
-from pictures import boxes, extents, outside, overlapping, pixels, text_in, texts, words
+from support.pictures import boxes, extents, outside, overlapping, pixels, text_in, texts, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")
 HIDDEN = causal_mask(5)

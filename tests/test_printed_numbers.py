@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from notebook_tools import NOTEBOOKS, read
-from rounding import fault, fragile_numbers, golden_numbers, run_sharpened
+from support.notebook_tools import NOTEBOOKS, read
+from support.rounding import fault, fragile_numbers, golden_numbers, run_sharpened
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnlib import FusedMultiHeadAttention, fused_to_split, split_to_fused, stacked_to_split
 from attnlib.functional import merge_heads, split_heads
-from cases import CASES, Case, both_ways, by_head, name, projected, spelled_out, tokens
+from support.cases import CASES, Case, both_ways, by_head, name, projected, spelled_out, tokens
 
 EXAMPLES = settings(max_examples=20, derandomize=True, deadline=None, database=None)
 EACH = pytest.mark.parametrize("case", CASES, ids=name)

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import nn
 
-import published
 from attnlib import split_to_fused, validate
-from cases import CONTEXT_LENGTH, D_IN, LESSON, B, H, T, name, projected, tokens
-from published import CLASSES, PublishedHeads, PublishedSplit
+from support import published
+from support.cases import CONTEXT_LENGTH, D_IN, LESSON, B, H, T, name, projected, tokens
+from support.published import CLASSES, PublishedHeads, PublishedSplit
 
 BOTH = pytest.mark.parametrize(
     ("case", "lesson"), list(zip(LESSON, CLASSES, strict=True)), ids=map(name, LESSON)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-from notebook_tools import HEADING, NOTEBOOKS, ROOT, broken_links, minutes, read, title
+from support.notebook_tools import HEADING, NOTEBOOKS, ROOT, broken_links, minutes, read, title
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -42,7 +43,7 @@ def test_its_commands_without_make_are_those_of_the_makefile():
     lines = [line for kind, text in BLOCKS if kind == "powershell" for line in text.splitlines()]
     assert lines
     for line in lines:
-        command = re.sub(r"^py -3\.\d+ |^\.venv\\Scripts\\python ", "", line)
+        command = re.sub(r"^py -3\.\d+ |^\.venv\\Scripts\\(python )?", "", line)
         assert command != line, f"not a call of Python: {line}"
         assert command in recipe, f"the Makefile has no {command}"
 
@@ -95,12 +96,28 @@ def test_its_tree_exists():
         assert path.is_dir() if name.endswith("/") else path.is_file(), f"{name} does not exist"
 
 
-def test_its_tree_leaves_nothing_out():
+@pytest.mark.parametrize("folder", ["", "attnlib/"])
+def test_its_tree_leaves_nothing_out(folder):
+    """Of the top level, and of the package: every file and every folder."""
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
-    shown = {Path(name).parts[0] for name in tree()}
+    names = [name.removeprefix(folder) for name in tree() if name.startswith(folder)]
+    shown = {Path(name).parts[0] for name in names if name}
     there = {
         path.name
-        for path in ROOT.iterdir()
+        for path in (ROOT / folder).iterdir()
         if path.name != ".git" and not any(fnmatch(path.name, mark) for mark in ignored)
     }
     assert shown == there
+
+
+def test_its_map_of_attnlib_is_the_order_of_the_imports():
+    """The linter's layers from the bottom up; what shares a layer may stand in any order."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = (entry["layers"] for entry in contracts["contracts"] if "layers" in entry)
+    names = [name.removeprefix("attnlib/") for name in tree() if name.startswith("attnlib/")]
+    shown = [Path(name).stem for name in names if name not in ("", "__init__.py", "py.typed")]
+    for layer in layers[::-1]:
+        members = set(layer.split(" | "))
+        assert set(shown[: len(members)]) == members
+        del shown[: len(members)]
+    assert shown == []

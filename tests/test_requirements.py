@@ -8,7 +8,7 @@ from importlib.metadata import distributions
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from notebook_tools import ROOT
+from support.notebook_tools import ROOT
 
 FILES = ("requirements.txt", "requirements-dev.txt", "constraints.txt")
 PIN = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)

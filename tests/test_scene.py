@@ -8,7 +8,7 @@ import pytest
 
 from attnlib.pictures.palette import HATCH, INK, PAPER
 from attnlib.pictures.scene import Box, Line, Scene, Words, above, arrow, beside, moved
-from pictures import SVG, outside, overlapping, pixels, texts
+from support.pictures import SVG, outside, overlapping, pixels, texts
 
 RED, BLUE = "#ff0000", "#0000ff"
 SCENE = Scene(

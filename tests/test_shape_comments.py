@@ -17,8 +17,8 @@ from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.tensors import weights_picture
-from cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
-from shape_comments import comments_in, reading
+from support.cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
+from support.shape_comments import comments_in, reading
 
 PACKAGE = Path(attnlib.__file__).parent
 SINGLE = {"b": B, "num_tokens": T, "d_in": D_IN, "head_dim": HEAD_DIM, "d_out": HEAD_DIM}
@@ -78,9 +78,9 @@ def test_in_the_fused_class():
 
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
-    stems = ("plots", "panels", "steps", "equality", "gallery", "speed", "gpt2_heads")
-    stems += ("learned_heads",)
-    found = reading(*(PACKAGE / f"{stem}.py" for stem in stems))
+    names = ("pictures/tensors", "learning/record", "panels/heads", "panels/steps", "panels/gpt2")
+    names += ("panels/torch_equality", "panels/mistakes", "panels/learning", "panels/speed")
+    found = reading(*(PACKAGE / f"{name}.py" for name in names))
     weights = torch.full((H, T, T), 1 / T)
     found.run({"num_heads": H, "num_tokens": T}, lambda: weights_picture(weights, "abcdefg"))
     for panel in ALL_PANELS:
@@ -102,7 +102,7 @@ def test_in_the_pictures_and_panels():
 
 
 def test_in_gpt2():
-    found = reading(PACKAGE / "gpt2.py")
+    found = reading(PACKAGE / "gpt2" / "model.py")
     sizes = {"b": B, "num_tokens": T, "width": H * HEAD_DIM}
     model = GPT2(Gpt2Size(2, H, H * HEAD_DIM, vocabulary=17, context_length=19))
     found.run(sizes, lambda: model(torch.arange(B * T).view(B, T)))
@@ -112,11 +112,16 @@ def test_in_gpt2():
 
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
-    have = {file.stem for file in PACKAGE.glob("*.py") if comments_in(file.read_text("utf-8"))}
-    read = {"functional", "modules", "torch_compatible", "fused"}
-    read |= {"plots", "panels", "steps", "equality", "gallery", "gpt2", "gpt2_heads"}
-    read |= {"learned_heads", "models", "patterns", "tasks"}  # the last three in their own tests
-    assert have - read == {"mistakes"}  # its comments are run where each mistake is
+    have = {
+        file.relative_to(PACKAGE).with_suffix("").as_posix()
+        for file in PACKAGE.rglob("*.py")
+        if comments_in(file.read_text("utf-8"))
+    }
+    read = {"functional", "modules", "torch_compatible", "fused", "gpt2/model"}
+    read |= {"pictures/tensors", "panels/heads", "panels/steps", "panels/gpt2"}
+    read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
+    read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
+    assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is
 
 
 # The reading itself can fail

@@ -11,8 +11,8 @@ import pytest
 import sliders_page
 from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
 from attnlib.panels.panel import spelled
-from cases import ALL_PANELS
-from notebook_tools import NOTEBOOKS, read
+from support.cases import ALL_PANELS
+from support.notebook_tools import NOTEBOOKS, read
 
 
 class Reader(HTMLParser):

@@ -17,7 +17,7 @@ from attnlib.learning.tasks import (
     repeats,
     story,
 )
-from shape_comments import reading
+from support.shape_comments import reading
 
 
 def draw(task, batch_size: int = 5, seed: int = 1):

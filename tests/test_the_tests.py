@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from notebook_tools import ROOT
+from support.notebook_tools import ROOT
 
-FILES = sorted((ROOT / "tests").glob("*.py"))
+FILES = sorted((ROOT / "tests").rglob("*.py"))
 TREES = {file.name: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
 
@@ -120,7 +120,7 @@ def test_the_settings_are_strict():
 
 
 def test_the_sizes_are_primes_and_no_two_alike():
-    source = (Path(__file__).parent / "cases.py").read_text(encoding="utf-8")
+    source = (Path(__file__).parent / "support" / "cases.py").read_text(encoding="utf-8")
     sizes = [
         node.value.value
         for node in ast.parse(source).body

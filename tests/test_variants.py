@@ -13,7 +13,7 @@ from attnlib import MultiHeadAttention
 from attnlib.speed import variants
 from attnlib.speed.count import count_parameters
 from attnlib.speed.variants import VARIANTS
-from cases import CONTEXT_LENGTH, HEAD_DIM, H, tokens
+from support.cases import CONTEXT_LENGTH, HEAD_DIM, H, tokens
 
 FLEX = "FlexAttention, compiled"
 WIDTH = H * HEAD_DIM

@@ -19,7 +19,7 @@ from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import Panel, spelled
 from attnlib.panels.widgets import MOST_PAGES, LivePanelBox, PanelBox, Sliders
-from cases import ALL_PANELS
+from support.cases import ALL_PANELS
 
 
 @pytest.fixture(scope="module", params=ALL_PANELS, ids=lambda panel: panel.name)

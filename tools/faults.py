@@ -526,20 +526,22 @@ AROUND = (
     # Panels, figures, scenes, sliders
     Fault(
         "panel-counts-hidden-as-dropped",
-        "attnlib/panels/panel.py",
+        "attnlib/panels/heads.py",
         {"(attn_weights[visible] == 0)": "(attn_weights == 0)"},
         "tests/test_panels.py::test_one_head_is_the_first_head_in_training",
     ),
     Fault(
         "panel-colors-columns-by-turns",
-        "attnlib/panels/panel.py",
+        "attnlib/panels/heads.py",
         {"[column // data.head_dim for column in": "[column % data.num_heads for column in"},
         "tests/test_panels.py::test_stacked_heads",
     ),
     Fault(
         "figure-shows-hidden-cells",
         "attnlib/pictures/tensors.py",
-        {"fill=PAPER, stroke=QUIET, hatched=True": "fill=PAPER, stroke=QUIET, hatched=False"},
+        {
+            "Box(*place, fill=PAPER, stroke=QUIET, hatched=True": "Box(*place, fill=PAPER, stroke=QUIET, hatched=False"
+        },
         "tests/test_plots.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Fault(

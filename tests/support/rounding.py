@@ -19,19 +19,19 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from notebook_tools import code_cells, source, tags, text_of
+from support.notebook_tools import code_cells, source, tags, text_of
 
 DIGITS = 10
 MARGIN = Decimal("0.02")  # of a unit in the last printed place
 MOST_DECIMALS = 6  # float32 knows about seven digits
-GOLDEN = Path(__file__).parent / "golden" / "printed_tensors.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "printed_tensors.json"
 
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 PRECISION = re.compile(r"\.\d+(?=[eEfFgG%]$)")
 UNCOMPARED = ("nbval-ignore-output", "NBVAL_IGNORE_OUTPUT")
 SHARPEN_KERNEL = f"""\
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-import rounding; rounding.sharpen_kernel(); del rounding; sys.path.pop(0)
+import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from support import rounding; rounding.sharpen_kernel(); del rounding; sys.path.pop(0)
 """
 
 
@@ -92,7 +92,9 @@ def run_sharpened(notebook: dict, folder: Path) -> dict:
 
     Cells whose output is not compared, and that no compared one builds on, are not run.
     """
-    from exercise_tools import needed_cells  # here: it loads attnlib, which a kernel sharpens first
+    from support.exercise_tools import (
+        needed_cells,  # here: it loads attnlib, which a kernel sharpens first
+    )
 
     compared = {i: source(cell) for i, cell in code_cells(notebook) if not is_uncompared(cell)}
     needed = needed_cells(notebook, compared)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attnlib.checks.attempt import NOT_ATTEMPTED
-from notebook_tools import MAY_RAISE, code_cells, markdown_cells, source, tags, text_of
+from support.notebook_tools import MAY_RAISE, code_cells, markdown_cells, source, tags, text_of
 
 FEWEST, MOST = 2, 4
 FOLDED = re.compile(  # the empty lines are what makes GitHub show the inside as Markdown

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import unquote
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 MAY_RAISE = "raises-exception"  # known to JupyterLab, nbclient and nbval

@@ -6,7 +6,7 @@ an entry here, with at least one wrong answer.
 
 from __future__ import annotations
 
-from exercise_tools import Answers, Wrong
+from support.exercise_tools import Answers, Wrong
 
 EQUAL = "Equal within 1e-05: the largest difference is at most 1e-06."
 
