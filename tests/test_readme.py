@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from support.notebook_tools import HEADING, NOTEBOOKS, ROOT, broken_links, minutes, read, title
 
