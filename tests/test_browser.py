@@ -161,7 +161,7 @@ def test_runs_and_its_sliders_move(path: Path, page: Page):
 
 
 BUSY = (
-    "from attnlib.panels.panel import WEIGHT_SPLIT\nfrom attnlib.panels.widgets import PanelBox\n\n"
+    "from attnlib.panels import WEIGHT_SPLIT\nfrom attnlib.panels.widgets import PanelBox\n\n"
     "PanelBox(WEIGHT_SPLIT)",
     "import time\n\ntime.sleep(600)",
 )
