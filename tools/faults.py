@@ -595,8 +595,8 @@ AROUND = (
     ),
     Fault(
         "bound-below-the-difference",
-        "attnlib/panels/torch_equality.py",
-        {"math.ceil(math.log10(max(": "math.floor(math.log10(max("},
+        "attnlib/compare.py",
+        {"math.ceil(math.log10(": "math.floor(math.log10("},
         "tests/test_equality_panel.py::test_a_bar_reaches_as_far_as_its_difference",
     ),
     Fault(
