@@ -266,7 +266,7 @@ COMPUTATION = (
     Fault(
         "uneven-heads",
         VALIDATE,
-        {"if width % num_heads:": "if width < num_heads:"},
+        {"if whole % count:": "if whole < count:"},
         "tests/test_bad_input.py::test_d_out_that_the_heads_do_not_divide",
         SPLIT,
     ),

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from attnlib.compare import all_gradients, at_most
 from attnlib.examples import SEED
 from attnlib.modules import MultiHeadAttention
-from attnlib.validate import nearest_divisors, require_positive_int
+from attnlib.validate import require_divides, require_positive_int
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -78,12 +78,9 @@ def require_whole_heads(num_heads: int, num_processes: int) -> None:
     >>> require_whole_heads(num_heads=12, num_processes=4)
     """
     require_positive_int("num_processes", num_processes)
-    if num_heads % num_processes:
-        raise ValueError(
-            f"num_processes={num_processes} does not divide num_heads={num_heads}: each process "
-            "owns whole heads, equally many; the nearest counts that divide "
-            f"{num_heads}: {nearest_divisors(num_heads, num_processes)}"
-        )
+    rule = f"num_processes={num_processes} does not divide num_heads={num_heads}"
+    whole_heads = "each process owns whole heads, equally many"
+    require_divides(num_processes, num_heads, f"{rule}: {whole_heads}")
 
 
 def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
