@@ -15,7 +15,6 @@ from attnlib.convert import (
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.torch_compatible import MultiheadAttention
 from attnlib.tracing.source import show_source
 from attnlib.tracing.tracer import trace
 
@@ -24,7 +23,6 @@ __all__ = [
     "FusedMultiHeadAttention",
     "MultiHeadAttention",
     "MultiHeadAttentionWrapper",
-    "MultiheadAttention",
     "attention",
     "causal_mask",
     "fused_to_split",

@@ -1,9 +1,9 @@
-"""One class's weights in another class's places: the same function, written differently."""
+"""Copy weights between classes that compute the same function."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import require_positive_int
 
 PROJECTIONS = ("W_query", "W_key", "W_value")
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
@@ -40,17 +42,9 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
     state = join_heads(stacked.state_dict())
     d_out = stacked.num_heads * stacked.d_out
 
-    with torch.device("meta"):
-        split = MultiHeadAttention(
-            stacked.d_in,
-            d_out,
-            stacked.context_length,
-            first.dropout.p,
-            stacked.num_heads,
-            qkv_bias=first.W_query.bias is not None,
-        )
-    split.load_state_dict(state, assign=True)
-    return split.train(stacked.training)
+    dropout, qkv_bias = first.dropout.p, first.W_query.bias is not None
+    sizes = (stacked.d_in, d_out, stacked.context_length, dropout, stacked.num_heads, qkv_bias)
+    return _filled(MultiHeadAttention, sizes, state, stacked.training)
 
 
 def join_heads(stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -119,17 +113,9 @@ def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
         for h, rows in enumerate(entry.split(split.head_dim))
     }
 
-    with torch.device("meta"):
-        stacked = MultiHeadAttentionWrapper(
-            split.d_in,
-            split.head_dim,
-            split.context_length,
-            split.dropout.p,
-            split.num_heads,
-            qkv_bias=split.W_query.bias is not None,
-        )
-    stacked.load_state_dict(state, assign=True)
-    return stacked.train(split.training)
+    dropout, qkv_bias = split.dropout.p, split.W_query.bias is not None
+    sizes = (split.d_in, split.head_dim, split.context_length, dropout, split.num_heads, qkv_bias)
+    return _filled(MultiHeadAttentionWrapper, sizes, state, split.training)
 
 
 def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
@@ -213,8 +199,8 @@ def torch_to_split(
     """
     if not isinstance(module, (nn.MultiheadAttention, MultiheadAttention)):
         raise TypeError(
-            "module must be torch.nn.MultiheadAttention or attnlib.MultiheadAttention, "
-            f"not {type(module).__name__}"
+            "module must be torch.nn.MultiheadAttention or "
+            f"attnlib.torch_compatible.MultiheadAttention, not {type(module).__name__}"
         )
     require_positive_int("context_length", context_length)
     parts = {
@@ -241,17 +227,9 @@ def torch_to_split(
     state["out_proj.weight"] = weight.clone()
     state["out_proj.bias"] = old.get("out_proj.bias", torch.zeros_like(weight[0])).clone()
 
-    with torch.device("meta"):
-        split = MultiHeadAttention(
-            module.embed_dim,
-            module.embed_dim,
-            context_length,
-            module.dropout,
-            module.num_heads,
-            qkv_bias,
-        )
-    split.load_state_dict(state, assign=True)
-    return split.train(module.training)
+    width = module.embed_dim
+    sizes = (width, width, context_length, module.dropout, module.num_heads, qkv_bias)
+    return _filled(MultiHeadAttention, sizes, state, module.training)
 
 
 def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
@@ -281,17 +259,9 @@ def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
     }
     state |= {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}
 
-    with torch.device("meta"):
-        fused = FusedMultiHeadAttention(
-            split.d_in,
-            split.d_out,
-            split.context_length,
-            split.dropout.p,
-            split.num_heads,
-            qkv_bias,
-        )
-    fused.load_state_dict(state, assign=True)
-    return fused.train(split.training)
+    dropout = split.dropout.p
+    sizes = (split.d_in, split.d_out, split.context_length, dropout, split.num_heads, qkv_bias)
+    return _filled(FusedMultiHeadAttention, sizes, state, split.training)
 
 
 def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
@@ -324,14 +294,16 @@ def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
             by_head = rows.unflatten(0, (-1, fused.head_dim))[None]
             state[f"{W}.{kind}"] = repeat_heads(by_head, fused.num_heads).flatten(0, 2)
 
-    with torch.device("meta"):
-        split = MultiHeadAttention(
-            fused.d_in,
-            fused.d_out,
-            fused.context_length,
-            fused.dropout.p,
-            fused.num_heads,
-            qkv_bias,
-        )
-    split.load_state_dict(state, assign=True)
-    return split.train(fused.training)
+    dropout = fused.dropout.p
+    sizes = (fused.d_in, fused.d_out, fused.context_length, dropout, fused.num_heads, qkv_bias)
+    return _filled(MultiHeadAttention, sizes, state, fused.training)
+
+
+def _filled(
+    cls: type[Module], sizes: tuple[object, ...], state: dict[str, Tensor], training: bool
+) -> Module:
+    """Return a new module of these sizes that holds these tensors, in training or in eval."""
+    with torch.device("meta"):  # no weights are drawn that would be replaced at once
+        module = cls(*sizes)
+    module.load_state_dict(state, assign=True)
+    return module.train(training)

@@ -1,13 +1,28 @@
-"""The running examples of the series, by name."""
+"""The running examples of the course, by name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 SEED = 123  # set right before a class is constructed, wherever its numbers are printed
+
+
+@contextmanager
+def seeded(seed: int = SEED) -> Iterator[None]:
+    """Draw inside from a seed, and leave the global generator of the CPU as it was.
+
+    >>> with seeded():
+    ...     torch.rand(1)
+    tensor([0.2961])
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed every GPU
+        yield
 
 
 class Example(NamedTuple):
@@ -22,7 +37,7 @@ class Example(NamedTuple):
 
 
 def journey() -> Example:
-    """Return the six tokens of width 3 that the whole series follows.
+    """Return the six tokens of width 3 that the whole course follows.
 
     >>> journey().batch().shape
     torch.Size([2, 6, 3])
@@ -42,7 +57,7 @@ def journey() -> Example:
 
 
 def three_rows() -> Example:
-    """Return three tokens of width 6: the numbers of journey() at other places.
+    """Return three tokens of width 6: the numbers of journey(), rearranged.
 
     >>> three_rows().batch().shape
     torch.Size([2, 3, 6])
@@ -73,8 +88,8 @@ def counting_weights() -> tuple[Tensor, Tensor, Tensor]:
     """Return W_query, W_key, W_value for counting(), each (d_in, d_out) = (6, 6), in tenths.
 
     They multiply from the right, x @ W, as on paper; nn.Linear stores the transpose. The seed is
-    chosen so that no row of the attention weights is close to 0 and 1 at two heads, and that no
-    entry of x @ W cancels to 0: it would print as rounding noise.
+    chosen so that with two heads no row of the attention weights is close to 0 and 1, and no entry
+    of x @ W cancels to 0, which would print as rounding noise.
     """
     generator = torch.Generator().manual_seed(1657)
     tenths = torch.randint(-2, 3, (3, 6, 6), generator=generator)

@@ -1,4 +1,4 @@
-"""Attention as pure functions: everything that the classes of the series have in common."""
+"""Attention as pure functions: everything that the classes of the course have in common."""
 
 from __future__ import annotations
 
@@ -48,20 +48,21 @@ def attention(
         keys: floating, (..., num_keys, head_dim).
         values: floating, (..., num_keys, value_dim).
         is_hidden: bool, broadcastable to (..., num_queries, num_keys). True means: this query
-            may not see this key. A row that is hidden altogether gives NaN.
+            may not see this key. A row that is hidden entirely gives NaN.
         dropout: applied to the weights after softmax, for instance an nn.Dropout.
 
     Returns:
         context_vec, (..., num_queries, value_dim), and attn_weights, (..., num_queries, num_keys),
-        as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and
-        hidden keys have weight exactly 0. Their values must be finite all the same: 0 * NaN is NaN.
+        as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and hidden
+        keys have weight exactly 0. Values at hidden keys must still be finite: 0 * NaN is NaN.
 
     >>> one_key = torch.ones(1, 2)
     >>> attention(torch.ones(3, 2), one_key, torch.tensor([[5.0, 7.0]]))[0].tolist()
     [[5.0, 7.0], [5.0, 7.0], [5.0, 7.0]]
 
     Source: Vaswani et al. 2017, equation 1, where queries, keys, values are Q, K, V and head_dim
-    is d_k. The queries are scaled rather than the scores: the same product, fewer numbers.
+    is d_k. The queries are scaled rather than the scores: the product is the same, and fewer
+    numbers are divided.
     """
     head_dim = queries.shape[-1]
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)

@@ -1,4 +1,4 @@
-"""The class to use: one product for queries, keys and values, a fused kernel, and a cache."""
+"""The class for real use: one product for queries, keys and values, a fused kernel, and a cache."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from attnlib.functional import attention, merge_heads, split_heads
 from attnlib.modules import CausalModule
 from attnlib.validate import (
+    require_divides,
     require_divisible,
     require_input,
-    require_kv_heads,
     require_positive_int,
 )
 
@@ -27,7 +27,7 @@ class KeyValueCache:
         dtype: floating dtype of the keys and values.
         device: where they are kept.
 
-    num_tokens says how many tokens are held. All memory is taken at once: keys and values are
+    num_tokens counts the tokens held. All memory is allocated at once: keys and values are
     (batch_size, num_kv_heads, max_tokens, head_dim) each, and what lies beyond num_tokens is
     never read.
 
@@ -65,7 +65,7 @@ class KeyValueCache:
 
         Raises:
             ValueError: there is no room for them, they are of another kind than the cache, or
-                they want gradients. Nothing is written then.
+                they require gradients. Nothing is written then.
         """
         if torch.is_grad_enabled() and keys.requires_grad:
             raise ValueError(
@@ -74,8 +74,8 @@ class KeyValueCache:
             )
         if _kind(keys) != _kind(self.keys):
             raise ValueError(
-                f"the cache is for {_said(self.keys)}, not for {_said(keys)}; "
-                "let new_cache of the module that uses it make one"
+                f"the cache is for {_described(self.keys)}, not for {_described(keys)}; "
+                "create it with new_cache() of the module that uses it"
             )
         start, stop = self.num_tokens, self.num_tokens + keys.shape[2]
         if stop > self.max_tokens:
@@ -94,7 +94,8 @@ class KeyValueCache:
         self.num_tokens = 0
 
     def __repr__(self) -> str:
-        return f"KeyValueCache({self.num_tokens} of {self.max_tokens} tokens, {_said(self.keys)})"
+        held = f"{self.num_tokens} of {self.max_tokens} tokens"
+        return f"KeyValueCache({held}, {_described(self.keys)})"
 
 
 def _kind(keys: Tensor) -> dict[str, object]:
@@ -106,14 +107,14 @@ def _kind(keys: Tensor) -> dict[str, object]:
     return {**kind, "dtype": None if casts else keys.dtype, "device": keys.device}
 
 
-def _said(keys: Tensor) -> str:
+def _described(keys: Tensor) -> str:
     return ", ".join(f"{name}={value}" for name, value in _kind(keys).items() if value is not None)
 
 
 def may_attend_so_far(
     num_queries: int, num_keys: int, device: torch.device | str | None = None
 ) -> Tensor:
-    """Say for each of the newest tokens (row) which tokens so far (columns) it may look at.
+    """Return, for each of the newest tokens (row), which tokens so far (columns) it may see.
 
     Equation:
         may_attend[i, j] = j <= i + num_keys - num_queries
@@ -164,7 +165,7 @@ def fused_attention(
     Source: Dao et al. 2022 (FlashAttention), by way of torch's scaled_dot_product_attention.
     """
     num_queries, num_keys = queries.shape[2], keys.shape[2]
-    may_attend = None  # a single newest token may look at all of them
+    may_attend = None  # a single newest token may see all of them
     if 1 < num_queries < num_keys:
         may_attend = may_attend_so_far(num_queries, num_keys, queries.device)
     heads_share = queries.shape[1] > keys.shape[1]
@@ -184,7 +185,7 @@ def fused_attention(
 
 
 def repeat_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Return each head of x, (b, num_kv_heads, ...), so often that there are num_heads.
+    """Repeat each head of x, (b, num_kv_heads, ...), until there are num_heads.
 
     >>> repeat_heads(torch.tensor([[5, 7]]), 6).tolist()
     [[5, 5, 5, 7, 7, 7]]
@@ -193,7 +194,7 @@ def repeat_heads(x: Tensor, num_heads: int) -> Tensor:
 
 
 def _kernel_shares_heads(queries: Tensor, mask: Tensor | None) -> bool:
-    """Say whether torch has a fused kernel that takes fewer heads of keys than of queries.
+    """Return whether torch has a fused kernel that takes fewer heads of keys than of queries.
 
     Where it has none, torch does not refuse: it stores the weights. On a CPU the kernel takes
     them; on a GPU only those for half precision do, and only without a mask.
@@ -204,12 +205,12 @@ def _kernel_shares_heads(queries: Tensor, mask: Tensor | None) -> bool:
 
 
 class FusedMultiHeadAttention(CausalModule):
-    """Make queries, keys and values by one product and attend in a fused kernel: the one to use.
+    """Make queries, keys and values by one product and attend in a fused kernel.
 
     Equation:
         context_vec = concat(head_1, ..., head_n) W_out^T + b_out
         head_h = softmax(mask(queries_h @ keys_g^T / sqrt(head_dim))) @ values_g
-        head_dim = d_out / num_heads, g = the key head that head h shares with its neighbours
+        head_dim = d_out / num_heads, g = the key/value head of head h's group
 
     It is the function of MultiHeadAttention: split_to_fused copies the weights, and outputs,
     weights and gradients are equal. Constructed on the CPU right after torch.manual_seed(seed),
@@ -246,7 +247,7 @@ class FusedMultiHeadAttention(CausalModule):
         ValueError: a size is not positive, num_heads does not divide d_out, num_kv_heads does
             not divide num_heads, dropout is outside [0, 1], x has the wrong shape or device or
             more than context_length tokens, the cache is full or not for this x, or gradients
-            are wanted through a cache, which has none.
+            are required through a cache, which carries none.
 
     >>> fused = FusedMultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
     >>> x, cache = torch.rand(1, 3, 6), fused.new_cache(batch_size=1, max_tokens=3)
@@ -272,7 +273,10 @@ class FusedMultiHeadAttention(CausalModule):
         require_positive_int("num_heads", num_heads)
         require_divisible(d_out, num_heads)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        require_kv_heads(num_heads, num_kv_heads)
+        require_positive_int("num_kv_heads", num_kv_heads)
+        rule = f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}"
+        shared = "each head of keys and values is shared by equally many heads"
+        require_divides(num_kv_heads, num_heads, f"{rule}: {shared}")
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads
         self.head_dim = d_out // num_heads

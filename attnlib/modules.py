@@ -1,4 +1,4 @@
-"""The three classes of the lesson: one head, stacked heads, heads by weight split."""
+"""The three classes of the course: one head, stacked heads, heads by weight split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnlib.validate import (
 
 
 class CausalModule(nn.Module):
-    """What the causal classes share: checked sizes, a repr that shows them, no stored mask."""
+    """Base of the causal classes: checks the sizes, shows them in repr, stores no mask."""
 
     def __init__(
         self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool
@@ -34,7 +34,7 @@ class CausalModule(nn.Module):
         self.context_length = context_length
 
     def extra_repr(self) -> str:
-        """Show the sizes; dropout and bias show in the parts below."""
+        """Show the sizes; dropout and bias are shown by the parts below."""
         names = ("d_in", "d_out", "context_length", "num_heads")
         return ", ".join(f"{name}={getattr(self, name)}" for name in names if hasattr(self, name))
 
@@ -43,8 +43,8 @@ class CausalModule(nn.Module):
     ) -> None:
         """Accept the `mask` entry that published versions of these classes store.
 
-        Here the mask is made in forward, so the entry is checked and left out. A mask that is not
-        the causal one would change the result: it is refused.
+        Here the mask is made in forward, so the entry is checked and dropped. A mask that is
+        not causal would change the result, so it is refused.
         """
         mask = state_dict.pop(prefix + "mask", None)
         if mask is not None and not mask.is_meta:

@@ -1,7 +1,8 @@
-"""PyTorch's own attention module, rebuilt from scratch in order to be read.
+"""PyTorch's own attention module, rebuilt from scratch to be read.
 
 The class is spelled as PyTorch spells it, MultiheadAttention with a small h: it takes three
-inputs and knows nothing of causality. MultiHeadAttention is the causal class of the lesson.
+inputs and knows nothing of causality. MultiHeadAttention is the causal class of the course.
+Only this module exports it: in attnlib the two names would be a letter's case apart.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def apply_mask(attn_scores: Tensor, mask: Tensor) -> Tensor:
     Args:
         attn_scores: floating, (..., num_queries, num_positions).
         mask: bool or floating, broadcastable to (..., num_queries, num_keys) with num_keys <=
-            num_positions. It says nothing of the positions behind the keys: they stay as they are.
+            num_positions. The scores at the positions after the keys stay as they are.
 
     Returns:
         The new scores, (..., num_queries, num_positions).
@@ -100,7 +101,7 @@ class MultiheadAttention(nn.Module):
 
         In a boolean mask **True means: may not attend**, the opposite of
         F.scaled_dot_product_attention. A floating mask is added to the scores. is_causal=True is
-        only a claim about attn_mask: that mask is still needed, and it alone decides.
+        only a claim about attn_mask: the mask is still needed, and it alone decides.
 
     Raises:
         TypeError: an argument is of the wrong type, or of another dtype than the weights.

@@ -1,4 +1,4 @@
-"""Checks of arguments: each names the argument, the value, the rule and the remedy."""
+"""Checks of arguments: each message names the argument, the value, the rule and the remedy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def require_probability(name: str, value: object) -> None:
 
 
 def divisors(number: int) -> list[int]:
-    """Return the divisors of a positive int in rising order.
+    """Return the divisors of a positive int in ascending order.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]
@@ -44,7 +44,7 @@ def divisors(number: int) -> list[int]:
 
 
 def nearest_divisors(number: int, count: int) -> str:
-    """Name the divisors of a number that are nearest to a count that is none.
+    """Name the divisors of a number that are nearest to a count that does not divide it.
 
     >>> nearest_divisors(12, 5)
     '4 and 6'
@@ -54,24 +54,18 @@ def nearest_divisors(number: int, count: int) -> str:
     return " and ".join(str(divisor) for divisor in [below, *above])
 
 
+def require_divides(count: int, whole: int, rule: str, counts: str = "counts") -> None:
+    """Raise unless count divides whole; the message is the rule, and the nearest that do."""
+    if whole % count:
+        raise ValueError(
+            f"{rule}; the nearest {counts} that divide {whole}: {nearest_divisors(whole, count)}"
+        )
+
+
 def require_divisible(width: int, num_heads: int, name: str = "d_out") -> None:
     """Raise unless num_heads divides width; the message names the nearest head counts that do."""
-    if width % num_heads:
-        raise ValueError(
-            f"{name}={width} cannot be split into num_heads={num_heads} heads of equal width; "
-            f"the nearest head counts that divide {width}: {nearest_divisors(width, num_heads)}"
-        )
-
-
-def require_kv_heads(num_heads: int, num_kv_heads: int) -> None:
-    """Raise unless num_kv_heads heads of keys can be shared out evenly among num_heads heads."""
-    require_positive_int("num_kv_heads", num_kv_heads)
-    if num_heads % num_kv_heads:
-        raise ValueError(
-            f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}: each head of "
-            "keys and values is shared by equally many heads; the nearest counts that divide "
-            f"{num_heads}: {nearest_divisors(num_heads, num_kv_heads)}"
-        )
+    rule = f"{name}={width} cannot be split into num_heads={num_heads} heads of equal width"
+    require_divides(num_heads, width, rule, "head counts")
 
 
 def require_floating_dtype(dtype: torch.dtype | None) -> None:
@@ -93,7 +87,7 @@ def require_floating(name: str, x: object) -> None:
 
 
 def require_like(name: str, x: Tensor, weight: Tensor) -> None:
-    """Raise unless x is where the weights are and, if it holds floats, of their dtype."""
+    """Raise unless x is on the weights' device and, if it is floating, has their dtype."""
     if x.device != weight.device:
         raise ValueError(
             f"{name} is on {x.device}, the weights are on {weight.device}; "

@@ -280,7 +280,7 @@ NEEDED = "batch_size=2, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=
 def test_a_cache_for_something_else(sizes, held):
     cache = KeyValueCache(*sizes)
     before = None if cache.keys.is_meta else bits(cache)
-    words = f"{held}, not for {NEEDED}; let new_cache of the module that uses it make one"
+    words = f"{held}, not for {NEEDED}; create it with new_cache() of the module that uses it"
     with torch.no_grad(), refused(ValueError, words):
         build()(tokens(), cache=cache)
     assert cache.num_tokens == 0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import attnlib
-from attnlib import CausalAttention, MultiheadAttention
+from attnlib import CausalAttention
 from support import reference
 from support.cases import (
     CASES,
@@ -39,7 +39,7 @@ SEVERAL = pytest.mark.parametrize("case", SEVERAL_HEADS, ids=name)
 def test_no_class_of_the_package_is_left_out():
     """PyTorch's module, which takes other arguments, has test_torch_compatible_contract.py."""
     named = {getattr(attnlib, name) for name in attnlib.__all__ if "Attention" in name}
-    assert named == {case.cls for case in CASES} | {MultiheadAttention}
+    assert named == {case.cls for case in CASES}
 
 
 # 1: an independent reference

@@ -140,7 +140,7 @@ def test_a_broken_future_reaches_the_past(case, broken):
         assert context_vec.isnan().all()
     attn_weights = module(x, return_weights=True)[1]
     assert (attn_weights[..., :-1, -1] == 0).all()
-    assert "Their values must be finite all the same: 0 * NaN is NaN." in attention.__doc__
+    assert "Values at hidden keys must still be finite: 0 * NaN is NaN." in attention.__doc__
     q = tokens(d_in=HEAD_DIM)
     v = q.clone()
     v[:, -1] = broken

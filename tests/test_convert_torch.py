@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from attnlib import (
     MultiHeadAttention,
-    MultiheadAttention,
     causal_mask,
     split_to_torch,
     stacked_to_split,
     torch_to_split,
 )
+from attnlib.torch_compatible import MultiheadAttention
 from support.cases import CASES, CONTEXT_LENGTH, HEAD_DIM, B, H, T
 
 (STACKED,) = (case for case in CASES if case.cls.__name__ == "MultiHeadAttentionWrapper")

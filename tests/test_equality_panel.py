@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import attnlib
 from attnlib.examples import journey
 from attnlib.panels import torch_equality as equality
 from attnlib.panels.torch_equality import TORCH_EQUALITY
 from attnlib.pictures.palette import FAINT, head_color
 from attnlib.pictures.scene import Box, Line, Scene
+from attnlib.torch_compatible import MultiheadAttention
 from support.pictures import boxes, outside, pixels, text_in, words
 from support.shape_comments import reading
 
@@ -22,12 +22,12 @@ NAMES = ("outputs", "weights", "gradients")
 each_state = pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])
 
 
-def both(num_heads: int) -> tuple[Tensor, nn.MultiheadAttention, attnlib.MultiheadAttention]:
+def both(num_heads: int) -> tuple[Tensor, nn.MultiheadAttention, MultiheadAttention]:
     """Return the panel's tokens, (1, 6, 12), PyTorch's module, and ours with its weights."""
     torch.manual_seed(123)
     x = journey().inputs[None] @ (2 * torch.randn(3, 12))
     theirs = nn.MultiheadAttention(12, num_heads, batch_first=True)
-    ours = attnlib.MultiheadAttention(12, num_heads, batch_first=True)
+    ours = MultiheadAttention(12, num_heads, batch_first=True)
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, std=0.2)
     ours.load_state_dict(theirs.state_dict(), strict=True)
@@ -163,7 +163,7 @@ def test_a_bar_reaches_as_far_as_its_difference(name, difference, tick, bound):
 
 
 def test_a_planted_difference_in_the_outputs_shows(monkeypatch):
-    class Shifted(attnlib.MultiheadAttention):
+    class Shifted(MultiheadAttention):
         def forward(self, *inputs, **options):
             outputs, weights = super().forward(*inputs, **options)
             return outputs + 0.003, weights

@@ -17,6 +17,7 @@ from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.tensors import weights_picture
+from attnlib.torch_compatible import MultiheadAttention
 from support.cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
 from support.shape_comments import comments_in, reading
 
@@ -50,7 +51,7 @@ def test_in_the_module_of_pytorch():
     found = reading(PACKAGE / "torch_compatible.py")
     sizes = {"b": B, "num_queries": T, "num_keys": 17, "num_positions": 19}
     sizes |= {"num_heads": H, "head_dim": HEAD_DIM, "embed_dim": H * HEAD_DIM}
-    module = attnlib.MultiheadAttention(H * HEAD_DIM, H, add_bias_kv=True, add_zero_attn=True)
+    module = MultiheadAttention(H * HEAD_DIM, H, add_bias_kv=True, add_zero_attn=True)
     query, key = torch.ones(T, B, H * HEAD_DIM), torch.ones(17, B, H * HEAD_DIM)
     masks = torch.zeros(B, 17, dtype=torch.bool), True, torch.zeros(B * H, T, 17)
     found.run(sizes, lambda: module(query, key, key, *masks))

@@ -10,9 +10,10 @@ from torch import nn
 
 import attnlib
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, show_source
+from attnlib.torch_compatible import MultiheadAttention
 from attnlib.tracing.source import MARK
 
-SHOWN = [getattr(attnlib, name) for name in attnlib.__all__]
+SHOWN = [*(getattr(attnlib, name) for name in attnlib.__all__), MultiheadAttention]
 
 
 class Old:

@@ -18,7 +18,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnlib import MultiheadAttention, attention, causal_mask, merge_heads, split_heads
+from attnlib import attention, causal_mask, merge_heads, split_heads
+from attnlib.torch_compatible import MultiheadAttention
 
 PRINTED = Path(__file__).parent / "golden" / "printed_tensors.json"
 B, HEADS, HEAD_DIM, QUERIES, KEYS, KDIM, VDIM = 2, 3, 5, 7, 11, 13, 17  # no two alike

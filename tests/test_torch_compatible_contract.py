@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from attnlib import MultiheadAttention, causal_mask, split_heads
+from attnlib import causal_mask, split_heads
+from attnlib.torch_compatible import MultiheadAttention
 
 B, HEADS, HEAD_DIM, T = 2, 3, 5, 7
 EMBED_DIM = HEADS * HEAD_DIM

@@ -266,7 +266,7 @@ COMPUTATION = (
     Fault(
         "uneven-heads",
         VALIDATE,
-        {"if width % num_heads:": "if width < num_heads:"},
+        {"if whole % count:": "if whole < count:"},
         "tests/test_bad_input.py::test_d_out_that_the_heads_do_not_divide",
         SPLIT,
     ),
@@ -595,8 +595,8 @@ AROUND = (
     ),
     Fault(
         "bound-below-the-difference",
-        "attnlib/panels/torch_equality.py",
-        {"math.ceil(math.log10(max(": "math.floor(math.log10(max("},
+        "attnlib/compare.py",
+        {"math.ceil(math.log10(": "math.floor(math.log10("},
         "tests/test_equality_panel.py::test_a_bar_reaches_as_far_as_its_difference",
     ),
     Fault(

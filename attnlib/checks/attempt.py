@@ -83,14 +83,6 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def own_randomness(seed: int = 0) -> Iterator[None]:
-    """Draw inside from a seed, and leave the global generator of the CPU as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
-
-
-@contextmanager
 def one_thread() -> Iterator[None]:
     """Compute inside with one thread: on numbers this small, more only wait for each other."""
     before = torch.get_num_threads()

@@ -24,7 +24,7 @@ from attnlib.checks.verdicts import (
     check_same,
     check_shapes,
 )
-from attnlib.examples import journey
+from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.tracing.source import Source
@@ -296,8 +296,7 @@ def build(cls: type[MultiHeadAttention], condition: str = "as usual") -> MultiHe
     8
     """
     context_length, dropout, dtype, _ = CONDITIONS[condition]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded(SEED):
         module = cls(3, D_OUT, context_length, dropout, NUM_HEADS)
         for parameter in module.parameters():  # larger than new weights, so that heads choose
             nn.init.normal_(parameter)

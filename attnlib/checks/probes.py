@@ -14,7 +14,6 @@ from attnlib.checks.attempt import (
     draw,
     name_shape,
     one_thread,
-    own_randomness,
     returns_weights,
     run,
 )
@@ -37,6 +36,7 @@ from attnlib.checks.trial import (
     close,
     marked_tokens,
 )
+from attnlib.examples import seeded
 from attnlib.modules import MultiHeadAttention
 from attnlib.tracing.tracer import trace
 
@@ -298,7 +298,7 @@ def first_fault(written: type[nn.Module] | None, right: type[nn.Module]) -> str 
         return f"Give the class itself, a subclass of nn.Module, not {type(written).__name__}."
     if written.forward is nn.Module.forward:
         return NOT_ATTEMPTED
-    with own_randomness(), one_thread(), torch.enable_grad(), torch.device("cpu"):
+    with seeded(0), one_thread(), torch.enable_grad(), torch.device("cpu"):
         for probe in PROBES:
             try:
                 sentence = probe(Trial(written, right))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,15 +14,14 @@ from attnlib.checks.attempt import (
     call,
     draw,
     evaluating,
-    own_randomness,
     reporting,
     returns_weights,
     run,
 )
+from attnlib.compare import TOLERANCES, all_gradients, at_most
 from attnlib.convert import join_heads
+from attnlib.examples import seeded
 from attnlib.functional import causal_mask
-
-TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}  # 1e-2 in half precision
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
     if not largest <= tolerance:  # so written that NaN does not pass
         place = tuple(int(i) for i in torch.unravel_index(difference.argmax(), a.shape))
         return Verdict(False, f"Not equal: the largest difference is {largest:.4g}, at {place}.")
-    bound = max(10.0 ** math.ceil(math.log10(largest)) if largest else 0.0, tolerance / 10)
+    bound = at_most(largest, floor=tolerance / 10)
     sentence = f"Equal within {tolerance:.0e}: the largest difference is at most {bound:.0e}."
     return Verdict(True, sentence)
 
@@ -116,7 +114,7 @@ def check_causal(module: nn.Module, x: Tensor | None = None) -> Verdict:
     if num_tokens < 2:
         raise ValueError(f"x has {num_tokens} token; a future needs at least 2")
     try:
-        with torch.no_grad(), evaluating(module), own_randomness():
+        with torch.no_grad(), evaluating(module), seeded(0):
             return _causal(module, x)
     except Fault as fault:
         return Verdict(False, f"Cannot be told. {fault}")
@@ -212,11 +210,11 @@ def check_rows_sum_to_one(module: nn.Module, x: Tensor | None = None) -> Verdict
     if not weights:
         raise ValueError("module has no W_value.weight, itself or in its heads")
     try:
-        with torch.no_grad(), evaluating(module), own_randomness():
+        with torch.no_grad(), evaluating(module), seeded(0):
             sums = _by_token(module, x, weights)
     except Fault as fault:
         return Verdict(False, f"Cannot be told. {fault}")
-    tolerance = TOLERANCES.get(x.dtype, 1e-2)
+    tolerance = TOLERANCES[x.dtype]
     off = (sums - 1).abs().amax(dim=(0, 2))
     if not off.max() <= tolerance:
         token = int(off.argmax())
@@ -258,7 +256,7 @@ def check_shapes(module: nn.Module) -> Verdict:
     sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
     widths = set()
     try:
-        with torch.no_grad(), evaluating(module), own_randomness():
+        with torch.no_grad(), evaluating(module), seeded(0):
             for b, length in sizes:
                 widths.add(_by_token(module, most[:1, :length].repeat(b, 1, 1)).shape[2])
     except Fault as fault:
@@ -293,7 +291,7 @@ def check_same(a: nn.Module, b: nn.Module, x: Tensor | None = None) -> Verdict:
     Same within 1e-05, with the same weights: outputs, attention weights, gradients.
     """
     x = (tokens_for(a) if x is None else x).detach().requires_grad_()
-    tolerance = TOLERANCES.get(x.dtype, 1e-2)
+    tolerance = TOLERANCES[x.dtype]
     giver = b if _is_stacked(b) and not _is_stacked(a) else a
     given = {
         name: parameter.detach().requires_grad_() for name, parameter in giver.named_parameters()
@@ -340,12 +338,10 @@ def _outputs_and_gradients(
 ) -> dict[str, Tensor]:
     """Return what module makes of x with these weights, and all gradients of the inputs in one."""
     made = {}
-    with torch.enable_grad(), evaluating(module), own_randomness():
+    with torch.enable_grad(), evaluating(module), seeded(0):
         made["outputs"] = outputs = run(module, x, weights)
         if returns_weights(module.forward):
             made["attention weights"] = call(module, x, weights, return_weights=True)[1]
-        loss = outputs.to(torch.promote_types(outputs.dtype, torch.float32)).square().mean()
         with reporting():
-            gradients = torch.autograd.grad(loss, inputs, materialize_grads=True)
-    made["gradients"] = torch.cat([gradient.flatten() for gradient in gradients])
+            made["gradients"] = all_gradients(outputs, inputs)
     return {kind: tensor.detach() for kind, tensor in made.items()}

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.examples import SEED
+from attnlib.examples import seeded
 from attnlib.fused import KeyValueCache
 from attnlib.gpt2.weights import (
     CONTEXT_LENGTH,
@@ -234,8 +234,7 @@ def tiny_gpt2() -> GPT2:
 
     They are larger than those of an untrained GPT-2, so that the heads differ visibly.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded():
         model = GPT2(TINY)
         for name, parameter in model.named_parameters():
             if "norm" not in name:

@@ -10,7 +10,6 @@ loaded when first used.
 from __future__ import annotations
 
 import copy
-import math
 import os
 import re
 import subprocess
@@ -21,15 +20,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from attnlib.compare import all_gradients, at_most
 from attnlib.examples import SEED
 from attnlib.modules import MultiHeadAttention
-from attnlib.validate import nearest_divisors, require_positive_int
+from attnlib.validate import require_divides, require_positive_int
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 WIDTH, NUM_HEADS = 768, 12  # the smallest GPT-2
-SMALLEST_BOUND = 1e-5  # what lies below differs from machine to machine
+SMALLEST_BOUND = 1e-5  # differences below this vary from machine to machine
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 PATIENCE = 120.0  # seconds
 
@@ -78,12 +78,9 @@ def require_whole_heads(num_heads: int, num_processes: int) -> None:
     >>> require_whole_heads(num_heads=12, num_processes=4)
     """
     require_positive_int("num_processes", num_processes)
-    if num_heads % num_processes:
-        raise ValueError(
-            f"num_processes={num_processes} does not divide num_heads={num_heads}: each process "
-            "owns whole heads, equally many; the nearest counts that divide "
-            f"{num_heads}: {nearest_divisors(num_heads, num_processes)}"
-        )
+    rule = f"num_processes={num_processes} does not divide num_heads={num_heads}"
+    whole_heads = "each process owns whole heads, equally many"
+    require_divides(num_processes, num_heads, f"{rule}: {whole_heads}")
 
 
 def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
@@ -185,20 +182,11 @@ def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> 
                 for p, count in enumerate(counts)
             ),
             *(
-                f"{kind}: off by at most {at_most(value):.0e} of the largest"
+                f"{kind}: off by at most {at_most(value, SMALLEST_BOUND):.0e} of the largest"
                 for kind, value in zip(off, worst, strict=True)
             ),
         ]
     )
-
-
-def at_most(difference: float) -> float:
-    """Return a difference rounded up to a power of ten, and at least to SMALLEST_BOUND.
-
-    >>> at_most(0.03), at_most(0.0)
-    (0.1, 1e-05)
-    """
-    return float(10.0 ** math.ceil(math.log10(max(difference, SMALLEST_BOUND))))
 
 
 def local_parameters(module: nn.Module) -> int:
@@ -214,15 +202,8 @@ def _results(module: nn.Module, x: Tensor) -> dict[str, Tensor]:
     """Return outputs, weights, and all gradients of the mean square in one row."""
     x = x.clone().requires_grad_()
     outputs, weights = module(x, return_weights=True)
-    found = torch.autograd.grad(outputs.square().mean(), [x, *module.parameters()])
-    gradients = torch.cat([_whole(gradient).flatten() for gradient in found])
+    gradients = all_gradients(outputs, [x, *module.parameters()])
     return {"outputs": outputs.detach(), "weights": weights.detach(), "gradients": gradients}
-
-
-def _whole(tensor: Tensor) -> Tensor:
-    """Return a tensor whose parts lie in several processes, gathered."""
-    gather: Callable[[], Tensor] = getattr(tensor, "full_tensor", lambda: tensor)
-    return gather()
 
 
 def _local(tensor: Tensor) -> Tensor:

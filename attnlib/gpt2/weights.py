@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from attnlib.convert import PROJECTIONS
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
 from attnlib.validate import require_divisible, require_positive_int
@@ -21,8 +22,6 @@ HEAD_DIM = 64  # in all four published sizes; the file does not say it
 CONTEXT_LENGTH = 1024  # likewise; where the file holds wpe.weight, its rows are counted
 LAYER = re.compile(r"^(transformer\.)?h\.(\d+)\.")
 PICKLES = (b"PK\x03\x04", b"\x80")  # how torch.save and pickle begin
-
-PROJECTIONS = ("W_query", "W_key", "W_value")
 
 Attention = MultiHeadAttention | FusedMultiHeadAttention
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlib.examples import seeded
 from attnlib.learning.model import AttentionModel
 from attnlib.learning.patterns import scores
 from attnlib.learning.tasks import Batch, repeats
@@ -28,8 +29,7 @@ SHOWN = "qhdbwmgtqhdbwmgt"  # what the maps are drawn of
 
 def new_model() -> AttentionModel:
     """Return the model before its training, the same each time."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
+    with seeded(3):
         return AttentionModel(vocabulary=24, context_length=48, width=32, num_heads=2, num_layers=2)
 
 

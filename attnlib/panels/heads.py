@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib.examples import SEED, journey
+from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.panels.panel import Panel
@@ -31,8 +31,7 @@ class OneHead(NamedTuple):
 def compute_one_head(num_tokens: int, dropout: float) -> OneHead:
     """Run the first head of the series on the first tokens, in training mode."""
     example = journey()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded():
         head = CausalAttention(3, 2, context_length=6, dropout=dropout)
         with torch.no_grad():
             _, attn_weights = head(example.inputs[None, :num_tokens], return_weights=True)
@@ -87,8 +86,7 @@ def compute_stacked_heads(num_heads: int) -> Heads:
     """Run stacked heads of width 2, built right after the series' seed."""
     example = journey()
     x = example.inputs[None]  # (b, num_tokens, d_in)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded():
         stacked = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads)
     with torch.no_grad():
         context_vec, attn_weights = stacked(x, return_weights=True)
@@ -128,8 +126,7 @@ def compute_weight_split(num_heads: int) -> Heads:
     """Run the weight-split class at total width 12, built right after the series' seed."""
     example = journey()
     x = example.inputs[None]  # (b, num_tokens, d_in)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded():
         split = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
     with torch.no_grad():
         context_vec, attn_weights = split(x, return_weights=True)

@@ -21,7 +21,7 @@ from attnlib.checks.mistakes import (
 from attnlib.checks.verdicts import (
     Verdict,
 )
-from attnlib.examples import journey
+from attnlib.examples import journey, seeded
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET
@@ -54,8 +54,7 @@ def compute_gallery(mistake: str, condition: str) -> Exhibit:
 
 
 def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor, Tensor]:
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), one_thread():
-        torch.manual_seed(SEED)
+    with seeded(SEED), torch.no_grad(), one_thread():
         made = call(build(cls, condition).train(), tokens(condition), return_weights=True)
     context_vec, attn_weights = made
     return context_vec[0].float(), attn_weights[0].float()

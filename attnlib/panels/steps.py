@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib.examples import SEED, counting, counting_weights, three_rows
+from attnlib.examples import counting, counting_weights, seeded, three_rows
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
@@ -95,8 +95,7 @@ def read_trace_step(data: TraceStep) -> str:
 
 @cache
 def _shape_trace() -> Trace:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded():
         split = MultiHeadAttention(6, 6, 3, 0.0, num_heads=2)
     with torch.no_grad():
         return trace(split, three_rows().inputs[None], depth=1)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlib.examples import SEED, journey
+from attnlib.compare import all_gradients, at_most
+from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
 from attnlib.panels.panel import Panel
 from attnlib.pictures.palette import FAINT, INK, QUIET
@@ -18,7 +19,7 @@ from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import divisors
 
 EMBED_DIM = 12
-SMALLEST_BOUND = 1e-6  # what lies below differs from machine to machine
+SMALLEST_BOUND = 1e-6  # differences below this vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
 
@@ -36,8 +37,7 @@ class TorchEquality(NamedTuple):
 def compute_torch_equality(num_heads: int) -> TorchEquality:
     """Run both modules with the same weights on the six tokens, widened to EMBED_DIM."""
     example = journey()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+    with seeded():
         x = example.inputs @ (2 * torch.randn(3, EMBED_DIM))  # (num_tokens, embed_dim)
         theirs = nn.MultiheadAttention(EMBED_DIM, num_heads, batch_first=True)
         ours = MultiheadAttention(EMBED_DIM, num_heads, batch_first=True)
@@ -60,9 +60,8 @@ def _run(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         is_future = causal_mask(x.shape[1])
         outputs, weights = module(x, x, x, attn_mask=is_future, average_attn_weights=False)
         learned = [parameter for _, parameter in sorted(module.named_parameters())]
-        gradients = torch.autograd.grad(outputs.square().mean(), [x, *learned])
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    return outputs.detach(), weights.detach(), flat
+        gradients = all_gradients(outputs, [x, *learned])
+    return outputs.detach(), weights.detach(), gradients
 
 
 def draw_torch_equality(data: TorchEquality) -> Scene:
@@ -83,10 +82,7 @@ def read_torch_equality(data: TorchEquality) -> str:
 def _bounds(data: TorchEquality) -> dict[str, float]:
     """Return each difference rounded up to a power of ten, so that all machines say the same."""
     largest = {"outputs": data.outputs, "weights": data.weights, "gradients": data.gradients}
-    return {
-        name: 10.0 ** math.ceil(math.log10(max(difference, SMALLEST_BOUND)))
-        for name, difference in largest.items()
-    }
+    return {name: at_most(difference, SMALLEST_BOUND) for name, difference in largest.items()}
 
 
 def _bars(data: TorchEquality) -> Scene:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attnlib.compare import TOLERANCES
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.speed.count import causal_flops, projection_flops
 
@@ -30,7 +31,6 @@ MATRIX_PRODUCT = "matrix product"
 PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
 FORWARD, BOTH = "forward", "forward + backward"
 FORWARDS = {FORWARD: 1, BOTH: 3}  # each product has two more in the backward pass
-TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 Call = Callable[[], Any]
 Clock = Callable[[Call], float]
@@ -228,7 +228,7 @@ def race(
         ValueError: a module differs from the first; no clock has been started then.
     """
     calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
-    require_equal(calls, TOLERANCE[x.dtype] if tolerance is None else tolerance)
+    require_equal(calls, TOLERANCES[x.dtype] if tolerance is None else tolerance)
     product = matrix_product(size, x)
     product()
     return in_turns({**calls, MATRIX_PRODUCT: product}, budget, **options)
