@@ -513,7 +513,7 @@ AROUND = (
     ),
     Fault(
         "diagnosis-forgets-half-precision",
-        "attnlib/checks/probes.py",
+        "attnlib/checks/questions.py",
         {"    half_precision,\n    dropout_in_eval,": "    dropout_in_eval,\n    dropout_in_eval,"},
         "tests/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),

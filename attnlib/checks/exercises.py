@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from attnlib.checks.attempt import NOT_ATTEMPTED, Fault, describe
-from attnlib.checks.probes import first_fault
+from attnlib.checks.questions import first_fault
 from attnlib.checks.verdicts import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.tracing.tracer import locate

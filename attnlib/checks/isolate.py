@@ -1,7 +1,8 @@
-"""Degenerate inputs, each of which leaves only one step of attention that can matter.
+"""Questions with degenerate inputs, each of which leaves one step of attention that can matter.
 
-Each function returns None if the learner's class is right there, else a sentence that names the
-line that is likely wrong. They are asked in order: each takes what came before as right.
+Like every question, each returns None if the learner's class is right there, or else a sentence
+that names the line that is likely wrong. They are asked in order: each assumes that everything
+asked before it is right.
 """
 
 from __future__ import annotations

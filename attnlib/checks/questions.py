@@ -1,4 +1,8 @@
-"""All the questions that the exercise checks put to a learner's class, in their order."""
+"""The questions that the exercise checks put to a learner's class, in order.
+
+A question takes a Trial and returns None, or a sentence that says what is wrong. Those that
+isolate one step of attention are in isolate.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ from attnlib.tracing.tracer import trace
 DROPOUT = 0.25
 LOW_SCORE = -15000.0  # below -1e4; before it is scaled still above -65504, where float16 ends
 
-Probe = Callable[[Trial], str | None]
+Question = Callable[[Trial], str | None]
 
 
 def it_returns_something(trial: Trial) -> str | None:
@@ -271,7 +275,7 @@ def the_weights_returned(trial: Trial) -> str | None:
     return None
 
 
-PROBES: tuple[Probe, ...] = (
+QUESTIONS: tuple[Question, ...] = (
     it_returns_something,
     it_has_the_parameters,
     it_returns_the_right_shape,
@@ -299,9 +303,9 @@ def first_fault(written: type[nn.Module] | None, right: type[nn.Module]) -> str 
     if written.forward is nn.Module.forward:
         return NOT_ATTEMPTED
     with own_randomness(), one_thread(), torch.enable_grad(), torch.device("cpu"):
-        for probe in PROBES:
+        for question in QUESTIONS:
             try:
-                sentence = probe(Trial(written, right))
+                sentence = question(Trial(written, right))
             except Fault as fault:
                 sentence = str(fault)
             if sentence:
