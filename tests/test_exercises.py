@@ -295,6 +295,15 @@ def test_an_exception_becomes_a_sentence(written, parts):
     assert "\n" not in said
 
 
+def test_a_mistake_of_the_check_itself_is_not_told_to_the_learner():
+    @exercise_check
+    def check(double):
+        missing(double)  # noqa: F821
+
+    with pytest.raises(NameError, match="name 'missing' is not defined"):
+        check(lambda number: 2 * number)
+
+
 def test_a_check_keeps_its_name_and_text():
     assert check_double.__name__ == "check_double"
     assert check_double.__doc__ == "Say whether double doubles."

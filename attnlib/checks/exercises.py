@@ -8,11 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from attnlib.checks.attempt import NOT_ATTEMPTED, Fault, describe
+from attnlib.checks.attempt import Fault, reporting
 from attnlib.checks.questions import first_fault
 from attnlib.checks.verdicts import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.tracing.tracer import locate
 
 
 def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..., str]:
@@ -26,7 +25,8 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
         A check that returns a sentence: "not attempted yet" where the function raises a bare
         NotImplementedError; the line, the error and the shapes that met there where it raises
         anything else; that it returns None, or something the check cannot use; else what the
-        check says.
+        check says. An error that the check raises before the function has run is the check's
+        own and is passed on.
 
     >>> @exercise_check
     ... def check_double(double):
@@ -42,11 +42,8 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
 
         def attempt(*arguments: Any, **options: Any) -> Any:
             nonlocal result
-            try:
+            with reporting():
                 result = written(*arguments, **options)
-            except Exception as error:
-                stub = isinstance(error, NotImplementedError) and not error.args
-                raise Fault(NOT_ATTEMPTED if stub else describe(locate(error))) from error
             if result is None:
                 raise Fault(f"{name} returns None: is the return missing?")
             return result
@@ -56,6 +53,8 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
         except Fault as fault:
             return str(fault)
         except Exception as error:
+            if result is None:  # the learner's function has not run: the check itself is wrong
+                raise
             kind = type(result).__name__
             return f"The check cannot use what {name} returns, a {kind}: {error}"
 
