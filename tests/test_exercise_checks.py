@@ -459,6 +459,11 @@ WRONG_HEADS = {
         "",
         "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
     ),
+    "a bias by default": (
+        "qkv_bias=False",
+        "qkv_bias=True",
+        "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
+    ),
     "a bias never": (
         "bias=qkv_bias",
         "bias=False",

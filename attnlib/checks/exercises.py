@@ -1,4 +1,4 @@
-"""Checks of what a learner has written: a class of the lesson, or a function of any exercise."""
+"""Checks of what a learner has written: a class of the course, or a function of any exercise."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from attnlib.checks.attempt import Fault, reporting
-from attnlib.checks.questions import first_fault
+from attnlib.checks.attempt import Diagnosis, reporting
+from attnlib.checks.questions import diagnose
 from attnlib.checks.verdicts import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -45,13 +45,13 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
             with reporting():
                 result = written(*arguments, **options)
             if result is None:
-                raise Fault(f"{name} returns None: is the return missing?")
+                raise Diagnosis(f"{name} returns None: is the return missing?")
             return result
 
         try:
             return str(check(attempt))
-        except Fault as fault:
-            return str(fault)
+        except Diagnosis as diagnosis:
+            return str(diagnosis)
         except Exception as error:
             if result is None:  # the learner's function has not run: the check itself is wrong
                 raise
@@ -110,9 +110,9 @@ def check_weight_split(written: type[nn.Module] | None) -> Verdict:
 
 
 def _examine(written: type[nn.Module] | None, right: type[nn.Module]) -> Verdict:
-    fault = first_fault(written, right)
-    if fault is not None or written is None:
-        return Verdict(False, fault or "")
+    sentence = diagnose(written, right)
+    if sentence is not None or written is None:
+        return Verdict(False, sentence or "")
     heads = "" if right is CausalAttention else "split and merge of heads, "
     return Verdict(
         True,
