@@ -10,8 +10,10 @@ import torch
 from torch import nn
 
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.checks.attempt import REMEDIES, describe
 from attnlib.checks.exercises import check_causal_attention, check_stacked_heads, check_weight_split
 from attnlib.checks.mistakes import OnePageAttention
+from attnlib.tracing.tracer import locate
 
 # What learners write: other private parts than ours, the same names of parameters
 
@@ -457,6 +459,11 @@ WRONG_HEADS = {
         "",
         "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
     ),
+    "a bias by default": (
+        "qkv_bias=False",
+        "qkv_bias=True",
+        "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
+    ),
     "a bias never": (
         "bias=qkv_bias",
         "bias=False",
@@ -765,6 +772,47 @@ def test_a_remedy_follows_the_error_where_one_is_known():
     assert a_float.endswith("A size must be an int: // divides to an int, / to a float.")
     float32 = check_weight_split(change(SPLIT, ", dtype=x.dtype", "")).sentence
     assert float32.endswith("make every new tensor with dtype=x.dtype and device=x.device.")
+
+
+# Remedies are chosen by torch's and Python's own words, which may change with a version. For each
+# alternative of a pattern, code that raises an error with these words.
+
+X = torch.ones(2, 3)
+
+
+class NoSuper(nn.Module):
+    def __init__(self):
+        self.part = nn.ReLU()
+
+
+RAISES = {
+    "unexpected keyword": lambda: CausalAttention(3, 2, 6, 0.0, num_heads=2),
+    "positional argument": lambda: CausalAttention(3, 2),
+    "before Module.__init__": NoSuper,
+    "view size is not compatible": lambda: X.T.view(6),
+    "is invalid for input of size": lambda: X.view(2, 2),
+    "but got float": lambda: X.view(2, 3.0),
+    "float' object cannot be interpreted": lambda: range(3.0),
+    "without overflow": lambda: X.half().masked_fill(X > 0, -1e9),
+    "same dtype": lambda: X @ X.T.double(),
+    "expected scalar type": lambda: X[None] @ X.T[None].double(),
+    "must have the same": lambda: nn.Linear(3, 2)(X.double()),
+    "cannot be multiplied": lambda: X @ X,
+    "Expected size": lambda: X[None] @ X[None],
+    "must match": lambda: X + X.T,
+}
+
+
+def test_every_remedy_has_an_error_that_asks_for_it():
+    assert list(RAISES) == [words for pattern in REMEDIES for words in pattern.split("|")]
+
+
+@pytest.mark.parametrize("words", RAISES)
+def test_torch_still_uses_the_words_that_choose_a_remedy(words):
+    (remedy,) = (remedy for pattern, remedy in REMEDIES.items() if words in pattern.split("|"))
+    with pytest.raises(Exception, match=words) as caught:
+        RAISES[words]()
+    assert describe(locate(caught.value)).endswith(f" {remedy}")
 
 
 # Weights handed back

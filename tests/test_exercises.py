@@ -13,9 +13,9 @@ from attnlib.checks.attempt import NOT_ATTEMPTED
 from attnlib.checks.exercises import exercise_check
 from support.exercise_tools import (
     Answers,
-    Wrong,
-    fault,
+    WrongAnswer,
     find_exercises,
+    mismatch,
     needed_cells,
     outcomes,
     put,
@@ -52,7 +52,7 @@ def test_no_notebook_is_made_up():
 
 @pytest.mark.parametrize(("stem", "name", "label"), CASES)
 def test_the_check_tells_stub_solution_and_wrong_answers_apart(stem, name, label):
-    problem = fault(ANSWERS[stem][name], label, printed(stem)[name, label])
+    problem = mismatch(ANSWERS[stem][name], label, printed(stem)[name, label])
     assert not problem, f"{stem}, {name}, {label}: {problem}"
 
 
@@ -77,7 +77,7 @@ SOLUTION = "def double(number):\n    return scale * number\n"
 LESSON = "<details><summary>Hint</summary>\n\nTwo.\n\n</details>\n\n" + (
     f"<details><summary>Solution</summary>\n\n```python\n{SOLUTION}```\n\nEasy.\n\n</details>"
 )
-GOOD = Answers("Right.", {"a square": Wrong({"scale": "number"}, "Three became 9.")})
+GOOD = Answers("Right.", {"a square": WrongAnswer({"scale": "number"}, "Three became 9.")})
 
 
 def code(text: str, shown: str = "") -> dict:
@@ -96,7 +96,7 @@ def made_up_notebook(lesson: str = LESSON, stub: str = STUB) -> dict:
 
 def problems(notebook: dict, answers: Answers = GOOD) -> list[str]:
     told = outcomes(notebook, {"double": answers})
-    found = {label: fault(answers, label, text) for (_, label), text in told.items()}
+    found = {label: mismatch(answers, label, text) for (_, label), text in told.items()}
     return [f"{label} {problem}" for label, problem in found.items() if problem]
 
 
@@ -128,18 +128,18 @@ def test_a_good_notebook_has_no_problem():
             "a square is told no better than the stub or the solution: 'Right.'",
         ),
         (
-            made_up_notebook(stub=STUB.replace("Three became {double(3)}", "Wrong")),
+            made_up_notebook(stub=STUB.replace("Three became {double(3)}", "WrongAnswer")),
             GOOD,
-            "a square is told 'Wrong.', without 'Three became 9.'",
+            "a square is told 'WrongAnswer.', without 'Three became 9.'",
         ),
         (
             made_up_notebook(),
-            Answers("Right.", {"nothing": Wrong({"return ": ""}, "")}),
+            Answers("Right.", {"nothing": WrongAnswer({"return ": ""}, "")}),
             "nothing is told no better than the stub or the solution: 'not attempted yet'",
         ),
         (
             made_up_notebook(),
-            Answers("Right.", {"a square": Wrong({"scale": "number"}, "Right")}),
+            Answers("Right.", {"a square": WrongAnswer({"scale": "number"}, "Right")}),
             "a square is told no better than the stub or the solution: 'Three became 9.'",
         ),
     ],
@@ -293,6 +293,15 @@ def test_an_exception_becomes_a_sentence(written, parts):
     said = check_double(written)
     assert all(part in said for part in parts), said
     assert "\n" not in said
+
+
+def test_a_mistake_of_the_check_itself_is_not_told_to_the_learner():
+    @exercise_check
+    def check(double):
+        missing(double)  # noqa: F821
+
+    with pytest.raises(NameError, match="name 'missing' is not defined"):
+        check(lambda number: 2 * number)
 
 
 def test_a_check_keeps_its_name_and_text():

@@ -1,14 +1,20 @@
 """The tracer: what it records, what it leaves alone, and what it says when forward fails."""
 
+import importlib
+import linecache
+import random
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+import attnlib
 from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper, trace
 from attnlib.tracing.table import HEADINGS
+from attnlib.tracing.tracer import locate
 
 
 @pytest.fixture
@@ -305,6 +311,64 @@ def test_signs_of_html_and_markdown_are_shown_as_they_are(fails):
     assert "outside = (x < 1) | (x > 2)" in shown
     assert (traced.failure is not None) == fails
     assert shown[-1] == (str(traced.failure) if fails else traced.rows()[-1][-1])
+
+
+# Whose line it is
+
+OURS, THEIRS = Path(attnlib.__file__).parent, Path(torch.__file__).parent
+
+
+def from_file(file: Path, text: str):
+    """Return the function f of a text, as if it stood in this file."""
+    linecache.cache[str(file)] = len(text), None, text.splitlines(keepends=True), str(file)
+    space = {"torch": torch}
+    exec(compile(text, str(file), "exec"), space)
+    return space["f"]
+
+
+def where(call) -> tuple[str, str]:
+    """Return the function and the statement at which a call is said to fail."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call()
+    failure = locate(caught.value)
+    return failure.function, failure.source
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda: random.choice([]),
+        lambda: importlib.import_module("no_such_module"),
+        lambda: torch.ones(2) @ nn.Linear(2, 2)(torch.ones(3)),
+        lambda: attnlib.split_heads(torch.ones(1, 2, 3), 2),
+    ],
+    ids=["the standard library", "Python's own start", "torch", "attnlib"],
+)
+def test_a_failure_in_a_library_is_placed_at_the_line_that_called_it(fails):
+    def mine():
+        return fails()
+
+    assert where(mine) == ("mine", "return fails()")
+
+
+@pytest.mark.parametrize("folder", [OURS, Path(random.__file__).parent])
+def test_a_folder_whose_name_begins_like_a_librarys_belongs_to_the_reader(folder):
+    f = from_file(folder.with_name(f"{folder.name}_mine") / "y.py", "def f():\n    return 1 / 0\n")
+    assert where(f) == ("f", "return 1 / 0")
+
+
+def test_a_library_whose_name_begins_like_torchs_is_followed():
+    text = "def f(x):\n    y = x * 2\n    return y\n"
+    calls = {
+        name: from_file(THEIRS.with_name(name) / "y.py", text) for name in ("torch", "torchvision")
+    }
+
+    class Caller(nn.Module):
+        def forward(self, x):
+            return calls["torch"](x) + calls["torchvision"](x)
+
+    functions = [step.function for step in trace(Caller(), torch.ones(2), depth=1).steps]
+    assert functions.count("f") == 1
 
 
 def test_indexing_by_number_and_by_name(split, x):

@@ -508,12 +508,12 @@ AROUND = (
     Fault(
         "diagnosis-confuses-the-triangles",
         "attnlib/checks/isolate.py",
-        {"if inner.equal(ones.triu()[1:-1].bool()):": "if inner.equal(ones.tril()[1:-1].bool()):"},
+        {"(ones.triu(), f": "(ones.tril(), f"},
         "tests/test_exercise_checks.py::test_the_sentence_names_the_line",
     ),
     Fault(
         "diagnosis-forgets-half-precision",
-        "attnlib/checks/probes.py",
+        "attnlib/checks/questions.py",
         {"    half_precision,\n    dropout_in_eval,": "    dropout_in_eval,\n    dropout_in_eval,"},
         "tests/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),

@@ -53,21 +53,21 @@ REMEDIES = {
 }
 
 
-class Fault(Exception):  # noqa: N818  # it says what is wrong with somebody else's code
+class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error of this package
     """A sentence that says what is wrong with the code that was run."""
 
 
 @contextmanager
 def reporting(sizes: Mapping[str, int] = NO_SIZES, before: str = "") -> Iterator[None]:
-    """Turn an exception in the code that runs inside into a Fault with its line and shapes."""
+    """Turn an exception in the code that runs inside into a Diagnosis with its line and shapes."""
     try:
         yield
-    except Fault:
+    except Diagnosis:
         raise
     except Exception as error:
         if isinstance(error, NotImplementedError) and not error.args:  # a stub
-            raise Fault(NOT_ATTEMPTED) from error
-        raise Fault(before + describe(locate(error), sizes)) from error
+            raise Diagnosis(NOT_ATTEMPTED) from error
+        raise Diagnosis(before + describe(locate(error), sizes)) from error
 
 
 @contextmanager
@@ -121,13 +121,13 @@ def call(
         What forward returned.
 
     Raises:
-        Fault: forward raised, or changed x in place.
+        Diagnosis: forward raised, or changed x in place.
     """
     version = None if x.is_inference() else x._version
     with reporting(sizes, before):
         result = functional_call(module, dict(weights or {}), (x,), options)
     if version is not None and x._version != version:
-        raise Fault("forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).")
+        raise Diagnosis("forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).")
     return result
 
 
@@ -138,11 +138,11 @@ def run(
     sizes: Mapping[str, int] = NO_SIZES,
     before: str = "",
 ) -> Tensor:
-    """Return module(x) as call does; a result that is no tensor is a Fault too."""
+    """Return module(x) as call does; a result that is no tensor is a Diagnosis too."""
     result = call(module, x, weights, sizes, before)
     if not isinstance(result, Tensor):
         many = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
-        raise Fault(
+        raise Diagnosis(
             f"forward(x) returns a {type(result).__name__}{many}, not a tensor: "
             "return context_vec alone."
         )
@@ -150,36 +150,37 @@ def run(
 
 
 def returns_weights(forward: Callable[..., Any]) -> bool:
-    """Say whether a forward can return the attention weights too."""
+    """Return whether a forward can return the attention weights too."""
     return "return_weights" in inspect.signature(forward).parameters
 
 
 def name_shape(shape: tuple[int, ...], sizes: Mapping[str, int]) -> str:
-    """Say a shape by the names of its sizes, or of their products.
+    """Return a shape in words: by the names of its sizes, or of their products.
 
     >>> name_shape((2, 15, 7), {"b": 2, "num_heads": 3, "num_tokens": 5, "head_dim": 7})
     '(b, num_heads * num_tokens, head_dim) = (2, 15, 7)'
     """
-    names = {
+    factors = [name for name in sizes if sizes[name] > 1]
+    names = {  # where two products are equal the later one stays: the one of fewer names
         math.prod(sizes[name] for name in some): " * ".join(some)
-        for count in (3, 2, 1)  # the shorter name wins
-        for some in itertools.combinations([name for name in sizes if sizes[name] > 1], count)
+        for count in (3, 2, 1)
+        for some in itertools.combinations(factors, count)
     }
-    said = [names.get(size, str(size)) for size in shape]
-    known = any(not name.isdigit() for name in said)
-    return f"({', '.join(said)}) = {shape}" if known else str(shape)
+    if not any(size in names for size in shape):
+        return str(shape)
+    return f"({', '.join(names.get(size, str(size)) for size in shape)}) = {shape}"
 
 
 def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
-    """Say in one line where code stopped, why, which shapes met there, and what may help."""
+    """Return in one line where code stopped, why, which shapes met there, and what may help."""
     message = " ".join(str(failure.error).split())
     message += "" if message.endswith((".", "?", "!")) else "."
     where = f"in {failure.function}, line {failure.line}" if failure.line else "outside its lines"
-    said = f"Stopped {where}: {failure.source} | {type(failure.error).__name__}: {message}"
+    sentence = f"Stopped {where}: {failure.source} | {type(failure.error).__name__}: {message}"
     met = [f"{name} {name_shape(shape, sizes)}" for name, shape in failure.shapes.items()]
     if met:
-        said += f" | Shapes there: {', '.join(met)}."
+        sentence += f" | Shapes there: {', '.join(met)}."
     if "mask" in failure.source and f"({sizes.get('context_length')})" in message:
-        return said + " Cut the mask to the tokens that there are: [:num_tokens, :num_tokens]."
+        return sentence + " Cut the mask to the tokens that there are: [:num_tokens, :num_tokens]."
     remedies = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, message)]
-    return " ".join([said, *remedies[:1]])
+    return " ".join([sentence, *remedies[:1]])

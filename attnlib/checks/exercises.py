@@ -1,4 +1,4 @@
-"""Checks of what a learner has written: a class of the lesson, or a function of any exercise."""
+"""Checks of what a learner has written: a class of the course, or a function of any exercise."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from attnlib.checks.attempt import NOT_ATTEMPTED, Fault, describe
-from attnlib.checks.probes import first_fault
+from attnlib.checks.attempt import Diagnosis, reporting
+from attnlib.checks.questions import diagnose
 from attnlib.checks.verdicts import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.tracing.tracer import locate
 
 
 def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..., str]:
@@ -26,7 +25,8 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
         A check that returns a sentence: "not attempted yet" where the function raises a bare
         NotImplementedError; the line, the error and the shapes that met there where it raises
         anything else; that it returns None, or something the check cannot use; else what the
-        check says.
+        check says. An error that the check raises before the function has run is the check's
+        own and is passed on.
 
     >>> @exercise_check
     ... def check_double(double):
@@ -42,20 +42,19 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
 
         def attempt(*arguments: Any, **options: Any) -> Any:
             nonlocal result
-            try:
+            with reporting():
                 result = written(*arguments, **options)
-            except Exception as error:
-                stub = isinstance(error, NotImplementedError) and not error.args
-                raise Fault(NOT_ATTEMPTED if stub else describe(locate(error))) from error
             if result is None:
-                raise Fault(f"{name} returns None: is the return missing?")
+                raise Diagnosis(f"{name} returns None: is the return missing?")
             return result
 
         try:
             return str(check(attempt))
-        except Fault as fault:
-            return str(fault)
+        except Diagnosis as diagnosis:
+            return str(diagnosis)
         except Exception as error:
+            if result is None:  # the learner's function has not run: the check itself is wrong
+                raise
             kind = type(result).__name__
             return f"The check cannot use what {name} returns, a {kind}: {error}"
 
@@ -111,9 +110,9 @@ def check_weight_split(written: type[nn.Module] | None) -> Verdict:
 
 
 def _examine(written: type[nn.Module] | None, right: type[nn.Module]) -> Verdict:
-    fault = first_fault(written, right)
-    if fault is not None or written is None:
-        return Verdict(False, fault or "")
+    sentence = diagnose(written, right)
+    if sentence is not None or written is None:
+        return Verdict(False, sentence or "")
     heads = "" if right is CausalAttention else "split and merge of heads, "
     return Verdict(
         True,

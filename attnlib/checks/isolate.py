@@ -1,7 +1,8 @@
-"""Degenerate inputs, each of which leaves only one step of attention that can matter.
+"""Questions with degenerate inputs, each of which leaves one step of attention that can matter.
 
-Each function returns None if the learner's class is right there, else a sentence that names the
-line that is likely wrong. They are asked in order: each takes what came before as right.
+Like every question, each returns None if the learner's class is right there, or else a sentence
+that names the line that is likely wrong. They are asked in order: each assumes that everything
+asked before it is right.
 """
 
 from __future__ import annotations
@@ -38,23 +39,27 @@ def one_token(trial: Trial) -> str | None:
         x = draw(B, 1, D_IN, seed=1)
         result = trial.run(mine, x, weights, num_heads)
         if result.isnan().any():
-            return _what_the_mask_hides(trial) or "One token alone gives NaN."
+            return the_mask(trial) or "One token alone gives NaN."
         if close(result, run(ours, x, weights)):
             continue
         for suspect, sentence in _suspects(weights, x, num_heads):
             if close(result, suspect):
                 return sentence
-        alone = trial.read(mine, marked_tokens(num_tokens=1), num_heads)[..., 0]
+        alone = trial.attn_weights_of(mine, marked_tokens(num_tokens=1), num_heads)[..., 0]
         if not close(alone, torch.ones_like(alone)):
             worst = alone.flatten()[(alone - 1).abs().argmax()]
             return (
                 f"The only token gets weight {worst:.3g} instead of 1: is there a "
                 "softmax, and does it run over the keys, dim=-1?"
             )
-        last = " and out_proj" if trial.right is MultiHeadAttention else ""
+        if trial.right is MultiHeadAttention:
+            return (
+                "With one token only the values and out_proj matter, and the result is wrong: look "
+                "at the lines that make values and context_vec, and at out_proj."
+            )
         return (
-            f"With one token only the values{last} matter, and the result is wrong: look at the "
-            f"lines that make values and context_vec{last and ', and at out_proj'}."
+            "With one token only the values matter, and the result is wrong: look at the lines "
+            "that make values and context_vec."
         )
     return None
 
@@ -108,74 +113,79 @@ def _suspects(weights: Mapping[str, Tensor], x: Tensor, num_heads: int) -> list[
 
 
 def the_mask(trial: Trial) -> str | None:
-    """The first token sees only itself, with whatever scores: only the mask matters."""
-    return _what_the_mask_hides(trial)
-
-
-def _what_the_mask_hides(trial: Trial) -> str | None:
+    """With all scores at 0 a weight above 0 shows who sees whom: only the mask matters."""
     mine, _ = trial.build(num_heads=1)
     zero = torch.zeros(HEAD_DIM, D_IN)
-    read = trial.read(mine, marked_tokens(), 1, W_key=zero)[:, 0, :, :NUM_TOKENS]
-    sees = (read.nan_to_num(0.0).abs() > 1e-6).any(dim=0)
+    attn_weights = trial.attn_weights_of(mine, marked_tokens(), 1, W_key=zero)[:, 0, :, :NUM_TOKENS]
+    sees = (attn_weights.nan_to_num(0.0).abs() > 1e-6).any(dim=0)
     may_attend = ~causal_mask(NUM_TOKENS)
-    broken = read.isnan().any(dim=(0, 2))
-    if sees.equal(may_attend) and not broken.any():
+    is_nan = attn_weights.isnan().any(dim=(0, 2))
+    if sees.equal(may_attend) and not is_nan.any():
         return None
-    if broken.all():
+    if is_nan.all():
         return (
             "Every result is NaN. Is a mask multiplied by -inf? 0 * inf is NaN: use "
             "masked_fill(is_future, -torch.inf). If not, which line divides by 0?"
         )
-
-    if sees.equal(may_attend.T) and close(read.sum(dim=1), torch.ones(B, NUM_TOKENS)):
+    if sees.equal(may_attend.T) and close(attn_weights.sum(dim=1), torch.ones(B, NUM_TOKENS)):
         return (
             "The weights are used the other way round: attn_weights @ values, without a transpose."
         )
-    inner = sees[1:-1]  # the first and the last row may be hidden altogether
-    ones = torch.ones(NUM_TOKENS, NUM_TOKENS)
-    if inner.all():
+    if sees[1:-1].all():
         return _what_shows_the_future(trial, mine)
-    if inner.equal(ones.tril(-1)[1:-1].bool()):
-        return (
+    return _wrong_mask(sees, ": its result is NaN" if is_nan[0] else "")
+
+
+def _wrong_mask(sees: Tensor, first_result: str) -> str:
+    """Return what is wrong with a mask, by the pattern of who sees whom."""
+    may_attend = ~causal_mask(NUM_TOKENS)
+    leaks = (sees & ~may_attend).nonzero() + 1
+    hidden = (~sees & may_attend).nonzero() + 1
+    leak = "Outputs before the changed token moved: your mask lets token {} see token {}."
+    leak = leak.format(*leaks[0].tolist()) if len(leaks) else ""
+    late = "Does the triangle begin right above the diagonal, triu(..., diagonal=1)?"
+    ones = torch.ones(NUM_TOKENS, NUM_TOKENS)
+    for pattern, sentence in (
+        (
+            ones.tril(-1),
             "Your mask hides each token from itself too, and token 1 has nothing else to see"
-            f"{': its result is NaN' if broken[0] else ''}. Leave the diagonal visible: "
-            "triu(..., diagonal=1)."
-        )
-    if inner.equal(ones.triu(1)[1:-1].bool()):
-        return (
+            f"{first_result}. Leave the diagonal visible: triu(..., diagonal=1).",
+        ),
+        (
+            ones.triu(1),
             "Each token sees only what comes after it: the mask is the wrong way round. What is "
-            "True in masked_fill is hidden, so True must mean future."
-        )
-    leaks = (sees & ~may_attend).nonzero()
-    if not len(leaks):
-        i, j = ((~sees & may_attend).nonzero()[0] + 1).tolist()
+            "True in masked_fill is hidden, so True must mean future.",
+        ),
+        (ones.triu(), f"{leak} Is the triangle the upper one, above the diagonal?"),
+        (ones.tril(1), f"{leak} {late}"),
+        (ones.tril(2), f"{leak} {late}"),
+    ):
+        # The first and the last row may be hidden altogether
+        if sees[1:-1].equal(pattern[1:-1].bool()):
+            return sentence
+    if leak:
         return (
-            f"Token {i} does not see token {j}, which is not in its future: your mask hides too "
-            "much. It is True above the diagonal only: triu(..., diagonal=1)."
+            f"{leak} What is hidden is no triangle: is the mask True where the key comes after the "
+            "query, and do all later lines keep the tokens in their places?"
         )
-    i, j = (leaks[0] + 1).tolist()
-    said = f"Outputs before the changed token moved: your mask lets token {i} see token {j}."
-    if inner.equal(ones.triu()[1:-1].bool()):
-        return f"{said} Is the triangle the upper one, above the diagonal?"
-    if inner.equal(ones.tril(1)[1:-1].bool()) or inner.equal(ones.tril(2)[1:-1].bool()):
-        return f"{said} Does the triangle begin right above the diagonal, triu(..., diagonal=1)?"
+    i, j = hidden[0].tolist()
     return (
-        f"{said} What is hidden is no triangle: is the mask True where the key comes after the "
-        "query, and do all later lines keep the tokens in their places?"
+        f"Token {i} does not see token {j}, which is not in its future: your mask hides too "
+        "much. It is True above the diagonal only: triu(..., diagonal=1)."
     )
 
 
 def _what_shows_the_future(trial: Trial, mine: nn.Module) -> str:
-    read = trial.read(mine, marked_tokens(), 1)[:, 0, :, :NUM_TOKENS]
-    future = read[:, 0, 1:]
-    said = "Outputs before the changed token moved: your mask lets token 1 see token 2."
+    attn_weights = trial.attn_weights_of(mine, marked_tokens(), 1)[:, 0, :, :NUM_TOKENS]
+    future = attn_weights[:, 0, 1:]
+    leak = "Outputs before the changed token moved: your mask lets token 1 see token 2."
     if close(future, future[:, :1].expand_as(future)):
         return (
-            f"{said} All future tokens get the same weight: were their scores set to a number "
+            f"{leak} All future tokens get the same weight: were their scores set to a number "
             "such as 0? They must be -torch.inf."
         )
     return (
-        f"{said} Nothing is hidden at all: does the mask put -torch.inf into attn_scores before "
+        f"{leak} Nothing is hidden at all: does the mask put -torch.inf into attn_scores before "
         "softmax, and is the result kept? masked_fill returns a new tensor, masked_fill_ changes "
         "the old one."
     )
@@ -185,22 +195,22 @@ def equal_keys(trial: Trial) -> str | None:
     """With W_key at 0 all scores are 0: each result is the mean of the values so far."""
     mine, _ = trial.build(num_heads=1)
     zero = torch.zeros(HEAD_DIM, D_IN)
-    read = trial.read(mine, marked_tokens(), 1, W_key=zero)[:, 0, :, :NUM_TOKENS]
+    attn_weights = trial.attn_weights_of(mine, marked_tokens(), 1, W_key=zero)[:, 0, :, :NUM_TOKENS]
     mean = mean_so_far(NUM_TOKENS)
-    if close(read, mean.expand_as(read)):
+    if close(attn_weights, mean.expand_as(attn_weights)):
         return None
     ones = torch.ones(B, NUM_TOKENS)
-    if close(read.sum(dim=1), ones):
+    if close(attn_weights.sum(dim=1), ones):
         return (
             "The columns of the weights sum to 1, not the rows: softmax runs over the queries. "
             "Use dim=-1, the keys."
         )
-    if close(read, (mean > 0).float() / NUM_TOKENS):
+    if close(attn_weights, (mean > 0).float() / NUM_TOKENS):
         return (
             f"The weights of token 1 sum to {1 / NUM_TOKENS:g}, not 1: the future was set to 0 "
             "after softmax. Hide the scores with -torch.inf before softmax."
         )
-    sums = read.sum(dim=2)
+    sums = attn_weights.sum(dim=2)
     if not close(sums, ones):
         token = int((sums - 1).abs().amax(dim=0).argmax())
         return (
@@ -215,8 +225,8 @@ def equal_keys(trial: Trial) -> str | None:
 
 def mean_so_far(num_tokens: int) -> Tensor:
     """Return the weights of equal keys: each token shares itself out over what it sees."""
-    seen = torch.ones(num_tokens, num_tokens).tril()
-    return seen / seen.sum(dim=1, keepdim=True)
+    visible = torch.ones(num_tokens, num_tokens).tril()
+    return visible / visible.sum(dim=1, keepdim=True)
 
 
 def two_tokens_one_head(trial: Trial) -> str | None:
@@ -235,24 +245,24 @@ def equal_keys_several_heads(trial: Trial) -> str | None:
     result = trial.run(mine, x, weights)
     if close(result, run(ours, x, weights)):
         return None
-    said = f"With one head all is right, with {num_heads} it is not: "
+    begin = f"With one head all is right, with {num_heads} it is not: "
     if trial.right is MultiHeadAttentionWrapper:
-        return f"{said}look at the line that joins the results of the heads."
+        return f"{begin}look at the line that joins the results of the heads."
     values = x @ weights["W_value.weight"].T
-    view, after = "view(b, num_tokens, num_heads, head_dim)", "then transpose(1, 2)"
+    split_call, then_call = "view(b, num_tokens, num_heads, head_dim)", "then transpose(1, 2)"
     for at_split, at_merge, sentence in (
-        (False, True, f"the split mixes tokens and heads. First {view}, {after}."),
+        (False, True, f"the split mixes tokens and heads. First {split_call}, {then_call}."),
         (True, False, "the merge mixes tokens and heads. First transpose(1, 2), then view."),
         (
             False,
             False,
-            f"split and merge mix tokens and heads. Split by {view}, {after}; merge by "
-            "transpose(1, 2), then view.",
+            f"split and merge mix tokens and heads. Split by {split_call}, {then_call}; merge "
+            "by transpose(1, 2), then view.",
         ),
     ):
         if close(result, _merged_means(values, at_split, at_merge)):
-            return said + sentence
-    return f"{said}look at the lines that split values and that merge the heads."
+            return begin + sentence
+    return f"{begin}look at the lines that split values and that merge the heads."
 
 
 def _merged_means(values: Tensor, at_split: bool, at_merge: bool) -> Tensor:
@@ -267,7 +277,7 @@ def _merged_means(values: Tensor, at_split: bool, at_merge: bool) -> Tensor:
 
 
 def two_tokens_several_heads(trial: Trial) -> str | None:
-    """The values are split and merged rightly: the queries, the keys and the scale remain."""
+    """The values are split and merged correctly: the queries, the keys and the scale remain."""
     return _how_it_scales(trial, trial.head_counts[-1])
 
 
@@ -275,19 +285,22 @@ def _how_it_scales(trial: Trial, num_heads: int) -> str | None:
     mine, _ = trial.build(num_heads)
     x = marked_tokens(b=3, num_tokens=2)
     W_query, W_key = (draw(num_heads * HEAD_DIM, D_IN, seed=seed) / 3 for seed in (10, 11))
-    read = trial.read(mine, x, num_heads, W_query=W_query, W_key=W_key)
-    chosen = (read[:, :, 1, 1] / read[:, :, 1, 0]).log()
+    attn_weights = trial.attn_weights_of(mine, x, num_heads, W_query=W_query, W_key=W_key)
+    log_odds = (attn_weights[:, :, 1, 1] / attn_weights[:, :, 1, 0]).log()
+    # log(w1 / w0) = scale * (s1 - s0), with w the weights that token 2 gives to the two tokens and
+    # s its scores before they are scaled. So the scale is the slope of a line through the origin,
+    # fitted here by least squares; if the points lie on no such line, the scores are others.
     queries, keys = (split_heads(x @ W.T, num_heads) for W in (W_query, W_key))
     for left, right, suspicion in (
-        (queries, keys, ""),
+        (queries, keys, None),
         (keys, queries, "keys times queries: row i of attn_scores must belong to query i."),
         (queries, queries, "queries times queries."),
         (keys, keys, "keys times keys."),
     ):
         scores = left @ right.mT
         differences = scores[:, :, 1, 1] - scores[:, :, 1, 0]
-        scale = ((chosen * differences).sum() / differences.square().sum()).item()
-        if close(chosen, scale * differences, 1e-4):
+        scale = ((log_odds * differences).sum() / differences.square().sum()).item()
+        if close(log_odds, scale * differences, 1e-4):
             if suspicion:
                 return f"The scores are {suspicion} They are queries @ keys.transpose(-2, -1)."
             return _wrong_scale(trial, scale, num_heads)

@@ -263,8 +263,8 @@ MISTAKES: tuple[Mistake, ...] = (
 )
 
 
-NUM_HEADS, D_OUT = 2, 8
-SEED = 302  # in half precision the first three queries find all they may see below -1e4
+# With this seed, in float16, all visible scores of the first three queries are below -1e4
+GALLERY_SEED = 302
 
 
 class Condition(NamedTuple):
@@ -296,15 +296,15 @@ def build(cls: type[MultiHeadAttention], condition: str = "as usual") -> MultiHe
     8
     """
     context_length, dropout, dtype, _ = CONDITIONS[condition]
-    with seeded(SEED):
-        module = cls(3, D_OUT, context_length, dropout, NUM_HEADS)
+    with seeded(GALLERY_SEED):
+        module = cls(3, 8, context_length, dropout, num_heads=2)
         for parameter in module.parameters():  # larger than new weights, so that heads choose
             nn.init.normal_(parameter)
     return module.to(dtype)
 
 
 def tokens(condition: str = "as usual") -> Tensor:
-    """Return the six tokens of the series as one text, (1, 6, 3).
+    """Return the six tokens of the course as one text, (1, 6, 3).
 
     >>> tokens("half precision").dtype
     torch.float16

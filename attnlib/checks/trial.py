@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnlib.checks.attempt import NOT_ATTEMPTED, Fault, draw, name_shape, reporting, run
+from attnlib.checks.attempt import NOT_ATTEMPTED, Diagnosis, draw, name_shape, reporting, run
 from attnlib.functional import split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -18,11 +18,17 @@ B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 7, 11, 13
 NO_WEIGHTS: Mapping[str, Tensor] = {}
 
 
-class Trial(NamedTuple):
-    """A learner's class beside the class that is right."""
+class Trial:
+    """A learner's class beside the class that is right.
 
-    written: type[nn.Module]
-    right: type[nn.Module]
+    Args:
+        written: the learner's class.
+        right: CausalAttention, MultiHeadAttentionWrapper or MultiHeadAttention.
+    """
+
+    def __init__(self, written: type[nn.Module], right: type[nn.Module]) -> None:
+        self.written = written
+        self.right = right
 
     @property
     def head_counts(self) -> tuple[int, ...]:
@@ -43,19 +49,24 @@ class Trial(NamedTuple):
         return HEAD_DIM if self.right is CausalAttention else num_heads * HEAD_DIM
 
     def build(
-        self, num_heads: int = NUM_HEADS, context_length: int = CONTEXT_LENGTH, **changes: float
+        self,
+        num_heads: int = NUM_HEADS,
+        context_length: int = CONTEXT_LENGTH,
+        dropout: float = 0.0,
+        qkv_bias: bool = False,
     ) -> tuple[nn.Module, nn.Module]:
         """Return a module of the learner's class and one of ours, both in eval."""
-        names = inspect.signature(self.right).parameters.keys() - {"qkv_bias"}
-        sizes: dict[str, float] = {
-            name: size for name, size in self.sizes(num_heads).items() if name in names
-        }
-        sizes |= {"context_length": context_length, "dropout": 0.0, **changes}
+        sizes = self.sizes(num_heads) | {"context_length": context_length}
+        taken = inspect.signature(self.right).parameters
+        arguments: dict[str, Any] = {name: sizes[name] for name in sizes if name in taken}
+        arguments["dropout"] = dropout
+        if qkv_bias:  # not handed over otherwise: False must be the default
+            arguments["qkv_bias"] = True
         with reporting():
-            mine = self.written(**sizes)
+            mine = self.written(**arguments)
         if "_modules" not in vars(mine):
-            raise Fault(f"{NOT_ATTEMPTED}: __init__ does not call super().__init__()")
-        return mine.eval(), self.right(**sizes).eval()
+            raise Diagnosis(f"{NOT_ATTEMPTED}: __init__ does not call super().__init__()")
+        return mine.eval(), self.right(**arguments).eval()
 
     def weights(self, num_heads: int = NUM_HEADS, **matrices: Tensor) -> dict[str, Tensor]:
         """Return the three projections, under the names of this class; out_proj does nothing.
@@ -83,22 +94,22 @@ class Trial(NamedTuple):
         num_heads: int = NUM_HEADS,
         before: str = "",
     ) -> Tensor:
-        """Run the learner's module; a result of another shape is a Fault too."""
+        """Run the learner's module; a result of another shape is a Diagnosis too."""
         sizes = self.sizes(num_heads)
         result = run(mine, x, weights, sizes, before)
         have, want = tuple(result.shape), (*x.shape[:2], self.width(num_heads))
         if have == want:
             return result
         place = "makes context_vec" if self.right is CausalAttention else "joins the heads"
-        raise Fault(
+        raise Diagnosis(
             f"{before}The result is {name_shape(have, sizes)} where {name_shape(want, sizes)} is "
             f"right: look at the line that {place}."
         )
 
-    def read(
+    def attn_weights_of(
         self, mine: nn.Module, x: Tensor, num_heads: int, before: str = "", **matrices: Tensor
     ) -> Tensor:
-        """Read the attention weights off the result, (b, num_heads, num_tokens, head_dim).
+        """Return the attention weights, read off the result: (b, num_heads, num_tokens, head_dim).
 
         The tokens of x carry marks: token t is 1 in column t and 0 in the columns of the others.
         Every head's values copy the marks. So column j of a result says how much token j weighs
@@ -119,5 +130,5 @@ def marked_tokens(b: int = B, num_tokens: int = NUM_TOKENS) -> Tensor:
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
-    """Say whether two tensors of one shape agree; NaN agrees with nothing."""
+    """Return whether two tensors of one shape agree; NaN agrees with nothing."""
     return bool((a - b).abs().max() <= tolerance)

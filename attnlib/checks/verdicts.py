@@ -1,4 +1,4 @@
-"""Proofs that answer in a sentence: what was verified, or what went wrong and where."""
+"""Checks that answer in a sentence: what was verified, or what went wrong and where."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import (
-    Fault,
+    Diagnosis,
     call,
     draw,
     evaluating,
@@ -61,7 +61,7 @@ def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
 
 
 def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
-    """Say whether two tensors agree number by number.
+    """Check that two tensors agree number by number.
 
     Equation:
         max |a - b| <= tolerance
@@ -92,7 +92,7 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
 
 
 def check_causal(module: nn.Module, x: Tensor | None = None) -> Verdict:
-    """Say whether a module's outputs depend on the future.
+    """Check that a module's outputs do not depend on the future.
 
     Equation:
         out[:, : t + 1] does not change by a single bit when x[:, t + 1 :] changes, for every t
@@ -116,8 +116,8 @@ def check_causal(module: nn.Module, x: Tensor | None = None) -> Verdict:
     try:
         with torch.no_grad(), evaluating(module), seeded(0):
             return _causal(module, x)
-    except Fault as fault:
-        return Verdict(False, f"Cannot be told. {fault}")
+    except Diagnosis as diagnosis:
+        return Verdict(False, f"Cannot be told. {diagnosis}")
 
 
 def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -125,7 +125,7 @@ def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None
     result = run(module, x, weights)
     if result.ndim < 3 or result.shape[:2] != x.shape[:2]:
         shapes = f"{tuple(x.shape)} gives {tuple(result.shape)}"
-        raise Fault(f"{shapes}: (b, num_tokens) must come first, as in x.")
+        raise Diagnosis(f"{shapes}: (b, num_tokens) must come first, as in x.")
     return result.flatten(2)
 
 
@@ -155,7 +155,7 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
 
 
 def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
-    """Say whether weights are a causal average: not negative, rows sum to 1, the future at 0.
+    """Check that weights are a causal average: not negative, rows sum to 1, the future at 0.
 
     Args:
         attn_weights: (..., num_tokens, num_tokens).
@@ -184,7 +184,7 @@ def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
 
 
 def check_rows_sum_to_one(module: nn.Module, x: Tensor | None = None) -> Verdict:
-    """Say whether each token's attention weights sum to 1, without asking for the weights.
+    """Check that each token's attention weights sum to 1, without asking for the weights.
 
     Equation:
         values = 1 and out_proj = identity, so out[b, t, :] = sum over j of attn_weights[b, t, j]
@@ -212,8 +212,8 @@ def check_rows_sum_to_one(module: nn.Module, x: Tensor | None = None) -> Verdict
     try:
         with torch.no_grad(), evaluating(module), seeded(0):
             sums = _by_token(module, x, weights)
-    except Fault as fault:
-        return Verdict(False, f"Cannot be told. {fault}")
+    except Diagnosis as diagnosis:
+        return Verdict(False, f"Cannot be told. {diagnosis}")
     tolerance = TOLERANCES[x.dtype]
     off = (sums - 1).abs().amax(dim=(0, 2))
     if not off.max() <= tolerance:
@@ -238,7 +238,7 @@ def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
 
 
 def check_shapes(module: nn.Module) -> Verdict:
-    """Say whether a module keeps batch and tokens in their places, for several sizes.
+    """Check that a module keeps batch and tokens in their places, for several sizes.
 
     It is the weakest check: most mistakes pass it.
 
@@ -259,8 +259,8 @@ def check_shapes(module: nn.Module) -> Verdict:
         with torch.no_grad(), evaluating(module), seeded(0):
             for b, length in sizes:
                 widths.add(_by_token(module, most[:1, :length].repeat(b, 1, 1)).shape[2])
-    except Fault as fault:
-        return Verdict(False, str(fault))
+    except Diagnosis as diagnosis:
+        return Verdict(False, str(diagnosis))
     if len(widths) > 1:
         return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")
     out = f"(b, num_tokens, {widths.pop()})"
@@ -271,7 +271,7 @@ def check_shapes(module: nn.Module) -> Verdict:
 
 
 def check_same(a: nn.Module, b: nn.Module, x: Tensor | None = None) -> Verdict:
-    """Say whether two modules compute the same from the same weights.
+    """Check that two modules compute the same from the same weights.
 
     Args:
         a: gives b its weights, if their parameters have the same names. If one of the two is
@@ -303,8 +303,8 @@ def check_same(a: nn.Module, b: nn.Module, x: Tensor | None = None) -> Verdict:
             return Verdict(False, misfit)
         try:
             made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
-        except Fault as fault:
-            return Verdict(False, f"Cannot be told. {fault}")
+        except Diagnosis as diagnosis:
+            return Verdict(False, f"Cannot be told. {diagnosis}")
     compared = [kind for kind in made[0] if kind in made[1]]
     for kind in compared:
         first, second = made[0][kind], made[1][kind]
@@ -314,8 +314,8 @@ def check_same(a: nn.Module, b: nn.Module, x: Tensor | None = None) -> Verdict:
         largest = (first - second).abs().max().item()
         if not largest <= tolerance * first.abs().max().item():  # NaN does not pass
             return Verdict(False, f"Not the same: the {kind} differ by up to {largest:.4g}.")
-    said = ", ".join(compared)
-    return Verdict(True, f"Same within {tolerance:.0e}, with the same weights: {said}.")
+    kinds = ", ".join(compared)
+    return Verdict(True, f"Same within {tolerance:.0e}, with the same weights: {kinds}.")
 
 
 def _is_stacked(module: nn.Module) -> bool:
@@ -323,7 +323,7 @@ def _is_stacked(module: nn.Module) -> bool:
 
 
 def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
-    """Say which parameter of a module the weights do not fit."""
+    """Return which parameter of a module the weights do not fit, in a sentence."""
     have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
     want = {name: tuple(weight.shape) for name, weight in weights.items()}
     for name in [*want, *have]:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib.checks.attempt import Fault, call, one_thread
+from attnlib.checks.attempt import Diagnosis, call, one_thread
 from attnlib.checks.mistakes import (
     BY_NAME,
     CONDITIONS,
-    SEED,
+    GALLERY_SEED,
     Mistake,
     OnePageAttention,
     build,
@@ -48,13 +48,13 @@ def compute_gallery(mistake: str, condition: str) -> Exhibit:
     right, _ = _in_training(OnePageAttention, condition)
     try:
         wrong, attn_weights = _in_training(planted.cls, condition)
-    except Fault:
+    except Diagnosis:
         return Exhibit(planted, condition, verdicts, None, None)
     return Exhibit(planted, condition, verdicts, (wrong - right).abs(), attn_weights)
 
 
 def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor, Tensor]:
-    with seeded(SEED), torch.no_grad(), one_thread():
+    with seeded(GALLERY_SEED), torch.no_grad(), one_thread():
         made = call(build(cls, condition).train(), tokens(condition), return_weights=True)
     context_vec, attn_weights = made
     return context_vec[0].float(), attn_weights[0].float()

@@ -1,4 +1,4 @@
-"""What every line of a forward does, and the source that a lesson shows.
+"""What every line of a forward does, and the source that the course shows.
 
 tracer runs a module and records each tensor that a line makes, table is the record, source cuts
 and marks the text of a class. Tracing imports nothing else of attnlib.

@@ -1,4 +1,4 @@
-"""The text of a class or function as the lesson shows it: from the package, never a copy."""
+"""The source of a class or function as the course shows it: read from the package, never copied."""
 
 from __future__ import annotations
 

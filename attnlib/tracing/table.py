@@ -1,4 +1,4 @@
-"""What a trace holds, step by step, and how it shows itself as a table."""
+"""The result of a trace, and its display as a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Step(NamedTuple):
     values: Tensor  # a copy
 
     def memory(self) -> str:
-        """Say how the tensor lies in memory."""
+        """Return how the tensor lies in memory."""
         return "contiguous" if self.contiguous else f"strides {self.strides}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -19,8 +20,14 @@ from torch import Tensor, nn
 
 from attnlib.tracing.table import Failure, Step, Trace
 
-TORCH = str(Path(torch.__file__).parent)
-LIBRARIES = (str(Path(torch.__file__).parents[1]), str(Path(__file__).parents[1]))
+# Folders end with a separator: a reader's attnlib_mine is not attnlib, nor is torchvision torch
+TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+LIBRARIES = (
+    f"{Path(torch.__file__).parents[1]}{os.sep}",  # everything installed beside torch
+    f"{Path(inspect.__file__).parent}{os.sep}",  # the standard library
+    "<frozen ",  # the parts of it that Python starts with
+    f"{Path(__file__).parents[1]}{os.sep}",  # attnlib
+)
 
 
 def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Trace:
@@ -65,14 +72,14 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
 
 
 def locate(error: Exception) -> Failure:
-    """Say where the reader's own code was when an exception passed through it.
+    """Return where the reader's own code was when an exception passed through it.
 
     Args:
         error: an exception that was caught.
 
     Returns:
-        A Failure at the innermost line that belongs to no installed library and not to attnlib,
-        with the shapes of the tensors that it reads. Where there is no such line it is line 0.
+        A Failure at the innermost line outside attnlib, the standard library and everything
+        installed, with the shapes of the tensors that it reads. Without such a line, line 0.
 
     >>> try:
     ...     nn.Linear(2, 3)(torch.ones(5))

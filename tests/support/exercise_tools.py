@@ -35,7 +35,7 @@ class Exercise(NamedTuple):
     solution: str
 
 
-class Wrong(NamedTuple):
+class WrongAnswer(NamedTuple):
     """A typical wrong answer: the solution with some of its text replaced, and its diagnosis."""
 
     changes: dict[str, str]
@@ -46,7 +46,7 @@ class Answers(NamedTuple):
     """What the check of an exercise prints: all of it for the solution, a part for wrong ones."""
 
     right: str
-    wrong: dict[str, Wrong]
+    wrong: dict[str, WrongAnswer]
 
 
 def find_exercises(notebook: dict) -> list[Exercise]:
@@ -195,7 +195,7 @@ def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, 
     return told
 
 
-def fault(answers: Answers, label: str, printed: str) -> str | None:
+def mismatch(answers: Answers, label: str, printed: str) -> str | None:
     """Say what is wrong with what a check printed on an answer, if anything is."""
     if label in ("stub", "solution"):
         expected = NOT_ATTEMPTED if label == "stub" else answers.right

@@ -6,38 +6,38 @@ an entry here, with at least one wrong answer.
 
 from __future__ import annotations
 
-from support.exercise_tools import Answers, Wrong
+from support.exercise_tools import Answers, WrongAnswer
 
 EQUAL = "Equal within 1e-05: the largest difference is at most 1e-06."
 
 WINDOW_MASK = Answers(
     right="Right, for windows of 3 and of 1.",
     wrong={
-        "one key too many": Wrong(
+        "one key too many": WrongAnswer(
             {">= window": "> window"},
             "With window=3 the tokens see [1, 2, 3, 4, 4, 4] keys; the last must see 3.",
         ),
-        "True for visible": Wrong(
+        "True for visible": WrongAnswer(
             {"< 0) | (distance >=": ">= 0) & (distance <"},
             "Some token does not see itself. Does your True mean visible?",
         ),
-        "no word on the future": Wrong(
+        "no word on the future": WrongAnswer(
             {"(distance < 0) | ": ""},
             "Some token sees the future, where the distance i - j is negative.",
         ),
-        "queries and keys swapped": Wrong(
+        "queries and keys swapped": WrongAnswer(
             {"[:, None]": "[None]", "[None, :]": "[:, None]"},
             "Some token sees the future, where the distance i - j is negative.",
         ),
-        "numbers": Wrong(
+        "numbers": WrongAnswer(
             {"return (": "return ((", "window)\n": "window)).float()\n"},
             "It is torch.float32, (6, 6); it must be bool, tokens by tokens.",
         ),
-        "one row": Wrong(
+        "one row": WrongAnswer(
             {"[:, None]": "", "[None, :]": ""},
             "It is torch.bool, (6,); it must be bool, tokens by tokens.",
         ),
-        "no return": Wrong(
+        "no return": WrongAnswer(
             {"return": "mask ="}, "window_mask returns None: is the return missing?"
         ),
     },
@@ -45,33 +45,35 @@ WINDOW_MASK = Answers(
 CONTEXT_WITHOUT_MASK = Answers(
     right="Right, for all six tokens.",
     wrong={
-        "slice ends early": Wrong(
+        "slice ends early": WrongAnswer(
             {"[: i + 1]": "[:i]"}, "Your sees nothing: which keys are in keys[:0]?"
         ),
-        "no slice": Wrong({"[: i + 1]": ""}, "Every token sees six keys. Cut them after token i."),
-        "no scale": Wrong(
+        "no slice": WrongAnswer(
+            {"[: i + 1]": ""}, "Every token sees six keys. Cut them after token i."
+        ),
+        "no scale": WrongAnswer(
             {" / d_out**0.5": ""}, "The scores are not divided by the root of the head's width."
         ),
-        "scaled by the width": Wrong(
+        "scaled by the width": WrongAnswer(
             {"d_out**0.5": "d_out"}, "The scores are divided by the head's width, not by its root."
         ),
-        "scaled by d_in": Wrong(
+        "scaled by d_in": WrongAnswer(
             {"d_out**0.5": "d_in**0.5"},
             "None of the usual mistakes. Not equal: the largest difference is 0.0012",
         ),
-        "no softmax": Wrong(
+        "no softmax": WrongAnswer(
             {"torch.softmax(scores, dim=-1)": "scores"},
             "The values are mixed by scores: softmax is missing.",
         ),
-        "no dim": Wrong(
+        "no dim": WrongAnswer(
             {", dim=-1": ""},
             "line 3: return torch.softmax(scores) @ values[: i + 1] | TypeError: softmax() missing",
         ),
-        "all values": Wrong(
+        "all values": WrongAnswer(
             {"values[: i + 1]": "values"},
             "line 3: return torch.softmax(scores, dim=-1) @ values | RuntimeError: ",
         ),
-        "factors swapped": Wrong(
+        "factors swapped": WrongAnswer(
             {"keys[: i + 1] @ queries[i]": "queries[i] @ keys[: i + 1]"},
             "line 2: scores = queries[i] @ keys[: i + 1] / d_out**0.5 | RuntimeError: ",
         ),
@@ -80,34 +82,34 @@ CONTEXT_WITHOUT_MASK = Answers(
 JOIN_HEADS = Answers(
     right="Right: two columns for each head, in order.",
     wrong={
-        "along the tokens": Wrong(
+        "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
             "The shape is (2, 18, 2), not (2, 6, 6): only the columns should grow.",
         ),
-        "along the batch": Wrong(
+        "along the batch": WrongAnswer(
             {", dim=-1": ""}, "The shape is (6, 6, 2), not (2, 6, 6): only the columns should grow."
         ),
-        "a new dimension": Wrong(
+        "a new dimension": WrongAnswer(
             {"cat": "stack"},
             "The shape is (2, 6, 2, 3), not (2, 6, 6): only the columns should grow.",
         ),
-        "alternating columns": Wrong(
+        "alternating columns": WrongAnswer(
             {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
             "The pairs of columns are a mixture, a mixture, a mixture, not head 1, head 2, head 3.",
         ),
-        "added": Wrong(
+        "added": WrongAnswer(
             {"torch.cat([": "sum([", ", dim=-1)": ")"},
             "The shape is (2, 6, 2), not (2, 6, 6): only the columns should grow.",
         ),
-        "reversed": Wrong(
+        "reversed": WrongAnswer(
             {"in heads": "in reversed(heads)"},
             "The pairs of columns are head 3, head 2, head 1, not head 1, head 2, head 3.",
         ),
-        "not joined": Wrong(
+        "not joined": WrongAnswer(
             {"torch.cat(": "", ", dim=-1)": ""},
             "The check cannot use what join_heads returns, a list: ",
         ),
-        "the list called": Wrong(
+        "the list called": WrongAnswer(
             {"torch.cat([head(x) for head in heads], dim=-1)": "heads(x)"},
             "Stopped in join_heads, line 2: return heads(x) | NotImplementedError:",
         ),
@@ -116,21 +118,21 @@ JOIN_HEADS = Answers(
 MAKE_HEAD_3 = Answers(
     right="Right, this is head 3.",
     wrong={
-        "nothing drawn": Wrong(
+        "nothing drawn": WrongAnswer(
             {"    torch.rand(36)\n": ""}, "This is head 1: nothing was drawn for heads 1 and 2."
         ),
-        "one head drawn": Wrong(
+        "one head drawn": WrongAnswer(
             {"36": "18"}, "This is head 2: the numbers of one head only were drawn before it."
         ),
-        "one matrix per head": Wrong(
+        "one matrix per head": WrongAnswer(
             {"36": "12"},
             "This is no head of the three: count again what one head draws, after the seed.",
         ),
-        "no seed": Wrong(
+        "no seed": WrongAnswer(
             {"    torch.manual_seed(SEED)\n": ""},
             "This is no head of the three: count again what one head draws, after the seed.",
         ),
-        "width of three heads": Wrong(
+        "width of three heads": WrongAnswer(
             {"d_out=2": "d_out=6"},
             "The shape is (2, 6, 6), not (2, 6, 2): make one head of width 2.",
         ),
@@ -139,29 +141,29 @@ MAKE_HEAD_3 = Answers(
 MY_MERGE_HEADS = Answers(
     right="Right.",
     wrong={
-        "along the tokens": Wrong(
+        "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"}, "The shape is (2, 15, 7), not (2, 5, 21): which dimension grows?"
         ),
-        "two heads only": Wrong(
+        "two heads only": WrongAnswer(
             {"heads.shape[1]": "2"},
             "The shape is (2, 5, 14), not (2, 5, 21): which dimension grows?",
         ),
-        "texts for heads": Wrong(
+        "texts for heads": WrongAnswer(
             {"[:, h]": "[h]"},
             "IndexError: index 2 is out of bounds for dimension 0 with size 2",
         ),
-        "a tensor for a list": Wrong(
+        "a tensor for a list": WrongAnswer(
             {"[heads[:, h] for h in range(heads.shape[1])]": "heads"},
             "Stopped in my_merge_heads, line 2: return torch.cat(heads, dim=-1) | TypeError:",
         ),
-        "reversed": Wrong(
+        "reversed": WrongAnswer(
             {"range(heads.shape[1])": "(2, 1, 0)"}, "The heads stand in reverse order."
         ),
-        "alternating columns": Wrong(
+        "alternating columns": WrongAnswer(
             {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
             "The columns of the heads alternate; those of one head must stay together.",
         ),
-        "not swapped back": Wrong(
+        "not swapped back": WrongAnswer(
             {
                 "return torch.cat([heads[:, h] for h in range(heads.shape[1])], dim=-1)": (
                     "return heads.flatten(1, 2).unflatten(1, (5, 3)).flatten(2)"
@@ -174,29 +176,29 @@ MY_MERGE_HEADS = Answers(
 SWAP_HEADS = Answers(
     right=EQUAL,
     wrong={
-        "no copy": Wrong(
+        "no copy": WrongAnswer(
             {"deepcopy(module)": "module"},
             "You changed the module itself: start from deepcopy(module).",
         ),
-        "rows of out_proj": Wrong(
+        "rows of out_proj": WrongAnswer(
             {"dims=1": "dims=0"}, "out_proj.weight: its columns have not changed places by head."
         ),
-        "queries only": Wrong(
+        "queries only": WrongAnswer(
             {", swapped.W_key, swapped.W_value": ","},
             "W_key.weight: its rows have not changed places by head.",
         ),
-        "columns": Wrong(
+        "columns": WrongAnswer(
             {"dims=0": "dims=1"}, "W_query.weight: its rows have not changed places by head."
         ),
-        "row by row": Wrong(
+        "row by row": WrongAnswer(
             {"roll(2, dims=0)": "flip(0)"},
             "W_query.weight: its rows have not changed places by head.",
         ),
-        "with gradients": Wrong(
+        "with gradients": WrongAnswer(
             {"with torch.no_grad():": "if True:"},
             "Stopped in swap_heads, line 5: projection.weight.copy_(",
         ),
-        "no return": Wrong(
+        "no return": WrongAnswer(
             {"    return swapped\n": ""}, "swap_heads returns None: is the return missing?"
         ),
     },
@@ -204,42 +206,44 @@ SWAP_HEADS = Answers(
 MY_X = Answers(
     right="Right, it runs. Scores (1, 2, 2, 2) are heads by heads.",
     wrong={
-        "more tokens than heads": Wrong(
+        "more tokens than heads": WrongAnswer(
             {"1, 2, 6": "1, 4, 6"}, "Shapes there: attn_scores (1, 4, 2, 2), is_future (4, 4)"
         ),
-        "no batch": Wrong({"1, 2, 6": "2, 6"}, "Shapes there: x (2, 6)"),
+        "no batch": WrongAnswer({"1, 2, 6": "2, 6"}, "Shapes there: x (2, 6)"),
     },
 )
 MY_WEIGHTS = Answers(
     right="Right, for 1, 2, 3 and 6 heads.",
     wrong={
-        "no scale": Wrong(
+        "no scale": WrongAnswer(
             {" / head_dim**0.5": ""}, "2 heads: you divided by the root of 1.00, not of 3."
         ),
-        "scaled by d_out": Wrong(
+        "scaled by d_out": WrongAnswer(
             {"head_dim**0.5": "6**0.5"}, "2 heads: you divided by the root of 6.00, not of 3."
         ),
-        "always two heads": Wrong(
+        "always two heads": WrongAnswer(
             {"6 // num_heads": "3"},
             "Stopped in my_weights, line 3: queries = (X @ W_query).view(",
         ),
-        "view alone": Wrong(
+        "view alone": WrongAnswer(
             {"(1, 3, num_heads, head_dim).transpose(1, 2)": "(1, num_heads, 3, head_dim)"},
             "2 heads: wrong scores. Cut by view, transpose? Product with keys transposed?",
         ),
-        "keys not transposed": Wrong(
+        "keys not transposed": WrongAnswer(
             {".transpose(2, 3)": ""},
             "2 heads: wrong scores. Cut by view, transpose? Product with keys transposed?",
         ),
-        "no mask": Wrong(
+        "no mask": WrongAnswer(
             {"    attn_scores.masked_fill_(causal_mask(3), -torch.inf)\n": ""},
             "2 heads: A weight above the diagonal is 0.93",
         ),
-        "mask upside down": Wrong(
+        "mask upside down": WrongAnswer(
             {"causal_mask(3)": "causal_mask(3).T"}, "2 heads: A weight above the diagonal is 0.93"
         ),
-        "softmax down": Wrong({"dim=-1": "dim=-2"}, "2 heads: A row's sum is off from 1 by 0.91"),
-        "mask for one head": Wrong(
+        "softmax down": WrongAnswer(
+            {"dim=-1": "dim=-2"}, "2 heads: A row's sum is off from 1 by 0.91"
+        ),
+        "mask for one head": WrongAnswer(
             {".transpose(1, 2)": ""},
             "Shapes there: attn_scores (1, 3, 2, 2).",
         ),
@@ -248,22 +252,22 @@ MY_WEIGHTS = Answers(
 PACK = Answers(
     right="Right, three matrices in PyTorch's order.",
     wrong={
-        "side by side": Wrong(
+        "side by side": WrongAnswer(
             {"weight])": "weight], dim=1)"},
             "The shape is (6, 18), not (18, 6): are the three under each other?",
         ),
-        "another order": Wrong(
+        "another order": WrongAnswer(
             {"W_key.weight, module.W_value": "W_value.weight, module.W_key"},
             "From top to bottom: W_query, W_value, W_key, not W_query, W_key, W_value.",
         ),
-        "transposed": Wrong(
+        "transposed": WrongAnswer(
             {".weight": ".weight.T"},
             "From top to bottom: W_query transposed, W_key transposed, W_value transposed, not",
         ),
-        "stacked": Wrong(
+        "stacked": WrongAnswer(
             {"cat": "stack"}, "The shape is (3, 6, 6), not (18, 6): are the three under each other?"
         ),
-        "layers": Wrong(
+        "layers": WrongAnswer(
             {".weight": ""},
             "TypeError: expected Tensor as element 0 in argument 0, but got Linear",
         ),
@@ -272,27 +276,27 @@ PACK = Answers(
 PADDED_MASK = Answers(
     right=f"Real tokens, after padding and alone: {EQUAL}",
     wrong={
-        "padding forgotten": Wrong(
+        "padding forgotten": WrongAnswer(
             {" | is_padding": ""},
             "Keys seen: [1, 2, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2, 3, 4, 5, 6]. Is padding",
         ),
-        "empty rows": Wrong(
+        "empty rows": WrongAnswer(
             {"hidden & ~torch.eye(num_tokens, dtype=torch.bool)": "hidden"},
             "Query 1 sees no key: its row becomes NaN.",
         ),
-        "padding hidden as a query": Wrong(
+        "padding hidden as a query": WrongAnswer(
             {"| is_padding": "| is_padding[:, None]"},
             "Keys seen: [1, 1, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2, 3, 4, 5, 6]. Is padding",
         ),
-        "True for visible": Wrong(
+        "True for visible": WrongAnswer(
             {"return ": "return ~(", "bool)": "bool))"},
             "Some query sees the future, or your True means visible.",
         ),
-        "eye of numbers": Wrong(
+        "eye of numbers": WrongAnswer(
             {", dtype=torch.bool": ""},
             "Stopped in padded_mask, line 4: return hidden & ~torch.eye(num_tokens) | TypeError:",
         ),
-        "numbers": Wrong(
+        "numbers": WrongAnswer(
             {"return ": "return -1e9 * (", "bool)": "bool))"},
             "It is torch.float32, (8, 8); it must be torch.bool, (8, 8).",
         ),
@@ -304,80 +308,80 @@ MY_CAUSAL_ATTENTION = Answers(
     right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} "
     "CausalAttention in float64.",
     wrong={
-        "no mask": Wrong(
+        "no mask": WrongAnswer(
             {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
             "your mask lets token 1 see token 2. Nothing is hidden at all",
         ),
-        "result not kept": Wrong(
+        "result not kept": WrongAnswer(
             {"attn_scores = attn_scores.masked_fill": "attn_scores.masked_fill"},
             "is the result kept? masked_fill returns a new tensor",
         ),
-        "mask upside down": Wrong(
+        "mask upside down": WrongAnswer(
             {"masked_fill(is_future": "masked_fill(is_future.T"},
             "Is the triangle the upper one, above the diagonal?",
         ),
-        "-1e9": Wrong({"-torch.inf": "-1e9"}, "does not fit: fill with -torch.inf."),
-        "no scale": Wrong(
+        "-1e9": WrongAnswer({"-torch.inf": "-1e9"}, "does not fit: fill with -torch.inf."),
+        "no scale": WrongAnswer(
             {"attn_scores / keys.shape[-1] ** 0.5": "attn_scores"}, "they are not scaled at all."
         ),
-        "scaled by the width": Wrong(
+        "scaled by the width": WrongAnswer(
             {"keys.shape[-1] ** 0.5": "keys.shape[-1]"},
             "you divide by d_out itself, or twice by its root.",
         ),
-        "softmax over queries": Wrong(
+        "softmax over queries": WrongAnswer(
             {"dim=-1": "dim=1"}, "softmax runs over the queries. Use dim=-1, the keys."
         ),
-        "keys not transposed": Wrong(
+        "keys not transposed": WrongAnswer(
             {"keys.transpose(1, 2)": "keys"},
             "Stopped in MyCausalAttention.forward, line 3: attn_scores = queries @ keys |",
         ),
-        "no dropout": Wrong(
+        "no dropout": WrongAnswer(
             {"        attn_weights = self.dropout(attn_weights)\n": ""},
             "In training nothing is dropped: is dropout handed on",
         ),
-        "dropout on the scores": Wrong(
+        "dropout on the scores": WrongAnswer(
             {
                 "        attn_weights = self.dropout(attn_weights)\n": "",
                 "torch.softmax(attn_scores": "torch.softmax(self.dropout(attn_scores)",
             },
             "not nan: dropout belongs right after softmax, on attn_weights, once.",
         ),
-        "a bias always": Wrong(
+        "a bias always": WrongAnswer(
             {", bias=qkv_bias": ""}, "The projections have a bias though qkv_bias=False"
         ),
-        "no super": Wrong(
+        "no super": WrongAnswer(
             {"        super().__init__()\n": ""}, "Begin __init__ with super().__init__()."
         ),
-        "no return": Wrong({"return attn_weights": "attn_weights"}, "Is the return missing?"),
+        "no return": WrongAnswer({"return attn_weights": "attn_weights"}, "Is the return missing?"),
     },
 )
 MY_STACKED_HEADS = Answers(
     right=f"MyStackedHeads is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
     "MultiHeadAttentionWrapper in float64.",
     wrong={
-        "a plain list": Wrong({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
-        "one head repeated": Wrong(
+        "a plain list": WrongAnswer({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
+        "one head repeated": WrongAnswer(
             {"CausalAttention(*sizes) for _ in range(num_heads)": "*[CausalAttention(*sizes)] * 3"},
             "All heads are one and the same module",
         ),
-        "along the tokens": Wrong(
+        "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
             "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where",
         ),
-        "stacked": Wrong(
+        "stacked": WrongAnswer(
             {"cat": "stack"}, "The result is (b, num_tokens, d_out, num_heads) = (2, 5, 7, 3) where"
         ),
-        "d_out shared out": Wrong(
+        "d_out shared out": WrongAnswer(
             {
                 "d_in, d_out, context_length, dropout, qkv_bias\n": "d_in, d_out // num_heads, "
                 "context_length, dropout, qkv_bias\n"
             },
             "d_out is the width of one head, here 7.",
         ),
-        "bias not handed on": Wrong(
+        "bias not handed on": WrongAnswer(
             {"dropout, qkv_bias\n": "dropout\n"}, "hand qkv_bias on to them."
         ),
-        "one after the other": Wrong(
+        "one after the other": WrongAnswer(
             {
                 "return torch.cat([head(x) for head in self.heads], dim=-1)": (
                     "return nn.Sequential(*self.heads)(x)"
@@ -385,7 +389,7 @@ MY_STACKED_HEADS = Answers(
             },
             "the last dimension of x must be d_in=11, not 7",
         ),
-        "the first head each time": Wrong(
+        "the first head each time": WrongAnswer(
             {"head(x) for head": "self.heads[0](x) for head"},
             "Every head returns what head 1 returns",
         ),
@@ -395,7 +399,7 @@ MY_WEIGHT_SPLIT = Answers(
     right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
     "MultiHeadAttention in float64.",
     wrong={
-        "split by view": Wrong(
+        "split by view": WrongAnswer(
             {
                 "view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)": (
                     "view(b, self.num_heads, num_tokens, self.head_dim)"
@@ -403,34 +407,34 @@ MY_WEIGHT_SPLIT = Answers(
             },
             "the split mixes tokens and heads. First view(b, num_tokens, num_heads, head_dim)",
         ),
-        "merge by view": Wrong(
+        "merge by view": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
             "the merge mixes tokens and heads. First transpose(1, 2), then view.",
         ),
-        "no contiguous": Wrong({".contiguous()": ""}, "put .contiguous() before .view()"),
-        "scaled by d_out": Wrong(
+        "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
+        "scaled by d_out": WrongAnswer(
             {"/ self.head_dim**0.5": "/ (self.num_heads * self.head_dim) ** 0.5"},
             "you divide by the root of the width of all heads.",
         ),
-        "head_dim is d_out": Wrong(
+        "head_dim is d_out": WrongAnswer(
             {"d_out // num_heads": "d_out"}, "Is head_dim d_out // num_heads?"
         ),
-        "head_dim is a float": Wrong(
+        "head_dim is a float": WrongAnswer(
             {"d_out // num_heads": "d_out / num_heads"}, "// divides to an int, / to a float."
         ),
-        "out_proj forgotten": Wrong(
+        "out_proj forgotten": WrongAnswer(
             {"return self.out_proj(context_vec)": "return context_vec"},
             "out_proj is missing: end with self.out_proj(context_vec).",
         ),
-        "keys and values swapped": Wrong(
+        "keys and values swapped": WrongAnswer(
             {"queries, keys =": "queries, values =", "        values =": "        keys ="},
             "are keys and values swapped?",
         ),
-        "d_out for each head": Wrong(
+        "d_out for each head": WrongAnswer(
             {"nn.Linear(d_in, d_out, bias": "nn.Linear(d_in, d_out * num_heads, bias"},
             "d_out is the total width, here 21.",
         ),
-        "axes of the keys": Wrong(
+        "axes of the keys": WrongAnswer(
             {"keys.transpose(2, 3)": "keys.transpose(1, 2)"},
             "Stopped in MyWeightSplit.forward, line 5: attn_scores = queries @ keys",
         ),
@@ -439,11 +443,11 @@ MY_WEIGHT_SPLIT = Answers(
 SAME_ON_PREFIXES = Answers(
     right="Right: it rejects 9 and lets 10 pass.",
     wrong={
-        "the whole only": Wrong(
+        "the whole only": WrongAnswer(
             {"range(1, x.shape[1])": "range(x.shape[1], x.shape[1] + 1)"},
             "It misses 7 of 9, for one: split without transpose. Every t looked at?",
         ),
-        "shapes only": Wrong(
+        "shapes only": WrongAnswer(
             {
                 "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5)": (
                     "module(x[:, :t]).shape == whole[:, :t].shape"
@@ -451,43 +455,45 @@ SAME_ON_PREFIXES = Answers(
             },
             "It misses 9 of 9, for one: split without transpose. Every t looked at?",
         ),
-        "NaN equals NaN": Wrong(
+        "NaN equals NaN": WrongAnswer(
             {"atol=1e-5": "atol=1e-5, equal_nan=True"},
             "It misses 1 of 9, for one: mask with the diagonal. ",
         ),
-        "the last rows": Wrong(
+        "the last rows": WrongAnswer(
             {"whole[:, :t]": "whole[:, -t:]"},
             "It rejects the right class. Which rows belong to the first t tokens?",
         ),
-        "one row too many": Wrong(
+        "one row too many": WrongAnswer(
             {"whole[:, :t]": "whole[:, : t + 1]"},
             "It rejects the right class. Which rows belong to the first t tokens?",
         ),
-        "texts for tokens": Wrong(
+        "texts for tokens": WrongAnswer(
             {"whole[:, :t]": "whole[:t]", "range(1, x.shape[1])": "range(2, x.shape[1])"},
             "Stopped in same_on_prefixes, line 3: return all( torch.allclose(module(x[:, :t]), ",
         ),
-        "no return": Wrong({"return all": "all"}, "same_on_prefixes returns None"),
+        "no return": WrongAnswer({"return all": "all"}, "same_on_prefixes returns None"),
     },
 )
 
 KEY_WEIGHT = Answers(
     right="Right.",
     wrong={
-        "the queries": Wrong({"[1]": "[0]"}, "This is W_query: which third are the keys?"),
-        "the values": Wrong({"[1]": "[2]"}, "This is W_value: which third are the keys?"),
-        "not transposed": Wrong(
+        "the queries": WrongAnswer({"[1]": "[0]"}, "This is W_query: which third are the keys?"),
+        "the values": WrongAnswer({"[1]": "[2]"}, "This is W_value: which third are the keys?"),
+        "not transposed": WrongAnswer(
             {".T": ""}, "This is W_key, transposed: nn.Linear computes x @ weight.T."
         ),
-        "cut along the rows": Wrong(
+        "cut along the rows": WrongAnswer(
             {"dim=1": "dim=0", ".T": ""}, "The shape is (64, 576), not (192, 192)."
         ),
-        "all of it": Wrong({".chunk(3, dim=1)[1]": ""}, "The shape is (576, 192), not (192, 192)."),
-        "every third column": Wrong(
+        "all of it": WrongAnswer(
+            {".chunk(3, dim=1)[1]": ""}, "The shape is (576, 192), not (192, 192)."
+        ),
+        "every third column": WrongAnswer(
             {".chunk(3, dim=1)[1]": "[:, 1::3]"},
             "This is no projection: are the thirds side by side, or below each other?",
         ),
-        "the list of thirds": Wrong(
+        "the list of thirds": WrongAnswer(
             {"[1].T": ""}, "The check cannot use what key_weight returns, a tuple: "
         ),
     },
@@ -495,29 +501,29 @@ KEY_WEIGHT = Answers(
 DEVICE_PART = Answers(
     right="Right, with 4, 2 and 1 devices.",
     wrong={
-        "bias in every part": Wrong(
+        "bias in every part": WrongAnswer(
             {"[:, own].T": "[:, own].T + module.out_proj.bias"},
             "With 4 devices out_proj.bias is added 4 times: it comes after the sum.",
         ),
-        "heads of the wrong width": Wrong(
+        "heads of the wrong width": WrongAnswer(
             {"module.num_heads // num_devices": "module.num_heads"},
             "With 4 devices: Not equal: the largest difference is",
         ),
-        "all devices alike": Wrong(
+        "all devices alike": WrongAnswer(
             {"[device]": "[0]"}, "All devices make the same part: each has rows of its own."
         ),
-        "no out_proj": Wrong(
+        "no out_proj": WrongAnswer(
             {" @ module.out_proj.weight[:, own].T": ""},
             "A part is (2, 6, 4), not (2, 6, 16), the full shape.",
         ),
-        "rows of out_proj": Wrong(
+        "rows of out_proj": WrongAnswer(
             {"weight[:, own].T": "weight[own].T"}, "Stopped in device_part, line 7: return merge_"
         ),
-        "no mask": Wrong(
+        "no mask": WrongAnswer(
             {", causal_mask(x.shape[1])": ""},
             "With 4 devices: Not equal: the largest difference is",
         ),
-        "a part of x": Wrong(
+        "a part of x": WrongAnswer(
             {"split_heads(x @": "split_heads(x[:, :, own] @"}, "Stopped in device_part, line "
         ),
     },
@@ -526,55 +532,63 @@ DEVICE_PART = Answers(
 CACHE_BYTES = Answers(
     right="Right: 629 MB for GPT-2's largest size at 1024 tokens.",
     wrong={
-        "keys only": Wrong({"4 * 2 *": "4 *"}, "is 0.5 times the size, 629,145,600 bytes."),
-        "numbers for bytes": Wrong({"4 * 2 *": "2 *"}, "is 0.25 times the size"),
-        "one layer": Wrong({" * num_layers": ""}, "is 0.0208 times the size"),
-        "one text": Wrong({" * b": ""}, "is 0.333 times the size, 18,480 bytes."),
-        "every pair": Wrong({"head_dim * num_tokens": "num_tokens**2"}, "is 16 times the size"),
+        "keys only": WrongAnswer({"4 * 2 *": "4 *"}, "is 0.5 times the size, 629,145,600 bytes."),
+        "numbers for bytes": WrongAnswer({"4 * 2 *": "2 *"}, "is 0.25 times the size"),
+        "one layer": WrongAnswer({" * num_layers": ""}, "is 0.0208 times the size"),
+        "one text": WrongAnswer({" * b": ""}, "is 0.333 times the size, 18,480 bytes."),
+        "every pair": WrongAnswer(
+            {"head_dim * num_tokens": "num_tokens**2"}, "is 16 times the size"
+        ),
     },
 )
 ATTEND_IN_BLOCKS = Answers(
     right="Right: equal, and no tensor has more than 3,072 bytes instead of 18,432.",
     wrong={
-        "all rows at once": Wrong(
+        "all rows at once": WrongAnswer(
             {"range(0, num_tokens, block)": "[0]", "start + block": "num_tokens"},
             "Equal, but a tensor has 18,432 bytes; 8 queries at a time need 3,072.",
         ),
-        "rows of the first block": Wrong({"[start:stop, :stop]": "[:block, :stop]"}, "Not equal: "),
-        "no mask": Wrong({", is_future)": ")"}, "Not equal: "),
-        "keys of the block alone": Wrong(
+        "rows of the first block": WrongAnswer(
+            {"[start:stop, :stop]": "[:block, :stop]"}, "Not equal: "
+        ),
+        "no mask": WrongAnswer({", is_future)": ")"}, "Not equal: "),
+        "keys of the block alone": WrongAnswer(
             {
                 "keys[:, :, :stop], values[:, :, :stop]": "keys[:, :, start:stop], "
                 "values[:, :, :stop]"
             },
             "Stopped in attend_in_blocks, line 6: ",
         ),
-        "added": Wrong({"torch.cat(parts, dim=2)": "sum(parts)"}, "(1, 2, 8, 8)"),
-        "the second result": Wrong({"rows[0]": "rows[1]"}, "Stopped in attend_in_blocks, line 8: "),
+        "added": WrongAnswer({"torch.cat(parts, dim=2)": "sum(parts)"}, "(1, 2, 8, 8)"),
+        "the second result": WrongAnswer(
+            {"rows[0]": "rows[1]"}, "Stopped in attend_in_blocks, line 8: "
+        ),
     },
 )
 TWO_LETTERS = Answers(
     right="Right, two letters.",
     wrong={
-        "one letter": Wrong(
+        "one letter": WrongAnswer(
             {"after & after.roll((1, 1), dims=(1, 2))": "after"},
             "abcxbcab: query 5 means keys [3], not [].",
         ),
-        "only the letter before": Wrong(
+        "only the letter before": WrongAnswer(
             {"after & after": "after"}, "abcxbcab: query 1 means keys [4, 7], not []."
         ),
-        "one query earlier, the same key": Wrong(
+        "one query earlier, the same key": WrongAnswer(
             {"(1, 1), dims=(1, 2)": "1, dims=1"}, "abcxbcab: query 6 means keys [], not [4]."
         ),
-        "either letter": Wrong({"after & ": "after | "}, "query 1 means keys [4, 7], not []."),
-        "the occurrence itself": Wrong(
+        "either letter": WrongAnswer(
+            {"after & ": "after | "}, "query 1 means keys [4, 7], not []."
+        ),
+        "the occurrence itself": WrongAnswer(
             {
                 "after & after.roll((1, 1), dims=(1, 2))": "("
                 "after & after.roll((1, 1), dims=(1, 2))).roll(-1, dims=2)"
             },
             "abcxbcab: query 6 means keys [3], not [4].",
         ),
-        "numbers": Wrong(
+        "numbers": WrongAnswer(
             {"return after & after": "return after.float() * after"},
             "It is torch.float32, (1, 8, 8); it must be bool, (1, 8, 8).",
         ),
@@ -583,20 +597,20 @@ TWO_LETTERS = Answers(
 MUTE_LAYER = Answers(
     right="Right. Without layer 2: 5 % right.",
     wrong={
-        "all heads, not the bias": Wrong(
+        "all heads, not the bias": WrongAnswer(
             {".parameters():\n        parameter.zero_()": ".weight:\n        parameter.zero_()"},
             "The bias is still added.",
         ),
-        "no copy": Wrong({"deepcopy(model)": "model"}, "The model itself has changed"),
-        "the other layer": Wrong({"layers[layer]": "layers[layer - 1]"}, "Layer 0 is muted"),
-        "one head": Wrong(
+        "no copy": WrongAnswer({"deepcopy(model)": "model"}, "The model itself has changed"),
+        "the other layer": WrongAnswer({"layers[layer]": "layers[layer - 1]"}, "Layer 0 is muted"),
+        "one head": WrongAnswer(
             {
                 "for parameter in muted.layers[layer].out_proj.parameters():\n"
                 "        parameter.zero_()": "muted = mute_head(model, layer, 0)"
             },
             "The layer still adds something.",
         ),
-        "no return": Wrong(
+        "no return": WrongAnswer(
             {"    return muted\n": ""}, "mute_layer returns None: is the return missing?"
         ),
     },

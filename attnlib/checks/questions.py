@@ -1,4 +1,8 @@
-"""All the questions that the exercise checks put to a learner's class, in their order."""
+"""The questions that the exercise checks put to a learner's class, in order.
+
+A question takes a Trial and returns None, or a sentence that says what is wrong. Those that
+isolate one step of attention are in isolate.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from torch import Tensor, nn
 
 from attnlib.checks.attempt import (
     NOT_ATTEMPTED,
-    Fault,
+    Diagnosis,
     call,
     draw,
     name_shape,
@@ -43,7 +47,7 @@ from attnlib.tracing.tracer import trace
 DROPOUT = 0.25
 LOW_SCORE = -15000.0  # below -1e4; before it is scaled still above -65504, where float16 ends
 
-Probe = Callable[[Trial], str | None]
+Question = Callable[[Trial], str | None]
 
 
 def it_returns_something(trial: Trial) -> str | None:
@@ -52,10 +56,10 @@ def it_returns_something(trial: Trial) -> str | None:
     x = draw(B, NUM_TOKENS, D_IN)
     try:
         result = call(mine, x, sizes=trial.sizes())
-    except Fault as fault:
-        if str(fault) == NOT_ATTEMPTED:
+    except Diagnosis as diagnosis:
+        if str(diagnosis) == NOT_ATTEMPTED:
             raise
-        return it_has_the_parameters(trial) or str(fault)
+        return it_has_the_parameters(trial) or str(diagnosis)
     if result is not None:
         return None
     made = [step.name for step in trace(mine, x).steps if step.change != "given"]
@@ -67,44 +71,55 @@ def it_returns_something(trial: Trial) -> str | None:
 def it_has_the_parameters(trial: Trial) -> str | None:
     """Compare names and shapes of the parameters with ours."""
     for qkv_bias in (False, True):
-        mine, ours = trial.build(**({"qkv_bias": True} if qkv_bias else {}))
-        have, want = dict(mine.named_parameters()), dict(ours.named_parameters())
-        repeated = dict(mine.named_parameters(remove_duplicate=False)).keys() - have.keys()
-        missing = [name for name in want if name not in have]
-        extra = [name for name in have if name not in want]
-        if repeated & want.keys():
-            return (
-                "All heads are one and the same module: [head] * num_heads repeats it. Make a new "
-                "one for each head: [... for _ in range(num_heads)]."
-            )
-        if isinstance(getattr(mine, "heads", None), (list, tuple)):
-            return (
-                "self.heads is a plain list, and PyTorch sees no parameters in it: make it an "
-                "nn.ModuleList."
-            )
-        if not qkv_bias and any(name.startswith("W_") and "bias" in name for name in extra):
-            return "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias)."
-        if qkv_bias and any("bias" in name for name in missing):
-            return "With qkv_bias=True the projections have no bias: hand qkv_bias on to them."
-        if missing:
-            has = f"it has {', '.join(have)}" if have else "it has no parameters at all"
-            return f"The class has no parameter {missing[0]}; {has}."
-        if extra:
-            return f"The class has a parameter too many: {extra[0]}."
-        for name, parameter in want.items():
+        mine, ours = trial.build(qkv_bias=qkv_bias)
+        if sentence := _wrong_names(mine, ours, qkv_bias):
+            return sentence
+        have = dict(mine.named_parameters())
+        for name, parameter in ours.named_parameters():
             if have[name].shape != parameter.shape:
                 return _wrong_parameter(trial, name, have[name], parameter)
     return None
 
 
+def _wrong_names(mine: nn.Module, ours: nn.Module, qkv_bias: bool) -> str | None:
+    have, want = ([name for name, _ in module.named_parameters()] for module in (mine, ours))
+    with_repeated = {name for name, _ in mine.named_parameters(remove_duplicate=False)}
+    missing = [name for name in want if name not in have]
+    extra = [name for name in have if name not in want]
+    has = f"it has {', '.join(have)}" if have else "it has no parameters at all"
+    suspects = (
+        (
+            with_repeated.difference(have).intersection(want),
+            "All heads are one and the same module: [head] * num_heads repeats it. Make a new "
+            "one for each head: [... for _ in range(num_heads)].",
+        ),
+        (
+            isinstance(getattr(mine, "heads", None), (list, tuple)),
+            "self.heads is a plain list, and PyTorch sees no parameters in it: make it an "
+            "nn.ModuleList.",
+        ),
+        (
+            not qkv_bias and any(name.startswith("W_") and "bias" in name for name in extra),
+            "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
+        ),
+        (
+            qkv_bias and any("bias" in name for name in missing),
+            "With qkv_bias=True the projections have no bias: hand qkv_bias on to them.",
+        ),
+        (missing, f"The class has no parameter {''.join(missing[:1])}; {has}."),
+        (extra, f"The class has a parameter too many: {''.join(extra[:1])}."),
+    )
+    return next((sentence for is_so, sentence in suspects if is_so), None)
+
+
 def _wrong_parameter(trial: Trial, name: str, have: Tensor, want: Tensor) -> str:
     sizes = {k: v for k, v in trial.sizes().items() if k.startswith("d_") or "head" in k}
     shapes = [name_shape(tuple(tensor.shape), sizes) for tensor in (have, want)]
-    said = f"{name} is {shapes[0]} where {shapes[1]} is right"
+    what = f"{name} is {shapes[0]} where {shapes[1]} is right"
     if have.shape == want.shape[::-1]:
-        return f"{said}: nn.Linear takes the width that it gets first, nn.Linear(d_in, d_out)."
+        return f"{what}: nn.Linear takes the width that it gets first, nn.Linear(d_in, d_out)."
     meaning = "the total width" if trial.right is MultiHeadAttention else "the width of one head"
-    return f"{said}: d_out is {meaning}, here {sizes['d_out']}."
+    return f"{what}: d_out is {meaning}, here {sizes['d_out']}."
 
 
 def it_returns_the_right_shape(trial: Trial) -> str | None:
@@ -118,7 +133,7 @@ def it_returns_the_right_shape(trial: Trial) -> str | None:
 def the_whole(trial: Trial) -> str | None:
     """Random weights and inputs in float64: outputs and gradients against our class."""
     for qkv_bias in (False, True):
-        mine, ours = trial.build(**({"qkv_bias": True} if qkv_bias else {}))
+        mine, ours = trial.build(qkv_bias=qkv_bias)
         weights = {
             name: draw(*parameter.shape, seed=seed).double().div(3).requires_grad_()
             for seed, (name, parameter) in enumerate(ours.named_parameters())
@@ -141,8 +156,8 @@ def the_whole(trial: Trial) -> str | None:
                     "numbers whatever x is. Is there a torch.zeros or .float() without "
                     "dtype=x.dtype?"
                 )
-            if fault := _wrong_gradient(have, want, {"x": kept, **weights}):
-                return fault
+            if sentence := _wrong_gradient(have, want, {"x": kept, **weights}):
+                return sentence
     return None
 
 
@@ -169,10 +184,10 @@ def more_tokens_than_context_length(trial: Trial) -> str | None:
     """A mask of 1 x 1 fits scores of any size, and hides nothing."""
     mine, _ = trial.build(num_heads=1, context_length=1)
     try:
-        read = trial.read(mine, marked_tokens(), 1)
-    except Fault:
+        attn_weights = trial.attn_weights_of(mine, marked_tokens(), 1)
+    except Diagnosis:
         return None  # it refuses, as it should
-    if (read[:, 0, 0, 1:NUM_TOKENS].abs() > 1e-6).any() or read.isnan().any():
+    if (attn_weights[:, 0, 0, 1:NUM_TOKENS].abs() > 1e-6).any() or attn_weights.isnan().any():
         return (
             "With context_length=1 more than one token passes, and token 1 sees token 2: the mask "
             "is 1 x 1 and broadcasts. Raise a ValueError if num_tokens > context_length."
@@ -189,11 +204,11 @@ def half_precision(trial: Trial) -> str | None:
     W_query, W_key = torch.zeros(2, HEAD_DIM, D_IN)
     W_query[0, NUM_TOKENS], W_key[0, NUM_TOKENS] = side, -side
     before = "In half precision: "
-    read = trial.read(mine.half(), x, 1, before, W_query=W_query, W_key=W_key)
-    read = read[:, 0, :, :NUM_TOKENS].float()
-    if close(read, mean_so_far(NUM_TOKENS).expand_as(read), 1e-2):
+    attn_weights = trial.attn_weights_of(mine.half(), x, 1, before, W_query=W_query, W_key=W_key)
+    attn_weights = attn_weights[:, 0, :, :NUM_TOKENS].float()
+    if close(attn_weights, mean_so_far(NUM_TOKENS).expand_as(attn_weights), 1e-2):
         return None
-    if read[:, 0, 1:].max() > 1e-2:
+    if attn_weights[:, 0, 1:].max() > 1e-2:
         return (
             f"{before}scores can be as low as {LOW_SCORE:g}, and then token 1 sees token 2: the "
             "number that hides, such as -1e4, is not the lowest. Use -torch.inf."
@@ -210,7 +225,8 @@ def dropout_in_eval(trial: Trial) -> str | None:
         mine, _ = trial.build(num_heads, dropout=DROPOUT)
         calm, _ = trial.build(num_heads)
         x = marked_tokens()
-        if not close(trial.read(mine, x, num_heads), trial.read(calm, x, num_heads)):
+        dropped = trial.attn_weights_of(mine, x, num_heads)
+        if not close(dropped, trial.attn_weights_of(calm, x, num_heads)):
             return (
                 "Dropout is active in eval(): nn.Dropout knows the mode, F.dropout must be told by "
                 "training=self.training."
@@ -223,24 +239,26 @@ def dropout_in_training(trial: Trial) -> str | None:
     for num_heads in trial.head_counts:
         mine, _ = trial.build(num_heads, dropout=DROPOUT)
         x = marked_tokens(b=8)
-        calm = trial.read(mine, x, num_heads)
-        read = trial.read(mine.train(), x, num_heads)
-        if read.equal(calm):
+        calm = trial.attn_weights_of(mine, x, num_heads)
+        dropped = trial.attn_weights_of(mine.train(), x, num_heads)
+        if dropped.equal(calm):
             return (
                 "In training nothing is dropped: is dropout handed on, and are the weights put "
                 "through it, attn_weights = self.dropout(attn_weights)?"
             )
-        survived = read != 0
-        wrong = survived & ~((read - calm / (1 - DROPOUT)).abs() < 1e-5)
+        survived = dropped != 0
+        wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
         if wrong.any():
-            _, place = min(  # NaN first, then the first token: so all machines say the same
-                ((not read[at].isnan(), at[2:]), at) for at in map(tuple, wrong.nonzero().tolist())
-            )
+            # NaN before a number, then the first token, so that all machines say the same
+            is_nan = wrong & dropped.isnan()
+            places = (is_nan if is_nan.any() else wrong).nonzero().tolist()
+            place = min(map(tuple, places), key=lambda at: at[2:])
             return (
                 f"In training with p = {DROPOUT} a weight of {calm[place]:.3g} may become 0 or "
-                f"{calm[place] / (1 - DROPOUT):.3g}, not {read[place]:.3g}: dropout belongs right "
-                "after softmax, on attn_weights, once."
+                f"{calm[place] / (1 - DROPOUT):.3g}, not {dropped[place]:.3g}: dropout belongs "
+                "right after softmax, on attn_weights, once."
             )
+        # The last two columns of the result repeat the first two: see attn_weights_of
         if not survived[..., : HEAD_DIM - NUM_TOKENS].equal(survived[..., NUM_TOKENS:]):
             return (
                 "In training dropout falls on single numbers of the values or the result: it "
@@ -271,7 +289,7 @@ def the_weights_returned(trial: Trial) -> str | None:
     return None
 
 
-PROBES: tuple[Probe, ...] = (
+QUESTIONS: tuple[Question, ...] = (
     it_returns_something,
     it_has_the_parameters,
     it_returns_the_right_shape,
@@ -290,7 +308,7 @@ PROBES: tuple[Probe, ...] = (
 )
 
 
-def first_fault(written: type[nn.Module] | None, right: type[nn.Module]) -> str | None:
+def diagnose(written: type[nn.Module] | None, right: type[nn.Module]) -> str | None:
     """Put all questions in order and return the first sentence, or None if all is right."""
     if written is None:
         return NOT_ATTEMPTED
@@ -299,11 +317,11 @@ def first_fault(written: type[nn.Module] | None, right: type[nn.Module]) -> str 
     if written.forward is nn.Module.forward:
         return NOT_ATTEMPTED
     with seeded(0), one_thread(), torch.enable_grad(), torch.device("cpu"):
-        for probe in PROBES:
+        for question in QUESTIONS:
             try:
-                sentence = probe(Trial(written, right))
-            except Fault as fault:
-                sentence = str(fault)
+                sentence = question(Trial(written, right))
+            except Diagnosis as diagnosis:
+                sentence = str(diagnosis)
             if sentence:
                 return sentence
     return None
