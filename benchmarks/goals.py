@@ -1,4 +1,4 @@
-"""What the measurements of `bench.py` must come to: each goal a ratio, with its limit."""
+"""The goals that `bench.py` measures: each a number with its limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from attnlib.speed.clock import MATRIX_PRODUCT, Quartiles, quartiles, ratio, trend
-from attnlib.speed.results import medians, over_floor
+from attnlib.speed.results import aligned, medians, over_floor
 
 FUSED, OURS, PUBLISHED = "FusedMultiHeadAttention", "weight split", "weight split, as published"
 SPLIT_GOAL = "weight split / as published"
@@ -14,7 +14,7 @@ NOISE = 0.03  # two runs of the same code differ by as much
 
 
 class Goal(NamedTuple):
-    """A measured number and the largest that it may be."""
+    """A measured number and the largest value allowed."""
 
     what: str
     where: str
@@ -24,12 +24,12 @@ class Goal(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Say whether the median is within the limit; nothing measured holds no goal."""
+        """Whether the median is within the limit; NaN, nothing measured, is not."""
         return self.measured.median <= self.limit * (1 + self.noise)
 
 
 def goals(result: dict[str, Any]) -> list[Goal]:
-    """Return every goal that a result says something about."""
+    """Return every goal that a result has measured."""
     return [
         *speed_goals(result["speed"], on_gpu=result["machine"]["gpu"] is not None),
         *cache_goals(result["cache"]),
@@ -38,7 +38,7 @@ def goals(result: dict[str, Any]) -> list[Goal]:
 
 
 def speed_goals(entries: list[dict[str, Any]], on_gpu: bool) -> Iterator[Goal]:
-    """Hold the fused class against the others and the floor, and ours against the published."""
+    """Yield the goals of the fused class, against the others and the floor, and of the split."""
     for entry in (entry for entry in entries if entry["set"] == "fastest"):
         others = {name: s for name, s in medians(entry).items() if name != FUSED}
         best = min(others, key=lambda name: others[name])
@@ -55,28 +55,29 @@ def speed_goals(entries: list[dict[str, Any]], on_gpu: bool) -> Iterator[Goal]:
 
 
 def place(entry: dict[str, Any]) -> str:
-    """Say where something was measured."""
+    """Return the shape, passes and dtype of a measurement."""
     words = [f"({entry['b']}, {entry['num_tokens']})", entry["pass"]]
     words += [entry["dtype"]] if entry["dtype"] != "float32" else []
     return " ".join(words + (["compiled"] if entry["compiled"] else []))
 
 
 def cache_goals(entries: list[dict[str, Any]]) -> Iterator[Goal]:
-    """Hold a token with the cache against recomputing, and its cost against a straight line."""
-    times, most = {}, max((entry["num_kv_heads"] for entry in entries), default=0)
+    """Yield the goals of a token with the cache: against recomputing, and a straight line."""
+    times = {}
+    most = max((entry["num_kv_heads"] for entry in entries), default=0)
     for entry in (entry for entry in entries if entry["num_kv_heads"] == most):
         times[entry["num_tokens"]] = quartiles(entry["alone"]).median
         if entry["num_tokens"] == 1024:
             share = ratio(entry["samples"], "with cache", "without")
             yield Goal("next token, with cache / without", "1024 tokens", share, 1 / 20)
     if len(times) > 2:
-        spread = Quartiles(*3 * [trend(times).spread])
+        spread = quartiles([trend(times).spread])
         where = f"{min(times)} to {max(times)} tokens"
         yield Goal("next token, largest / smallest, t - slope * T", where, spread, 2.0)
 
 
 def memory_goals(entries: dict[str, list[float]]) -> Iterator[Goal]:
-    """Hold bytes and seconds against fixed limits."""
+    """Yield the goals of bytes and seconds."""
     for what, (where, unit, limit) in MEMORY.items():
         if what in entries:
             found = quartiles([value / unit for value in entries[what]])
@@ -91,7 +92,7 @@ MEMORY = {
 
 
 def table(found: list[Goal]) -> str:
-    """Return the goals as text, a line for each, and a last line that counts."""
+    """Return a line for each goal, and a last line that counts those that hold."""
     rows = [("goal", "where", "measured (quartiles)", "limit", "")]
     for goal in found:
         lower, median, upper = goal.measured
@@ -99,27 +100,21 @@ def table(found: list[Goal]) -> str:
         noise = f" + {goal.noise:.0%}" if goal.noise else ""
         verdict = "holds" if goal.holds else "DOES NOT HOLD"
         rows.append((goal.what, goal.where, measured, f"{goal.limit:.3g}{noise}", verdict))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
     held = sum(goal.holds for goal in found)
-    return "\n".join([*lines, "", f"{held} of {len(found)} goals hold."])
+    return f"{aligned(rows)}\n\n{held} of {len(found)} goals hold."
 
 
 def times(result: dict[str, Any]) -> str:
     """Return the medians of all variants in milliseconds, a column for each measurement."""
     entries = [entry for entry in result["speed"] if entry["set"] == "all"]
     names = list(dict.fromkeys(name for entry in entries for name in entry["samples"]))
-    wide = max(map(len, names), default=0)
-    lines = []
+    lines = ["median milliseconds"]
     for i, entry in enumerate(entries, 1):
         rounds = len(entry["samples"][MATRIX_PRODUCT])
         lines.append(f"[{i}] {place(entry)}, {rounds} rounds")
-    lines.append(" " * wide + "".join(f"{f'[{i}]':>10}" for i in range(1, len(entries) + 1)))
+    rows = [["", *(f"{f'[{i}]':>8}" for i in range(1, len(entries) + 1))]]
     for name in names:
         cells = [entry["samples"].get(name) for entry in entries]
-        shown = [f"{1e3 * quartiles(s).median:10.2f}" if s else f"{'-':>10}" for s in cells]
-        lines.append(name.ljust(wide) + "".join(shown))
-    return "\n".join(["median milliseconds", *lines])
+        shown = [f"{1e3 * quartiles(s).median:8.2f}" if s else f"{'-':>8}" for s in cells]
+        rows.append([name, *shown])
+    return "\n".join([*lines, aligned(rows)])

@@ -15,6 +15,7 @@ import bench
 import goals
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.panels import speed
+from attnlib.pictures import charts
 from attnlib.speed import clock, results
 from attnlib.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
 from attnlib.speed.count import Work, causal_flops, count_work, projection_flops
@@ -65,14 +66,14 @@ class FakeClock:
 
 @pytest.mark.parametrize("passes", [FORWARD, BOTH])
 def test_what_is_not_equal_is_not_timed(passes):
-    clock = FakeClock()
+    fake = FakeClock()
     modules = {"right": split_module(), "wrong": split_module(seed=3)}
     words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1e-05; what is not the same"
     with pytest.raises(ValueError, match=words):
-        clock.race(modules, x(), 1.0, passes, clock=clock)
-    assert clock.timed == []
-    clock.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=clock)
-    assert clock.timed
+        clock.race(modules, x(), 1.0, passes, clock=fake)
+    assert fake.timed == []
+    clock.race({"right": split_module(), "same": split_module()}, x(), 1.0, passes, clock=fake)
+    assert fake.timed
 
 
 def test_a_wrong_gradient_is_not_timed():
@@ -110,9 +111,9 @@ def test_the_gate_names_the_difference(found, words):
 
 def test_calls_take_turns_and_turn_around():
     calls = {"a": int, "b": str, "c": float}
-    clock = FakeClock()
-    samples = clock.in_turns(calls, budget=0.0, fewest=4, clock=clock)
-    assert clock.timed == [int, str, float, float, str, int] * 2
+    fake = FakeClock()
+    samples = clock.in_turns(calls, budget=0.0, fewest=4, clock=fake)
+    assert fake.timed == [int, str, float, float, str, int] * 2
     assert samples == {name: [1.0] * 4 for name in calls}
 
 
@@ -149,7 +150,7 @@ def test_the_clock_of_the_gpu_waits_for_it(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("synchronize"))
-    assert clock.cuda_seconds(lambda: log.append("call")) == 1.5
+    assert bench.cuda_seconds(lambda: log.append("call")) == 1.5
     assert log == ["synchronize", "record", "call", "record", "synchronize"]
 
 
@@ -292,7 +293,7 @@ def test_where_a_goal_begins_to_fail(changes, what, holds):
 
 
 def test_nothing_measured_holds_nothing():
-    assert not goals.Goal("a", "b", Quartiles(*3 * [float("nan")]), 1.0).holds
+    assert not goals.Goal("a", "b", clock.quartiles([float("nan")]), 1.0).holds
 
 
 def test_the_flat_cost_of_a_token_is_a_goal():
@@ -385,6 +386,7 @@ def test_only_whole_results_are_read_back(ran, tmp_path, monkeypatch):
     whole = {**json.loads(path.read_text(encoding="utf-8")), "quick": False}
     (tmp_path / "acme-2-cores-cpu.json").write_text(json.dumps(whole))
     (tmp_path / "other.json").write_text(json.dumps({"median": 5}))
+    (tmp_path / "list.json").write_text(json.dumps([whole]))
     (tmp_path / path.name).write_text(path.read_text())
     monkeypatch.setattr(results, "MEASURED", tmp_path)
     assert results.stored_results() == {"acme-2-cores-cpu": whole}
@@ -410,7 +412,7 @@ def test_over_the_floor():
 
 
 def test_the_slider_says_what_is_stored():
-    stored = speed.grid_result()
+    stored = results.grid_result()
     for state in speed.SPEED.states():
         data = speed.SPEED.compute(**state)
         (found,) = [e for e in stored["grid"] if {**e, **state} == e]
@@ -423,15 +425,15 @@ def test_the_slider_says_what_is_stored():
 
 
 def test_bars_are_as_long_as_their_times():
-    scene = speed.bars_picture({"a": 0.001, "b": 0.004}, 0.002, "2 heads, 5 tokens")
+    scene = charts.bars_picture({"a": 0.001, "b": 0.004}, 0.002, "2 heads, 5 tokens")
     boxes = [item.width for item in scene.items if hasattr(item, "width") and hasattr(item, "fill")]
     bars = [width for width in boxes if width > 2]
-    assert bars == pytest.approx([speed.BAR / 4, speed.BAR])
+    assert bars == pytest.approx([charts.BAR / 4, charts.BAR])
     assert scene.alt == "2 heads, 5 tokens: a 1.00 ms, b 4.00 ms; floor 2.00 ms."
 
 
 def test_the_roof_is_higher_than_what_stands_under_it():
-    scene = speed.roofline_picture({"a": (4.0, 3e10), "b": (9.0, 8e10)}, peak=1e11, bandwidth=2e10)
+    scene = charts.roofline_picture({"a": (4.0, 3e10), "b": (9.0, 8e10)}, peak=1e11, bandwidth=2e10)
     (roof,) = [item for item in scene.items if getattr(item, "width", 0) == 1.5]
     assert [x for x, _ in roof.points] == sorted(x for x, _ in roof.points)
     assert roof.points[1][1] == roof.points[2][1] < roof.points[0][1]
@@ -440,7 +442,7 @@ def test_the_roof_is_higher_than_what_stands_under_it():
 
 def test_the_table_of_ratios_is_in_order():
     ratios = {(heads, tokens): heads / tokens for heads in (1, 8) for tokens in (4, 2)}
-    scene = speed.crossover_picture(ratios, "a / b")
+    scene = charts.crossover_picture(ratios, "a / b")
     shown = [item for item in scene.items if getattr(item, "mono", False)]
     assert [words.text for words in shown] == ["0.50", "0.25", "4.00", "2.00"]
     rows = [words.y for words in shown]
@@ -449,9 +451,9 @@ def test_the_table_of_ratios_is_in_order():
 
 
 def test_without_a_stored_grid_the_slider_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(speed, "stored_results", dict)
+    monkeypatch.setattr(results, "stored_results", dict)
     with pytest.raises(FileNotFoundError, match="no measured grid is stored; `make bench`"):
-        speed.grid_result.__wrapped__()
+        results.grid_result.__wrapped__()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_parameters(case, qkv_bias, num_heads):
 def test_matrix_products(case, num_heads):
     """Three projections, scores, context: per head where each head runs, else once for all.
 
-    A fused class asks for W_qkv and out_proj; the rest happens inside the kernel.
+    A fused class multiplies by W_qkv and out_proj; the rest happens inside the kernel.
     """
     module = case.build(num_heads=num_heads)
     expected = 5 * (num_heads if hasattr(module, "heads") else 1) + hasattr(module, "out_proj")
@@ -48,19 +48,20 @@ def test_the_head_count_changes_no_parameter_of_the_split_class():
 
 
 class Products(nn.Module):
-    """Ask for products in every spelling, and for things that are none."""
+    """Compute products in every spelling, and things that are not products."""
 
     def forward(self, x):
         x = x @ x.mT
         x = torch.matmul(x, x)
         x = x.matmul(x)
         x = torch.bmm(x, x)
+        x = torch.einsum("bqd,bkd->bqk", x, x)
         x = nn.functional.linear(x, torch.ones(7, 7))
         return torch.softmax(x * x + x.sum(), dim=-1)
 
 
 def test_every_spelling_of_a_product_counts():
-    assert count_matrix_products(Products(), torch.ones(2, 7, HEAD_DIM)) == 5
+    assert count_matrix_products(Products(), torch.ones(2, 7, HEAD_DIM)) == 6
 
 
 def test_a_shared_weight_counts_once():

@@ -1,7 +1,7 @@
 """Measure time and memory so that the numbers can be compared: equal first, then in turns.
 
-A machine gets faster and slower while it measures. So what is compared runs in turns, round after
-round, together with a plain matrix product: all of them meet the same machine.
+A machine's speed drifts during a measurement, so candidates alternate, round after round, together
+with a plain matrix product: the drift affects all of them alike.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
 MATRIX_PRODUCT = "matrix product"
 PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
 FORWARD, BOTH = "forward", "forward + backward"
-FORWARDS = {FORWARD: 1, BOTH: 3}  # each product has two more in the backward pass
+COST_IN_FORWARDS = {FORWARD: 1, BOTH: 3}  # the backward pass has two products for each one
 
 Call = Callable[[], Any]
 Clock = Callable[[Call], float]
 
 
 class Quartiles(NamedTuple):
-    """A quarter of the samples lies below lower, half below median, three quarters below upper."""
+    """The values below which lie a quarter, a half and three quarters of the samples."""
 
     lower: float
     median: float
@@ -45,19 +45,19 @@ class Quartiles(NamedTuple):
 
 
 def quartiles(samples: Iterable[float]) -> Quartiles:
-    """Return the quartiles of samples; with a single one, three times that.
+    """Return the quartiles of samples; for a single sample, that sample three times.
 
     >>> quartiles([4.0, 1.0, 2.0, 3.0, 5.0])
     Quartiles(lower=2.0, median=3.0, upper=4.0)
     """
     samples = list(samples)
     if len(samples) == 1:
-        return Quartiles(*3 * samples)
+        return Quartiles(samples[0], samples[0], samples[0])
     return Quartiles(*statistics.quantiles(samples, n=4, method="inclusive"))
 
 
 def ratio(samples: Mapping[str, list[float]], name: str, other: str) -> Quartiles:
-    """Return the quartiles of one name's time over another's, each pair from the same round.
+    """Return the quartiles of one name's time over another's, paired round by round.
 
     >>> ratio({"slow": [2.0, 6.0], "fast": [1.0, 3.0]}, "slow", "fast").median
     2.0
@@ -72,20 +72,8 @@ def seconds(call: Call) -> float:
     return time.perf_counter() - start
 
 
-def cuda_seconds(call: Call) -> float:
-    """Return how long a call takes on the GPU, by events that the GPU itself records."""
-    event: Any = torch.cuda.Event
-    start, end = event(enable_timing=True), event(enable_timing=True)
-    torch.cuda.synchronize()
-    start.record()
-    call()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) / 1000  # it counts in milliseconds
-
-
 def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
-    """Run every call once and refuse those whose result is not that of the first.
+    """Run every call once and raise unless all return what the first returns.
 
     Args:
         calls: by name; each returns a tensor.
@@ -106,7 +94,7 @@ def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
                 "what is not the same function is not timed"
             )
         difference = (found - expected).abs().max().item()
-        if not difference <= tolerance:  # NaN is no equal either
+        if not difference <= tolerance:  # also true for NaN
             raise ValueError(
                 f"'{name}' is off from '{first}' by {difference:.1e}, more than {tolerance:g}; "
                 "what is not the same function is not timed"
@@ -124,11 +112,11 @@ def in_turns(
     """Time calls in rounds, one after the other, every second round backwards.
 
     Args:
-        calls: by name; each has run before, so that nothing is set up while the clock runs.
-        budget: how many seconds all rounds together may take; the first one says how many fit.
-        fewest: rounds that are run even if they take longer.
-        most: rounds that are run at most.
-        clock: from a call to its seconds.
+        calls: by name; each must have run before, so that no set-up is timed.
+        budget: how many seconds all rounds together may take; the first decides how many fit.
+        fewest: the least number of rounds, even if they take longer.
+        most: the largest number of rounds.
+        clock: takes a call and returns its seconds.
         label: the name of a progress bar; None shows none.
 
     Returns:
@@ -138,14 +126,17 @@ def in_turns(
     {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
     """
     samples: dict[str, list[float]] = {name: [] for name in calls}
-    names, rounds, start = list(calls), fewest, time.perf_counter()
+    names = list(calls)
+    rounds = fewest
+    done = 0
+    start = time.perf_counter()
     with _bar(label, fewest * len(calls)) as bar:
-        done = 0
         while done < rounds:
             for name in names:
                 samples[name].append(clock(calls[name]))
                 bar.update()
-            done, names = done + 1, names[::-1]
+            names.reverse()
+            done += 1
             if done == 1:
                 fit = int(budget / max(time.perf_counter() - start, 1e-9))
                 rounds = min(max(fewest, fit), most)
@@ -160,7 +151,7 @@ def _bar(label: str | None, total: int) -> tqdm[Any]:
 
 
 def forward(module: nn.Module, x: Tensor) -> Call:
-    """Return the call that runs a module without gradients and returns what it returns."""
+    """Return a function that runs the module without gradients."""
 
     def call() -> Tensor:
         with torch.no_grad():
@@ -171,7 +162,7 @@ def forward(module: nn.Module, x: Tensor) -> Call:
 
 
 def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
-    """Return the call that makes the gradients of x and all weights, and returns that of x."""
+    """Return a function that computes the gradients of x and all weights, and returns x's."""
     x = x.detach().requires_grad_()
     wanted = [x, *module.parameters()]
     slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
@@ -191,7 +182,7 @@ PASSES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
 
 
 def matrix_product(size: int, like: Tensor) -> Call:
-    """Return the call that multiplies two square matrices of a tensor's dtype and device."""
+    """Return a function that multiplies two square matrices of a tensor's dtype and device."""
     a, b = (torch.randn(size, size, dtype=like.dtype, device=like.device) for _ in range(2))
     out = torch.empty_like(a)
 
@@ -210,10 +201,10 @@ def race(
     tolerance: float | None = None,
     **options: Any,
 ) -> dict[str, list[float]]:
-    """Check that modules are one function, then time them in turns with a matrix product.
+    """Check that the modules compute the same, then time them in turns with a matrix product.
 
     Args:
-        modules: by name; the first one is what the others must equal.
+        modules: by name; the others must equal the first.
         x: the input, (b, num_tokens, width).
         budget: how many seconds the rounds may take.
         passes: "forward" or "forward + backward"; then the gradients of x must be equal.
@@ -225,7 +216,7 @@ def race(
         For each name, and for "matrix product", the seconds of each round.
 
     Raises:
-        ValueError: a module differs from the first; no clock has been started then.
+        ValueError: a module differs from the first; nothing has been timed then.
     """
     calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
     require_equal(calls, TOLERANCES[x.dtype] if tolerance is None else tolerance)
@@ -237,7 +228,7 @@ def race(
 def products_of_floor(
     b: int, num_tokens: int, width: int, size: int = PRODUCT_SIZE, passes: str = FORWARD
 ) -> float:
-    """Return how many square matrix products hold the FLOPs that no version can do without.
+    """Return how many square matrix products take the FLOPs that every version needs.
 
     The floor is the time that these products take. A version that visits all pairs of tokens is
     faster only if it multiplies matrices faster than the machine's library does.
@@ -249,13 +240,13 @@ def products_of_floor(
     5.0009765625
     """
     flops = projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width)
-    return FORWARDS[passes] * flops / (2 * size**3)
+    return COST_IN_FORWARDS[passes] * flops / (2 * size**3)
 
 
 def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
-    """Return two calls that make the output for one more token: with a cache, and without.
+    """Return two functions that compute the output for one more token, with a cache and without.
 
-    The cache holds num_tokens tokens; each call forgets again the token that it added.
+    The cache holds num_tokens tokens; each call overwrites the token that the last one added.
     """
     like = fused.out_proj.weight
     x = torch.randn(1, num_tokens + 1, fused.d_in, dtype=like.dtype, device=like.device)
@@ -288,8 +279,8 @@ class Trend(NamedTuple):
 def trend(times: Mapping[int, float]) -> Trend:
     """Fit a straight line through the times of several numbers of tokens, by least squares.
 
-    Reading the cache takes time in proportion to its tokens. What is left without that part
-    should be the same for all: spread says by which factor it is not.
+    Reading the cache takes time in proportion to its tokens. The rest should be the same for all
+    of them; spread is the factor by which it is not.
 
     >>> trend({100: 3.0, 200: 5.0, 300: 7.0})
     Trend(start=1.0, slope=0.02, spread=1.0)
@@ -301,7 +292,7 @@ def trend(times: Mapping[int, float]) -> Trend:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has held at any time."""
+    """Return the peak memory of this process."""
     status = Path("/proc/self/status")
     if status.exists():  # Linux: getrusage would count what the parent held before the start
         lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
@@ -319,8 +310,8 @@ def added_to_peak(code: str, set_up: str = "") -> int:
     """Return by how many bytes code raises the peak memory of a fresh process.
 
     Args:
-        code: Python, measured. torch and attnlib are imported.
-        set_up: Python that runs before, unmeasured.
+        code: Python to measure. torch and attnlib are imported.
+        set_up: Python that runs first, unmeasured.
     """
     script = (
         "import torch, attnlib\n"
@@ -330,24 +321,16 @@ def added_to_peak(code: str, set_up: str = "") -> int:
     return int(run_python(script))
 
 
-def import_seconds() -> float:
-    """Return how long `import attnlib` takes in a fresh process that has imported torch."""
-    script = (
-        "import time, torch\nstart = time.perf_counter()\nimport attnlib\n"
-        "print(time.perf_counter() - start)"
-    )
-    return float(run_python(script))
-
-
 def run_python(script: str, **environment: str) -> str:
     """Run Python code in a fresh process, with these variables set, and return what it prints."""
-    command, variables = [sys.executable, "-c", script], {**os.environ, **environment}
+    command = [sys.executable, "-c", script]
+    variables = {**os.environ, **environment}
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
     return ran.stdout
 
 
 def page_faults(call: Call) -> int:
-    """Return how often a call touches a page of memory that the system must first provide."""
+    """Return how many page faults a call causes: first touches of a page of memory."""
 
     def so_far() -> int:
         if sys.platform == "win32":
@@ -364,7 +347,7 @@ def page_faults(call: Call) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Describe the machine that measures, without its name in any network."""
+    """Describe this machine, without its network name."""
     cuda = torch.cuda.is_available()
     return {
         "processor": processor(),
@@ -378,7 +361,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Return the model of the CPU, as far as the system tells."""
+    """Return the model of the CPU, if the system tells it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -388,7 +371,7 @@ def processor() -> str:
 
 
 def machine_name(found: dict[str, Any]) -> str:
-    """Return a name for a machine: what it computes with, not what a network calls it.
+    """Return a name for a machine: its GPU or CPU, not its network name.
 
     >>> machine_name({"gpu": None, "processor": "Acme(R) Core(TM) 7 CPU @ 2.20GHz", "cores": 2})
     'acme-core-7-2-20ghz-2-cores-cpu'

@@ -1,4 +1,4 @@
-"""What a module costs, counted while it runs rather than worked out on paper."""
+"""What a module costs, counted while it runs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-MATRIX_PRODUCTS = {nn.functional.linear, Tensor.matmul, Tensor.__matmul__, torch.matmul, torch.bmm}
+MATRIX_PRODUCTS = {torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm}
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Return how many numbers a module learns.
+    """Return how many trainable numbers a module has.
 
     >>> count_parameters(nn.Linear(3, 2, bias=False))
     6
@@ -24,26 +23,17 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def count_matrix_products(module: nn.Module, x: Tensor) -> int:
-    """Return how many matrix products module(x) asks for: linear layers and `@`.
+    """Return how many matrix products module(x) computes, in linear layers and by `@`.
 
-    A batched product counts as one.
+    A batched product counts as one; products inside a fused kernel do not count.
 
     >>> count_matrix_products(nn.Linear(3, 2), torch.ones(1, 3))
     1
     """
-    with _ProductCounter() as counter, torch.no_grad():
+    counter = _KernelCounter()
+    with torch.no_grad(), counter:
         module(x)
-    return int(counter.count)
-
-
-class _ProductCounter(TorchFunctionMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func in MATRIX_PRODUCTS
-        return func(*args, **(kwargs or {}))
+    return counter.matrix_products
 
 
 def projection_flops(b: int, num_tokens: int, width: int) -> int:
@@ -64,9 +54,9 @@ def causal_flops(b: int, num_tokens: int, width: int) -> int:
     Equation:
         flops = 2 * 2 * b * width * num_tokens * (num_tokens + 1) / 2
 
-    Query i meets i keys, in two products. The number of heads does not matter: more heads, each
-    of them narrower. A product that computes all pairs and hides half of them takes up to twice
-    as many.
+    Query i meets i keys, in two products. The number of heads does not matter: more heads are
+    each narrower. A product that computes all pairs and hides half of them takes up to twice as
+    many.
 
     >>> causal_flops(b=1, num_tokens=10, width=3)
     660
@@ -75,17 +65,17 @@ def causal_flops(b: int, num_tokens: int, width: int) -> int:
 
 
 class Work(NamedTuple):
-    """What a module asks of the machine in one forward pass."""
+    """What one forward pass of a module costs."""
 
     flops: int  # of its matrix products; hidden pairs count too
-    kernel_calls: int  # views are none
-    bytes_made: int  # of all tensors that it makes, the result included
+    kernel_calls: int  # a view is not one
+    bytes_made: int  # of all new tensors, the result included
     largest: int  # bytes of the largest of them
     bytes_moved: int  # if each call reads its inputs once and writes its results once
 
 
 def count_work(module: Callable[[Tensor], object], x: Tensor) -> Work:
-    """Run a module or function on x, without gradients, and count what it asks for.
+    """Run a module or function on x, without gradients, and count its work.
 
     >>> count_work(nn.Linear(3, 2, bias=False), torch.ones(5, 3))
     Work(flops=60, kernel_calls=1, bytes_made=40, largest=40, bytes_moved=124)
@@ -111,15 +101,18 @@ def _attention_flops(queries: Any, keys: Any, *_: Any, **__: Any) -> int:
 
 
 class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types
-    """Count the calls that make or change a tensor; a view of an input does neither."""
+    """Count matrix products, and the calls that make or change a tensor; a view does neither."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.matrix_products = 0
         self.kernel_calls = 0
         self.bytes_moved = 0
         self.made: list[int] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket in MATRIX_PRODUCTS:
+            self.matrix_products += 1
         results = func(*args, **(kwargs or {}))
         inputs, outputs = _tensors((args, kwargs or {})), _tensors(results)
         theirs = {_place(tensor) for tensor in inputs}
@@ -140,5 +133,5 @@ def _place(tensor: Tensor) -> int:
 
 
 def _size(tensor: Tensor) -> int:
-    """Return a tensor's bytes in memory; one that is expanded counts once."""
+    """Return a tensor's bytes in memory; an expanded dimension counts once."""
     return min(tensor.nbytes, tensor.untyped_storage().nbytes())

@@ -1,8 +1,9 @@
-"""The stored results of `make bench`: read, and put into words."""
+"""Read the stored results of `make bench`, and put them into words."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,11 @@ MEASURED = Path(__file__).with_name("measured")
 
 
 def stored_results() -> dict[str, dict[str, Any]]:
-    """Return the results of every machine on which `make bench` was run and stored, by name."""
+    """Return the stored result of each machine on which `make bench` was run, by name."""
     found = {}
     for path in sorted(MEASURED.glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        if result.get("schema") == SCHEMA and not result["quick"]:
+        if isinstance(result, dict) and result.get("schema") == SCHEMA and not result["quick"]:
             found[path.stem] = result
     return found
 
@@ -34,7 +35,8 @@ def stored_results() -> dict[str, dict[str, Any]]:
 def title(result: dict[str, Any]) -> str:
     """Return one line about the machine that a result is from."""
     found = result["machine"]
-    name, threads = found["gpu"] or found["processor"], found["threads"]
+    name = found["gpu"] or found["processor"]
+    threads = found["threads"]
     plural = "" if threads == 1 else "s"
     return (
         f"{name}, {found['cores']} cores, {threads} thread{plural}, "
@@ -43,50 +45,63 @@ def title(result: dict[str, Any]) -> str:
 
 
 def over_floor(entry: dict[str, Any], name: str) -> Quartiles:
-    """Return the quartiles of a variant's time over the floor, each pair from the same round."""
-    sizes = entry["b"], entry["num_tokens"], entry["width"], entry["product_size"]
-    products = products_of_floor(*sizes, entry["pass"])
+    """Return the quartiles of a variant's time over the floor, paired round by round."""
+    products = _floor_in_products(entry)
     found = ratio(entry["samples"], name, MATRIX_PRODUCT)
     return Quartiles(*(share / products for share in found))
 
 
 def floor_seconds(entry: dict[str, Any]) -> float:
     """Return the floor at the matrix product's median time."""
+    return _floor_in_products(entry) * quartiles(entry["samples"][MATRIX_PRODUCT]).median
+
+
+def _floor_in_products(entry: dict[str, Any]) -> float:
     sizes = entry["b"], entry["num_tokens"], entry["width"], entry["product_size"]
-    product = quartiles(entry["samples"][MATRIX_PRODUCT]).median
-    return products_of_floor(*sizes, entry["pass"]) * product
+    return products_of_floor(*sizes, entry["pass"])
 
 
 def medians(entry: dict[str, Any]) -> dict[str, float]:
-    """Return each variant's median seconds, the matrix product left out."""
+    """Return each variant's median seconds, without the matrix product's."""
     samples = entry["samples"].items()
     return {name: quartiles(some).median for name, some in samples if name != MATRIX_PRODUCT}
 
 
 def times_table(samples: dict[str, list[float]], products: float) -> str:
-    """Return a line of quartiles for each variant, in milliseconds, and its median over the floor.
+    """Return for each variant a line with its quartiles in milliseconds, and median over floor.
 
     Args:
-        samples: seconds by variant, the matrix product's among them.
+        samples: seconds by variant, including the matrix product's.
         products: how many of these products the floor is.
 
     >>> print(times_table({"slow": [0.004], "matrix product": [0.001]}, products=2.0))
-                    quarter   median   three quarters  x floor
-    slow               4.00     4.00     4.00             2.00
+          quarter   median   three quarters  x floor
+    slow     4.00     4.00     4.00             2.00
     """
-    wide = max(map(len, samples))
-    lines = [f"{'':{wide}}  quarter   median   three quarters  x floor"]
+    rows = [["", "quarter", " median", " three quarters", "x floor"]]
     for name in samples:
         if name != MATRIX_PRODUCT:
             lower, median, upper = (1e3 * value for value in quartiles(samples[name]))
             over = ratio(samples, name, MATRIX_PRODUCT).median / products
-            lines.append(f"{name:{wide}}{lower:9.2f}{median:9.2f}{upper:9.2f}        {over:9.2f}")
-    return "\n".join(lines)
+            rows.append([name, *(f"{number:7.2f}" for number in (lower, median, upper, over))])
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as text: cells start below each other, two spaces after the widest.
+
+    >>> print(aligned([["a", "b"], ["long", "c"]]))
+    a     b
+    long  c
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = [map(str.ljust, row, widths) for row in rows]
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 @cache
 def grid_result() -> dict[str, Any]:
-    """Return the stored result of this machine if it has one, else the first that has a grid."""
+    """Return this machine's stored result if it has a grid, else the first that has one."""
     results = {name: found for name, found in stored_results().items() if found["grid"]}
     if not results:
         raise FileNotFoundError("no measured grid is stored; `make bench` measures one")

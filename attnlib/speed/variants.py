@@ -1,7 +1,7 @@
-"""The usual ways to write multi-head causal attention: one function, to be measured.
+"""The usual ways to write multi-head causal attention, all of them the same function.
 
-VARIANTS maps the name of each way to what builds it: from a MultiHeadAttention to a module with
-the same weights, of its own, whose forward takes x and returns context_vec.
+VARIANTS maps the name of each way to a function that builds it from a MultiHeadAttention: a
+module with a copy of its weights, whose forward takes x and returns context_vec.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attnlib.modules import MultiHeadAttention
 
 
 class Split(MultiHeadAttention):
-    """The weight split, its core left open: subclasses say how heads attend."""
+    """Base of the split variants; subclasses implement attend()."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         queries = split_heads(self.W_query(x), self.num_heads)
@@ -39,7 +39,7 @@ class Split(MultiHeadAttention):
 
 
 class Published(Split):
-    """The weight split of many lessons: a float mask in memory, division after the product."""
+    """The weight split as usually published: a stored float mask, division after the product."""
 
     mask: Tensor
 
@@ -53,7 +53,7 @@ class Published(Split):
 
 
 class Sdpa(Split):
-    """torch's own attention, told that it is causal."""
+    """torch's own attention with is_causal=True."""
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         dropout_p = self.dropout.p if self.training else 0.0
@@ -63,7 +63,7 @@ class Sdpa(Split):
 
 
 class SdpaWithMask(Split):
-    """torch's own attention, given the causal mask, in which True means: may attend."""
+    """torch's own attention with an explicit mask, in which True means: may attend."""
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         may_attend = ~causal_mask(queries.shape[2], device=queries.device)
@@ -76,9 +76,9 @@ class SdpaWithMask(Split):
 class Flex(Split):
     """FlexAttention: a kernel compiled for the mask, which skips hidden blocks.
 
-    The first call takes seconds. On a CPU it has no backward and runs under no_grad only. There
-    it took 0.98 to 1.02 times as long as SDPA's kernel at 256 and 1024 tokens, and 1.13 times at
-    4096 (12 heads of 64, two cores): no reason to offer it in the fused class.
+    The first call takes seconds. On a CPU it has no backward pass and runs only under no_grad.
+    There it took 0.98 to 1.02 times as long as SDPA's kernel at 256 and 1024 tokens, and 1.13
+    times at 4096 (12 heads of 64, two cores): no reason to offer it in the fused class.
     """
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def _block_mask(num_tokens: int, device: torch.device) -> Any:
 
 
 class QkvMatrix(FusedMultiHeadAttention):
-    """One product for queries, keys and values, then attention written by hand."""
+    """One product for queries, keys and values, then attention() instead of a fused kernel."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         parts = self.W_qkv(x).split(self.widths, dim=-1)
@@ -137,7 +137,7 @@ class Einsum(MultiHeadAttention):
 
 
 class TorchModule(nn.Module):
-    """torch.nn.MultiheadAttention with the causal mask, asked for its weights or not."""
+    """torch.nn.MultiheadAttention with the causal mask, with or without need_weights."""
 
     def __init__(self, attn: nn.MultiheadAttention, need_weights: bool) -> None:
         super().__init__()
@@ -151,22 +151,32 @@ class TorchModule(nn.Module):
             *(x, x, x),
             attn_mask=is_future,
             need_weights=self.need_weights,
-            is_causal=not self.need_weights,  # it may then use the kernel that needs no mask
+            is_causal=not self.need_weights,  # lets it use the kernel that needs no mask
         )
         return context_vec
 
 
-def _copied(cls: type[MultiHeadAttention], split: MultiHeadAttention) -> MultiHeadAttention:
-    twin = copy.deepcopy(split)
-    twin.__class__ = cls  # the same parts, another forward
-    return twin
+def _filled(
+    cls: Callable[..., nn.Module], split: MultiHeadAttention, state: dict[str, Tensor]
+) -> nn.Module:
+    """Build a module of split's sizes that holds these weights."""
+    sizes = (split.d_in, split.d_out, split.context_length, split.dropout.p, split.num_heads)
+    with torch.device("meta"):  # draw no weights that are replaced at once
+        module = cls(*sizes, qkv_bias=split.W_query.bias is not None)
+    module.load_state_dict(state, assign=True)
+    return module.train(split.training)
+
+
+def _copied(cls: type[MultiHeadAttention], split: MultiHeadAttention) -> nn.Module:
+    return _filled(cls, split, copy.deepcopy(split.state_dict()))
 
 
 def _published(split: MultiHeadAttention) -> nn.Module:
-    twin = _copied(Published, split)
-    ones = torch.ones(2 * (split.context_length,), device=split.out_proj.weight.device)
-    twin.register_buffer("mask", ones.triu(diagonal=1), persistent=False)
-    return twin
+    published = _copied(Published, split)
+    length = split.context_length
+    ones = torch.ones(length, length, device=split.out_proj.weight.device)
+    published.register_buffer("mask", ones.triu(diagonal=1), persistent=False)
+    return published
 
 
 def _stacked_heads(split: MultiHeadAttention) -> nn.Module:
@@ -177,9 +187,7 @@ def _stacked_heads(split: MultiHeadAttention) -> nn.Module:
 
 
 def _qkv_matrix(split: MultiHeadAttention) -> nn.Module:
-    fused = split_to_fused(split)
-    fused.__class__ = QkvMatrix
-    return fused
+    return _filled(QkvMatrix, split, split_to_fused(split).state_dict())
 
 
 def _flex(split: MultiHeadAttention) -> nn.Module:
