@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from zipfile import ZipFile
 import pytest
 import tomllib
 
+from mutants import copied
 from support.notebook_tools import ROOT
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -52,8 +52,7 @@ def run(*arguments: str, cwd: Path) -> str:
 def wheel(tmp_path_factory) -> Path:
     """Return the wheel of a copy of this folder: a build leaves files behind where it runs."""
     folder = tmp_path_factory.mktemp("wheel")
-    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
-    shutil.copytree(ROOT, folder / "copy", ignore=shutil.ignore_patterns(".git", *ignored))
+    copied(ROOT, folder / "copy")
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     run("-m", "pip", "wheel", *offline, "--wheel-dir", str(folder), "./copy", cwd=folder)
     (built,) = folder.glob("*.whl")
