@@ -14,6 +14,7 @@ from mutants_list import AROUND, COMPUTATION, MUTANTS, Mutant
 EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 
+@pytest.mark.promise(number=21)
 def test_there_are_enough_and_their_names_differ():
     assert len(COMPUTATION) >= 20
     assert len(AROUND) >= 5

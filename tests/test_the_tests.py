@@ -60,6 +60,7 @@ def without_assertion(tree: ast.AST, helpers: set[str]) -> list[str]:
 HELPERS = asserting(list(TREES.values()))
 
 
+@pytest.mark.promise(number=20)
 @pytest.mark.parametrize("file", TREES)
 def test_every_test_can_fail(file):
     assert without_assertion(TREES[file], HELPERS) == []
@@ -75,12 +76,14 @@ def test_by_a_helper(): helper()
 """
 
 
+@pytest.mark.promise(number=20)
 def test_a_test_that_cannot_fail_is_found():
     tree = ast.parse(FAULTY)
     found = without_assertion(tree, asserting([tree]))
     assert found == ["test_nothing", "test_always", "test_dropped"]
 
 
+@pytest.mark.promise(number=20)
 def test_the_settings_are_strict():
     settings = SETTINGS["pytest"]["ini_options"]
     assert {"--strict-markers", "--strict-config"} <= set(settings["addopts"])
@@ -91,6 +94,7 @@ def test_the_settings_are_strict():
         assert len(warning.split(":")) >= 3, warning
 
 
+@pytest.mark.promise(number=20)
 def test_the_sizes_are_primes_and_no_two_alike():
     source = (Path(__file__).parent / "support" / "cases.py").read_text(encoding="utf-8")
     sizes = [
