@@ -52,8 +52,8 @@ bench-quick: dev  ## the same in a minute: fewer shapes and rounds
 bench-sliders: dev  ## time every slider in a real browser, against interact and pyplot
 	PYTHONPATH=$(CURDIR)/tests:$(CURDIR)/benchmarks $(PY) benchmarks/sliders.py
 
-mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants FAULT=name)
-	$(PY) tools/mutants.py $(FAULT)
+mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants MUTANT=name)
+	$(PY) tools/mutants.py $(MUTANT)
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis

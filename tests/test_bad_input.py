@@ -31,6 +31,7 @@ def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
 # Arguments of the constructors
 
 
+@pytest.mark.promise(number=10)
 @ALL
 @pytest.mark.parametrize("argument", ["d_in", "d_out", "context_length"])
 @pytest.mark.parametrize(("value", "error", "words"), NOT_A_SIZE)
@@ -39,6 +40,7 @@ def test_sizes(case, argument, value, error, words):
         case.build(**{argument: value})
 
 
+@pytest.mark.promise(number=10)
 @pytest.mark.parametrize("case", SEVERAL_HEADS, ids=name)
 @pytest.mark.parametrize(("value", "error", "words"), NOT_A_SIZE)
 def test_num_heads(case, value, error, words):
@@ -46,6 +48,7 @@ def test_num_heads(case, value, error, words):
         case.cls(**{**case.arguments(), "num_heads": value})
 
 
+@pytest.mark.promise(number=10)
 @pytest.mark.parametrize("case", ONE_WIDTH_FOR_ALL, ids=name)
 @pytest.mark.parametrize(
     ("d_out", "num_heads", "nearest"),
@@ -66,6 +69,7 @@ def test_d_out_that_the_heads_do_not_divide(case, d_out, num_heads, nearest):
         case.cls(**{**case.arguments(), "d_out": d_out, "num_heads": num_heads})
 
 
+@pytest.mark.promise(number=10)
 @ALL
 @pytest.mark.parametrize(
     ("value", "error", "words"),
@@ -83,6 +87,7 @@ def test_dropout(case, value, error, words):
         case.build(dropout=value)
 
 
+@pytest.mark.promise(number=10)
 @ALL
 @pytest.mark.parametrize(
     ("value", "words"),
@@ -100,6 +105,7 @@ def test_qkv_bias(case, value, words):
 # The input of forward
 
 
+@pytest.mark.promise(number=10)
 @ALL
 @pytest.mark.parametrize(
     ("x", "error", "words"),
@@ -164,6 +170,7 @@ def test_input(case, x, error, words):
         case.build()(x)
 
 
+@pytest.mark.promise(number=10)
 @ALL
 @pytest.mark.parametrize(
     "x",
@@ -189,6 +196,7 @@ def test_bad_input_is_refused_before_anything_is_computed(case, x):
     assert ran
 
 
+@pytest.mark.promise(number=10)
 @ALL
 def test_more_tokens_than_context_length_1(case):
     """Where a stored 1 x 1 mask would broadcast and let the future through."""
@@ -198,6 +206,7 @@ def test_more_tokens_than_context_length_1(case):
         module(tokens(num_tokens=2))
 
 
+@pytest.mark.promise(number=10)
 @ALL
 def test_the_remedies_work(case):
     """What a message says to try is accepted."""

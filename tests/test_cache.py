@@ -61,6 +61,7 @@ def test_the_pieces_are_all_there_are():
     assert [T] in PIECES
 
 
+@pytest.mark.promise(number=8)
 @pytest.mark.parametrize(
     ("num_kv_heads", "dtype", "tolerance"),
     [
@@ -80,6 +81,7 @@ def test_in_pieces_of_any_size_it_equals_the_full_pass(num_kv_heads, dtype, tole
         assert cache.num_tokens == T
 
 
+@pytest.mark.promise(number=8)
 @SHARED
 def test_the_weights_in_pieces_are_rows_of_all_weights(num_kv_heads):
     module, x = build(num_kv_heads), tokens()
@@ -115,6 +117,7 @@ def test_no_new_tokens_change_nothing():
     torch.testing.assert_close(context_vec, module(x)[:, 3:])
 
 
+@pytest.mark.promise(number=8)
 def test_a_later_token_of_a_piece_does_not_touch_an_earlier_one():
     """Bit by bit: the mask of a piece is aligned to its last key, not to its first."""
     module, x = build(), tokens()
@@ -244,6 +247,7 @@ def test_a_copy_is_independent():
 # What is refused, and leaves the cache as it was
 
 
+@pytest.mark.promise(number=10)
 @pytest.mark.parametrize(("held", "more"), [(0, MAX_TOKENS + 1), (9, 3), (MAX_TOKENS, 1)])
 def test_an_overrun_changes_nothing(held, more):
     module, x = build(), tokens(num_tokens=CONTEXT_LENGTH)

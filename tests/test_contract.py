@@ -57,6 +57,7 @@ def packed(slopes: dict[str, Tensor], num_heads: int, num_kv_heads: int) -> dict
     return slopes
 
 
+@pytest.mark.promise(number=1)
 @ALL
 @pytest.mark.parametrize("seed", range(100))
 def test_equals_a_reference_in_plain_python(case, seed):
@@ -114,6 +115,7 @@ def test_equals_a_reference_in_plain_python(case, seed):
 # 2: causality
 
 
+@pytest.mark.promise(number=2)
 @ALL
 def test_changing_the_future_leaves_the_past_bit_identical(case):
     """Whatever comes after token t, outputs 0 to t stay; the changed tokens' outputs move."""
@@ -127,6 +129,7 @@ def test_changing_the_future_leaves_the_past_bit_identical(case):
             assert (new[:, t + 1 :] != old[:, t + 1 :]).all()
 
 
+@pytest.mark.promise(number=2)
 @ALL
 def test_changing_one_token_moves_its_output_and_the_later_ones(case):
     """Bit by bit, and no output before it."""
@@ -140,6 +143,7 @@ def test_changing_one_token_moves_its_output_and_the_later_ones(case):
             assert (new[:, t:] != old[:, t:]).any(dim=-1).all()
 
 
+@pytest.mark.promise(number=2)
 @ALL
 def test_gradients_reach_the_past_and_only_the_past(case):
     """The slope of output i in token j is 0 for j > i, and not 0 for j <= i."""
@@ -157,6 +161,7 @@ def test_gradients_reach_the_past_and_only_the_past(case):
 # 3: the weights
 
 
+@pytest.mark.promise(number=3)
 @ALL
 def test_weights_are_a_causal_average(case):
     """Not negative, rows sum to 1, exactly 0 above the diagonal and nowhere below it."""
@@ -171,6 +176,7 @@ def test_weights_are_a_causal_average(case):
 # 5: one head, one item, one token
 
 
+@pytest.mark.promise(number=5)
 @SEVERAL
 def test_one_head_is_the_single_head_class(case):
     """Through out_proj, where there is one."""
@@ -186,6 +192,7 @@ def test_one_head_is_the_single_head_class(case):
     torch.testing.assert_close(module(x, return_weights=True)[1], its_weights[:, None])
 
 
+@pytest.mark.promise(number=5)
 @ALL
 def test_a_batch_equals_its_items_one_by_one(case):
     """No item sees another."""
@@ -198,6 +205,7 @@ def test_a_batch_equals_its_items_one_by_one(case):
         torch.testing.assert_close(its_weights[0], attn_weights[i])
 
 
+@pytest.mark.promise(number=5)
 @ALL
 def test_one_token_returns_its_projected_value(case):
     """Alone, a token can only attend to itself."""
@@ -238,6 +246,7 @@ def with_heads_in_order(module: nn.Module, order: tuple[int, ...]) -> tuple[nn.M
     return twin, torch.arange(H * HEAD_DIM)
 
 
+@pytest.mark.promise(number=6)
 @SEVERAL
 @pytest.mark.parametrize("order", list(permutations(range(H)))[1:])
 def test_the_order_of_the_heads_is_free(case, order):
@@ -252,6 +261,7 @@ def test_the_order_of_the_heads_is_free(case, order):
     torch.testing.assert_close(twin(x, return_weights=True)[1], attn_weights[:, list(order)])
 
 
+@pytest.mark.promise(number=7)
 @ALL
 def test_the_order_of_what_a_token_sees_is_free(case):
     """The mask hides nothing from the last token: whatever comes before it may be permuted."""
@@ -265,6 +275,7 @@ def test_the_order_of_what_a_token_sees_is_free(case):
             torch.testing.assert_close(moved[:, t:], context_vec[:, t:])
 
 
+@pytest.mark.promise(number=7)
 @ALL
 def test_with_the_causal_mask_the_order_of_tokens_matters(case):
     """Permuted tokens do not just permute the output."""

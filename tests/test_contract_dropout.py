@@ -11,6 +11,7 @@ from support.cases import CASES, HEAD_DIM, both_ways, by_head, name, projected, 
 pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
 
 
+@pytest.mark.promise(number=15)
 def test_dropout_does_nothing_in_eval(case):
     """The same as without dropout, twice."""
     with_dropout, without = case.build(dropout=0.5).eval(), case.build(dropout=0.0)
@@ -20,6 +21,7 @@ def test_dropout_does_nothing_in_eval(case):
         assert torch.equal(first, clean)
 
 
+@pytest.mark.promise(number=15)
 def test_dropout_in_training_follows_the_seed(case):
     """Differs from eval, same seed same result, another seed another result."""
     module, x = case.build(dropout=0.5), tokens()
@@ -33,6 +35,7 @@ def test_dropout_in_training_follows_the_seed(case):
         assert not torch.equal(first, clean)
 
 
+@pytest.mark.promise(number=15)
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5])
 def test_dropout_takes_its_share_of_the_weights(case, p):
     """Within 0.01 of p; the others are scaled by 1 / (1 - p); the result uses them."""
@@ -54,6 +57,7 @@ def test_dropout_takes_its_share_of_the_weights(case, p):
     torch.testing.assert_close(context_vec, remade)
 
 
+@pytest.mark.promise(number=15)
 def test_dropout_takes_its_share_where_the_weights_are_not_asked_for(case):
     """One token has one weight, 1, per head: training makes it 0 or 1 / (1 - p)."""
     p, b = 0.25, 40_000
@@ -69,6 +73,7 @@ def test_dropout_takes_its_share_where_the_weights_are_not_asked_for(case):
     assert abs((~is_kept).float().mean() - p) < 0.01
 
 
+@pytest.mark.promise(number=15)
 def test_dropping_nothing_and_dropping_all(case):
     """With p = 0 nothing changes, with p = 1 no weight is left, and no NaN is made."""
     x = tokens()

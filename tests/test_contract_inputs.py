@@ -32,6 +32,7 @@ def test_result_has_the_width_of_all_heads(case):
         assert context_vec.shape == (B, T, case.width())
 
 
+@pytest.mark.promise(number=9)
 @pytest.mark.parametrize(("b", "num_tokens"), [(0, T), (B, 0), (0, 0)])
 @pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
 def test_nothing_in_gives_nothing_out(case, b, num_tokens, way):
@@ -46,6 +47,7 @@ def test_nothing_in_gives_nothing_out(case, b, num_tokens, way):
     assert all((weight.grad == 0).all() for key, weight in module.named_parameters() if "W_" in key)
 
 
+@pytest.mark.promise(number=9)
 @pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
 def test_memory_order_does_not_matter(case, way):
     """Input and gradient that are not contiguous: the same result, the same slopes."""
@@ -67,6 +69,7 @@ def test_memory_order_does_not_matter(case, way):
         torch.testing.assert_close(slopes[other], slopes[0])
 
 
+@pytest.mark.promise(number=9)
 @pytest.mark.parametrize("num_tokens", [59, 97, 111])
 def test_odd_sizes(case, num_tokens):
     """Sizes that no kernel likes, against torch's own attention; the input's slope too."""
@@ -84,6 +87,7 @@ def test_odd_sizes(case, num_tokens):
         torch.testing.assert_close(found, slope, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.promise(number=9)
 @pytest.mark.parametrize("num_tokens", [1, CONTEXT_LENGTH - 1, CONTEXT_LENGTH])
 def test_every_length_up_to_context_length(case, num_tokens):
     """And what is cut off at the end does not change what comes before."""
@@ -96,6 +100,7 @@ def test_every_length_up_to_context_length(case, num_tokens):
 # 11: the input stays as it is
 
 
+@pytest.mark.promise(number=11)
 @pytest.mark.parametrize("training", [False, True])
 def test_the_input_is_not_changed(case, training):
     """Neither its numbers nor its version, nor those of the weights; backward included."""
@@ -113,6 +118,7 @@ def test_the_input_is_not_changed(case, training):
 # 12: huge and broken numbers in the future
 
 
+@pytest.mark.promise(number=12)
 @pytest.mark.parametrize(
     ("dtype", "huge"),
     [(torch.float32, 1e30), (torch.float32, -1e30), (torch.float16, 1e4), (torch.float16, -1e4)],
@@ -131,6 +137,7 @@ def test_a_huge_future_does_not_touch_the_past(case, dtype, huge):
             assert torch.equal(new[:, : t + 1], old[:, : t + 1])
 
 
+@pytest.mark.promise(number=12)
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
 def test_a_broken_future_reaches_the_past(case, broken):
     """Its weight is 0, but 0 * NaN is NaN: documented. torch's own attention does the same."""
@@ -147,6 +154,7 @@ def test_a_broken_future_reaches_the_past(case, broken):
     assert F.scaled_dot_product_attention(q, q, v, is_causal=True)[:, :-1].isnan().all()
 
 
+@pytest.mark.promise(number=12)
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
 def test_a_broken_sequence_does_not_touch_its_neighbours(case, broken):
     """Nothing crosses from one item of a batch to another."""
@@ -158,6 +166,7 @@ def test_a_broken_sequence_does_not_touch_its_neighbours(case, broken):
         assert new[1].isnan().all()
 
 
+@pytest.mark.promise(number=12)
 def test_a_weight_of_the_past_is_not_lost_to_a_huge_future(case):
     """The rows of the past still sum to 1 where the future's scores are the largest."""
     module, x = case.build(), tokens()

@@ -37,6 +37,7 @@ def in_torch(module: nn.Module) -> nn.MultiheadAttention:
 # 13: slopes
 
 
+@pytest.mark.promise(number=13)
 @pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
 def test_gradcheck(case, way):
     """In float64, of the result and the weights, in the input and in every parameter."""
@@ -54,6 +55,7 @@ def test_gradcheck(case, way):
 # 13: half precision
 
 
+@pytest.mark.promise(number=13)
 @HALVES
 def test_half_precision_errs_at_most_twice_as_much_as_torchs_module(case, dtype):
     """Each way against the way of PyTorch's module that does the same."""
@@ -73,6 +75,7 @@ def test_half_precision_errs_at_most_twice_as_much_as_torchs_module(case, dtype)
         assert error.mean() <= 2 * its_error.mean()
 
 
+@pytest.mark.promise(number=13)
 def test_scores_near_the_end_of_float16_stay_finite(case):
     """The products of queries and keys alone would not fit: the queries are scaled first."""
     module, x = case.build(head_dim=16), tokens()
@@ -92,6 +95,7 @@ def test_scores_near_the_end_of_float16_stay_finite(case):
 # 13: autocast and dtypes
 
 
+@pytest.mark.promise(number=13)
 @HALVES
 def test_autocast(case, dtype):
     """The result is finite and of autocast's dtype; weights and slopes stay float32."""
@@ -111,6 +115,7 @@ def test_autocast(case, dtype):
             assert weight.grad.isfinite().all()
 
 
+@pytest.mark.promise(number=13)
 def test_float64_as_default_dtype(case):
     """For building, and for running: nothing is made in float32 on the way."""
     before = torch.get_default_dtype()
@@ -125,6 +130,7 @@ def test_float64_as_default_dtype(case):
         assert result.dtype == torch.float64
 
 
+@pytest.mark.promise(number=13)
 def test_dtype_carries_everything(case):
     """One call moves all; the result has the dtype of the weights."""
     module = case.build(qkv_bias=True)
@@ -136,6 +142,7 @@ def test_dtype_carries_everything(case):
         assert context_vec.isfinite().all()
 
 
+@pytest.mark.promise(number=13)
 def test_device_carries_everything(case):
     """Where one tensor is left behind, torch refuses to compute; the meta device is everywhere."""
     module = case.build(qkv_bias=True).to("meta")
@@ -149,6 +156,7 @@ def test_device_carries_everything(case):
 # 14
 
 
+@pytest.mark.promise(number=14)
 def test_two_runs_are_bit_equal(case):
     """Outputs, weights and gradients."""
     module, x = case.build(), tokens()

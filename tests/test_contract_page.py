@@ -1,4 +1,4 @@
-"""docs/contract.md names for each promise tests that exist, over every class that it is for."""
+"""Every promise of docs/contract.md is kept by tests, over every class that it is for."""
 
 from __future__ import annotations
 
@@ -6,89 +6,73 @@ import re
 
 import pytest
 
-from support.cases import CASES, SEVERAL_HEADS, Case, name
+from support.cases import CASES, SEVERAL_HEADS, name
 from support.notebook_tools import ROOT, broken_links
 
 PAGE = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
-NAMED = re.compile(r"`(test_\w+\.py::test_\w+)`")
-PROMISE = re.compile(r"^\*\*(\d+)\. .*?(?=^\*\*\d|^## |\Z)", re.MULTILINE | re.DOTALL)
-PROMISES = {int(found[1]): NAMED.findall(found[0]) for found in PROMISE.finditer(PAGE)}
-NUMBERS = range(1, 22)
-
-OF_ALL_TESTS = {20, 21}
-IN_KERNEL = [case for case in CASES if case.in_kernel]
-BY_CASE = {6: SEVERAL_HEADS}  # one head has no order
-BY_TEST = {4, 8}  # between classes, or of the one that has a cache: the tests' names say which
+PROMISES = [int(number) for number in re.findall(r"^\*\*(\d+)\. ", PAGE, re.MULTILINE)]
+FOR = {
+    6: SEVERAL_HEADS,  # one head has no order
+    8: (),  # of the one class that has a cache
+    20: (),  # of all tests
+    21: (),  # of the mutants
+}
 
 
 class Collector:
     """Keep what pytest would run."""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.ids = [item.nodeid for item in session.items]
+        self.items = session.items
 
 
 @pytest.fixture(scope="module")
-def collected() -> dict[str, set[str]]:
-    """Return for each test of the files on the page what it is run with."""
-    files = {test.partition("::")[0] for test in NAMED.findall(PAGE)}
-    collector = Collector()
-    options = ["--collect-only", "--quiet", "--override-ini=addopts=", f"--rootdir={ROOT}"]
+def items() -> list[pytest.Item]:
+    """Return the tests of every file where one is marked with a promise."""
+    files = sorted((ROOT / "tests").glob("test_*.py"))
+    marked = [str(file) for file in files if "\n@pytest.mark.promise" in file.read_text("utf-8")]
+    options = ["--collect-only", "-qq", "--override-ini=addopts=", f"--rootdir={ROOT}"]
     plain = ["-p", "no:cacheprovider", "-p", "no:xdist"]
-    code = pytest.main(
-        [*options, *plain, *(str(ROOT / "tests" / file) for file in sorted(files))], [collector]
-    )
-    assert code == pytest.ExitCode.OK
-    found: dict[str, set[str]] = {}
-    for test in collector.ids:
-        test, _, parameters = test.removeprefix("tests/").partition("[")
-        found.setdefault(test, set()).add(parameters.removesuffix("]"))
-    return found
+    collector = Collector()
+    assert pytest.main([*options, *plain, *marked], [collector]) == pytest.ExitCode.OK
+    return collector.items
 
 
-def test_every_promise_is_there_and_names_a_test():
-    assert list(PROMISES) == list(NUMBERS)
-    assert all(PROMISES.values())
+def keepers(items: list[pytest.Item], number: int) -> list[pytest.Item]:
+    """Return the tests that are marked with a promise."""
+    wanted = pytest.mark.promise(number=number).mark
+    return [item for item in items if wanted in item.iter_markers()]
 
 
-def test_every_named_test_exists(collected):
-    assert set(NAMED.findall(PAGE)) - set(collected) == set()
+def test_every_promise_has_a_test_and_every_marked_test_a_promise(items):
+    assert list(range(1, len(PROMISES) + 1)) == PROMISES
+    marks = [mark for item in items for mark in item.iter_markers("promise")]
+    assert all(mark.args == () and list(mark.kwargs) == ["number"] for mark in marks)
+    assert {mark.kwargs["number"] for mark in marks} == set(PROMISES)
 
 
-@pytest.mark.parametrize("number", sorted(set(NUMBERS) - OF_ALL_TESTS - BY_TEST))
-def test_a_promise_is_kept_by_every_class(number, collected):
-    """Among its tests there is one with the class's name among its parameters."""
-    run_with = [parameters for test in PROMISES[number] for parameters in collected[test]]
-    for case in BY_CASE.get(number, CASES):
-        assert any(stands_for(case, parameters) for parameters in run_with), name(case)
+@pytest.mark.parametrize("number", PROMISES)
+def test_a_promise_is_kept_by_every_class(number, items):
+    """Among its tests there is one that takes the class as a parameter."""
+    calls = [getattr(item, "callspec", None) for item in keepers(items, number)]
+    taken = [value for call in calls if call for value in call.params.values()]
+    for case in FOR.get(number, CASES):
+        assert any(value is case for value in taken), name(case)
 
 
-def stands_for(case: Case, parameters: str) -> bool:
-    """Say whether the parameters of a test name the class, and not one whose name goes on."""
-    return re.search(rf"(^|-){re.escape(name(case))}($|[-,])", parameters) is not None
-
-
-def test_a_longer_name_is_another_class():
-    split = next(case for case in CASES if name(case) == "MultiHeadAttention")
-    assert stands_for(split, "2-MultiHeadAttention")
-    assert stands_for(split, "MultiHeadAttention, alone")
-    assert not stands_for(split, "MultiHeadAttentionWrapper")
-    assert not stands_for(split, "FusedMultiHeadAttention")
-    assert not stands_for(IN_KERNEL[0], "FusedMultiHeadAttention(num_kv_heads=1)")
-
-
-def test_the_tests_of_the_contract_are_all_on_the_page(collected):
+def test_every_test_of_the_contract_keeps_a_promise(items):
     """A promise that is kept but not told would be forgotten."""
-    files = ("test_contract", "test_torch_compatible_contract", "test_published", "test_properties")
-    there = {test for test in collected if test.startswith(files)}
-    told_elsewhere = {
-        "test_contract.py::test_no_class_of_the_package_is_left_out",
-        "test_contract_inputs.py::test_result_has_the_width_of_all_heads",
-        "test_properties.py::test_heads_split_and_merged_are_what_they_were",
-        "test_published.py::test_published_class_and_ours_agree_where_all_goes_well",
-        "test_published.py::test_a_published_state_dict_reaches_the_fused_class_by_way_of_the_split_one",
+    files = ("test_contract", "test_torch_compatible_contract", "test_properties")
+    unmarked = {
+        item.originalname
+        for item in items
+        if item.path.name.startswith(files) and item.get_closest_marker("promise") is None
     }
-    assert there - set(NAMED.findall(PAGE)) == told_elsewhere
+    assert unmarked == {
+        "test_no_class_of_the_package_is_left_out",
+        "test_result_has_the_width_of_all_heads",
+        "test_heads_split_and_merged_are_what_they_were",
+    }
 
 
 def test_its_links_resolve():

@@ -22,6 +22,7 @@ WAYS = pytest.mark.parametrize(
 COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 
 
+@pytest.mark.promise(number=19)
 @ALL
 def test_asking_for_the_weights_does_not_change_the_result(case):
     """Bit by bit, in eval and in training; up to rounding where a kernel gives no weights."""
@@ -36,6 +37,7 @@ def test_asking_for_the_weights_does_not_change_the_result(case):
         assert case.in_kernel or torch.equal(context_vec, alone)
 
 
+@pytest.mark.promise(number=19)
 @ALL
 def test_called_with_other_weights(case):
     """By functional_call, without touching its own."""
@@ -48,6 +50,7 @@ def test_called_with_other_weights(case):
         assert not torch.equal(with_others, own)
 
 
+@pytest.mark.promise(number=19)
 @WAYS
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # the kernel, item by item
 def test_vmap_and_gradients_per_sample(case, way):
@@ -70,6 +73,7 @@ def test_vmap_and_gradients_per_sample(case, way):
         torch.testing.assert_close(slopes.sum(dim=0), expected)
 
 
+@pytest.mark.promise(number=19)
 @ALL
 def test_hooks_fire(case):
     """On every part, once per forward."""
@@ -83,6 +87,7 @@ def test_hooks_fire(case):
     assert set(fired) == set(parts)
 
 
+@pytest.mark.promise(number=19)
 @WAYS
 @COMPILES
 def test_compiles_as_one_graph(case, way):
@@ -101,6 +106,7 @@ def test_compiles_as_one_graph(case, way):
     torch.testing.assert_close(slopes[1], slopes[0])
 
 
+@pytest.mark.promise(number=19)
 @COMPILES
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
 @pytest.mark.parametrize("case", IN_KERNEL, ids=name)
@@ -113,6 +119,7 @@ def test_compiled_to_machine_code_it_equals_eager(case):
         torch.testing.assert_close(found, module(x))
 
 
+@pytest.mark.promise(number=19)
 @WAYS
 @COMPILES
 def test_exports_for_any_length(case, way):

@@ -86,6 +86,7 @@ def assert_same_function(
         torch.testing.assert_close(whole.grad, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.promise(number=4)
 @SIZES
 def test_stacked_to_split(num_heads, qkv_bias, d_in, num_tokens):
     stacked = stacked_heads(num_heads, qkv_bias, d_in)
@@ -98,6 +99,7 @@ def test_stacked_to_split(num_heads, qkv_bias, d_in, num_tokens):
     assert_same_function(stacked, split, tokens(B, num_tokens, d_in))
 
 
+@pytest.mark.promise(number=4)
 @SIZES
 def test_split_to_stacked(num_heads, qkv_bias, d_in, num_tokens):
     split = bare_split(
@@ -111,6 +113,7 @@ def test_split_to_stacked(num_heads, qkv_bias, d_in, num_tokens):
     assert_same_function(stacked, split, tokens(B, num_tokens, d_in))
 
 
+@pytest.mark.promise(number=4)
 @SIZES
 def test_there_and_back_is_bit_equal(num_heads, qkv_bias, d_in, num_tokens):
     stacked = stacked_heads(num_heads, qkv_bias, d_in)
@@ -125,6 +128,7 @@ def test_there_and_back_is_bit_equal(num_heads, qkv_bias, d_in, num_tokens):
         assert torch.equal(after(x), before(x))
 
 
+@pytest.mark.promise(number=4)
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
 @pytest.mark.parametrize("qkv_bias", [False, True])
 def test_all_the_way_round_is_bit_equal(num_heads, qkv_bias):
@@ -138,6 +142,7 @@ def test_all_the_way_round_is_bit_equal(num_heads, qkv_bias):
         assert torch.equal(weight, stacked.state_dict()[key])
 
 
+@pytest.mark.promise(number=4)
 @pytest.mark.parametrize(("part", "place"), [("weight", (0, 1)), ("weight", (2, 2)), ("bias", 4)])
 @pytest.mark.parametrize("off", [0.125, -2.5, float("nan")])
 def test_an_out_proj_that_does_something_is_refused(part, place, off):
@@ -213,6 +218,7 @@ def test_a_conversion_draws_no_random_numbers():
 # The same weights in other places
 
 
+@pytest.mark.promise(number=6)
 def test_the_order_of_stacked_heads_is_the_order_of_the_columns():
     stacked = stacked_heads()
     context_vec, attn_weights = stacked(tokens(), return_weights=True)

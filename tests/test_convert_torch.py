@@ -103,6 +103,7 @@ def assert_same_state(one: nn.Module, other: nn.Module) -> None:
 # From the split class to PyTorch's
 
 
+@pytest.mark.promise(number=4)
 @HEADS
 @BIAS
 @DTYPES
@@ -114,6 +115,7 @@ def test_split_to_torch_is_the_same_function(num_heads, qkv_bias, dtype):
     assert_same(split, module)
 
 
+@pytest.mark.promise(number=4)
 @HEADS
 @BIAS
 @DTYPES
@@ -172,6 +174,7 @@ def test_d_in_must_be_d_out():
 # From PyTorch's class, or our copy of it, to the split class
 
 
+@pytest.mark.promise(number=4)
 @BOTH
 @HEADS
 @BIAS
@@ -187,6 +190,7 @@ def test_torch_to_split_is_the_same_function(cls, num_heads, qkv_bias, dtype, ba
     assert qkv_bias or split.out_proj.bias.eq(0).all()
 
 
+@pytest.mark.promise(number=4)
 @BOTH
 @DTYPES
 def test_torch_there_and_back(cls, dtype):

@@ -155,6 +155,7 @@ def test_logits_near_the_end_of_float16_stay_finite():
 # Without a mask no place is special, and no head ever is
 
 
+@pytest.mark.promise(number=7)
 def test_without_a_mask_permuted_tokens_permute_the_result():
     queries, keys, values = three(dtype=torch.float64)
     order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
@@ -166,6 +167,7 @@ def test_without_a_mask_permuted_tokens_permute_the_result():
     torch.testing.assert_close(only_keys_moved[0], context_vec, rtol=0, atol=1e-14)
 
 
+@pytest.mark.promise(number=6)
 def test_permuted_heads_permute_the_result():
     queries, keys, values = three()
     order = [2, 0, 1]

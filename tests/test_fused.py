@@ -70,6 +70,7 @@ def assert_close(found: Tensor, expected: Tensor, tolerance: float) -> None:
 # The same function as MultiHeadAttention
 
 
+@pytest.mark.promise(number=4)
 @HEADS
 @BIAS
 @DTYPES
@@ -161,6 +162,7 @@ def test_the_kernel_drops_whole_weights_in_training_only():
 # Heads that share keys and values
 
 
+@pytest.mark.promise(number=4)
 @SHARED
 @BIAS
 @DTYPES
@@ -199,6 +201,7 @@ def test_as_many_shared_heads_as_heads_is_the_usual_attention():
     assert torch.equal(build(num_kv_heads=H)(tokens()), build()(tokens()))
 
 
+@pytest.mark.promise(number=6)
 def test_the_order_of_groups_is_free_and_of_heads_in_a_group():
     """Two groups of three heads change places, and so do the heads in them."""
     order, kv_order = [4, 5, 3, 1, 0, 2], [1, 0]
@@ -280,6 +283,7 @@ def test_the_newest_queries_get_what_they_get_in_the_full_pass(num_new):
 # Bad arguments
 
 
+@pytest.mark.promise(number=10)
 @pytest.mark.parametrize(
     ("num_heads", "num_kv_heads", "error", "words"),
     [
@@ -321,6 +325,7 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
+@pytest.mark.promise(number=17)
 @pytest.mark.parametrize(
     ("num_kv_heads", "dtype"), [(4, torch.float32), (2, torch.float64), (1, torch.bfloat16)]
 )
@@ -364,6 +369,7 @@ def test_a_pass_over_16384_tokens_adds_little_memory():
 # Conversions
 
 
+@pytest.mark.promise(number=4)
 @HEADS
 @BIAS
 def test_there_and_back_is_bit_equal(num_heads, qkv_bias):

@@ -30,6 +30,7 @@ def stored(thing: object, weights_only: bool = True) -> object:
     return torch.load(file, weights_only=weights_only)
 
 
+@pytest.mark.promise(number=16)
 @ALL
 @pytest.mark.parametrize(
     "copied",
@@ -52,6 +53,7 @@ def test_a_copy_is_equal_and_independent(case, copied):
     assert torch.equal(module(x), before)
 
 
+@pytest.mark.promise(number=16)
 @ALL
 def test_repr_shows_the_arguments(case):
     arguments = case.arguments(dropout=0.25, qkv_bias=True)
@@ -68,6 +70,7 @@ def test_repr_shows_the_arguments(case):
 # State dicts
 
 
+@pytest.mark.promise(number=16)
 @ALL
 def test_the_state_dict_holds_the_weights_and_nothing_else(case):
     module = case.build(qkv_bias=True)
@@ -90,6 +93,7 @@ def test_the_names_in_the_state_dict_are_those_of_the_field():
         assert fused == {"W_qkv.weight", "W_qkv.bias"} | out_proj
 
 
+@pytest.mark.promise(number=16)
 @ALL
 @pytest.mark.parametrize("context_length", [7, 13, 29])
 def test_saved_weights_load_at_another_context_length(case, context_length):
@@ -119,6 +123,7 @@ PUBLISHED = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.promise(number=16)
 @PUBLISHED
 @pytest.mark.parametrize("qkv_bias", [False, True])
 @pytest.mark.parametrize("context_length", [13, 29])
@@ -140,6 +145,7 @@ def test_a_published_state_dict_loads(case, published, qkv_bias, context_length)
     assert torch.equal(module(tokens()), same_seed(tokens()))
 
 
+@pytest.mark.promise(number=16)
 @PUBLISHED
 @pytest.mark.parametrize(
     "mask",
@@ -197,6 +203,7 @@ def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 NO_PEAK = "peak = lambda: 0  # Windows has no resource module"
 
 
+@pytest.mark.promise(number=17)
 def test_twelve_stacked_heads_at_8192_tokens_are_small():
     """Under 100 MB, in what they keep and in what building them needs; 3.2 GB with float masks."""
     script = LARGE.format(peak=NO_PEAK if sys.platform == "win32" else PEAK)
@@ -207,6 +214,7 @@ def test_twelve_stacked_heads_at_8192_tokens_are_small():
     assert needed < 100e6
 
 
+@pytest.mark.promise(number=17)
 @ALL
 @pytest.mark.parametrize("context_length", [1, 13, 8192])
 def test_context_length_costs_no_memory(case, context_length):
@@ -219,6 +227,7 @@ def test_context_length_costs_no_memory(case, context_length):
     assert [tensor.untyped_storage().nbytes() for tensor in tensors] == expected
 
 
+@pytest.mark.promise(number=18)
 @ALL
 def test_from_the_meta_device(case):
     """Meta, to_empty, load_state_dict: nothing is left uninitialised."""

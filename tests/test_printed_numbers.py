@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from support.notebook_tools import NOTEBOOKS, read
-from support.rounding import fault, fragile_numbers, golden_numbers, run_sharpened
+from support.rounding import fragile_numbers, golden_numbers, run_sharpened, why_unsafe
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -29,7 +29,7 @@ def test_printed_numbers_are_safe(path):
     ],
 )
 def test_an_unsafe_number_is_found(text, value):
-    assert fault(text, Decimal(value))
+    assert why_unsafe(text, Decimal(value))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_an_unsafe_number_is_found(text, value):
     ],
 )
 def test_a_safe_number_passes(text, value):
-    assert fault(text, Decimal(value)) is None
+    assert why_unsafe(text, Decimal(value)) is None
 
 
 CELLS = {

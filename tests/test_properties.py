@@ -89,6 +89,7 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.promise(number=2)
 @EACH
 @EXAMPLES
 @given(data=st.data(), example=examples(dtypes=tuple(TOLERANCE)))
@@ -104,6 +105,7 @@ def test_no_change_after_a_token_reaches_it(case, data, example):
         assert torch.equal(new[:, :t], old[:, :t])
 
 
+@pytest.mark.promise(number=3)
 @EACH
 @EXAMPLES
 @given(example=examples(dtypes=tuple(TOLERANCE)))
@@ -118,6 +120,7 @@ def test_weights_are_shares_of_the_past(case, example):
     assert_close(attn_weights.sum(-1), torch.ones_like(attn_weights[..., 0]))
 
 
+@pytest.mark.promise(number=3)
 @EACH
 @EXAMPLES
 @given(example=examples())
@@ -133,6 +136,7 @@ def test_the_result_is_the_weights_times_the_values(case, example):
         assert_close(context_vec, expected)
 
 
+@pytest.mark.promise(number=9)
 @EACH
 @EXAMPLES
 @given(example=examples())
@@ -151,6 +155,7 @@ def test_strides_change_neither_the_result_nor_the_slopes(case, example):
         assert_close(one / largest, other / largest)
 
 
+@pytest.mark.promise(number=5)
 @EACH
 @EXAMPLES
 @given(data=st.data(), example=examples())
@@ -163,6 +168,7 @@ def test_a_part_of_the_batch_or_of_the_text_gives_that_part_of_the_result(case, 
         assert_close(part, whole[:items, :num_tokens])
 
 
+@pytest.mark.promise(number=4)
 @EACH
 @EXAMPLES
 @given(example=examples())
@@ -183,6 +189,7 @@ def test_a_conversion_is_the_same_function(case, example):
         assert_close(found, expected)
 
 
+@pytest.mark.promise(number=8)
 @EXAMPLES
 @given(data=st.data(), example=examples())
 def test_a_cache_gives_the_same_whatever_the_pieces(data, example):

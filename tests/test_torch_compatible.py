@@ -205,6 +205,7 @@ def compare(how: dict[str, Any], seed: int, dtype: torch.dtype) -> None:
         torch.testing.assert_close(found[name], x, **tolerance, msg=report)
 
 
+@pytest.mark.promise(number=1)
 @pytest.mark.parametrize("first", range(0, CONFIGURATIONS, PER_TEST))
 def test_agrees_with_pytorch(first):
     """Outputs, weights, and the gradients of inputs, floating masks and parameters."""
@@ -412,6 +413,7 @@ def test_both_appended_positions_stand_behind_the_keys():
     assert attn_weights[..., KEYS:].gt(0).all()
 
 
+@pytest.mark.promise(number=19)
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_the_weights_are_averaged_and_never_change_the_result(batch_first):
     _, ours = twins(batch_first=batch_first)
@@ -508,6 +510,7 @@ def test_prints_the_published_tensors():
 # Dropout
 
 
+@pytest.mark.promise(number=15)
 def test_dropout_zeroes_weights_and_scales_the_others():
     dropout = 0.25
     _, ours = twins(dropout=dropout, batch_first=True)
@@ -528,6 +531,7 @@ def test_dropout_zeroes_weights_and_scales_the_others():
     torch.testing.assert_close(result, ours.out_proj(merge_heads(context_vec)))
 
 
+@pytest.mark.promise(number=15)
 @pytest.mark.parametrize(("dropout", "left"), [(0, 1.0), (1, 0.0)])
 def test_the_ends_of_dropout(dropout, left):
     _, ours = twins(dropout=dropout, batch_first=True)
@@ -546,6 +550,7 @@ def test_drops_what_pytorch_drops():
 # Bad arguments
 
 
+@pytest.mark.promise(number=10)
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -580,6 +585,7 @@ def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 SEQUENCE = {"query": zeros(7, 15), "key": zeros(11, 13), "value": zeros(11, 17)}
 
 
+@pytest.mark.promise(number=10)
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -688,6 +694,7 @@ def test_nested_tensors_are_refused():
 # Shapes, dtypes, life cycle
 
 
+@pytest.mark.promise(number=9)
 @pytest.mark.parametrize(("b", "num_queries", "num_keys"), [(0, 7, 11), (2, 0, 11), (2, 7, 0)])
 def test_empty_inputs(b, num_queries, num_keys):
     theirs, ours = twins(batch_first=True)
@@ -703,6 +710,7 @@ def test_empty_inputs(b, num_queries, num_keys):
     assert query.grad.shape == query.shape
 
 
+@pytest.mark.promise(number=11)
 def test_inputs_are_read_and_not_changed():
     theirs, ours = twins(batch_first=True)
     query, key, value = (x.transpose(0, 1).contiguous().transpose(0, 1) for x in three_inputs())
@@ -718,6 +726,7 @@ def test_inputs_are_read_and_not_changed():
     assert all(torch.equal(x, old) for x, old in zip(tensors, before, strict=True))
 
 
+@pytest.mark.promise(number=13)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_no_worse_than_pytorchs(dtype):
     theirs, ours = twins(batch_first=True)
@@ -731,6 +740,7 @@ def test_half_precision_is_no_worse_than_pytorchs(dtype):
     assert 0 < errors[0] <= 2 * errors[1]
 
 
+@pytest.mark.promise(number=13)
 def test_autocast():
     _, ours = twins(batch_first=True, add_bias_kv=True)
     x = torch.randn(X)
@@ -749,6 +759,7 @@ def saved(module: nn.Module) -> nn.Module:
     return torch.load(file, weights_only=False)
 
 
+@pytest.mark.promise(number=16)
 @pytest.mark.parametrize(
     "copied",
     [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module)), saved],
@@ -764,6 +775,7 @@ def test_copies_are_equal_and_independent(copied):
     assert torch.equal(ours(*three_inputs())[0], before)
 
 
+@pytest.mark.promise(number=18)
 def test_from_the_meta_device():
     _, ours = twins(kdim=KDIM, add_bias_kv=True, batch_first=True)
     arguments = {"kdim": KDIM, "add_bias_kv": True, "batch_first": True}
@@ -775,6 +787,7 @@ def test_from_the_meta_device():
     assert torch.equal(empty(*inputs)[0], ours(*inputs)[0])
 
 
+@pytest.mark.promise(number=16)
 def test_repr_shows_the_arguments():
     text = repr(MultiheadAttention(6, 2, 0.25, False, True, True, 4, 5, True))
     for argument in (
@@ -784,6 +797,7 @@ def test_repr_shows_the_arguments():
         assert argument in text
 
 
+@pytest.mark.promise(number=19)
 @COMPILES
 def test_compiles_as_one_graph():
     torch.compiler.reset()

@@ -48,6 +48,7 @@ def causally(module: nn.Module, x: Tensor) -> Tensor:
 # 2 and 3
 
 
+@pytest.mark.promise(number=2)
 def test_with_a_causal_mask_no_change_reaches_the_past():
     module, x = build(), tokens()
     before = causally(module, x)
@@ -59,6 +60,7 @@ def test_with_a_causal_mask_no_change_reaches_the_past():
         assert (after[:, t + 1 :] != before[:, t + 1 :]).all()
 
 
+@pytest.mark.promise(number=2)
 def test_with_a_causal_mask_gradients_reach_the_past_and_only_the_past():
     module, x = build(), tokens().requires_grad_()
     result = causally(module, x)
@@ -69,6 +71,7 @@ def test_with_a_causal_mask_gradients_reach_the_past_and_only_the_past():
         assert torch.equal(slope.ne(0).any(dim=-1), expected)
 
 
+@pytest.mark.promise(number=3)
 def test_with_a_causal_mask_weights_are_a_causal_average():
     _, attn_weights = attend(build(), tokens(), MASK)
     assert attn_weights.shape == (B, HEADS, T, T)
@@ -80,6 +83,7 @@ def test_with_a_causal_mask_weights_are_a_causal_average():
 # 5, 6 and 7
 
 
+@pytest.mark.promise(number=5)
 def test_a_batch_equals_its_items_one_by_one():
     module, x = build(), tokens()
     result, attn_weights = attend(module, x, MASK)
@@ -89,6 +93,7 @@ def test_a_batch_equals_its_items_one_by_one():
         torch.testing.assert_close(its_weights, attn_weights[i])
 
 
+@pytest.mark.promise(number=5)
 def test_one_token_returns_its_projected_value():
     module, x = build(), tokens(num_tokens=1)
     weight, bias = module.projections()[2]
@@ -97,6 +102,7 @@ def test_one_token_returns_its_projected_value():
     assert (attn_weights == 1).all()
 
 
+@pytest.mark.promise(number=6)
 @pytest.mark.parametrize("order", list(permutations(range(HEADS)))[1:])
 def test_the_order_of_the_heads_is_free(order):
     module, twin, x = build(), build(), tokens()
@@ -112,6 +118,7 @@ def test_the_order_of_the_heads_is_free(order):
     torch.testing.assert_close(permuted, attn_weights[:, list(order)])
 
 
+@pytest.mark.promise(number=7)
 def test_without_a_mask_permuted_tokens_permute_the_result_and_with_one_they_do_not():
     module, x = build(), tokens()
     order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
@@ -126,6 +133,7 @@ def test_without_a_mask_permuted_tokens_permute_the_result_and_with_one_they_do_
 # 9 and 12
 
 
+@pytest.mark.promise(number=9)
 def test_memory_order_does_not_matter():
     module, x, pull = build(), tokens(), tokens(seed=3)
     slopes = []
@@ -140,6 +148,7 @@ def test_memory_order_does_not_matter():
     torch.testing.assert_close(slopes[1], slopes[0])
 
 
+@pytest.mark.promise(number=9)
 @pytest.mark.parametrize("num_tokens", [59, 97, 111])
 def test_odd_sizes(num_tokens):
     ours = build(head_dim=37).double()
@@ -150,6 +159,7 @@ def test_odd_sizes(num_tokens):
     torch.testing.assert_close(attend(ours, x, mask), attend(theirs, x, mask))
 
 
+@pytest.mark.promise(number=12)
 @pytest.mark.parametrize(("dtype", "huge"), [(torch.float32, 1e30), (torch.float16, 1e4)])
 def test_a_huge_future_does_not_touch_the_past(dtype, huge):
     module, x = build().to(dtype), tokens().to(dtype)
@@ -160,6 +170,7 @@ def test_a_huge_future_does_not_touch_the_past(dtype, huge):
     assert before.isfinite().all()
 
 
+@pytest.mark.promise(number=12)
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
 def test_a_broken_future_reaches_the_past(broken):
     x = tokens()
@@ -172,6 +183,7 @@ def test_a_broken_future_reaches_the_past(broken):
 # 13 and 14
 
 
+@pytest.mark.promise(number=13)
 def test_gradcheck():
     module = build(head_dim=2).double()
     names = [name for name, _ in module.named_parameters()]
@@ -186,6 +198,7 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(function, given)
 
 
+@pytest.mark.promise(number=13)
 def test_scores_near_the_end_of_float16_stay_finite():
     module, x = build(head_dim=16), tokens(width=HEADS * 16)
     queries, keys = (split_heads(x @ weight.T, HEADS) for weight, _ in module.projections()[:2])
@@ -193,6 +206,7 @@ def test_scores_near_the_end_of_float16_stay_finite():
     assert causally(module.half(), x.half()).isfinite().all()
 
 
+@pytest.mark.promise(number=13)
 def test_float64_as_default_dtype():
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -204,6 +218,7 @@ def test_float64_as_default_dtype():
     assert {weight.dtype for weight in module.parameters()} == {result.dtype} == {torch.float64}
 
 
+@pytest.mark.promise(number=13)
 def test_dtype_and_device_carry_everything():
     module = build()
     for dtype in (torch.float64, torch.bfloat16, torch.float16):
@@ -214,6 +229,7 @@ def test_dtype_and_device_carry_everything():
     assert all(found.is_meta for found in attend(module.to("meta"), x, MASK.to("meta")))
 
 
+@pytest.mark.promise(number=14)
 def test_two_runs_are_bit_equal():
     module, x = build(), tokens()
     weights = list(module.parameters())
@@ -226,6 +242,7 @@ def test_two_runs_are_bit_equal():
 # 16, 17 and 19
 
 
+@pytest.mark.promise(number=16)
 def test_saved_weights_load_and_nothing_else_is_kept():
     module, other, file = build(1), build(2), io.BytesIO()
     torch.save(module.state_dict(), file)
@@ -236,6 +253,7 @@ def test_saved_weights_load_and_nothing_else_is_kept():
     assert list(module.buffers()) == []
 
 
+@pytest.mark.promise(number=19)
 def test_called_with_other_weights():
     module, other, x = build(1), build(2), tokens()
     weights = dict(other.named_parameters())
@@ -244,6 +262,7 @@ def test_called_with_other_weights():
     assert not torch.equal(found, causally(module, x))
 
 
+@pytest.mark.promise(number=19)
 def test_vmap_and_gradients_per_sample():
     module, x = build(), tokens()
     weights = {name: weight.detach() for name, weight in module.named_parameters()}
@@ -261,6 +280,7 @@ def test_vmap_and_gradients_per_sample():
         torch.testing.assert_close(slopes.sum(dim=0), expected)
 
 
+@pytest.mark.promise(number=19)
 def test_hooks_fire():
     module, fired = build(), []
     for part in module.modules():
@@ -269,6 +289,7 @@ def test_hooks_fire():
     assert fired == [module.out_proj, module]
 
 
+@pytest.mark.promise(number=19)
 @COMPILES
 def test_exports_for_any_length():
     class Causal(nn.Module):

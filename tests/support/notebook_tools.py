@@ -22,7 +22,6 @@ MAY_RAISE = "raises-exception"  # known to JupyterLab, nbclient and nbval
 UNCHECKED = ("nbval-skip", "NBVAL_SKIP")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
-FEWEST_CELLS, MOST_CELLS = 35, 60
 MEDIAN_LINES, MOST_LINES, LONG_LINES, SET_UP_LINES = 4, 15, 10, 8
 MOST_WORDS = 120
 
@@ -39,7 +38,6 @@ HTML_TARGET = re.compile(r"""\b(?:href|src)\s*=\s*["']([^"']*)["']""")
 ALT = re.compile(r"""\balt\s*=\s*["'][^"']*\w[^"']*["']""")
 DATA_URI = re.compile(r"data:[\w/+.-]+;base64,[\w+/=]*")
 ABSOLUTE_PATH = re.compile(r"(?<![\w.:/<)\]-])/[A-Za-z][\w.-]*/[\w.-]+|\b[A-Za-z]:\\\w+")
-EMOJI = re.compile("[\U0001f000-\U0001faff\ufe0f\u2705\u274c\u274e\u2728\u2b50\u26a0\u26a1]")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -167,13 +165,6 @@ def no_machine_paths(notebook: dict) -> list[str]:
 # The rules: budgets.
 
 
-def size_in_cells(notebook: dict) -> list[str]:
-    size = len(notebook["cells"])
-    if FEWEST_CELLS <= size <= MOST_CELLS:
-        return []
-    return [f"{size} cells, not {FEWEST_CELLS} to {MOST_CELLS}"]
-
-
 def code_cells_are_short(notebook: dict) -> list[str]:
     sizes = [(i, count_lines(cell)) for i, cell in code_cells(notebook)]
     problems = [
@@ -210,10 +201,6 @@ def title(notebook: dict) -> str:
     return first[0].removeprefix("# ").strip() if first and first[0].startswith("# ") else ""
 
 
-def says_how_long_it_takes(notebook: dict) -> list[str]:
-    return [] if minutes(notebook) else ["the first cell does not say `NN minutes`"]
-
-
 def minutes(notebook: dict) -> int | None:
     """Return the number before the word `minutes` in the first cell."""
     found = re.search(r"(\d+) minutes", source(notebook["cells"][0]))
@@ -237,18 +224,6 @@ def images_have_alt_text(notebook: dict) -> list[str]:
         for image in HTML_IMAGE.findall(prose):
             if not ALT.search(image):
                 problems.append(f"cell {i}: {image} has no alt text")
-    return problems
-
-
-def no_shouting(notebook: dict) -> list[str]:
-    problems = []
-    for i, text in markdown_cells(notebook):
-        prose = DATA_URI.sub("", without_code(text)).replace("![", "[").replace("<!--", "")
-        if "!" in prose:
-            problems.append(f"cell {i} has an exclamation mark")
-    for i, cell in enumerate(notebook["cells"], 1):
-        texts = [source(cell), *map(text_of, cell.get("outputs", []))]
-        problems += [f"cell {i} has an emoji: {e}" for t in texts for e in EMOJI.findall(t)]
     return problems
 
 
@@ -294,12 +269,9 @@ RULES: list[Callable[[dict], list[str]]] = [
     errors_are_announced,
     no_widget_state,
     no_machine_paths,
-    size_in_cells,
     code_cells_are_short,
     ideas_are_short,
     title_is_a_question,
-    says_how_long_it_takes,
     says_what_it_proved,
     images_have_alt_text,
-    no_shouting,
 ]

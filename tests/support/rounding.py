@@ -131,14 +131,14 @@ def fragile_numbers(notebook: dict, sharp: dict, golden: set[str]) -> list[str]:
             )
             continue
         for text, value in zip(stored, values, strict=True):
-            why = fault(text, Decimal(value))
+            why = why_unsafe(text, Decimal(value))
             if why and text.lstrip("-") not in golden:
                 problems.append(f"cell {i}: {text} {why}")
     return problems
 
 
 def is_uncompared(cell: dict) -> bool:
-    """Say whether nbval ignores what a cell shows."""
+    """Return whether nbval ignores what a cell shows."""
     return any(mark in tags(cell) or f"# {mark}" in source(cell) for mark in UNCOMPARED)
 
 
@@ -148,12 +148,12 @@ def numbers(cell: dict) -> Iterator[str]:
         yield from NUMBER.findall(text_of({**output, "traceback": []}))
 
 
-def fault(text: str, value: Decimal) -> str | None:
-    """Say why it is unsafe to print this value as this text.
+def why_unsafe(text: str, value: Decimal) -> str | None:
+    """Return why it is unsafe to print this value as this text, or None.
 
-    >>> fault("0.1235", Decimal("0.12345001"))
+    >>> why_unsafe("0.1235", Decimal("0.12345001"))
     'stands for 0.12345001, on a rounding boundary'
-    >>> fault("0.1235", Decimal("0.12347"))
+    >>> why_unsafe("0.1235", Decimal("0.12347"))
     """
     printed = Decimal(text)
     unit = Decimal(1).scaleb(printed.as_tuple().exponent)

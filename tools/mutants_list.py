@@ -6,29 +6,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HEAD = "notebooks/01_causal_attention.ipynb"
-STACKED = "notebooks/02_stacked_heads.ipynb"
-SPLIT = "notebooks/03_weight_split.ipynb"
-STEPS = "notebooks/04_shapes_and_numbers.ipynb"
-PYTORCH = "notebooks/05_pytorch_attention.ipynb"
 
-
-class Fault(NamedTuple):
-    """A mistake that somebody could make, in as few lines as it takes.
+class Mutant(NamedTuple):
+    """The package with a mistake that somebody could make, in as few lines as it takes.
 
     Args:
         name: what to call it.
-        file: where it is planted.
+        file: where the mistake is planted.
         changes: for each text that stands there exactly once, what stands there instead.
         test: the test that must fail, by its name for pytest.
-        notebook: one whose printed numbers must change; None if no notebook prints them.
     """
 
     name: str
     file: str
     changes: dict[str, str]
     test: str
-    notebook: str | None = None
 
 
 FUNCTIONAL = "attnlib/functional.py"
@@ -40,28 +32,25 @@ VALIDATE = "attnlib/validate.py"
 
 COMPUTATION = (
     # Scores
-    Fault(
+    Mutant(
         "no-scaling",
         FUNCTIONAL,
         {"queries = queries / head_dim**0.5": "queries = queries / 1.0"},
         "tests/test_functional.py::test_scores_are_scaled_by_the_root_of_the_width",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "scaling-by-d-out",
         FUNCTIONAL,
         {"head_dim = queries.shape[-1]": "head_dim = queries[0].numel() // queries.shape[-2]"},
         "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "scaling-by-head-dim",
         FUNCTIONAL,
         {"queries = queries / head_dim**0.5": "queries = queries / head_dim"},
         "tests/test_functional.py::test_scores_are_scaled_by_the_root_of_the_width",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "scaling-after-the-product",
         FUNCTIONAL,
         {
@@ -70,42 +59,38 @@ COMPUTATION = (
         },
         "tests/test_functional.py::test_logits_near_the_end_of_float16_stay_finite",
     ),
-    Fault(
+    Mutant(
         "scaling-in-place",
         FUNCTIONAL,
         {"queries = queries / head_dim**0.5": "queries = queries.div_(head_dim**0.5)"},
         "tests/test_functional.py::test_the_arguments_are_not_changed",
     ),
-    Fault(
+    Mutant(
         "queries-and-keys-swapped",
         FUNCTIONAL,
         {"queries @ keys.transpose(-2, -1)": "keys @ queries.transpose(-2, -1)"},
         "tests/test_functional.py::test_with_the_causal_mask",
-        HEAD,
     ),
     # The mask
-    Fault(
+    Mutant(
         "mask-from-the-diagonal",
         FUNCTIONAL,
         {"position[None, :] > position[:, None]": "position[None, :] >= position[:, None]"},
         "tests/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "mask-flipped",
         FUNCTIONAL,
         {"position[None, :] > position[:, None]": "position[None, :] < position[:, None]"},
         "tests/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "mask-one-too-late",
         FUNCTIONAL,
         {"position[None, :] > position[:, None]": "position[None, :] > position[:, None] + 1"},
         "tests/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "mask-after-softmax",
         FUNCTIONAL,
         {
@@ -113,23 +98,21 @@ COMPUTATION = (
             "torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-1) * (1 if is_hidden is None else ~hidden)",
         },
         "tests/test_functional.py::test_with_the_causal_mask",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "mask-of-minus-10000",
         FUNCTIONAL,
         {"masked_fill_(is_hidden, -torch.inf)": "masked_fill_(is_hidden, -1e4)"},
         "tests/test_functional.py::test_a_row_that_is_hidden_altogether_is_nan",
     ),
     # Softmax and dropout
-    Fault(
+    Mutant(
         "softmax-over-queries",
         FUNCTIONAL,
         {"torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-2)"},
         "tests/test_functional.py::test_with_the_causal_mask",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "dropout-before-softmax",
         FUNCTIONAL,
         {
@@ -138,45 +121,42 @@ COMPUTATION = (
         },
         "tests/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
     ),
-    Fault(
+    Mutant(
         "dropout-left-out",
         FUNCTIONAL,
         {"attn_weights = dropout(attn_weights)": "attn_weights = attn_weights * 1.0"},
         "tests/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
     ),
-    Fault(
+    Mutant(
         "dropout-on-the-values",
         FUNCTIONAL,
         {"attn_weights = dropout(attn_weights)": "values = dropout(values)"},
         "tests/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
     ),
     # Values and heads
-    Fault(
+    Mutant(
         "keys-and-values-swapped",
         FUNCTIONAL,
         {"head_dim = queries.shape[-1]": "head_dim, keys, values = keys.shape[-1], values, keys"},
         "tests/test_functional.py::test_with_the_causal_mask",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "split-without-transpose",
         FUNCTIONAL,
         {
             "x.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)": "x.reshape(b, num_heads, num_tokens, head_dim)"
         },
         "tests/test_functional.py::test_split_heads_gives_each_head_its_columns",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "merge-without-transpose",
         FUNCTIONAL,
         {
             "x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)": "x.reshape(b, num_tokens, num_heads, head_dim)"
         },
         "tests/test_functional.py::test_merge_heads_puts_them_side_by_side",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "split-and-merge-without-transpose",
         FUNCTIONAL,
         {
@@ -184,112 +164,102 @@ COMPUTATION = (
             "x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)": "x.reshape(b, num_tokens, num_heads, head_dim)",
         },
         "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "heads-merged-in-reverse",
         FUNCTIONAL,
         {"x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)": "x.flip(1).transpose(1, 2)"},
         "tests/test_functional.py::test_merge_heads_puts_them_side_by_side",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "stacked-heads-in-reverse",
         MODULES,
         {"[head(x) for head in self.heads]": "[head(x) for head in self.heads[::-1]]"},
         "tests/test_goldens.py::test_our_classes_print_the_published_tensors[stacked_heads_3]",
-        STACKED,
     ),
-    Fault(
+    Mutant(
         "stacked-heads-in-reverse-with-weights",
         MODULES,
         {"(head(x, True) for head in self.heads)": "(head(x, True) for head in self.heads[::-1])"},
         "tests/test_convert.py::test_the_order_of_stacked_heads_is_the_order_of_the_columns",
-        STACKED,
     ),
-    Fault(
+    Mutant(
         "stacked-heads-all-the-first",
         MODULES,
         {"[head(x) for head in self.heads]": "[self.heads[0](x) for head in self.heads]"},
         "tests/test_goldens.py::test_our_classes_print_the_published_tensors[stacked_heads_2]",
-        STACKED,
     ),
-    Fault(
+    Mutant(
         "values-from-W-key",
         MODULES,
         {
             "self.W_value(x)  # (b, num_tokens, d_out)\n\n        is_future": "self.W_key(x)\n\n        is_future"
         },
         "tests/test_goldens.py::test_one_head_prints_the_first_two_columns",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "out-proj-skipped",
         MODULES,
         {"context_vec = self.out_proj(context_vec)": "context_vec = context_vec * 1.0"},
         "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "out-proj-without-bias",
         MODULES,
         {"self.out_proj(context_vec)": "context_vec @ self.out_proj.weight.T"},
         "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "value-bias-dropped",
         MODULES,
         {"bias=qkv_bias)\n        self.out_proj": "bias=False)\n        self.out_proj"},
         "tests/test_life_cycle.py::test_the_names_in_the_state_dict_are_those_of_the_field",
     ),
-    Fault(
+    Mutant(
         "mask-entry-unchecked",
         MODULES,
         {"if not torch.equal(mask.bool(), expected):": "if not expected.numel():"},
         "tests/test_life_cycle.py::test_a_mask_that_is_not_causal_is_refused",
     ),
     # Validation
-    Fault(
+    Mutant(
         "one-token-too-many",
         VALIDATE,
         {"x.shape[1] > context_length:": "x.shape[1] > context_length + 1:"},
         "tests/test_bad_input.py::test_more_tokens_than_context_length_1",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "true-is-a-size",
         VALIDATE,
         {"isinstance(value, bool) or not isinstance(value, int):": "not isinstance(value, int):"},
         "tests/test_bad_input.py::test_sizes",
     ),
-    Fault(
+    Mutant(
         "uneven-heads",
         VALIDATE,
         {"if whole % count:": "if whole < count:"},
         "tests/test_bad_input.py::test_d_out_that_the_heads_do_not_divide",
-        SPLIT,
     ),
     # The fused class and its cache
-    Fault(
+    Mutant(
         "kernel-not-causal",
         FUSED,
         {"is_causal=bool(num_queries == num_keys),": "is_causal=False,"},
         "tests/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
     ),
-    Fault(
+    Mutant(
         "kernel-drops-in-eval",
         FUSED,
         {"self.dropout.p if self.training else 0.0": "self.dropout.p"},
         "tests/test_fused.py::test_the_kernel_drops_whole_weights_in_training_only",
     ),
-    Fault(
+    Mutant(
         "fused-keys-before-queries",
         FUSED,
         {"queries, keys, values = qkv.split": "keys, queries, values = qkv.split"},
         "tests/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
     ),
-    Fault(
+    Mutant(
         "grouped-heads-in-the-wrong-order",
         FUSED,
         {
@@ -297,13 +267,13 @@ COMPUTATION = (
         },
         "tests/test_fused.py::test_repeated_heads_stand_next_to_each_other",
     ),
-    Fault(
+    Mutant(
         "mask-aligned-to-the-upper-left",
         FUSED,
         {"position[num_keys - num_queries :]": "position[:num_queries]"},
         "tests/test_fused.py::test_the_mask_is_aligned_to_the_lower_right",
     ),
-    Fault(
+    Mutant(
         "cache-values-misaligned",
         FUSED,
         {
@@ -311,7 +281,7 @@ COMPUTATION = (
         },
         "tests/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
     ),
-    Fault(
+    Mutant(
         "cache-forgets-the-past",
         FUSED,
         {
@@ -320,46 +290,44 @@ COMPUTATION = (
         },
         "tests/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
     ),
-    Fault(
+    Mutant(
         "cache-overrun-unchecked",
         FUSED,
         {"if stop > self.max_tokens:": "if stop > self.max_tokens + 1:"},
         "tests/test_cache.py::test_an_overrun_changes_nothing",
     ),
-    Fault(
+    Mutant(
         "mask-on-the-cpu",
         FUSED,
         {"keys.shape[2], x.device)": "keys.shape[2])"},
         "tests/test_life_cycle.py::test_everything_is_made_where_the_input_is",
     ),
-    Fault(
+    Mutant(
         "cache-on-the-cpu",
         FUSED,
         {"weight.dtype, weight.device)": "weight.dtype)"},
         "tests/test_life_cycle.py::test_everything_is_made_where_the_input_is",
     ),
     # PyTorch's module, rebuilt
-    Fault(
+    Mutant(
         "torch-mask-flipped",
         TORCH,
         {"attn_scores.masked_fill(mask, -torch.inf)": "attn_scores.masked_fill(~mask, -torch.inf)"},
         "tests/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
-        PYTORCH,
     ),
-    Fault(
+    Mutant(
         "torch-scaling-by-embed-dim",
         TORCH,
         {"queries = queries / self.head_dim**0.5": "queries = queries / self.embed_dim**0.5"},
         "tests/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
-        PYTORCH,
     ),
-    Fault(
+    Mutant(
         "torch-weights-not-averaged",
         TORCH,
         {"attn_weights.mean(dim=1)": "attn_weights.sum(dim=1)"},
         "tests/test_torch_compatible.py::test_the_weights_are_averaged_and_never_change_the_result",
     ),
-    Fault(
+    Mutant(
         "torch-zero-position-in-front",
         TORCH,
         {
@@ -368,111 +336,101 @@ COMPUTATION = (
         },
         "tests/test_torch_compatible.py::test_add_zero_attn_appends_a_position_of_zeros",
     ),
-    Fault(
+    Mutant(
         "torch-value-bias-dropped",
         TORCH,
         {"F.linear(value, W_value, b_value)": "F.linear(value, W_value)"},
         "tests/test_torch_compatible.py::test_agrees_with_pytorch",
-        PYTORCH,
     ),
     # Conversions
-    Fault(
+    Mutant(
         "stacked-to-split-in-reverse",
         CONVERT,
         {"name: torch.cat(rows) for name": "name: torch.cat(rows[::-1]) for name"},
         "tests/test_convert.py::test_stacked_to_split",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "split-to-stacked-in-reverse",
         CONVERT,
         {"enumerate(entry.split(split.head_dim))": "enumerate(entry.split(split.head_dim)[::-1])"},
         "tests/test_convert.py::test_split_to_stacked",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "out-proj-lost-in-stacked",
         CONVERT,
         {"if off.any():  # NaN too": "if off.isnan().any():"},
         "tests/test_convert.py::test_an_out_proj_that_does_something_is_refused",
-        SPLIT,
     ),
-    Fault(
+    Mutant(
         "conversion-shares-weights",
         CONVERT,
         {'f"heads.{h}.{name}": rows.clone()': 'f"heads.{h}.{name}": rows'},
         "tests/test_convert.py::test_a_conversion_owns_its_weights",
     ),
-    Fault(
+    Mutant(
         "split-to-torch-keys-first",
         CONVERT,
         {
             'f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])': 'f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in sorted(PROJECTIONS)])'
         },
         "tests/test_convert_torch.py::test_split_to_torch_is_the_same_function",
-        PYTORCH,
     ),
 )
 
 AROUND = (
     # The tracer
-    Fault(
+    Mutant(
         "tracer-keeps-no-copy",
         "attnlib/tracing/tracer.py",
         {"values = tensor.detach().clone()": "values = tensor.detach()"},
         "tests/test_tracer.py::test_values_are_those_of_that_moment",
-        STEPS,
     ),
-    Fault(
+    Mutant(
         "tracer-misses-in-place",
         "attnlib/tracing/tracer.py",
         {"elif before[1] != version:": "elif before[1] > version:"},
         "tests/test_tracer.py::test_new_view_in_place_rebound_and_returned_are_told_apart",
-        STEPS,
     ),
-    Fault(
+    Mutant(
         "tracer-one-call-too-deep",
         "attnlib/tracing/tracer.py",
         {"if depth > self.depth:": "if depth > self.depth + 1:"},
         "tests/test_tracer.py::test_depth_0_stays_in_forward_and_depth_1_enters_our_functions_but_never_torch",
-        STEPS,
     ),
-    Fault(
+    Mutant(
         "tracer-stays-on",
         "attnlib/tracing/tracer.py",
         {"sys.settrace(before)": "sys.settrace(None)"},
         "tests/test_tracer.py::test_an_active_trace_function_is_active_again_afterwards",
     ),
-    Fault(
+    Mutant(
         "tracer-counts-lines-from-0",
         "attnlib/tracing/tracer.py",
         {
             "function.line = frame.f_lineno - frame.f_code.co_firstlineno + 1": "function.line = frame.f_lineno - frame.f_code.co_firstlineno"
         },
         "tests/test_tracer.py::test_strides_and_contiguity_are_recorded",
-        STEPS,
     ),
-    Fault(
+    Mutant(
         "trace-not-escaped",
         "attnlib/tracing/table.py",
         {"<code>{html.escape(text)}</code>": "<code>{text}</code>"},
         "tests/test_tracer.py::test_signs_of_html_and_markdown_are_shown_as_they_are",
     ),
     # The checks and their diagnosis
-    Fault(
+    Mutant(
         "check-causal-skips-the-next-token",
         "attnlib/checks/verdicts.py",
         {"changed[:, t + 1 :] += 1.0": "changed[:, t + 2 :] += 1.0"},
         "tests/test_checks.py::test_a_module_that_looks_ahead_is_not_causal",
-        PYTORCH,
     ),
-    Fault(
+    Mutant(
         "check-causal-passes-one-bit",
         "attnlib/checks/verdicts.py",
         {"        if moved.any():": "        if (moved > 1e-6).any():"},
         "tests/test_checks.py::test_one_bit_counts_and_so_does_one_sequence_of_the_batch",
     ),
-    Fault(
+    Mutant(
         "check-equal-passes-nan",
         "attnlib/checks/verdicts.py",
         {
@@ -480,63 +438,62 @@ AROUND = (
         },
         "tests/test_checks.py::test_nan_is_not_equal_to_anything",
     ),
-    Fault(
+    Mutant(
         "check-weights-sums-columns",
         "attnlib/checks/verdicts.py",
         {"(attn_weights.sum(dim=-1) - 1)": "(attn_weights.sum(dim=-2) - 1)"},
         "tests/test_checks.py::test_our_weights_pass",
-        HEAD,
     ),
-    Fault(
+    Mutant(
         "check-same-compares-outputs-only",
         "attnlib/checks/verdicts.py",
         {"[kind for kind in made[0] if kind in made[1]]": '["outputs"]'},
         "tests/test_module_checks.py::test_what_differs_is_named",
     ),
-    Fault(
+    Mutant(
         "check-same-forgets-the-weights-gradients",
         "attnlib/checks/verdicts.py",
         {"[x, *given.values()]))": "[x]))"},
         "tests/test_module_checks.py::test_what_differs_is_named",
     ),
-    Fault(
+    Mutant(
         "diagnosis-expects-the-root-of-d-in",
         "attnlib/checks/isolate.py",
         {"right = HEAD_DIM**-0.5": "right = D_IN**-0.5"},
         "tests/test_exercise_checks.py::test_our_classes_pass",
     ),
-    Fault(
+    Mutant(
         "diagnosis-confuses-the-triangles",
         "attnlib/checks/isolate.py",
         {"(ones.triu(), f": "(ones.tril(), f"},
         "tests/test_exercise_checks.py::test_the_sentence_names_the_line",
     ),
-    Fault(
+    Mutant(
         "diagnosis-forgets-half-precision",
         "attnlib/checks/questions.py",
         {"    half_precision,\n    dropout_in_eval,": "    dropout_in_eval,\n    dropout_in_eval,"},
         "tests/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
-    Fault(
+    Mutant(
         "diagnosis-takes-an-error-for-a-stub",
         "attnlib/checks/attempt.py",
         {"NotImplementedError) and not error.args": "NotImplementedError)"},
         "tests/test_exercise_checks.py::test_an_error_with_words_is_no_stub",
     ),
     # Panels, figures, scenes, sliders
-    Fault(
+    Mutant(
         "panel-counts-hidden-as-dropped",
         "attnlib/panels/heads.py",
         {"(attn_weights[visible] == 0)": "(attn_weights == 0)"},
         "tests/test_panels.py::test_one_head_is_the_first_head_in_training",
     ),
-    Fault(
+    Mutant(
         "panel-colors-columns-by-turns",
         "attnlib/panels/heads.py",
         {"[column // data.head_dim for column in": "[column % data.num_heads for column in"},
         "tests/test_panels.py::test_stacked_heads",
     ),
-    Fault(
+    Mutant(
         "figure-shows-hidden-cells",
         "attnlib/pictures/tensors.py",
         {
@@ -544,68 +501,66 @@ AROUND = (
         },
         "tests/test_plots.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
-    Fault(
+    Mutant(
         "figure-has-queries-across",
         "attnlib/pictures/tensors.py",
         {"place = (k * cell, q * cell, cell, cell)": "place = (q * cell, k * cell, cell, cell)"},
         "tests/test_plots.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
-    Fault(
+    Mutant(
         "figure-colors-rows-by-turns",
         "attnlib/pictures/tensors.py",
         {"head_color(r // head_dim)": "head_color(r % num_heads)"},
         "tests/test_plots.py::test_blocks_of_rows_have_the_color_of_their_head",
     ),
-    Fault(
+    Mutant(
         "scenes-on-top-of-each-other",
         "attnlib/pictures/scene.py",
         {"items += moved(scene.items, x, 0)": "items += moved(scene.items, 0, 0)"},
         "tests/test_scene.py::test_scenes_side_by_side_and_under_each_other",
     ),
-    Fault(
+    Mutant(
         "svg-text-not-escaped",
         "attnlib/pictures/scene.py",
         {"{html.escape(item.text)}</text>": "{item.text}</text>"},
         "tests/test_scene.py::test_the_svg_is_well_formed_and_says_what_it_shows",
     ),
-    Fault(
+    Mutant(
         "steps-scaled-by-all-columns",
         "attnlib/panels/steps.py",
         {"scaled = masked / head_dim**0.5": "scaled = masked / 6**0.5"},
         "tests/test_steps.py::test_the_eleven_steps_end_where_the_class_ends",
-        STEPS,
     ),
-    Fault(
+    Mutant(
         "slider-moves-nothing",
         "attnlib/panels/widgets.py",
         {'(slider, "index"), (stack,': '(stack, "selected_index"), (stack,'},
         "tests/test_widgets.py::test_every_state_that_sliders_reach_is_shown",
     ),
-    Fault(
+    Mutant(
         "slider-turns-the-wrong-pages",
         "attnlib/panels/widgets.py",
         {"slider = self.sliders[name]": "slider = self.sliders[controls[-1]]"},
         "tests/test_widgets.py::test_every_state_that_sliders_reach_is_shown",
     ),
-    Fault(
+    Mutant(
         "live-slider-moves-nothing",
         "attnlib/panels/widgets.py",
         {'slider.observe(self._show, names="value")': 'slider.observe(self._show, names="label_")'},
         "tests/test_widgets.py::test_a_live_box_draws_a_state_when_it_is_there",
     ),
-    Fault(
+    Mutant(
         "bound-below-the-difference",
         "attnlib/compare.py",
         {"math.ceil(math.log10(": "math.floor(math.log10("},
         "tests/test_equality_panel.py::test_a_bar_reaches_as_far_as_its_difference",
     ),
-    Fault(
+    Mutant(
         "source-marks-replaced-lines-only",
         "attnlib/tracing/source.py",
         {'if change in ("replace", "insert"):': 'if change in ("replace",):'},
         "tests/test_source.py::test_new_lines_are_marked",
-        SPLIT,
     ),
 )
 
-FAULTS = (*COMPUTATION, *AROUND)
+MUTANTS = (*COMPUTATION, *AROUND)

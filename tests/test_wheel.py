@@ -1,0 +1,81 @@
+"""The wheel holds the package, all of it and nothing else, and works where no checkout is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+import tomllib
+
+from mutants import copied
+from support.notebook_tools import ROOT
+
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = f"{SETTINGS['name']}-{SETTINGS['version']}"
+
+# Run outside the checkout with -I, which hides PYTHONPATH; the target comes before the
+# checkout that is installed editable.
+USE = """
+import json, pkgutil, sys
+from importlib import import_module
+sys.path.insert(0, sys.argv[1])
+import attnlib
+modules = [found.name for found in pkgutil.walk_packages(attnlib.__path__, "attnlib.")]
+homes = [import_module(name).__file__ for name in ("attnlib", *modules)]
+from attnlib.learning.record import recorded_model
+from attnlib.learning.tasks import story
+from attnlib.panels import ONE_HEAD
+from attnlib.speed.results import grid_result, stored_results
+found = {
+    "homes": homes,
+    "measured": len(stored_results()),
+    "grid": len(grid_result()),
+    "layers": len(recorded_model(1200).layers),
+    "story": story()[:12],
+    "picture": ONE_HEAD.picture().svg()[:4],
+}
+print(json.dumps(found))
+"""
+
+
+def run(*arguments: str, cwd: Path) -> str:
+    ran = subprocess.run([sys.executable, *arguments], cwd=cwd, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Return the wheel of a copy of this folder: a build leaves files behind where it runs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    copied(ROOT, folder / "copy")
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
+    run("-m", "pip", "wheel", *offline, "--wheel-dir", str(folder), "./copy", cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_it_holds_the_package_and_nothing_else(wheel):
+    with ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+    held = {Path(name) for name in names if name.startswith("attnlib/")}
+    files = [path for path in (ROOT / "attnlib").rglob("*") if path.is_file()]
+    kept = [path for path in files if path.suffix != ".pyc" and not path.match("*-quick.json")]
+    assert held == {path.relative_to(ROOT) for path in kept}
+    assert {Path(name).parts[0] for name in names} == {"attnlib", f"{PROJECT}.dist-info"}
+
+
+def test_installed_elsewhere_it_imports_and_reads_its_data(wheel, tmp_path):
+    target = tmp_path / "target"
+    offline = ["--no-deps", "--no-index", "--no-compile", "--quiet"]
+    run("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=tmp_path)
+    found = json.loads(run("-I", "-W", "error", "-c", USE, str(target), cwd=tmp_path))
+    modules = {path for path in target.rglob("*.py") if path.is_relative_to(target / "attnlib")}
+    assert {Path(home) for home in found.pop("homes")} == modules
+    assert found.pop("measured") > 0
+    assert found.pop("grid") > 0
+    assert found == {"layers": 2, "story": "Your journey", "picture": "<svg"}
