@@ -101,16 +101,6 @@ class Scene:
         return self.png(), {"width": round(self.width), "height": round(self.height)}
 
 
-def arrow(start: tuple[float, float], end: tuple[float, float], color: str = INK) -> list[Item]:
-    """Return a line with a filled head at its end."""
-    angle = math.atan2(end[1] - start[1], end[0] - start[0])
-    neck = (end[0] - 8 * math.cos(angle), end[1] - 8 * math.sin(angle))
-    across = (4 * math.sin(angle), -4 * math.cos(angle))
-    left = (neck[0] + across[0], neck[1] + across[1])
-    right = (neck[0] - across[0], neck[1] - across[1])
-    return [Line((start, neck), color), Line((end, left, right), stroke=None, fill=color)]
-
-
 def moved(items: Sequence[Item], x: float, y: float) -> list[Item]:
     """Return the items shifted to the right by x and down by y."""
     return [
