@@ -1,4 +1,4 @@
-"""Draw the diagrams of the series: `python images/draw.py` writes each beside this file.
+"""Draw the diagrams of the course: `python images/draw.py` writes each beside this file.
 
 Every number in a diagram is computed here, by attnlib, on the running example. All diagrams are
 equally wide, so that a page shows them at one scale.
@@ -6,6 +6,7 @@ equally wide, so that a page shows them at one scale.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,7 +17,8 @@ from torch import Tensor
 import attnlib
 from attnlib.examples import SEED, journey
 from attnlib.pictures.palette import FAINT, INK, PAPER, head_color, text_color, tint, weight_color
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words, arrow
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words
+from attnlib.pictures.tensors import head_tag
 
 WIDTH, MARGIN = 880.0, 16.0
 RIGHT = WIDTH - MARGIN
@@ -31,6 +33,7 @@ NO_HEAD = -1
 Colors = Sequence[Sequence[str | None]]  # of cells; None is hatched
 Texts = Sequence[Sequence[str]]
 Align = Literal["start", "middle", "end"]
+Point = tuple[float, float]
 
 
 # The computed part.
@@ -127,14 +130,17 @@ def weight_map(x: float, y: float, weights: Tensor, color: str, cell: float) -> 
     return grid(x, y, colors, width=cell, height=cell)
 
 
-def head_tag(x: float, y: float, width: float, head: int) -> list[Item]:
-    """Return a strip in the colour of a head, with its name."""
-    color = head_color(head)
-    name = Words(x + width / 2, y + 9, f"head {head + 1}", 11, text_color(color), bold=True)
-    return [Box(x, y, width, 18, color), name]
+def arrow(start: Point, end: Point, color: str = INK) -> list[Item]:
+    """Return a line with a filled head at its end."""
+    angle = math.atan2(end[1] - start[1], end[0] - start[0])
+    neck = (end[0] - 8 * math.cos(angle), end[1] - 8 * math.sin(angle))
+    across = (4 * math.sin(angle), -4 * math.cos(angle))
+    left = (neck[0] + across[0], neck[1] + across[1])
+    right = (neck[0] - across[0], neck[1] - across[1])
+    return [Line((start, neck), color), Line((end, left, right), stroke=None, fill=color)]
 
 
-def bent_arrow(*points: tuple[float, float], color: str = INK) -> list[Item]:
+def bent_arrow(*points: Point, color: str = INK) -> list[Item]:
     """Return an arrow along several points."""
     return [Line(points[:-1], color), *arrow(points[-2], points[-1], color)]
 

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from attnlib import causal_mask
-from attnlib.pictures.palette import PAPER, head_color, signed_color, tint, weight_color
+from attnlib.pictures.palette import PAPER, head_color, tint, weight_color
 from attnlib.pictures.scene import Box
 from attnlib.pictures.tensors import (
     blocks_picture,
     difference_picture,
     matrix_picture,
-    signed_picture,
     weights_picture,
 )
 from support.pictures import boxes, extents, outside, overlapping, pixels, text_in, texts, words
@@ -45,7 +44,6 @@ EVERY = {
     "matrix of two digits": matrix_picture(matrix(), TOKENS, digits=2),
     "blocks": blocks_picture(matrix(12, 3), 4, "W_query.weight"),
     "differences": difference_picture(matrix().abs(), TOKENS, "what moved", changed=3),
-    "signed": signed_picture(matrix(), TOKENS, list("abcdef"), "gradient of one output"),
     "a long title": difference_picture(torch.ones(5, 1), TOKENS, "a title wider than the cells"),
 }
 PICTURES = pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
@@ -226,13 +224,3 @@ def test_no_difference_at_all():
     scene = difference_picture(torch.zeros(5, 2), TOKENS, "what moved")
     assert {text_in(scene, cell) for cell in boxes(scene, 54, 26)} == {"0"}
     assert scene.alt == "what moved: 5 of 5 rows did not move at all."
-
-
-def test_signed_values_on_one_scale_around_zero():
-    scene = signed_picture(matrix(), TOKENS, list("abcdef"), "gradient")
-    cells, largest = boxes(scene, 54, 26), matrix().abs().max().item()
-    for cell, value in zip(cells, matrix().flatten().tolist(), strict=True):
-        assert text_in(scene, cell) == f"{value:.2f}"
-        assert cell.fill == signed_color(value, largest)
-    above = [item for item in words(scene) if item.text in "abcdef"]
-    assert [item.x for item in above] == [cell.x + 27 for cell in cells[:6]]

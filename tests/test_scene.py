@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from attnlib.pictures.palette import HATCH, INK, PAPER
-from attnlib.pictures.scene import Box, Line, Scene, Words, above, arrow, beside, moved
+from attnlib.pictures.scene import Box, Line, Scene, Words, above, beside, moved
 from support.pictures import SVG, outside, overlapping, pixels, texts
 
 RED, BLUE = "#ff0000", "#0000ff"
@@ -183,11 +183,3 @@ def test_scenes_of_several_sizes():
     small = Scene(10, 20, "Small.", ())
     assert (beside(SCENE, small, gap=5).width, beside(SCENE, small, gap=5).height) == (115, 60)
     assert (above(SCENE, small, gap=5).width, above(SCENE, small, gap=5).height) == (100, 85)
-
-
-def test_an_arrow_ends_in_its_point():
-    line, head = arrow((0, 0), (30, 40), RED)
-    assert line.points[0] == (0, 0)
-    assert line.points[1] == pytest.approx((30 - 8 * 0.6, 40 - 8 * 0.8))
-    assert head.points[0] == (30, 40)
-    assert (line.stroke, head.fill) == (RED, RED)

@@ -496,21 +496,19 @@ AROUND = (
     Mutant(
         "figure-shows-hidden-cells",
         "attnlib/pictures/tensors.py",
-        {
-            "Box(*place, fill=PAPER, stroke=QUIET, hatched=True": "Box(*place, fill=PAPER, stroke=QUIET, hatched=False"
-        },
+        {"Cell(PAPER, stroke=QUIET, hatched=True)": "Cell(PAPER, stroke=QUIET, hatched=False)"},
         "tests/test_plots.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
         "figure-has-queries-across",
         "attnlib/pictures/tensors.py",
-        {"place = (k * cell, q * cell, cell, cell)": "place = (q * cell, k * cell, cell, cell)"},
+        {"x, y = c * width, r * height": "x, y = r * width, c * height"},
         "tests/test_plots.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
         "figure-colors-rows-by-turns",
         "attnlib/pictures/tensors.py",
-        {"head_color(r // head_dim)": "head_color(r % num_heads)"},
+        {"head_color(row // head_dim)": "head_color(row % num_heads)"},
         "tests/test_plots.py::test_blocks_of_rows_have_the_color_of_their_head",
     ),
     Mutant(

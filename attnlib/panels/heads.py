@@ -181,4 +181,3 @@ WEIGHT_SPLIT = Panel(
     draw_weight_split,
     read_weight_split,
 )
-PANELS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT)

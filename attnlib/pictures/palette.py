@@ -1,4 +1,4 @@
-"""The colours of the series: a head has the same one in every diagram, figure and slider."""
+"""The colours of the course: a head has the same one in every diagram, figure and slider."""
 
 from __future__ import annotations
 

@@ -101,24 +101,17 @@ class Scene:
         return self.png(), {"width": round(self.width), "height": round(self.height)}
 
 
-def arrow(start: tuple[float, float], end: tuple[float, float], color: str = INK) -> list[Item]:
-    """Return a line with a filled head at its end."""
-    angle = math.atan2(end[1] - start[1], end[0] - start[0])
-    neck = (end[0] - 8 * math.cos(angle), end[1] - 8 * math.sin(angle))
-    across = (4 * math.sin(angle), -4 * math.cos(angle))
-    left = (neck[0] + across[0], neck[1] + across[1])
-    right = (neck[0] - across[0], neck[1] - across[1])
-    return [Line((start, neck), color), Line((end, left, right), stroke=None, fill=color)]
-
-
 def moved(items: Sequence[Item], x: float, y: float) -> list[Item]:
     """Return the items shifted to the right by x and down by y."""
-    return [
-        replace(item, points=tuple((px + x, py + y) for px, py in item.points))
-        if isinstance(item, Line)
-        else replace(item, x=item.x + x, y=item.y + y)
-        for item in items
-    ]
+    return [_moved(item, x, y) for item in items]
+
+
+def _moved(item: Item, x: float, y: float) -> Item:
+    match item:
+        case Line():
+            return replace(item, points=tuple((px + x, py + y) for px, py in item.points))
+        case Box() | Words():
+            return replace(item, x=item.x + x, y=item.y + y)
 
 
 def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
@@ -144,7 +137,9 @@ def above(*scenes: Scene, gap: float = 16.0) -> Scene:
 
 
 def _hatching(box: Box) -> list[Line]:
-    """Return the diagonal lines of a hatched box."""
+    """Return the diagonal lines of a box, none if it is not hatched."""
+    if not box.hatched:
+        return []
     lines, step = [], 6.0
     offset = step
     while offset < box.width + box.height:
@@ -157,37 +152,39 @@ def _hatching(box: Box) -> list[Line]:
 
 
 def _svg(item: Item) -> str:
-    if isinstance(item, Words):
-        weight = ' font-weight="bold"' if item.bold else ""
-        family = f' font-family="{MONO}"' if item.mono else ""
-        turn = f' transform="rotate({-item.angle:g} {item.x:g} {item.y:g})"' if item.angle else ""
-        return (
-            f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" font-size="{item.size:g}" '
-            f'fill="{item.color}" text-anchor="{item.anchor}"{weight}{family}{turn} '
-            f'xml:space="preserve">{html.escape(item.text)}</text>'
-        )
-    stroke = f'stroke="{item.stroke or "none"}"'
-    fill = f'fill="{item.fill or "none"}"'
-    if isinstance(item, Box):
-        box = (
-            f'<rect x="{item.x:g}" y="{item.y:g}" width="{item.width:g}" height="{item.height:g}" '
-            f'rx="{item.radius:g}" {fill} {stroke} stroke-width="{item.stroke_width:g}"/>'
-        )
-        if item.hatched:
-            path = "".join(
-                f"M{a:g} {b:g}L{c:g} {d:g}"
-                for (a, b), (c, d) in (h.points for h in _hatching(item))
+    """Return an item as SVG."""
+    match item:
+        case Box():
+            box = (
+                f'<rect x="{item.x:g}" y="{item.y:g}" width="{item.width:g}" '
+                f'height="{item.height:g}" rx="{item.radius:g}" fill="{item.fill or "none"}" '
+                f'stroke="{item.stroke or "none"}" stroke-width="{item.stroke_width:g}"/>'
             )
-            box += f'<path d="{path}" stroke="{HATCH}" fill="none"/>'
-        return box
-    points = "L".join(f"{x:g} {y:g}" for x, y in item.points)
-    closed = "Z" if item.fill else ""
-    dashes = ' stroke-dasharray="5 4"' if item.dashed else ""
-    opacity = f' opacity="{item.opacity:g}"' if item.opacity < 1 else ""
-    return (
-        f'<path d="M{points}{closed}" {stroke} stroke-width="{item.width:g}" {fill}'
-        f"{dashes}{opacity}/>"
-    )
+            path = "".join(_path(line) for line in _hatching(item))
+            return box + f'<path d="{path}" stroke="{HATCH}" fill="none"/>' if path else box
+        case Line():
+            closed = "Z" if item.fill else ""
+            dashes = ' stroke-dasharray="5 4"' if item.dashed else ""
+            opacity = f' opacity="{item.opacity:g}"' if item.opacity < 1 else ""
+            return (
+                f'<path d="{_path(item)}{closed}" stroke="{item.stroke or "none"}" '
+                f'stroke-width="{item.width:g}" fill="{item.fill or "none"}"{dashes}{opacity}/>'
+            )
+        case Words():
+            weight = ' font-weight="bold"' if item.bold else ""
+            family = f' font-family="{MONO}"' if item.mono else ""
+            place = f"{item.x:g} {item.y:g}"
+            turn = f' transform="rotate({-item.angle:g} {place})"' if item.angle else ""
+            return (
+                f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
+                f'font-size="{item.size:g}" fill="{item.color}" text-anchor="{item.anchor}"'
+                f'{weight}{family}{turn} xml:space="preserve">{html.escape(item.text)}</text>'
+            )
+
+
+def _path(line: Line) -> str:
+    """Return the points of a line as an SVG path has them."""
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in line.points)
 
 
 def _png(scene: Scene, scale: float) -> bytes:
@@ -210,41 +207,48 @@ def _png(scene: Scene, scale: float) -> bytes:
 
 
 def _artists(item: Item) -> list[Artist]:
+    """Return an item as matplotlib draws it."""
     from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
     from matplotlib.path import Path
     from matplotlib.text import Text
 
-    if isinstance(item, Words):
-        turned = math.radians(item.angle)
-        text = Text(
-            item.x + 0.36 * item.size * math.sin(turned),
-            item.y + 0.36 * item.size * math.cos(turned),
-            item.text,
-            color=item.color,
-            fontsize=item.size,
-            fontweight="bold" if item.bold else "normal",
-            fontfamily="DejaVu Sans Mono" if item.mono else "DejaVu Sans",
-            verticalalignment="baseline",
-            rotation=item.angle,
-            rotation_mode="anchor",
-            parse_math=False,
-        )
-        text.set_horizontalalignment(ALIGNMENT[item.anchor])
-        return [text]
     patch: Patch
-    if isinstance(item, Line):
-        corners = [*item.points, item.points[0]] if item.fill else item.points
-        patch = PathPatch(Path(corners, closed=item.fill is not None), alpha=item.opacity)
-        patch.set_linestyle((0, (5, 4)) if item.dashed else "solid")
-        patch.set_linewidth(item.width)
-    else:
-        corner, rounded = (item.x, item.y), f"round,pad=0,rounding_size={item.radius}"
-        if item.radius:
-            patch = FancyBboxPatch(corner, item.width, item.height, rounded)
-        else:
-            patch = Rectangle(corner, item.width, item.height)
-        patch.set_linewidth(item.stroke_width)
+    match item:
+        case Box():
+            corner, rounded = (item.x, item.y), f"round,pad=0,rounding_size={item.radius}"
+            if item.radius:
+                patch = FancyBboxPatch(corner, item.width, item.height, rounded)
+            else:
+                patch = Rectangle(corner, item.width, item.height)
+            hatching = [artist for line in _hatching(item) for artist in _artists(line)]
+            return [_painted(patch, item, item.stroke_width), *hatching]
+        case Line():
+            corners = [*item.points, item.points[0]] if item.fill else item.points
+            patch = PathPatch(Path(corners, closed=item.fill is not None), alpha=item.opacity)
+            patch.set_linestyle((0, (5, 4)) if item.dashed else "solid")
+            return [_painted(patch, item, item.width)]
+        case Words():
+            turned = math.radians(item.angle)
+            text = Text(
+                item.x + 0.36 * item.size * math.sin(turned),
+                item.y + 0.36 * item.size * math.cos(turned),
+                item.text,
+                color=item.color,
+                fontsize=item.size,
+                fontweight="bold" if item.bold else "normal",
+                fontfamily="DejaVu Sans Mono" if item.mono else "DejaVu Sans",
+                horizontalalignment=ALIGNMENT[item.anchor],
+                verticalalignment="baseline",
+                rotation=item.angle,
+                rotation_mode="anchor",
+                parse_math=False,
+            )
+            return [text]
+
+
+def _painted(patch: Patch, item: Box | Line, width: float) -> Patch:
+    """Return the patch in the colours of its item, its outline as wide as given."""
     patch.set_facecolor(item.fill or "none")
     patch.set_edgecolor(item.stroke or "none")
-    hatching = _hatching(item) if isinstance(item, Box) and item.hatched else []
-    return [patch, *(artist for line in hatching for artist in _artists(line))]
+    patch.set_linewidth(width)
+    return patch

@@ -21,7 +21,7 @@ from attnlib import (
     split_heads,
 )
 from attnlib.panels.gpt2 import GPT2_HEADS
-from attnlib.panels.heads import PANELS
+from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.speed import SPEED
@@ -73,8 +73,8 @@ CASES = (
 )
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
-ALL_PANELS = (*PANELS, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY, GPT2_HEADS, GALLERY, SPEED)
-ALL_PANELS += (TRAINING_STEP, MUTE)
+ALL_PANELS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
+ALL_PANELS += (GPT2_HEADS, GALLERY, SPEED, TRAINING_STEP, MUTE)
 
 
 def name(case: Case) -> str:
