@@ -1,0 +1,148 @@
+"""Change attnlib at random places, one at a time, and list the changes that no test notices.
+
+    python tools/audit.py [--mutants 400] [--seed 1] [--workers 2]
+
+cosmic-ray makes the changes, in copies of the project under build/audit, and runs for each the
+tests of the room it lies in. It needs cosmic-ray on the PATH or in CR, and hours: about ten seconds
+a change and worker. Nobody chose the places, so the share that survives is an honest figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "audit"
+COSMIC_RAY = Path(sys.executable).with_name("cosmic-ray")
+LIMIT = 300  # seconds for the tests of one change
+
+CORE = "tests/test_goldens.py tests/test_contract*.py tests/test_life_cycle.py"
+TESTS = {  # what is changed: the tests that may notice, the quick ones first
+    "functional": f"tests/test_functional.py {CORE}",
+    "modules": f"tests/test_bad_input.py {CORE} tests/test_published.py",
+    "fused": f"tests/test_fused.py tests/test_cache.py tests/test_bad_input.py {CORE}",
+    "convert": "tests/test_convert*.py tests/test_fused.py",
+    "validate": f"tests/test_bad_input.py {CORE} tests/test_torch_compatible.py",
+    "torch_compatible": f"tests/test_torch_compatible.py tests/test_convert_torch.py {CORE}",
+    "tracing": "tests/test_tracer.py tests/test_source.py tests/test_shape_comments.py",
+    "checks": "tests/test_checks.py tests/test_module_checks.py tests/test_exercise*.py",
+}
+
+
+def copied(folder: Path) -> Path:
+    """Copy what git knows of the project, changes not yet committed included, into a folder."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.check_output(listed, cwd=ROOT, text=True).splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def call(copy: Path, *command: str) -> str:
+    """Run a command in a copy of the project, whose attnlib comes before any installed one."""
+    paths = os.pathsep.join(str(copy / name) for name in ("", "tests", "tools", "benchmarks"))
+    settings = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ran = subprocess.run(
+        command, cwd=copy, env={**os.environ, **settings}, capture_output=True, text=True
+    )
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{ran.stdout[-3000:]}{ran.stderr[-3000:]}")
+    return ran.stdout
+
+
+def test_command(room: str, copy: Path) -> str:
+    """Return the call of pytest that is to notice a change."""
+    files = [str(f.relative_to(copy)) for p in TESTS[room].split() for f in sorted(copy.glob(p))]
+    return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(files)}"
+
+
+def plan(room: str, copy: Path) -> tuple[Path, Path, list[str]]:
+    """List all changes that cosmic-ray knows for a room; return its two files and their ids."""
+    source = f"attnlib/{room}.py" if (copy / f"attnlib/{room}.py").exists() else f"attnlib/{room}"
+    config, session = FOLDER / f"{room}.toml", FOLDER / f"{room}.sqlite"
+    config.write_text(
+        f'[cosmic-ray]\nmodule-path = "{source}"\ntimeout = {LIMIT}.0\nexcluded-modules = []\n'
+        f'test-command = "{test_command(room, copy)}"\n'
+        '[cosmic-ray.distributor]\nname = "local"\n'
+    )
+    call(copy, str(COSMIC_RAY), "init", str(config), str(session))
+    order = "module_path, start_pos_row, start_pos_col, operator_name, operator_args, occurrence"
+    with sqlite3.connect(session) as database:
+        found = database.execute(f"select job_id from mutation_specs order by {order}")
+        return config, session, [row[0] for row in found]
+
+
+def keep(session: Path, chosen: set[str]) -> None:
+    """Drop from a session all changes that were not chosen."""
+    with sqlite3.connect(session) as database:
+        ids = [row[0] for row in database.execute("select job_id from work_items")]
+        for job in ids:
+            if job not in chosen:
+                for table in ("mutation_specs", "work_items"):
+                    database.execute(f"delete from {table} where job_id = ?", (job,))
+
+
+def outcomes(session: Path) -> list[tuple[str, str]]:
+    """Return for each change of a session what became of it, and the change."""
+    query = "select test_outcome, worker_outcome, diff from work_results"
+    with sqlite3.connect(session) as database:
+        return [(str(t or w), str(diff)) for t, w, diff in database.execute(query)]
+
+
+def main() -> int:
+    """Change, test, report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mutants", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rooms", nargs="*", default=list(TESTS), choices=list(TESTS))
+    asked = parser.parse_args()
+
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    copies: SimpleQueue[Path] = SimpleQueue()
+    for worker in range(asked.workers):
+        copies.put(copied(FOLDER / f"copy-{worker}"))
+    first = FOLDER / "copy-0"
+    plans = {room: plan(room, first) for room in TESTS}
+    every = sorted((room, job) for room, (_, _, jobs) in plans.items() for job in range(len(jobs)))
+    chosen = set(random.Random(asked.seed).sample(every, min(asked.mutants, len(every))))
+
+    def examine(room: str) -> None:
+        config, session, jobs = plans[room]
+        keep(session, {job for place, job in enumerate(jobs) if (room, place) in chosen})
+        copy = copies.get()
+        try:
+            call(copy, *test_command(room, copy).split())  # without a change they pass
+            call(copy, str(COSMIC_RAY), "exec", str(config), str(session))
+        finally:
+            copies.put(copy)
+
+    with ThreadPoolExecutor(asked.workers) as pool:
+        list(pool.map(examine, asked.rooms))
+    total: Counter[str] = Counter()
+    for room in asked.rooms:
+        found = outcomes(plans[room][1])
+        counted = Counter(outcome for outcome, _ in found)
+        total += counted
+        print(f"{room}: {len(plans[room][2])} possible, {dict(counted)}")
+        for outcome, diff in found:
+            if "KILLED" not in outcome.upper():
+                print(f"--- {outcome}\n{diff}\n")
+    print(f"{sum(total.values())} of {len(every)} changes tried: {dict(total)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
