@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from attnlib import attention
 from support.cases import (
-    CONTEXT_LENGTH,
     CONTRACT,
     HEAD_DIM,
     B,
@@ -47,27 +46,6 @@ def test_nothing_in_gives_nothing_out(case, b, num_tokens, way):
     assert all((weight.grad == 0).all() for weight in projections)
 
 
-@pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
-def test_memory_order_does_not_matter(case, way):
-    """Input and gradient that are not contiguous: the same result, the same slopes."""
-    module, x = case.build(), case.tokens()
-    scattered = x.transpose(0, 2).contiguous().transpose(0, 2)
-    pull = tokens(d_in=case.width(), seed=4)
-    pulled = pull.transpose(0, 2).contiguous().transpose(0, 2)
-    assert not scattered.is_contiguous()
-    assert not pulled.is_contiguous()
-    results, slopes = [], []
-    for given in (x, scattered):
-        for gradient in (pull, pulled):
-            leaf = given.detach().requires_grad_()
-            results.append(both_ways(module, leaf)[way])
-            wanted = [leaf, *module.parameters()]
-            slopes.append(torch.autograd.grad(results[-1], wanted, grad_outputs=gradient))
-    for other in range(1, 4):
-        torch.testing.assert_close(results[other], results[0])
-        torch.testing.assert_close(slopes[other], slopes[0])
-
-
 @pytest.mark.parametrize("num_tokens", [59, 97, 111])
 def test_odd_sizes(case, num_tokens):
     """Sizes that no kernel likes, against torch's own attention; the input's slope too."""
@@ -84,15 +62,6 @@ def test_odd_sizes(case, num_tokens):
         torch.testing.assert_close(context_vec, expected)
         (found,) = torch.autograd.grad(context_vec.square().sum(), x)
         torch.testing.assert_close(found, slope, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("num_tokens", [1, CONTEXT_LENGTH - 1, CONTEXT_LENGTH])
-def test_every_length_up_to_context_length(case, num_tokens):
-    """And what is cut off at the end does not change what comes before."""
-    module, x = case.build(), case.tokens(num_tokens=CONTEXT_LENGTH)
-    short = module(x[:, :num_tokens])
-    assert short.shape == (B, num_tokens, case.width())
-    torch.testing.assert_close(short, module(x)[:, :num_tokens])
 
 
 # 11: the input stays as it is
