@@ -61,8 +61,7 @@ def attention(
     [[5.0, 7.0], [5.0, 7.0], [5.0, 7.0]]
 
     Source: Vaswani et al. 2017, equation 1, where queries, keys, values are Q, K, V and head_dim
-    is d_k. The queries are scaled rather than the scores: the product is the same, and fewer
-    numbers are divided.
+    is d_k. The queries are scaled rather than the scores: the same result with fewer divisions.
     """
     head_dim = queries.shape[-1]
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from support.cases import CASES, HEAD_DIM, both_ways, by_head, name, projected, tokens
+from support.cases import CONTRACT, HEAD_DIM, both_ways, by_head, name, projected
 
-pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
+pytestmark = pytest.mark.parametrize("case", CONTRACT, ids=name)
 
 
 @pytest.mark.promise(number=15)
 def test_dropout_does_nothing_in_eval(case):
     """The same as without dropout, twice."""
     with_dropout, without = case.build(dropout=0.5).eval(), case.build(dropout=0.0)
-    runs = (both_ways(module, tokens()) for module in (with_dropout, with_dropout, without))
+    runs = (both_ways(module, case.tokens()) for module in (with_dropout, with_dropout, without))
     for first, again, clean in zip(*runs, strict=True):
         assert torch.equal(first, again)
         assert torch.equal(first, clean)
@@ -24,7 +24,7 @@ def test_dropout_does_nothing_in_eval(case):
 @pytest.mark.promise(number=15)
 def test_dropout_in_training_follows_the_seed(case):
     """Differs from eval, same seed same result, another seed another result."""
-    module, x = case.build(dropout=0.5), tokens()
+    module, x = case.build(dropout=0.5), case.tokens()
     results = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
@@ -40,7 +40,7 @@ def test_dropout_in_training_follows_the_seed(case):
 def test_dropout_takes_its_share_of_the_weights(case, p):
     """Within 0.01 of p; the others are scaled by 1 / (1 - p); the result uses them."""
     length = 97
-    module, x = case.build(dropout=p, context_length=length), tokens(b=11, num_tokens=length)
+    module, x = case.build(dropout=p, context_length=length), case.tokens(b=11, num_tokens=length)
     torch.manual_seed(5)
     context_vec, dropped = module(x, return_weights=True)
     _, whole = module.eval()(x, return_weights=True)
@@ -61,7 +61,7 @@ def test_dropout_takes_its_share_of_the_weights(case, p):
 def test_dropout_takes_its_share_where_the_weights_are_not_asked_for(case):
     """One token has one weight, 1, per head: training makes it 0 or 1 / (1 - p)."""
     p, b = 0.25, 40_000
-    module, x = case.build(dropout=p), tokens(b, 1)
+    module, x = case.build(dropout=p), case.tokens(b, 1)
     if hasattr(module, "out_proj"):
         nn.init.eye_(module.out_proj.weight)
         nn.init.zeros_(module.out_proj.bias)
@@ -76,7 +76,7 @@ def test_dropout_takes_its_share_where_the_weights_are_not_asked_for(case):
 @pytest.mark.promise(number=15)
 def test_dropping_nothing_and_dropping_all(case):
     """With p = 0 nothing changes, with p = 1 no weight is left, and no NaN is made."""
-    x = tokens()
+    x = case.tokens()
     module = case.build(dropout=0.0)
     assert torch.equal(module.train()(x), module.eval()(x))
     module = case.build(dropout=1.0).train()

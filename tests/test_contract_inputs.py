@@ -8,8 +8,7 @@ from torch.nn import functional as F
 
 from attnlib import attention
 from support.cases import (
-    CASES,
-    CONTEXT_LENGTH,
+    CONTRACT,
     HEAD_DIM,
     B,
     H,
@@ -21,14 +20,14 @@ from support.cases import (
     tokens,
 )
 
-pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
+pytestmark = pytest.mark.parametrize("case", CONTRACT, ids=name)
 
 
 # 9: sizes and strides
 
 
 def test_result_has_the_width_of_all_heads(case):
-    for context_vec in both_ways(case.build(), tokens()):
+    for context_vec in both_ways(case.build(), case.tokens()):
         assert context_vec.shape == (B, T, case.width())
 
 
@@ -37,36 +36,15 @@ def test_result_has_the_width_of_all_heads(case):
 @pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
 def test_nothing_in_gives_nothing_out(case, b, num_tokens, way):
     """An empty batch, or no tokens: the right empty shape, and backward works."""
-    module, x = case.build(), tokens(b, num_tokens).requires_grad_()
+    module, x = case.build(), case.tokens(b, num_tokens).requires_grad_()
     attn_weights = by_head(module(x, return_weights=True)[1])
     assert attn_weights.shape == (b, H if case.has_heads else 1, num_tokens, num_tokens)
     context_vec = both_ways(module, x)[way]
     assert context_vec.shape == (b, num_tokens, case.width())
     context_vec.sum().backward()
     assert x.grad.shape == x.shape
-    assert all((weight.grad == 0).all() for key, weight in module.named_parameters() if "W_" in key)
-
-
-@pytest.mark.promise(number=9)
-@pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
-def test_memory_order_does_not_matter(case, way):
-    """Input and gradient that are not contiguous: the same result, the same slopes."""
-    module, x = case.build(), tokens()
-    scattered = x.transpose(0, 2).contiguous().transpose(0, 2)
-    pull = tokens(d_in=case.width(), seed=4)
-    pulled = pull.transpose(0, 2).contiguous().transpose(0, 2)
-    assert not scattered.is_contiguous()
-    assert not pulled.is_contiguous()
-    results, slopes = [], []
-    for given in (x, scattered):
-        for gradient in (pull, pulled):
-            leaf = given.detach().requires_grad_()
-            results.append(both_ways(module, leaf)[way])
-            wanted = [leaf, *module.parameters()]
-            slopes.append(torch.autograd.grad(results[-1], wanted, grad_outputs=gradient))
-    for other in range(1, 4):
-        torch.testing.assert_close(results[other], results[0])
-        torch.testing.assert_close(slopes[other], slopes[0])
+    projections = [w for key, w in module.named_parameters() if "out_proj" not in key]
+    assert all((weight.grad == 0).all() for weight in projections)
 
 
 @pytest.mark.promise(number=9)
@@ -74,7 +52,8 @@ def test_memory_order_does_not_matter(case, way):
 def test_odd_sizes(case, num_tokens):
     """Sizes that no kernel likes, against torch's own attention; the input's slope too."""
     sizes = {"d_in": 59, "context_length": 111, "num_heads": 3, "head_dim": 37}
-    module, x = case.build(**sizes), tokens(B, num_tokens, 59).requires_grad_()
+    module = case.build(**sizes)
+    x = tokens(B, num_tokens, module.d_in).requires_grad_()
     parts = (projected(module, which, x) for which in ("W_query", "W_key", "W_value"))
     expected = F.scaled_dot_product_attention(*parts, is_causal=True)
     expected = expected.transpose(1, 2).flatten(2)
@@ -87,16 +66,6 @@ def test_odd_sizes(case, num_tokens):
         torch.testing.assert_close(found, slope, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.promise(number=9)
-@pytest.mark.parametrize("num_tokens", [1, CONTEXT_LENGTH - 1, CONTEXT_LENGTH])
-def test_every_length_up_to_context_length(case, num_tokens):
-    """And what is cut off at the end does not change what comes before."""
-    module, x = case.build(), tokens(num_tokens=CONTEXT_LENGTH)
-    short = module(x[:, :num_tokens])
-    assert short.shape == (B, num_tokens, case.width())
-    torch.testing.assert_close(short, module(x)[:, :num_tokens])
-
-
 # 11: the input stays as it is
 
 
@@ -104,7 +73,7 @@ def test_every_length_up_to_context_length(case, num_tokens):
 @pytest.mark.parametrize("training", [False, True])
 def test_the_input_is_not_changed(case, training):
     """Neither its numbers nor its version, nor those of the weights; backward included."""
-    module, x = case.build(dropout=0.3).train(training), tokens()
+    module, x = case.build(dropout=0.3).train(training), case.tokens()
     given = [x, *module.parameters()]
     before = [(tensor.detach().clone(), tensor._version) for tensor in given]
     for context_vec in both_ways(module, x):
@@ -125,7 +94,7 @@ def test_the_input_is_not_changed(case, training):
 )
 def test_a_huge_future_does_not_touch_the_past(case, dtype, huge):
     """As long as its projections stay finite, even where its scores do not."""
-    module, x = case.build().to(dtype), tokens().to(dtype)
+    module, x = case.build().to(dtype), case.tokens().to(dtype)
     before = both_ways(module, x)
     assert all(context_vec.isfinite().all() for context_vec in before)
     for t in range(T - 1):
@@ -141,7 +110,7 @@ def test_a_huge_future_does_not_touch_the_past(case, dtype, huge):
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
 def test_a_broken_future_reaches_the_past(case, broken):
     """Its weight is 0, but 0 * NaN is NaN: documented. torch's own attention does the same."""
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     x[:, -1] = broken
     for context_vec in both_ways(module, x):
         assert context_vec.isnan().all()
@@ -158,7 +127,7 @@ def test_a_broken_future_reaches_the_past(case, broken):
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
 def test_a_broken_sequence_does_not_touch_its_neighbours(case, broken):
     """Nothing crosses from one item of a batch to another."""
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     before = both_ways(module, x)
     x[1] = broken
     for old, new in zip(before, both_ways(module, x), strict=True):
@@ -169,7 +138,7 @@ def test_a_broken_sequence_does_not_touch_its_neighbours(case, broken):
 @pytest.mark.promise(number=12)
 def test_a_weight_of_the_past_is_not_lost_to_a_huge_future(case):
     """The rows of the past still sum to 1 where the future's scores are the largest."""
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     x[:, -1] = 1e4
     attn_weights = module(x, return_weights=True)[1]
     torch.testing.assert_close(attn_weights.sum(-1), torch.ones_like(attn_weights[..., 0]))

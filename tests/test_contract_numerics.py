@@ -14,9 +14,9 @@ from attnlib import (
     split_to_torch,
     stacked_to_split,
 )
-from support.cases import CASES, T, both_ways, gradients, name, projected, spelled_out, tokens
+from support.cases import CONTRACT, T, both_ways, gradients, name, projected, spelled_out, tokens
 
-pytestmark = pytest.mark.parametrize("case", CASES, ids=name)
+pytestmark = pytest.mark.parametrize("case", CONTRACT, ids=name)
 HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 LONG = 97
 
@@ -47,7 +47,7 @@ def test_gradcheck(case, way):
     def function(x: Tensor, *parameters: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return functional_call(module, dict(zip(names, parameters, strict=True)), (x, bool(way)))
 
-    x = tokens(1, 3, 3, dtype=torch.float64)
+    x = tokens(1, 3, module.d_in, dtype=torch.float64)
     given = [tensor.detach().requires_grad_() for tensor in (x, *module.parameters())]
     assert torch.autograd.gradcheck(function, given)
 
@@ -78,7 +78,8 @@ def test_half_precision_errs_at_most_twice_as_much_as_torchs_module(case, dtype)
 @pytest.mark.promise(number=13)
 def test_scores_near_the_end_of_float16_stay_finite(case):
     """The products of queries and keys alone would not fit: the queries are scaled first."""
-    module, x = case.build(head_dim=16), tokens()
+    module = case.build(head_dim=16)
+    x = tokens(d_in=module.d_in)
     scores = projected(module, "W_query", x) @ projected(module, "W_key", x).mT
     x = x * (1.5 * 65504 / scores.abs().max()).sqrt()
     scores = projected(module, "W_query", x) @ projected(module, "W_key", x).mT
@@ -99,7 +100,7 @@ def test_scores_near_the_end_of_float16_stay_finite(case):
 @HALVES
 def test_autocast(case, dtype):
     """The result is finite and of autocast's dtype; weights and slopes stay float32."""
-    module, x = case.build(), tokens().requires_grad_()
+    module, x = case.build(), case.tokens().requires_grad_()
     with torch.autocast("cpu", dtype=dtype):
         results = both_ways(module, x)
         attn_weights = module(x, return_weights=True)[1]
@@ -122,11 +123,11 @@ def test_float64_as_default_dtype(case):
     torch.set_default_dtype(torch.float64)
     try:
         module = case.build()
-        results = both_ways(module, tokens())
+        results = both_ways(module, case.tokens())
     finally:
         torch.set_default_dtype(before)
     assert {weight.dtype for weight in module.parameters()} == {torch.float64}
-    for result in (*results, *both_ways(module, tokens(dtype=torch.float64))):
+    for result in (*results, *both_ways(module, case.tokens(dtype=torch.float64))):
         assert result.dtype == torch.float64
 
 
@@ -135,8 +136,8 @@ def test_dtype_carries_everything(case):
     """One call moves all; the result has the dtype of the weights."""
     module = case.build(qkv_bias=True)
     for dtype in (torch.float64, torch.bfloat16, torch.float16):
-        context_vec, attn_weights = module.to(dtype)(tokens(dtype=dtype), return_weights=True)
-        alone = module(tokens(dtype=dtype))
+        context_vec, attn_weights = module.to(dtype)(case.tokens(dtype=dtype), return_weights=True)
+        alone = module(case.tokens(dtype=dtype))
         assert alone.dtype == context_vec.dtype == attn_weights.dtype == dtype
         assert alone.isfinite().all()
         assert context_vec.isfinite().all()
@@ -146,7 +147,7 @@ def test_dtype_carries_everything(case):
 def test_device_carries_everything(case):
     """Where one tensor is left behind, torch refuses to compute; the meta device is everywhere."""
     module = case.build(qkv_bias=True).to("meta")
-    x = tokens().to("meta")
+    x = case.tokens().to("meta")
     for result in (*both_ways(module, x), module(x, return_weights=True)[1]):
         assert result.is_meta
     assert module(x).shape == (*x.shape[:2], case.width())
@@ -159,7 +160,7 @@ def test_device_carries_everything(case):
 @pytest.mark.promise(number=14)
 def test_two_runs_are_bit_equal(case):
     """Outputs, weights and gradients."""
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     for first, second in zip(module(x, True), module(x, True), strict=True):
         assert torch.equal(first, second)
     assert torch.equal(module(x), module(x))

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from support.cases import CASES, CONTEXT_LENGTH, B, T, both_ways, name, tokens
+from support.cases import CONTEXT_LENGTH, CONTRACT, B, T, both_ways, name
 
-ALL = pytest.mark.parametrize("case", CASES, ids=name)
-IN_KERNEL = [case for case in CASES if case.in_kernel]
+ALL = pytest.mark.parametrize("case", CONTRACT, ids=name)
+IN_KERNEL = [case for case in CONTRACT if case.in_kernel]
 WAYS = pytest.mark.parametrize(
     ("case", "way"),
-    [(case, 1) for case in CASES] + [(case, 0) for case in IN_KERNEL],
-    ids=[f"{name(case)}, with weights" for case in CASES]
+    [(case, 1) for case in CONTRACT] + [(case, 0) for case in IN_KERNEL],
+    ids=[f"{name(case)}, with weights" for case in CONTRACT]
     + [f"{name(case)}, alone" for case in IN_KERNEL],
 )
 COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
@@ -26,7 +26,7 @@ COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's o
 @ALL
 def test_asking_for_the_weights_does_not_change_the_result(case):
     """Bit by bit, in eval and in training; up to rounding where a kernel gives no weights."""
-    module, x = case.build(dropout=0.4), tokens()
+    module, x = case.build(dropout=0.4), case.tokens()
     for mode in (True, False):
         module.train(mode)
         torch.manual_seed(3)
@@ -41,7 +41,7 @@ def test_asking_for_the_weights_does_not_change_the_result(case):
 @ALL
 def test_called_with_other_weights(case):
     """By functional_call, without touching its own."""
-    module, other, x = case.build(1), case.build(2), tokens()
+    module, other, x = case.build(1), case.build(2), case.tokens()
     for asked in (False, True):
         with_others = functional_call(module, dict(other.named_parameters()), (x, asked))
         expected, own = both_ways(other, x)[asked], both_ways(module, x)[asked]
@@ -55,7 +55,7 @@ def test_called_with_other_weights(case):
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # the kernel, item by item
 def test_vmap_and_gradients_per_sample(case, way):
     """Each sample's gradient, and their sum is the gradient of the batch."""
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     weights = {key: weight.detach() for key, weight in module.named_parameters()}
 
     def run(weights: dict, x: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def test_vmap_and_gradients_per_sample(case, way):
 @ALL
 def test_hooks_fire(case):
     """On every part, once per forward."""
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     parts = [part for part in module.modules() if not isinstance(part, nn.ModuleList)]
     fired = []
     for part in parts:
@@ -93,7 +93,7 @@ def test_hooks_fire(case):
 def test_compiles_as_one_graph(case, way):
     """With fullgraph=True; equals eager, gradients too. This backend needs no C++ compiler."""
     torch.compiler.reset()
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     results, slopes = [], []
     for form in (module, compiled):
@@ -113,7 +113,7 @@ def test_compiles_as_one_graph(case, way):
 def test_compiled_to_machine_code_it_equals_eager(case):
     """By torch's own backend. Only the kernel's way: the others take minutes to compile."""
     torch.compiler.reset()
-    module, x = case.build(), tokens()
+    module, x = case.build(), case.tokens()
     with torch.no_grad():
         found = torch.compile(module, fullgraph=True)(x)
         torch.testing.assert_close(found, module(x))
@@ -124,7 +124,7 @@ def test_compiled_to_machine_code_it_equals_eager(case):
 @COMPILES
 def test_exports_for_any_length(case, way):
     """By torch.export, the number of tokens left open."""
-    module, x = case.build(), tokens(num_tokens=CONTEXT_LENGTH)
+    module, x = case.build(), case.tokens(num_tokens=CONTEXT_LENGTH)
     num_tokens = torch.export.Dim("num_tokens", min=2, max=CONTEXT_LENGTH)
     given = (x, True) if way else (x,)
     shapes = ({1: num_tokens}, None)[: len(given)]

@@ -368,6 +368,18 @@ def test_is_the_attention_of_the_lesson():
     torch.testing.assert_close(found, context_vec)  # there, True: may attend
 
 
+@pytest.mark.promise(number=7)
+def test_without_a_mask_permuted_tokens_permute_the_result():
+    """With the causal mask they do not: that is part of the contract."""
+    _, ours = twins(batch_first=True)
+    x, order = torch.randn(X), torch.tensor([3, 0, 6, 1, 5, 2, 4])
+    result, attn_weights = ours(x, x, x, average_attn_weights=False)
+    y = x[:, order]
+    moved, moved_weights = ours(y, y, y, average_attn_weights=False)
+    torch.testing.assert_close(moved, result[:, order])
+    torch.testing.assert_close(moved_weights, attn_weights[..., order, :][..., order])
+
+
 def test_add_bias_kv_appends_a_position():
     _, ours = twins(add_bias_kv=True, batch_first=True)
     (query, key, value), projections = three_inputs(), ours.projections()
@@ -508,35 +520,6 @@ def test_prints_the_published_tensors():
 
 
 # Dropout
-
-
-@pytest.mark.promise(number=15)
-def test_dropout_zeroes_weights_and_scales_the_others():
-    dropout = 0.25
-    _, ours = twins(dropout=dropout, batch_first=True)
-    x, per_head = torch.randn(8, 64, EMBED_DIM), {"average_attn_weights": False}
-    clean = ours.eval()(x, x, x, **per_head)
-    assert torch.equal(clean[1], ours(x, x, x, **per_head)[1])
-    torch.manual_seed(4)
-    result, attn_weights = ours.train()(x, x, x, **per_head)
-    torch.manual_seed(4)
-    assert torch.equal(ours(x, x, x, **per_head)[0], result)
-    assert not torch.equal(ours(x, x, x, **per_head)[0], result)
-    dropped = attn_weights == 0
-    assert abs(dropped.float().mean().item() - dropout) < 0.01
-    kept = clean[1] / (1 - dropout)
-    torch.testing.assert_close(attn_weights, kept.masked_fill(dropped, 0.0))
-    weight, bias = ours.projections()[2]
-    context_vec = attn_weights @ split_heads(x @ weight.T + bias, HEADS)  # of the weights returned
-    torch.testing.assert_close(result, ours.out_proj(merge_heads(context_vec)))
-
-
-@pytest.mark.promise(number=15)
-@pytest.mark.parametrize(("dropout", "left"), [(0, 1.0), (1, 0.0)])
-def test_the_ends_of_dropout(dropout, left):
-    _, ours = twins(dropout=dropout, batch_first=True)
-    attn_weights = ours.train()(*three_inputs())[1]
-    torch.testing.assert_close(attn_weights.sum(dim=-1), torch.full((B, QUERIES), left))
 
 
 def test_drops_what_pytorch_drops():
@@ -724,20 +707,6 @@ def test_inputs_are_read_and_not_changed():
     torch.testing.assert_close(found, theirs(query, key, value, **masks))
     assert all(x._version == 0 for x in tensors)
     assert all(torch.equal(x, old) for x, old in zip(tensors, before, strict=True))
-
-
-@pytest.mark.promise(number=13)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_no_worse_than_pytorchs(dtype):
-    theirs, ours = twins(batch_first=True)
-    x = torch.randn(X)
-    expected = theirs(x, x, x)[0]
-    rough = x.to(dtype)
-    errors = [
-        (module.to(dtype)(rough, rough, rough)[0].float() - expected).abs().max()
-        for module in (ours, theirs)
-    ]
-    assert 0 < errors[0] <= 2 * errors[1]
 
 
 @pytest.mark.promise(number=13)

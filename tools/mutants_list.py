@@ -57,7 +57,7 @@ COMPUTATION = (
             "queries = queries / head_dim**0.5": "queries = queries / 1.0",
             "queries @ keys.transpose(-2, -1)": "queries @ keys.transpose(-2, -1) / head_dim**0.5",
         },
-        "tests/test_functional.py::test_logits_near_the_end_of_float16_stay_finite",
+        "tests/test_contract_numerics.py::test_scores_near_the_end_of_float16_stay_finite",
     ),
     Mutant(
         "scaling-in-place",
@@ -232,7 +232,7 @@ COMPUTATION = (
         "true-is-a-size",
         VALIDATE,
         {"isinstance(value, bool) or not isinstance(value, int):": "not isinstance(value, int):"},
-        "tests/test_bad_input.py::test_sizes",
+        "tests/test_bad_input.py::test_what_is_not_a_size",
     ),
     Mutant(
         "uneven-heads",

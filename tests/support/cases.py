@@ -17,8 +17,10 @@ from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
+    causal_mask,
     fused_to_split,
     split_heads,
+    torch_to_split,
 )
 from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
@@ -27,6 +29,7 @@ from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.speed import SPEED
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS
 from attnlib.panels.torch_equality import TORCH_EQUALITY
+from attnlib.torch_compatible import MultiheadAttention
 
 B = 2
 T = 7  # num_tokens
@@ -34,6 +37,34 @@ H = 3  # num_heads
 HEAD_DIM = 5
 D_IN = 11
 CONTEXT_LENGTH = 13
+
+
+class CausalMultiheadAttention(MultiheadAttention):
+    """PyTorch's module rebuilt, with the arguments of our classes, on x alone and causal."""
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+    ) -> None:
+        super().__init__(d_out, num_heads, dropout, batch_first=True)
+        self.d_in, self.context_length = d_in, context_length
+        self.widths = (d_out, d_out, d_out)  # of queries, keys and values
+        nn.init.normal_(self.out_proj.bias)
+        if qkv_bias:
+            nn.init.normal_(self.in_proj_bias)
+        else:
+            self.in_proj_bias = None
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        mask = causal_mask(x.shape[1], x.device)
+        shown = {"need_weights": return_weights, "average_attn_weights": False}
+        context_vec, attn_weights = super().forward(x, x, x, attn_mask=mask, **shown)
+        return (context_vec, attn_weights) if return_weights else context_vec
 
 
 @dataclass(frozen=True)
@@ -45,6 +76,7 @@ class Case:
     d_out_is_total: bool = True  # else d_out is the width of one head
     in_kernel: bool = False  # attends in a fused kernel unless asked for the weights
     num_kv_heads: int | None = None  # fewer heads of keys and values than of queries
+    one_width: bool = False  # d_in is d_out
 
     def arguments(self, num_heads: int = H, head_dim: int = HEAD_DIM, **changes: Any) -> dict:
         """Return the arguments that build this class at these sizes."""
@@ -52,12 +84,17 @@ class Case:
         d_out = num_heads * head_dim if self.d_out_is_total and self.has_heads else head_dim
         sizes = {"d_in": D_IN, "d_out": d_out, "context_length": CONTEXT_LENGTH, "dropout": 0.0}
         shared = {"num_kv_heads": self.num_kv_heads} if self.num_kv_heads else {}
-        return {**sizes, **heads, **shared, **changes}
+        d_in = {"d_in": d_out} if self.one_width else {}
+        return {**sizes, **heads, **shared, **changes, **d_in}
 
     def build(self, seed: int = 1, **changes: Any) -> nn.Module:
         """Return a module with random weights."""
         torch.manual_seed(seed)
         return self.cls(**self.arguments(**changes))
+
+    def tokens(self, b: int = B, num_tokens: int = T, **how: Any) -> Tensor:
+        """Return random token vectors that this class takes, (b, num_tokens, d_in)."""
+        return tokens(b, num_tokens, self.arguments()["d_in"], **how)
 
     def width(self, num_heads: int = H, head_dim: int = HEAD_DIM) -> int:
         """Return how many columns forward returns."""
@@ -71,6 +108,7 @@ CASES = (
     Case(FusedMultiHeadAttention, in_kernel=True),
     Case(FusedMultiHeadAttention, in_kernel=True, num_kv_heads=1),
 )
+CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latter by an adapter
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
 ALL_PANELS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
@@ -85,8 +123,11 @@ def name(case: Case) -> str:
 
 def spelled_out(module: nn.Module) -> nn.Module:
     """Return the same function with W_query, W_key and W_value apart."""
-    is_fused = isinstance(module, FusedMultiHeadAttention)
-    return fused_to_split(module) if is_fused else module
+    if isinstance(module, FusedMultiHeadAttention):
+        return fused_to_split(module)
+    if isinstance(module, CausalMultiheadAttention):
+        return torch_to_split(module, module.context_length)
+    return module
 
 
 def projected(module: nn.Module, which: str, x: Tensor) -> Tensor:

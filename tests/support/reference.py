@@ -1,90 +1,22 @@
-"""Causal attention a second time: plain Python numbers, loops, and their derivatives.
+"""Causal attention a second time: plain Python floats and loops.
 
-Nothing here comes from torch or attnlib but the weights themselves, read out as lists. A Number
-remembers how it was made, so that gradients follow from the rules of +, *, /, exp and dot.
+Nothing here comes from torch or attnlib but the weights themselves, read out as lists.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torch import nn
 
-Vector = list["Number"]
+Vector = list[float]
 Matrix = list[Vector]
 
 
-class Number:
-    """A float that knows from which numbers it was made, and its slope in each of them.
-
-    >>> a, b = Number(3.0), Number(2.0)
-    >>> backward(a * a / b + dot([a, b], [b, b]))
-    >>> (a.grad, b.grad)
-    (5.0, 4.75)
-    """
-
-    __slots__ = ("grad", "order", "parents", "value")
-    count = itertools.count()
-
-    def __init__(self, value: float, *parents: tuple[Number, float]) -> None:
-        self.value = value
-        self.parents = parents
-        self.grad = 0.0
-        self.order = next(Number.count)
-
-    def __add__(self, other: Number) -> Number:
-        return Number(self.value + other.value, (self, 1.0), (other, 1.0))
-
-    def __mul__(self, other: Number) -> Number:
-        return Number(self.value * other.value, (self, other.value), (other, self.value))
-
-    def __truediv__(self, other: Number) -> Number:
-        ratio = self.value / other.value
-        return Number(ratio, (self, 1.0 / other.value), (other, -ratio / other.value))
-
-    def exp(self) -> Number:
-        power = math.exp(self.value)
-        return Number(power, (self, power))
-
-
-def backward(result: Number) -> None:
-    """Set the grad of every number that the result was made from."""
-    found, waiting = {id(result): result}, [result]
-    while waiting:
-        for parent, _ in waiting.pop().parents:
-            if id(parent) not in found:
-                found[id(parent)] = parent
-                waiting.append(parent)
-    result.grad = 1.0
-    for number in sorted(found.values(), key=lambda number: -number.order):
-        for parent, slope in number.parents:
-            parent.grad += slope * number.grad
-
-
-def numbers(nested: Any) -> Any:
-    """Return nested lists of floats as nested lists of Numbers."""
-    return [numbers(item) for item in nested] if isinstance(nested, list) else Number(nested)
-
-
-def flat(nested: Any) -> Iterator[Number]:
-    """Yield the Numbers in nested lists."""
-    if isinstance(nested, Number):
-        yield nested
-    else:
-        for item in nested:
-            yield from flat(item)
-
-
-def dot(a: Vector, b: Vector) -> Number:
-    """Return the sum of the products, as one Number: many of them in a row would be slow."""
-    total, parents = 0.0, []
-    for left, right in zip(a, b, strict=True):
-        total += left.value * right.value
-        parents += [(left, right.value), (right, left.value)]
-    return Number(total, *parents)
+def dot(a: Vector, b: Vector) -> float:
+    """Return the sum of the products."""
+    return sum(left * right for left, right in zip(a, b, strict=True))
 
 
 def project(x: Matrix, weight: Matrix, bias: Vector) -> Matrix:
@@ -96,22 +28,19 @@ def project(x: Matrix, weight: Matrix, bias: Vector) -> Matrix:
 
 def one_head(queries: Matrix, keys: Matrix, values: Matrix) -> tuple[Matrix, Matrix]:
     """Return the context vectors and weights of one causal head."""
-    scale = Number(1.0 / math.sqrt(len(queries[0])))
+    scale = 1 / math.sqrt(len(queries[0]))
     context_vec, attn_weights = [], []
     for t, query in enumerate(queries):
-        powers = [(dot(query, key) * scale).exp() for key in keys[: t + 1]]  # the past and itself
-        total = Number(0.0)
-        for power in powers:
-            total = total + power
-        weights = [power / total for power in powers]
+        powers = [math.exp(dot(query, key) * scale) for key in keys[: t + 1]]  # the past and itself
+        weights = [power / sum(powers) for power in powers]
         columns = zip(*values[: t + 1], strict=True)
         context_vec.append([dot(weights, list(column)) for column in columns])
-        attn_weights.append(weights + [Number(0.0) for _ in keys[t + 1 :]])
+        attn_weights.append(weights + [0.0 for _ in keys[t + 1 :]])
     return context_vec, attn_weights
 
 
 class Parameters(NamedTuple):
-    """A module's weights as Numbers under the names of its state_dict, and how to read them."""
+    """A module's weights as lists under the names of its state_dict, and how to read them."""
 
     entries: dict[str, Any]
     num_heads: int
@@ -121,7 +50,7 @@ class Parameters(NamedTuple):
         """Return the weight and the bias with which one head makes its queries, keys or values."""
         prefix = f"heads.{head}." if self.stacked else ""
         weight = self.entries[f"{prefix}{which}.weight"]
-        bias = self.entries.get(f"{prefix}{which}.bias") or [Number(0.0) for _ in weight]
+        bias = self.entries.get(f"{prefix}{which}.bias") or [0.0 for _ in weight]
         if self.stacked:
             return weight, bias
         head_dim = len(weight) // self.num_heads
@@ -131,7 +60,7 @@ class Parameters(NamedTuple):
 
 def read(module: nn.Module) -> Parameters:
     """Return the weights of a module."""
-    entries = {name: numbers(entry.tolist()) for name, entry in module.state_dict().items()}
+    entries = {name: entry.tolist() for name, entry in module.state_dict().items()}
     stacked = any(name.startswith("heads.") for name in entries)
     return Parameters(entries, getattr(module, "num_heads", 1), stacked)
 
