@@ -113,12 +113,12 @@ class Mine(nn.Module):
 """
 
 
-def write(text: str) -> type[nn.Module]:
-    """Return the class Mine of a text, as if it stood in a cell."""
+def write(text: str, head: type[nn.Module] = CausalAttention) -> type[nn.Module]:
+    """Return the class Mine of a text, as if it stood in a cell; there head is CausalAttention."""
     file = f"<cell {hash(text)}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     space = {"__name__": "cell", "torch": torch, "nn": nn, "math": math}
-    space["CausalAttention"] = CausalAttention
+    space["CausalAttention"] = head
     exec(compile(text, file, "exec", dont_inherit=True), space)
     return space["Mine"]
 
@@ -761,6 +761,16 @@ CASES = [
 )
 def test_the_sentence_names_the_line(check, text, right, wrong, sentence):
     verdict = check(change(text, right, wrong))
+    assert not verdict
+    assert verdict.sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "what", ["mask inverted", "no limit", "no root", "over the queries", "weights @ keys", "none"]
+)
+def test_a_wrong_head_gets_the_same_sentence_in_a_stack(what):
+    right, wrong, sentence = WRONG_HEADS[what]
+    verdict = check_stacked_heads(write(STACKED, head=change(ONE_HEAD, right, wrong)))
     assert not verdict
     assert verdict.sentence.startswith(sentence)
 

@@ -146,7 +146,7 @@ def forward(x, flag=True):
     return z[:, 0]  # (d,)
 
 class Result(NamedTuple):
-    out: torch.Tensor  # (d)
+    out: torch.Tensor  # (d); one text
 """
 SIZES = {"b": 2, "d": 5}
 
@@ -188,7 +188,7 @@ def test_true_comments_pass(tmp_path):
             "example.py:15: z is (5, 4), not (d)",
         ),
         ("# (d,)", "# (b,)", "example.py:16: what is returned is (5,), not (b)"),
-        ("Tensor  # (d)", "Tensor  # (b)", "example.py:19: out is (5,), not (b)"),
+        ("Tensor  # (d);", "Tensor  # (b);", "example.py:19: out is (5,), not (b)"),
     ],
 )
 def test_a_lie_is_found(tmp_path, true, lie, found):

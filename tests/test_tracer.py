@@ -166,7 +166,6 @@ def test_an_exception_keeps_the_steps_and_names_the_line_and_the_shapes():
     assert isinstance(failure.error, RuntimeError)
     assert "Shapes there: queries (1, 7, 2, 5), keys (1, 2, 7, 5)" in repr(traced)
     assert "Shapes there" in traced._repr_html_()
-    assert "Shapes there" in traced.to_markdown()
 
 
 def test_the_shapes_that_met_stand_in_the_order_of_the_line():
@@ -284,28 +283,25 @@ def test_inference_mode_and_decorated_forwards_work(split, x):
     assert trace(Quiet(), x)["y"].change == "new"
 
 
-def test_the_three_displays_hold_the_same_rows(split, x):
+def test_both_displays_hold_the_same_rows(split, x):
     traced = trace(split, x)
-    text, markdown = repr(traced).splitlines(), traced.to_markdown().splitlines()
+    text = repr(traced).splitlines()
     table = ET.fromstring(traced._repr_html_())
     html_rows = [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
     assert html_rows == [list(HEADINGS), *map(list, traced.rows())]
     assert len(text) == len(traced) + 1
-    assert len(markdown) == len(traced) + 2
-    for row, line, mark in zip(traced.rows(), text[1:], markdown[2:], strict=True):
+    for row, line in zip(traced.rows(), text[1:], strict=True):
         assert all(cell in line for cell in row)
-        assert all(cell in mark for cell in row)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_signs_of_html_and_markdown_are_shown_as_they_are(fails):
+def test_signs_of_html_are_shown_as_they_are(fails):
     class Signs(nn.Module):
         def forward(self, x):
             outside = (x < 1) | (x > 2)
             return outside < torch.ones(3)
 
     traced = trace(Signs(), torch.ones(2 if fails else 3))
-    assert "`outside = (x < 1) \\| (x > 2)`" in traced.to_markdown()
     table = ET.fromstring(f"<div>{traced._repr_html_()}</div>")
     shown = ["".join(part.itertext()) for part in (*table.iter("td"), *table.iter("pre"))]
     assert "outside = (x < 1) | (x > 2)" in shown

@@ -415,7 +415,7 @@ AROUND = (
         "trace-not-escaped",
         "attnlib/tracing/table.py",
         {"<code>{html.escape(text)}</code>": "<code>{text}</code>"},
-        "tests/test_tracer.py::test_signs_of_html_and_markdown_are_shown_as_they_are",
+        "tests/test_tracer.py::test_signs_of_html_are_shown_as_they_are",
     ),
     # The checks and their diagnosis
     Mutant(

@@ -92,15 +92,6 @@ class Trace:
             for number, step in enumerate(self.steps, start=1)
         ]
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        rows = [HEADINGS, tuple("---" for _ in HEADINGS)]
-        for number, function, line, source, name, *rest in self.rows():
-            code = source.replace("|", "\\|")
-            rows.append((number, function, line, f"`{code}`", f"`{name}`", *rest))
-        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        return table if self.failure is None else f"{table}\n\n```\n{self.failure}\n```"
-
     def __repr__(self) -> str:
         rows = [HEADINGS, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -186,7 +186,7 @@ class _Recorder:
 
     def _record(self, function: _Function, name: str, change: str, tensor: Tensor) -> None:
         statement = function.statements.get(function.line, _UNREADABLE)
-        dims = _fill(statement.dims, tensor.ndim)
+        dims = _names(statement.dims, tensor.ndim)
         values = tensor.detach().clone()
         layout = (tuple(tensor.shape), tensor.dtype, tensor.stride(), tensor.is_contiguous())
         line = statement.line or function.line
@@ -250,11 +250,34 @@ def _versions(frame: FrameType) -> dict[str, tuple[Tensor, int]]:
     return found
 
 
-def _fill(dims: tuple[str, ...], ndim: int) -> tuple[str, ...]:
-    """Return a name for each dimension; a leading ... stands for b, or b and num_heads."""
+def shape_comment(line: str) -> tuple[str, ...] | None:
+    """Return the entries of the shape comment behind a line of code; None without one.
+
+    An entry names a size or a product of sizes; ... stands for any number of dimensions.
+    """
+    comment = re.search(r"# \(([^()]*)\)", line)
+    return comment and tuple(dim.strip() for dim in comment[1].split(",") if dim.strip())
+
+
+def spread(dims: tuple[str, ...], ndim: int) -> tuple[str, ...] | None:
+    """Return an entry for each dimension, "" for one that ... stands for; None if they do not fit.
+
+    >>> spread(("...", "head_dim", "num_keys"), 4)
+    ('', '', 'head_dim', 'num_keys')
+    """
+    if "..." in dims and ndim >= len(dims) - 1:
+        place = dims.index("...")
+        dims = (*dims[:place], *[""] * (ndim - len(dims) + 1), *dims[place + 1 :])
+    return dims if len(dims) == ndim and "..." not in dims else None
+
+
+def _names(dims: tuple[str, ...], ndim: int) -> tuple[str, ...]:
+    """Return a name for each dimension, if all have one: a leading ... is b, or b and num_heads."""
+    names = spread(dims, ndim) or ()
     if dims[:1] == ("...",):
-        dims = (*("b", "num_heads")[: ndim - len(dims) + 1], *dims[1:])
-    return dims if len(dims) == ndim else ()
+        unnamed = names.count("")
+        names = (*("b", "num_heads")[:unnamed], *names[unnamed:])
+    return names if len(names) == ndim and all(names) else ()
 
 
 def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
@@ -265,22 +288,25 @@ def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
     except OSError:
         return name, "", {}
     text = textwrap.dedent("".join(lines)).rstrip()
-    lines = text.splitlines()
     statements: dict[int, _Statement] = {}
     for node in ast.walk(ast.parse(text)):  # outer statements come first, inner ones override
-        if not isinstance(node, ast.stmt):
-            continue
-        body = getattr(node, "body", None)
-        last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
-        if isinstance(node, ast.FunctionDef):
-            segment = f"def {node.name}({', '.join(arg.arg for arg in node.args.args)})"
-        else:
-            segment = lines[node.lineno - 1] if body else ast.get_source_segment(text, node) or ""
-        comment = re.search(r"# \(([^()]*)\)", lines[last - 1])
-        dims = tuple(dim.strip() for dim in comment[1].split(",")) if comment else ()
-        reads = [part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute))]
-        reads.sort(key=lambda part: (part.lineno, part.col_offset))
-        names = tuple(dict.fromkeys(ast.unparse(part) for part in reads))  # self.mask too
-        statement = _Statement(node.lineno, last, " ".join(segment.split()), dims, names)
-        statements.update(dict.fromkeys(range(node.lineno, last + 1), statement))
+        if isinstance(node, ast.stmt):
+            statement = _statement(node, text)
+            for line in range(statement.line, statement.last_line + 1):
+                statements[line] = statement
     return name, text, statements
+
+
+def _statement(node: ast.stmt, text: str) -> _Statement:
+    """Return what is shown of a statement; of one with a body, the part before the body."""
+    lines, body = text.splitlines(), getattr(node, "body", None)
+    last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+    if isinstance(node, ast.FunctionDef):
+        shown = f"def {node.name}({', '.join(arg.arg for arg in node.args.args)})"
+    else:
+        shown = lines[node.lineno - 1] if body else ast.get_source_segment(text, node) or ""
+    reads = [part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute))]
+    reads.sort(key=lambda part: (part.lineno, part.col_offset))
+    names = tuple(dict.fromkeys(ast.unparse(part) for part in reads))  # self.mask too
+    dims = shape_comment(lines[last - 1]) or ()
+    return _Statement(node.lineno, last, " ".join(shown.split()), dims, names)

@@ -1,24 +1,21 @@
 """Run code and hold every shape comment against the shape that the variable really has.
 
-A shape comment trails a statement that makes one tensor: `x = ...  # (b, num_tokens, d_in)`. Its
-entries are names of sizes or products of them; ... stands for any dimensions.
+A shape comment, as attnlib.tracing reads it too, trails a statement that makes one tensor:
+`x = ...  # (b, num_tokens, d_in)`.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import io
-import re
 import sys
-import tokenize
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-COMMENT = re.compile(r"# \(([^()]*)\)$")
+from attnlib.tracing.tracer import shape_comment, spread
 
 
 class Comment(NamedTuple):
@@ -38,11 +35,9 @@ def comments_in(text: str) -> list[Comment]:
         if isinstance(node, ast.stmt) and not hasattr(node, "body")
     ]
     comments = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and (found := COMMENT.fullmatch(token.string)):
-            line = token.start[0]
-            (statement,) = (node for node in statements if node.lineno <= line <= node.end_lineno)
-            dims = tuple(dim.strip() for dim in found[1].split(",") if dim.strip())
+    for number, line in enumerate(text.splitlines(), start=1):
+        if (dims := shape_comment(line)) is not None:
+            (statement,) = (s for s in statements if s.lineno <= number <= s.end_lineno)
             lines = (statement.lineno, statement.end_lineno)
             comments.append(Comment(*lines, variable_of(statement), dims))
     return comments
@@ -61,7 +56,7 @@ def variable_of(statement: ast.stmt) -> str | None:
 
 
 def agrees(shape: tuple[int, ...], dims: tuple[str, ...], sizes: Mapping[str, int]) -> bool:
-    """Say whether a shape is what the comment says.
+    """Return whether a shape is what the comment says.
 
     >>> agrees((2, 7, 15), ("b", "t", "h * d"), {"b": 2, "t": 7, "h": 3, "d": 5})
     True
@@ -70,14 +65,11 @@ def agrees(shape: tuple[int, ...], dims: tuple[str, ...], sizes: Mapping[str, in
     >>> agrees((7,), ("t", "...", "t"), {"t": 7})
     False
     """
-    if "..." in dims:
-        before = dims.index("...")
-        after = len(dims) - before - 1
-        if len(shape) < before + after:
-            return False
-        shape = shape[:before] + shape[len(shape) - after :]
-        dims = dims[:before] + dims[before + 1 :]
-    return shape == tuple(eval(dim, {}, dict(sizes)) for dim in dims)
+    names = spread(dims, len(shape))
+    return names is not None and all(
+        not name or size == eval(name, {}, dict(sizes))
+        for name, size in zip(names, shape, strict=True)
+    )
 
 
 @dataclass
@@ -119,8 +111,9 @@ class Reading:
         file = inspect.getsourcefile(type(data)) or ""
         lines, first = inspect.getsourcelines(type(data))
         for comment in self.comments[file]:
-            if first <= comment.first_line < first + len(lines):
-                self.hold(file, comment, getattr(data, comment.variable or ""), sizes)
+            value = getattr(data, comment.variable or "", None)
+            if first <= comment.first_line < first + len(lines) and value is not None:
+                self.hold(file, comment, value, sizes)
 
     def hold(self, file: str, comment: Comment, value: Any, sizes: Mapping[str, int]) -> None:
         """Hold a comment against a value."""

@@ -303,6 +303,8 @@ PADDED_MASK = Answers(
     },
 )
 
+# Of the three classes two each: test_exercise_checks.py and test_mistakes.py hold the sentences of
+# their checks. Here they are put through the notebook.
 PARTS = "dropout, half precision, and outputs and gradients equal to those of"
 MY_CAUSAL_ATTENTION = Answers(
     right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} "
@@ -312,47 +314,10 @@ MY_CAUSAL_ATTENTION = Answers(
             {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
             "your mask lets token 1 see token 2. Nothing is hidden at all",
         ),
-        "result not kept": WrongAnswer(
-            {"attn_scores = attn_scores.masked_fill": "attn_scores.masked_fill"},
-            "is the result kept? masked_fill returns a new tensor",
-        ),
-        "mask upside down": WrongAnswer(
-            {"masked_fill(is_future": "masked_fill(is_future.T"},
-            "Is the triangle the upper one, above the diagonal?",
-        ),
-        "-1e9": WrongAnswer({"-torch.inf": "-1e9"}, "does not fit: fill with -torch.inf."),
-        "no scale": WrongAnswer(
-            {"attn_scores / keys.shape[-1] ** 0.5": "attn_scores"}, "they are not scaled at all."
-        ),
-        "scaled by the width": WrongAnswer(
-            {"keys.shape[-1] ** 0.5": "keys.shape[-1]"},
-            "you divide by d_out itself, or twice by its root.",
-        ),
-        "softmax over queries": WrongAnswer(
-            {"dim=-1": "dim=1"}, "softmax runs over the queries. Use dim=-1, the keys."
-        ),
         "keys not transposed": WrongAnswer(
             {"keys.transpose(1, 2)": "keys"},
             "Stopped in MyCausalAttention.forward, line 3: attn_scores = queries @ keys |",
         ),
-        "no dropout": WrongAnswer(
-            {"        attn_weights = self.dropout(attn_weights)\n": ""},
-            "In training nothing is dropped: is dropout handed on",
-        ),
-        "dropout on the scores": WrongAnswer(
-            {
-                "        attn_weights = self.dropout(attn_weights)\n": "",
-                "torch.softmax(attn_scores": "torch.softmax(self.dropout(attn_scores)",
-            },
-            "not nan: dropout belongs right after softmax, on attn_weights, once.",
-        ),
-        "a bias always": WrongAnswer(
-            {", bias=qkv_bias": ""}, "The projections have a bias though qkv_bias=False"
-        ),
-        "no super": WrongAnswer(
-            {"        super().__init__()\n": ""}, "Begin __init__ with super().__init__()."
-        ),
-        "no return": WrongAnswer({"return attn_weights": "attn_weights"}, "Is the return missing?"),
     },
 )
 MY_STACKED_HEADS = Answers(
@@ -360,27 +325,6 @@ MY_STACKED_HEADS = Answers(
     "MultiHeadAttentionWrapper in float64.",
     wrong={
         "a plain list": WrongAnswer({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
-        "one head repeated": WrongAnswer(
-            {"CausalAttention(*sizes) for _ in range(num_heads)": "*[CausalAttention(*sizes)] * 3"},
-            "All heads are one and the same module",
-        ),
-        "along the tokens": WrongAnswer(
-            {"dim=-1": "dim=1"},
-            "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where",
-        ),
-        "stacked": WrongAnswer(
-            {"cat": "stack"}, "The result is (b, num_tokens, d_out, num_heads) = (2, 5, 7, 3) where"
-        ),
-        "d_out shared out": WrongAnswer(
-            {
-                "d_in, d_out, context_length, dropout, qkv_bias\n": "d_in, d_out // num_heads, "
-                "context_length, dropout, qkv_bias\n"
-            },
-            "d_out is the width of one head, here 7.",
-        ),
-        "bias not handed on": WrongAnswer(
-            {"dropout, qkv_bias\n": "dropout\n"}, "hand qkv_bias on to them."
-        ),
         "one after the other": WrongAnswer(
             {
                 "return torch.cat([head(x) for head in self.heads], dim=-1)": (
@@ -389,55 +333,17 @@ MY_STACKED_HEADS = Answers(
             },
             "the last dimension of x must be d_in=11, not 7",
         ),
-        "the first head each time": WrongAnswer(
-            {"head(x) for head": "self.heads[0](x) for head"},
-            "Every head returns what head 1 returns",
-        ),
     },
 )
 MY_WEIGHT_SPLIT = Answers(
     right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
     "MultiHeadAttention in float64.",
     wrong={
-        "split by view": WrongAnswer(
-            {
-                "view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)": (
-                    "view(b, self.num_heads, num_tokens, self.head_dim)"
-                )
-            },
-            "the split mixes tokens and heads. First view(b, num_tokens, num_heads, head_dim)",
-        ),
         "merge by view": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
             "the merge mixes tokens and heads. First transpose(1, 2), then view.",
         ),
         "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
-        "scaled by d_out": WrongAnswer(
-            {"/ self.head_dim**0.5": "/ (self.num_heads * self.head_dim) ** 0.5"},
-            "you divide by the root of the width of all heads.",
-        ),
-        "head_dim is d_out": WrongAnswer(
-            {"d_out // num_heads": "d_out"}, "Is head_dim d_out // num_heads?"
-        ),
-        "head_dim is a float": WrongAnswer(
-            {"d_out // num_heads": "d_out / num_heads"}, "// divides to an int, / to a float."
-        ),
-        "out_proj forgotten": WrongAnswer(
-            {"return self.out_proj(context_vec)": "return context_vec"},
-            "out_proj is missing: end with self.out_proj(context_vec).",
-        ),
-        "keys and values swapped": WrongAnswer(
-            {"queries, keys =": "queries, values =", "        values =": "        keys ="},
-            "are keys and values swapped?",
-        ),
-        "d_out for each head": WrongAnswer(
-            {"nn.Linear(d_in, d_out, bias": "nn.Linear(d_in, d_out * num_heads, bias"},
-            "d_out is the total width, here 21.",
-        ),
-        "axes of the keys": WrongAnswer(
-            {"keys.transpose(2, 3)": "keys.transpose(1, 2)"},
-            "Stopped in MyWeightSplit.forward, line 5: attn_scores = queries @ keys",
-        ),
     },
 )
 SAME_ON_PREFIXES = Answers(
