@@ -116,38 +116,23 @@ def report_of(command: list[str], patience: float) -> str:
     if sys.platform in LOOPBACK:
         environment["GLOO_SOCKET_IFNAME"] = LOOPBACK[sys.platform]
     sorry = "The processes could not be run on this machine"
+    pipe = subprocess.PIPE
     try:
-        started = subprocess.Popen(
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as ran:
+            try:
+                printed, complaints = ran.communicate(timeout=patience)
+            finally:
+                ran.terminate()  # if torchrun still runs, it ends its processes; killed, it cannot
     except OSError as error:
         return f"{sorry}: {error}."
-    with started:
-        try:
-            printed, complaints = started.communicate(timeout=patience)
-        except subprocess.TimeoutExpired:
-            started.terminate()  # torchrun then ends its processes too
-            try:
-                started.communicate(timeout=20)
-            except subprocess.TimeoutExpired:
-                started.kill()
-            return f"{sorry}: they did not finish in {patience:g} seconds."
-    if started.returncode == 0:
+    except subprocess.TimeoutExpired:
+        return f"{sorry}: they did not finish in {patience:g} seconds."
+    if ran.returncode == 0:
         return printed.rstrip()
-    return f"{sorry}: {_cause(complaints) or f'exit code {started.returncode}'}"
-
-
-def _cause(complaints: str) -> str | None:
-    """Return what a process said before it died, or else what torchrun says that it died of."""
-    *_, root = complaints.partition("Root Cause")
-    for said, of in ((r"(?m)^.*(?<!ChildFailed)Error: .*$", complaints), (r"Signal .*\)", root)):
-        if found := re.search(said, of):
-            return found[0].strip()
-    return None
+    own_error = re.search(r"(?m)^.*(?<!ChildFailed)Error: .*$", complaints)
+    signal = re.search(r"(?s)Root Cause.*?(Signal \d+ \(\w+\))", complaints)
+    cause = own_error[0] if own_error else signal[1] if signal else f"exit code {ran.returncode}"
+    return f"{sorry}: {cause.strip()}"
 
 
 def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> str:
