@@ -154,7 +154,7 @@ def alone():
 
 
 @pytest.mark.usefixtures("alone")
-def test_only_the_lesson_class_can_be_cut():
+def test_only_the_split_class_can_be_cut():
     """Rows of W_qkv cut in two would be queries here and keys and values there."""
     mesh = init_device_mesh("cpu", (1,))
     fused = FusedMultiHeadAttention(6, 6, 3, 0.0, 2)
