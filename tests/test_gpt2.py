@@ -408,7 +408,9 @@ def test_token_ids_are_checked():
 def test_a_model_that_lacks_a_weight(key):
     state = gpt2_state(model_of())
     del state[key]
-    with pytest.raises(ValueError, match=rf"the state_dict has no {re.escape(key)}: it is no GPT"):
+    with pytest.raises(
+        ValueError, match=rf"the state_dict has no {re.escape(key)}: it is not a GPT-2"
+    ):
         load_gpt2(state, H)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -150,7 +153,7 @@ def alone():
 
 
 @pytest.mark.usefixtures("alone")
-def test_only_the_lesson_class_can_be_cut():
+def test_only_the_split_class_can_be_cut():
     """Rows of W_qkv cut in two would be queries here and keys and values there."""
     mesh = init_device_mesh("cpu", (1,))
     fused = FusedMultiHeadAttention(6, 6, 3, 0.0, 2)
@@ -230,6 +233,35 @@ def test_what_a_process_died_of(tmp_path, death, said):
     command += ["--local-addr=127.0.0.1", "--nproc-per-node=2", str(script)]
     printed = report_of(command, patience=60)
     assert re.fullmatch("The processes could not be run on this machine" + said, printed)
+
+
+WAITS = """
+import os, pathlib, time
+pathlib.Path(__file__).with_name(f"{os.getpid()}.pid").touch()
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends torchrun alone")
+def test_no_process_outlives_their_patience(tmp_path, monkeypatch):
+    """It runs out as soon as both processes have started."""
+
+    def communicate(ran: subprocess.Popen, timeout: float) -> None:
+        while ran.poll() is None and len(list(tmp_path.glob("*.pid"))) < 2:
+            time.sleep(0.05)
+        raise subprocess.TimeoutExpired(ran.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", communicate)
+    script = tmp_path / "waits.py"
+    script.write_text(WAITS, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--local-addr=127.0.0.1", "--nproc-per-node=2", str(script)]
+    assert report_of(command, patience=5).endswith(": they did not finish in 5 seconds.")
+    started = [int(path.stem) for path in tmp_path.glob("*.pid")]
+    assert len(started) == 2
+    for process in started:
+        with pytest.raises(ProcessLookupError, match="No such process"):
+            os.kill(process, 0)
 
 
 def test_no_program(tmp_path):

@@ -52,23 +52,25 @@ def test_k_back(k):
 
 def test_no_pattern_looks_ahead():
     future = torch.ones(7, 7).triu(1).bool()
-    assert all(not means(TOKENS)[:, future].any() for means in PATTERNS.values())
+    assert all(not pattern(TOKENS)[:, future].any() for pattern in PATTERNS.values())
 
 
-@pytest.mark.parametrize("means", [previous_token, same_token, induction])
-def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(means):
-    attn_weights, is_meant = random_weights(2, 3, 5), means(TOKENS)
-    scores = score(attn_weights, is_meant)
+@pytest.mark.parametrize("pattern", [previous_token, same_token, induction])
+def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(pattern):
+    attn_weights, is_target = random_weights(2, 3, 5), pattern(TOKENS)
+    scores = score(attn_weights, is_target)
     assert scores.shape == (3, 5)
     for layer in range(3):
         for head in range(5):
             shares = [
                 sum(
-                    attn_weights[b, layer, head, q, k].item() for k in range(7) if is_meant[b, q, k]
+                    attn_weights[b, layer, head, q, k].item()
+                    for k in range(7)
+                    if is_target[b, q, k]
                 )
                 for b in range(2)
                 for q in range(7)
-                if is_meant[b, q].any()
+                if is_target[b, q].any()
             ]
             assert scores[layer, head].item() == pytest.approx(sum(shares) / len(shares))
 
@@ -95,12 +97,12 @@ def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():
 
 
 def test_a_perfect_head_scores_1_and_a_blind_one_0():
-    is_meant = previous_token(TOKENS)
-    perfect = is_meant.float()
+    is_target = previous_token(TOKENS)
+    perfect = is_target.float()
     perfect[:, 0, 0] = 1.0  # nothing stands before the first token
-    assert score(perfect, is_meant).item() == 1.0
+    assert score(perfect, is_target).item() == 1.0
     assert score(perfect, same_token(TOKENS)).item() < 0.5
-    assert score(torch.eye(7).expand(2, 7, 7), is_meant).item() == 0.0
+    assert score(torch.eye(7).expand(2, 7, 7), is_target).item() == 0.0
 
 
 def test_even_weights():

@@ -1,7 +1,7 @@
 """GPT-2 around our class: its weights, its sizes, its heads over several processes.
 
-weights reads a GPT-2 file into our classes and back, model is the rest of GPT-2, parallel shares
-the heads out among processes. GPT-2 imports the subject.
+weights copies between GPT-2 files and our classes, model is the rest of GPT-2, parallel shares the
+heads out among processes. GPT-2 imports the subject.
 """
 
 from attnlib.gpt2.model import (

@@ -1,4 +1,4 @@
-"""`torchrun -m attnlib.gpt2`: one of the processes that share the heads."""
+"""`torchrun -m attnlib.gpt2` runs this in each of the processes that share the heads."""
 
 from attnlib.gpt2.parallel import main
 

@@ -1,4 +1,4 @@
-"""GPT-2 around our attention: its four sizes, and the rest of the model in as few lines."""
+"""GPT-2 around our attention: its four sizes, and the rest of it in as few lines as possible."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from attnlib.examples import seeded
 from attnlib.fused import KeyValueCache
 from attnlib.gpt2.weights import (
-    CONTEXT_LENGTH,
+    GPT2_CONTEXT_LENGTH,
     count_layers,
-    find,
     from_gpt2,
     head_count,
     layer_start,
+    origin_of,
     prefix_of,
+    require_entry,
     require_shape,
-    said,
     to_gpt2,
 )
 from attnlib.modules import MultiHeadAttention
@@ -48,7 +48,7 @@ class Gpt2Size(NamedTuple):
     num_heads: int
     width: int
     vocabulary: int = VOCABULARY
-    context_length: int = CONTEXT_LENGTH
+    context_length: int = GPT2_CONTEXT_LENGTH
 
     @property
     def head_dim(self) -> int:
@@ -89,7 +89,7 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    """Turn token ids into one vector for each token, as GPT-2 does, in eval.
+    """Turn token ids into one vector for each token, as GPT-2 does in eval.
 
     Equation:
         x_0 = token_embedding[token_ids] + position_embedding[0 .. num_tokens - 1]
@@ -100,7 +100,7 @@ class GPT2(nn.Module):
 
     Returns:
         forward(token_ids) takes int64, (b, num_tokens), and returns (b, num_tokens, width), after
-        the last norm. Times token_embedding.weight^T it would give the scores of the next token.
+        the last norm. Its product with token_embedding.weight^T is the scores of the next token.
         forward(token_ids, return_weights=True) also returns the attention weights of all heads,
         (b, num_layers, num_heads, num_tokens, num_tokens).
 
@@ -142,7 +142,7 @@ class GPT2(nn.Module):
 
 
 def require_token_ids(token_ids: Tensor, size: Gpt2Size) -> None:
-    """Raise unless token_ids is a batch of tokens that a GPT-2 of this size knows."""
+    """Raise unless token_ids is a batch of tokens in the vocabulary, and not too long."""
     if not isinstance(token_ids, Tensor) or token_ids.dtype not in (torch.int32, torch.int64):
         kind = getattr(token_ids, "dtype", type(token_ids).__name__)
         raise TypeError(f"token_ids must be a tensor of int64, not {kind}")
@@ -163,14 +163,14 @@ def require_token_ids(token_ids: Tensor, size: Gpt2Size) -> None:
 
 
 def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) -> GPT2:
-    """Build a GPT2 from the weights of a file, of whatever size it is.
+    """Build a GPT2 of any size from the weights of a file.
 
     Args:
         state_dict: what read_gpt2 returns, or the state_dict of a Hugging Face GPT-2.
         num_heads: how many heads a layer has; None means heads of width 64.
 
     Returns:
-        A GPT2 with weights of its own, in the file's dtype, in eval.
+        A GPT2 in eval, with copies of the weights, in the file's dtype.
 
     Raises:
         TypeError, ValueError: as from_gpt2, for every tensor of the model.
@@ -181,7 +181,8 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
     Source: the names are those of Hugging Face's GPT-2.
     """
     prefix, num_layers = prefix_of(state_dict), count_layers(state_dict)
-    tokens, positions = (find(state_dict, f"{prefix}{name}.weight") for name in ("wte", "wpe"))
+    tokens = require_entry(state_dict, f"{prefix}wte.weight")
+    positions = require_entry(state_dict, f"{prefix}wpe.weight")
     width = tokens.shape[-1]
     require_shape(state_dict, f"{prefix}wte.weight", (len(tokens), width))
     require_shape(state_dict, f"{prefix}wpe.weight", (len(positions), width))
@@ -196,7 +197,7 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
         attention = from_gpt2(state_dict, layer, num_heads)
         if attention.d_in != width:
             raise ValueError(
-                f"{layer_start(state_dict, layer)}attn of {said(state_dict)} has width "
+                f"{layer_start(state_dict, layer)}attn of {origin_of(state_dict)} has width "
                 f"{attention.d_in}, and wte.weight has {width}"
             )
         for name, rows in attention.state_dict().items():
@@ -230,9 +231,9 @@ def write_gpt2(model: GPT2, path: str | Path) -> None:
 
 
 def tiny_gpt2() -> GPT2:
-    """Return a GPT2 of size TINY with weights drawn after the series' seed: nothing is learned.
+    """Return a GPT2 of size TINY with random weights, seeded by the course's seed.
 
-    They are larger than those of an untrained GPT-2, so that the heads differ visibly.
+    The weights are larger than those of an untrained GPT-2, so that the heads differ visibly.
     """
     with seeded():
         model = GPT2(TINY)
@@ -243,7 +244,7 @@ def tiny_gpt2() -> GPT2:
 
 
 def journey_ids(vocabulary: int) -> Tensor:
-    """Return the ids of the series' six tokens, (b, num_tokens) = (1, 6).
+    """Return the ids of the course's six tokens, (b, num_tokens) = (1, 6).
 
     In GPT-2's vocabulary they are JOURNEY_IDS, in a smaller one 0 to 5.
 
@@ -254,7 +255,7 @@ def journey_ids(vocabulary: int) -> Tensor:
 
 
 def cache_bytes(size: Gpt2Size, dtype: torch.dtype) -> int:
-    """Return how many bytes of keys and values one token takes in all layers, with a cache.
+    """Return how many bytes one token adds to the caches of all layers.
 
     >>> cache_bytes(SIZES["small"], torch.float32)
     73728
@@ -275,6 +276,6 @@ def _theirs(ours: str) -> tuple[str, bool]:
 def _read(state_dict: Mapping[str, Tensor], ours: str, shape: tuple[int, ...]) -> Tensor:
     theirs, is_transposed = _theirs(ours)
     key = prefix_of(state_dict) + theirs
-    entry = find(state_dict, key)
+    entry = require_entry(state_dict, key)
     require_shape(state_dict, key, shape[::-1] if is_transposed else shape)
     return (entry.T if is_transposed else entry).detach().clone()

@@ -1,10 +1,10 @@
-"""Whole heads for every process: tensor parallelism, run for real and compared with one process.
+"""Tensor parallelism by whole heads, run in several processes and compared with one.
 
     torchrun --standalone --nproc-per-node 2 -m attnlib.gpt2
 
-starts two processes on this machine, and run_processes(2) does the same from Python. They talk to
-each other over the loopback device; no GPU is needed. torch.distributed's tensor parallelism is
-loaded when first used.
+starts two processes on this machine; run_processes(2) does the same from Python. They communicate
+over the loopback device and need no GPU. torch.distributed's tensor parallelism is loaded when
+first used.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def share_out_heads(module: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAt
 
     Args:
         module: the same in every process.
-        mesh: a row of processes, as many as divide num_heads.
+        mesh: a row of processes; their number divides num_heads.
 
     Returns:
-        The module. Its forward takes and returns what it did before, in every process. num_heads
-        counts the heads of this process, and attn_weights are theirs. Of W_query, W_key and
-        W_value it holds the rows of these heads, of out_proj the columns; out_proj.bias is held
-        by all and added once, after the sum.
+        The module. In every process its forward takes and returns what it did before. num_heads
+        counts the heads of this process, and attn_weights are theirs. It holds the rows of W_query,
+        W_key and W_value of these heads, and their columns of out_proj; all processes hold
+        out_proj.bias, which is added once, after the sum.
 
     Raises:
         TypeError: module is not a MultiHeadAttention.
@@ -84,16 +84,16 @@ def require_whole_heads(num_heads: int, num_processes: int) -> None:
 
 
 def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
-    """Start processes that share the heads of one module, and return what they found.
+    """Start processes that share the heads of one module, and return their report.
 
     Args:
         num_processes: how many; it divides 12, the number of heads.
         patience: seconds until they are stopped.
 
     Returns:
-        The report of `torchrun --nproc-per-node NUM -m attnlib.gpt2`: which process holds
-        which heads, and how far its result is from that of a single process. Where they cannot be
-        run, a sentence that says why.
+        The report of `torchrun --nproc-per-node NUM -m attnlib.gpt2`: which process holds which
+        heads, and how far its result is from that of a single process. If they cannot be run, a
+        sentence that says why.
 
     Raises:
         TypeError, ValueError: num_processes is not a positive int that divides 12.
@@ -109,48 +109,33 @@ def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
 def report_of(command: list[str], patience: float) -> str:
     """Run a command; return what it prints, or a sentence that says why there is nothing."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment["USE_LIBUV"] = "0"  # torch's builds for Windows have none
+    environment["USE_LIBUV"] = "0"  # torch's builds for Windows lack it
     if sys.platform in LOOPBACK:
         environment["GLOO_SOCKET_IFNAME"] = LOOPBACK[sys.platform]
     sorry = "The processes could not be run on this machine"
+    pipe = subprocess.PIPE
     try:
-        started = subprocess.Popen(
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as ran:
+            try:
+                printed, complaints = ran.communicate(timeout=patience)
+            finally:
+                ran.terminate()  # if torchrun still runs, it ends its processes; killed, it cannot
     except OSError as error:
         return f"{sorry}: {error}."
-    with started:
-        try:
-            printed, complaints = started.communicate(timeout=patience)
-        except subprocess.TimeoutExpired:
-            started.terminate()  # torchrun then ends its processes too
-            try:
-                started.communicate(timeout=20)
-            except subprocess.TimeoutExpired:
-                started.kill()
-            return f"{sorry}: they did not finish in {patience:g} seconds."
-    if started.returncode == 0:
+    except subprocess.TimeoutExpired:
+        return f"{sorry}: they did not finish in {patience:g} seconds."
+    if ran.returncode == 0:
         return printed.rstrip()
-    return f"{sorry}: {_cause(complaints) or f'exit code {started.returncode}'}"
-
-
-def _cause(complaints: str) -> str | None:
-    """Return what a process said before it died, or else what torchrun says that it died of."""
-    *_, root = complaints.partition("Root Cause")
-    for said, of in ((r"(?m)^.*(?<!ChildFailed)Error: .*$", complaints), (r"Signal .*\)", root)):
-        if found := re.search(said, of):
-            return found[0].strip()
-    return None
+    own_error = re.search(r"(?m)^.*(?<!ChildFailed)Error: .*$", complaints)
+    signal = re.search(r"(?s)Root Cause.*?(Signal \d+ \(\w+\))", complaints)
+    cause = own_error[0] if own_error else signal[1] if signal else f"exit code {ran.returncode}"
+    return f"{sorry}: {cause.strip()}"
 
 
 def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> str:
-    """Run one module in all processes together and in this one alone, and report.
+    """Run one module in all processes together and in this one alone, and return a report.
 
-    To be called by every process of an initialised group.
+    Every process of an initialised group must call it.
     """
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
@@ -213,11 +198,11 @@ def _local(tensor: Tensor) -> Tensor:
 
 
 def main() -> None:
-    """Compare, and let the first process print the report.
+    """Compare, and print the report in the first process.
 
-    Each process then leaves at once. If Python were to shut down first, a thread of gloo that
-    still frees its tensors could abort the process, with "terminate called without an active
-    exception", after all work is done.
+    Each process then exits at once. If Python shut down first, a thread of gloo that still frees
+    its tensors could abort the process with "terminate called without an active exception", after
+    all work is done.
     """
     import torch.distributed as dist
 

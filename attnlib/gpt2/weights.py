@@ -1,4 +1,4 @@
-"""The attention weights of a GPT-2 file in our classes, and back.
+"""Copy attention weights from a GPT-2 file into our classes, and back.
 
 The file is a safetensors file with the names of Hugging Face's GPT-2. safetensors is loaded when
 the first file is opened.
@@ -18,8 +18,8 @@ from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
 from attnlib.validate import require_divisible, require_positive_int
 
-HEAD_DIM = 64  # in all four published sizes; the file does not say it
-CONTEXT_LENGTH = 1024  # likewise; where the file holds wpe.weight, its rows are counted
+GPT2_HEAD_DIM = 64  # in all four published sizes; the file does not state it
+GPT2_CONTEXT_LENGTH = 1024  # likewise; if the file has wpe.weight, its number of rows is used
 LAYER = re.compile(r"^(transformer\.)?h\.(\d+)\.")
 PICKLES = (b"PK\x03\x04", b"\x80")  # how torch.save and pickle begin
 
@@ -27,7 +27,7 @@ Attention = MultiHeadAttention | FusedMultiHeadAttention
 
 
 class Gpt2File(Mapping[str, Tensor]):
-    """A safetensors file as a state_dict: each tensor is read when it is asked for."""
+    """A safetensors file as a state_dict: a tensor is read when it is looked up."""
 
     def __init__(self, path: Path, keys: tuple[str, ...]) -> None:
         self.path = path
@@ -56,19 +56,19 @@ class Gpt2File(Mapping[str, Tensor]):
 
 
 def read_gpt2(path: str | Path) -> Gpt2File:
-    """Open a safetensors file of GPT-2's weights; its tensors are read one by one, when needed.
+    """Open a safetensors file of GPT-2's weights without reading them.
 
     Args:
         path: a safetensors file, such as the model.safetensors of a Hugging Face GPT-2.
 
     Returns:
-        A mapping from names to tensors, to be used like a state_dict. Nothing but the file's
-        header has been read.
+        A mapping from names to tensors, to be used like a state_dict: it reads a tensor when it is
+        looked up. Only the header has been read yet.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no safetensors file, or it is damaged. A pickle (.bin, .pt) is refused
-            unread: loading one can run any code that it holds.
+        ValueError: it is not a safetensors file, or it is damaged. A pickle (.bin, .pt) is
+            refused unread: loading one can run any code in it.
 
     >>> read_gpt2("no_such.safetensors")
     Traceback (most recent call last):
@@ -115,23 +115,23 @@ def from_gpt2(
     Args:
         state_dict: GPT-2's weights by name, with or without the prefix "transformer.": what
             read_gpt2 returns, or the state_dict of a Hugging Face GPT-2. Old files also hold the
-            causal mask, as attn.bias and attn.masked_bias; these are not needed.
+            causal mask, as attn.bias and attn.masked_bias; both are ignored.
         layer: which layer, counted from 0.
-        num_heads: how many heads. The file does not say it. None means heads of width 64, as in
+        num_heads: how many heads. The file does not state it. None means heads of width 64, as in
             all published sizes of GPT-2.
         into: MultiHeadAttention or FusedMultiHeadAttention.
 
     Returns:
         A module of that class with d_in = d_out = GPT-2's width and qkv_bias=True, without
-        dropout, in the dtype of the weights, with weights of its own. Outputs, weights and
-        gradients are those of GPT-2's attention in that layer, in eval. context_length is the
-        number of rows of wpe.weight, or 1024 where that is missing.
+        dropout, in the dtype of the weights, which are copied. In eval its outputs, weights and
+        gradients equal those of GPT-2's attention in that layer. context_length is the number of
+        rows of wpe.weight, or 1024 if that is missing.
 
     Raises:
         TypeError: layer or num_heads is not an int, the weights are not floating, or into is
             another class.
         ValueError: there is no such layer, a weight is missing or of the wrong shape, or
-            num_heads does not divide the width. The message names the file, if it is one.
+            num_heads does not divide the width. The message names the file, if there is one.
 
     >>> file = to_gpt2(MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2), 0)
     >>> from_gpt2(file, layer=0, num_heads=2).W_key.weight.shape
@@ -164,22 +164,22 @@ def from_gpt2(
 
 
 def to_gpt2(module: Attention, layer: int, prefix: str = "") -> dict[str, Tensor]:
-    """Give a module's weights the names and the layout that they have in a GPT-2 file.
+    """Copy a module's weights into the names and layout of a GPT-2 file.
 
     Equation:
         c_attn.weight = [W_query^T | W_key^T | W_value^T], c_proj.weight = out_proj^T
 
     Args:
-        module: one with d_in = d_out, and as many heads of keys as of queries.
+        module: it has d_in = d_out, and as many key heads as query heads.
         layer: which layer it becomes, counted from 0.
-        prefix: put before each name; some files have "transformer.".
+        prefix: put before each name; "transformer." in some files.
 
     Returns:
-        Four tensors by name, with memory of their own: from_gpt2 undoes it. Where module has no
-        qkv_bias, c_attn.bias is 0.
+        Four tensors by name, in memory of their own; from_gpt2 is the inverse. Without qkv_bias,
+        c_attn.bias is 0.
 
     Raises:
-        ValueError: d_in is not d_out, or heads share keys and values: GPT-2 has no place for it.
+        ValueError: d_in is not d_out, or heads share keys and values; GPT-2 can hold neither.
 
     >>> module = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
     >>> [tuple(weight.shape) for weight in to_gpt2(module, layer=0).values()]
@@ -217,11 +217,11 @@ def to_gpt2(module: Attention, layer: int, prefix: str = "") -> dict[str, Tensor
 
 
 def attention_weights(state_dict: Mapping[str, Tensor], layer: int) -> dict[str, Tensor]:
-    """Return the four tensors of a layer's attention by their last names, once they fit."""
+    """Return the four tensors of a layer's attention, by the ends of their names."""
     start = f"{layer_start(state_dict, layer)}attn."
     weights = {}
     for name in ("c_attn.weight", "c_attn.bias", "c_proj.weight", "c_proj.bias"):
-        weights[name] = find(state_dict, start + name)
+        weights[name] = require_entry(state_dict, start + name)
     width = weights["c_proj.bias"].numel()
     require_shape(state_dict, f"{start}c_attn.weight", (width, 3 * width))
     require_shape(state_dict, f"{start}c_attn.bias", (3 * width,))
@@ -231,7 +231,7 @@ def attention_weights(state_dict: Mapping[str, Tensor], layer: int) -> dict[str,
 
 
 def count_layers(state_dict: Mapping[str, Tensor]) -> int:
-    """Return how many layers a GPT-2 file has, or raise if it is none.
+    """Return how many layers a GPT-2 file has, or raise if it has none.
 
     >>> count_layers({"h.0.ln_1.bias": torch.zeros(6), "h.1.ln_1.bias": torch.zeros(6)})
     2
@@ -240,37 +240,40 @@ def count_layers(state_dict: Mapping[str, Tensor]) -> int:
     if not layers:
         first = ", ".join(list(state_dict)[:3]) or "none at all"
         raise ValueError(
-            f"{said(state_dict)} holds no layer of GPT-2: no name begins with h.0 or "
+            f"{origin_of(state_dict)} holds no layer of GPT-2: no name begins with h.0 or "
             f"transformer.h.0; the first names are: {first}"
         )
     return max(layers) + 1
 
 
 def layer_start(state_dict: Mapping[str, Tensor], layer: int) -> str:
-    """Return how the names of a layer begin, such as "transformer.h.0."."""
+    """Return the common start of a layer's names, such as "transformer.h.0."."""
     if isinstance(layer, bool) or not isinstance(layer, int):
         raise TypeError(f"layer must be an int, not {layer!r} ({type(layer).__name__})")
     num_layers = count_layers(state_dict)
     if not 0 <= layer < num_layers:
         raise ValueError(
-            f"layer={layer} does not exist: {said(state_dict)} has layers 0 to {num_layers - 1}"
+            f"layer={layer} does not exist: "
+            f"{origin_of(state_dict)} has layers 0 to {num_layers - 1}"
         )
     return f"{prefix_of(state_dict)}h.{layer}."
 
 
 def prefix_of(state_dict: Mapping[str, Tensor]) -> str:
-    """Return "transformer." where the names of the layers begin with it, else nothing."""
+    """Return "transformer." if the names of the layers begin with it, else ""."""
     found = next((match for key in state_dict if (match := LAYER.match(key))), None)
     return (found[1] or "") if found else ""
 
 
-def find(state_dict: Mapping[str, Tensor], key: str) -> Tensor:
-    """Return an entry of GPT-2's weights, or raise with its name."""
+def require_entry(state_dict: Mapping[str, Tensor], key: str) -> Tensor:
+    """Return a floating entry of GPT-2's weights, or raise."""
     if key not in state_dict:
-        raise ValueError(f"{said(state_dict)} has no {key}: it is no GPT-2, or not all of one")
+        raise ValueError(
+            f"{origin_of(state_dict)} has no {key}: it is not a GPT-2, or it is incomplete"
+        )
     weight = state_dict[key]
     if not weight.is_floating_point():
-        raise TypeError(f"{key} of {said(state_dict)} must be floating, not {weight.dtype}")
+        raise TypeError(f"{key} of {origin_of(state_dict)} must be floating, not {weight.dtype}")
     return weight
 
 
@@ -278,32 +281,34 @@ def require_shape(state_dict: Mapping[str, Tensor], key: str, shape: tuple[int, 
     """Raise unless an entry has this shape."""
     found = tuple(state_dict[key].shape)
     if found != shape:
-        turned = "; it seems to be transposed: GPT-2 stores (in, out)" * (found == shape[::-1])
-        raise ValueError(f"{key} of {said(state_dict)} is {found}, not {shape}{turned}")
+        is_transposed = found == shape[::-1]
+        remedy = "; it seems to be transposed: GPT-2 stores (in, out)" if is_transposed else ""
+        raise ValueError(f"{key} of {origin_of(state_dict)} is {found}, not {shape}{remedy}")
 
 
 def head_count(state_dict: Mapping[str, Tensor], width: int, num_heads: int | None) -> int:
-    """Return num_heads if it divides the width; for None, the number of heads of width 64.
+    """Return num_heads if it divides the width, or for None how many heads of width 64 fit.
 
     >>> head_count({}, 768, None)
     12
     """
     if num_heads is not None:
         require_positive_int("num_heads", num_heads)
-        require_divisible(width, num_heads, f"{said(state_dict)}: width")
-    elif width % HEAD_DIM:
+        require_divisible(width, num_heads, f"{origin_of(state_dict)}: width")
+    elif width % GPT2_HEAD_DIM:
         raise ValueError(
-            f"how many heads {said(state_dict)} has is not known: its width {width} is not a "
-            f"multiple of {HEAD_DIM}, the width of a head in all published sizes; give num_heads"
+            f"how many heads {origin_of(state_dict)} has is not known: its width {width} is not "
+            f"a multiple of {GPT2_HEAD_DIM}, the width of a head in all published sizes; "
+            "give num_heads"
         )
-    return num_heads or width // HEAD_DIM
+    return num_heads or width // GPT2_HEAD_DIM
 
 
-def said(state_dict: Mapping[str, Tensor]) -> str:
-    """Name what the weights come from: the file, if they come from one."""
+def origin_of(state_dict: Mapping[str, Tensor]) -> str:
+    """Return where the weights come from, for messages: the path of their file, if any."""
     return str(state_dict.path) if isinstance(state_dict, Gpt2File) else "the state_dict"
 
 
 def _context_length(state_dict: Mapping[str, Tensor]) -> int:
     key = f"{prefix_of(state_dict)}wpe.weight"
-    return len(state_dict[key]) if key in state_dict else CONTEXT_LENGTH
+    return len(state_dict[key]) if key in state_dict else GPT2_CONTEXT_LENGTH

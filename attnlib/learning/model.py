@@ -25,7 +25,7 @@ class AttentionModel(nn.Module):
         width: of a token's vector, everywhere in the model.
         num_heads: of each layer; it divides width.
         num_layers: how many layers of attention.
-        num_answers: how many tokens are to be named at each place.
+        num_answers: how many tokens to predict at each place.
 
     Returns:
         forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
@@ -86,7 +86,7 @@ class AttentionModel(nn.Module):
 
 
 def run_with_weights(model: AttentionModel, tokens: Tensor, attn_weights: Tensor) -> Tensor:
-    """Run a model with attention weights that are given, in the place of its own.
+    """Run a model with given attention weights instead of its own.
 
     Args:
         model: its queries and keys are not used.
@@ -116,7 +116,7 @@ def run_with_weights(model: AttentionModel, tokens: Tensor, attn_weights: Tensor
 def mute_head(model: AttentionModel, layer: int, head: int) -> AttentionModel:
     """Return a copy of a model in which one head adds nothing: its columns of out_proj are 0.
 
-    The head still makes its map; nobody reads what it writes.
+    The head still has its attention weights, but its output is not used.
 
     Args:
         model: it is not changed.

@@ -1,7 +1,7 @@
 """Patterns known in advance, and how much of a head's weight lies on them.
 
-A pattern says for each query which keys it means: bool, (b, num_tokens, num_tokens), from the
-tokens alone, with no look at any model.
+A pattern marks for each query its target keys: bool, (b, num_tokens, num_tokens). It is computed
+from the tokens alone, without any model.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attnlib.functional import causal_mask
 
 
 def k_back(tokens: Tensor, k: int) -> Tensor:
-    """Mean the key that stands k places before the query; 0 is the query itself.
+    """Mark the key k places before the query; 0 is the query itself.
 
     >>> k_back(torch.tensor([[5, 6, 5]]), k=1).int().tolist()
     [[[0, 0, 0], [1, 0, 0], [0, 1, 0]]]
@@ -27,17 +27,17 @@ def k_back(tokens: Tensor, k: int) -> Tensor:
 
 
 def previous_token(tokens: Tensor) -> Tensor:
-    """Mean the key right before the query."""
+    """Mark the key right before the query."""
     return k_back(tokens, k=1)
 
 
 def two_back(tokens: Tensor) -> Tensor:
-    """Mean the key two places before the query."""
+    """Mark the key two places before the query."""
     return k_back(tokens, k=2)
 
 
 def same_token(tokens: Tensor) -> Tensor:
-    """Mean the earlier keys that hold the query's token.
+    """Mark the earlier keys that hold the query's token.
 
     >>> same_token(torch.tensor([[5, 6, 5]])).int().tolist()
     [[[0, 0, 0], [0, 0, 0], [1, 0, 0]]]
@@ -65,15 +65,15 @@ PATTERNS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def score(attn_weights: Tensor, is_meant: Tensor) -> Tensor:
+def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     """Return the share of a head's weight that lies on a pattern.
 
     Equation:
-        score = mean over queries of sum over meant keys of attn_weights
+        score = mean over queries of sum over target keys of attn_weights
 
     Args:
         attn_weights: (b, ..., num_tokens, num_tokens), of any number of layers and heads.
-        is_meant: a pattern. Queries for which it means no key do not count.
+        is_target: a pattern. Queries without a target key do not count.
 
     Returns:
         One number from 0 to 1 for each head, (...).
@@ -83,13 +83,13 @@ def score(attn_weights: Tensor, is_meant: Tensor) -> Tensor:
     0.5
     """
     heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
-    on_pattern = (heads * is_meant).sum(dim=-1)  # (..., b, num_tokens)
-    scores: Tensor = on_pattern[..., is_meant.any(dim=-1)].mean(dim=-1)
+    on_pattern = (heads * is_target).sum(dim=-1)  # (..., b, num_tokens)
+    scores: Tensor = on_pattern[..., is_target.any(dim=-1)].mean(dim=-1)
     return scores
 
 
 def scores(attn_weights: Tensor, tokens: Tensor) -> dict[str, list[float]]:
-    """Return by pattern, for those in PATTERNS, the score of every head, layer after layer.
+    """Return for each pattern in PATTERNS the scores of all heads, layer after layer.
 
     Args:
         attn_weights: (b, num_layers, num_heads, num_tokens, num_tokens).
@@ -100,13 +100,13 @@ def scores(attn_weights: Tensor, tokens: Tensor) -> dict[str, list[float]]:
     ['1 back', '2 back', 'same token', 'induction']
     """
     return {
-        name: score(attn_weights, means(tokens)).flatten().tolist()
-        for name, means in PATTERNS.items()
+        name: score(attn_weights, pattern(tokens)).flatten().tolist()
+        for name, pattern in PATTERNS.items()
     }
 
 
 def is_ambiguous(tokens: Tensor) -> Tensor:
-    """Say for each place whether its token was followed, earlier, by different tokens.
+    """Return for each place whether different tokens have followed its token before.
 
     Args:
         tokens: int64, (b, num_tokens).
@@ -117,20 +117,20 @@ def is_ambiguous(tokens: Tensor) -> Tensor:
     >>> is_ambiguous(torch.tensor([[5, 1, 5, 2, 5]])).tolist()
     [[False, False, False, False, True]]
     """
-    is_meant = induction(tokens)  # (b, num_tokens, num_tokens)
-    after = tokens[:, None, :].expand_as(is_meant)  # (b, num_tokens, num_tokens)
-    largest = after.masked_fill(~is_meant, -1).amax(dim=-1)  # (b, num_tokens)
-    smallest = after.masked_fill(~is_meant, int(tokens.max()) + 1).amin(dim=-1)  # (b, num_tokens)
+    is_target = induction(tokens)  # (b, num_tokens, num_tokens)
+    after = tokens[:, None, :].expand_as(is_target)  # (b, num_tokens, num_tokens)
+    largest = after.masked_fill(~is_target, -1).amax(dim=-1)  # (b, num_tokens)
+    smallest = after.masked_fill(~is_target, int(tokens.max()) + 1).amin(dim=-1)  # (b, num_tokens)
     return largest > smallest
 
 
-def even_score(is_meant: Tensor) -> float:
-    """Return the score of a head that spreads its weight evenly over all that it sees.
+def even_score(is_target: Tensor) -> float:
+    """Return the score of a head that spreads its weight evenly over all visible keys.
 
     >>> even_score(previous_token(torch.tensor([[7, 8]])))
     0.5
     """
-    b, num_tokens, _ = is_meant.shape
+    b, num_tokens, _ = is_target.shape
     visible = (~causal_mask(num_tokens)).float()  # (num_tokens, num_tokens)
     even = visible / visible.sum(dim=-1, keepdim=True)  # (num_tokens, num_tokens)
-    return score(even.expand(b, num_tokens, num_tokens), is_meant).item()
+    return score(even.expand(b, num_tokens, num_tokens), is_target).item()

@@ -1,7 +1,7 @@
 """Tasks that a small attention model can learn in seconds, drawn from a seeded generator.
 
 A task is a function that draws a batch: `task(batch_size, generator)`. Each place of a sequence
-asks for one or several tokens.
+asks for one token or more.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-NO_ANSWER = -100  # what F.cross_entropy leaves out
+NO_ANSWER = -100  # F.cross_entropy ignores it
 STORY = Path(__file__).parent / "data" / "journey.txt"
 
 
 class Batch(NamedTuple):
-    """Sequences and what is asked of them."""
+    """Sequences, and the tokens that are asked for at each place."""
 
     tokens: Tensor  # (b, num_tokens)
     answers: Tensor  # (b, num_tokens, num_answers)
@@ -28,7 +28,7 @@ Task = Callable[[int, torch.Generator], Batch]
 
 
 def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Task:
-    """Ask each token to name the tokens that stand so many places before it.
+    """Ask at each place for the tokens at these distances before it.
 
     Args:
         distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back.
@@ -69,7 +69,7 @@ def repeats(
         vocabulary: how many different tokens there are, drawn evenly.
         num_tokens: of each sequence.
         shortest: the least distance at which a sequence repeats itself.
-        longest: the largest; each sequence draws its own, so that no fixed place knows the answer.
+        longest: the largest. Each sequence draws its own, so that no fixed distance is right.
 
     Returns:
         A task. Only places whose own token is a repeat have an answer.
@@ -94,7 +94,7 @@ def repeats(
 
 
 def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
-    """Ask for the next token of pieces of a text.
+    """Ask for the next token at each place of pieces of a text.
 
     Args:
         token_ids: int64, (length), the whole text.
@@ -128,7 +128,7 @@ def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
 def story() -> str:
     """Return the short story that the character model reads, on one line.
 
-    It was written for this course.
+    It was written for the course.
 
     >>> story()[:33]
     'Your journey starts with one step'
@@ -137,7 +137,7 @@ def story() -> str:
 
 
 def alphabet(text: str) -> str:
-    """Return the different characters of a text, sorted.
+    """Return the distinct characters of a text, sorted.
 
     >>> alphabet("one step")
     ' enopst'
@@ -146,7 +146,7 @@ def alphabet(text: str) -> str:
 
 
 def encode(text: str, characters: str) -> Tensor:
-    """Return the place of each character of a text in the alphabet, int64, (length).
+    """Return the index of each character of a text in the alphabet, int64, (length).
 
     Raises:
         ValueError: a character is not in the alphabet.

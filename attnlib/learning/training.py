@@ -1,4 +1,4 @@
-"""One plain training loop, and how to count what a model gets right."""
+"""One plain training loop, and the loss and accuracy of a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Model = Callable[[Tensor], Tensor]  # from tokens to logits
 
 
 class History(NamedTuple):
-    """What a training leaves behind, besides the trained model."""
+    """What a training returns besides the trained model."""
 
     losses: list[float]  # of each step, before its update
     snapshots: dict[int, dict[str, Tensor]]  # the state_dict after so many steps
@@ -36,14 +36,14 @@ def train(
 
     Args:
         model: from tokens to logits, (b, num_tokens, num_answers, vocabulary). Seed torch before
-            you make it.
+            creating it.
         task: draws the batches.
-        steps: how many batches, each seen once.
+        steps: how many batches; each is seen once.
         seed: of the batches.
         batch_size: sequences per batch.
         learning_rate: of AdamW, constant.
         snapshots_at: after how many steps the weights are copied; 0 is before the first.
-        title: what the bar says.
+        title: the label of the progress bar.
 
     Returns:
         A History.
@@ -71,7 +71,7 @@ def train(
 
 
 def mean_loss(model: Model, batch: Batch) -> Tensor:
-    """Return the cross-entropy of the answers, a mean over all that are asked for.
+    """Return the mean cross-entropy over all answers that are asked for.
 
     >>> one_of_four = Batch(torch.zeros(1, 2), torch.tensor([[[3], [NO_ANSWER]]]))
     >>> mean_loss(lambda tokens: torch.zeros(1, 2, 1, 4), one_of_four).exp().item()
@@ -85,7 +85,7 @@ def mean_loss(model: Model, batch: Batch) -> Tensor:
 
 @torch.no_grad()
 def right_answers(model: Model, batch: Batch) -> Tensor:
-    """Say for each place that has answers, and for each of them, whether the model names it.
+    """Return, for each answer at each place that has any, whether the model predicts it.
 
     Returns:
         bool, (num_places, num_answers).
@@ -96,10 +96,10 @@ def right_answers(model: Model, batch: Batch) -> Tensor:
 
 
 def accuracy(model: Model, batch: Batch) -> float:
-    """Return the share of places, of those that have answers, where all answers are right.
+    """Return the share of places with answers at which all answers are right.
 
     >>> batch = Batch(torch.zeros(1, 2), torch.tensor([[[0], [3]]]))
-    >>> accuracy(lambda tokens: torch.eye(4)[None, :2, None], batch)  # names 0, then 1
+    >>> accuracy(lambda tokens: torch.eye(4)[None, :2, None], batch)  # predicts 0, then 1
     0.5
     """
     return right_answers(model, batch).all(dim=-1).float().mean().item()
