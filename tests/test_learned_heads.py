@@ -11,28 +11,27 @@ from attnlib.learning.patterns import PATTERNS, is_ambiguous, score
 from attnlib.learning.record import (
     LETTERS,
     RECORD,
+    SAVED_AT,
     SHOWN,
-    STEPS,
-    TRAINING,
     held_out_batch,
     new_model,
     recorded_model,
 )
 from attnlib.learning.tasks import NO_ANSWER, repeats
 from attnlib.learning.training import accuracy, mean_loss, right_answers
-from attnlib.panels.learning import MUTE, MUTED, TRAINING_STEP
+from attnlib.panels.learning import MUTE, MUTE_CHOICES, TRAINING_STEP
 from attnlib.pictures.palette import head_color
 from attnlib.pictures.scene import Box, Line
 from attnlib.pictures.tensors import lines_picture
 from support.pictures import boxes, outside, overlapping, words
-from train_heads import train_record
+from train_heads import TRAINING, train_record
 
 BATCH = held_out_batch()
 
 
 def test_the_file_holds_every_weight_of_every_step_in_half_precision():
     stored, weights = load_file(RECORD), new_model().state_dict()
-    assert set(stored) == {f"{step}/{name}" for step in STEPS for name in weights}
+    assert set(stored) == {f"{step}/{name}" for step in SAVED_AT for name in weights}
     for key, weight in stored.items():
         assert weight.dtype == torch.float16
         assert weight.shape == weights[key.partition("/")[2]].shape
@@ -57,7 +56,7 @@ def test_the_test_sequences_are_none_of_those_it_was_trained_on():
     generator = torch.Generator().manual_seed(TRAINING["seed"])
     seen = {
         tuple(row)
-        for _ in range(STEPS[-1])
+        for _ in range(SAVED_AT[-1])
         for row in repeats()(TRAINING["batch_size"], generator).tokens[:, :24].tolist()
     }
     assert not seen.intersection(map(tuple, BATCH.tokens[:, :24].tolist()))
@@ -68,7 +67,7 @@ def test_a_step_that_is_not_stored_is_refused():
         recorded_model(30)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", SAVED_AT)
 def test_the_panel_says_what_the_model_does(step):
     data, model = TRAINING_STEP.compute(step=step), recorded_model(step)
     tokens = torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
@@ -82,7 +81,7 @@ def test_the_panel_says_what_the_model_does(step):
     for name, means in PATTERNS.items():
         shares = score(attn_weights, means(BATCH.tokens)).flatten().tolist()
         assert data.now.scores[name] == shares
-    assert data.now == data.steps[STEPS.index(step)]
+    assert data.now == data.steps[SAVED_AT.index(step)]
     shares = [data.now.scores[name][h] for h, name in enumerate(("2 back", "1 back"))]
     third, fourth = data.now.scores["induction"][2:]
     assert TRAINING_STEP.readout(data) == (
@@ -153,7 +152,7 @@ def test_muting_changes_the_accuracy_as_printed(mute, muted, percent):
 
 def test_every_mute_is_tried_above():
     (mark,) = test_muting_changes_the_accuracy_as_printed.pytestmark
-    assert tuple(mute for mute, *_ in mark.args[1]) == MUTED == MUTE.controls["mute"]
+    assert tuple(mute for mute, *_ in mark.args[1]) == MUTE_CHOICES == MUTE.controls["mute"]
 
 
 def test_muting_head_2_breaks_the_stripes_of_heads_3_and_4():
@@ -180,7 +179,7 @@ def test_the_guesses_are_coloured_by_whether_they_are_right():
 
 def test_the_curves_end_where_the_marker_of_the_last_step_stands():
     scene = TRAINING_STEP.picture()
-    curves = [i for i in scene.items if isinstance(i, Line) and len(i.points) == len(STEPS)]
+    curves = [i for i in scene.items if isinstance(i, Line) and len(i.points) == len(SAVED_AT)]
     assert [curve.stroke for curve in curves[1:]] == [head_color(h) for h in range(4)]
     data = TRAINING_STEP.compute(step=1200)
     bottom = boxes(scene, 330, 96)[1].y + 96

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from PIL import Image, ImageCms
 
 from attnlib.pictures.palette import (
     HEAD_COLORS,
@@ -17,31 +18,26 @@ from attnlib.pictures.palette import (
     weight_color,
 )
 
+TO_LAB = ImageCms.buildTransform(
+    ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), "RGB", "LAB"
+)
+
 
 def channels(color: str) -> list[int]:
     return [int(color[place : place + 2], 16) for place in (1, 3, 5)]
 
 
-def tristimulus(color: str) -> tuple[float, float, float]:
-    """Return X, Y and Z of CIE 1931, as shares of white's."""
-    shares = [value / 255 for value in channels(color)]
-    r, g, b = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
-    return (
-        0.4339 * r + 0.3762 * g + 0.1899 * b,
-        0.2126 * r + 0.7152 * g + 0.0722 * b,
-        0.0177 * r + 0.1095 * g + 0.8728 * b,
-    )
+def lab(color: str) -> tuple[float, float, float]:
+    """Return a place in CIE Lab, where equal distances look equally large."""
+    pixel = ImageCms.applyTransform(Image.new("RGB", (1, 1), color), TO_LAB).getpixel((0, 0))
+    lightness, *a_and_b = pixel
+    return (lightness * 100 / 255, *((value + 128) % 256 - 128 for value in a_and_b))  # signed
 
 
 def luminance(color: str) -> float:
-    """Return the relative luminance of WCAG 2."""
-    return tristimulus(color)[1]
-
-
-def lab(color: str) -> tuple[float, float, float]:
-    """Return a place in CIE Lab, where equal distances look equally large."""
-    x, y, z = (s ** (1 / 3) if s > 0.008856 else 7.787 * s + 16 / 116 for s in tristimulus(color))
-    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+    """Return how bright a colour is, 0 to 1."""
+    shares = zip((0.2126, 0.7152, 0.0722), channels(color), strict=True)
+    return sum(share * (value / 255) ** 2.2 for share, value in shares)
 
 
 def contrast(one: str, other: str) -> float:

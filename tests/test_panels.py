@@ -140,7 +140,7 @@ def test_the_static_figure_is_the_state_at_the_start(panel):
 
 
 def one_head(num_tokens: int, dropout: float) -> Tensor:
-    """Return the weights of the first head of the series in training."""
+    """Return the weights of the first head of the course in training."""
     torch.manual_seed(123)
     head = CausalAttention(3, 2, context_length=6, dropout=dropout)
     return head(INPUTS[None, :num_tokens], return_weights=True)[1][0].detach()

@@ -180,7 +180,14 @@ def test_sliders_leave_the_readers_random_numbers_alone(panel):
 
 def test_too_many_states_are_not_drawn_ahead():
     values = tuple(range(MOST_PAGES + 1))
-    many = Panel("many", {"n": values}, {"n": 0}, lambda n: n, lambda n: None, str)
+    many = Panel(
+        name="many",
+        controls={"n": values},
+        default={"n": 0},
+        compute=lambda n: n,
+        draw=lambda n: None,
+        readout=str,
+    )
     said = r"the panel 'many' has 101 states, and at most 100 are drawn ahead: use LivePanelBox"
     with pytest.raises(ValueError, match=said):
         PanelBox(many)

@@ -2,8 +2,8 @@
 
     python tools/train_heads.py
 
-Writes attnlib/learning/data/heads.safetensors: the weights after each of STEPS steps, in half
-precision.
+Writes attnlib/learning/data/heads.safetensors: the weights after each number of steps in SAVED_AT,
+in half precision.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this fi
 
 from safetensors.torch import save_file
 
-from attnlib.learning.record import RECORD, STEPS, TRAINING, new_model
+from attnlib.learning.record import RECORD, SAVED_AT, new_model
 from attnlib.learning.tasks import repeats
 from attnlib.learning.training import History, train
 
+TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
 
-def train_record(steps: int = STEPS[-1]) -> History:
+
+def train_record(steps: int = SAVED_AT[-1]) -> History:
     """Return the history of the training, or of its first steps."""
-    return train(new_model(), repeats(), steps, **TRAINING, snapshots_at=STEPS)
+    return train(new_model(), repeats(), steps, **TRAINING, snapshots_at=SAVED_AT)
 
 
 def main() -> None:

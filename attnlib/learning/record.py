@@ -1,8 +1,8 @@
 """A stored training: the weights of a small model after some of its steps, and how well it did.
 
-The model names the next token of random sequences that repeat themselves. Its two layers have two
-heads each: heads 1 and 2 are in layer 1, heads 3 and 4 in layer 2. tools/train_heads.py trained it
-and stored its weights after some of the steps.
+The model predicts the next token of random sequences that repeat themselves. Its two layers have
+two heads each: heads 1 and 2 are in layer 1, heads 3 and 4 in layer 2. tools/train_heads.py trains
+it and stores the weights.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from attnlib.learning.tasks import Batch, repeats
 from attnlib.learning.training import accuracy, mean_loss
 
 RECORD = Path(__file__).parent / "data" / "heads.safetensors"
-STEPS = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
-TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
+SAVED_AT = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 LETTERS = "abcdefghijklmnopqrstuvwx"
 SHOWN = "qhdbwmgtqhdbwmgt"  # what the maps are drawn of
 
 
 def new_model() -> AttentionModel:
-    """Return the model before its training, the same each time."""
+    """Return the model before its training, the same one each time."""
     with seeded(3):
         return AttentionModel(vocabulary=24, context_length=48, width=32, num_heads=2, num_layers=2)
 
@@ -44,13 +43,13 @@ def recorded_model(step: int) -> AttentionModel:
     """Return the stored model as it was after so many steps.
 
     Raises:
-        ValueError: it was not stored then; the message lists when it was.
+        ValueError: no weights are stored for this step; the message lists the steps.
 
     >>> recorded_model(1200).layers[1].num_heads
     2
     """
-    if step not in STEPS:
-        raise ValueError(f"step={step} is not stored; stored are {', '.join(map(str, STEPS))}")
+    if step not in SAVED_AT:
+        raise ValueError(f"step={step} is not stored; stored are {', '.join(map(str, SAVED_AT))}")
     model = new_model()
     names = model.state_dict()
     model.load_state_dict({name: _record()[f"{step}/{name}"].float() for name in names})
@@ -58,7 +57,7 @@ def recorded_model(step: int) -> AttentionModel:
 
 
 def held_out_batch() -> Batch:
-    """Return 64 sequences that the model was not trained on, the same each time."""
+    """Return 64 sequences that the model was not trained on, the same ones each time."""
     return repeats()(64, torch.Generator().manual_seed(1000))
 
 

@@ -69,8 +69,8 @@ def draw_gpt2_head(data: Gpt2Head) -> Scene:
     return beside(one, heads_picture(data.maps, (data.layer, data.head), 5.0 if many else 8.0))
 
 
-def read_gpt2_head(data: Gpt2Head) -> str:
-    """Say where the head looks: the means over its rows, and the last token's favourite."""
+def readout_gpt2_head(data: Gpt2Head) -> str:
+    """Return where the head looks: means over its rows, and the last token's favourite."""
     weights = data.maps[data.layer - 1, data.head - 1]
     favourite = int(weights[-1].argmax())
     return (
@@ -92,12 +92,12 @@ def _panel(
         return Gpt2Head(tokens, layer, head, maps())
 
     return Panel(
-        name,
-        {"layer": tuple(range(1, num_layers + 1)), "head": tuple(range(1, num_heads + 1))},
-        {"layer": 1, "head": 1},
-        compute,
-        draw_gpt2_head,
-        read_gpt2_head,
+        name=name,
+        controls={"layer": tuple(range(1, num_layers + 1)), "head": tuple(range(1, num_heads + 1))},
+        default={"layer": 1, "head": 1},
+        compute=compute,
+        draw=draw_gpt2_head,
+        readout=readout_gpt2_head,
     )
 
 

@@ -29,7 +29,7 @@ class OneHead(NamedTuple):
 
 
 def compute_one_head(num_tokens: int, dropout: float) -> OneHead:
-    """Run the first head of the series on the first tokens, in training mode."""
+    """Run the first head of the course on the first tokens, in training mode."""
     example = journey()
     with seeded():
         head = CausalAttention(3, 2, context_length=6, dropout=dropout)
@@ -58,8 +58,8 @@ def draw_one_head(data: OneHead) -> Scene:
     )
 
 
-def read_one_head(data: OneHead) -> str:
-    """Say what the dropout did."""
+def readout_one_head(data: OneHead) -> str:
+    """Return what the dropout did."""
     sums = " ".join(f"{row_sum:.3f}" for row_sum in data.row_sums.tolist())
     scale = "-" if data.dropout == 1 else f"{1 / (1 - data.dropout):.3f}"
     return (
@@ -83,23 +83,34 @@ class Heads(NamedTuple):
 
 
 def compute_stacked_heads(num_heads: int) -> Heads:
-    """Run stacked heads of width 2, built right after the series' seed."""
+    """Run stacked heads of width 2, built right after the course's seed."""
+    return _several_heads(MultiHeadAttentionWrapper, 2, num_heads)
+
+
+def compute_weight_split(num_heads: int) -> Heads:
+    """Run the weight-split class at total width 12, built right after the course's seed."""
+    return _several_heads(MultiHeadAttention, 12, num_heads)
+
+
+def _several_heads(
+    cls: type[MultiHeadAttentionWrapper] | type[MultiHeadAttention], d_out: int, num_heads: int
+) -> Heads:
     example = journey()
     x = example.inputs[None]  # (b, num_tokens, d_in)
     with seeded():
-        stacked = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads)
+        module = cls(3, d_out, 6, 0.0, num_heads)
     with torch.no_grad():
-        context_vec, attn_weights = stacked(x, return_weights=True)
-    weights = stacked.state_dict()
+        context_vec, attn_weights = module(x, return_weights=True)
+    weights = module.state_dict().items()
     return Heads(
-        example.tokens,
-        num_heads,
-        stacked.d_out,
-        context_vec[0],
-        attn_weights[0],
-        torch.cat([weights[f"heads.{h}.W_query.weight"] for h in range(num_heads)]),
-        count_parameters(stacked),
-        count_matrix_products(stacked, x),
+        tokens=example.tokens,
+        num_heads=num_heads,
+        head_dim=context_vec.shape[-1] // num_heads,
+        context_vec=context_vec[0],
+        attn_weights=attn_weights[0],
+        W_query=torch.cat([weight for name, weight in weights if "W_query" in name]),
+        num_parameters=count_parameters(module),
+        num_products=count_matrix_products(module, x),
     )
 
 
@@ -113,32 +124,12 @@ def draw_stacked_heads(data: Heads) -> Scene:
     return above(output, maps)
 
 
-def read_stacked_heads(data: Heads) -> str:
-    """Say what the heads cost."""
+def readout_stacked_heads(data: Heads) -> str:
+    """Return what the heads cost."""
     return (
         f"num_heads = {data.num_heads} | output width {data.num_heads} x {data.head_dim} = "
         f"{data.context_vec.shape[1]} | parameters {data.num_parameters} | "
         f"matrix products {data.num_products}"
-    )
-
-
-def compute_weight_split(num_heads: int) -> Heads:
-    """Run the weight-split class at total width 12, built right after the series' seed."""
-    example = journey()
-    x = example.inputs[None]  # (b, num_tokens, d_in)
-    with seeded():
-        split = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
-    with torch.no_grad():
-        context_vec, attn_weights = split(x, return_weights=True)
-    return Heads(
-        example.tokens,
-        num_heads,
-        split.head_dim,
-        context_vec[0],
-        attn_weights[0],
-        split.W_query.weight.detach(),
-        count_parameters(split),
-        count_matrix_products(split, x),
     )
 
 
@@ -149,8 +140,8 @@ def draw_weight_split(data: Heads) -> Scene:
     return beside(blocks, maps)
 
 
-def read_weight_split(data: Heads) -> str:
-    """Say what changes with the head count and what does not."""
+def readout_weight_split(data: Heads) -> str:
+    """Return what changes with the head count, and what does not."""
     return (
         f"num_heads = {data.num_heads} | head_dim = {data.W_query.shape[0]} / {data.num_heads} = "
         f"{data.head_dim} | parameters {data.num_parameters} | matrix products {data.num_products}"
@@ -158,26 +149,26 @@ def read_weight_split(data: Heads) -> str:
 
 
 ONE_HEAD = Panel(
-    "one head",
-    {"num_tokens": (1, 2, 3, 4, 5, 6), "dropout": tuple(tenth / 10 for tenth in range(10))},
-    {"num_tokens": 6, "dropout": 0.0},
-    compute_one_head,
-    draw_one_head,
-    read_one_head,
+    name="one head",
+    controls={"num_tokens": (1, 2, 3, 4, 5, 6), "dropout": tuple(n / 10 for n in range(10))},
+    default={"num_tokens": 6, "dropout": 0.0},
+    compute=compute_one_head,
+    draw=draw_one_head,
+    readout=readout_one_head,
 )
 STACKED_HEADS = Panel(
-    "stacked heads",
-    {"num_heads": tuple(range(1, 9))},
-    {"num_heads": 2},
-    compute_stacked_heads,
-    draw_stacked_heads,
-    read_stacked_heads,
+    name="stacked heads",
+    controls={"num_heads": tuple(range(1, 9))},
+    default={"num_heads": 2},
+    compute=compute_stacked_heads,
+    draw=draw_stacked_heads,
+    readout=readout_stacked_heads,
 )
 WEIGHT_SPLIT = Panel(
-    "weight split",
-    {"num_heads": tuple(divisors(12))},
-    {"num_heads": 2},
-    compute_weight_split,
-    draw_weight_split,
-    read_weight_split,
+    name="weight split",
+    controls={"num_heads": tuple(divisors(12))},
+    default={"num_heads": 2},
+    compute=compute_weight_split,
+    draw=draw_weight_split,
+    readout=readout_weight_split,
 )

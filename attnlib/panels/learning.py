@@ -13,8 +13,8 @@ from attnlib.learning.model import AttentionModel, mute_head
 from attnlib.learning.patterns import scores
 from attnlib.learning.record import (
     LETTERS,
+    SAVED_AT,
     SHOWN,
-    STEPS,
     Learned,
     held_out_batch,
     learned,
@@ -28,7 +28,7 @@ from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
 from attnlib.pictures.tensors import weights_picture
 
-MUTED = ("no head", "head 1", "head 2", "head 3", "head 4", "heads 3 and 4")
+MUTE_CHOICES = ("no head", "head 1", "head 2", "head 3", "head 4", "heads 3 and 4")
 WATCHED = ("2 back", "1 back", "induction", "induction")  # what heads 1 to 4 come to do
 
 
@@ -45,7 +45,7 @@ class TrainingStep(NamedTuple):
 
 def compute_training_step(step: int) -> TrainingStep:
     """Run the model as it was after so many steps on the sequence that is drawn."""
-    return TrainingStep(learned(step), tuple(map(learned, STEPS)), _maps(recorded_model(step)))
+    return TrainingStep(learned(step), tuple(map(learned, SAVED_AT)), _maps(recorded_model(step)))
 
 
 def _maps(model: AttentionModel) -> Tensor:
@@ -56,13 +56,13 @@ def _maps(model: AttentionModel) -> Tensor:
 
 
 def draw_training_step(data: TrainingStep) -> Scene:
-    """Draw the maps of the four heads above the course of the loss and of the scores."""
+    """Draw the maps of the four heads above the curves of the loss and of the scores."""
     maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=11)
     return above(maps, _curves(data), gap=4)
 
 
-def read_training_step(data: TrainingStep) -> str:
-    """Say how far the training has come."""
+def readout_training_step(data: TrainingStep) -> str:
+    """Return how far the training has come."""
     return (
         f"step = {data.now.step} | loss {data.now.loss:.2f} | "
         f"right {100 * data.now.accuracy:.0f} % | {_scores(data.now)}"
@@ -70,58 +70,68 @@ def read_training_step(data: TrainingStep) -> str:
 
 
 def _scores(now: Learned) -> str:
-    said = [f"head {h + 1} {now.scores[name][h]:.2f}" for h, name in enumerate(WATCHED)]
-    return f"2 back: {said[0]} | 1 back: {said[1]} | induction: {said[2]}, {said[3]}"
+    one, two, three, four = (
+        f"head {h + 1} {now.scores[name][h]:.2f}" for h, name in enumerate(WATCHED)
+    )
+    return f"2 back: {one} | 1 back: {two} | induction: {three}, {four}"
+
+
+ACROSS, HIGH = 330.0, 96.0  # a chart, in pixels
+
+
+class Curve(NamedTuple):
+    """A line of a chart: a value from 0 to 1 for each step."""
+
+    values: list[float]
+    color: str
+    dashed: bool = False
 
 
 def _curves(data: TrainingStep) -> Scene:
     """Draw the loss, and the score of each head on the pattern of its layer, step by step."""
-    across, high, left, top = 330.0, 96.0, 64.0, 34.0
-    gap = across / (len(STEPS) - 1)
-    curves = [[step.scores[name][h] for step in data.steps] for h, name in enumerate(WATCHED)]
     largest = max(step.loss for step in data.steps)
-    loss = [step.loss / largest for step in data.steps]
-    place = STEPS.index(data.now.step)
-
-    def chart(
-        title: str, top_label: str, lines: Sequence[tuple[list[float], str, bool]]
-    ) -> list[Item]:
-        items: list[Item] = [
-            Words(0, -18, title, 11, INK, "start", bold=True),
-            Box(0, 0, across, high, fill=None, stroke=QUIET),
-            Words(-6, 0, top_label, 10, INK, "end"),
-            Words(-6, high, "0", 10, INK, "end"),
-        ]
-        marked = ((place * gap, -6.0), (place * gap, high))
-        items.append(Line(marked, FAINT, 1.0, dashed=True))
-        for values, color, dashed in lines:
-            points = tuple((i * gap, high * (1 - value)) for i, value in enumerate(values))
-            items.append(Line(points, color, 2.0, dashed=dashed))
-            x, y = points[place]
-            items.append(Box(x - 3, y - 3, 6, 6, fill=color, stroke=PAPER))
-        for i, step in enumerate(STEPS):
-            items.append(Words(i * gap, high + 11, str(step), 9, INK, bold=i == place))
-        items.append(Words(across / 2, high + 26, "training step", 10))
-        return items
-
-    title = "scores: head 1 on 2 back, head 2 on 1 back, 3 and 4 on induction"
+    loss = Curve([step.loss / largest for step in data.steps], INK)
     by_head = [  # dashed where an earlier head has the same pattern, and so perhaps the same line
-        (curve, head_color(h), WATCHED[h] in WATCHED[:h]) for h, curve in enumerate(curves)
+        Curve([step.scores[name][h] for step in data.steps], head_color(h), name in WATCHED[:h])
+        for h, name in enumerate(WATCHED)
     ]
-    second = left + across + 64
-    items = moved(chart("loss", f"{largest:.1f}", [(loss, INK, False)]), left, top)
-    items += moved(chart(title, "1", by_head), second, top)
+    title = "scores: head 1 on 2 back, head 2 on 1 back, 3 and 4 on induction"
+    left, top = 64.0, 34.0
+    second = left + ACROSS + 64
+    items = moved(_chart("loss", f"{largest:.1f}", [loss], data.now.step), left, top)
+    items += moved(_chart(title, "1", by_head, data.now.step), second, top)
     alt = (
         f"After {data.now.step} steps: loss {data.now.loss:.2f}, "
         f"right {100 * data.now.accuracy:.0f} %, {_scores(data.now)}."
     )
-    return Scene(second + across + 96, top + high + 36, alt, tuple(items))
+    return Scene(second + ACROSS + 96, top + HIGH + 36, alt, tuple(items))
+
+
+def _chart(title: str, highest: str, curves: Sequence[Curve], now: int) -> list[Item]:
+    """Return curves over the steps, from 0 up to what the text `highest` says, one step marked."""
+    gap, place = ACROSS / (len(SAVED_AT) - 1), SAVED_AT.index(now)
+    items: list[Item] = [
+        Words(0, -18, title, 11, INK, "start", bold=True),
+        Box(0, 0, ACROSS, HIGH, fill=None, stroke=QUIET),
+        Words(-6, 0, highest, 10, INK, "end"),
+        Words(-6, HIGH, "0", 10, INK, "end"),
+        Line(((place * gap, -6.0), (place * gap, HIGH)), FAINT, 1.0, dashed=True),
+    ]
+    for values, color, dashed in curves:
+        points = tuple((i * gap, HIGH * (1 - value)) for i, value in enumerate(values))
+        x, y = points[place]
+        items.append(Line(points, color, 2.0, dashed=dashed))
+        items.append(Box(x - 3, y - 3, 6, 6, fill=color, stroke=PAPER))
+    for i, step in enumerate(SAVED_AT):
+        items.append(Words(i * gap, HIGH + 11, str(step), 9, INK, bold=i == place))
+    items.append(Words(ACROSS / 2, HIGH + 26, "training step", 10))
+    return items
 
 
 # Mute a head -> accuracy
 
 
-class Muted(NamedTuple):
+class MutedHeads(NamedTuple):
     """The trained model with one head muted, or none, or both of layer 2."""
 
     muted: str
@@ -133,25 +143,25 @@ class Muted(NamedTuple):
     induction: tuple[float | None, ...]  # the scores of heads 3 and 4; None where muted
 
 
-def compute_muted(mute: str) -> Muted:
+def compute_muted_heads(mute: str) -> MutedHeads:
     """Mute heads of the trained model; run it on the test batch and on the sequence drawn."""
     heads = [h for h in range(4) if str(h + 1) in mute]
-    model = recorded_model(STEPS[-1])
+    model = recorded_model(SAVED_AT[-1])
     for h in heads:
         model = mute_head(model, layer=h // 2, head=h % 2)
     batch, tokens = held_out_batch(), shown_tokens()
     attn_weights = _maps(model)
-    attn_weights[heads] = torch.nan  # nobody reads them
+    attn_weights[heads] = torch.nan  # hatched: what a muted head reads goes nowhere
     with torch.no_grad():
         guesses = model(tokens)[0, :, 0].argmax(dim=-1)  # (num_tokens)
         _, test_weights = model(batch.tokens, return_weights=True)
     answers = tokens[0].roll(-1)  # (num_tokens)
     answers[: len(SHOWN) // 2] = NO_ANSWER
     both = scores(test_weights, batch.tokens)["induction"]
-    return Muted(
+    return MutedHeads(
         mute,
         accuracy(model, batch),
-        learned(STEPS[-1]).accuracy,
+        learned(SAVED_AT[-1]).accuracy,
         attn_weights,
         answers,
         guesses,
@@ -159,14 +169,14 @@ def compute_muted(mute: str) -> Muted:
     )
 
 
-def draw_muted(data: Muted) -> Scene:
-    """Draw the maps that are left, what the model says, and how often it is right."""
+def draw_muted_heads(data: MutedHeads) -> Scene:
+    """Draw the maps that are left, what the model guesses, and how often it is right."""
     maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=11)
     return above(maps, _guesses(data), gap=4)
 
 
-def read_muted(data: Muted) -> str:
-    """Say what is muted and how often the model is right."""
+def readout_muted_heads(data: MutedHeads) -> str:
+    """Return what is muted, and how often the model is right."""
     third, fourth = ("-" if share is None else f"{share:.2f}" for share in data.induction)
     return (
         f"muted: {data.muted} | right {100 * data.accuracy:.0f} % of {100 * data.whole:.0f} % | "
@@ -174,7 +184,7 @@ def read_muted(data: Muted) -> str:
     )
 
 
-def _guesses(data: Muted) -> Scene:
+def _guesses(data: MutedHeads) -> Scene:
     """Draw a row of tokens, the model's guess under each, and a bar for the accuracy."""
     left, cell, high = 64.0, 26.0, 24.0
     items: list[Item] = []
@@ -189,8 +199,8 @@ def _guesses(data: Muted) -> Scene:
         fill = tint(head_color(2), 0.35) if right else tint(head_color(4), 0.35)
         items.append(Box(x, 2 * high, cell, high, fill=fill, stroke=PAPER))
         items.append(Words(x + cell / 2, 1.5 * high, LETTERS[answer], 12, mono=True))
-        said = Words(x + cell / 2, 2.5 * high, LETTERS[guess], 12, bold=not right, mono=True)
-        items.append(said)
+        guessed = LETTERS[guess]
+        items.append(Words(x + cell / 2, 2.5 * high, guessed, 12, bold=not right, mono=True))
     start, across = left + len(SHOWN) * cell + 70, 260.0
     items.append(Words(start, high / 2, "right, of all repeats", 11, INK, "start", bold=True))
     items.append(Box(start, high, across, high, fill=QUIET))
@@ -203,17 +213,22 @@ def _guesses(data: Muted) -> Scene:
     return Scene(start + across + 60, 3 * high + 4, alt, tuple(items))
 
 
-# Lines from token to token
+# The panels
 
 
 TRAINING_STEP = Panel(
-    "training step",
-    {"step": STEPS},
-    {"step": STEPS[-1]},
-    compute_training_step,
-    draw_training_step,
-    read_training_step,
+    name="training step",
+    controls={"step": SAVED_AT},
+    default={"step": SAVED_AT[-1]},
+    compute=compute_training_step,
+    draw=draw_training_step,
+    readout=readout_training_step,
 )
 MUTE = Panel(
-    "mute a head", {"mute": MUTED}, {"mute": MUTED[0]}, compute_muted, draw_muted, read_muted
+    name="mute a head",
+    controls={"mute": MUTE_CHOICES},
+    default={"mute": MUTE_CHOICES[0]},
+    compute=compute_muted_heads,
+    draw=draw_muted_heads,
+    readout=readout_muted_heads,
 )

@@ -1,4 +1,4 @@
-"""The panel of mistakes: what four checks say of each, under four conditions."""
+"""The panel of mistakes: which of four checks catch each one, under four conditions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from attnlib.checks.mistakes import (
     examine,
     tokens,
 )
-from attnlib.checks.verdicts import (
-    Verdict,
-)
+from attnlib.checks.verdicts import Verdict
 from attnlib.examples import journey, seeded
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
@@ -32,7 +30,7 @@ CAUGHT, PASSES = "caught", "passes"
 
 
 class Exhibit(NamedTuple):
-    """A mistake under a condition: what the checks say, and how far it is from what is right."""
+    """A mistake under a condition: the verdicts of the checks, and how far its outputs are off."""
 
     mistake: Mistake
     condition: str
@@ -65,13 +63,13 @@ def draw_gallery(data: Exhibit) -> Scene:
     names = journey().tokens
     head = _headline(data)
     if data.difference is None or data.attn_weights is None:
-        said = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
-        said = said.partition(" | ")[0]
-        words = Words(4, 10, said, 11, INK, "start", mono=True)
-        stopped = Scene(8 + 6.7 * len(said), 20, said, (words,))
+        reason = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
+        reason = reason.partition(" | ")[0]
+        words = Words(4, 10, reason, 11, INK, "start", mono=True)
+        stopped = Scene(8 + 6.7 * len(reason), 20, reason, (words,))
         return above(head, _verdicts(data), stopped)
-    nobody = (data.attn_weights.nan_to_num(0.0) == 0).all(dim=0)
-    maps = weights_picture(data.attn_weights, names, nobody, cell=24, title="its weights")
+    in_no_head = (data.attn_weights.nan_to_num(0.0) == 0).all(dim=0)
+    maps = weights_picture(data.attn_weights, names, in_no_head, cell=24, title="its weights")
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
     return above(head, beside(_verdicts(data), maps), off)
 
@@ -89,32 +87,34 @@ def _headline(data: Exhibit) -> Scene:
 
 
 def _verdicts(data: Exhibit) -> Scene:
-    """Return the names of the checks, each with what it says."""
+    """Return the names of the checks, each with its outcome."""
     items: list[Item] = []
     for i, (name, verdict) in enumerate(data.verdicts.items()):
         y, fill = 24 + 34 * i, PAPER if verdict else HEAD_COLORS[4]
-        said, ink = (PASSES, FAINT) if verdict else (CAUGHT, PAPER)
+        outcome, ink = (PASSES, FAINT) if verdict else (CAUGHT, PAPER)
         items.append(Words(80, y + 13, name, 12, INK, "end"))
         items.append(Box(90, y, 90, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
-        items.append(Words(135, y + 13, said, 12, ink, bold=not verdict))
-    return Scene(200, 160, f"{_said(data.verdicts)}.", tuple(items))
+        items.append(Words(135, y + 13, outcome, 12, ink, bold=not verdict))
+    return Scene(200, 160, f"{_outcomes(data.verdicts)}.", tuple(items))
 
 
-def _said(verdicts: dict[str, Verdict], between: str = ", ") -> str:
-    return between.join(f"{n} {PASSES if v else CAUGHT}" for n, v in verdicts.items())
+def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
+    return between.join(
+        f"{name} {PASSES if verdict else CAUGHT}" for name, verdict in verdicts.items()
+    )
 
 
-def read_gallery(data: Exhibit) -> str:
-    """Say what the checks say, and how far off the outputs are."""
+def readout_gallery(data: Exhibit) -> str:
+    """Return the outcome of each check, and how far off the outputs are."""
     off = "forward stops" if data.difference is None else f"off by {data.difference.max():.3g}"
-    return f"{data.mistake.name} | {data.condition} | {_said(data.verdicts, ' | ')} | {off}"
+    return f"{data.mistake.name} | {data.condition} | {_outcomes(data.verdicts, ' | ')} | {off}"
 
 
 GALLERY = Panel(
-    "gallery",
-    {"mistake": tuple(BY_NAME), "condition": tuple(CONDITIONS)},
-    {"mistake": "split without transpose", "condition": "as usual"},
-    compute_gallery,
-    draw_gallery,
-    read_gallery,
+    name="gallery",
+    controls={"mistake": tuple(BY_NAME), "condition": tuple(CONDITIONS)},
+    default={"mistake": "split without transpose", "condition": "as usual"},
+    compute=compute_gallery,
+    draw=draw_gallery,
+    readout=readout_gallery,
 )

@@ -43,8 +43,8 @@ def draw_speed(data: Speed) -> Scene:
     return bars_picture(data.times, data.floor, f"{heads}, {data.num_tokens} tokens")
 
 
-def read_speed(data: Speed) -> str:
-    """Say which version is the fastest, and compare the two that this course writes."""
+def readout_speed(data: Speed) -> str:
+    """Return which version is the fastest, and compare the two that this course writes."""
     fastest = min(data.times, key=lambda name: data.times[name])
     return (
         f"num_heads = {data.num_heads} | num_tokens = {data.num_tokens} | "
@@ -54,10 +54,10 @@ def read_speed(data: Speed) -> str:
 
 
 SPEED = Panel(
-    "speed",
-    {"num_heads": GRID_HEADS, "num_tokens": GRID_TOKENS},
-    {"num_heads": 12, "num_tokens": 1024},
-    compute_speed,
-    draw_speed,
-    read_speed,
+    name="speed",
+    controls={"num_heads": GRID_HEADS, "num_tokens": GRID_TOKENS},
+    default={"num_heads": 12, "num_tokens": 1024},
+    compute=compute_speed,
+    draw=draw_speed,
+    readout=readout_speed,
 )

@@ -1,4 +1,4 @@
-"""Panels that step: through the lines of a forward, and through one example's eleven steps."""
+"""Panels that walk through the lines of a forward, and through eleven steps by hand."""
 
 from __future__ import annotations
 
@@ -31,22 +31,24 @@ class TraceStep(NamedTuple):
 
 
 def step_panel(traced: Trace, name: str = "steps") -> Panel:
-    """Make a panel whose slider steps through a trace.
+    """Return a panel whose slider walks through the steps of a trace.
 
     Args:
         traced: from trace(module, x), with at least one step.
         name: the panel's name.
+
+    Raises:
+        ValueError: the trace has no steps.
     """
     if not traced.steps:
         raise ValueError("the trace has no steps to show; see its failure for the reason")
-    numbers = tuple(range(1, len(traced) + 1))
     return Panel(
-        name,
-        {"step": numbers},
-        {"step": 1},
-        lambda step: _trace_step(traced, step),
-        draw_trace_step,
-        read_trace_step,
+        name=name,
+        controls={"step": tuple(range(1, len(traced) + 1))},
+        default={"step": 1},
+        compute=lambda step: _trace_step(traced, step),
+        draw=draw_trace_step,
+        readout=readout_trace_step,
     )
 
 
@@ -82,8 +84,8 @@ def draw_trace_step(data: TraceStep) -> Scene:
     return above(listing, picture)
 
 
-def read_trace_step(data: TraceStep) -> str:
-    """Say which line ran, what it made, and what the variable held before."""
+def readout_trace_step(data: TraceStep) -> str:
+    """Return which line ran, what it made, and what the variable held before."""
     step = data.step
     names = f"({', '.join(step.dims)}) = " if step.dims else ""
     before = f" | before: {data.before.shape}" if data.before else ""
@@ -191,8 +193,8 @@ def draw_number_step(data: NumberStep) -> Scene:
     return above(*scenes)
 
 
-def read_number_step(data: NumberStep) -> str:
-    """Say which step it is and the shapes that it makes."""
+def readout_number_step(data: NumberStep) -> str:
+    """Return which step it is, and the shapes that it makes."""
     named = data.tensors.items()
     shapes = " | ".join(f"{name} {tuple(t.shape)}" for name, (t, _) in named)
     return (
@@ -202,18 +204,18 @@ def read_number_step(data: NumberStep) -> str:
 
 
 SHAPE_STEPS = Panel(
-    "shape steps",
-    {"step": tuple(range(1, 29))},
-    {"step": 5},
-    compute_shape_step,
-    draw_trace_step,
-    read_trace_step,
+    name="shape steps",
+    controls={"step": tuple(range(1, 29))},
+    default={"step": 5},
+    compute=compute_shape_step,
+    draw=draw_trace_step,
+    readout=readout_trace_step,
 )
 NUMBER_STEPS = Panel(
-    "number steps",
-    {"step": tuple(range(1, 12)), "num_heads": (1, 2, 3, 6)},
-    {"step": 8, "num_heads": 2},
-    compute_number_step,
-    draw_number_step,
-    read_number_step,
+    name="number steps",
+    controls={"step": tuple(range(1, 12)), "num_heads": (1, 2, 3, 6)},
+    default={"step": 8, "num_heads": 2},
+    compute=compute_number_step,
+    draw=draw_number_step,
+    readout=readout_number_step,
 )

@@ -70,8 +70,8 @@ def draw_torch_equality(data: TorchEquality) -> Scene:
     return beside(_bars(data), maps)
 
 
-def read_torch_equality(data: TorchEquality) -> str:
-    """Say how far apart the two modules are."""
+def readout_torch_equality(data: TorchEquality) -> str:
+    """Return how far apart the two modules are."""
     bounds = " | ".join(f"{name} <= {bound:.0e}" for name, bound in _bounds(data).items())
     return (
         f"num_heads = {data.num_heads} | head_dim = {EMBED_DIM // data.num_heads} | "
@@ -104,8 +104,8 @@ def _bars(data: TorchEquality) -> Scene:
         y = top + i * row
         items.append(Words(label - 6, y + row / 2, name, 11, INK, "end"))
         items.append(Box(label, y + 5, place(bound) - label, row - 10, fill=FAINT))
-        said = f"<= {bound:.0e}"
-        items.append(Words(label + width + 10, y + row / 2, said, 11, INK, "start", mono=True))
+        text = f"<= {bound:.0e}"
+        items.append(Words(label + width + 10, y + row / 2, text, 11, INK, "start", mono=True))
     eps = torch.finfo(torch.float32).eps
     items.append(Line(((place(eps), top - 8), (place(eps), bottom)), INK, 1.0, dashed=True))
     items.append(Words(place(eps), top - 16, f"float32 eps {eps:.1e}", 10))
@@ -115,10 +115,10 @@ def _bars(data: TorchEquality) -> Scene:
 
 
 TORCH_EQUALITY = Panel(
-    "torch equality",
-    {"num_heads": tuple(divisors(EMBED_DIM))},
-    {"num_heads": 2},
-    compute_torch_equality,
-    draw_torch_equality,
-    read_torch_equality,
+    name="torch equality",
+    controls={"num_heads": tuple(divisors(EMBED_DIM))},
+    default={"num_heads": 2},
+    compute=compute_torch_equality,
+    draw=draw_torch_equality,
+    readout=readout_torch_equality,
 )

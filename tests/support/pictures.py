@@ -9,11 +9,13 @@ import xml.etree.ElementTree as ET
 from functools import cache
 
 from matplotlib.font_manager import FontProperties, findfont, get_font
-from PIL import Image
+from PIL import Image, ImageChops
 
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words
 
 SVG = "{http://www.w3.org/2000/svg}"
+SMOOTHING = 64  # of 255: how much the edge of a letter may differ between two builds
+SHADE = 8  # of 255: how much the mean of 8 x 8 pixels may
 
 
 def words(scene: Scene) -> list[Words]:
@@ -46,6 +48,16 @@ def texts(svg: ET.Element) -> list[str]:
 def pixels(scene: Scene, scale: float = 1.0) -> Image.Image:
     """Return a scene's PNG, decoded."""
     return Image.open(io.BytesIO(scene.png(scale))).convert("RGBA")
+
+
+def alike(one: Image.Image, other: Image.Image) -> bool:
+    """Return whether two pictures show the same, if perhaps with other smoothing of the edges."""
+    if one.size != other.size:
+        return False
+    in_pixels = ImageChops.difference(one, other)
+    in_shades = ImageChops.difference(one.reduce(8), other.reduce(8))
+    limits = ((in_pixels, SMOOTHING), (in_shades, SHADE))
+    return all(high <= limit for image, limit in limits for _, high in image.getextrema())
 
 
 def outside(scene: Scene, slack: float = 1.0) -> list[Item]:
