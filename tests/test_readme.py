@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import subprocess
 import sys
@@ -121,3 +122,31 @@ def test_its_map_of_attnlib_is_the_order_of_the_imports():
         assert set(shown[: len(members)]) == members
         del shown[: len(members)]
     assert shown == []
+
+
+def sources(path: Path) -> str:
+    """Return all that a reader reads in a page, or writes in a notebook."""
+    if path.suffix != ".ipynb":
+        return path.read_text(encoding="utf-8")
+    return "\n".join("".join(cell["source"]) for cell in read(path)["cells"])
+
+
+PAGES = [*NOTEBOOKS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_name_of_attnlib_is_there(path):
+    """A page that names a module that has moved sends its reader to an ImportError."""
+    for name in set(re.findall(r"\battnlib(?:\.[A-Za-z_]\w*)+", sources(path))):
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError) as error:
+            pytest.fail(f"{name}: {error}")
+
+
+def test_a_notebook_needs_few_paths():
+    """The subject, its examples, and a folder for each apparatus: no reader must know files."""
+    imports = r"^(?:from|import) (attnlib[\w.]*)"
+    paths = {name for path in NOTEBOOKS for name in re.findall(imports, sources(path), re.M)}
+    assert len(paths) <= 10, sorted(paths)
