@@ -2,11 +2,11 @@
 
     python benchmarks/sliders.py [--moves 40] [panel ...]
 
-Every panel is shown twice in a notebook of its own, in JupyterLab in a real browser: a reader has
-one or two on a page, and what other panels leave behind is not theirs. Arrow keys move each
-control to and fro between neighbouring values, until every head count has been reached `moves`
-times (another control is moved `moves` times in all, up and down its range). Both ways take turns.
-The clock runs in the page: from the key's event until the frame with the new picture is painted.
+Each panel is shown twice in a notebook of its own, in JupyterLab in a real browser, so that no
+panel pays for what another left in the page. Arrow keys move each control back and forth between
+neighbouring values until every head count has been reached `moves` times (any other control makes
+`moves` moves in all, up and down its range). The two ways alternate. The clock runs in the page:
+from the key's event until the frame with the new picture is painted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, sync_playwright
 from tqdm import tqdm
 
 from attnlib.panels.panel import Panel
@@ -261,31 +261,64 @@ def summary(rows: list[dict]) -> list[dict]:
 
 def table(lines: list[dict]) -> str:
     """Return the lines as text, with what holds."""
-    said = [
+    rows = [
         f"goal: median at most 1/3 of interact + pyplot, worst at most {WORST:g} ms",
         f"{'panel':<16} {'control':<16} {'moves':>5} {'median':>7} {'worst':>6} "
         f"{'interact':>9} {'worst':>6} {'ratio':>6}  goal",
     ]
     for line in lines:
         ratio = line["median"] / line["plain_median"]
-        said.append(
+        rows.append(
             f"{line['panel']:<16} {line['control']:<16} {line['moves']:>5} {line['median']:>7.0f} "
             f"{line['worst']:>6.0f} {line['plain_median']:>9.0f} {line['plain_worst']:>6.0f} "
             f"{ratio:>6.2f}  {'holds' if line['holds'] else 'does not hold'}"
         )
     held = sum(line["holds"] for line in lines)
-    return "\n".join([*said, f"holds on {held} of {len(lines)} lines"])
+    return "\n".join([*rows, f"holds on {held} of {len(lines)} lines"])
+
+
+def details(profiles: dict[str, dict[str, float]], bursts: list[dict]) -> str:
+    """Return as text where the milliseconds of a move go, and what many keys at once lead to."""
+    lines = ["where a move's milliseconds go (medians):"]
+    for name, parts in profiles.items():
+        *steps, ahead = (f"{part:.0f} {what}" for what, part in parts.items())
+        lines.append(f"{name}: {' + '.join(steps)}; {ahead}")
+    for seen in bursts:
+        shown = "the last value" if seen["last_value_shown"] else "NOT the last value"
+        lines.append(
+            f"{seen['panel']}: {seen['keys']} keys at once, {seen['pictures']} pictures; the last "
+            f"came {seen['last_picture_ms']:.0f} ms after the last key and shows {shown}"
+        )
+    return "\n".join(lines)
+
+
+def measure_all(context: BrowserContext, folder: Path, panels: list[Panel], moves: int) -> dict:
+    """Return all that is measured of the panels, each in a notebook that lies in the folder."""
+    rows, profiles, bursts = [], {}, []
+    for panel in tqdm(panels, unit="panel", file=sys.stdout):
+        path = folder / f"{panel.name}.ipynb"
+        path.write_text(json.dumps(notebook(panel)), encoding="utf-8")
+        page = context.new_page()
+        page.goto(f"lab/tree/{path.name}?reset")
+        run_all(page)
+        rows += measure(page, panel, moves)
+        profiles[panel.name] = profile(page, cell_of(page, 1), panel)
+        bursts.append(drag(page, cell_of(page, 1), panel))
+        page.close()
+        for kernel in context.request.get("api/kernels").json():
+            context.request.delete(f"api/kernels/{kernel['id']}")
+    return {"rows": rows, "profiles": profiles, "bursts": bursts}
 
 
 def main(arguments: list[str]) -> int:
-    """Measure the named panels, or all; store every sample and print the table."""
+    """Measure the named panels, or all; print the table, and store every sample of all panels."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("panels", nargs="*", help="names of panels; without any, all")
     parser.add_argument("--moves", type=int, default=40)
     chosen = parser.parse_args(arguments)
     panels = [panel for panel in ALL_PANELS if not chosen.panels or panel.name in chosen.panels]
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
-        folder = Path(home, "lesson")
+        folder = Path(home, "notebooks")
         folder.mkdir()
         browser = open_browser(playwright)
         if browser is None:
@@ -298,42 +331,15 @@ def main(arguments: list[str]) -> int:
                 extra_http_headers={"Authorization": f"token {server['token']}"},
             )
             context.set_default_timeout(60_000)
-            rows, profiles, bursts = [], {}, []
-            for panel in tqdm(panels, unit="panel", file=sys.stdout):
-                path = folder / f"{panel.name}.ipynb"
-                path.write_text(json.dumps(notebook(panel)), encoding="utf-8")
-                page = context.new_page()
-                page.goto(f"lab/tree/{path.name}?reset")
-                run_all(page)
-                rows += measure(page, panel, chosen.moves)
-                profiles[panel.name] = profile(page, cell_of(page, 1), panel)
-                bursts.append(drag(page, cell_of(page, 1), panel))
-                page.close()
-                for kernel in context.request.get("api/kernels").json():
-                    context.request.delete(f"api/kernels/{kernel['id']}")
+            measured = measure_all(context, folder, panels, chosen.moves)
             version = browser.version
         browser.close()
-    print(table(summary(rows)))
-    print("where a move's milliseconds go (medians):")
-    for name, parts in profiles.items():
-        *steps, ahead = (f"{part:.0f} {what}" for what, part in parts.items())
-        print(f"{name}: {' + '.join(steps)}; {ahead}")
-    for seen in bursts:
-        shown = "the last value" if seen["last_value_shown"] else "NOT the last value"
-        print(
-            f"{seen['panel']}: {seen['keys']} keys at once, {seen['pictures']} pictures; the last "
-            f"came {seen['last_picture_ms']:.0f} ms after the last key and shows {shown}"
-        )
+    print(table(summary(measured["rows"])))
+    print(details(measured["profiles"], measured["bursts"]))
     if not chosen.panels:
         found = machine()
-        stored = {
-            "machine": found,
-            "browser": version,
-            "goal": {"share": SHARE, "worst_ms": WORST},
-            "rows": rows,
-            "profiles": profiles,
-            "bursts": bursts,
-        }
+        goal = {"share": SHARE, "worst_ms": WORST}
+        stored = {"machine": found, "browser": version, "goal": goal, **measured}
         path = RESULTS / f"sliders-{machine_name(found)}.json"
         path.write_text(json.dumps(stored) + "\n", encoding="utf-8")
     return 0
@@ -348,9 +354,9 @@ def run_all(page: Page) -> None:
     both = ".attnlib-picture > svg", ".jp-OutputArea img"
     have_run = " && ".join(f"document.querySelector({what!r})" for what in both)
     page.wait_for_function(f"({have_run}) || document.querySelector({ERRORS!r})")
-    said = page.locator(ERRORS).all_text_contents()
-    if said:
-        raise RuntimeError("\n".join(said))
+    errors = page.locator(ERRORS).all_text_contents()
+    if errors:
+        raise RuntimeError("\n".join(errors))
     idle.wait_for()
 
 

@@ -77,11 +77,11 @@ def test_letters_smoothed_differently_are_no_change():
 
 
 def test_it_is_opaque_on_white_with_even_margins(name):
-    pixels = np.asarray(stored(name))  # (height, width, RGBA)
-    height, width, _ = pixels.shape
+    image = np.asarray(stored(name))  # (height, width, RGBA)
+    height, width, _ = image.shape
     assert width <= 2 * 1000
-    assert (pixels[..., 3] == 255).all()
-    drawn = (pixels[..., :3] < 255).any(axis=-1)
+    assert (image[..., 3] == 255).all()
+    drawn = (image[..., :3] < 255).any(axis=-1)
     rows, columns = np.flatnonzero(drawn.any(axis=1)), np.flatnonzero(drawn.any(axis=0))
     ends = (columns[0], width - 1 - columns[-1], rows[0], height - 1 - rows[-1])
     margins = [end / 2 for end in ends]

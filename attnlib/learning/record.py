@@ -40,7 +40,7 @@ def _record() -> dict[str, Tensor]:
 
 
 def recorded_model(step: int) -> AttentionModel:
-    """Return the stored model as it was after so many steps.
+    """Return the stored model as it was after this many steps.
 
     Raises:
         ValueError: no weights are stored for this step; the message lists the steps.
@@ -67,7 +67,7 @@ def shown_tokens() -> Tensor:
 
 
 class Learned(NamedTuple):
-    """How far the training has come after so many steps."""
+    """How far the training has come after this many steps."""
 
     step: int
     loss: float

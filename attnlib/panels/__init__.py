@@ -1,7 +1,7 @@
-"""What the sliders show: for each subject a module with its panels.
+"""What the sliders show: a module of panels for each subject.
 
-A Panel is plain: controls with a few values each, and pure functions from those values to numbers,
-to a picture and to a line of text. Only attnlib.panels.widgets knows ipywidgets, and it is
+A Panel is plain data: controls with a few values each, and pure functions that turn those values
+into numbers, a picture and a line of text. Only attnlib.panels.widgets uses ipywidgets, and it is
 imported by name. Panels may import everything else in attnlib; nothing imports panels.
 """
 

@@ -1,4 +1,4 @@
-"""What the heads of a small model learn: two panels over the stored training of learning.record."""
+"""Two panels over a stored training: what heads learn, and what they are good for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TrainingStep(NamedTuple):
 
 
 def compute_training_step(step: int) -> TrainingStep:
-    """Run the model as it was after so many steps on the sequence that is drawn."""
+    """Run the model as it was after this many steps on the sequence that is drawn."""
     return TrainingStep(learned(step), tuple(map(learned, SAVED_AT)), _maps(recorded_model(step)))
 
 
@@ -151,7 +151,7 @@ def compute_muted_heads(mute: str) -> MutedHeads:
         model = mute_head(model, layer=h // 2, head=h % 2)
     batch, tokens = held_out_batch(), shown_tokens()
     attn_weights = _maps(model)
-    attn_weights[heads] = torch.nan  # hatched: what a muted head reads goes nowhere
+    attn_weights[heads] = torch.nan  # muted: their output is not used
     with torch.no_grad():
         guesses = model(tokens)[0, :, 0].argmax(dim=-1)  # (num_tokens)
         _, test_weights = model(batch.tokens, return_weights=True)

@@ -1,8 +1,8 @@
 """What the sliders show, without any slider: states, numbers, picture.
 
-A panel is plain: a few controls with a few values each, a pure function from those values to
+A panel is plain data: a few controls with a few values each, a pure function from those values to
 numbers, and two more from the numbers to a picture and to a line of text. Nothing here needs a
-kernel or a browser, so every state can be computed, tested and drawn ahead.
+kernel or a browser, so every state can be computed, tested and drawn in advance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Panel:
 
     Args:
         name: the panel's name, shown in its repr.
-        controls: for each control all the values that it can take.
+        controls: all the values that each control can take.
         default: the value of each control at the start.
         compute: from the controls' values (as keywords) to the numbers shown.
         draw: from those numbers to a picture.
@@ -46,7 +46,7 @@ class Panel:
         return self.draw(self.compute(**self.default))
 
     def page(self, state: Mapping[str, Any]) -> str:
-        """Return a state as HTML, the line above the picture."""
+        """Return a state as HTML: the readout, and the picture below it."""
         data = self.compute(**state)
         line = html.escape(self.readout(data))
         return (
@@ -56,7 +56,7 @@ class Panel:
 
 
 def spelled(value: Any) -> str:
-    """Return the value of a control as a slider shows it: a number in short, a word as it is.
+    """Return the value of a control as a slider shows it: numbers in short form, words as they are.
 
     >>> spelled(3), spelled(0.5), spelled("half")
     ('3', '0.5', 'half')

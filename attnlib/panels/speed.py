@@ -1,4 +1,4 @@
-"""The panel of measured times: every variant at each point of the stored grid."""
+"""The panel of measured times: all variants at each point of the stored grid."""
 
 from __future__ import annotations
 

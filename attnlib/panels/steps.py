@@ -127,8 +127,8 @@ def eleven_steps(num_heads: int) -> list[NumberStep]:
         num_heads: 1, 2, 3 or 6.
 
     Returns:
-        The steps 1 to 11. The last one's `merged` is what MultiHeadAttention with the same
-        weights gives before out_proj.
+        Steps 1 to 11. The last one's `merged` is what MultiHeadAttention with the same weights
+        computes before out_proj.
     """
     x = counting().inputs[None]  # (b, num_tokens, d_in)
     W = dict(zip(("W_query", "W_key", "W_value"), counting_weights(), strict=True))

@@ -1,4 +1,4 @@
-"""Sliders over the panels: one container for each, with a readout in words and a picture."""
+"""Sliders for the panels: for each a container with its sliders, its readout and its picture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHOLE_WORDS = "<style>.attnlib-panel .widget-readout { max-width: none; }</style
 class Sliders(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
     """The sliders of a panel, above whatever shows their state.
 
-    A slider can only be put on values that the panel allows.
+    A slider can only take the values that the panel allows.
     """
 
     def __init__(self, panel: Panel) -> None:
@@ -47,12 +47,11 @@ class Sliders(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no typ
 
 
 class PanelBox(Sliders):
-    """Sliders, the line that says in words what they show, and the picture.
+    """Sliders, the readout of their state in words, and its picture.
 
-    Every state is computed and drawn when the box is made, for a panel has few. The browser then
-    turns from one to the other by itself, without asking the kernel, which may be busy: the pages
-    lie in stacks within stacks, one level for each control, and each stack is linked to its
-    slider.
+    Every state is computed and drawn when the box is made, because a panel has few. The browser
+    then switches pages by itself, even while the kernel is busy: the pages lie in nested Stack
+    widgets, one level for each control, and each Stack is linked to its slider.
 
     Raises:
         ValueError: the panel has more than 100 states.
@@ -83,10 +82,10 @@ class PanelBox(Sliders):
 
 
 class LivePanelBox(Sliders):
-    """The same for a panel of many states: each is drawn when a slider arrives there.
+    """The same for a panel with many states: each is drawn when a slider reaches it.
 
     The sliders' `observe` callback sets the text of one HTML widget and nothing else, so the box
-    works wherever widgets do, as long as the kernel is free.
+    works wherever widgets do, as long as the kernel is idle.
     """
 
     def __init__(self, panel: Panel) -> None:

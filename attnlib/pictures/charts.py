@@ -27,13 +27,13 @@ def bars_picture(times: Mapping[str, float], floor: float, heading: str) -> Scen
         y = top + i * ROW
         items.append(Words(LABEL - 8, y + ROW / 2, name, 11, INK, "end"))
         items.append(Box(LABEL, y + 4, scale * seconds, ROW - 8, fill=FAINT))
-        said = f"{1e3 * seconds:.2f} ms, {seconds / floor:.2f} x floor"
-        items.append(Words(LABEL + BAR + 10, y + ROW / 2, said, 11, INK, "start", mono=True))
+        text = f"{1e3 * seconds:.2f} ms, {seconds / floor:.2f} x floor"
+        items.append(Words(LABEL + BAR + 10, y + ROW / 2, text, 11, INK, "start", mono=True))
     x = LABEL + scale * floor
     items.append(Line(((x, top - 6), (x, bottom)), INK, 1.0, dashed=True))
     items.append(Words(x, top - 14, f"floor {1e3 * floor:.2f} ms", 10))
-    said = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in times.items())
-    alt = f"{heading}: {said}; floor {1e3 * floor:.2f} ms."
+    listed = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in times.items())
+    alt = f"{heading}: {listed}; floor {1e3 * floor:.2f} ms."
     return Scene(LABEL + BAR + 200, bottom + 8, alt, tuple(items))
 
 

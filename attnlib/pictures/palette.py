@@ -1,4 +1,4 @@
-"""The colours of the course: a head has the same one in every diagram, figure and slider."""
+"""The colours of the course: a head has the same colour in every diagram, figure and slider."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SIGNED = ("#b2182b", "#ef8a62", "#fddbc7", "#f7f7f7", "#d1e5f0", "#67a9cf", "#2
 
 
 def head_color(head: int) -> str:
-    """Return the colour of a head, counted from 0; after twelve they start again."""
+    """Return the colour of a head, counted from 0; the thirteenth has the first one's again."""
     return HEAD_COLORS[head % len(HEAD_COLORS)]
 
 

@@ -1,7 +1,7 @@
 """A picture as plain data: boxes, words and lines, in pixels, the origin at the top left.
 
-A scene is drawn in two ways from the same data: as a PNG (through matplotlib), for figures that
-are stored in a notebook, and as an SVG, for sliders, where a new picture must be there at once.
+The same data is drawn in two ways: as a PNG (by matplotlib) for figures stored in a notebook, and
+as an SVG for sliders, where a new picture must appear at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle; hatched means: there is no value here."""
+    """A rectangle; hatching means that there is no value here."""
 
     x: float
     y: float
@@ -72,7 +72,7 @@ Item = Box | Words | Line
 
 @dataclass(frozen=True)
 class Scene:
-    """Items on a white sheet, with a sentence that says what is to be seen (the alt text)."""
+    """Items on a white sheet, with an alt text."""
 
     width: float
     height: float
@@ -126,7 +126,7 @@ def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
 
 
 def above(*scenes: Scene, gap: float = 16.0) -> Scene:
-    """Put scenes under each other, their left sides aligned."""
+    """Put scenes one above the other, their left sides aligned."""
     items: list[Item] = []
     y = 0.0
     for scene in scenes:

@@ -32,7 +32,7 @@ LABEL = 64.0  # room for the names of rows, in pixels
 TOP = 24.0  # room for a title or for a strip with the name of a head
 
 
-# What several pictures are made of
+# Parts of several pictures
 
 
 class Cell(NamedTuple):
