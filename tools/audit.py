@@ -10,6 +10,7 @@ a change and worker. Nobody chose the places, so the share that survives is an h
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import random
 import shutil
@@ -67,8 +68,26 @@ def test_command(room: str, copy: Path) -> str:
     return f"{sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(files)}"
 
 
+Place = tuple[int, int]  # line and column, as ast counts them
+
+
+def annotations(path: Path) -> list[tuple[Place, Place]]:
+    """Return from where to where a file's types stand: nothing evaluates them when it runs."""
+    return [
+        ((types.lineno, types.col_offset), (types.end_lineno or 0, types.end_col_offset or 0))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for field in ("annotation", "returns")
+        if (types := getattr(node, field, None)) is not None
+    ]
+
+
+def within(ranges: list[tuple[Place, Place]], place: Place) -> bool:
+    """Return whether a place lies in one of some ranges."""
+    return any(start <= place < end for start, end in ranges)
+
+
 def plan(room: str, copy: Path) -> tuple[Path, Path, list[str]]:
-    """List all changes that cosmic-ray knows for a room; return its two files and their ids."""
+    """List the changes that cosmic-ray knows for a room; return its two files and their ids."""
     source = f"attnlib/{room}.py" if (copy / f"attnlib/{room}.py").exists() else f"attnlib/{room}"
     config, session = FOLDER / f"{room}.toml", FOLDER / f"{room}.sqlite"
     config.write_text(
@@ -77,10 +96,13 @@ def plan(room: str, copy: Path) -> tuple[Path, Path, list[str]]:
         '[cosmic-ray.distributor]\nname = "local"\n'
     )
     call(copy, str(COSMIC_RAY), "init", str(config), str(session))
+    places = "job_id, module_path, start_pos_row, start_pos_col"
     order = "module_path, start_pos_row, start_pos_col, operator_name, operator_args, occurrence"
     with sqlite3.connect(session) as database:
-        found = database.execute(f"select job_id from mutation_specs order by {order}")
-        return config, session, [row[0] for row in found]
+        found = list(database.execute(f"select {places} from mutation_specs order by {order}"))
+    types = {path: annotations(copy / path) for path in {path for _, path, _, _ in found}}
+    jobs = [job for job, path, row, column in found if not within(types[path], (row, column))]
+    return config, session, jobs
 
 
 def keep(session: Path, chosen: set[str]) -> None:
