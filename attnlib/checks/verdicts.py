@@ -203,6 +203,7 @@ def check_rows_sum_to_one(module: nn.Module, x: Tensor | None = None) -> Verdict
     Raises:
         ValueError: module has no W_value.
 
+    >>> from attnlib import CausalAttention
     >>> check_rows_sum_to_one(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Rows: the weights of every token sum to 1 within 1e-05.
     """
@@ -250,6 +251,7 @@ def check_shapes(module: nn.Module) -> Verdict:
     Returns:
         A Verdict, which names the two widths.
 
+    >>> from attnlib import CausalAttention
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Shapes: (b, num_tokens, 3) gives (b, num_tokens, 2), for 4 sizes of b and num_tokens.
     """
@@ -288,6 +290,7 @@ def check_same(a: nn.Module, b: nn.Module, x: Tensor | None = None) -> Verdict:
         gradients of x and of all weights given: how far apart two numbers are, against the
         largest of their kind.
 
+    >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
     >>> check_same(stacked, MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2))
     Same within 1e-05, with the same weights: outputs, attention weights, gradients.
