@@ -229,6 +229,13 @@ def test_what_has_no_place_is_named(cls, arguments, named):
         torch_to_split(module, CONTEXT_LENGTH)
 
 
+@BOTH
+def test_widths_that_are_equal_need_no_place_of_their_own(cls):
+    """Equal as numbers: a width read from a file is another object."""
+    module = cls(390, H, kdim=int("390"), vdim=int("390"))
+    assert torch_to_split(module, CONTEXT_LENGTH).d_in == 390
+
+
 def test_other_arguments_are_checked():
     module = nn.MultiheadAttention(6, 2)
     with pytest.raises(TypeError, match=r"must be torch.nn.MultiheadAttention or .*, not Linear"):

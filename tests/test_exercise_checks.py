@@ -803,6 +803,7 @@ RAISES = {
     "is invalid for input of size": lambda: X.view(2, 2),
     "but got float": lambda: X.view(2, 3.0),
     "float' object cannot be interpreted": lambda: range(3.0),
+    "of type float": lambda: nn.Linear(3, 2.0),
     "without overflow": lambda: X.half().masked_fill(X > 0, -1e9),
     "same dtype": lambda: X @ X.T.double(),
     "expected scalar type": lambda: X[None] @ X.T[None].double(),

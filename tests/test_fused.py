@@ -219,6 +219,7 @@ def test_where_the_kernel_cannot_share_heads_they_are_repeated(monkeypatch, num_
         ("cuda", torch.float16, True, False),
         ("cuda", torch.float32, False, False),
         ("mps", torch.float32, False, False),
+        ("mps", torch.float16, False, False),
     ],
 )
 def test_where_kernels_share_heads(device, dtype, has_mask, shares):

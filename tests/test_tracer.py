@@ -139,6 +139,38 @@ def test_a_tensor_in_a_tuple_in_a_list_has_a_name_of_its_own():
     assert trace(Pairs(), torch.zeros(1))["pairs[0][1]"].values.tolist() == [2.0]
 
 
+def test_tensors_are_named_two_levels_deep():
+    class Nested(nn.Module):
+        def forward(self, x):
+            named = {"a": {"b": x + 1, "deeper": {"c": x + 2}}, "list": [x + 3, [[x + 4]]]}
+            return named["list"][0] * 1
+
+    names = [step.name for step in trace(Nested(), torch.zeros(1)).steps]
+    assert names == ["x", "named['a']['b']", "named['list'][0]", "return"]
+
+
+class Conditions(nn.Module):
+    """Two statements with a body, whose heads can fail."""
+
+    def forward(self, x):
+        if (
+            x.sum() > 0
+            and (x @ x).sum() > 0
+        ):  # fmt: skip
+            return x
+        for y in x @ x:
+            x = y
+        return x
+
+
+def test_of_a_statement_with_a_body_its_head_is_named():
+    failure = trace(Conditions(), torch.ones(2, 3)).failure
+    assert (failure.line, failure.source) == (2, "if (")
+    assert failure.shapes == {"x": (2, 3)}
+    failure = trace(Conditions(), -torch.ones(2, 3)).failure
+    assert (failure.line, failure.source) == (7, "for y in x @ x:")
+
+
 class ForgottenTranspose(nn.Module):
     def __init__(self):
         super().__init__()

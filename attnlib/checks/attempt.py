@@ -34,7 +34,7 @@ REMEDIES = {
         "view keeps the number of elements, and the sizes asked for must multiply to it. "
         "Is head_dim d_out // num_heads?"
     ),
-    r"but got float|float' object cannot be interpreted": (
+    r"but got float|float' object cannot be interpreted|of type float": (
         "A size must be an int: // divides to an int, / to a float."
     ),
     r"without overflow": (

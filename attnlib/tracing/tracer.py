@@ -277,7 +277,7 @@ def _names(dims: tuple[str, ...], ndim: int) -> tuple[str, ...]:
     if dims[:1] == ("...",):
         unnamed = names.count("")
         names = (*("b", "num_heads")[:unnamed], *names[unnamed:])
-    return names if len(names) == ndim and all(names) else ()
+    return names if all(names) else ()
 
 
 def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
