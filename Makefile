@@ -1,4 +1,4 @@
-# The doors of this project. `make` alone lists them.
+# The commands of this project. `make` alone lists them.
 PYTHON ?= python3
 
 VENV := .venv
@@ -30,7 +30,7 @@ lint: dev  ## check style, types and the direction of imports, change nothing
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-format: dev  ## put code and notebooks into form
+format: dev  ## format code and notebooks
 	$(PY) -m ruff check --fix --exit-zero
 	$(PY) -m ruff format
 

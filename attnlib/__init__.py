@@ -1,7 +1,7 @@
 """Multi-head causal attention, built to be read, checked and measured.
 
-The classes load with the package. Everything else loads when first used, so that `import attnlib`
-costs next to nothing over torch.
+The names below load with the package. Everything else loads when first imported, so that
+`import attnlib` costs next to nothing over torch.
 """
 
 from attnlib.convert import (

@@ -146,7 +146,7 @@ def test_every_name_of_attnlib_is_there(path):
 
 
 def test_a_notebook_needs_few_paths():
-    """The subject, its examples, and a folder for each apparatus: no reader must know files."""
+    """The core, its examples and the folders around it: no reader must know files."""
     imports = r"^(?:from|import) (attnlib[\w.]*)"
     paths = {name for path in NOTEBOOKS for name in re.findall(imports, sources(path), re.M)}
     assert len(paths) <= 10, sorted(paths)

@@ -3,8 +3,9 @@
     python tools/audit.py [--mutants 400] [--seed 1] [--workers 2]
 
 cosmic-ray makes the changes, in copies of the project under build/audit, and runs for each the
-tests of the room it lies in. It needs cosmic-ray on the PATH or in CR, and hours: about ten seconds
-a change and worker. Nobody chose the places, so the share that survives is an honest figure.
+tests that TESTS names for its file or folder. It needs cosmic-ray beside this Python, and hours:
+about ten seconds a change and worker. Nobody chose the places, so the share that survives is an
+honest figure.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def within(ranges: list[tuple[Place, Place]], place: Place) -> bool:
 
 
 def plan(room: str, copy: Path) -> tuple[Path, Path, list[str]]:
-    """List the changes that cosmic-ray knows for a room; return its two files and their ids."""
+    """Return cosmic-ray's two files for a file or folder, and the ids of its possible changes."""
     source = f"attnlib/{room}.py" if (copy / f"attnlib/{room}.py").exists() else f"attnlib/{room}"
     config, session = FOLDER / f"{room}.toml", FOLDER / f"{room}.sqlite"
     config.write_text(

@@ -1,9 +1,10 @@
 """Checks that answer in a sentence: of tensors, of modules, and of a learner's own class.
 
-verdicts asks a module for one property each; exercises finds the line that is likely wrong;
-mistakes holds classes that are wrong by one line. Behind exercises: attempt runs code that may
-fail, trial runs a class beside ours, questions and isolate ask for one step of attention at a time.
-Checks import the subject and tracing.
+verdicts holds the checks of tensors, and those that test a module for one property each; exercises
+finds the line that is likely wrong; mistakes holds classes that are wrong by one line. Both
+verdicts and exercises rest on attempt, which runs code that may fail. Exercises rest also on trial,
+which runs a class beside ours, and on questions and isolate, which ask for one step of attention at
+a time. This folder imports only the core and tracing.
 """
 
 from attnlib.checks.exercises import (

@@ -1,7 +1,7 @@
 """GPT-2 around our class: its weights, its sizes, its heads over several processes.
 
 weights copies between GPT-2 files and our classes, model is the rest of GPT-2, parallel shares the
-heads out among processes. GPT-2 imports the subject.
+heads out among processes. This folder imports only the core.
 """
 
 from attnlib.gpt2.model import (

@@ -1,6 +1,8 @@
 """What heads learn: small models, tasks and their training, patterns to score a head by.
 
-data/ holds a text and a stored training. Learning imports the subject.
+model holds a model of attention alone; tasks and training teach it; patterns scores its heads;
+record reads a stored training. data/ holds that training and a text. This folder imports only the
+core.
 """
 
 from attnlib.learning.model import AttentionModel, mute_head, run_with_weights

@@ -1,8 +1,8 @@
-"""What the sliders show: a module of panels for each subject.
+"""What the sliders show: a module of panels for each topic.
 
 A Panel is plain data: controls with a few values each, and pure functions that turn those values
-into numbers, a picture and a line of text. Only attnlib.panels.widgets uses ipywidgets, and it is
-imported by name. Panels may import everything else in attnlib; nothing imports panels.
+into numbers, a picture and a line of text. Only attnlib.panels.widgets uses ipywidgets, and it
+must be imported explicitly. Panels may import everything else in attnlib; nothing imports panels.
 """
 
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel

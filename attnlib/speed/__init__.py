@@ -1,8 +1,8 @@
 """How fast the ways to write attention are, and what they cost.
 
 variants writes one function in eleven ways, clock times them in turns, count counts parameters,
-products and FLOPs, results reads what `make bench` has stored in measured/. Speed imports the
-subject.
+products and FLOPs, results reads what `make bench` has stored in measured/. This folder imports
+only the core.
 """
 
 from attnlib.speed.clock import (
