@@ -34,7 +34,7 @@ def test_it_names_every_check():
 
 def test_it_counts_the_mistakes():
     assert len(MISTAKES) == 20
-    assert "`attnlib.checks.mistakes.MISTAKES` holds twenty classes" in PAGE
+    assert "`attnlib.checks.MISTAKES` holds twenty classes" in PAGE
 
 
 def test_the_sentences_of_its_table_are_real():
