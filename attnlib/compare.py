@@ -1,4 +1,4 @@
-"""How two computations are compared: how far apart they may be, and how that is told."""
+"""Compare two computations: tolerances by dtype, bounds for display, gradients in one row."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
 
 
 def join_heads(stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Give the weights of stacked heads, by name, the names that a weight-split module has.
+    """Return the weights of stacked heads under the names of a weight-split module.
 
     Equation:
         W_query.weight = rows of heads.0.W_query.weight, then of heads.1.W_query.weight, ...

@@ -14,7 +14,7 @@ SEED = 123  # set right before a class is constructed, wherever its numbers are 
 
 @contextmanager
 def seeded(seed: int = SEED) -> Iterator[None]:
-    """Draw inside from a seed, and leave the global generator of the CPU as it was.
+    """Seed the random numbers drawn inside, then restore the CPU's global generator.
 
     >>> with seeded():
     ...     torch.rand(1)

@@ -151,8 +151,8 @@ def fused_attention(
         queries: floating, (b, num_heads, num_queries, head_dim), those of the newest tokens.
         keys: floating, (b, num_kv_heads, num_keys, head_dim), those of all tokens so far.
         values: floating, (b, num_kv_heads, num_keys, head_dim).
-        dropout_p: share of the weights that are set to 0, **in eval too**: it is up to the
-            caller. torch's CPU kernel has no dropout: with it, the weights are stored after all.
+        dropout_p: share of the weights that are set to 0, **also in eval**: the caller decides.
+            torch's CPU kernel has no dropout: with it, the weights are stored after all.
 
     Returns:
         context_vec, (b, num_heads, num_queries, head_dim). Each run of num_heads / num_kv_heads
@@ -196,8 +196,8 @@ def repeat_heads(x: Tensor, num_heads: int) -> Tensor:
 def _kernel_shares_heads(queries: Tensor, mask: Tensor | None) -> bool:
     """Return whether torch has a fused kernel that takes fewer heads of keys than of queries.
 
-    Where it has none, torch does not refuse: it stores the weights. On a CPU the kernel takes
-    them; on a GPU only those for half precision do, and only without a mask.
+    Where it has none, torch does not refuse: it stores the weights. The CPU kernel supports shared
+    heads; on a GPU only the half-precision kernels do, and only without a mask.
     """
     if queries.device.type == "cuda":
         return mask is None and queries.dtype in (torch.float16, torch.bfloat16)

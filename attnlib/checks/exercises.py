@@ -15,17 +15,17 @@ from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttent
 
 
 def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..., str]:
-    """Let a check of a function answer in a sentence, also where the function fails.
+    """Let a check of a function answer in a sentence, even where the function fails.
 
     Args:
         check: takes the learner's function, calls it, and returns what to say about its result:
             a sentence or a Verdict. It need not guard against a function that fails.
 
     Returns:
-        A check that returns a sentence: "not attempted yet" where the function raises a bare
-        NotImplementedError; the line, the error and the shapes that met there where it raises
-        anything else; that it returns None, or something the check cannot use; else what the
-        check says. An error that the check raises before the function has run is the check's
+        A check that returns a sentence. If the function raises a bare NotImplementedError: "not
+        attempted yet". If it raises anything else: the line, the error, and the shapes that met
+        there. If it returns None, or something that the check cannot use: that. Otherwise what
+        the check says. An error that the check raises before the function has run is the check's
         own and is passed on.
 
     >>> @exercise_check

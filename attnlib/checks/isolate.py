@@ -29,7 +29,7 @@ from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 
 def one_token(trial: Trial) -> str | None:
-    """One token has no choice, its weight is 1: only the values and out_proj matter."""
+    """A single token has weight 1, so only the values and out_proj matter."""
     for num_heads in trial.head_counts[::-1]:
         mine, ours = trial.build(num_heads)
         weights = {
@@ -224,7 +224,7 @@ def equal_keys(trial: Trial) -> str | None:
 
 
 def mean_so_far(num_tokens: int) -> Tensor:
-    """Return the weights of equal keys: each token shares itself out over what it sees."""
+    """Return the weights of equal keys: each token spreads its weight evenly over what it sees."""
     visible = torch.ones(num_tokens, num_tokens).tril()
     return visible / visible.sum(dim=1, keepdim=True)
 

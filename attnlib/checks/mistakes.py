@@ -79,7 +79,7 @@ class Mistake:
         story: how it comes about or what it does, in one sentence.
         right: the line that is changed, without its comment.
         wrong: what stands there instead; empty if the line is left out.
-        after: a mistake that is made already.
+        after: the mistake that this one is added to.
 
     >>> MISTAKES[0].name
     'split without transpose'
@@ -268,7 +268,7 @@ GALLERY_SEED = 302
 
 
 class Condition(NamedTuple):
-    """Where a class is tried: what changes against the usual sizes and numbers."""
+    """The conditions under which a class is tried; the defaults are the usual ones."""
 
     context_length: int = 6
     dropout: float = 0.0
@@ -314,7 +314,7 @@ def tokens(condition: str = "as usual") -> Tensor:
 
 
 def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[str, Verdict]:
-    """Put a class before the four checks of a module.
+    """Run the four module checks on a class.
 
     Args:
         cls: OnePageAttention, or the class of a mistake.

@@ -39,11 +39,11 @@ class Verdict:
 
 
 def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
-    """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype and place.
+    """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
 
     Args:
         module: its width is module.d_in, or else that of the input of its first nn.Linear.
-        most: as many tokens, unless module.context_length is less.
+        most: the number of tokens, or module.context_length if that is smaller.
 
     Raises:
         ValueError: module does not show its width.

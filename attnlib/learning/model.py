@@ -25,7 +25,7 @@ class AttentionModel(nn.Module):
         width: of a token's vector, everywhere in the model.
         num_heads: of each layer; it divides width.
         num_layers: how many layers of attention.
-        num_answers: how many tokens to predict at each place.
+        num_answers: how many tokens to predict at each position.
 
     Returns:
         forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,

@@ -106,7 +106,7 @@ def scores(attn_weights: Tensor, tokens: Tensor) -> dict[str, list[float]]:
 
 
 def is_ambiguous(tokens: Tensor) -> Tensor:
-    """Return for each place whether different tokens have followed its token before.
+    """Return for each position whether different tokens have followed its token before.
 
     Args:
         tokens: int64, (b, num_tokens).

@@ -23,7 +23,7 @@ from attnlib.learning.training import accuracy, mean_loss
 RECORD = Path(__file__).parent / "data" / "heads.safetensors"
 SAVED_AT = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 LETTERS = "abcdefghijklmnopqrstuvwx"
-SHOWN = "qhdbwmgtqhdbwmgt"  # what the maps are drawn of
+SHOWN = "qhdbwmgtqhdbwmgt"  # the sequence whose maps are drawn
 
 
 def new_model() -> AttentionModel:
@@ -77,7 +77,7 @@ class Learned(NamedTuple):
 
 @cache
 def learned(step: int) -> Learned:
-    """Return loss, accuracy and the scores of the heads on the test batch."""
+    """Return loss, accuracy and the scores of the heads on the held-out batch."""
     model, batch = recorded_model(step), held_out_batch()
     with torch.no_grad():
         loss = mean_loss(model, batch).item()

@@ -1,7 +1,7 @@
 """Tasks that a small attention model can learn in seconds, drawn from a seeded generator.
 
-A task is a function that draws a batch: `task(batch_size, generator)`. Each place of a sequence
-asks for one token or more.
+A task is a function that draws a batch: `task(batch_size, generator)`. Each position of a
+sequence asks for one token or more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STORY = Path(__file__).parent / "data" / "journey.txt"
 
 
 class Batch(NamedTuple):
-    """Sequences, and the tokens that are asked for at each place."""
+    """Sequences, and the tokens that are asked for at each position."""
 
     tokens: Tensor  # (b, num_tokens)
     answers: Tensor  # (b, num_tokens, num_answers)
@@ -28,12 +28,12 @@ Task = Callable[[int, torch.Generator], Batch]
 
 
 def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Task:
-    """Ask at each place for the tokens at these distances before it.
+    """Ask at each position for the tokens at these distances before it.
 
     Args:
         distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back.
         vocabulary: how many different tokens there are, drawn evenly.
-        num_tokens: of each sequence. The first max(distances) places have no answer.
+        num_tokens: of each sequence. The first max(distances) positions have no answer.
 
     Returns:
         A task.
@@ -72,7 +72,7 @@ def repeats(
         longest: the largest. Each sequence draws its own, so that no fixed distance is right.
 
     Returns:
-        A task. Only places whose own token is a repeat have an answer.
+        A task. Only positions whose own token is a repeat have an answer.
 
     >>> batch = repeats(num_tokens=6, shortest=3, longest=3)(1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
@@ -94,14 +94,14 @@ def repeats(
 
 
 def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
-    """Ask for the next token at each place of pieces of a text.
+    """Ask for the next token at each position of pieces of a text.
 
     Args:
         token_ids: int64, (length), the whole text.
         num_tokens: of each piece.
 
     Returns:
-        A task. Every place has an answer.
+        A task. Every position has an answer.
 
     Raises:
         ValueError: the text is not longer than a piece.

@@ -85,10 +85,10 @@ def mean_loss(model: Model, batch: Batch) -> Tensor:
 
 @torch.no_grad()
 def right_answers(model: Model, batch: Batch) -> Tensor:
-    """Return, for each answer at each place that has any, whether the model predicts it.
+    """Return, for each answer at each position that has any, whether the model predicts it.
 
     Returns:
-        bool, (num_places, num_answers).
+        bool, (num_positions, num_answers).
     """
     right: Tensor = model(batch.tokens).argmax(dim=-1) == batch.answers
     asked = (batch.answers != NO_ANSWER).all(dim=-1)
@@ -96,7 +96,7 @@ def right_answers(model: Model, batch: Batch) -> Tensor:
 
 
 def accuracy(model: Model, batch: Batch) -> float:
-    """Return the share of places with answers at which all answers are right.
+    """Return the share of positions with answers at which all answers are right.
 
     >>> batch = Batch(torch.zeros(1, 2), torch.tensor([[[0], [3]]]))
     >>> accuracy(lambda tokens: torch.eye(4)[None, :2, None], batch)  # predicts 0, then 1

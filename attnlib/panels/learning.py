@@ -108,7 +108,7 @@ def _curves(data: TrainingStep) -> Scene:
 
 
 def _chart(title: str, highest: str, curves: Sequence[Curve], now: int) -> list[Item]:
-    """Return curves over the steps, from 0 up to what the text `highest` says, one step marked."""
+    """Return curves over the steps, one step marked. `highest` labels the top of the axis."""
     gap, place = ACROSS / (len(SAVED_AT) - 1), SAVED_AT.index(now)
     items: list[Item] = [
         Words(0, -18, title, 11, INK, "start", bold=True),
@@ -144,7 +144,7 @@ class MutedHeads(NamedTuple):
 
 
 def compute_muted_heads(mute: str) -> MutedHeads:
-    """Mute heads of the trained model; run it on the test batch and on the sequence drawn."""
+    """Mute heads of the trained model; run it on the held-out batch and on the sequence drawn."""
     heads = [h for h in range(4) if str(h + 1) in mute]
     model = recorded_model(SAVED_AT[-1])
     for h in heads:

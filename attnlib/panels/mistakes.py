@@ -40,7 +40,7 @@ class Exhibit(NamedTuple):
 
 
 def compute_gallery(mistake: str, condition: str) -> Exhibit:
-    """Run a mistake beside the right page, both in training, with the same random numbers."""
+    """Run a mistaken class and the right one, both in training, with the same random numbers."""
     planted = BY_NAME[mistake]
     verdicts = examine(planted.cls, condition)
     right, _ = _in_training(OnePageAttention, condition)

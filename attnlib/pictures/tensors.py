@@ -53,7 +53,7 @@ def _grid(
     number: Words | None = None,
     names: Sequence[Words] = (),
 ) -> list[Item]:
-    """Return the cells of a matrix from the origin on, each as look(entry, row, column) says.
+    """Return a matrix as cells, starting at the origin; look(entry, row, column) gives each cell.
 
     number and names are placed for the first cell and the first row, and shifted for the others.
     """
@@ -145,7 +145,7 @@ def weights_picture(
 
 
 def _weight_cell(weight: float, *_place: int) -> Cell:
-    """Return the cell of a weight, NaN for none."""
+    """Return the cell of a weight; NaN is hatched."""
     if math.isnan(weight):
         return Cell(PAPER, stroke=QUIET, hatched=True)
     fill = weight_color(weight)
@@ -328,7 +328,7 @@ def difference_picture(
 
 
 def _difference_cell(largest: float, value: float, *_place: int) -> Cell:
-    """Return the cell of a difference; a tiny one has a colour too, for it is not zero."""
+    """Return the cell of a difference; a tiny one has a colour too, because it is not zero."""
     if math.isnan(value):
         return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
     if value == 0:

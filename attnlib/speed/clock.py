@@ -279,8 +279,8 @@ class Trend(NamedTuple):
 def trend(times: Mapping[int, float]) -> Trend:
     """Fit a straight line through the times of several numbers of tokens, by least squares.
 
-    Reading the cache takes time in proportion to its tokens. The rest should be the same for all
-    of them; spread is the factor by which it is not.
+    Reading the cache takes time in proportion to its tokens. What remains should be constant;
+    spread is its largest value over its smallest.
 
     >>> trend({100: 3.0, 200: 5.0, 300: 7.0})
     Trend(start=1.0, slope=0.02, spread=1.0)

@@ -14,7 +14,7 @@ MATRIX_PRODUCTS = {torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm}
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Return how many trainable numbers a module has.
+    """Return how many numbers a module's parameters hold, frozen ones included.
 
     >>> count_parameters(nn.Linear(3, 2, bias=False))
     6

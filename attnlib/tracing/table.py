@@ -53,7 +53,7 @@ HEADINGS = ("step", "function", "line", "statement", "tensor", "change", "shape"
 class Trace:
     """What one run of forward did: its steps, its result, and its failure if it failed.
 
-    Indexed by a number it gives that step, by a name the last step of that variable.
+    Indexing by number gives that step; by name, the last step of that variable.
     """
 
     def __init__(

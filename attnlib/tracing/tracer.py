@@ -251,7 +251,7 @@ def _versions(frame: FrameType) -> dict[str, tuple[Tensor, int]]:
 
 
 def shape_comment(line: str) -> tuple[str, ...] | None:
-    """Return the entries of the shape comment behind a line of code; None without one.
+    """Return the entries of the shape comment at the end of a line; None without one.
 
     An entry names a size or a product of sizes; ... stands for any number of dimensions.
     """
@@ -298,7 +298,7 @@ def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
 
 
 def _statement(node: ast.stmt, text: str) -> _Statement:
-    """Return what is shown of a statement; of one with a body, the part before the body."""
+    """Return a statement as it is shown; of a compound statement, only the header."""
     lines, body = text.splitlines(), getattr(node, "body", None)
     last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
     if isinstance(node, ast.FunctionDef):
