@@ -238,7 +238,7 @@ def test_a_text_is_replaced_wherever_it_stands():
 
 @exercise_check
 def check_double(double):
-    """Say whether double doubles."""
+    """Return whether double doubles, in a sentence."""
     mine = double(torch.ones(2, 3))
     if mine.shape != (2, 3):
         return f"The shape is {tuple(mine.shape)}, not (2, 3)."
@@ -306,4 +306,4 @@ def test_a_mistake_of_the_check_itself_is_not_told_to_the_learner():
 
 def test_a_check_keeps_its_name_and_text():
     assert check_double.__name__ == "check_double"
-    assert check_double.__doc__ == "Say whether double doubles."
+    assert check_double.__doc__ == "Return whether double doubles, in a sentence."

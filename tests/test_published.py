@@ -36,7 +36,7 @@ def refused(error, words):
 
 
 def sees_the_future(module, x):
-    """Say whether the first output moves when the last token changes."""
+    """Return whether the first output moves when the last token changes."""
     changed = x.clone()
     changed[:, -1] += 1
     return not torch.equal(module(changed)[:, 0], module(x)[:, 0])

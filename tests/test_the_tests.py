@@ -1,4 +1,4 @@
-"""The contract, item 20: every test can fail.
+"""The contract, promise 20: every test can fail.
 
 Ruff sees the rest: an expected error without its words (PT011), a comparison whose answer is
 dropped (B015), a second test of one name, which hides the first (F811).

@@ -196,7 +196,7 @@ def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, 
 
 
 def mismatch(answers: Answers, label: str, printed: str) -> str | None:
-    """Say what is wrong with what a check printed on an answer, if anything is."""
+    """Return what is wrong with what a check printed on an answer, or None."""
     if label in ("stub", "solution"):
         expected = NOT_ATTEMPTED if label == "stub" else answers.right
         return None if printed == expected else f"prints {printed!r}, not {expected!r}"
