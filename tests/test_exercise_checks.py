@@ -382,9 +382,36 @@ WRONG_HEADS = {
         "With two tokens the scores are not queries times keys: ",
     ),
     # the scale
-    "no root": (" ** 0.5", "", "The scores are multiplied by 0.1429, and 1 / sqrt(d_out) = 0.378"),
-    "** 1 / 2": ("** 0.5", "** 1 / 2", "The scores are multiplied by 0.07143, "),
-    "the root of num_tokens": ("keys.shape[-1]", "num_tokens", "The scores are multiplied by 0.7"),
+    "not at all": (
+        " / keys.shape[-1] ** 0.5",
+        "",
+        "The scores are multiplied by 1, and 1 / sqrt(d_out) = 0.378 is right: they are not "
+        "scaled at all. ",
+    ),
+    "no root": (
+        " ** 0.5",
+        "",
+        "The scores are multiplied by 0.1429, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "d_out itself, or twice by its root. ",
+    ),
+    "** 1 / 2": (
+        "** 0.5",
+        "** 1 / 2",
+        "The scores are multiplied by 0.07143, and 1 / sqrt(d_out) = 0.378 is right: d_out**1/2 "
+        "is half of d_out, since ** binds before /. ",
+    ),
+    "the root of num_tokens": (
+        "keys.shape[-1]",
+        "num_tokens",
+        "The scores are multiplied by 0.7071, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "the root of num_tokens. ",
+    ),
+    "the root of context_length": (
+        "keys.shape[-1]",
+        "len(self.mask)",
+        "The scores are multiplied by 0.2774, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "the root of context_length. ",
+    ),
     "the root of d_in": (
         "keys.shape[-1]",
         "x.shape[-1]",
@@ -392,12 +419,22 @@ WRONG_HEADS = {
         "the root of d_in, the width of the embedding. Divide them by d_out**0.5, the root of the "
         "width of one query.",
     ),
-    "times": ("scores / keys", "scores * keys", "The scores are multiplied by 2.646, "),
+    "times": (
+        "scores / keys",
+        "scores * keys",
+        "The scores are multiplied by 2.646, and 1 / sqrt(d_out) = 0.378 is right: they are "
+        "multiplied by the root, not divided. ",
+    ),
     "a number": (
         "keys.shape[-1] ** 0.5",
         "8.0",
         "The scores are multiplied by 0.125, and 1 / sqrt(d_out) = 0.378 is right: look at what "
         "you divide them by. ",
+    ),
+    "another length": (
+        "return context",
+        "return context + 0.125 * (num_tokens == len(self.mask))",
+        "Each step is right alone, but for 2 x 13 tokens the results differ by 0.125: does ",
     ),
     # softmax
     "over the queries": (
@@ -730,6 +767,12 @@ WRONG_SPLITS = {
         "nn.Linear(d_in, d_out * num_heads, bias",
         "W_query.weight is (num_heads * d_out, d_in) = (63, 11) where (d_out, d_in) = (21, 11) is "
         "right: d_out is the total width, here 21.",
+    ),
+    "one head at a quarter": (
+        "self.drop(scores.softmax(dim=-1))",
+        "scores.softmax(dim=-1) * torch.tensor([1.0, 0.25, 1.0])[: self.n, None, None]",
+        "The only token gets weight 0.25 instead of 1: is there a softmax, and does it run over "
+        "the keys, dim=-1?",
     ),
     "softmax over the heads": ("softmax(dim=-1)", "softmax(dim=1)", "The only token gets weight 0"),
     "a float32 mask": (

@@ -115,10 +115,11 @@ def test_nan_and_chance_leave_causality_open():
         out[:, 3, 1] = torch.nan
         return out
 
-    assert check_causal(Wrong(spoil)).sentence == "Cannot be told. Output 3 is NaN."
-    by_chance = Wrong(lambda out: nn.functional.dropout(out, 0.5))
+    verdict = check_causal(Wrong(spoil))
+    assert (verdict.holds, verdict.sentence) == (False, "Cannot be told. Output 3 is NaN.")
+    verdict = check_causal(Wrong(lambda out: nn.functional.dropout(out, 0.5)))
     sentence = "Cannot be told. Two runs on the same x differ, though in eval."
-    assert check_causal(by_chance).sentence == sentence
+    assert (verdict.holds, verdict.sentence) == (False, sentence)
 
 
 def test_one_token_of_context_has_no_future():
@@ -154,6 +155,12 @@ def test_no_values_no_rows():
 
 
 # check_shapes
+
+
+def test_a_batch_of_one_is_tried():
+    verdict = check_shapes(Wrong(lambda out: out.squeeze(0)))
+    assert not verdict
+    assert verdict.sentence.startswith("(1, 1, ")
 
 
 def test_shapes_name_the_widths():
