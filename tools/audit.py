@@ -1,10 +1,12 @@
-"""Change attnlib at random places, one at a time, and list the changes that no test notices.
+"""Change the subject, the tracer and the checks at random: list what no test notices.
 
     python tools/audit.py [--mutants 400] [--seed 1] [--workers 2]
 
-cosmic-ray makes the changes, in copies of the project under build/audit, and runs for each the
-tests of the room it lies in. It needs cosmic-ray on the PATH or in CR, and hours: about ten seconds
-a change and worker. Nobody chose the places, so the share that survives is an honest figure.
+Changed are functional, modules, fused, convert, validate, torch_compatible, tracing and checks, at
+one place at a time. cosmic-ray makes the changes, in copies of the project under build/audit, and
+runs for each the tests of the part it lies in. It must be installed beside this Python, as
+`make audit` does, and needs hours: about ten seconds a change and worker. Nobody chose the places,
+so the share that survives is an honest figure.
 """
 
 from __future__ import annotations
