@@ -24,7 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-ROOT = Path(__file__).parents[1]
+from mutants import ROOT, copied
+
 FOLDER = ROOT / "build" / "audit"
 COSMIC_RAY = Path(sys.executable).with_name("cosmic-ray")
 LIMIT = 300  # seconds for the tests of one change
@@ -40,16 +41,6 @@ TESTS = {  # what is changed: the tests that may notice, the quick ones first
     "tracing": "tests/test_tracer.py tests/test_source.py tests/test_shape_comments.py",
     "checks": "tests/test_checks.py tests/test_module_checks.py tests/test_exercise*.py",
 }
-
-
-def copied(folder: Path) -> Path:
-    """Copy what git knows of the project, changes not yet committed included, into a folder."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.check_output(listed, cwd=ROOT, text=True).splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    return folder
 
 
 def call(copy: Path, *command: str) -> str:
@@ -137,7 +128,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True)
     copies: SimpleQueue[Path] = SimpleQueue()
     for worker in range(asked.workers):
-        copies.put(copied(FOLDER / f"copy-{worker}"))
+        copies.put(copied(ROOT, FOLDER / f"copy-{worker}"))
     first = FOLDER / "copy-0"
     plans = {room: plan(room, first) for room in TESTS}
     every = sorted((room, job) for room, (_, _, jobs) in plans.items() for job in range(len(jobs)))
