@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
 
-.PHONY: help lab test setup dev lint format notebooks images page bench bench-quick bench-sliders mutants clean
+.PHONY: help lab test setup dev lint format notebooks images page bench bench-quick bench-sliders mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -54,6 +54,10 @@ bench-sliders: dev  ## time every slider in a real browser, against interact and
 
 mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants MUTANT=name)
 	$(PY) tools/mutants.py $(MUTANT)
+
+audit: dev  ## change attnlib at random, list what no test notices (hours; not part of test)
+	$(PY) -m pip install cosmic-ray==8.7.0 -c constraints.txt
+	$(PY) tools/audit.py
 
 clean:  ## remove .venv, caches and build output
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis

@@ -44,7 +44,7 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
 
     dropout, qkv_bias = first.dropout.p, first.W_query.bias is not None
     sizes = (stacked.d_in, d_out, stacked.context_length, dropout, stacked.num_heads, qkv_bias)
-    return _filled(MultiHeadAttention, sizes, state, stacked.training)
+    return with_weights(MultiHeadAttention, sizes, state, stacked.training)
 
 
 def join_heads(stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -115,7 +115,7 @@ def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
 
     dropout, qkv_bias = split.dropout.p, split.W_query.bias is not None
     sizes = (split.d_in, split.head_dim, split.context_length, dropout, split.num_heads, qkv_bias)
-    return _filled(MultiHeadAttentionWrapper, sizes, state, split.training)
+    return with_weights(MultiHeadAttentionWrapper, sizes, state, split.training)
 
 
 def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
@@ -229,7 +229,7 @@ def torch_to_split(
 
     width = module.embed_dim
     sizes = (width, width, context_length, module.dropout, module.num_heads, qkv_bias)
-    return _filled(MultiHeadAttention, sizes, state, module.training)
+    return with_weights(MultiHeadAttention, sizes, state, module.training)
 
 
 def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
@@ -261,7 +261,7 @@ def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
 
     dropout = split.dropout.p
     sizes = (split.d_in, split.d_out, split.context_length, dropout, split.num_heads, qkv_bias)
-    return _filled(FusedMultiHeadAttention, sizes, state, split.training)
+    return with_weights(FusedMultiHeadAttention, sizes, state, split.training)
 
 
 def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
@@ -296,13 +296,28 @@ def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
 
     dropout = fused.dropout.p
     sizes = (fused.d_in, fused.d_out, fused.context_length, dropout, fused.num_heads, qkv_bias)
-    return _filled(MultiHeadAttention, sizes, state, fused.training)
+    return with_weights(MultiHeadAttention, sizes, state, fused.training)
 
 
-def _filled(
+def with_weights(
     cls: type[Module], sizes: tuple[object, ...], state: dict[str, Tensor], training: bool
 ) -> Module:
-    """Return a new module of these sizes that holds these tensors, in training or in eval."""
+    """Make a module of these sizes that holds these tensors themselves.
+
+    Args:
+        cls: a class of the course.
+        sizes: what it is made with, in the order of its parameters.
+        state: all its weights, by name.
+        training: whether it is in training or in eval.
+
+    Returns:
+        The module, on the device and in the dtype of its weights.
+
+    >>> old = MultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2)
+    >>> new = with_weights(MultiHeadAttention, (6, 4, 3, 0.0, 2), old.state_dict(), training=False)
+    >>> torch.equal(new.W_key.weight, old.W_key.weight)
+    True
+    """
     with torch.device("meta"):  # no weights are drawn that would be replaced at once
         module = cls(*sizes)
     module.load_state_dict(state, assign=True)

@@ -25,6 +25,7 @@ RIGHT = WIDTH - MARGIN
 CELL = 20.0  # a cell of a matrix
 NUMBER = 36.0  # its width where a number is written in
 NAMES = 53.0  # what the names of the tokens take
+DEVICE_WIDTH, DEVICE_HEIGHT = 652.0, 90 + 6 * CELL  # of the frame around a device
 GREY = tint(INK, 0.75)  # words that explain
 EDGE = tint(FAINT, 0.6)
 TOKENS, INPUTS = journey()
@@ -388,11 +389,20 @@ def view_and_transpose() -> Scene:
     x = torch.arange(12).view(3, 4)  # (num_tokens, d_out)
     viewed = x.view(3, 2, 2)  # (num_tokens, num_heads, head_dim)
     by_head = viewed.transpose(0, 1)  # (num_heads, num_tokens, head_dim)
-    mixed = x.view(2, 3, 2)  # the trap
+    first, top = 68.0, 112.0  # where the cells begin
+    items = [
+        *there_and_back(first, top, x, viewed, by_head),
+        *the_trap(668.0, top, x),
+        *in_memory(first, viewed, by_head),
+    ]
+    return Scene(WIDTH, 442 + 2 * MARGIN, alt, tuple(items))
 
-    first, second, third, fourth = 68.0, 350.0, 568.0, 732.0  # where the cells begin
-    frame = 668.0
-    top, axis = 112.0, 220.0
+
+def there_and_back(
+    first: float, top: float, x: Tensor, viewed: Tensor, by_head: Tensor
+) -> list[Item]:
+    """Return the cells in their three shapes, and the arrows between these."""
+    second, third, axis = 350.0, 568.0, 220.0
     items: list[Item] = []
     for middle, values, *names in (
         (first + 64, x, "(num_tokens,", "d_out)"),
@@ -421,24 +431,31 @@ def view_and_transpose() -> Scene:
         items += arrow((middle - 34, axis - 20), (middle + 34, axis - 20))
         items += arrow((middle + 34, axis + 20), (middle - 34, axis + 20), GREY)
         items += notes(middle, axis + 36, *back)
+    return items
 
-    items.append(Box(frame, MARGIN, RIGHT - frame, 442, stroke=FAINT, stroke_width=1.5, radius=8))
-    middle = (frame + RIGHT) / 2
+
+def the_trap(left: float, top: float, x: Tensor) -> list[Item]:
+    """Return a frame with the cells that view alone puts under each head."""
+    mixed = x.view(2, 3, 2)
+    cells = left + 64
+    middle = (left + RIGHT) / 2
+    items: list[Item] = []
+    items.append(Box(left, MARGIN, RIGHT - left, 442, stroke=FAINT, stroke_width=1.5, radius=8))
     items.append(Words(middle, 36, "The trap", 14, bold=True))
     items += notes(middle, 56, f"{tuple(x.shape)} viewed", f"as {tuple(mixed.shape)} at once")
-    items += blocks_of_heads(fourth, top, mixed)
+    items += blocks_of_heads(cells, top, mixed)
     for h, block in enumerate(mixed.tolist()):
         y = top + h * 116
-        items.append(note(fourth - 7, y + 9, "read as", "end"))
-        items.append(note(fourth + 71, y + 9, "really", "start"))
+        items.append(note(cells - 7, y + 9, "read as", "end"))
+        items.append(note(cells + 71, y + 9, "really", "start"))
         for t, row in enumerate(block):
             token = row[0] // 4
             name = f"token {token + 1}"
             items.append(
-                Words(fourth + 71, y + 35 + t * 26, name, 12, INK, "start", bold=token != t)
+                Words(cells + 71, y + 35 + t * 26, name, 12, INK, "start", bold=token != t)
             )
     items += notes(
-        frame + 16,
+        left + 16,
         362,
         "view keeps the order in",
         "memory and only cuts it.",
@@ -448,7 +465,12 @@ def view_and_transpose() -> Scene:
         align="start",
         step=17,
     )
+    return items
 
+
+def in_memory(left: float, viewed: Tensor, by_head: Tensor) -> list[Item]:
+    """Return the cells in the order in which memory holds them, before and after attention."""
+    items: list[Item] = []
     for y, text, values in (
         (362, "in memory: view cuts this line, transpose moves nothing", viewed),
         (
@@ -457,9 +479,9 @@ def view_and_transpose() -> Scene:
             by_head,
         ),
     ):
-        items.append(note(first, y, text, "start"))
-        items += numbered(first, y + 12, values.reshape(1, 12))
-    return Scene(WIDTH, 442 + 2 * MARGIN, alt, tuple(items))
+        items.append(note(left, y, text, "start"))
+        items += numbered(left, y + 12, values.reshape(1, 12))
+    return items
 
 
 def numbered(x: float, y: float, values: Tensor) -> list[Item]:
@@ -497,49 +519,14 @@ def heads_over_devices() -> Scene:
     split = attnlib.MultiHeadAttention(3, 4, 6, 0.0, num_heads=2)
     out, attn_weights = split(INPUTS[None], return_weights=True)
     w_out, values = split.out_proj.weight.T, attnlib.split_heads(split.W_value(INPUTS[None]), 2)
-    own, tall, frame, gap = 14.0, 6 * CELL, 668.0, 18.0
-    high = 34 + tall + 56
-    x = MARGIN + NAMES + 10
-    small = x + 3 * CELL + 84
-    context = small + 2 * own + 78
-    rows = context + 2 * CELL + 32
-    last = rows + 4 * CELL + 32
-    middle = RIGHT - 2 * NUMBER
+    gap = 18.0
     items: list[Item] = []
-    for h, mark in enumerate("₁₂"):
-        top = MARGIN + h * (high + gap)
-        y = top + 62
-        axis = y + tall / 2
-        columns = slice(2 * h, 2 * h + 2)
+    for h in range(2):
         made = attn_weights[0, h] @ values[0, h]
-        part = made @ w_out[columns]
-        items.append(Box(MARGIN, top, frame - MARGIN, high, stroke=EDGE, radius=8))
-        items.append(heading(MARGIN + 12, top + 20, f"Device {h + 1}"))
-        items += head_tag(MARGIN + 92, top + 11, 64, h)
-        items += token_names(x, y)
-        items += matrix(x, y, "x", INPUTS, [NO_HEAD] * 3)
-        items.append(Words(x + 3 * CELL + 16, axis, "@", 15))
-        for i, name in enumerate(("W_query", "W_key", "W_value")):
-            place = axis + (i - 1) * (3 * own + 8)
-            items.append(Words(small - 6, place, name, 11, INK, "end"))
-            items += grid(small, place - 1.5 * own, [[cell_color(h)] * 2] * 3, None, own, own)
-        items += arrow((small + 2 * own + 8, axis), (context - 8, axis))
-        items.append(note(small + 2 * own + 38, axis - 13, "attention"))
-        items += matrix(context, y, f"Z{mark}", made, [h] * 2)
-        items.append(Words(context + 2 * CELL + 16, axis, "@", 15))
-        shades = [[cell_color(h)] * 4] * 2
-        items += grid(rows, axis - CELL, shades)
-        items.append(Words(rows + 2 * CELL, axis - CELL - 13, "W_out", 13, bold=True))
-        items.append(note(rows + 2 * CELL, axis + CELL + 13, "(2, 4)"))
-        items.append(Words(rows + 4 * CELL + 16, axis, "=", 15))
-        items += matrix(last, y, f"part {h + 1}", part, [h] * 4, two_decimals(part))
-    centre = MARGIN + high + gap / 2
-    start, end = centre - tall / 2, centre + tall / 2
-    items += matrix(middle - 2 * NUMBER, start, "out", out[0], [NO_HEAD] * 4, two_decimals(out[0]))
-    for axis, stop in ((start - 92, start - 26), (end + 92, end + 26)):
-        items += bent_arrow((frame + 6, axis), (middle, axis), (middle, stop))
-    items.append(note(middle - 2 * NUMBER, start - 106, "all-reduce: add", "start"))
-    below = MARGIN + 2 * high + gap + 20
+        part = made @ w_out[2 * h : 2 * h + 2]
+        items += device(MARGIN + h * (DEVICE_HEIGHT + gap), h, made, part)
+    items += all_reduce(MARGIN + DEVICE_HEIGHT + gap / 2, out[0])
+    below = MARGIN + 2 * DEVICE_HEIGHT + gap + 20
     bias = ", ".join(f"{value:.2f}" for value in split.out_proj.bias.tolist())
     items += notes(
         MARGIN,
@@ -552,6 +539,50 @@ def heads_over_devices() -> Scene:
         step=18,
     )
     return Scene(WIDTH, below + 41, alt, tuple(items))
+
+
+def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
+    """Return a device with head h, from x to its part of the sum."""
+    own = 14.0  # a cell of W_query, W_key and W_value
+    x, y = MARGIN + NAMES + 10, top + 62
+    axis = y + 3 * CELL
+    small = x + 3 * CELL + 84
+    context = small + 2 * own + 78
+    rows = context + 2 * CELL + 32
+    last = rows + 4 * CELL + 32
+    items: list[Item] = [Box(MARGIN, top, DEVICE_WIDTH, DEVICE_HEIGHT, stroke=EDGE, radius=8)]
+    items.append(heading(MARGIN + 12, top + 20, f"Device {h + 1}"))
+    items += head_tag(MARGIN + 92, top + 11, 64, h)
+    items += token_names(x, y)
+    items += matrix(x, y, "x", INPUTS, [NO_HEAD] * 3)
+    items.append(Words(x + 3 * CELL + 16, axis, "@", 15))
+    for i, name in enumerate(("W_query", "W_key", "W_value")):
+        place = axis + (i - 1) * (3 * own + 8)
+        items.append(Words(small - 6, place, name, 11, INK, "end"))
+        items += grid(small, place - 1.5 * own, [[cell_color(h)] * 2] * 3, None, own, own)
+    items += arrow((small + 2 * own + 8, axis), (context - 8, axis))
+    items.append(note(small + 2 * own + 38, axis - 13, "attention"))
+    items += matrix(context, y, f"Z{'₁₂'[h]}", made, [h] * 2)
+    items.append(Words(context + 2 * CELL + 16, axis, "@", 15))
+    shades = [[cell_color(h)] * 4] * 2
+    items += grid(rows, axis - CELL, shades)
+    items.append(Words(rows + 2 * CELL, axis - CELL - 13, "W_out", 13, bold=True))
+    items.append(note(rows + 2 * CELL, axis + CELL + 13, "(2, 4)"))
+    items.append(Words(rows + 4 * CELL + 16, axis, "=", 15))
+    items += matrix(last, y, f"part {h + 1}", part, [h] * 4, two_decimals(part))
+    return items
+
+
+def all_reduce(centre: float, out: Tensor) -> list[Item]:
+    """Return the sum between two devices, and an arrow to it from each."""
+    left, edge = RIGHT - 4 * NUMBER, MARGIN + DEVICE_WIDTH + 6
+    middle = left + 2 * NUMBER
+    start, end = centre - 3 * CELL, centre + 3 * CELL
+    items = matrix(left, start, "out", out, [NO_HEAD] * 4, two_decimals(out))
+    for axis, stop in ((start - 92, start - 26), (end + 92, end + 26)):
+        items += bent_arrow((edge, axis), (middle, axis), (middle, stop))
+    items.append(note(left, start - 106, "all-reduce: add", "start"))
+    return items
 
 
 DIAGRAMS: dict[str, Callable[[], Scene]] = {

@@ -9,7 +9,7 @@ import sys
 from attnlib import checks
 from attnlib.checks.mistakes import MISTAKES
 from support.notebook_tools import ROOT, broken_links
-from test_exercise_checks import CASES, change
+from support.wrong_classes import CASES, change
 
 PAGE = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

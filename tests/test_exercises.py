@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from functools import cache
 from pathlib import Path
 
@@ -302,6 +303,36 @@ def test_a_mistake_of_the_check_itself_is_not_told_to_the_learner():
 
     with pytest.raises(NameError, match="name 'missing' is not defined"):
         check(lambda number: 2 * number)
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "words"),
+    [
+        ("exepcted", NameError, "'exepcted' is not defined"),
+        ("later + 1; later = 1", UnboundLocalError, "local variable 'later'"),
+        ("import attnlib.no_such_module", ImportError, "No module named"),
+        ("compile('1 +', 'text', 'eval')", SyntaxError, "invalid syntax"),
+    ],
+)
+def test_what_no_value_causes_is_not_told_to_the_learner_either(line, error, words):
+    """The learner's function has run when the check stumbles over itself."""
+    space = {}
+    exec(f"def check(double):\n    double(2)\n    {line}\n", space)
+    with pytest.raises(error, match=words):
+        exercise_check(space["check"])(lambda number: 2 * number)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(2, "an int"), (2.0, "a float"), (OrderedDict(), "an OrderedDict"), ([2], "a list")],
+)
+def test_what_a_function_returns_has_the_right_article(value, kind):
+    @exercise_check
+    def check_shape(written):
+        return written().shape
+
+    start = f"The check cannot use what <lambda> returns, {kind}: "
+    assert check_shape(lambda: value).startswith(start)
 
 
 def test_a_check_keeps_its_name_and_text():

@@ -15,6 +15,7 @@ from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 from support.shape_comments import reading
+from support.wrong_classes import CAUGHT
 
 SIZES = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH, "num_heads": H}
 BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
@@ -102,30 +103,6 @@ def test_it_is_a_class_with_a_name_and_a_source(mistake):
 
 # Which module check sees which mistake, at dropout 0
 
-SEES_ALL = (True, True, True, True)  # wrong in shape, causality, rows, equality
-EXPECTED = {
-    "split without transpose": (False, True, False, True),
-    "merge without transpose": (False, True, False, True),
-    "both without transpose": (False, False, False, True),
-    "mask of the past": (False, True, False, True),
-    "mask one too late": (False, True, False, True),
-    "mask with the diagonal": (False, True, True, True),
-    "mask inverted": (False, True, True, True),
-    "mask thrown away": (False, True, False, True),
-    "mask of the context": (False, False, False, False),
-    "minus 1e4": (False, False, False, False),
-    "no scale": (False, False, False, True),
-    "scale by d_out": (False, False, False, True),
-    "scale by d_in": (False, False, False, True),
-    "softmax over queries": (False, True, True, True),
-    "dropout before softmax": (False, False, False, False),
-    "dropout in eval": (False, False, False, False),
-    "keys and values swapped": (False, False, True, True),
-    "view without contiguous": SEES_ALL,
-    "heads in reverse": (False, False, False, True),
-    "no output projection": (False, False, False, True),
-}
-
 
 @each_mistake
 def test_what_each_check_sees(mistake):
@@ -136,11 +113,11 @@ def test_what_each_check_sees(mistake):
         check_rows_sum_to_one(module),
         check_same(build(MultiHeadAttention), module),
     )
-    assert tuple(not verdict for verdict in verdicts) == EXPECTED[mistake.name]
+    assert tuple(not verdict for verdict in verdicts) == CAUGHT[mistake.name]
 
 
 def test_the_four_that_equal_our_class_differ_elsewhere():
-    quiet = [name for name, seen in EXPECTED.items() if not any(seen)]
+    quiet = [name for name, seen in CAUGHT.items() if not any(seen)]
     assert quiet == [
         "mask of the context",
         "minus 1e4",

@@ -1,11 +1,12 @@
-"""Change attnlib at random places, one at a time, and list the changes that no test notices.
+"""Change the subject, the tracer and the checks at random: list what no test notices.
 
     python tools/audit.py [--mutants 400] [--seed 1] [--workers 2]
 
-cosmic-ray makes the changes, in copies of the project under build/audit, and runs for each the
-tests that TESTS names for its file or folder. It needs cosmic-ray beside this Python, and hours:
-about ten seconds a change and worker. Nobody chose the places, so the share that survives is an
-honest figure.
+Changed are functional, modules, fused, convert, validate, torch_compatible, tracing and checks, at
+one place at a time. cosmic-ray makes the changes, in copies of the project under build/audit, and
+runs for each the tests of the part it lies in. It must be installed beside this Python, as
+`make audit` does, and needs hours: about ten seconds a change and worker. Nobody chose the places,
+so the share that survives is an honest figure.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-ROOT = Path(__file__).parents[1]
+from mutants import ROOT, copied
+
 FOLDER = ROOT / "build" / "audit"
 COSMIC_RAY = Path(sys.executable).with_name("cosmic-ray")
 LIMIT = 300  # seconds for the tests of one change
@@ -37,18 +39,9 @@ TESTS = {  # what is changed: the tests that may notice, the quick ones first
     "validate": f"tests/test_bad_input.py {CORE} tests/test_torch_compatible.py",
     "torch_compatible": f"tests/test_torch_compatible.py tests/test_convert_torch.py {CORE}",
     "tracing": "tests/test_tracer.py tests/test_source.py tests/test_shape_comments.py",
-    "checks": "tests/test_checks.py tests/test_module_checks.py tests/test_exercise*.py",
+    "checks": "tests/test_checks.py tests/test_m*_checks.py tests/test_exercise*.py "
+    "tests/test_mistakes*.py",
 }
-
-
-def copied(folder: Path) -> Path:
-    """Copy what git knows of the project, changes not yet committed included, into a folder."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.check_output(listed, cwd=ROOT, text=True).splitlines():
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    return folder
 
 
 def call(copy: Path, *command: str) -> str:
@@ -136,7 +129,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True)
     copies: SimpleQueue[Path] = SimpleQueue()
     for worker in range(asked.workers):
-        copies.put(copied(FOLDER / f"copy-{worker}"))
+        copies.put(copied(ROOT, FOLDER / f"copy-{worker}"))
     first = FOLDER / "copy-0"
     plans = {room: plan(room, first) for room in TESTS}
     every = sorted((room, job) for room, (_, _, jobs) in plans.items() for job in range(len(jobs)))

@@ -109,9 +109,10 @@ def main(names: Sequence[str], root: Path = ROOT, known: Sequence[Mutant] = MUTA
     with ThreadPoolExecutor(WORKERS) as pool:
         verdicts = pool.map(lambda mutant: verdict(mutant, root), mutants)
         for number, (mutant, found) in enumerate(zip(mutants, verdicts, strict=True), start=1):
-            killed += found == "killed"
-            said = f"{mutant.name} in {mutant.file}: {found}, {mutant.test}"
-            print(f"{number:3d} of {len(mutants)}  {said}", flush=True)
+            if found == "killed":
+                killed += 1
+            outcome = f"{mutant.name} in {mutant.file}: {found}, {mutant.test}"
+            print(f"{number:3d} of {len(mutants)}  {outcome}", flush=True)
     print(f"{killed} of {len(mutants)} killed in {time.perf_counter() - start:.0f} s")
     return 0 if killed == len(mutants) else 1
 

@@ -497,19 +497,19 @@ AROUND = (
         "figure-shows-hidden-cells",
         "attnlib/pictures/tensors.py",
         {"Cell(PAPER, stroke=QUIET, hatched=True)": "Cell(PAPER, stroke=QUIET, hatched=False)"},
-        "tests/test_plots.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "tests/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
         "figure-has-queries-across",
         "attnlib/pictures/tensors.py",
         {"x, y = c * width, r * height": "x, y = r * width, c * height"},
-        "tests/test_plots.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "tests/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
         "figure-colors-rows-by-turns",
         "attnlib/pictures/tensors.py",
         {"head_color(row // head_dim)": "head_color(row % num_heads)"},
-        "tests/test_plots.py::test_blocks_of_rows_have_the_color_of_their_head",
+        "tests/test_tensors.py::test_blocks_of_rows_have_the_color_of_their_head",
     ),
     Mutant(
         "scenes-on-top-of-each-other",
@@ -551,7 +551,7 @@ AROUND = (
         "bound-below-the-difference",
         "attnlib/compare.py",
         {"math.ceil(math.log10(": "math.floor(math.log10("},
-        "tests/test_equality_panel.py::test_a_bar_reaches_as_far_as_its_difference",
+        "tests/test_torch_equality.py::test_a_bar_reaches_as_far_as_its_difference",
     ),
     Mutant(
         "source-marks-replaced-lines-only",

@@ -182,5 +182,7 @@ def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
         sentence += f" | Shapes there: {', '.join(met)}."
     if "mask" in failure.source and f"({sizes.get('context_length')})" in message:
         return sentence + " Cut the mask to the tokens that there are: [:num_tokens, :num_tokens]."
-    remedies = [remedy for pattern, remedy in REMEDIES.items() if re.search(pattern, message)]
-    return " ".join([sentence, *remedies[:1]])
+    for pattern, remedy in REMEDIES.items():
+        if re.search(pattern, message):
+            return f"{sentence} {remedy}"
+    return sentence

@@ -26,7 +26,7 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
         attempted yet". If it raises anything else: the line, the error, and the shapes that met
         there. If it returns None, or something that the check cannot use: that. Otherwise what
         the check says. An error that the check raises before the function has run is the check's
-        own and is passed on.
+        own and is passed on; so is a NameError, an ImportError or a SyntaxError at any time.
 
     >>> @exercise_check
     ... def check_double(double):
@@ -52,11 +52,14 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
             return str(check(attempt))
         except Diagnosis as diagnosis:
             return str(diagnosis)
+        except (NameError, ImportError, SyntaxError):  # no value of the learner's causes these
+            raise
         except Exception as error:
             if result is None:  # the learner's function has not run: the check itself is wrong
                 raise
             kind = type(result).__name__
-            return f"The check cannot use what {name} returns, a {kind}: {error}"
+            article = "an" if kind[0] in "aeiouAEIOU" else "a"
+            return f"The check cannot use what {name} returns, {article} {kind}: {error}"
 
     return answer
 

@@ -86,30 +86,26 @@ def _wrong_names(mine: nn.Module, ours: nn.Module, qkv_bias: bool) -> str | None
     with_repeated = {name for name, _ in mine.named_parameters(remove_duplicate=False)}
     missing = [name for name in want if name not in have]
     extra = [name for name in have if name not in want]
-    has = f"it has {', '.join(have)}" if have else "it has no parameters at all"
-    suspects = (
-        (
-            with_repeated.difference(have).intersection(want),
+    if with_repeated.difference(have).intersection(want):
+        return (
             "All heads are one and the same module: [head] * num_heads repeats it. Make a new "
-            "one for each head: [... for _ in range(num_heads)].",
-        ),
-        (
-            isinstance(getattr(mine, "heads", None), (list, tuple)),
+            "one for each head: [... for _ in range(num_heads)]."
+        )
+    if isinstance(getattr(mine, "heads", None), (list, tuple)):
+        return (
             "self.heads is a plain list, and PyTorch sees no parameters in it: make it an "
-            "nn.ModuleList.",
-        ),
-        (
-            not qkv_bias and any(name.startswith("W_") and "bias" in name for name in extra),
-            "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
-        ),
-        (
-            qkv_bias and any("bias" in name for name in missing),
-            "With qkv_bias=True the projections have no bias: hand qkv_bias on to them.",
-        ),
-        (missing, f"The class has no parameter {''.join(missing[:1])}; {has}."),
-        (extra, f"The class has a parameter too many: {''.join(extra[:1])}."),
-    )
-    return next((sentence for is_so, sentence in suspects if is_so), None)
+            "nn.ModuleList."
+        )
+    if not qkv_bias and any(name.startswith("W_") and "bias" in name for name in extra):
+        return "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias)."
+    if qkv_bias and any("bias" in name for name in missing):
+        return "With qkv_bias=True the projections have no bias: hand qkv_bias on to them."
+    if missing:
+        has = f"it has {', '.join(have)}" if have else "it has no parameters at all"
+        return f"The class has no parameter {missing[0]}; {has}."
+    if extra:
+        return f"The class has a parameter too many: {extra[0]}."
+    return None
 
 
 def _wrong_parameter(trial: Trial, name: str, have: Tensor, want: Tensor) -> str:

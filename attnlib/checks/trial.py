@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import NOT_ATTEMPTED, Diagnosis, draw, name_shape, reporting, run
+from attnlib.convert import PROJECTIONS
 from attnlib.functional import split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -74,7 +75,7 @@ class Trial:
         Each is (num_heads * head_dim, d_in), and random where it is not given.
         """
         named = {}
-        for seed, name in enumerate(("W_query", "W_key", "W_value"), start=10):
+        for seed, name in enumerate(PROJECTIONS, start=10):
             matrix = matrices.get(name, draw(num_heads * HEAD_DIM, D_IN, seed=seed) / 3)
             if self.right is MultiHeadAttentionWrapper:
                 for h, rows in enumerate(matrix.chunk(num_heads)):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 WIDTH, NUM_HEADS = 768, 12  # the smallest GPT-2
-SMALLEST_BOUND = 1e-5  # differences below this vary from machine to machine
+SMALLEST_SHARE = 1e-5  # of the largest value; differences below it vary from machine to machine
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 PATIENCE = 120.0  # seconds
 
@@ -167,7 +167,7 @@ def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> 
                 for p, count in enumerate(counts)
             ),
             *(
-                f"{kind}: off by at most {at_most(value, SMALLEST_BOUND):.0e} of the largest"
+                f"{kind}: off by at most {at_most(value, SMALLEST_SHARE):.0e} of the largest"
                 for kind, value in zip(off, worst, strict=True)
             ),
         ]

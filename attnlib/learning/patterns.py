@@ -84,8 +84,8 @@ def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     """
     heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
     on_pattern = (heads * is_target).sum(dim=-1)  # (..., b, num_tokens)
-    scores: Tensor = on_pattern[..., is_target.any(dim=-1)].mean(dim=-1)
-    return scores
+    by_head: Tensor = on_pattern[..., is_target.any(dim=-1)].mean(dim=-1)
+    return by_head
 
 
 def scores(attn_weights: Tensor, tokens: Tensor) -> dict[str, list[float]]:

@@ -79,9 +79,10 @@ def _headline(data: Exhibit) -> Scene:
     items: list[Item] = [
         Words(4, 10, f"{data.mistake.name}, {data.condition}", 13, INK, "start", bold=True)
     ]
-    for i, (sign, line) in enumerate((("-", data.mistake.right), ("+", data.mistake.wrong))):
+    lines = (("-", data.mistake.right, QUIET), ("+", data.mistake.wrong, MARKED))
+    for i, (sign, line, fill) in enumerate(lines):
         y = 34 + 20 * i
-        items.append(Box(4, y - 9, 660, 18, fill=(QUIET, MARKED)[i]))
+        items.append(Box(4, y - 9, 660, 18, fill=fill))
         items.append(Words(10, y, f"{sign} {line or '(nothing)'}", 11, INK, "start", mono=True))
     return Scene(668, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlib.convert import PROJECTIONS
 from attnlib.examples import counting, counting_weights, seeded, three_rows
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
@@ -131,7 +132,7 @@ def eleven_steps(num_heads: int) -> list[NumberStep]:
         computes before out_proj.
     """
     x = counting().inputs[None]  # (b, num_tokens, d_in)
-    W = dict(zip(("W_query", "W_key", "W_value"), counting_weights(), strict=True))
+    W = dict(zip(PROJECTIONS, counting_weights(), strict=True))
     head_dim = 6 // num_heads
     split, heads = ("b", "num_tokens", "num_heads", "head_dim"), ("b", "num_heads", "num_tokens")
     tokens = ("b", "num_tokens", "num_heads * head_dim")

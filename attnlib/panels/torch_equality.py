@@ -19,7 +19,7 @@ from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import divisors
 
 EMBED_DIM = 12
-SMALLEST_BOUND = 1e-6  # differences below this vary from machine to machine
+SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
 
@@ -82,7 +82,7 @@ def readout_torch_equality(data: TorchEquality) -> str:
 def _bounds(data: TorchEquality) -> dict[str, float]:
     """Return each difference rounded up to a power of ten, so that all machines say the same."""
     largest = {"outputs": data.outputs, "weights": data.weights, "gradients": data.gradients}
-    return {name: at_most(difference, SMALLEST_BOUND) for name, difference in largest.items()}
+    return {name: at_most(difference, SMALLEST_DIFFERENCE) for name, difference in largest.items()}
 
 
 def _bars(data: TorchEquality) -> Scene:

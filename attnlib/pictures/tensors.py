@@ -364,7 +364,8 @@ def tensor_picture(
     if values.ndim == 4 or dims[:1] == ("b",) or (not dims and values.ndim == 3):
         values, dims = values[0], tuple(dims[1:])
     while values.ndim < 3:
-        values, dims = values[None], ("", *dims) if dims else ()
+        values = values[None]
+        dims = ("", *dims) if dims else ()
     block_dim, row_dim = dims[:2] or ("", "")
     num_blocks, num_rows, num_columns = values.shape
     width, height = num_columns * VALUE_WIDTH, num_rows * VALUE_HEIGHT

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.convert import split_to_fused, split_to_stacked, split_to_torch
+from attnlib.convert import split_to_fused, split_to_stacked, split_to_torch, with_weights
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
@@ -156,19 +156,14 @@ class TorchModule(nn.Module):
         return context_vec
 
 
-def _filled(
-    cls: Callable[..., nn.Module], split: MultiHeadAttention, state: dict[str, Tensor]
-) -> nn.Module:
-    """Build a module of split's sizes that holds these weights."""
+def _like(split: MultiHeadAttention, cls: type[nn.Module], state: dict[str, Tensor]) -> nn.Module:
+    """Make a module of split's sizes that holds these weights."""
     sizes = (split.d_in, split.d_out, split.context_length, split.dropout.p, split.num_heads)
-    with torch.device("meta"):  # draw no weights that are replaced at once
-        module = cls(*sizes, qkv_bias=split.W_query.bias is not None)
-    module.load_state_dict(state, assign=True)
-    return module.train(split.training)
+    return with_weights(cls, (*sizes, split.W_query.bias is not None), state, split.training)
 
 
 def _copied(cls: type[MultiHeadAttention], split: MultiHeadAttention) -> nn.Module:
-    return _filled(cls, split, copy.deepcopy(split.state_dict()))
+    return _like(split, cls, copy.deepcopy(split.state_dict()))
 
 
 def _published(split: MultiHeadAttention) -> nn.Module:
@@ -187,7 +182,7 @@ def _stacked_heads(split: MultiHeadAttention) -> nn.Module:
 
 
 def _qkv_matrix(split: MultiHeadAttention) -> nn.Module:
-    return _filled(QkvMatrix, split, split_to_fused(split).state_dict())
+    return _like(split, QkvMatrix, split_to_fused(split).state_dict())
 
 
 def _flex(split: MultiHeadAttention) -> nn.Module:

@@ -23,7 +23,7 @@ from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_s
 from attnlib.panels.mistakes import GALLERY, compute_gallery
 from attnlib.pictures.palette import HEAD_COLORS
 from support.pictures import boxes, text_in, words
-from test_mistakes import EXPECTED
+from support.wrong_classes import CAUGHT
 
 CHECKS = ("shape", "causality", "rows", "equality")
 QUIET = {  # what passes every check as usual, and the condition that exposes it
@@ -104,7 +104,7 @@ def test_the_verdicts_are_what_the_checks_say(name):
 @each_mistake
 def test_what_each_check_catches_as_usual(name):
     """The same as at the sizes of the other tests, which are all prime."""
-    assert catches(name) == EXPECTED[name]
+    assert catches(name) == CAUGHT[name]
 
 
 @each_mistake

@@ -1,0 +1,665 @@
+"""Classes as learners write them, right and wrong, and what the checks must find in them."""
+
+from __future__ import annotations
+
+import linecache
+import math
+
+import torch
+from torch import nn
+
+from attnlib import CausalAttention
+from attnlib.checks.exercises import check_causal_attention, check_stacked_heads, check_weight_split
+
+# What learners write: other private parts than ours, the same names of parameters
+
+ONE_HEAD = """\
+class Mine(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.drop = nn.Dropout(dropout)
+        mask = torch.triu(torch.ones(context_length, context_length), diagonal=1)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x):
+        num_tokens = x.shape[1]
+        if num_tokens > len(self.mask):
+            raise ValueError("too many tokens")
+        keys, queries, values = self.W_key(x), self.W_query(x), self.W_value(x)
+        scores = queries @ keys.transpose(1, 2)
+        scores = scores / keys.shape[-1] ** 0.5
+        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)
+        weights = torch.softmax(scores, dim=-1)
+        weights = self.drop(weights)
+        context = weights @ values
+        return context
+"""
+STACKED = """\
+class Mine(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        sizes = d_in, d_out, context_length, dropout, qkv_bias
+        self.heads = nn.ModuleList([CausalAttention(*sizes) for _ in range(num_heads)])
+
+    def forward(self, x):
+        return torch.cat([head(x) for head in self.heads], dim=-1)
+"""
+SPLIT = """\
+class Mine(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        self.n, self.width = num_heads, d_out // num_heads
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        queries = self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)
+        keys = self.W_key(x).view(b, t, self.n, self.width).transpose(1, 2)
+        values = self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)
+        scores = queries @ keys.transpose(2, 3) * self.width**-0.5
+        scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)
+        weights = self.drop(scores.softmax(dim=-1))
+        context = (weights @ values).transpose(1, 2).flatten(2)
+        return self.out_proj(context)
+"""
+SDPA = """\
+class Mine(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+        super().__init__()
+        self.n, self.p = num_heads, dropout
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+    def cut(self, part):
+        return part.unflatten(-1, (self.n, -1)).transpose(1, 2)
+
+    def forward(self, x):
+        queries, keys, values = map(self.cut, (self.W_query(x), self.W_key(x), self.W_value(x)))
+        p = self.p if self.training else 0.0
+        context = nn.functional.scaled_dot_product_attention(
+            queries, keys, values, is_causal=True, dropout_p=p
+        )
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+"""
+WITHOUT_MASK = """\
+class Mine(nn.Module):
+    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+        super().__init__()
+        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        rows = []
+        for i in range(x.shape[1]):
+            scores = queries[:, i : i + 1] @ keys[:, : i + 1].mT / math.sqrt(keys.shape[-1])
+            rows.append(self.drop(scores.softmax(dim=-1)) @ values[:, : i + 1])
+        return torch.cat(rows, dim=1)
+"""
+
+
+def write(text: str, head: type[nn.Module] = CausalAttention) -> type[nn.Module]:
+    """Return the class Mine of a text, as if it stood in a cell; there head is CausalAttention."""
+    file = f"<cell {hash(text)}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    space = {"__name__": "cell", "torch": torch, "nn": nn, "math": math}
+    space["CausalAttention"] = head
+    exec(compile(text, file, "exec", dont_inherit=True), space)
+    return space["Mine"]
+
+
+def change(text: str, right: str, wrong: str) -> type[nn.Module]:
+    assert right in text
+    return write(text.replace(right, wrong))
+
+
+# Wrong classes: what was changed, and what the sentence says
+
+LEAK = "Outputs before the changed token moved: your mask lets token 1 see token 2. "
+WRONG_HEADS = {
+    # the mask
+    "fill with 0": (
+        "-torch.inf",
+        "0.0",
+        f"{LEAK}All future tokens get the same weight: were their scores set to a number such as "
+        "0? They must be -torch.inf.",
+    ),
+    "fill with -1e9": (
+        "-torch.inf",
+        "-1e9",
+        "In half precision: Stopped in Mine.forward, line 8: ",
+    ),
+    "result not kept": ("masked_fill_", "masked_fill", f"{LEAK}Nothing is hidden at all: "),
+    "mask of the past": (
+        "torch.triu(torch.ones(context_length, context_length), diagonal=1)",
+        "torch.tril(torch.ones(context_length, context_length), diagonal=-1)",
+        f"{LEAK}Is the triangle the upper one, above the diagonal?",
+    ),
+    "mask inverted": (
+        "self.mask.bool()",
+        "(self.mask == 0)",
+        "Each token sees only what comes after it: the mask is the wrong way round. ",
+    ),
+    "no diagonal=1": (
+        ", diagonal=1",
+        "",
+        "Your mask hides each token from itself too, and token 1 has nothing else to see: its "
+        "result is NaN. Leave the diagonal visible: triu(..., diagonal=1).",
+    ),
+    "no diagonal=1, a number for -inf": (
+        ', diagonal=1)\n        self.register_buffer("mask", mask)',
+        ')\n        self.register_buffer("mask", mask * 2)',
+        "Your mask hides each token from itself too, ",
+    ),
+    "-inf times 0": (
+        "scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)",
+        "scores = scores + self.mask[:num_tokens, :num_tokens] * -torch.inf",
+        "Every result is NaN. Is a mask multiplied by -inf? 0 * inf is NaN: use ",
+    ),
+    "hides too much": (
+        "        scores.masked",
+        "        scores[:, 3:4, :1] = -torch.inf\n        scores.masked",
+        "Token 4 does not see token 1, which is not in its future: your mask hides too much. ",
+    ),
+    "no triangle": (
+        "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",
+        "        scores[:, 2:3, 4:] = -torch.inf\n        scores[:, 1:2, :1] = -torch.inf\n",
+        f"{LEAK}What is hidden is no triangle: ",
+    ),
+    "mask not cut": (
+        "[:num_tokens, :num_tokens]",
+        "",
+        "Stopped in Mine.forward, line 8: scores.masked_fill_(self.mask.bool(), -torch.inf) | "
+        "RuntimeError: The size of tensor a (5) must match the size of tensor b (13) at "
+        "non-singleton dimension 2. | Shapes there: scores (b, num_tokens, num_tokens) = "
+        "(2, 5, 5), self.mask (context_length, context_length) = (13, 13). Cut the mask to the "
+        "tokens that there are: [:num_tokens, :num_tokens].",
+    ),
+    "no limit": (
+        "if num_tokens > len(self.mask)",
+        "if num_tokens < 0",
+        "With context_length=1 more than one token passes, and token 1 sees token 2: the mask is "
+        "1 x 1 and broadcasts. Raise a ValueError if num_tokens > context_length.",
+    ),
+    # the scores
+    "transpose forgotten": (
+        "keys.transpose(1, 2)",
+        "keys",
+        "Stopped in Mine.forward, line 6: scores = queries @ keys | RuntimeError: Expected size "
+        "for first two dimensions of batch2 tensor to be: [2, 7] but got: [2, 5]. | Shapes there: "
+        "queries (b, num_tokens, d_out) = (2, 5, 7), keys (b, num_tokens, d_out) = (2, 5, 7). Two "
+        "axes meet that do not fit: is a transpose missing, or does one swap the wrong axes?",
+    ),
+    "keys on the left": (
+        "queries @ keys.transpose(1, 2)",
+        "keys @ queries.transpose(1, 2)",
+        "The scores are keys times queries: row i of attn_scores must belong to query i. They are "
+        "queries @ keys.transpose(-2, -1).",
+    ),
+    "keys from W_query": (
+        "self.W_key(x), self.W_query(x)",
+        "self.W_query(x), self.W_query(x)",
+        "With W_key at 0 all keys are equal, so the weights of a row must be equal, and yours are "
+        "not: ",
+    ),
+    "queries from W_key": (
+        "self.W_key(x), self.W_query(x)",
+        "self.W_key(x), self.W_key(x)",
+        "The scores are keys times keys. ",
+    ),
+    "scores are something else": (
+        "queries @ keys.transpose(1, 2)",
+        "queries @ keys.transpose(1, 2) + (queries @ keys.transpose(1, 2)) ** 3",
+        "With two tokens the scores are not queries times keys: ",
+    ),
+    # the scale
+    "not at all": (
+        " / keys.shape[-1] ** 0.5",
+        "",
+        "The scores are multiplied by 1, and 1 / sqrt(d_out) = 0.378 is right: they are not "
+        "scaled at all. ",
+    ),
+    "no root": (
+        " ** 0.5",
+        "",
+        "The scores are multiplied by 0.1429, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "d_out itself, or twice by its root. ",
+    ),
+    "** 1 / 2": (
+        "** 0.5",
+        "** 1 / 2",
+        "The scores are multiplied by 0.07143, and 1 / sqrt(d_out) = 0.378 is right: d_out**1/2 "
+        "is half of d_out, since ** binds before /. ",
+    ),
+    "the root of num_tokens": (
+        "keys.shape[-1]",
+        "num_tokens",
+        "The scores are multiplied by 0.7071, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "the root of num_tokens. ",
+    ),
+    "the root of context_length": (
+        "keys.shape[-1]",
+        "len(self.mask)",
+        "The scores are multiplied by 0.2774, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "the root of context_length. ",
+    ),
+    "the root of d_in": (
+        "keys.shape[-1]",
+        "x.shape[-1]",
+        "The scores are multiplied by 0.3015, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
+        "the root of d_in, the width of the embedding. Divide them by d_out**0.5, the root of the "
+        "width of one query.",
+    ),
+    "times": (
+        "scores / keys",
+        "scores * keys",
+        "The scores are multiplied by 2.646, and 1 / sqrt(d_out) = 0.378 is right: they are "
+        "multiplied by the root, not divided. ",
+    ),
+    "a number": (
+        "keys.shape[-1] ** 0.5",
+        "8.0",
+        "The scores are multiplied by 0.125, and 1 / sqrt(d_out) = 0.378 is right: look at what "
+        "you divide them by. ",
+    ),
+    "another length": (
+        "return context",
+        "return context + 0.125 * (num_tokens == len(self.mask))",
+        "Each step is right alone, but for 2 x 13 tokens the results differ by 0.125: does ",
+    ),
+    # softmax
+    "over the queries": (
+        "dim=-1",
+        "dim=1",
+        "The columns of the weights sum to 1, not the rows: softmax runs over the queries. Use "
+        "dim=-1, the keys.",
+    ),
+    "over the batch": ("dim=-1", "dim=0", "The only token gets weight 0."),
+    "no softmax": ("torch.softmax(scores, dim=-1)", "scores", "The only token gets weight "),
+    "0 after softmax": (
+        "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n"
+        "        weights = torch.softmax(scores, dim=-1)",
+        "        weights = torch.softmax(scores, dim=-1)\n"
+        "        weights = weights * (1 - self.mask[:num_tokens, :num_tokens])",
+        "The weights of token 1 sum to 0.2, not 1: the future was set to 0 after softmax. Hide "
+        "the scores with -torch.inf before softmax.",
+    ),
+    "weights scaled": (
+        "weights = self.drop(weights)",
+        "weights = self.drop(weights) / (1 + torch.arange(num_tokens)[:, None])",
+        "The weights of token 5 sum to 0.2, not 1: look at softmax and at what happens to "
+        "attn_weights after it.",
+    ),
+    # the values
+    "weights @ keys": (
+        "weights @ values",
+        "weights @ keys",
+        "With one token the result must come from its value, and yours comes from its key: are "
+        "keys and values swapped? The weights multiply the values.",
+    ),
+    "weights @ queries": ("weights @ values", "weights @ queries", "With one token the result "),
+    "values squared": (
+        "weights @ values",
+        "weights @ values**2",
+        "With one token only the values matter, and the result is wrong: look at the lines that "
+        "make values and context_vec.",
+    ),
+    "weights @ x": (
+        "weights @ values",
+        "weights @ x",
+        "The result is (b, num_tokens, d_in) = (2, 5, 11) where (b, num_tokens, d_out) = "
+        "(2, 5, 7) is right: look at the line that makes context_vec.",
+    ),
+    "weights transposed": (
+        "weights @ values",
+        "weights.mT @ values",
+        "The weights are used the other way round: attn_weights @ values, without a transpose.",
+    ),
+    # __init__
+    "Linear the wrong way": (
+        "self.W_query = nn.Linear(d_in, d_out",
+        "self.W_query = nn.Linear(d_out, d_in",
+        "W_query.weight is (d_in, d_out) = (11, 7) where (d_out, d_in) = (7, 11) is right: "
+        "nn.Linear takes the width that it gets first, nn.Linear(d_in, d_out).",
+    ),
+    "a bias always": (
+        ", bias=qkv_bias",
+        "",
+        "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
+    ),
+    "a bias by default": (
+        "qkv_bias=False",
+        "qkv_bias=True",
+        "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
+    ),
+    "a bias never": (
+        "bias=qkv_bias",
+        "bias=False",
+        "With qkv_bias=True the projections have no bias: hand qkv_bias on to them.",
+    ),
+    "another name": (
+        "W_value",
+        "W_v",
+        "The class has no parameter W_value.weight; it has W_query.weight, W_key.weight, "
+        "W_v.weight.",
+    ),
+    "a layer too many": (
+        "        self.drop =",
+        "        self.out_proj = nn.Linear(d_out, d_out)\n        self.drop =",
+        "The class has a parameter too many: out_proj.weight.",
+    ),
+    "no super": (
+        "        super().__init__()\n",
+        "",
+        "Stopped in Mine.__init__, line 2: self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias) | "
+        "AttributeError: cannot assign module before Module.__init__() call. Begin __init__ with "
+        "super().__init__().",
+    ),
+    "another argument": (
+        "d_out, context_length, dropout, qkv_bias",
+        "d_model, context_length, dropout, qkv_bias",
+        "Stopped outside its lines: the call itself | TypeError: Mine.__init__() got an unexpected "
+        "keyword argument 'd_out'. The class is made with d_in, d_out, context_length, dropout, ",
+    ),
+    # dropout
+    "none": (
+        "        weights = self.drop(weights)\n",
+        "",
+        "In training nothing is dropped: is dropout handed on, and are the weights put through "
+        "it, attn_weights = self.dropout(attn_weights)?",
+    ),
+    "twice": (
+        "return context",
+        "return self.drop(context)",
+        "In training with p = 0.25 a weight of 1 may become 0 or 1.33, not 1.78: dropout belongs "
+        "right after softmax, on attn_weights, once.",
+    ),
+    "another p": ("nn.Dropout(dropout)", "nn.Dropout(0.5)", "In training with p = 0.25 a weight "),
+    "on the result": (
+        "        weights = self.drop(weights)\n        context = weights @ values",
+        "        context = self.drop(weights @ values)",
+        "In training dropout falls on single numbers of the values or the result: it belongs on "
+        "attn_weights, right after softmax.",
+    ),
+    # the rest
+    "two results": (
+        "return context",
+        "return context, weights",
+        "forward(x) returns a tuple of 2, not a tensor: return context_vec alone.",
+    ),
+    "mean over the tokens": (
+        "return context",
+        "return context.mean(dim=1)",
+        "The result is (b, d_out) = (2, 7) where (b, num_tokens, d_out) = (2, 5, 7) is right: "
+        "look at the line that makes context_vec.",
+    ),
+    "a name mistyped": (
+        "weights @ values",
+        "weights @ value",
+        "Stopped in Mine.forward, line 11: context = weights @ value | NameError: name 'value' is "
+        "not defined. | Shapes there: weights (b, num_tokens, num_tokens) = (2, 5, 5).",
+    ),
+    "detached": (
+        "weights @ values",
+        "weights.detach() @ values",
+        "The results are right, but the gradient of x is not: does .detach() or no_grad cut part "
+        "of it?",
+    ),
+    "no gradient at all": (
+        "return context",
+        "return context.detach()",
+        "The results are right, but no weight gets a gradient: ",
+    ),
+    "float32 inside": (
+        "weights @ values",
+        "(weights @ values).float().to(x.dtype)",
+        "Right in float32, but in float64 the digits are lost: a line makes float32 numbers "
+        "whatever x is. ",
+    ),
+    "x changed": (
+        "        num_tokens = x.shape[1]",
+        "        num_tokens = x.shape[1]\n        x *= 1.0",
+        "forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).",
+    ),
+    "depends on the batch": (
+        "return context",
+        "return context * (1 if len(x) == 1 else (2.0 if num_tokens > 5 else 1))",
+        "Each step is right alone, but for 2 x 13 tokens the results differ by ",
+    ),
+}
+WRONG_STACKS = {
+    "joined along the tokens": (
+        "dim=-1",
+        "dim=1",
+        "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where (b, num_tokens, "
+        "num_heads * d_out) = (2, 5, 21) is right: look at the line that joins the heads.",
+    ),
+    "joined along the batch": (", dim=-1", "", "The result is (b * num_heads, num_tokens, d_out)"),
+    "stacked": ("torch.cat", "torch.stack", "The result is (b, num_tokens, d_out, num_heads) = "),
+    "added": (
+        "torch.cat([head(x) for head in self.heads], dim=-1)",
+        "sum(head(x) for head in self.heads)",
+        "The result is (b, num_tokens, d_out) = (2, 5, 7) where ",
+    ),
+    "alternating": (
+        "torch.cat([head(x) for head in self.heads], dim=-1)",
+        "torch.stack([head(x) for head in self.heads], dim=-1).flatten(2)",
+        "The columns of the heads alternate: all of head 1 come first, then all of head 2.",
+    ),
+    "reversed": (
+        "in self.heads]",
+        "in reversed(self.heads)]",
+        "The heads come out in reverse order: head 1 belongs in the first columns.",
+    ),
+    "the first head each time": (
+        "head(x) for head",
+        "self.heads[0](x) for head",
+        "Every head returns what head 1 returns: does the loop use its own head each time?",
+    ),
+    "one head repeated": (
+        "[CausalAttention(*sizes) for _ in range(num_heads)]",
+        "[CausalAttention(*sizes)] * num_heads",
+        "All heads are one and the same module: [head] * num_heads repeats it. Make a new one for "
+        "each head: [... for _ in range(num_heads)].",
+    ),
+    "a plain list": (
+        "nn.ModuleList(",
+        "list(",
+        "self.heads is a plain list, and PyTorch sees no parameters in it: make it an "
+        "nn.ModuleList.",
+    ),
+    "too few heads": ("range(num_heads)", "range(2)", "The class has no parameter heads.2.W_query"),
+    "d_out shared out": (
+        "sizes = d_in, d_out,",
+        "sizes = d_in, d_out // num_heads,",
+        "heads.0.W_query.weight is (2, d_in) = (2, 11) where (d_out, d_in) = (7, 11) is right: "
+        "d_out is the width of one head, here 7.",
+    ),
+    "bias not handed on": (
+        "dropout, qkv_bias\n",
+        "dropout\n",
+        "With qkv_bias=True the projections ",
+    ),
+    "dropout not handed on": (
+        "context_length, dropout, qkv_bias\n",
+        "context_length, 0.0, qkv_bias\n",
+        "In training nothing is dropped: is dropout handed on, ",
+    ),
+    "one head after the other": (
+        "        return torch.cat([head(x) for head in self.heads], dim=-1)",
+        "        for head in self.heads:\n            x = head(x)\n        return x",
+        "Stopped in Mine.forward, line 3: x = head(x) | ValueError: the last dimension of x must "
+        "be d_in=11, not 7: (2, 5, 7). | Shapes there: x (b, num_tokens, d_out) = (2, 5, 7).",
+    ),
+    "a loop that breaks the values": (
+        "head(x) for head in self.heads",
+        "head(x) * (1 if len(self.heads) == 1 or x.shape[1] == 1 else h) "
+        "for h, head in enumerate(self.heads)",
+        "With one head all is right, with 3 it is not: look at the line that joins the results of "
+        "the heads.",
+    ),
+}
+WRONG_SPLITS = {
+    "split by view": (
+        "view(b, t, self.n, self.width).transpose(1, 2)",
+        "view(b, self.n, t, self.width)",
+        "With one head all is right, with 3 it is not: the split mixes tokens and heads. First "
+        "view(b, num_tokens, num_heads, head_dim), then transpose(1, 2).",
+    ),
+    "only the queries split by view": (
+        "self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)",
+        "self.W_query(x).view(b, self.n, t, self.width)",
+        "With one head the scores are right, with 3 they are not, though the values are: queries "
+        "and keys must be split as the values are, head 1 first.",
+    ),
+    "only the values split by view": (
+        "self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)",
+        "self.W_value(x).view(b, self.n, t, self.width)",
+        "With one head all is right, with 3 it is not: the split mixes tokens and heads. ",
+    ),
+    "merged by view": (
+        ".transpose(1, 2).flatten(2)",
+        ".reshape(b, t, -1)",
+        "With one head all is right, with 3 it is not: the merge mixes tokens and heads. First "
+        "transpose(1, 2), then view.",
+    ),
+    "merged in another order": (
+        ".transpose(1, 2).flatten(2)",
+        ".permute(0, 2, 3, 1).flatten(2)",
+        "The columns of the heads alternate: all of head 1 come first, then all of head 2.",
+    ),
+    "heads rolled": (
+        ".transpose(1, 2).flatten(2)",
+        ".transpose(1, 2).roll(1, dims=2).flatten(2)",
+        "With one token only the values and out_proj matter, and the result is wrong: look at the "
+        "lines that make values and context_vec, and at out_proj.",
+    ),
+    "no transpose": (
+        "view(b, t, self.n, self.width).transpose(1, 2)",
+        "view(b, t, self.n, self.width)",
+        "Stopped in Mine.forward, line 7: scores = scores + torch.full((t, t), -torch.inf, "
+        "dtype=x.dtype).triu(1) | RuntimeError: The size of tensor a (3) must match the size of "
+        "tensor b (5) at non-singleton dimension 3. | Shapes there: scores (b, num_tokens, "
+        "num_heads, num_heads) = (2, 5, 3, 3), x (b, num_tokens, d_in) = (2, 5, 11). Two axes meet "
+        "that do not fit: is a transpose missing, or does one swap the wrong axes?",
+    ),
+    "not merged": (
+        ".transpose(1, 2).flatten(2)",
+        ".transpose(1, 2)",
+        "Stopped in Mine.forward, line 10: return self.out_proj(context) | RuntimeError: mat1 and "
+        "mat2 shapes cannot be multiplied (30x7 and 21x21). | Shapes there: context (b, "
+        "num_tokens, num_heads, head_dim) = (2, 5, 3, 7). The last axis of the left one must be as "
+        "wide as the right one expects: is a merge, a split or a transpose missing before this "
+        "line?",
+    ),
+    "neither merged nor projected": (
+        ".transpose(1, 2).flatten(2)\n        return self.out_proj(context)",
+        ".transpose(1, 2)\n        return context",
+        "The result is (b, num_tokens, num_heads, head_dim) = (2, 5, 3, 7) where (b, num_tokens, "
+        "d_out) = (2, 5, 21) is right: look at the line that joins the heads.",
+    ),
+    "head_dim is d_out": (
+        "d_out // num_heads",
+        "d_out",
+        "Stopped in Mine.forward, line 3: queries = self.W_query(x).view(b, t, self.n, "
+        "self.width).transpose(1, 2) | RuntimeError: shape '[2, 5, 3, 21]' is invalid for input of "
+        "size 210. | Shapes there: x (b, num_tokens, d_in) = (2, 5, 11). view keeps the number of "
+        "elements, and the sizes asked for must multiply to it. Is head_dim d_out // num_heads?",
+    ),
+    "head_dim is a float": (
+        "d_out // num_heads",
+        "d_out / num_heads",
+        "Stopped in Mine.forward, line 3: ",
+    ),
+    "out_proj thrown away": (
+        "return self.out_proj(context)",
+        "self.out_proj(context)\n        return context",
+        "With one token the result is its value, and out_proj is missing: end with "
+        "self.out_proj(context_vec).",
+    ),
+    "out_proj twice": (
+        "self.out_proj(context)",
+        "self.out_proj(self.out_proj(context))",
+        "out_proj is applied twice.",
+    ),
+    "out_proj without a bias": (
+        "nn.Linear(d_out, d_out)",
+        "nn.Linear(d_out, d_out, bias=False)",
+        "The class has no parameter out_proj.bias; it has ",
+    ),
+    "scale by d_out": (
+        "self.width**-0.5",
+        "(self.n * self.width) ** -0.5",
+        "The scores are multiplied by 0.2182, and 1 / sqrt(head_dim) = 0.378 is right: you divide "
+        "by the root of the width of all heads. ",
+    ),
+    "d_out for each head": (
+        "nn.Linear(d_in, d_out, bias",
+        "nn.Linear(d_in, d_out * num_heads, bias",
+        "W_query.weight is (num_heads * d_out, d_in) = (63, 11) where (d_out, d_in) = (21, 11) is "
+        "right: d_out is the total width, here 21.",
+    ),
+    "one head at a quarter": (
+        "self.drop(scores.softmax(dim=-1))",
+        "scores.softmax(dim=-1) * torch.tensor([1.0, 0.25, 1.0])[: self.n, None, None]",
+        "The only token gets weight 0.25 instead of 1: is there a softmax, and does it run over "
+        "the keys, dim=-1?",
+    ),
+    "softmax over the heads": ("softmax(dim=-1)", "softmax(dim=1)", "The only token gets weight 0"),
+    "a float32 mask": (
+        ", dtype=x.dtype",
+        "",
+        "In half precision: Stopped in Mine.forward, line 9: ",
+    ),
+    "NaN in the values": (
+        "weights @ values",
+        "weights @ (values / 0 * 0)",
+        "Every result is NaN. ",
+    ),
+}
+CASES = [
+    (check, text, what, *case)
+    for check, text, wrong in (
+        (check_causal_attention, ONE_HEAD, WRONG_HEADS),
+        (check_stacked_heads, STACKED, WRONG_STACKS),
+        (check_weight_split, SPLIT, WRONG_SPLITS),
+    )
+    for what, case in wrong.items()
+]
+
+
+# attnlib.checks.mistakes: which module check catches which of them, at dropout 0
+
+CAUGHT = {  # by its shape, causality, rows, equality
+    "split without transpose": (False, True, False, True),
+    "merge without transpose": (False, True, False, True),
+    "both without transpose": (False, False, False, True),
+    "mask of the past": (False, True, False, True),
+    "mask one too late": (False, True, False, True),
+    "mask with the diagonal": (False, True, True, True),
+    "mask inverted": (False, True, True, True),
+    "mask thrown away": (False, True, False, True),
+    "mask of the context": (False, False, False, False),
+    "minus 1e4": (False, False, False, False),
+    "no scale": (False, False, False, True),
+    "scale by d_out": (False, False, False, True),
+    "scale by d_in": (False, False, False, True),
+    "softmax over queries": (False, True, True, True),
+    "dropout before softmax": (False, False, False, False),
+    "dropout in eval": (False, False, False, False),
+    "keys and values swapped": (False, False, True, True),
+    "view without contiguous": (True, True, True, True),
+    "heads in reverse": (False, False, False, True),
+    "no output projection": (False, False, False, True),
+}
