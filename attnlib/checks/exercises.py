@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -26,7 +27,7 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
         attempted yet". If it raises anything else: the line, the error, and the shapes that met
         there. If it returns None, or something that the check cannot use: that. Otherwise what
         the check says. An error that the check raises before the function has run is the check's
-        own and is passed on; so is a NameError, an ImportError or a SyntaxError at any time.
+        own and is passed on; so is a NameError or an ImportError of its own lines at any time.
 
     >>> @exercise_check
     ... def check_double(double):
@@ -52,16 +53,22 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
             return str(check(attempt))
         except Diagnosis as diagnosis:
             return str(diagnosis)
-        except (NameError, ImportError, SyntaxError):  # no value of the learner's causes these
-            raise
         except Exception as error:
-            if result is None:  # the learner's function has not run: the check itself is wrong
+            if result is None or _is_own_mistake(error, check):
                 raise
             kind = type(result).__name__
             article = "an" if kind[0] in "aeiouAEIOU" else "a"
             return f"The check cannot use what {name} returns, {article} {kind}: {error}"
 
     return answer
+
+
+def _is_own_mistake(error: Exception, check: Callable[..., object]) -> bool:
+    """Return whether the check's own file lacks a name: no value of the learner's causes that."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    innermost = [file for file in files if not file.startswith("<frozen")][-1]  # not the importer
+    missing = isinstance(error, (NameError, ImportError))
+    return missing and innermost == check.__code__.co_filename
 
 
 def check_causal_attention(written: type[nn.Module] | None) -> Verdict:
