@@ -225,8 +225,16 @@ def test_what_differs_is_named():
         assert check_same(module, other).sentence.startswith(start)
 
 
+def test_modules_of_zeros_are_the_same():
+    """No number is smaller than a share of 0."""
+    head = LESSON[0].build()
+    nn.init.zeros_(head.W_value.weight)
+    assert check_same(head, head)
+
+
 def test_weights_that_do_not_fit_are_named():
     head, stacked, split = (case.build() for case in LESSON)
+    assert not check_same(head, split)
     assert check_same(head, split).sentence == (
         "Not to be compared: W_query.weight is (15, 11) in one module, (5, 11) in the other."
     )
