@@ -9,13 +9,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
 
-.PHONY: help lab test setup dev lint format notebooks images page bench bench-quick bench-sliders mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images page bench bench-quick bench-sliders mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
 
-lab: setup  ## open notebook 01 in JupyterLab
-	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/notebooks/01_causal_attention.ipynb
+lab: setup  ## open your copy of notebook 01 in JupyterLab
+	$(PY) tools/working_copy.py
+	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/work/01_causal_attention.ipynb
+
+fresh: setup  ## start a notebook over, the old one is kept aside (make fresh NB=03)
+	$(PY) tools/working_copy.py fresh "$(NB)"
 
 test: export OMP_NUM_THREADS := 1  # two workers: more threads would only fight
 test: dev lint  ## run every check: lint, tests, doctests, notebooks, browser

@@ -1,0 +1,118 @@
+"""The reader's copies of the notebooks: refreshed, and never overwritten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from working_copy import RECORD, fingerprint, folded, read, start_over, update
+
+
+def notebook(*cells: tuple[str, str]) -> dict:
+    return {
+        "cells": [
+            {"cell_type": kind, "id": f"c{i}", "metadata": {}, "source": [text]}
+            | ({"outputs": [], "execution_count": 1} if kind == "code" else {})
+            for i, (kind, text) in enumerate(cells)
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def write(path: Path, text: str, outputs: tuple = ()) -> None:
+    made = notebook(("markdown", "# A question?"), ("code", text))
+    made["cells"][1]["outputs"] = list(outputs)
+    path.write_text(json.dumps(made), encoding="utf-8")
+
+
+def text_of(path: Path) -> str:
+    return "".join(read(path)["cells"][1]["source"])
+
+
+@pytest.fixture
+def folders(tmp_path):
+    source, work = tmp_path / "notebooks", tmp_path / "work"
+    source.mkdir()
+    write(source / "01_one.ipynb", "one")
+    write(source / "02_two.ipynb", "two")
+    return source, work
+
+
+def test_all_are_copied_at_first(folders):
+    source, work = folders
+    assert update(source, work) == []
+    assert sorted(path.name for path in work.iterdir()) == [RECORD, "01_one.ipynb", "02_two.ipynb"]
+    assert text_of(work / "02_two.ipynb") == "two"
+
+
+def test_a_copy_that_was_only_run_takes_the_new_lesson(folders):
+    source, work = folders
+    update(source, work)
+    write(work / "01_one.ipynb", "one", outputs=({"output_type": "stream", "text": "ran"},))
+    write(source / "01_one.ipynb", "one, better")
+    assert update(source, work) == []
+    assert text_of(work / "01_one.ipynb") == "one, better"
+
+
+@pytest.mark.parametrize("mine", ["my own answer", None])
+def test_what_the_reader_wrote_is_never_overwritten(folders, mine):
+    """Nor is a file that is no notebook any more."""
+    source, work = folders
+    update(source, work)
+    copy = work / "01_one.ipynb"
+    copy.write_text("damaged") if mine is None else write(copy, mine)
+    before = copy.read_bytes()
+    assert update(source, work) == []  # the lesson is as it was: nothing to say
+    write(source / "01_one.ipynb", "one, better")
+    for _ in range(2):
+        (said,) = update(source, work)
+        assert "01_one.ipynb has a newer version" in said
+        assert "make fresh NB=01" in said
+    assert copy.read_bytes() == before
+
+
+def test_a_copy_without_a_record_is_kept_unless_it_is_the_lesson(folders):
+    source, work = folders
+    work.mkdir()
+    write(work / "01_one.ipynb", "mine")
+    write(work / "02_two.ipynb", "two")
+    (said,) = update(source, work)
+    assert said.startswith("01_one.ipynb has a newer version")
+    assert text_of(work / "01_one.ipynb") == "mine"
+
+
+def test_starting_over_keeps_the_old_one_aside(folders):
+    source, work = folders
+    update(source, work)
+    write(work / "01_one.ipynb", "my own answer")
+    said = start_over("01", source, work)
+    (aside,) = work.glob("01_one.*.ipynb")
+    assert said == f"01_one.ipynb is new; your old one is {aside.name}"
+    assert (text_of(work / "01_one.ipynb"), text_of(aside)) == ("one", "my own answer")
+
+
+@pytest.mark.parametrize("name", ["", "0", "07", "../notebooks/x"])
+def test_starting_over_wants_one_notebook(folders, name):
+    source, work = folders
+    with pytest.raises(ValueError, match="there are: 01, 02"):
+        start_over(name, source, work)
+    assert not work.exists()
+
+
+def test_answers_are_folded_until_they_are_run():
+    asked = ("markdown", "**Predict first.** How many?")
+    made = folded(notebook(("code", "a"), asked, ("code", "b"), ("code", "c")))
+    hidden = [cell["metadata"].get("jupyter", {}) for cell in made["cells"]]
+    assert hidden == [{}, {}, {"outputs_hidden": True}, {}]
+
+
+def test_outputs_are_no_change():
+    plain = notebook(("code", "a"))
+    run = notebook(("code", "a"))
+    run["cells"][0]["outputs"] = [{"output_type": "stream", "text": "5"}]
+    assert fingerprint(plain) == fingerprint(run)
+    assert fingerprint(plain) != fingerprint(notebook(("code", "b")))

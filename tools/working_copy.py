@@ -1,0 +1,128 @@
+"""Copy the notebooks into work/, where a reader may write into them.
+
+    python tools/working_copy.py              # what `make lab` does before it opens JupyterLab
+    python tools/working_copy.py fresh 03     # start notebook 03 over; the old one is kept aside
+
+A notebook that the reader has changed is never overwritten. One that was only run is not changed:
+what counts are the sources of its cells, not their outputs. git ignores work/.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
+
+
+def fingerprint(notebook: dict[str, Any]) -> str:
+    """Return a hash of what a reader can write: the kinds and the sources of the cells."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+
+
+def folded(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Return a notebook whose answers are folded: the output that follows a *Predict first*."""
+    asked = False
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            asked = asked or "".join(cell["source"]).startswith("**Predict first")
+        elif asked:
+            cell["metadata"].setdefault("jupyter", {})["outputs_hidden"] = True
+            asked = False
+    return notebook
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a notebook."""
+    notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return notebook
+
+
+def update(source: Path, work: Path) -> list[str]:
+    """Copy each notebook that is new, or newer than a copy that the reader has not changed.
+
+    Args:
+        source: the folder of the notebooks.
+        work: the reader's folder; made if it is not there.
+
+    Returns:
+        A sentence for each notebook that was not copied although it has changed.
+    """
+    work.mkdir(exist_ok=True)
+    record = work / RECORD
+    copied: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+    kept = []
+    for path in sorted(source.glob("*.ipynb")):
+        lesson, mine = read(path), work / path.name
+        now = fingerprint(lesson)
+        if copied.get(path.name) == now and mine.exists():
+            continue
+        if mine.exists() and _sources(mine) not in (copied.get(path.name), now):
+            kept.append(
+                f"{path.name} has a newer version, and you have written into yours, which stays "
+                f"as it is; to start over: make fresh NB={path.name[:2]}"
+            )
+            continue
+        mine.write_text(json.dumps(folded(lesson), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        copied[path.name] = now
+    record.write_text(json.dumps(copied, indent=1) + "\n")
+    return kept
+
+
+def _sources(path: Path) -> str:
+    """Return a copy's fingerprint; a file that is no notebook any more counts as changed."""
+    try:
+        return fingerprint(read(path))
+    except (ValueError, KeyError, TypeError):
+        return "damaged"
+
+
+def start_over(name: str, source: Path, work: Path) -> str:
+    """Put a fresh copy in the place of the reader's, and keep that under another name.
+
+    Args:
+        name: how the notebook's name begins, such as 03.
+        source: the folder of the notebooks.
+        work: the reader's folder.
+
+    Raises:
+        ValueError: no notebook, or more than one, begins so.
+    """
+    found = sorted(source.glob(f"{Path(name).name}*"))
+    if len(found) != 1 or not name:
+        names = ", ".join(path.name[:2] for path in sorted(source.glob("*.ipynb")))
+        raise ValueError(f"NB={name!r} names {len(found)} notebooks, not one; there are: {names}")
+    (path,) = found
+    mine, said = work / path.name, ""
+    if mine.exists():
+        aside = mine.with_stem(f"{mine.stem}.{time.strftime('%Y-%m-%d.%H%M%S')}")
+        mine.rename(aside)
+        said = f"; your old one is {aside.name}"
+    update(source, work)
+    return f"{path.name} is new{said}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Update the reader's copies, or start one over."""
+    source, work = ROOT / "notebooks", ROOT / "work"
+    if not arguments:
+        for sentence in update(source, work):
+            print(sentence)
+        return 0
+    try:
+        print(start_over(arguments[1] if len(arguments) > 1 else "", source, work))
+    except ValueError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
