@@ -39,7 +39,7 @@ SETTLE = 30  # milliseconds from one picture to the next key
 
 START = """cell => {
     const look = () => {
-        const svg = cell.querySelector(".attnlib-picture > svg");
+        const svg = cell.querySelector(".attn-picture > svg");
         if (svg) return svg.outerHTML;
         const image = cell.querySelector("img");
         if (!image || !image.complete) return null;
@@ -69,7 +69,7 @@ START = """cell => {
 }"""
 
 BURST = """cell => {
-    const look = () => cell.querySelector(".attnlib-picture > svg").outerHTML;
+    const look = () => cell.querySelector(".attn-picture > svg").outerHTML;
     let before = look();
     const seen = {pictures: 0, lastKey: 0, lastPicture: 0};
     new MutationObserver(() => {
@@ -84,7 +84,7 @@ BURST = """cell => {
 }"""
 TURNED = """cell => {
     let before = null;
-    const find = () => cell.querySelector(".attnlib-picture");
+    const find = () => cell.querySelector(".attn-picture > svg");
     new MutationObserver(() => {
         if (window.turned === null && find() !== before) window.turned = performance.now();
     }).observe(cell, {subtree: true, childList: true});
@@ -143,14 +143,22 @@ def walk(panel: Panel, control: str, moves: int) -> list[list[Any]]:
 def move(page: Page, cell: Locator, panel: Panel, control: str, way: list[Any]) -> list[float]:
     """Press the keys that lead along the way; return the milliseconds that each took."""
     values = panel.controls[control]
-    slider = cell.locator(".widget-slider", has=page.get_by_text(control, exact=True))
-    slider.get_by_role("slider").focus()
+    focus(page, cell, control)
     taken = []
     for here, there in pairwise(map(values.index, way)):
         page.keyboard.press("ArrowRight" if there > here else "ArrowLeft")
         taken.append(page.wait_for_function("window.latency", polling=10).json_value())
         page.wait_for_timeout(SETTLE)
     return taken
+
+
+def focus(page: Page, cell: Locator, control: str) -> None:
+    """Give the focus to a control: our slider, list or chosen button, or the slider of interact."""
+    slider = cell.get_by_role("slider", name=control, exact=True)
+    words = cell.get_by_role("combobox", name=control, exact=True)
+    buttons = cell.get_by_role("group", name=control, exact=True).locator("input:checked")
+    plain = cell.locator(".widget-slider", has=page.get_by_text(control, exact=True))
+    slider.or_(words).or_(buttons).or_(plain.get_by_role("slider")).focus()
 
 
 def measure(page: Page, panel: Panel, moves: int) -> list[dict]:
@@ -183,8 +191,7 @@ def drag(page: Page, cell: Locator, panel: Panel) -> dict:
     control = next(iter(panel.controls))
     values = panel.controls[control]
     cell.evaluate(BURST)
-    slider = cell.locator(".widget-slider", has=page.get_by_text(control, exact=True))
-    slider.get_by_role("slider").focus()
+    focus(page, cell, control)
     place = values.index(panel.default[control])
     for i in range(KEYS):
         up = (i // (len(values) - 1)) % 2 == 0
@@ -199,7 +206,7 @@ def drag(page: Page, cell: Locator, panel: Panel) -> dict:
         "keys": KEYS,
         "pictures": seen["pictures"],
         "last_picture_ms": round(seen["lastPicture"] - seen["lastKey"], 1),
-        "last_value_shown": cell.locator(".attnlib-readout").text_content() == line,
+        "last_value_shown": cell.get_by_role("status").text_content() == line,
     }
 
 
@@ -351,7 +358,7 @@ def run_all(page: Page) -> None:
     idle.wait_for()
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    both = ".attnlib-picture > svg", ".jp-OutputArea img"
+    both = ".attn-picture > svg", ".jp-OutputArea img"
     have_run = " && ".join(f"document.querySelector({what!r})" for what in both)
     page.wait_for_function(f"({have_run}) || document.querySelector({ERRORS!r})")
     errors = page.locator(ERRORS).all_text_contents()

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import attnlib
 
-HEAVY = {"matplotlib", "ipywidgets", "IPython", "PIL", "traitlets", "safetensors", "tqdm"}
+HEAVY = {
+    "matplotlib",
+    "anywidget",
+    "ipywidgets",
+    "IPython",
+    "PIL",
+    "traitlets",
+    "safetensors",
+    "tqdm",
+}
 ROOMS = {file.parent.name for file in Path(attnlib.__file__).parent.glob("*/__init__.py")}
 SCRIPT = """
 import sys, torch

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from PIL import Image, ImageCms
 
+import attnlib.panels
 from attnlib.pictures.palette import (
+    FAINT,
+    HATCH,
     HEAD_COLORS,
     INK,
+    MARKED,
     PAPER,
+    QUIET,
+    THEME,
     head_color,
+    in_page,
+    on_white,
     signed_color,
     text_color,
     tint,
@@ -84,7 +94,7 @@ def test_signed_colors_are_red_white_and_blue():
 
 def test_a_tint_lies_between_white_and_the_color():
     assert tint("#0072b2", 1.0) == "#0072b2"
-    assert tint("#0072b2", 0.0) == PAPER
+    assert tint("#0072b2", 0.0) == on_white(PAPER) == "#ffffff"
     assert tint("#000000", 0.5) == "#808080"
 
 
@@ -97,5 +107,40 @@ def test_a_tint_lies_between_white_and_the_color():
     ],
 )
 def test_text_can_be_read_on_every_background(background):
-    assert text_color(background) in (INK, PAPER)
+    assert text_color(background) in (on_white(INK), on_white(PAPER))
     assert contrast(text_color(background), background) > 3
+
+
+# What a page turns light or dark
+
+PAGE = (Path(attnlib.panels.__file__).parent / "panel.css").read_text(encoding="utf-8")
+PAGE_COLORS = re.findall(r"--attn-(\w+): light-dark\((#\w{6}), (#\w{6})\)", PAGE)
+
+
+def test_the_colors_of_the_theme_have_names():
+    assert (on_white(INK), in_page(INK)) == ("#1f2328", "var(--attn-ink)")
+    assert (on_white("#0072b2"), in_page("#0072b2")) == ("#0072b2", "#0072b2")
+    assert (on_white("none"), in_page("none")) == ("none", "none")
+
+
+def test_on_a_color_of_the_theme_the_text_is_its_ink():
+    """A colour in hexadecimal is the same in the dark, so the text on it is, too."""
+    assert {text_color(color) for color in (PAPER, QUIET, MARKED)} == {INK}
+    assert text_color(tint(head_color(0), 0.2)) == on_white(INK)
+
+
+def test_a_page_has_every_color_of_the_theme_and_one_for_what_has_the_focus():
+    assert sorted(name for name, _, _ in PAGE_COLORS) == sorted([*THEME, "accent"])
+    assert set(re.findall(r"var\(--attn-(\w+)\)", PAGE)) <= {
+        *THEME,
+        *("accent", "width", "height", "whole", "share"),
+    }
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_can_be_read(dark):
+    colors = {name: (light, black)[dark] for name, light, black in PAGE_COLORS}
+    for text in (INK, FAINT, "accent"):
+        for ground in (PAPER, QUIET, MARKED):
+            assert contrast(colors[text], colors[ground]) > 4.5, (text, ground)
+    assert contrast(colors[HATCH], colors[PAPER]) > 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import xml.etree.ElementTree as ET
 from typing import Any, NamedTuple
 
@@ -13,11 +14,10 @@ from torch import Tensor
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
 from attnlib.examples import journey
 from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
-from attnlib.panels.panel import Panel
+from attnlib.panels.panel import MOST_PAGES, Panel, spelled
 from attnlib.panels.steps import NUMBER_STEPS
-from attnlib.panels.widgets import MOST_PAGES
-from attnlib.pictures.palette import head_color, tint
-from attnlib.pictures.scene import Box, Scene
+from attnlib.pictures.palette import INK, THEME, head_color, tint
+from attnlib.pictures.scene import Box, Scene, Words
 from support.cases import ALL_PANELS
 from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 
@@ -134,6 +134,73 @@ def test_the_static_figure_is_the_state_at_the_start(panel):
     scene = panel.picture()
     assert scene == shown(panel, dict(panel.default)).scene
     assert pixels(scene).getchannel("A").getextrema() == (255, 255)
+
+
+# What a page in a browser gets
+
+
+@pytest.fixture(scope="module")
+def sheet(panel: Panel) -> dict[str, Any]:
+    return panel.sheet()
+
+
+def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every):
+    assert list(sheet) == ["name", "controls", "pages", "width", "height"]
+    assert sheet["name"] == panel.name
+    lines = [page["line"] for page in sheet["pages"]]
+    assert lines == [line for *_, line in every]
+    assert [page["picture"] for page in sheet["pages"]] == [scene.svg() for _, _, scene, _ in every]
+
+
+def test_a_sheet_is_json(sheet):
+    assert json.loads(json.dumps(sheet, allow_nan=False)) == sheet
+
+
+def test_a_sheet_has_room_for_its_largest_picture(sheet, every):
+    for side in ("width", "height"):
+        largest = max(getattr(scene, side) for _, _, scene, _ in every)
+        assert largest <= sheet[side] < largest + 1
+
+
+def test_a_sheet_says_what_its_controls_are(panel, sheet):
+    assert [control["name"] for control in sheet["controls"]] == list(panel.controls)
+    for control, (name, values) in zip(sheet["controls"], panel.controls.items(), strict=True):
+        assert control["words"] == [spelled(value) for value in values]
+        assert values[control["start"]] == panel.default[name]
+
+
+def test_the_kinds_of_controls():
+    kinds = {
+        (panel.name, control["name"]): control["kind"]
+        for panel in ALL_PANELS
+        for control in panel.sheet()["controls"]
+    }
+    assert {name for name, kind in kinds.items() if kind == "time"} == {
+        ("shape steps", "step"),
+        ("number steps", "step"),
+        ("training step", "step"),
+    }
+    assert kinds["gallery", "mistake"] == "list"
+    assert kinds["gallery", "condition"] == kinds["mute a head", "mute"] == "words"
+    assert kinds["one head", "dropout"] == kinds["stacked heads", "num_heads"] == "number"
+
+
+def test_text_on_a_color_that_stays_in_the_dark_stays_too(every):
+    """Ink of the page's own colour would be light on a light tint as soon as the page is dark."""
+    for state, _, scene, _ in every:
+        under: list[Box] = []
+        for item in scene.items:
+            if isinstance(item, Box) and item.fill and item.width > 1:
+                under.append(item)
+            if not isinstance(item, Words):
+                continue
+            below = [
+                box
+                for box in under
+                if box.x <= item.x <= box.x + box.width and box.y <= item.y <= box.y + box.height
+            ]
+            if below and below[-1].fill not in THEME:
+                assert item.color != INK, (state, item)
 
 
 # One head

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from attnlib.pictures.palette import HATCH, INK, PAPER
+from attnlib.pictures.palette import HATCH, INK, PAPER, on_white
 from attnlib.pictures.scene import Box, Line, Scene, Words, above, beside, moved
 from support.pictures import SVG, outside, overlapping, pixels, texts
 
@@ -31,7 +31,7 @@ def test_the_svg_is_well_formed_and_says_what_it_shows():
     assert root.get("aria-label") == SCENE.alt
     assert (root.get("width"), root.get("height")) == ("100", "60")
     assert root.get("viewBox") == "0 0 100 60"
-    assert f"background:{PAPER}" in root.get("style")
+    assert root.get("style") == "background:var(--attn-paper)"
     assert texts(ET.fromstring(SCENE.svg())) == ['a < b & "c"']
 
 
@@ -39,14 +39,26 @@ def test_the_svg_has_every_item_in_its_place():
     first, second = ET.fromstring(SCENE.svg()).iter(f"{SVG}rect")
     place = ("x", "y", "width", "height", "fill")
     assert [first.get(key) for key in place] == ["10", "10", "20", "30", RED]
-    assert [second.get(key) for key in place] == ["60", "10", "20", "20", PAPER]
+    assert [second.get(key) for key in place] == ["60", "10", "20", "20", "var(--attn-paper)"]
     hatching, line = ET.fromstring(SCENE.svg()).iter(f"{SVG}path")
-    assert hatching.get("stroke") == HATCH
+    assert hatching.get("stroke") == "var(--attn-hatch)"
     assert (line.get("d"), line.get("stroke"), line.get("stroke-width")) == (
         "M40 5L40 55",
         BLUE,
         "4",
     )
+
+
+def test_a_shape_has_an_outline_and_round_corners_only_if_it_says_so():
+    plain, thin = Box(1, 1, 8, 8, fill=RED), Box(1, 1, 8, 8, stroke=BLUE)
+    round_one = Box(1, 1, 8, 8, stroke=INK, stroke_width=2, radius=3)
+    first, second, third = ET.fromstring(Scene(9, 9, "", (plain, round_one, thin)).svg())
+    look = ("fill", "stroke", "stroke-width", "rx")
+    assert [first.get(key) for key in look] == [RED, None, None, None]
+    assert [second.get(key) for key in look] == ["none", "var(--attn-ink)", "2", "3"]
+    assert [third.get(key) for key in look] == ["none", BLUE, None, None]  # SVG's own width is 1
+    (text,) = ET.fromstring(Scene(9, 9, "", (Words(5, 5, "m"),)).svg())
+    assert text.get("fill") == "var(--attn-ink)"
 
 
 @pytest.mark.parametrize(
@@ -70,10 +82,10 @@ def test_the_png_shows_the_same(scale):
 
     assert color(20, 25) == RED
     assert color(40, 30) == BLUE
-    assert color(95, 5) == color(3, 57) == PAPER
+    assert color(95, 5) == color(3, 57) == on_white(PAPER) == "#ffffff"
     hatched = {color(60 + x, 10 + y) for x in range(1, 20) for y in range(1, 20)}
     assert len(hatched) > 1
-    assert min(hatched) >= HATCH
+    assert min(hatched) >= on_white(HATCH)
 
 
 def test_the_png_is_opaque_white_where_nothing_is():

@@ -2,8 +2,8 @@
 
     python tools/sliders_page.py [page.html]
 
-Every state of every panel is computed by attnlib and drawn ahead; the page only chooses which of
-them to show. Without arguments: build/sliders.html.
+Every state of every panel is computed by attnlib and drawn ahead; the page shows them by the module
+that shows them in a notebook. Without arguments: build/sliders.html.
 """
 
 from __future__ import annotations
@@ -17,38 +17,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attnlib.panels.panel import Panel, spelled
+from attnlib.panels.panel import Panel
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAGE = ROOT / "build" / "sliders.html"
-PANEL_BOX = re.compile(r"\bPanelBox\((\w+)\)")
+PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
 IMPORT = re.compile(r"^from (attnlib[.\w]*) import (.+)", re.MULTILINE)
+MODULE, LOOKS = (ROOT / "attnlib" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
 
 STYLE = """
-body { font-family: system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-section, .attnlib-panel { margin-bottom: 3rem; }
-label { display: inline-block; margin: 0 1.5rem 0.5rem 0; }
-input { vertical-align: middle; width: 16rem; }
-.attnlib-readout { margin-bottom: 0.5rem; }
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 64rem; padding: 1rem; }
+section { margin-top: 3rem; }
 """
-SCRIPT = """
-for (const panel of document.querySelectorAll(".attnlib-panel")) {
-    const pages = panel.querySelectorAll("template");
-    const sliders = [...panel.querySelectorAll("input")];
-    const turn = () => {
-        const place = (sum, slider) => sum * (1 + Number(slider.max)) + Number(slider.value);
-        const page = pages[sliders.reduce(place, 0)].content.cloneNode(true);
-        panel.querySelector(".attnlib-page").replaceChildren(page);
-        for (const slider of sliders) {
-            const word = JSON.parse(slider.dataset.words)[slider.value];
-            slider.setAttribute("aria-valuetext", word);
-            slider.parentElement.querySelector("output").textContent = word;
-        }
-    };
-    panel.addEventListener("input", turn);
-    turn();
-}
+MOUNT = """
+for (const sheet of document.querySelectorAll('script[type="application/json"]'))
+    mount(sheet.previousElementSibling, JSON.parse(sheet.textContent));
 """
 
 
@@ -69,42 +54,46 @@ def panels_of(notebook: Mapping[str, Any]) -> list[tuple[int, Panel]]:
     return [(i, getattr(import_module(imported[name]), name)) for i, name in shown]
 
 
-def slider(name: str, values: Sequence[Any], default: Any) -> str:
-    """Return a control of a panel as HTML."""
-    words = html.escape(json.dumps([spelled(value) for value in values]))
-    start = values.index(default)
+def section(panel: Panel) -> str:
+    """Return a panel as HTML: the page at the start, and all that replaces it as JSON."""
+    start = panel.page(panel.default)
     return (
-        f'<label>{html.escape(name)} <input type="range" aria-label="{html.escape(name)}" '
-        f'min="0" max="{len(values) - 1}" value="{start}" autocomplete="off" '
-        f'data-words="{words}"> '
-        f"<output>{html.escape(spelled(default))}</output></label>"
+        f"<h3>{html.escape(panel.name)}</h3>\n"
+        f'<div class="attn-panel"><p>{html.escape(start["line"])}</p>'
+        f'<div class="attn-sheet">{start["picture"]}</div></div>\n'
+        f'<script type="application/json">{in_script(panel.sheet())}</script>'
     )
 
 
-def section(panel: Panel) -> str:
-    """Return a panel as HTML: its sliders, the page at the start, and a template of every page."""
-    sliders = [slider(name, values, panel.default[name]) for name, values in panel.controls.items()]
-    pages = [f"<template>{panel.page(state)}</template>" for state in panel.states()]
-    start = f'<div class="attnlib-page">{panel.page(panel.default)}</div>'
-    return "\n".join(['<div class="attnlib-panel">', *sliders, start, *pages, "</div>"])
+def in_script(data: object) -> str:
+    """Return data as JSON that ends no script element and begins no comment in one."""
+    return json.dumps(data, ensure_ascii=False).replace("</", "<\\/").replace("<!", "<\\u0021")
+
+
+def heading(notebook: Mapping[str, Any]) -> str:
+    """Return the title of a notebook as HTML."""
+    title = "".join(notebook["cells"][0]["source"]).splitlines()[0].removeprefix("# ")
+    return re.sub("`(.+?)`", r"<code>\1</code>", html.escape(title))
 
 
 def page(notebooks: Sequence[Mapping[str, Any]]) -> str:
     """Return the whole page, a section for each notebook."""
     parts = [
-        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">',
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
         "<title>Multi-head causal attention: the sliders</title>",
-        f"<style>{STYLE}</style>",
+        f"<style>{STYLE}{LOOKS.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<main>",
         "<h1>Multi-head causal attention: the sliders</h1>",
-        "<p>Every picture was computed and drawn by attnlib. Drag a slider, or use the arrow keys. "
-        "What the pictures mean is said in the notebooks.</p>",
+        "<p>attnlib computed and drew every picture. Drag a slider, or use the arrow keys. "
+        "The notebooks say what the pictures mean.</p>",
+        "<noscript><p>Without JavaScript each panel stays as it is at the start.</p></noscript>",
     ]
     for notebook in notebooks:
-        title = "".join(notebook["cells"][0]["source"]).splitlines()[0].removeprefix("# ")
-        parts += [f"<section>\n<h2>{html.escape(title)}</h2>"]
+        parts += [f"<section>\n<h2>{heading(notebook)}</h2>"]
         parts += [section(panel) for _, panel in panels_of(notebook)]
         parts += ["</section>"]
-    return "\n".join([*parts, f"<script>{SCRIPT}</script>\n</html>\n"])
+    script = f'<script type="module">{MODULE.read_text(encoding="utf-8")}{MOUNT}</script>'
+    return "\n".join([*parts, "</main>", script, "</body>\n</html>\n"])
 
 
 def main(arguments: Sequence[str]) -> None:

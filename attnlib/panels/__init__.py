@@ -1,7 +1,7 @@
 """What the sliders show: a module of panels for each topic.
 
 A Panel is plain data: controls with a few values each, and pure functions that turn those values
-into numbers, a picture and a line of text. Only attnlib.panels.widgets uses ipywidgets, and it
+into numbers, a picture and a line of text. Only attnlib.panels.widgets uses anywidget, and it
 must be imported explicitly. Panels may import everything else in attnlib; nothing imports panels.
 """
 

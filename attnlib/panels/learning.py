@@ -24,7 +24,7 @@ from attnlib.learning.record import (
 from attnlib.learning.tasks import NO_ANSWER
 from attnlib.learning.training import accuracy
 from attnlib.panels.panel import Panel
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, text_color, tint
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
 from attnlib.pictures.tensors import weights_picture
 
@@ -199,8 +199,8 @@ def _guesses(data: MutedHeads) -> Scene:
         fill = tint(head_color(2), 0.35) if right else tint(head_color(4), 0.35)
         items.append(Box(x, 2 * high, cell, high, fill=fill, stroke=PAPER))
         items.append(Words(x + cell / 2, 1.5 * high, LETTERS[answer], 12, mono=True))
-        guessed = LETTERS[guess]
-        items.append(Words(x + cell / 2, 2.5 * high, guessed, 12, bold=not right, mono=True))
+        guessed, ink = LETTERS[guess], text_color(fill)
+        items.append(Words(x + cell / 2, 2.5 * high, guessed, 12, ink, bold=not right, mono=True))
     start, across = left + len(SHOWN) * cell + 70, 260.0
     items.append(Words(start, high / 2, "right, of all repeats", 11, INK, "start", bold=True))
     items.append(Box(start, high, across, high, fill=QUIET))
@@ -223,6 +223,7 @@ TRAINING_STEP = Panel(
     compute=compute_training_step,
     draw=draw_training_step,
     readout=readout_training_step,
+    time="step",
 )
 MUTE = Panel(
     name="mute a head",

@@ -7,13 +7,18 @@ kernel or a browser, so every state can be computed, tested and drawn in advance
 
 from __future__ import annotations
 
-import html
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from attnlib.pictures.scene import Scene
+
+MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
+MOST_BUTTONS = 6  # more words than these are a list
+
+Page = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Panel:
         compute: from the controls' values (as keywords) to the numbers shown.
         draw: from those numbers to a picture.
         readout: from those numbers to one line of text.
+        time: the control that can be played, step by step, if there is one.
     """
 
     name: str
@@ -35,6 +41,7 @@ class Panel:
     compute: Callable[..., Any]
     draw: Callable[[Any], Scene]
     readout: Callable[[Any], str]
+    time: str | None = None
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
@@ -45,14 +52,56 @@ class Panel:
         """Return the picture of the state at the start."""
         return self.draw(self.compute(**self.default))
 
-    def page(self, state: Mapping[str, Any]) -> str:
-        """Return a state as HTML: the readout, and the picture below it."""
+    def page(self, state: Mapping[str, Any]) -> Page:
+        """Return what a state shows: its line of text, and its picture as SVG."""
         data = self.compute(**state)
-        line = html.escape(self.readout(data))
-        return (
-            f'<div class="attnlib-readout" role="status">{line}</div>'
-            f'<div class="attnlib-picture">{self.draw(data).svg()}</div>'
-        )
+        return _page(self.readout(data), self.draw(data))
+
+    def sheet(self) -> dict[str, Any]:
+        """Return all that a page in a browser needs, in the types of JSON.
+
+        Returns:
+            The name; the controls, each with its kind (number, words, list or time), the words
+            of its values and the place of its default; a page for each state, in the order of
+            states(), or None where more than MOST_PAGES would have to be drawn; the width and
+            height that hold every picture drawn.
+        """
+        controls = [
+            {
+                "name": name,
+                "kind": self._kind(name),
+                "words": [spelled(value) for value in values],
+                "start": values.index(self.default[name]),
+            }
+            for name, values in self.controls.items()
+        ]
+        states = self.states()
+        ahead = len(states) <= MOST_PAGES
+        pages: list[Page | None] = []
+        width = height = 0.0
+        for state in states:
+            if not ahead and state != dict(self.default):
+                pages.append(None)
+                continue
+            data = self.compute(**state)
+            scene = self.draw(data)
+            pages.append(_page(self.readout(data), scene))
+            width, height = max(width, scene.width), max(height, scene.height)
+        size = {"width": math.ceil(width), "height": math.ceil(height)}
+        return {"name": self.name, "controls": controls, "pages": pages, **size}
+
+    def _kind(self, control: str) -> str:
+        """Return how a control is shown."""
+        if control == self.time:
+            return "time"
+        values = self.controls[control]
+        if not isinstance(values[0], str):
+            return "number"
+        return "words" if len(values) <= MOST_BUTTONS else "list"
+
+
+def _page(line: str, scene: Scene) -> Page:
+    return {"line": line, "picture": scene.svg()}
 
 
 def spelled(value: Any) -> str:

@@ -50,6 +50,7 @@ def step_panel(traced: Trace, name: str = "steps") -> Panel:
         compute=lambda step: _trace_step(traced, step),
         draw=draw_trace_step,
         readout=readout_trace_step,
+        time="step",
     )
 
 
@@ -211,6 +212,7 @@ SHAPE_STEPS = Panel(
     compute=compute_shape_step,
     draw=draw_trace_step,
     readout=readout_trace_step,
+    time="step",
 )
 NUMBER_STEPS = Panel(
     name="number steps",
@@ -219,4 +221,5 @@ NUMBER_STEPS = Panel(
     compute=compute_number_step,
     draw=draw_number_step,
     readout=readout_number_step,
+    time="step",
 )

@@ -17,12 +17,16 @@ HEAD_COLORS = (
     "#005740",
     "#7B3F60",
 )
-INK = "#1f2328"
-FAINT = "#8b949e"
-PAPER = "#ffffff"
-QUIET = "#eef1f4"
-HATCH = "#c4cbd3"
-MARKED = "#fff3b0"
+# What a page turns light or dark, and what it is on white paper.
+THEME = {
+    "ink": "#1f2328",
+    "faint": "#8b949e",
+    "paper": "#ffffff",
+    "quiet": "#eef1f4",
+    "hatch": "#c4cbd3",
+    "marked": "#fff3b0",
+}
+INK, FAINT, PAPER, QUIET, HATCH, MARKED = THEME
 
 # ColorBrewer YlGnBu for weights (0 to 1), RdBu for signed values (-1 to 1).
 _WEIGHTS = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#0c2c84")
@@ -50,9 +54,21 @@ def tint(color: str, strength: float) -> str:
 
 
 def text_color(background: str) -> str:
-    """Return black or white, whichever reads better on the background."""
+    """Return black or white, whichever reads better on the background; ink on the page's own."""
+    if background in THEME:
+        return INK
     red, green, blue = _channels(background)
-    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else PAPER
+    return THEME[INK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else PAPER]
+
+
+def on_white(color: str) -> str:
+    """Return a colour as hexadecimal: those of the theme as they are on white paper."""
+    return THEME.get(color, color)
+
+
+def in_page(color: str) -> str:
+    """Return a colour as CSS: those of the theme as variables, which the page around sets."""
+    return f"var(--attn-{color})" if color in THEME else color
 
 
 def _between(stops: tuple[str, ...], share: float) -> str:
@@ -67,4 +83,5 @@ def _mix(first: str, second: str, share: float) -> str:
 
 
 def _channels(color: str) -> tuple[int, int, int]:
+    color = on_white(color)
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)

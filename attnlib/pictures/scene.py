@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from attnlib.pictures.palette import HATCH, INK, PAPER
+from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
     from matplotlib.artist import Artist
@@ -83,10 +83,10 @@ class Scene:
         return f"<Scene {self.width:.0f} x {self.height:.0f}: {self.alt}>"
 
     def svg(self) -> str:
-        """Return the scene as one SVG element."""
+        """Return the scene as one SVG element; its ink and paper are variables of the page."""
         size = f'width="{self.width:g}" height="{self.height:g}"'
         view = f'viewBox="0 0 {self.width:g} {self.height:g}"'
-        style = f'font-family="{FONT}" style="max-width:100%;height:auto;background:{PAPER}"'
+        style = f'font-family="{FONT}" style="background:{in_page(PAPER)}"'
         alt = html.escape(self.alt)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {style} role="img" '
@@ -155,21 +155,20 @@ def _svg(item: Item) -> str:
     """Return an item as SVG."""
     match item:
         case Box():
+            radius = f' rx="{item.radius:g}"' if item.radius else ""
             box = (
                 f'<rect x="{item.x:g}" y="{item.y:g}" width="{item.width:g}" '
-                f'height="{item.height:g}" rx="{item.radius:g}" fill="{item.fill or "none"}" '
-                f'stroke="{item.stroke or "none"}" stroke-width="{item.stroke_width:g}"/>'
+                f'height="{item.height:g}"{radius} {_paint(item, item.stroke_width)}/>'
             )
             path = "".join(_path(line) for line in _hatching(item))
-            return box + f'<path d="{path}" stroke="{HATCH}" fill="none"/>' if path else box
+            hatching = f'<path d="{path}" stroke="{in_page(HATCH)}" fill="none"/>'
+            return box + hatching if path else box
         case Line():
             closed = "Z" if item.fill else ""
             dashes = ' stroke-dasharray="5 4"' if item.dashed else ""
             opacity = f' opacity="{item.opacity:g}"' if item.opacity < 1 else ""
-            return (
-                f'<path d="{_path(item)}{closed}" stroke="{item.stroke or "none"}" '
-                f'stroke-width="{item.width:g}" fill="{item.fill or "none"}"{dashes}{opacity}/>'
-            )
+            paint = _paint(item, item.width)
+            return f'<path d="{_path(item)}{closed}" {paint}{dashes}{opacity}/>'
         case Words():
             weight = ' font-weight="bold"' if item.bold else ""
             family = f' font-family="{MONO}"' if item.mono else ""
@@ -177,9 +176,19 @@ def _svg(item: Item) -> str:
             turn = f' transform="rotate({-item.angle:g} {place})"' if item.angle else ""
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
-                f'font-size="{item.size:g}" fill="{item.color}" text-anchor="{item.anchor}"'
-                f'{weight}{family}{turn} xml:space="preserve">{html.escape(item.text)}</text>'
+                f'font-size="{item.size:g}" fill="{in_page(item.color)}" '
+                f'text-anchor="{item.anchor}"{weight}{family}{turn} '
+                f'xml:space="preserve">{html.escape(item.text)}</text>'
             )
+
+
+def _paint(item: Box | Line, width: float) -> str:
+    """Return what fills a shape and what goes around it; where SVG says no width, it is 1."""
+    fill = f'fill="{in_page(item.fill or "none")}"'
+    if not item.stroke:
+        return fill
+    wide = f' stroke-width="{width:g}"' if width != 1 else ""
+    return f'{fill} stroke="{in_page(item.stroke)}"{wide}'
 
 
 def _path(line: Line) -> str:
@@ -191,7 +200,9 @@ def _png(scene: Scene, scale: float) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(scene.width / 72, scene.height / 72), dpi=72 * scale, facecolor=PAPER)
+    figure = Figure(
+        figsize=(scene.width / 72, scene.height / 72), dpi=72 * scale, facecolor=on_white(PAPER)
+    )
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(0, scene.width)
@@ -233,7 +244,7 @@ def _artists(item: Item) -> list[Artist]:
                 item.x + 0.36 * item.size * math.sin(turned),
                 item.y + 0.36 * item.size * math.cos(turned),
                 item.text,
-                color=item.color,
+                color=on_white(item.color),
                 fontsize=item.size,
                 fontweight="bold" if item.bold else "normal",
                 fontfamily="DejaVu Sans Mono" if item.mono else "DejaVu Sans",
@@ -248,7 +259,7 @@ def _artists(item: Item) -> list[Artist]:
 
 def _painted(patch: Patch, item: Box | Line, width: float) -> Patch:
     """Return the patch in the colours of its item, its outline as wide as given."""
-    patch.set_facecolor(item.fill or "none")
-    patch.set_edgecolor(item.stroke or "none")
+    patch.set_facecolor(on_white(item.fill or "none"))
+    patch.set_edgecolor(on_white(item.stroke or "none"))
     patch.set_linewidth(width)
     return patch

@@ -269,7 +269,7 @@ def matrix_picture(
         top += 22
 
     def look(value: float, _row: int, column: int) -> Cell:
-        return Cell(fills[column], f"{value:.{digits}f}")
+        return Cell(fills[column], f"{value:.{digits}f}", text_color(fills[column]))
 
     number = Words(width - 6, height / 2, "", 11, anchor="end", mono=True)
     names = [Words(-6, height / 2, name, 11, INK, "end") for name in rows]
