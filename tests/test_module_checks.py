@@ -170,8 +170,9 @@ def test_shapes_name_the_widths():
 
 
 def test_a_width_that_changes_is_seen():
-    module = Wrong(lambda out: out[..., : out.shape[1]])
-    assert check_shapes(module).sentence == "The width changes with b or num_tokens: [1, 4, 5]."
+    verdict = check_shapes(Wrong(lambda out: out[..., : out.shape[1]]))
+    sentence = "The width changes with b or num_tokens: [1, 4, 5]."
+    assert (verdict.holds, verdict.sentence) == (False, sentence)
 
 
 # check_same
@@ -201,8 +202,10 @@ def test_what_differs_is_named():
     module = LESSON[0].build()
     sentence = check_same(module, Wrong(lambda out: out + 0.5)).sentence
     assert sentence == "Not the same: the outputs differ by up to 0.5."
-    sentence = check_same(module, Wrong(lambda out: out[..., :2])).sentence
-    assert sentence == "Not the same: the shapes of the outputs differ, (2, 7, 5) and (2, 7, 2)."
+    narrow = Wrong(lambda out: out[..., :2])
+    start = "Not the same: the shapes of the outputs differ, "
+    assert check_same(module, narrow).sentence == f"{start}(2, 7, 5) and (2, 7, 2)."
+    assert check_same(narrow, module).sentence == f"{start}(2, 7, 2) and (2, 7, 5)."
 
     class Blind(CausalAttention):
         def forward(self, x, return_weights=False):
