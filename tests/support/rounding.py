@@ -90,13 +90,17 @@ def sharpen_kernel() -> None:
 def run_sharpened(notebook: dict, folder: Path) -> dict:
     """Return the notebook as it comes out when numbers are printed to DIGITS decimals.
 
-    Cells whose output is not compared, and that no compared one builds on, are not run.
+    Cells that print no number to compare, and that no such cell builds on, are not run.
     """
     from support.exercise_tools import (
         needed_cells,  # here: it loads attnlib, which a kernel sharpens first
     )
 
-    compared = {i: source(cell) for i, cell in code_cells(notebook) if not is_uncompared(cell)}
+    compared = {
+        i: source(cell)
+        for i, cell in code_cells(notebook)
+        if not is_uncompared(cell) and any(numbers(cell))
+    }
     needed = needed_cells(notebook, compared)
     sharp = nbformat.reads(json.dumps(notebook), as_version=4)
     for i, cell in enumerate(sharp.cells, 1):
