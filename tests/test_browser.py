@@ -185,7 +185,8 @@ def test_runs_and_its_sliders_move(path: Path, page: Page):
     expect(page.locator(".attn-panel")).to_have_count(len(panels))
     for old in SCREENSHOTS.glob(f"{path.stem}.*.png"):
         old.unlink()
-    photograph_all(page, path.stem)
+    if os.environ.get("CI") != "true":  # there nobody looks at them
+        photograph_all(page, path.stem)
     for i, panel in panels:
         box = cells.nth(i - 1).locator(".attn-panel")
         move_sliders(page, box, panel, path.stem)
