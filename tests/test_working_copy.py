@@ -95,6 +95,28 @@ def test_starting_over_keeps_the_old_one_aside(folders):
     assert (text_of(work / "01_one.ipynb"), text_of(aside)) == ("one", "my own answer")
 
 
+def test_starting_over_twice_at_once_keeps_both(folders, monkeypatch):
+    """Within one second too: the second would otherwise replace what the first has kept."""
+    source, work = folders
+    monkeypatch.setattr("working_copy.time.strftime", lambda form: "now")
+    update(source, work)
+    for answer in ("my first answer", "my second answer"):
+        write(work / "01_one.ipynb", answer)
+        start_over("01", source, work)
+    kept = [text_of(path) for path in sorted(work.glob("01_one.*.ipynb"))]
+    assert sorted(kept) == ["my first answer", "my second answer"]
+
+
+def test_a_damaged_record_costs_no_answer(folders):
+    source, work = folders
+    update(source, work)
+    write(work / "01_one.ipynb", "my own answer")
+    (work / RECORD).write_text("{")
+    (said,) = update(source, work)
+    assert said.startswith("01_one.ipynb has a newer version")
+    assert text_of(work / "01_one.ipynb") == "my own answer"
+
+
 @pytest.mark.parametrize("name", ["", "0", "07", "../notebooks/x"])
 def test_starting_over_wants_one_notebook(folders, name):
     source, work = folders

@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def update(source: Path, work: Path) -> list[str]:
     """
     work.mkdir(exist_ok=True)
     record = work / RECORD
-    copied: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+    copied = _recorded(record)
     kept = []
     for path in sorted(source.glob("*.ipynb")):
         lesson, mine = read(path), work / path.name
@@ -74,6 +75,15 @@ def update(source: Path, work: Path) -> list[str]:
         copied[path.name] = now
     record.write_text(json.dumps(copied, indent=1) + "\n")
     return kept
+
+
+def _recorded(record: Path) -> dict[str, str]:
+    """Return what was copied; a record that is missing or damaged knows of nothing."""
+    try:
+        copied: dict[str, str] = json.loads(record.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return copied
 
 
 def _sources(path: Path) -> str:
@@ -102,7 +112,12 @@ def start_over(name: str, source: Path, work: Path) -> str:
     (path,) = found
     mine, said = work / path.name, ""
     if mine.exists():
-        aside = mine.with_stem(f"{mine.stem}.{time.strftime('%Y-%m-%d.%H%M%S')}")
+        stem = f"{mine.stem}.{time.strftime('%Y-%m-%d.%H%M%S')}"
+        aside = mine.with_stem(stem)
+        for number in count(2):
+            if not aside.exists():
+                break
+            aside = mine.with_stem(f"{stem}.{number}")
         mine.rename(aside)
         said = f"; your old one is {aside.name}"
     update(source, work)
