@@ -26,6 +26,7 @@ sys.path.insert(0, sys.argv[1])
 import attnlib
 modules = [found.name for found in pkgutil.walk_packages(attnlib.__path__, "attnlib.")]
 homes = [import_module(name).__file__ for name in ("attnlib", *modules)]
+from attnlib.gpt2 import recorded
 from attnlib.learning.record import recorded_model
 from attnlib.learning.tasks import story
 from attnlib.panels import ONE_HEAD
@@ -34,6 +35,7 @@ found = {
     "homes": homes,
     "measured": len(stored_results()),
     "grid": len(grid_result()),
+    "words": "".join(recorded("planet").tokens)[:8],
     "layers": len(recorded_model(1200).layers),
     "story": story()[:12],
     "picture": ONE_HEAD.picture().svg()[:4],
@@ -78,4 +80,4 @@ def test_installed_elsewhere_it_imports_and_reads_its_data(wheel, tmp_path):
     assert {Path(home) for home in found.pop("homes")} == modules
     assert found.pop("measured") > 0
     assert found.pop("grid") > 0
-    assert found == {"layers": 2, "story": "Your journey", "picture": "<svg"}
+    assert found == {"words": "On the d", "layers": 2, "story": "Your journey", "picture": "<svg"}
