@@ -15,6 +15,7 @@ from attnlib.convert import (
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.tiled import tiled_attention
 from attnlib.tracing.source import show_source
 from attnlib.tracing.tracer import trace
 
@@ -33,6 +34,7 @@ __all__ = [
     "split_to_stacked",
     "split_to_torch",
     "stacked_to_split",
+    "tiled_attention",
     "torch_to_split",
     "trace",
 ]

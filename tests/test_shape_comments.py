@@ -46,6 +46,14 @@ def test_in_the_classes_and_their_functions():
     assert found.unreached() == []
 
 
+def test_in_attention_over_tiles():
+    found = reading(PACKAGE / "tiled.py")
+    queries, values = torch.ones(B, H, T, HEAD_DIM), torch.ones(B, H, T, 19)
+    found.run(SEVERAL, lambda: attnlib.tiled_attention(queries, queries, values, tile_size=3))
+    assert found.lies == []
+    assert found.unreached() == []
+
+
 def test_in_the_module_of_pytorch():
     """With every option that makes a tensor."""
     found = reading(PACKAGE / "torch_compatible.py")
@@ -118,7 +126,7 @@ def test_no_other_module_has_some():
         for file in PACKAGE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
-    read = {"functional", "modules", "torch_compatible", "fused", "gpt2/model"}
+    read = {"functional", "modules", "tiled", "torch_compatible", "fused", "gpt2/model"}
     read |= {"pictures/tensors", "panels/heads", "panels/steps", "panels/gpt2"}
     read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests

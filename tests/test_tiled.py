@@ -1,0 +1,214 @@
+"""Attention over tiles of keys is attention, and never makes a row of weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attnlib import attention, causal_mask, tiled_attention
+from support.cases import HEAD_DIM, B, H, T
+from support.reference import one_head
+
+VALUE_DIM = 19
+TILES = (1, 2, 3, 5, T, 64)
+
+
+def three(num_tokens: int = T, **how: object) -> list[Tensor]:
+    """Return queries, keys and values."""
+    draw = torch.Generator().manual_seed(11)
+    widths = HEAD_DIM, HEAD_DIM, VALUE_DIM
+    return [torch.randn(B, H, num_tokens, width, generator=draw, **how) for width in widths]
+
+
+def slopes(function, inputs: list[Tensor], direction: Tensor) -> tuple[Tensor, ...]:
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    return torch.autograd.grad(function(*leaves), leaves, direction)
+
+
+def whole(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    return attention(queries, keys, values, causal_mask(queries.shape[-2]))[0]
+
+
+@pytest.mark.promise(number=1)
+@pytest.mark.parametrize("tile_size", TILES)
+def test_it_equals_attention_forward_and_backward(tile_size):
+    inputs = three(dtype=torch.float64)
+    expected = whole(*inputs)
+    torch.testing.assert_close(tiled_attention(*inputs, tile_size), expected, rtol=0, atol=1e-12)
+    direction = torch.randn(expected.shape, generator=torch.Generator().manual_seed(3)).double()
+    found = slopes(lambda *x: tiled_attention(*x, tile_size), inputs, direction)
+    for slope, other in zip(found, slopes(whole, inputs, direction), strict=True):
+        torch.testing.assert_close(slope, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.promise(number=1)
+def test_it_equals_loops_without_torch():
+    queries, keys, values = (x[1, 2].tolist() for x in three(dtype=torch.float64))
+    expected, _ = one_head(queries, keys, values)
+    found = tiled_attention(*(x[1, 2] for x in three(dtype=torch.float64)), tile_size=3)
+    expected = torch.tensor(expected, dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.promise(number=1)
+def test_in_float32():
+    inputs = three(num_tokens=97)
+    expected = whole(*(x.double() for x in inputs))
+    assert (tiled_attention(*inputs, tile_size=13) - expected).abs().max() < 1e-5
+
+
+@pytest.mark.promise(number=2)
+@pytest.mark.parametrize("tile_size", TILES)
+def test_the_future_changes_no_bit_of_the_past(tile_size):
+    inputs = three()
+    before = tiled_attention(*inputs, tile_size)
+    for t in range(T - 1):
+        changed = [x.clone() for x in inputs]
+        for x in changed:
+            x[:, :, t + 1 :] *= -1e6
+        after = tiled_attention(*changed, tile_size)
+        assert torch.equal(after[:, :, : t + 1], before[:, :, : t + 1])
+        assert not torch.equal(after[:, :, t + 1 :], before[:, :, t + 1 :])
+
+
+@pytest.mark.promise(number=2)
+def test_slopes_into_the_future_are_zero_and_into_the_past_are_not():
+    inputs = three(dtype=torch.float64)
+    for t in range(T):
+        direction = torch.zeros(B, H, T, VALUE_DIM, dtype=torch.float64)
+        direction[:, :, t] = 1.0
+        found = slopes(lambda *x: tiled_attention(*x, tile_size=3), inputs, direction)
+        for slope in found:
+            assert not slope[:, :, t + 1 :].any()
+        assert found[2][:, :, : t + 1].all()
+
+
+@pytest.mark.promise(number=13)
+@pytest.mark.parametrize("tile_size", [1, 3, T])
+def test_gradcheck(tile_size):
+    inputs = [x[:1, :2].requires_grad_() for x in three(num_tokens=5, dtype=torch.float64)]
+    assert torch.autograd.gradcheck(lambda *x: tiled_attention(*x, tile_size), inputs)
+
+
+@pytest.mark.promise(number=13)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_errs_no_more_than_twice_what_pytorch_does(dtype):
+    inputs = [x.to(dtype) for x in three(num_tokens=59)]
+    exact = whole(*(x.double() for x in inputs))
+    by_torch = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=True)
+    found = tiled_attention(*inputs, tile_size=7)
+    assert found.dtype == dtype
+    assert (found - exact).abs().max() <= 2 * (by_torch - exact).abs().max()
+
+
+def test_scores_that_float32_cannot_exponentiate():
+    """The largest score grows by 200 from tile to tile: exp of it would be infinite."""
+    queries = torch.full((T, 1), 200.0, dtype=torch.float64)
+    keys = torch.arange(T, dtype=torch.float64)[:, None]
+    values = torch.arange(T, dtype=torch.float64)[:, None]
+    for order in (torch.arange(T), torch.arange(T).flip(0)):
+        context_vec = tiled_attention(queries, keys[order], values[order], tile_size=2)
+        largest = values[order].cummax(dim=0).values
+        torch.testing.assert_close(context_vec, largest)
+
+
+class Sizes(TorchDispatchMode):
+    """Remembers the number of elements of the largest tensor made under it."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.largest = max(self.largest, result.numel())
+        return result
+
+
+@pytest.mark.promise(number=17)
+def test_nothing_of_the_size_of_the_weights_is_made_forward_or_backward():
+    num_tokens, tile_size = 101, 5
+    inputs = [x.requires_grad_() for x in three(num_tokens)]
+    with Sizes() as sizes:
+        tiled_attention(*inputs, tile_size).sum().backward()
+    assert 0 < sizes.largest <= B * H * num_tokens * VALUE_DIM
+    with Sizes() as sizes:
+        whole(*inputs).sum().backward()
+    assert sizes.largest == B * H * num_tokens * num_tokens
+
+
+@pytest.mark.promise(number=17)
+def test_backward_keeps_a_few_numbers_a_token():
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()), lambda x: x):
+        tiled_attention(*(x.requires_grad_() for x in three(num_tokens=101)), tile_size=5)
+    assert kept
+    assert max(kept) == B * H * 101 * VALUE_DIM
+
+
+@pytest.mark.promise(number=9)
+@pytest.mark.parametrize("shape", [(0, H, T), (B, 0, T), (B, H, 0), (B, H, 1), (T,)])
+def test_no_texts_no_tokens_one_token_no_batch(shape):
+    inputs = [torch.ones(*shape, width, requires_grad=True) for width in (5, 5, 3)]
+    context_vec = tiled_attention(*inputs, tile_size=2)
+    context_vec.sum().backward()
+    assert torch.equal(context_vec, torch.ones(*shape, 3))
+    assert all(x.grad.shape == x.shape for x in inputs)
+
+
+@pytest.mark.promise(number=9)
+def test_any_memory_order():
+    inputs = three(dtype=torch.float64)
+    turned = [x.transpose(0, 2).contiguous().transpose(0, 2) for x in inputs]
+    assert not turned[0].is_contiguous()
+    assert torch.equal(tiled_attention(*turned, tile_size=3), tiled_attention(*inputs, tile_size=3))
+
+
+@pytest.mark.promise(number=11)
+def test_the_arguments_are_not_changed():
+    inputs = [x.requires_grad_() for x in three()]
+    kept = [x.detach().clone() for x in inputs]
+    tiled_attention(*inputs, tile_size=3).sum().backward()
+    for x, before in zip(inputs, kept, strict=True):
+        assert torch.equal(x, before)
+        assert x._version == 0
+
+
+@pytest.mark.promise(number=14)
+def test_two_runs_give_the_same_bits():
+    assert torch.equal(tiled_attention(*three(), 3), tiled_attention(*three(), 3))
+
+
+# torch.compile itself makes an instance of an autograd function while it traces
+@pytest.mark.filterwarnings("ignore:.*Function.. should not:DeprecationWarning")
+@pytest.mark.promise(number=19)
+def test_compiled_mapped_and_differentiated_by_functions():
+    inputs = three(dtype=torch.float64)
+    expected = tiled_attention(*inputs, 3)
+    compiled = torch.compile(tiled_attention, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*inputs, 3), expected)
+    mapped = torch.func.vmap(lambda *x: tiled_attention(*x, 3))(*inputs)
+    torch.testing.assert_close(mapped, expected)
+    slope = torch.func.grad(lambda x: tiled_attention(x, *inputs[1:], 3).sum())(inputs[0])
+    other = torch.func.grad(lambda x: whole(x, *inputs[1:]).sum())(inputs[0])
+    torch.testing.assert_close(slope, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.promise(number=10)
+@pytest.mark.parametrize(
+    ("changed", "kind", "words"),
+    [
+        ({"queries": [1.0]}, TypeError, "queries must be a torch.Tensor, not list"),
+        ({"keys": torch.ones(2, 3).int()}, TypeError, "keys must hold floating-point numbers"),
+        ({"queries": torch.ones(3)}, ValueError, r"at least \(num_tokens, width\)"),
+        ({"values": torch.ones(5, 3)}, ValueError, r"not \(2, 3\) and values \(5, 3\)"),
+        ({"keys": torch.ones(2, 7)}, ValueError, "one width, head_dim, not 3 and 7"),
+        ({"tile_size": 0}, ValueError, "tile_size must be a positive int, not 0"),
+        ({"tile_size": 2.0}, TypeError, "tile_size must be a positive int, not 2.0"),
+    ],
+)
+def test_what_is_wrong_is_refused_in_words(changed, kind, words):
+    right = {"queries": torch.ones(2, 3), "keys": torch.ones(2, 3), "values": torch.ones(2, 3)}
+    with pytest.raises(kind, match=words):
+        tiled_attention(**(right | changed))
