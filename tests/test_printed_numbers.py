@@ -1,20 +1,16 @@
-"""No notebook prints a number that lies on a rounding boundary."""
+"""No notebook prints a number that lies on a rounding boundary: nbval's own run finds it."""
 
 from __future__ import annotations
 
-from decimal import Decimal
+import json
+import os
+import subprocess
+import sys
 
 import pytest
 
-from support.notebook_tools import NOTEBOOKS, read
-from support.rounding import fragile_numbers, golden_numbers, run_sharpened, why_unsafe
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_printed_numbers_are_safe(path):
-    stored = read(path)
-    problems = fragile_numbers(stored, run_sharpened(stored, path.parent), golden_numbers())
-    assert not problems, "\n".join([path.name, *problems])
+from support.notebook_tools import ROOT
+from support.rounding import Notes, why_unsafe
 
 
 @pytest.mark.parametrize(
@@ -29,7 +25,7 @@ def test_printed_numbers_are_safe(path):
     ],
 )
 def test_an_unsafe_number_is_found(text, value):
-    assert why_unsafe(text, Decimal(value))
+    assert why_unsafe(text, value)
 
 
 @pytest.mark.parametrize(
@@ -43,50 +39,101 @@ def test_an_unsafe_number_is_found(text, value):
     ],
 )
 def test_a_safe_number_passes(text, value):
-    assert why_unsafe(text, Decimal(value)) is None
+    assert why_unsafe(text, value) is None
 
 
-CELLS = {
+@pytest.mark.parametrize(
+    ("text", "pairs", "problems"),
+    [
+        ("0.5", [("0.50", "0.4951")], ["0.5 stands for 0.4951, on a rounding boundary"]),
+        ("-0.50", [("0.50", "0.4951")], ["-0.50 stands for 0.4951, on a rounding boundary"]),
+        ("0.50", [("0.50", "0.5"), ("0.50", "0.4951")], ["0.50 stands for 0.4951, on a rounding"]),
+        ("0.50", [("0.51", "0.5051")], []),  # which this cell does not print
+        ("0.5000001", [], ["0.5000001 has more than 6 decimals"]),
+        ("0.50", [("0.50", "0.5")], []),
+        ("0", [("0.00", "1e-9")], []),
+        ("6", [("6", "5.51")], ["6 stands for 5.51, on a rounding boundary"]),
+    ],
+)
+def test_a_number_is_looked_up_among_those_that_its_cell_rounds(tmp_path, text, pairs, problems):
+    notes = Notes(tmp_path / "notes.json")
+    found = told(notes, pairs, text)
+    assert len(found) == len(problems)
+    assert all(problem in one for problem, one in zip(problems, found, strict=True))
+    assert told(notes, pairs, text, golden={text.lstrip("-")}) == []
+
+
+def test_a_text_that_an_earlier_cell_made_is_found(tmp_path):
+    notes = Notes(tmp_path / "notes.json")
+    assert told(notes, [("0.50", "0.4951"), ("6", "5.51")], "") == []
+    assert len(told(notes, [], "0.50")) == 1
+    assert told(notes, [], "6") == []  # a count, more likely
+    assert told(notes, [("0.50", "0.5")], "0.50") == []
+
+
+def test_a_cell_that_notes_nothing_is_an_error(tmp_path):
+    notes = Notes(tmp_path / "notes.json")
+    with pytest.raises(FileNotFoundError, match=r"notes\.json"):
+        notes.fragile_numbers(cell("x = 1", ""), ())
+
+
+def told(notes, pairs, text, golden=()):
+    notes.file.write_text(json.dumps(pairs))
+    return notes.fragile_numbers(cell("x", text), golden)
+
+
+def cell(code, text):
+    return {
+        "cell_type": "code",
+        "execution_count": 1,
+        "metadata": {},
+        "outputs": [{"output_type": "stream", "name": "stdout", "text": [text]}] if text else [],
+        "source": [code],
+    }
+
+
+CELLS = {  # and what it prints, exactly
     "import torch": "",
     "x = torch.tensor([0.12345, 0.5])": "",
-    "x": "tensor([0.1234, 0.5000])",
-    "print(f'{x[0]:.4f}')": "0.1234",
-    "print(round(x[0].item(), 4))": "0.1234",
-    "print(f'{0.25:.{2}f}', 'in 6 steps')": "0.25 in 6 steps",
-    "# NBVAL_IGNORE_OUTPUT\nx": "anything 1 2 3",
-    "import attnlib; print(attnlib.show(0.12345001))": "0.1235",
-    "print(*range(2))": "0 1 2",
+    "print(x)": "tensor([0.1235, 0.5000])\n",
+    "print(f'{x[0]:.4f}')": "0.1235\n",
+    "print(round(x[0].item(), 4))": "0.1235\n",
+    "print(f'{0.25:.{2}f}', 'in 6 steps')": "0.25 in 6 steps\n",
+    "# NBVAL_IGNORE_OUTPUT\nx": "anything 1 2 3\n",
+    "import attnlib; print(attnlib.show(0.12345001))": "0.1235\n",
+    "print(x[:1].round(decimals=4), f'{0.5!r:>6}|{3:>4}')": "tensor([0.1234])    0.5|   3\n",
+    "print(f'{x[0].double():.2e} {0.98765:>8.1%}', *range(2))": "1.23e-01    98.8% 0 1\n",
+    "kept = f'{0.765:.2f}'": "",
+    "print(kept)": "0.77\n",
+    "print(torch.tensor([1.0, -2.0]), torch.tensor([3, 4]))": "tensor([ 1., -2.]) tensor([3, 4])\n",
 }
+ON_BOUNDARY = {3, 4, 5, 8, 9, 12}  # counted from 1
 
 
-def test_a_notebook_is_judged_number_by_number(tmp_path):
-    notebook = {
-        "cells": [
-            {
-                "cell_type": "code",
-                "execution_count": count,
-                "id": f"cell-{count}",
-                "metadata": {},
-                "outputs": [{"output_type": "stream", "name": "stdout", "text": [text]}],
-                "source": [code],
-            }
-            for count, (code, text) in enumerate(CELLS.items(), 1)
-        ],
-        "metadata": {},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+def test_nbval_fails_the_cells_that_print_such_numbers_and_no_others(tmp_path):
+    """In a run as `make test` makes it; what a cell prints is the same as in any other run."""
+    cells = [cell(code, text) | {"id": f"c{i}"} for i, (code, text) in enumerate(CELLS.items())]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "some.ipynb").write_text(json.dumps(notebook))
     package = tmp_path / "attnlib"  # in the kernel's folder, so it is found before ours
     package.mkdir()
     (package / "__init__.py").write_text("def show(x):\n    return f'{x:.4f}'\n")
-    sharp = run_sharpened(notebook, tmp_path)
-    boundary = "0.1234 stands for 0.1234500036, on a rounding boundary"
-    assert fragile_numbers(notebook, sharp, golden=set()) == [
-        f"cell 3: {boundary}",
-        f"cell 4: {boundary}",
-        f"cell 5: {boundary}",
-        "cell 8: 0.1235 stands for 0.1234500100, on a rounding boundary",
-        "cell 9 prints 3 numbers, but 2 when they are printed to 10 decimals, "
-        "so they cannot be matched",
-    ]
-    assert len(fragile_numbers(notebook, sharp, golden={"0.1234"})) == 2
+    options = ["--nbval", "--nbval-current-env", "-q", "-rA", "-p", "no:cacheprovider"]
+    options += ["-c", str(ROOT / "pyproject.toml"), "-p", "support.nbval_plugin"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path / "some.ipynb")],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    said = {
+        int(line.rsplit("Cell ", 1)[1].split()[0]) + 1: line.split()[0]
+        for line in ran.stdout.splitlines()
+        if line.startswith(("PASSED", "FAILED"))
+    }
+    wanted = {i: "FAILED" if i in ON_BOUNDARY else "PASSED" for i in range(1, len(CELLS) + 1)}
+    assert said == wanted, ran.stdout + ran.stderr
+    assert "Cell outputs differ" not in ran.stdout
+    assert "0.1235 stands for 0.1234500036, on a rounding boundary" in ran.stdout

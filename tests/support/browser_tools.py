@@ -12,7 +12,8 @@ from pathlib import Path
 from subprocess import STDOUT, Popen, TimeoutExpired
 from time import monotonic
 
-from playwright.sync_api import Browser, Error, Playwright
+import pytest
+from playwright.sync_api import Browser, Error, Playwright, sync_playwright
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NO_BROWSER = (
@@ -39,6 +40,19 @@ def open_browser(playwright: Playwright) -> Browser | None:
         except Error:
             continue
     return None
+
+
+@contextmanager
+def found_browser() -> Iterator[Browser]:
+    """Open a browser; where there is none, skip the test, or fail it in CI."""
+    with sync_playwright() as playwright:
+        found = open_browser(playwright)
+        if found is None and os.environ.get("CI") == "true":
+            pytest.fail(NO_BROWSER)
+        if found is None:
+            pytest.skip(NO_BROWSER)
+        yield found
+        found.close()
 
 
 @contextmanager

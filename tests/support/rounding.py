@@ -1,9 +1,10 @@
 """Would a printed number survive another machine's last bit?
 
-Outputs are compared as text. A value on a rounding boundary prints differently elsewhere. So each
-notebook runs once more with every number printed to DIGITS decimals: tensors, format specs such as
-`f"{x:.4f}"`, and `round`, in its cells and in attnlib. Then each stored number is held against its
-unrounded value.
+Outputs are compared as text. A value on a rounding boundary prints differently elsewhere. So while
+nbval runs a notebook (`support/nbval_plugin.py`), its kernel notes each number that it rounds, as
+it prints it and with DIGITS decimals: in tensors, format specs such as `f"{x:.4f}"`, and `round`,
+in the cells and in attnlib. Then each stored number is held against its unrounded value. What a
+cell prints stays as it is.
 """
 
 from __future__ import annotations
@@ -11,15 +12,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from decimal import Decimal
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import nbformat
-from nbclient import NotebookClient
-
-from support.notebook_tools import code_cells, source, tags, text_of
+from support.notebook_tools import source, tags, text_of
 
 DIGITS = 10
 MARGIN = Decimal("0.02")  # of a unit in the last printed place
@@ -29,116 +28,177 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "printed_tensors.json"
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 PRECISION = re.compile(r"\.\d+(?=[eEfFgG%]$)")
 UNCOMPARED = ("nbval-ignore-output", "NBVAL_IGNORE_OUTPUT")
-SHARPEN_KERNEL = f"""\
+NOTE_IN_KERNEL = f"""\
 import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from support import rounding; rounding.sharpen_kernel(); del rounding; sys.path.pop(0)
+from support import rounding; rounding.note_in_kernel(NOTES); del rounding, sys.path[0], sys
 """
 
+Pair = tuple[str, str]  # a number as it is printed, and with more decimals
 
-# Part one: print more decimals.
+
+# Part one: note what is rounded, in the kernel.
+
+noted: dict[Pair, None] = {}  # since the last cell ended, in the order of printing
 
 
-class Sharpen(ast.NodeTransformer):
-    """Keep DIGITS decimals wherever code rounds to fewer.
+class Note(ast.NodeTransformer):
+    """Have each number noted where code rounds it.
 
-    >>> print(ast.unparse(Sharpen().visit(ast.parse("f'{x:>8.4f}', round(x, 2), x.round(2)"))))
-    (f'{x:>8.10f}', round(x, 10), x.round(10))
+    >>> print(ast.unparse(Note().visit(ast.parse("f'{x:>8.4f}', round(x, 2), x.round(2)"))))
+    (f"{_noted_text(x, f'>8.4f')}", _noted_round(round, x, 2), _noted_round(x.round, 2))
     """
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.format_spec, ast.JoinedStr):
-            parts = [getattr(part, "value", "") for part in node.format_spec.values]
-            spec = "".join(part if isinstance(part, str) else "0" for part in parts)
-            if PRECISION.search(spec):
-                spec = PRECISION.sub(f".{DIGITS}", spec)
-                node.format_spec = ast.JoinedStr([ast.Constant(spec)])
+        if node.format_spec and node.conversion == -1:
+            node.value = _call("_noted_text", node.value, node.format_spec)
+            node.format_spec = None
         return ast.fix_missing_locations(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
         if name == "round":
-            match node.args:
-                case [_, _] | [ast.Constant()]:  # round(x, 4), x.round(4)
-                    node.args[-1] = ast.Constant(DIGITS)
-        if name in ("round", "set_printoptions"):
-            for keyword in node.keywords:
-                if keyword.arg in ("decimals", "ndigits", "precision"):
-                    keyword.value = ast.Constant(DIGITS)
+            node.args.insert(0, node.func)
+            node.func = ast.Name("_noted_round", ast.Load())
         return ast.fix_missing_locations(node)
 
 
-def sharpen_kernel() -> None:
-    """Print with more decimals from now on: in the cells, in attnlib, and in torch's own repr."""
-    import torch
-    from IPython import get_ipython
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
-    plain = SourceFileLoader.get_code
+
+def note(printed: str, sharp: str) -> None:
+    """Note the numbers of a text beside those of the same text with more decimals."""
+    noted.update(dict.fromkeys(zip(NUMBER.findall(printed), NUMBER.findall(sharp), strict=True)))
+
+
+def noted_text(value: Any, spec: str) -> str:
+    """Return what `f"{value:spec}"` is, and note it.
+
+    >>> noted_text(0.12345001, ">8.4f"), noted.popitem()
+    ('  0.1235', (('0.1235', '0.1234500100'), None))
+    """
+    text = format(value, spec)
+    if PRECISION.search(spec):
+        note(text, format(value, PRECISION.sub(f".{DIGITS}", spec)))
+    return text
+
+
+def noted_round(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Return what a function or method named `round` returns, and note it.
+
+    >>> noted_round(round, 0.12345001, 4), noted.popitem()
+    (0.1235, (('0.1235', '0.1234500100'), None))
+    """
+    result = function(*arguments, **named)
+    owner = getattr(function, "__self__", None)
+    before = owner if hasattr(owner, "__float__") else arguments[0]
+    decimals = named.get("decimals", named.get("ndigits"))
+    if decimals is None and len(arguments) > (before is not owner):
+        decimals = arguments[-1]
+    if decimals is not None and decimals > 0:
+        for value, rounded in zip(_floats(before), _floats(result), strict=True):
+            note(f"{rounded:.{decimals}f}", f"{value:.{DIGITS}f}")
+    return result
+
+
+def _floats(value: Any) -> list[float]:
+    """Return a number, or all of a tensor's or array's, as floats."""
+    return value.reshape(-1).tolist() if hasattr(value, "reshape") else [float(value)]
+
+
+def note_in_kernel(notes: str) -> None:
+    """From now on note what is rounded: in the cells, in attnlib, and in torch's own repr.
+
+    Args:
+        notes: the file that holds, after each cell, the pairs that it noted, as JSON.
+    """
+    import builtins
+
+    from IPython import get_ipython
+    from torch._tensor_str import _Formatter
+
+    plain_code, plain_format = SourceFileLoader.get_code, _Formatter.format
 
     def get_code(loader: SourceFileLoader, module: str) -> object:
         if module.split(".")[0] != "attnlib":
-            return plain(loader, module)
+            return plain_code(loader, module)
         path = loader.get_filename(module)
-        return compile(Sharpen().visit(ast.parse(loader.get_data(path))), path, "exec")
+        return compile(Note().visit(ast.parse(loader.get_data(path))), path, "exec")
+
+    def format_element(formatter: _Formatter, value: Any) -> str:
+        text = plain_format(formatter, value)
+        if formatter.floating_dtype:
+            kind = "e" if formatter.sci_mode else "f"
+            note(text, f"{float(value):.{DIGITS}{kind}}")
+        return text
+
+    def write(_result: object) -> None:
+        Path(notes).write_text(json.dumps(list(noted)), encoding="utf-8")
+        noted.clear()
 
     SourceFileLoader.get_code = get_code
-    get_ipython().ast_transformers.append(Sharpen())
-    torch.set_printoptions(precision=DIGITS)
-
-
-def run_sharpened(notebook: dict, folder: Path) -> dict:
-    """Return the notebook as it comes out when numbers are printed to DIGITS decimals.
-
-    Cells that print no number to compare, and that no such cell builds on, are not run.
-    """
-    from support.exercise_tools import (
-        needed_cells,  # here: it loads attnlib, which a kernel sharpens first
-    )
-
-    compared = {
-        i: source(cell)
-        for i, cell in code_cells(notebook)
-        if not is_uncompared(cell) and any(numbers(cell))
-    }
-    needed = needed_cells(notebook, compared)
-    sharp = nbformat.reads(json.dumps(notebook), as_version=4)
-    for i, cell in enumerate(sharp.cells, 1):
-        if cell.cell_type == "code" and i not in needed:
-            cell.source = ""
-    sharp.cells.insert(0, nbformat.v4.new_code_cell(SHARPEN_KERNEL))
-    NotebookClient(
-        sharp,
-        timeout=120,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(folder)}},
-        store_widget_state=False,
-    ).execute()
-    del sharp.cells[0]
-    return json.loads(nbformat.writes(sharp))
+    _Formatter.format = format_element
+    builtins._noted_text, builtins._noted_round = noted_text, noted_round
+    get_ipython().ast_transformers.append(Note())
+    get_ipython().events.register("post_run_cell", write)
 
 
 # Part two: compare.
 
 
-def fragile_numbers(notebook: dict, sharp: dict, golden: set[str]) -> list[str]:
-    """Return a problem for every stored number that another machine may print differently."""
-    problems = []
-    for (i, cell), (_, sharp_cell) in zip(code_cells(notebook), code_cells(sharp), strict=True):
-        if is_uncompared(cell):
-            continue
-        stored, values = list(numbers(cell)), list(numbers(sharp_cell))
-        if len(stored) != len(values):
-            problems.append(
-                f"cell {i} prints {len(stored)} numbers, but {len(values)} when they are printed "
-                f"to {DIGITS} decimals, so they cannot be matched"
-            )
-            continue
-        for text, value in zip(stored, values, strict=True):
-            why = why_unsafe(text, Decimal(value))
+class Notes:
+    """What a kernel noted, cell by cell."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.set_up = NOTE_IN_KERNEL.replace("NOTES", repr(str(file)))  # what the kernel runs first
+        self.earlier: dict[Number, set[Pair]] = {}
+
+    def fragile_numbers(self, cell: dict, golden: Collection[str]) -> list[str]:
+        """Return a problem for every stored number that another machine may print differently.
+
+        A number is looked up in what this cell noted, for it prints what it rounds. One that it
+        did not round, unless it is whole, may be text that an earlier cell made.
+
+        Args:
+            cell: the cell that the kernel ran last.
+            golden: the numbers that may stand on a boundary.
+        """
+        here = _by_number(map(tuple, json.loads(self.file.read_text(encoding="utf-8"))))
+        self.file.unlink()  # so that a cell that writes none is an error
+        problems = []
+        for text in [] if is_uncompared(cell) else numbers(cell):
+            number = _number(text)
+            pairs = here.get(number) or (set() if number.whole else self.earlier.get(number))
+            whys = [why_unsafe(*pair) for pair in sorted(pairs or {(text, text)})]
+            whys.append(why_unsafe(text, text))  # as it stands: too many decimals
+            why = next(filter(None, whys), None)
             if why and text.lstrip("-") not in golden:
-                problems.append(f"cell {i}: {text} {why}")
-    return problems
+                problems.append(f"{text} {why}")
+        for number, pairs in here.items():
+            self.earlier.setdefault(number, set()).update(pairs)
+        return problems
+
+
+class Number(NamedTuple):
+    """A printed number, by which it is looked up: 0.5, 0.50 and -0.5 are one, 0 and 0.0 are two."""
+
+    size: Decimal
+    whole: bool
+
+
+def _by_number(pairs: Iterable[Pair]) -> dict[Number, set[Pair]]:
+    """Return pairs by the number that is printed."""
+    found: dict[Number, set[Pair]] = {}
+    for printed, sharp in pairs:
+        found.setdefault(_number(printed), set()).add((printed, sharp))
+    return found
+
+
+def _number(text: str) -> Number:
+    return Number(abs(Decimal(text)), text.lstrip("-").isdigit())
 
 
 def is_uncompared(cell: dict) -> bool:
@@ -152,14 +212,14 @@ def numbers(cell: dict) -> Iterator[str]:
         yield from NUMBER.findall(text_of({**output, "traceback": []}))
 
 
-def why_unsafe(text: str, value: Decimal) -> str | None:
-    """Return why it is unsafe to print this value as this text, or None.
+def why_unsafe(text: str, sharp: str) -> str | None:
+    """Return why it is unsafe to print as this text what has more decimals, or None.
 
-    >>> why_unsafe("0.1235", Decimal("0.12345001"))
+    >>> why_unsafe("0.1235", "0.12345001")
     'stands for 0.12345001, on a rounding boundary'
-    >>> why_unsafe("0.1235", Decimal("0.12347"))
+    >>> why_unsafe("0.1235", "0.12347")
     """
-    printed = Decimal(text)
+    printed, value = Decimal(text), Decimal(sharp)
     unit = Decimal(1).scaleb(printed.as_tuple().exponent)
     decimals = len(text.partition(".")[2].lower().partition("e")[0])
     if decimals > MOST_DECIMALS:

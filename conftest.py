@@ -3,3 +3,4 @@
 import os
 
 os.environ.pop("MPLBACKEND", None)  # a kernel chooses its own
+pytest_plugins = ["support.nbval_plugin"]
