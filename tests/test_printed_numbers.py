@@ -71,6 +71,19 @@ def test_a_text_that_an_earlier_cell_made_is_found(tmp_path):
     assert told(notes, [("0.50", "0.5")], "0.50") == []
 
 
+def test_the_words_of_a_picture_count_where_nothing_else_is_rounded_to_them(tmp_path):
+    notes = Notes(tmp_path / "notes.json")
+    unsafe, safe = ("0.50", "0.4951", True), ("0.50", "0.5", False)
+    assert told(notes, [safe, unsafe], "0.50") == []
+    assert len(told(notes, [unsafe], "0.50")) == 1
+    shown = cell("x", "0.50")
+    shown["outputs"] = [
+        {"output_type": "display_data", "data": {"text/plain": "0.5", "image/png": ""}}
+    ]
+    notes.file.write_text(json.dumps([safe, unsafe]))
+    assert len(notes.fragile_numbers(shown, ())) == 1
+
+
 def test_a_cell_that_notes_nothing_is_an_error(tmp_path):
     notes = Notes(tmp_path / "notes.json")
     with pytest.raises(FileNotFoundError, match=r"notes\.json"):
@@ -78,7 +91,7 @@ def test_a_cell_that_notes_nothing_is_an_error(tmp_path):
 
 
 def told(notes, pairs, text, golden=()):
-    notes.file.write_text(json.dumps(pairs))
+    notes.file.write_text(json.dumps([[*pair, False][:3] for pair in pairs]))
     return notes.fragile_numbers(cell("x", text), golden)
 
 

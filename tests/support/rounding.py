@@ -33,25 +33,38 @@ import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from support import rounding; rounding.note_in_kernel(NOTES); del rounding, sys.path[0], sys
 """
 
+DRAWS = "attnlib.pictures"
+
 Pair = tuple[str, str]  # a number as it is printed, and with more decimals
 
 
 # Part one: note what is rounded, in the kernel.
 
-noted: dict[Pair, None] = {}  # since the last cell ended, in the order of printing
+# since the last cell ended; each pair with whether code that draws has rounded it
+noted: dict[tuple[str, str, bool], None] = {}
 
 
 class Note(ast.NodeTransformer):
     """Have each number noted where code rounds it.
 
-    >>> print(ast.unparse(Note().visit(ast.parse("f'{x:>8.4f}', round(x, 2), x.round(2)"))))
-    (f"{_noted_text(x, f'>8.4f')}", _noted_round(round, x, 2), _noted_round(x.round, 2))
+    >>> print(ast.unparse(Note().visit(ast.parse("f'{x:>8.4f}', x.round(2)"))))
+    (f"{_noted_text(x, f'>8.4f', False)}", _noted_round(False, x.round, 2))
+
+    Args:
+        draws: whether the code draws.
     """
+
+    def __init__(self, draws: bool = False) -> None:
+        self.draws = draws
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         self.generic_visit(node)
         if node.format_spec and node.conversion == -1:
-            node.value = _call("_noted_text", node.value, node.format_spec)
+            node.value = ast.Call(
+                ast.Name("_noted_text", ast.Load()),
+                [node.value, node.format_spec, ast.Constant(self.draws)],
+                [],
+            )
             node.format_spec = None
         return ast.fix_missing_locations(node)
 
@@ -59,37 +72,34 @@ class Note(ast.NodeTransformer):
         self.generic_visit(node)
         name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
         if name == "round":
-            node.args.insert(0, node.func)
+            node.args[:0] = [ast.Constant(self.draws), node.func]
             node.func = ast.Name("_noted_round", ast.Load())
         return ast.fix_missing_locations(node)
 
 
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
-
-
-def note(printed: str, sharp: str) -> None:
+def note(printed: str, sharp: str, draws: bool) -> None:
     """Note the numbers of a text beside those of the same text with more decimals."""
-    noted.update(dict.fromkeys(zip(NUMBER.findall(printed), NUMBER.findall(sharp), strict=True)))
+    for pair in zip(NUMBER.findall(printed), NUMBER.findall(sharp), strict=True):
+        noted[(*pair, draws)] = None
 
 
-def noted_text(value: Any, spec: str) -> str:
+def noted_text(value: Any, spec: str, draws: bool) -> str:
     """Return what `f"{value:spec}"` is, and note it.
 
-    >>> noted_text(0.12345001, ">8.4f"), noted.popitem()
-    ('  0.1235', (('0.1235', '0.1234500100'), None))
+    >>> noted_text(0.12345001, ">8.4f", False), noted.popitem()[0]
+    ('  0.1235', ('0.1235', '0.1234500100', False))
     """
     text = format(value, spec)
     if PRECISION.search(spec):
-        note(text, format(value, PRECISION.sub(f".{DIGITS}", spec)))
+        note(text, format(value, PRECISION.sub(f".{DIGITS}", spec)), draws)
     return text
 
 
-def noted_round(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def noted_round(draws: bool, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Return what a function or method named `round` returns, and note it.
 
-    >>> noted_round(round, 0.12345001, 4), noted.popitem()
-    (0.1235, (('0.1235', '0.1234500100'), None))
+    >>> noted_round(True, round, 0.12345001, 4), noted.popitem()[0]
+    (0.1235, ('0.1235', '0.1234500100', True))
     """
     result = function(*arguments, **named)
     owner = getattr(function, "__self__", None)
@@ -99,7 +109,7 @@ def noted_round(function: Callable[..., Any], *arguments: Any, **named: Any) -> 
         decimals = arguments[-1]
     if decimals is not None and decimals > 0:
         for value, rounded in zip(_floats(before), _floats(result), strict=True):
-            note(f"{rounded:.{decimals}f}", f"{value:.{DIGITS}f}")
+            note(f"{rounded:.{decimals}f}", f"{value:.{DIGITS}f}", draws)
     return result
 
 
@@ -112,7 +122,7 @@ def note_in_kernel(notes: str) -> None:
     """From now on note what is rounded: in the cells, in attnlib, and in torch's own repr.
 
     Args:
-        notes: the file that holds, after each cell, the pairs that it noted, as JSON.
+        notes: the file that holds, after each cell, what it noted, as JSON.
     """
     import builtins
 
@@ -125,13 +135,14 @@ def note_in_kernel(notes: str) -> None:
         if module.split(".")[0] != "attnlib":
             return plain_code(loader, module)
         path = loader.get_filename(module)
-        return compile(Note().visit(ast.parse(loader.get_data(path))), path, "exec")
+        tree = Note(module.startswith(DRAWS)).visit(ast.parse(loader.get_data(path)))
+        return compile(tree, path, "exec")
 
     def format_element(formatter: _Formatter, value: Any) -> str:
         text = plain_format(formatter, value)
         if formatter.floating_dtype:
             kind = "e" if formatter.sci_mode else "f"
-            note(text, f"{float(value):.{DIGITS}{kind}}")
+            note(text, f"{float(value):.{DIGITS}{kind}}", False)
         return text
 
     def write(_result: object) -> None:
@@ -159,26 +170,33 @@ class Notes:
     def fragile_numbers(self, cell: dict, golden: Collection[str]) -> list[str]:
         """Return a problem for every stored number that another machine may print differently.
 
-        A number is looked up in what this cell noted, for it prints what it rounds. One that it
-        did not round, unless it is whole, may be text that an earlier cell made.
+        A number is looked up in what this cell noted, for it prints what it rounds. If only the
+        words of a picture were rounded to it, these; they count at once in the line that nbval
+        compares for a picture. What is not there at all may be text that an earlier cell made.
 
         Args:
             cell: the cell that the kernel ran last.
             golden: the numbers that may stand on a boundary.
         """
-        here = _by_number(map(tuple, json.loads(self.file.read_text(encoding="utf-8"))))
+        here = json.loads(self.file.read_text(encoding="utf-8"))
         self.file.unlink()  # so that a cell that writes none is an error
+        said, drawn = (
+            _by_number(tuple(pair) for *pair, draws in here if draws == kind)
+            for kind in (False, True)
+        )
         problems = []
-        for text in [] if is_uncompared(cell) else numbers(cell):
+        for text, of_picture in [] if is_uncompared(cell) else numbers(cell):
             number = _number(text)
-            pairs = here.get(number) or (set() if number.whole else self.earlier.get(number))
-            whys = [why_unsafe(*pair) for pair in sorted(pairs or {(text, text)})]
+            pairs = said.get(number, set()) | (drawn.get(number, set()) if of_picture else set())
+            pairs = pairs or drawn.get(number) or self.earlier.get(number) or {(text, text)}
+            whys = [why_unsafe(*pair) for pair in sorted(pairs)]
             whys.append(why_unsafe(text, text))  # as it stands: too many decimals
             why = next(filter(None, whys), None)
             if why and text.lstrip("-") not in golden:
                 problems.append(f"{text} {why}")
-        for number, pairs in here.items():
-            self.earlier.setdefault(number, set()).update(pairs)
+        for number, pairs in [*said.items(), *drawn.items()]:
+            if not number.whole:  # a whole number is a count, more likely
+                self.earlier.setdefault(number, set()).update(pairs)
         return problems
 
 
@@ -206,10 +224,12 @@ def is_uncompared(cell: dict) -> bool:
     return any(mark in tags(cell) or f"# {mark}" in source(cell) for mark in UNCOMPARED)
 
 
-def numbers(cell: dict) -> Iterator[str]:
-    """Yield the numbers that a cell's outputs show, as text."""
+def numbers(cell: dict) -> Iterator[tuple[str, bool]]:
+    """Yield the numbers that a cell's outputs show, as text, and whether a picture shows them."""
     for output in cell["outputs"]:
-        yield from NUMBER.findall(text_of({**output, "traceback": []}))
+        of_picture = any(kind.startswith("image/") for kind in output.get("data", {}))
+        for text in NUMBER.findall(text_of({**output, "traceback": []})):
+            yield text, of_picture
 
 
 def why_unsafe(text: str, sharp: str) -> str | None:
