@@ -66,8 +66,9 @@ TINY = (KILLED, SURVIVES, NO_PYTHON)
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, monkeypatch):
     """Return a project whose attnlib doubles a number. Git does not know it."""
+    monkeypatch.setattr(mutants, "LOADED", ("pytest",))  # it needs no more
     for folder in ("attnlib", "tests"):
         (tmp_path / folder).mkdir()
     (tmp_path / ".gitignore").write_text("__pycache__/\n")
@@ -111,4 +112,4 @@ def test_what_cannot_be_planted_is_a_failure(project, capsys):
 
 def test_too_slow_is_no_kill(project, monkeypatch):
     monkeypatch.setattr(mutants, "LIMIT", 0.01)
-    assert mutants.verdict(KILLED, project) == "NOT TESTED, exit code None: ran out of time"
+    assert [*mutants.verdicts([KILLED], project)] == ["NOT TESTED, exit code None: ran out of time"]
