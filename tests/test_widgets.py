@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -18,9 +18,26 @@ from attnlib.pictures.scene import Scene
 from support.cases import ALL_PANELS
 
 
-@pytest.fixture(params=ALL_PANELS, ids=lambda panel: panel.name)
+@pytest.fixture(scope="module", params=ALL_PANELS, ids=lambda panel: panel.name)
 def panel(request: pytest.FixtureRequest) -> Panel:
     return request.param
+
+
+class Made(NamedTuple):
+    """The box of a panel, and what happened while it was made."""
+
+    box: PanelBox
+    computed: list[dict[str, Any]]  # the states
+    draws: bool  # of random numbers
+
+
+@pytest.fixture(scope="module")
+def made(panel: Panel) -> Made:
+    counted, computed = watched(panel)
+    torch.manual_seed(4)
+    before = torch.get_rng_state()
+    box = PanelBox(counted)
+    return Made(box, computed, not torch.equal(torch.get_rng_state(), before))
 
 
 def watched(panel: Panel) -> tuple[Panel, list[dict[str, Any]]]:
@@ -54,11 +71,10 @@ def asked(box: PanelBox, message: object) -> list[dict[str, Any]]:
     return answers
 
 
-def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel):
+def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel, made):
     """Every state is computed once, when the box is made."""
-    counted, computed = watched(panel)
-    box = PanelBox(counted)
-    assert computed == panel.states()
+    box = made.box
+    assert made.computed == panel.states()
     assert box.get_state("sheet")["sheet"] == panel.sheet()
     assert None not in box.sheet["pages"]
 
@@ -71,19 +87,16 @@ def test_the_browser_gets_the_module_and_its_looks():
     assert "http" not in state["_esm"] + state["_css"]  # nothing is loaded from anywhere
 
 
-def test_its_repr_is_one_line_that_tells_the_state_at_the_start(panel):
+def test_its_repr_is_one_line_that_tells_the_state_at_the_start(panel, made):
     start = ", ".join(f"{control}={spelled(value)}" for control, value in panel.default.items())
-    box = PanelBox(panel)
+    box = made.box
     assert repr(box) == f"<sliders of the panel '{panel.name}': {start}>"
     data, *_ = box._repr_mimebundle_()
     assert data["text/plain"] == repr(box)  # the line that nbval compares
 
 
-def test_boxes_leave_the_readers_random_numbers_alone(panel):
-    torch.manual_seed(4)
-    before = torch.get_rng_state()
-    PanelBox(panel)
-    assert torch.equal(torch.get_rng_state(), before)
+def test_boxes_leave_the_readers_random_numbers_alone(made):
+    assert not made.draws
 
 
 # A panel of many states

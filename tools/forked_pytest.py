@@ -2,9 +2,9 @@
 
     python tools/forked_pytest.py [module ...]
 
-The named modules are loaded first; none may load attnlib, so that each run loads its own folder's.
-It reads a line of JSON for each run: the folder to run in, pytest's arguments, and a limit in
-seconds. It answers with a line: pytest's exit code, null if it ran out of time, and what it printed.
+The named modules are loaded first; none may load attnlib, so each run loads its own folder's. It
+reads a line of JSON for each run: the folder to run in, pytest's arguments, and a limit in seconds.
+It answers with a line: pytest's exit code, null if it ran out of time, and what it printed.
 """
 
 from __future__ import annotations
