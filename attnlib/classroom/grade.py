@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnlib.checks.attempt import NOT_ATTEMPTED
+from attnlib.classroom import inside
 from attnlib.classroom.exercises import (
     Exercise,
     Notebook,
@@ -34,6 +35,7 @@ from attnlib.classroom.sandbox import run
 
 START = 60.0  # seconds that a kernel may take to start, on a busy machine
 CHECK = " (check)"
+ENDS = ("slow", "dead")  # how a cell can end the kernel; the others are ran and raised
 
 
 class Grade(NamedTuple):
@@ -114,7 +116,7 @@ def _told(
     """Run what the exercises build on; where one ends the kernel, run each with a kernel alone."""
     there = [exercise for exercise in exercises if exercise.cell in cells]
     told = _run(cells, there, seconds)
-    if all(kind == "ran" for kind, _ in told.values()) and told:
+    if len(there) < 2 or (told and not any(kind in ENDS for kind, _ in told.values())):
         return told
     for exercise in there:
         told |= _run(cells, [exercise], seconds)
@@ -136,8 +138,8 @@ def _run(
         folder = Path(name)
         text = json.dumps({"cells": job, "seconds": seconds})
         (folder / "job.json").write_text(text, encoding="utf-8")
-        inside = [sys.executable, "-m", "attnlib.classroom.inside"]
-        ended = run(inside, folder, START + seconds * 3)
+        command = [sys.executable, inside.__file__]  # by its path: it needs nothing of attnlib
+        ended = run(command, folder, START + seconds * 3)
         told = _read_told(folder / "told.jsonl")
     if ended.status != 0 and len(told) < len(job):
         why = "took too long" if ended.status is None else "the kernel died"
@@ -174,7 +176,10 @@ def _grade(
         if said == NOT_ATTEMPTED:
             return is_("not attempted", said)
         return is_("solved" if said == expected[exercise.cell] else "attempted", said)
-    stopped = [said for kind, said in told.values() if kind != "ran"]
+    if kind == "raised":
+        own, error = told.get(exercise.cell, ("", ""))
+        return is_("attempted", error if own == "raised" else said)
+    stopped = [said for kind, said in told.values() if kind in ENDS]
     return is_("failed", stopped[-1] if stopped else "it ended without an answer")
 
 

@@ -1,6 +1,6 @@
 """What runs in the sandbox: the cells of a notebook, one after the other, in a fresh kernel.
 
-    python -m attnlib.classroom.inside
+    python inside.py
 
 reads job.json in its folder, and writes what each cell printed as a line of told.jsonl, at once, so
 that what a kernel did before it died is known.
@@ -30,15 +30,20 @@ def run_job(folder: Path) -> None:
         for (name, _), (place, cell) in zip(job["cells"], enumerate(cells), strict=True):
             try:
                 client.execute_cell(cell, place)
-                kind, said = "ran", _said(cell)
+                kind, said = "raised" if _raised(cell) else "ran", _said(cell)
             except CellTimeoutError:
                 kind, said = "slow", f"took longer than {job['seconds']:g} seconds"
             except DeadKernelError:
                 kind, said = "dead", "the kernel died"
             told.write(json.dumps([name, kind, said]) + "\n")
             told.flush()
-            if kind != "ran":
+            if kind in ("slow", "dead"):
                 break
+
+
+def _raised(cell: object) -> bool:
+    """Return whether a cell ended with an error."""
+    return any(output.output_type == "error" for output in cell.outputs)  # type: ignore[attr-defined]
 
 
 def _said(cell: object) -> str:
