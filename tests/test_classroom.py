@@ -1,0 +1,296 @@
+"""Notebooks for a class, and their grades: right, wrong, empty, broken and hostile ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnlib.classroom import grade as grading
+from attnlib.classroom.command import main
+from attnlib.classroom.exercises import (
+    bound,
+    check_of,
+    find_exercises,
+    needed,
+    put,
+    source,
+    with_solutions,
+    without_solutions,
+)
+from attnlib.classroom.grade import Grade, commonest, grade, write_csv, write_html
+from attnlib.classroom.lessons import copy_course, course, lessons, read, write
+from attnlib.classroom.sandbox import run, walls
+
+LESSONS = lessons()
+BYTES_OF = {path: path.read_bytes() for path in LESSONS}
+
+CELLS = [
+    ("setup", "import math\n"),
+    ("slow", "train = 'never needed'\nraise RuntimeError"),
+    ("helper", "def twice(number):\n    return number * 2\n"),
+    (
+        "stub",
+        "def check(double):\n    try:\n"
+        "        return 'Right.' if double(3) == 6 and double(2) == 4 else 'Is it twice?'\n"
+        "    except NotImplementedError:\n        return 'not attempted yet'\n"
+        "    except Exception as error:\n        return type(error).__name__\n\n"
+        "\ndef double(number):\n    raise NotImplementedError\n\n\nprint(check(double))",
+    ),
+]
+SOLUTION = "<details><summary>Solution</summary>\n\n```python\n{}\n```\n\n</details>"
+
+
+def cell(name: str, code: str, printed: str = "") -> dict:
+    outputs = [{"output_type": "stream", "name": "stdout", "text": [printed]}] if printed else []
+    return {"cell_type": "code", "id": name, "source": code, "outputs": outputs, "metadata": {}}
+
+
+def lesson() -> dict:
+    answer = "def double(number):\n    return twice(number)"
+    folded = {"cell_type": "markdown", "id": "folded", "metadata": {}}
+    cells = [cell(*one, "not attempted yet\n" if one[0] == "stub" else "") for one in CELLS]
+    cells.append(folded | {"source": f"Words.\n\n{SOLUTION.format(answer)}\n\nMore words."})
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def answered(code: str) -> dict:
+    """Return the lesson as a learner left it."""
+    mine = lesson()
+    (stub,) = (one for one in mine["cells"] if one["id"] == "stub")
+    check, _ = stub["source"].split("\n\n\ndef double")
+    stub["source"] = f"{check}\n\n\n{code}\n\n\nprint(check(double))"
+    return mine
+
+
+@pytest.fixture
+def small_course(tmp_path, monkeypatch) -> Path:
+    """Let the course be one small lesson."""
+    path = tmp_path / "course" / "01_lesson.ipynb"
+    write(lesson(), path)
+    monkeypatch.setattr(grading, "lessons", lambda: [path])
+    grading._solved.cache_clear()
+    yield tmp_path
+    grading._solved.cache_clear()
+
+
+# The exercises of a notebook
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_every_lesson_has_exercises_that_can_be_taken_apart(path):
+    stored = read(path)
+    exercises = find_exercises(stored)
+    assert exercises
+    for exercise in exercises:
+        assert exercise.name in bound(exercise.stub)
+        assert exercise.name not in bound(check_of(exercise) or "pass")
+        assert exercise.name in check_of(exercise)
+        compile(put(exercise.solution, exercise.stub), "cell", "exec")
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_learner_gets_hints_and_stubs_and_no_solution(path):
+    stored, mine = read(path), without_solutions(read(path))
+    text = "\n".join(map(source, mine["cells"]))
+    for exercise in find_exercises(stored):
+        assert exercise.stub in text
+        assert exercise.solution not in text
+    assert "<summary>Solution" not in text
+    assert text.count("<summary>Hint") == "".join(map(source, stored["cells"])).count(
+        "<summary>Hint"
+    )
+    assert [c for c in mine["cells"] if c["cell_type"] == "code"] == [
+        c for c in stored["cells"] if c["cell_type"] == "code"
+    ]
+
+
+def test_the_second_set_has_the_solutions_in_place():
+    solved = with_solutions(lesson())
+    (stub,) = (one for one in solved["cells"] if one["id"] == "stub")
+    assert "return twice(number)" in stub["source"]
+    assert "raise NotImplementedError" not in stub["source"]
+    assert stub["outputs"] == []
+    assert source(lesson()["cells"][-1]) == source(solved["cells"][-1])
+
+
+def test_only_the_cells_that_an_answer_builds_on_are_run():
+    code = dict(CELLS)
+    assert needed(code, ["stub"]) == ["setup", "stub"]
+    code["stub"] = put("def double(x):\n    return twice(x)", code["stub"])
+    assert needed(code, ["stub"]) == ["setup", "helper", "stub"]
+    assert needed(code | {"slow": "this is ( no Python"}, ["stub"]) == ["setup", "helper", "stub"]
+
+
+def test_stubs_and_solutions_must_go_together():
+    one_less = lesson()
+    one_less["cells"].pop()
+    with pytest.raises(ValueError, match="1 cells print 'not attempted yet', for 0 folded"):
+        find_exercises(one_less)
+
+
+# The sandbox
+
+
+def test_a_program_runs_in_its_folder_and_says_how_it_ended(tmp_path):
+    ended = run(
+        [sys.executable, "-c", "open('a', 'w').write('x'); print(7); exit(3)"], tmp_path, 60
+    )
+    assert ended == (3, "7\n")
+    assert (tmp_path / "a").read_text() == "x"
+
+
+def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
+    script = "import subprocess, time\nsubprocess.Popen(['sleep', '83'])\ntime.sleep(83)"
+    assert run([sys.executable, "-c", script], tmp_path, 3).status is None
+    if sys.platform.startswith("linux"):
+        commands = Path("/proc").glob("[0-9]*/cmdline")
+        assert b"sleep\x0083\x00" not in [one.read_bytes() for one in commands if one.exists()]
+
+
+@pytest.mark.skipif(not walls(), reason="this system offers no namespaces")
+def test_a_hostile_program_can_write_nowhere_else_and_reach_nobody(tmp_path):
+    (tmp_path / "box").mkdir()
+    kept = tmp_path / "kept"
+    kept.write_text("x")
+    script = f"""
+import pathlib, shutil, socket
+shutil.rmtree({str(tmp_path)!r}, ignore_errors=True)
+for path in ({str(kept)!r}, "/tmp/attnlib-escaped", {str(Path.home())!r} + "/attnlib-escaped"):
+    try:
+        pathlib.Path(path).write_text("escaped")
+    except OSError as error:
+        print(type(error).__name__)
+try:
+    socket.create_connection(("192.0.2.1", 80), timeout=2)
+except OSError as error:
+    print("no network", error.errno)
+"""
+    ended = run([sys.executable, "-c", script], tmp_path / "box", 60)
+    assert kept.read_text() == "x"
+    assert not Path("/tmp/attnlib-escaped").exists()
+    assert not (Path.home() / "attnlib-escaped").exists()
+    assert "no network 101" in ended.said  # unreachable at once, not a timeout
+
+
+# The grades
+
+RIGHT = "def double(number):\n    return number + number"
+NOTEBOOKS = {
+    "with a helper": answered("def double(number):\n    return twice(number)"),
+    "wrong": answered("def double(number):\n    return number * number"),
+    "empty": lesson(),
+    "syntax": answered("def double(number)\n    return 2"),
+    "prints what it likes": answered("double = None\nprint('Right.')"),
+    "exit": answered("import os\nos._exit(0)"),
+    "endless": answered(f"{RIGHT}\n\n\nwhile True:\n    pass"),
+    "deletes": answered(f"import shutil\nshutil.rmtree('.', ignore_errors=True)\n{RIGHT}"),
+}
+
+
+def test_grades_of_a_class(small_course):
+    folder = small_course / "class"
+    for name, notebook in NOTEBOOKS.items():
+        write(notebook, folder / f"{name}.ipynb")
+    (folder / "damaged.ipynb").write_text('{"cells": [')
+    (folder / "picture.ipynb").write_bytes(b"\x89PNG")
+    (folder / "list.ipynb").write_text("[1]")
+    write({"cells": [cell("foreign", "1 + 1")]}, folder / "foreign.ipynb")
+    gone = lesson()
+    gone["cells"] = [one for one in gone["cells"] if one["id"] != "stub"]
+    write(gone, folder / "gone.ipynb")
+    before = sorted(path.name for path in small_course.rglob("*"))
+    found = grade(sorted(folder.glob("*")), seconds=5)
+    grades = {Path(one.notebook).stem: one for one in found}
+    assert sorted(path.name for path in small_course.rglob("*")) == before
+    states = {name: one.state for name, one in grades.items()}
+    assert states == {
+        "with a helper": "solved",
+        "wrong": "attempted",
+        "empty": "not attempted",
+        "syntax": "attempted",
+        "prints what it likes": "attempted",
+        "exit": "failed",
+        "endless": "failed",
+        "deletes": "failed",
+        "damaged": "failed",
+        "picture": "failed",
+        "list": "failed",
+        "foreign": "failed",
+        "gone": "not attempted",
+    }
+    assert grades["wrong"].said == "Is it twice?"
+    assert "SyntaxError" in grades["syntax"].said
+    assert grades["endless"].said == "took longer than 5 seconds"
+    assert "died" in grades["exit"].said
+    assert "not a notebook" in grades["damaged"].said
+    assert "shares no cell" in grades["foreign"].said
+
+
+# The tables
+
+GRADES = [
+    Grade("a.ipynb", "double", "solved", "Right."),
+    Grade("b.ipynb", "double", "attempted", "Is it <twice>?"),
+    Grade("c.ipynb", "double", "attempted", "Is it <twice>?"),
+    Grade("=d.ipynb", "", "failed", "-1 is no notebook"),
+]
+
+
+def test_the_tables(tmp_path):
+    write_csv(GRADES, tmp_path / "g.csv")
+    with (tmp_path / "g.csv").open(encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["notebook", "exercise", "state", "said"]
+    assert rows[1] == ["a.ipynb", "double", "solved", "Right."]
+    assert rows[4] == ["'=d.ipynb", "", "failed", "'-1 is no notebook"]  # no formula
+    write_html(GRADES, tmp_path / "g.html")
+    page = (tmp_path / "g.html").read_text(encoding="utf-8")
+    assert "<li>2 × double: Is it &lt;twice&gt;?</li>" in page
+    assert page.count('<th scope="row">') == 4
+    assert "-1 is no notebook" in page
+
+
+def test_what_was_said_most_often():
+    assert commonest(GRADES) == [(("double", "Is it <twice>?"), 2)]
+
+
+# The command
+
+
+def test_the_course_is_copied_and_nothing_of_the_reader_overwritten(tmp_path):
+    assert copy_course(tmp_path) == []
+    mine = tmp_path / "notebooks" / LESSONS[0].name
+    assert mine.read_bytes() == BYTES_OF[LESSONS[0]]
+    assert len(list((tmp_path / "images").glob("*.png"))) == len(
+        list((course() / "images").glob("*.png"))
+    )
+    mine.write_text("mine")
+    assert copy_course(tmp_path) == [path.name for path in LESSONS]
+    assert mine.read_text() == "mine"
+
+
+def test_a_class_in_a_file_is_checked(tmp_path, capsys):
+    file = tmp_path / "my_attention.py"
+    file.write_text("from attnlib import MultiHeadAttention as Mine\n\n\nclass Wrong(Mine): ...\n")
+    assert main(["check", f"{file}:Mine"]) == 0
+    assert main(["check", f"{file}:Other"]) == 2
+    assert "has no class Other; it has: Mine, Wrong" in capsys.readouterr().out
+    assert main(["check", "no_such.py:Mine"]) == 2
+
+
+def test_what_is_no_file_is_said(capsys):
+    assert main(["grade", "no_such.ipynb"]) == 2
+    assert "no such file: no_such.ipynb" in capsys.readouterr().out
+
+
+def test_the_command_by_its_module():
+    asked = [sys.executable, "-m", "attnlib", "--help"]
+    ran = subprocess.run(asked, capture_output=True, text=True)
+    assert ran.returncode == 0
+    assert "lab" in ran.stdout
+    assert json.dumps(ran.stderr) == '""'

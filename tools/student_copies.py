@@ -1,0 +1,38 @@
+"""Write the course for a class: notebooks without solutions, and a second set with stubs solved.
+
+    python tools/student_copies.py
+
+build/student/ has hints and stubs, but no solution. In build/solutions/ each stub is replaced by
+its solution; those cells have not been run. Both have their images beside them, so they can be
+handed out as they are. `attnlib grade` grades what comes back.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from attnlib.classroom.exercises import Notebook, with_solutions, without_solutions
+from attnlib.classroom.lessons import course, lessons, read, write
+
+BUILD = Path(__file__).parents[1] / "build"
+SETS: dict[str, Callable[[Notebook], Notebook]] = {
+    "student": without_solutions,
+    "solutions": with_solutions,
+}
+
+
+def main(build: Path) -> None:
+    """Write both sets."""
+    for name, change in SETS.items():
+        shutil.rmtree(build / name, ignore_errors=True)
+        for lesson in lessons():
+            write(change(read(lesson)), build / name / "notebooks" / lesson.name)
+        shutil.copytree(course() / "images", build / name / "images", ignore=lambda *_: {"draw.py"})
+        print(build / name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else BUILD)
