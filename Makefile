@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
 
-.PHONY: help lab fresh test setup dev lint format notebooks images page bench bench-quick bench-sliders mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images book page bench bench-quick bench-sliders mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -43,6 +43,9 @@ notebooks: dev  ## execute the notebooks in place (one: make notebooks NB=path)
 
 images: dev  ## redraw the diagrams
 	$(PY) images/draw.py
+
+book: dev  ## write the course as a website into build/book, sliders included, without kernel or network
+	$(PY) tools/book.py
 
 page: setup  ## write all sliders into build/sliders.html, which needs no Python
 	$(PY) tools/sliders_page.py
