@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student page bench bench-quick bench-sliders mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student book page bench bench-quick bench-sliders mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -46,6 +46,9 @@ images: dev  ## redraw the diagrams
 
 student: setup  ## write the notebooks without solutions into build/student, with them into build/solutions
 	$(PY) tools/student_copies.py
+
+book: dev  ## write the course as a website into build/book, sliders included, without kernel or network
+	$(PY) tools/book.py
 
 page: setup  ## write all sliders into build/sliders.html, which needs no Python
 	$(PY) tools/sliders_page.py

@@ -1,4 +1,4 @@
-"""The wheel holds the package, all of it and nothing else, and works where no checkout is."""
+"""The wheel holds the package and the course, nothing else, and works where no checkout is."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ sys.path.insert(0, sys.argv[1])
 import attnlib
 modules = [found.name for found in pkgutil.walk_packages(attnlib.__path__, "attnlib.")]
 homes = [import_module(name).__file__ for name in ("attnlib", *modules)]
+from attnlib.classroom.lessons import lessons
 from attnlib.gpt2 import recorded
 from attnlib.learning.record import recorded_model
 from attnlib.learning.tasks import story
@@ -33,6 +34,7 @@ from attnlib.panels import ONE_HEAD
 from attnlib.speed.results import grid_result, stored_results
 found = {
     "homes": homes,
+    "lessons": len(lessons()),
     "measured": len(stored_results()),
     "grid": len(grid_result()),
     "words": "".join(recorded("planet").tokens)[:8],
@@ -61,13 +63,15 @@ def wheel(tmp_path_factory) -> Path:
     return built
 
 
-def test_it_holds_the_package_and_nothing_else(wheel):
+def test_it_holds_the_package_and_the_course_and_nothing_else(wheel):
     with ZipFile(wheel) as opened:
         names = set(opened.namelist())
     held = {Path(name) for name in names if name.startswith("attnlib/")}
     files = [path for path in (ROOT / "attnlib").rglob("*") if path.is_file()]
     kept = [path for path in files if path.suffix != ".pyc" and not path.match("*-quick.json")]
-    assert held == {path.relative_to(ROOT) for path in kept}
+    course = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "images").glob("*.png")]
+    lessons = {Path("attnlib/classroom/course") / path.relative_to(ROOT) for path in course}
+    assert held == {path.relative_to(ROOT) for path in kept} | lessons
     assert {Path(name).parts[0] for name in names} == {"attnlib", f"{PROJECT}.dist-info"}
 
 
@@ -79,5 +83,6 @@ def test_installed_elsewhere_it_imports_and_reads_its_data(wheel, tmp_path):
     modules = {path for path in target.rglob("*.py") if path.is_relative_to(target / "attnlib")}
     assert {Path(home) for home in found.pop("homes")} == modules
     assert found.pop("measured") > 0
+    assert found.pop("lessons") == len(list((ROOT / "notebooks").glob("*.ipynb")))
     assert found.pop("grid") > 0
     assert found == {"words": "On the d", "layers": 2, "story": "Your journey", "picture": "<svg"}

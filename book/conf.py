@@ -1,0 +1,48 @@
+"""How Sphinx makes the book: from the stored notebooks, without running them, without network.
+
+`make book` calls tools/book.py, which puts the notebooks with live sliders into build/book-source.
+"""
+
+from __future__ import annotations
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+project = "Multi-head causal attention"
+author = "the contributors"
+language = "en"
+extensions = ["myst_nb", "sphinx_copybutton"]
+nb_execution_mode = "off"
+nb_mime_priority_overrides = [("html", "text/html", 0)]
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+copybutton_exclude = ".linenos, .gp, .go"
+
+html_theme = "furo"
+html_title = "Multi-head causal attention, line by line"
+html_static_path = ["book.css"]
+html_css_files = ["book.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sphinx = False
+html_show_search_summary = False  # it would fetch pages, which file:// does not allow
+html_theme_options = {"navigation_with_keys": True}
+
+
+def visit_math(self: HTML5Translator, node: nodes.math) -> None:
+    """Write an equation in a line of text as MathML."""
+    self.body.append(convert(node.astext()))
+    raise nodes.SkipNode
+
+
+def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
+    """Write an equation on lines of its own as MathML."""
+    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Write equations as MathML, which browsers show by themselves."""
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))
