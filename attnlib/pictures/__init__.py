@@ -4,6 +4,7 @@ palette holds the colours, scene the picture; tensors draws weights and matrices
 times. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
 """
 
+from attnlib.pictures.arcs import arcs_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
 from attnlib.pictures.scene import Scene, above, beside
 from attnlib.pictures.tensors import (
@@ -20,6 +21,7 @@ from attnlib.pictures.tensors import (
 __all__ = [
     "Scene",
     "above",
+    "arcs_picture",
     "bars_picture",
     "beside",
     "blocks_picture",
