@@ -275,7 +275,7 @@ def _png(scene: Scene, scale: float) -> bytes:
 
 def _artists(item: Item) -> list[Artist]:
     """Return an item as matplotlib draws it."""
-    from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
+    from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Rectangle
     from matplotlib.path import Path
     from matplotlib.text import Text
 
@@ -283,7 +283,10 @@ def _artists(item: Item) -> list[Artist]:
     match item:
         case Box():
             corner, rounded = (item.x, item.y), f"round,pad=0,rounding_size={item.radius}"
-            if item.radius:
+            if item.width == item.height <= 2 * item.radius:
+                middle = (item.x + item.width / 2, item.y + item.height / 2)
+                patch = Circle(middle, item.width / 2)
+            elif item.radius:
                 patch = FancyBboxPatch(corner, item.width, item.height, rounded)
             else:
                 patch = Rectangle(corner, item.width, item.height)
