@@ -2,7 +2,8 @@
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, arcs words and who looks where, plane vectors of two numbers, rows one row of
-weights as bars, charts times. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
+weights as bars, charts times. matplotlib loads with the first PNG. Pictures import nothing else of
+attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
