@@ -58,11 +58,11 @@ def tint(color: str, strength: float) -> str:
 
 
 def text_color(background: str) -> str:
-    """Return ink or white, whichever has more contrast; the page's own ink on its own colours."""
+    """Return ink, white or black with a contrast of 4.5 at least; ink on the page's own colours."""
     if background in THEME:
         return INK
-    dark, light = THEME[INK], THEME[PAPER]
-    return max(dark, light, key=lambda text: contrast(text, background))
+    inks = sorted((THEME[INK], THEME[PAPER]), key=lambda text: -contrast(text, background))
+    return inks[0] if contrast(inks[0], background) >= 4.5 else "#000000"
 
 
 def contrast(one: str, other: str) -> float:
