@@ -131,7 +131,7 @@ def test_the_alt_text_says_who_looks_where():
     )
     before[3] = torch.tensor([0.0, 0.625, 0.25, 0, 0])
     assert arcs_picture(WORDS, before, query=3).alt == (
-        f"{start}: the looks at cat (0.62), saw (0.25)."
+        f"{start}: the looks at cat (0.625), saw (0.25)."
     )
 
 

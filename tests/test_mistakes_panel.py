@@ -177,7 +177,7 @@ def test_the_panel_shows_the_difference(state):
     off = (wrong - right).abs().tolist()
     cells = [text_in(scene, box) for box in boxes(scene, 54, 26)]
     texts = [
-        "NaN" if math.isnan(value) else f"{value:.3f}" if value else "0"
+        "NaN" if math.isnan(value) else f"{value:.{1 if value >= 100 else 3}f}" if value else "0"
         for row in off
         for value in row
     ]

@@ -10,7 +10,7 @@ from torch import Tensor
 from attnlib.pictures.letters import text_width
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
 from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, above, beside
-from attnlib.pictures.seen import told_apart
+from attnlib.pictures.seen import number, told_apart
 
 SIZE, TOP = 13.0, 26.0  # of letters; above the plane
 EMPTY = 14.0  # pixels between the outermost points and the frame
@@ -152,11 +152,11 @@ def positions_picture(
         columns.append(above(look, mixed, gap=0))
         x, y = (weights[:, None] * values).sum(dim=0).tolist()
         order = sorted(range(len(words)), key=lambda i: -weights[i].item())[:2]
-        most = " and ".join(f"{told_apart(words)[i]} ({weights[i]:.2f})" for i in order)
+        most = " and ".join(f"{told_apart(words)[i]} ({number(weights[i].item())})" for i in order)
         angle = math.degrees(math.atan2(*query_vec.flip(0).tolist())) % 360
         said.append(
-            f"{title}, at {angle:.0f} degrees: most weight on {most}; "
-            f"the context vector is at ({x:.2f}, {y:.2f})."
+            f"{title}, at {number(angle, 0)} degrees: most weight on {most}; "
+            f"the context vector is at ({number(x)}, {number(y)})."
         )
     start = (
         f"{count} positions of a query, above among the keys, below what they make of the values."
@@ -277,14 +277,14 @@ def _alt(
     """Return where everything stands, and which weights mix the context vector."""
     what = "Values as dots" if keys is None else "Keys as arrows"
     points = ", ".join(
-        f"{name} at ({x:.2f}, {y:.2f})" for name, (x, y) in zip(names, shown, strict=True)
+        f"{name} at ({number(x)}, {number(y)})" for name, (x, y) in zip(names, shown, strict=True)
     )
     said = f"{title}: {what[0].lower()}{what[1:]}" if title else what
     alt = f"{said}: {points}."
     if any(weights):
         order = sorted(range(last + 1), key=lambda i: -weights[i])
-        alt += " Weights: " + ", ".join(f"{names[i]} {weights[i]:.2f}" for i in order) + "."
+        alt += " Weights: " + ", ".join(f"{names[i]} {number(weights[i])}" for i in order) + "."
     if mean is not None:
-        alt += f" Their mean, the context vector, is at ({mean[0]:.2f}, {mean[1]:.2f})"
+        alt += f" Their mean, the context vector, is at ({number(mean[0])}, {number(mean[1])})"
         alt += ", inside the hull of the past." if last > 1 else "."
     return alt

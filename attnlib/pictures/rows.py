@@ -10,7 +10,7 @@ from torch import Tensor
 from attnlib.pictures.letters import text_width
 from attnlib.pictures.palette import FAINT, INK, QUIET, head_color
 from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words
-from attnlib.pictures.seen import told_apart
+from attnlib.pictures.seen import number, told_apart
 
 SIZE = 13.0  # of letters
 HIGH = 84.0  # of the tallest bar
@@ -65,7 +65,7 @@ def softmax_picture(
         items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, color))
         items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}", SIZE, INK))
     order = sorted(range(query + 1), key=lambda i: -weights[i].item())
-    told = ", ".join(f"{names[i]} {weights[i]:.2f}" for i in order)
+    told = ", ".join(f"{names[i]} {number(weights[i].item())}" for i in order)
     future_names = ", ".join(names[query + 1 :])
     alt = f"The row of {names[query]}, from scores to weights. "
     alt += f"{future_names}: the score becomes −inf, the weight 0. " if future_names else ""
@@ -111,7 +111,7 @@ def small_bars_picture(
             most = f"largest {numbers[first]:.2f}"
             items.append(Words(x + (step - 12) / 2, floor - HIGH - 10, most, SIZE, FAINT))
             key = words[first].strip() if words else f"key {first + 1}"
-            largest.append(f"{name}: {key} {numbers[first]:.2f}")
+            largest.append(f"{name}: {key} {number(numbers[first])}")
         said.append(f"{row}: largest weight at {', '.join(largest)}.")
     bottom = top + (len(rows) - 1) * tall + HIGH + 28
     return Scene(BOOK, bottom, f"Bars from 0 to 1. {' '.join(said)}", tuple(items))

@@ -10,6 +10,21 @@ from torch import Tensor
 MOST_ROWS = 12  # so many rows are told one by one
 
 
+def number(value: float, digits: int = 2) -> str:
+    """Return a number as an alt text says it: with so many decimals, or one or two more.
+
+    More are needed where a value lies close to a rounding boundary: another machine, whose last
+    bits differ, would round it the other way.
+
+    >>> number(0.2468), number(0.2451), number(0.625)
+    ('0.25', '0.245', '0.625')
+    """
+    more = digits
+    while more < digits + 2 and abs(abs(value) * 10**more % 1 - 0.5) < 0.05:
+        more += 1
+    return f"{value:.{more}f}"
+
+
 def told_apart(words: Sequence[str]) -> list[str]:
     """Return the words without spaces around them, those that come again with their number.
 
@@ -41,7 +56,7 @@ def largest_weights(weights: Tensor, words: Sequence[str]) -> str:
     for q, row in enumerate(weights.nan_to_num(0.0)):
         weight, key = row.max(dim=0)
         if weight > 0 and not (first + q == 0 and weight == 1):  # the first word has no choice
-            rows.append((first + q, int(key), f"{weight:.2f}"))
+            rows.append((first + q, int(key), number(weight.item())))
     if not rows:
         return "no weights" if not weights.nan_to_num(0.0).any() else "one word, which sees itself"
     patterns = [
@@ -70,5 +85,5 @@ def whole_row(row: Tensor, words: Sequence[str], query: int, least: float) -> st
     """Return where one query looks, every key that gets at least so much, the most first."""
     names = told_apart(words)
     order = sorted(range(len(row)), key=lambda key: -row[key].item())
-    told = [f"{names[key]} ({row[key].item():.2f})" for key in order if row[key] >= least]
+    told = [f"{names[key]} ({number(row[key].item())})" for key in order if row[key] >= least]
     return f"{names[query]} looks at {', '.join(told) or 'nothing'}"

@@ -30,7 +30,7 @@ from attnlib.pictures.palette import (
     weight_color,
 )
 from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
-from attnlib.pictures.seen import largest_weights, told_apart
+from attnlib.pictures.seen import largest_weights, number, told_apart
 
 SIZE = 13.0  # of letters: what can be read at the width of a page
 LABEL = 72.0  # room for the names of rows, in pixels
@@ -206,7 +206,8 @@ def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: flo
         torch.stack([right, wrong]), tokens, hidden, cell, names=names, hues=(0, 0), marked=marked
     )
     seen = told_apart(tokens)
-    cells = [f"{seen[q]} sees {seen[k]} ({wrong[q, k]:.2f})" for q, k in leaks.nonzero().tolist()]
+    places = leaks.nonzero().tolist()
+    cells = [f"{seen[q]} sees {seen[k]} ({number(wrong[q, k].item())})" for q, k in places]
     more = f", and {len(cells) - 6} more" if len(cells) > 6 else ""
     alt = f"Right and wrong weights side by side. {len(cells)} cells leak, framed in red"
     told = f": {', '.join(cells[:6])}{more}" if cells else ""
@@ -323,7 +324,7 @@ def heads_picture(
         layer, head = divmod(int(before.argmax()), num_heads)
         alt += (
             f" Most weight on the token before: layer {layer + first}, head {head + first}, with "
-            f"{before.max():.2f}. More than 0.9 of the weight on the first token: "
+            f"{number(before.max().item())}. More than 0.9 of the weight on the first token: "
             f"{int((sink > 0.9).sum())} heads."
         )
     if chosen is not None:
@@ -478,7 +479,8 @@ def _difference_cell(largest: float, value: float, *_place: int) -> Cell:
     if value == 0:
         return Cell(PAPER, "0", FAINT, stroke=QUIET)
     fill = amount_color(0.15 + 0.85 * value / largest)
-    return Cell(fill, f"{value:.3f}", text_color(fill), stroke=QUIET)
+    text = f"{value:.3f}" if value < 100 else f"{value:.1f}"  # as much as a cell has room for
+    return Cell(fill, text, text_color(fill), stroke=QUIET)
 
 
 # A tensor of any rank, and the source that makes it
@@ -576,14 +578,14 @@ def listing_picture(lines: Sequence[tuple[int, str]], first: int, last: int) -> 
     longest = max((len(line) for _, line in lines), default=0)
     width, height = 56.0 + text_width("m", SIZE, mono=True) * longest, 19.0
     items: list[Item] = []
-    for place, (number, line) in enumerate(lines):
+    for place, (count, line) in enumerate(lines):
         y = (place + 0.5) * height
-        current = first <= number <= last
+        current = first <= count <= last
         if current:
             items.append(Box(0, place * height, width, height, fill=MARKED))
-        items.append(Words(28, y, str(number), SIZE, FAINT, "end", mono=True))
+        items.append(Words(28, y, str(count), SIZE, FAINT, "end", mono=True))
         items.append(Words(40, y, line, SIZE, INK, "start", bold=current, mono=True))
-    shown = " ".join(line.strip() for number, line in lines if number == first)
+    shown = " ".join(line.strip() for count, line in lines if count == first)
     alt = f"Source of {len(lines)} lines, line {first} highlighted: {shown}"
     alt += "" if alt.endswith(".") else "."
     return Scene(width, len(lines) * height + 4, alt, tuple(items))
