@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,22 +17,33 @@ from torch import Tensor
 
 import attnlib
 from attnlib.examples import SEED, journey
-from attnlib.pictures.palette import FAINT, INK, PAPER, head_color, text_color, tint, weight_color
+from attnlib.pictures.letters import text_width
+from attnlib.pictures.palette import (
+    FAINT,
+    INK,
+    PAPER,
+    QUIET,
+    head_color,
+    text_color,
+    tint,
+    weight_color,
+)
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words
 from attnlib.pictures.tensors import head_tag
 
-WIDTH, MARGIN = 880.0, 16.0
+WIDTH, MARGIN = 700.0, 16.0  # the width of a page, so that nothing is shrunk
 RIGHT = WIDTH - MARGIN
 CELL = 20.0  # a cell of a matrix
-NUMBER = 36.0  # its width where a number is written in
-NAMES = 53.0  # what the names of the tokens take
-DEVICE_WIDTH, DEVICE_HEIGHT = 652.0, 90 + 6 * CELL  # of the frame around a device
+NUMBER = 39.0  # its width where a number is written in
+NAMES = 60.0  # what the names of the tokens take
+SIZE = 13.0  # of all letters that are no heading
+DEVICE_WIDTH, DEVICE_HEIGHT = 646.0, 92 + 6 * CELL  # of the frame around a device
 GREY = tint(INK, 0.75)  # words that explain
 EDGE = tint(FAINT, 0.6)
 TOKENS, INPUTS = journey()
 NO_HEAD = -1
 
-Colors = Sequence[Sequence[str | None]]  # of cells; None is hatched
+Colors = Sequence[Sequence[str | None]]  # of cells; None is the future, flat grey
 Texts = Sequence[Sequence[str]]
 Align = Literal["start", "middle", "end"]
 Point = tuple[float, float]
@@ -58,7 +70,7 @@ def two_decimals(values: Tensor) -> Texts:
 
 def note(x: float, y: float, text: str, align: Align = "middle") -> Words:
     """Return a line of explanation."""
-    return Words(x, y, text, 12, GREY, align)
+    return Words(x, y, text, SIZE, GREY, align)
 
 
 def notes(
@@ -80,22 +92,18 @@ def grid(
     texts: Texts | None = None,
     width: float = CELL,
     height: float = CELL,
-    size: float = 11,
+    size: float = SIZE,
 ) -> list[Item]:
-    """Return cells in rows, with words in them; a cell without a colour is hatched."""
-    filled: list[Item] = []
-    hatched: list[Item] = []
+    """Return cells in rows, with words in them; a cell without a colour is the future."""
+    items: list[Item] = []
     for r, row in enumerate(colors):
         for c, color in enumerate(row):
             left, top = x + c * width, y + r * height
-            if color is None:
-                hatched.append(Box(left, top, width, height, PAPER, EDGE, hatched=True))
-                continue
-            filled.append(Box(left, top, width, height, color, PAPER))
-            if texts:
+            items.append(Box(left, top, width, height, color or QUIET, PAPER))
+            if texts and color is not None:
                 middle = (left + width / 2, top + height / 2)
-                filled.append(Words(*middle, texts[r][c], size, text_color(color)))
-    return filled + hatched
+                items.append(Words(*middle, texts[r][c], size, text_color(color)))
+    return items
 
 
 def cell_color(head: int) -> str:
@@ -111,7 +119,7 @@ def matrix(
     middle = x + len(heads) * width / 2
     colors = [[cell_color(head) for head in heads]] * len(values)
     return [
-        Words(middle, y - 13, name, 13, bold=True),
+        Words(middle, y - 13, name, SIZE, bold=True),
         *grid(x, y, colors, texts, width),
         note(middle, y + len(values) * CELL + 13, str(tuple(values.shape))),
     ]
@@ -120,14 +128,14 @@ def matrix(
 def token_names(right: float, y: float, height: float = CELL, bold: str = "") -> list[Item]:
     """Return the six tokens beside their rows, ending at the right."""
     return [
-        Words(right - 7, y + (i + 0.5) * height, token, 12, INK, "end", bold=token == bold)
+        Words(right - 7, y + (i + 0.5) * height, token, SIZE, INK, "end", bold=token == bold)
         for i, token in enumerate(TOKENS)
     ]
 
 
 def weight_map(x: float, y: float, weights: Tensor, color: str, cell: float) -> list[Item]:
-    """Return attention weights as shades of one colour, those that are 0 hatched."""
-    colors = [[tint(color, w**0.5) if w else None for w in row] for row in weights.tolist()]
+    """Return attention weights as shades of one colour; those that are 0 are the future."""
+    colors = [[tint(color, w) if w else None for w in row] for row in weights.tolist()]
     return grid(x, y, colors, width=cell, height=cell)
 
 
@@ -153,9 +161,9 @@ def road_so_far() -> Scene:
     """Draw the four stages, from simplified to multi-head attention."""
     alt = (
         "Four stages in a row. One, simplified: attention weights straight from x. Two, "
-        "trainable: the matrices W_query, W_key and W_value come in. Three, causal: later tokens "
-        "are hidden, the upper triangle is hatched. Four, multi-head: several such triangles at "
-        "once, one colour for each head."
+        "trainable: W_query and W_key make the weights, and W_value joins after them. Three, "
+        "causal: later tokens are hidden, the upper triangle is grey. Four, multi-head: several "
+        "such triangles at once, one colour for each head."
     )
     torch.manual_seed(SEED)
     head = attnlib.CausalAttention(3, 2, 6, 0.0)
@@ -163,11 +171,11 @@ def road_so_far() -> Scene:
     _, _, multi_head = stacked_heads(3)
     simplified = torch.softmax(INPUTS @ INPUTS.T, dim=-1)
 
-    card, gap, tall, cell, top = 188.0, 32.0, 246.0, 16.0, 120.0
+    card, gap, tall, cell, top = 150.0, 68 / 3, 290.0, 14.0, 112.0
     side = 6 * cell
     stages = (
-        ("1  Simplified", "weights straight from x"),
-        ("2  Trainable", "new: weight matrices"),
+        ("1  Simplified", "weights from x"),
+        ("2  Trainable", "new: matrices W"),
         ("3  Causal", "new: no look ahead"),
         ("4  Multi-head", "new: several heads"),
     )
@@ -176,34 +184,37 @@ def road_so_far() -> Scene:
     for middle, (name, what_is_new) in zip(middles, stages, strict=True):
         items.append(Box(middle - card / 2, MARGIN, card, tall, stroke=EDGE, radius=8))
         items.append(Words(middle, MARGIN + 20, name, 14, bold=True))
-        items.append(note(middle, top + side + 24, what_is_new))
+        items.append(note(middle, MARGIN + tall - 18, what_is_new))
     for middle in middles[1:]:
-        y = MARGIN + tall / 2
-        items += arrow((middle - card / 2 - gap + 5, y), (middle - card / 2 - 5, y))
+        y = top + side / 2
+        items += arrow((middle - card / 2 - gap + 3, y), (middle - card / 2 - 3, y))
 
     left = [middle - side / 2 for middle in middles]
     items.append(note(middles[0], top - 16, "x @ xᵀ"))
-    items.append(note(middles[2], top - 16, "above the diagonal: −inf"))
+    items.append(note(middles[2], top - 16, "future: −inf"))
     items += weight_map(left[0], top, simplified, GREY, cell)
-    for place, name in ((-58, "W_query"), (0, "W_key"), (58, "W_value")):
+    for place, name in ((-36, "W_query"), (38, "W_key")):
         x = middles[1] + place
-        items.append(Words(x, 66, name, 11))
-        items += grid(x - 9, 76, [[cell_color(0)] * 2] * 3, width=9, height=9)
+        items.append(Words(x, 60, name, SIZE))
+        items += grid(x - 9, 72, [[cell_color(0)] * 2] * 3, width=9, height=9)
     items += weight_map(left[1], top, trainable, head_color(0), cell)
+    after = top + side + 20
+    items.append(Words(middles[1] - 30, after + 14, "@ x W_value", SIZE))
+    items += grid(middles[1] + 24, after, [[cell_color(0)] * 2] * 3, width=9, height=9)
     items += weight_map(left[2], top, multi_head[0], head_color(0), cell)
     for h in (2, 1, 0):
-        x, y = left[3] + (h - 1) * 15, top - h * 15
+        x, y = left[3] + (h - 1) * 13, top - h * 13
         items += weight_map(x, y, multi_head[h], head_color(h), cell)
         items.append(Box(x, y, side, side, stroke=head_color(h), stroke_width=1.5))
 
     for first, last, text in (
         (0, 1, "the road here"),
         (2, 2, "notebook 01"),
-        (3, 3, "notebooks 02 and 03"),
+        (3, 3, "notebooks 02, 03"),
     ):
         start, end, y = middles[first] - card / 2, middles[last] + card / 2, MARGIN + tall + 10
         items.append(Line(((start, y), (start, y + 8), (end, y + 8), (end, y)), FAINT))
-        items.append(Words((start + end) / 2, y + 24, text, 12, bold=first > 1))
+        items.append(Words((start + end) / 2, y + 24, text, SIZE, bold=first > 1))
     return Scene(WIDTH, MARGIN + tall + 56, alt, tuple(items))
 
 
@@ -211,7 +222,7 @@ def causal_mask() -> Scene:
     """Draw who may see whom, and the weights that follow."""
     alt = (
         "Left, a grid of the six tokens, queries down, keys across: cells up to the diagonal are "
-        "filled, the future above it is hatched, so journey sees Your and journey. Right, after "
+        "filled, the future above it is flat grey, so journey sees Your and journey. Right, after "
         "the scores above the diagonal become -inf, the weights after softmax: nothing above the "
         "diagonal, and each row sums to 1."
     )
@@ -222,93 +233,109 @@ def causal_mask() -> Scene:
     row = TOKENS.index("journey")
     seen = [token for token, hidden in zip(TOKENS, is_future[row], strict=True) if not hidden]
 
-    width, height, top = 46.0, 34.0, 84.0
+    width, height, top = 34.0, 32.0, 128.0
     side, tall = 6 * width, 6 * height
-    left, right = MARGIN + 26 + NAMES, RIGHT - 36 - side
+    left, right = MARGIN + 22 + NAMES, RIGHT - 34 - side
     may_see = [
-        [None if hidden else tint(FAINT, 0.75 if q == row else 0.3) for hidden in hiddens]
+        [None if hidden else tint(FAINT, 0.75 if q == row else 0.4) for hidden in hiddens]
         for q, hiddens in enumerate(is_future.tolist())
     ]
     shades = [[weight_color(w) if w else None for w in row] for row in weights.tolist()]
     items = [
-        Words(MARGIN + 6, top + tall / 2, "queries", 12, GREY, angle=90),
-        heading(left, 22, "What each query may see"),
+        Words(MARGIN + 6, top + tall / 2, "queries", SIZE, GREY, angle=90),
+        heading(MARGIN, 22, "What each query may see"),
         *grid(left, top, may_see, width=width, height=height),
         note(left, top + tall + 20, f"{TOKENS[row]} sees {' and '.join(seen)}", "start"),
-        heading(right, 22, "attn_weights after softmax"),
+        heading(right - NAMES, 22, "attn_weights after softmax"),
         *grid(right, top, shades, two_decimals(weights), width, height),
-        note(right, top + tall + 20, "hatched: the future, its weight is 0", "start"),
-        note(right + side + 22, top - 13, "sum"),
+        note(right, top + tall + 20, "grey: the future, weight 0", "start"),
+        note(right + side + 19, top - 13, "sum"),
     ]
     for q, total in enumerate(weights.sum(dim=-1).tolist()):
-        items.append(note(right + side + 22, top + (q + 0.5) * height, f"{total:.2f}"))
+        items.append(note(right + side + 19, top + (q + 0.5) * height, f"{total:.2f}"))
     for x in (left, right):
         items += token_names(x, top, height, bold=TOKENS[row])
-        items += [note(x + side / 2, top - 32, "keys")]
-        items += [
-            Words(x + (k + 0.5) * width, top - 13, token, 11) for k, token in enumerate(TOKENS)
-        ]
+        items += [note(x + side / 2, top - 76, "keys")]
+        for k, token in enumerate(TOKENS):
+            middle = top - 8 - text_width(token, SIZE) / 2
+            items.append(Words(x + (k + 0.5) * width, middle, token, SIZE, angle=90))
         items.append(Box(x, top + row * height, side, height, stroke=INK, stroke_width=2))
     middle, y = (left + side + right - NAMES) / 2, top + tall / 2
-    for i, line in enumerate(("scores above", "the diagonal", "become −inf")):
-        items.append(Words(middle, y - 50 + 17 * i, line))
-    items += arrow((middle - 44, y + 6), (middle + 44, y + 6))
-    items.append(Words(middle, y + 24, "softmax"))
+    for i, line in enumerate(("scores", "above:", "−inf")):
+        items.append(Words(middle, y - 56 + 18 * i, line, SIZE))
+    items += arrow((middle - 32, y + 6), (middle + 32, y + 6))
+    items.append(Words(middle, y + 26, "softmax", SIZE))
     return Scene(WIDTH, top + tall + 42, alt, tuple(items))
 
 
 def two_heads() -> Scene:
     """Draw two stacked heads, from x to the columns of Z."""
     alt = (
-        "The six tokens, x of shape (6, 3), go into two heads. Head 1, blue, has Wq₁, Wk₁, Wv₁ "
-        "and gives Z₁ of shape (6, 2); head 2, orange, has Wq₂, Wk₂, Wv₂ and gives Z₂. Side by "
-        "side they are Z of shape (6, 4), two columns for each head."
+        "The six tokens, x of shape (6, 3), go into two heads. In head 1, blue, x with Wq₁ and "
+        "Wk₁ makes the attention weights, a triangle of shape (6, 6). Only then the values join: "
+        "weights @ V₁, where V₁ is x with Wv₁, is Z₁ of shape (6, 2). Head 2, orange, does the "
+        "same with its own matrices. Side by side Z₁ and Z₂ are Z of shape (6, 4), two columns "
+        "for each head."
     )
-    stacked, context_vec, attn_weights = stacked_heads(2)
-    tall, lane, gap, wide = 6 * CELL, 212.0, 20.0, 444.0
+    _, context_vec, attn_weights = stacked_heads(2)
+    own, cell, lane, gap, wide = 14.0, 15.0, 244.0, 18.0, 364.0
+    tall = 6 * cell
     left, right = MARGIN + NAMES, RIGHT - 4 * NUMBER  # where x and Z begin
-    fork = left + 3 * NUMBER + 23
-    frame = fork + 24
+    fork = left + 3 * 16 + 14
+    frame = fork + 14
     middle = MARGIN + lane + gap / 2
-    top = middle - tall / 2
+    top = middle - 3 * CELL
+    grey = [[cell_color(NO_HEAD)] * 3] * 6
     items = [
         *token_names(left, top),
-        *matrix(left, top, "x", INPUTS, [NO_HEAD] * 3, two_decimals(INPUTS)),
+        Words(left + 24, top - 13, "x", SIZE, bold=True),
+        *grid(left, top, grey, width=16, height=CELL),
+        note(left + 24, top + 6 * CELL + 13, str(tuple(INPUTS.shape))),
         *matrix(right, top, "Z", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
-        Line(((fork - 15, middle), (fork, middle))),
+        Line(((fork - 10, middle), (fork, middle))),
     ]
     for h, lower in enumerate("₁₂"):
         color, y = head_color(h), MARGIN + h * (lane + gap)
-        axis = y + 57 + tall / 2  # on which all matrices of the head are centred
+        start = y + 64  # of the map, of the values and of Z
+        axis, last = start + tall / 2, start + tall + 55  # of the map; of W_value
+        cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
-        items += head_tag(frame + 14, y + 13, 56, h)
-        items.append(Words(frame + 80, y + 22, f"heads[{h}]", 12, GREY, "start", mono=True))
-
-        x = frame + 14
-        for name in ("W_query", "W_key", "W_value"):
-            weight = stacked.get_parameter(f"heads.{h}.{name}.weight").T
-            items += matrix(x, axis - 1.5 * CELL, f"W{name[2]}{lower}", weight, [h, h])
-            x += 2 * CELL + 16
-        items += arrow((x - 9, axis), (x + 14, axis))
-        x += 22
-        items.append(Words(x + tall / 2, axis - tall / 2 - 13, "attn_weights", 13, bold=True))
-        items += weight_map(x, axis - tall / 2, attn_weights[h], color, CELL)
-        items.append(note(x + tall / 2, axis + tall / 2 + 13, str(tuple(attn_weights[h].shape))))
-        x += tall
-        items += arrow((x + 8, axis), (x + 31, axis))
+        items += head_tag(frame + 12, y + 12, 62, h)
+        items.append(Words(frame + 84, y + 21, f"heads[{h}]", SIZE, GREY, "start", mono=True))
+        for name, place in ((f"Wq{lower}", axis - 60), (f"Wk{lower}", axis + 12)):
+            items.append(Words(frame + 30, place, name, SIZE, bold=True))
+            items += grid(frame + 16, place + 11, cells, width=own, height=own)
+        items += arrow((frame + 54, axis), (frame + 96, axis))
+        items.append(note(frame + 74, axis - 13, f"Q{lower}K{lower}ᵀ"))
+        x = frame + 104
+        items.append(Words(x + tall / 2, start - 13, "weights", SIZE, bold=True))
+        items += weight_map(x, start, attn_weights[h], color, cell)
+        items.append(note(x + tall / 2, start + tall + 13, str(tuple(attn_weights[h].shape))))
+        items.append(Words(x + tall + 14, axis, "@", 15))
+        x += tall + 28
+        items.append(Words(x + own, start - 13, f"V{lower}", SIZE, bold=True))
+        items += grid(x, start, [[cell_color(h)] * 2] * 6, width=own, height=cell)
+        items += arrow((x + own, last - 25), (x + own, start + tall + 5))
+        items += grid(x, last - 21, cells, width=own, height=own)
+        items.append(Words(x - 8, last, f"Wv{lower}", SIZE, INK, "end", bold=True))
+        items.append(Words(x + 2 * own + 13, axis, "=", 15))
+        z = x + 2 * own + 26
         part = context_vec[:, 2 * h : 2 * h + 2]
-        items += matrix(x + 38, axis - tall / 2, f"Z{lower}", part, [h, h], two_decimals(part))
+        items.append(Words(z + NUMBER, start - 13, f"Z{lower}", SIZE, bold=True))
+        items += grid(z, start, [[cell_color(h)] * 2] * 6, two_decimals(part), NUMBER, cell)
+        items.append(note(z + NUMBER, start + tall + 13, str(tuple(part.shape))))
 
-        items += bent_arrow((fork, middle), (fork, axis), (frame - 5, axis))
+        items += bent_arrow((fork, middle), (fork, axis), (frame + 12, axis))
+        items += bent_arrow((fork, axis), (fork, last), (x - 42, last))
         column = right + (2 * h + 1) * NUMBER
-        edge = middle + (tall / 2 + 5) * (2 * h - 1)
+        edge = middle + (3 * CELL + (30 if h else 25)) * (2 * h - 1)
         items += bent_arrow((frame + wide + 1, axis), (column, axis), (column, edge), color=color)
     below = MARGIN + 2 * lane + gap + 22
     items += notes(
-        frame,
+        MARGIN,
         below,
-        "Wq₁ is heads[0].W_query.weight.T; Wk₁, Wv₁ and head 2 likewise.",
-        "Hatched: the future, its weight is 0. Z = torch.cat([Z₁, Z₂], dim=-1)",
+        "Wq₁ is heads[0].W_query.weight.T; the other matrices likewise.",
+        "Grey: the future, its weight is 0. Z = torch.cat([Z₁, Z₂], dim=-1)",
         align="start",
         step=18,
     )
@@ -326,52 +353,64 @@ def one_product_split() -> Scene:
     split = attnlib.stacked_to_split(stacked)
     queries = attnlib.split_heads(split.W_query(INPUTS[None]), num_heads=2)[0]
     first, second = (stacked.get_parameter(f"heads.{h}.W_query.weight").T for h in range(2))
-    tall, pad = 6 * CELL, 8.0
+    tall = 6 * CELL
     left, top, half = MARGIN + NAMES, 70.0, 70.0 + 6 * CELL + 36
-    right = RIGHT - 7 * NUMBER - 64
     lower = half + 70
-    stop = RIGHT - 4 * NUMBER - 20
-    start = left + 11 * NUMBER + 64
-    middle, axis = (start + stop) / 2, lower + tall / 2
+    right = RIGHT - 4 * NUMBER - 32  # where the second product goes on
+    cut = left + 9 * NUMBER + 64  # between the columns of the heads
     items = [
         heading(MARGIN, 22, "Stacked heads: two products"),
-        *product(left, top, ("Wq₁", "Q₁"), first, [0, 0]),
-        *product(right, top, ("Wq₂", "Q₂"), second, [1, 1]),
+        *token_names(left, top),
+        *matrix(left, top, "x", INPUTS, [NO_HEAD] * 3, two_decimals(INPUTS)),
+        *product(left + 3 * NUMBER, top, ("Wq₁", "Q₁"), first, [0, 0]),
+        Words(right - 16, top + tall / 2, "x @", 15, INK, "end"),
+        *product(right - 32, top, ("Wq₂", "Q₂"), second, [1, 1], sign=""),
         Line(((MARGIN, half), (RIGHT, half)), EDGE, 1.0),
         heading(MARGIN, half + 26, "Weight split: one product, then a cut"),
-        *product(left, lower, ("W_query", "Q"), split.W_query.weight.T, [0, 0, 1, 1]),
-        *arrow((start + pad, axis), (stop - pad, axis)),
-        Words(middle, axis - 15, "split_heads", 12, mono=True),
-        note(middle, axis + 16, "Q₁, Q₂ as above"),
-        *matrix(stop, lower, "Q₁", queries[0], [0, 0], two_decimals(queries[0])),
-        *matrix(RIGHT - 2 * NUMBER, lower, "Q₂", queries[1], [1, 1], two_decimals(queries[1])),
+        *token_names(left, lower),
+        *matrix(left, lower, "x", INPUTS, [NO_HEAD] * 3, two_decimals(INPUTS)),
+        *product(left + 3 * NUMBER, lower, ("W_query", "Q"), split.W_query.weight.T, [0, 0, 1, 1]),
     ]
-    below = lower + tall + 44
+    for h, name in enumerate(("Q₁", "Q₂")):
+        start, y = cut + (h - 1) * 2 * NUMBER, lower + tall + 26
+        ends = (start + 4, start + 2 * NUMBER - 4)
+        items.append(Line(((ends[0], y), (ends[0], y + 6), (ends[1], y + 6), (ends[1], y)), FAINT))
+        items.append(Words(start + NUMBER, y + 20, name, SIZE, bold=True))
+    items.append(Words(cut + 2 * NUMBER + 14, lower + tall / 2 - 9, "split_heads", SIZE, mono=True))
+    items[-1] = replace(items[-1], anchor="start")
+    items.append(note(cut + 2 * NUMBER + 14, lower + tall / 2 + 9, "cuts Q in two", "start"))
+    assert torch.allclose(queries[0], INPUTS @ first, atol=1e-6)
+    below = lower + tall + 74
+    shape = tuple(split.W_query.weight.shape)
     items += notes(
         MARGIN,
         below,
         f"num_tokens = {len(TOKENS)}, d_in = {split.d_in}, num_heads = {split.num_heads}, "
-        f"head_dim = {split.head_dim}, d_out = {split.d_out} in all. Q stands for queries.",
-        "Weights are drawn as x meets them. nn.Linear stores the transpose: W_query.weight is "
-        f"{tuple(split.W_query.weight.shape)}, {split.head_dim} rows for each head.",
+        f"head_dim = {split.head_dim}, d_out = {split.d_out} in all. Q: queries.",
+        "Weights are drawn as x meets them. nn.Linear stores the transpose:",
+        f"W_query.weight is {shape}, {split.head_dim} rows for each head.",
         align="start",
         step=18,
     )
-    return Scene(WIDTH, below + 41, alt, tuple(items))
+    return Scene(WIDTH, below + 59, alt, tuple(items))
 
 
 def product(
-    x: float, y: float, names: tuple[str, str], weight: Tensor, heads: Sequence[int]
+    x: float,
+    y: float,
+    names: tuple[str, str],
+    weight: Tensor,
+    heads: Sequence[int],
+    sign: str = "@",
 ) -> list[Item]:
-    """Return x @ weight = queries, 32 pixels for each sign."""
+    """Return @ weight = queries, right of x, 32 pixels for each sign."""
     axis = y + 3 * CELL
-    second = x + 3 * NUMBER + 32
+    second = x + 32
     third = second + len(heads) * NUMBER + 32
     queries = INPUTS @ weight
+    signs = [Words(second - 16, axis, sign, 15)] if sign else []
     return [
-        *token_names(x, y),
-        *matrix(x, y, "x", INPUTS, [NO_HEAD] * 3, two_decimals(INPUTS)),
-        Words(second - 16, axis, "@", 15),
+        *signs,
         *matrix(second, axis - 1.5 * CELL, names[0], weight, heads, two_decimals(weight)),
         Words(third - 16, axis, "=", 15),
         *matrix(third, y, names[1], queries, heads, two_decimals(queries)),
@@ -389,82 +428,82 @@ def view_and_transpose() -> Scene:
     x = torch.arange(12).view(3, 4)  # (num_tokens, d_out)
     viewed = x.view(3, 2, 2)  # (num_tokens, num_heads, head_dim)
     by_head = viewed.transpose(0, 1)  # (num_heads, num_tokens, head_dim)
-    first, top = 68.0, 112.0  # where the cells begin
+    first, top = MARGIN + 62, 112.0  # where the cells begin
     items = [
         *there_and_back(first, top, x, viewed, by_head),
-        *the_trap(668.0, top, x),
         *in_memory(first, viewed, by_head),
+        *the_trap(490.0, x),
     ]
-    return Scene(WIDTH, 442 + 2 * MARGIN, alt, tuple(items))
+    return Scene(WIDTH, 490 + 190 + MARGIN, alt, tuple(items))
 
 
 def there_and_back(
     first: float, top: float, x: Tensor, viewed: Tensor, by_head: Tensor
 ) -> list[Item]:
     """Return the cells in their three shapes, and the arrows between these."""
-    second, third, axis = 350.0, 568.0, 220.0
+    second, third, axis = 372.0, RIGHT - 66, 220.0
     items: list[Item] = []
     for middle, values, *names in (
         (first + 64, x, "(num_tokens,", "d_out)"),
         (second + 32, viewed, "(num_tokens,", "num_heads,", "head_dim)"),
-        (third + 32, by_head, "(num_heads,", "num_tokens,", "head_dim)"),
+        (third + 22, by_head, "(num_heads,", "num_tokens,", "head_dim)"),
     ):
-        items.append(Words(middle, 36, str(tuple(values.shape)), 14, bold=True))
-        items += notes(middle, 56, *names)
+        items.append(Words(middle, 24, str(tuple(values.shape)), 14, bold=True))
+        items += notes(middle, 46, *names)
 
     items += head_tag(first, axis - 61, 64, 0) + head_tag(first + 64, axis - 61, 64, 1)
     items += numbered(first, axis - 39, x)
     items += token_labels(first, axis - 39)
-    items += notes(first + 64, axis + 58, "one text;", "in a batch b comes first")
+    items += notes(first + 64, axis + 58, "one text; in a", "batch b comes first")
     for t in range(3):
         y = axis + (t - 1) * 70
         items += numbered(second, y - 26, viewed[t])
-        items.append(Words(second - 7, y, f"token {t + 1}", 12, INK, "end"))
+        items.append(Words(second - 7, y, f"token {t + 1}", SIZE, INK, "end"))
     items += blocks_of_heads(third, top, by_head)
 
     for start, end, there, back in (
-        (first + 128, second - 54, "view", ("contiguous,", "view")),
-        (second + 64, third - 54, "transpose", ("transpose",)),
+        (first + 128, second - 58, "view", ("contiguous,", "view")),
+        (second + 64, third - 58, "transpose", ("transpose",)),
     ):
         middle = (start + end) / 2
-        items.append(Words(middle, axis - 36, there))
+        items.append(Words(middle, axis - 36, there, SIZE))
         items += arrow((middle - 34, axis - 20), (middle + 34, axis - 20))
         items += arrow((middle + 34, axis + 20), (middle - 34, axis + 20), GREY)
         items += notes(middle, axis + 36, *back)
     return items
 
 
-def the_trap(left: float, top: float, x: Tensor) -> list[Item]:
+def the_trap(top: float, x: Tensor) -> list[Item]:
     """Return a frame with the cells that view alone puts under each head."""
     mixed = x.view(2, 3, 2)
-    cells = left + 64
-    middle = (left + RIGHT) / 2
     items: list[Item] = []
-    items.append(Box(left, MARGIN, RIGHT - left, 442, stroke=FAINT, stroke_width=1.5, radius=8))
-    items.append(Words(middle, 36, "The trap", 14, bold=True))
-    items += notes(middle, 56, f"{tuple(x.shape)} viewed", f"as {tuple(mixed.shape)} at once")
-    items += blocks_of_heads(cells, top, mixed)
+    items.append(Box(MARGIN, top, RIGHT - MARGIN, 190, stroke=FAINT, stroke_width=1.5, radius=8))
+    left = MARGIN + 16
+    items.append(Words(left, top + 24, "The trap", 14, INK, "start", bold=True))
+    items += notes(
+        left,
+        top + 48,
+        f"{tuple(x.shape)} viewed as {tuple(mixed.shape)}",
+        "at once: view keeps the",
+        "order in memory and only",
+        "cuts it. The first six",
+        "numbers become head 1,",
+        "whichever head they",
+        "belong to.",
+        align="start",
+        step=18,
+    )
     for h, block in enumerate(mixed.tolist()):
-        y = top + h * 116
+        cells, y = 284.0 + h * 206, top + 40
+        items += head_tag(cells, y, 64, h)
+        items += numbered(cells, y + 22, mixed[h])
+        items += token_labels(cells, y + 22)
         items.append(note(cells - 7, y + 9, "read as", "end"))
         items.append(note(cells + 71, y + 9, "really", "start"))
         for t, row in enumerate(block):
             token = row[0] // 4
-            name = f"token {token + 1}"
-            items.append(
-                Words(cells + 71, y + 35 + t * 26, name, 12, INK, "start", bold=token != t)
-            )
-    items += notes(
-        left + 16,
-        362,
-        "view keeps the order in",
-        "memory and only cuts it.",
-        "The first six numbers",
-        "become head 1, whichever",
-        "head they belong to.",
-        align="start",
-        step=17,
-    )
+            words = Words(cells + 71, y + 35 + t * 26, f"token {token + 1}", SIZE, INK, "start")
+            items.append(replace(words, bold=token != t))
     return items
 
 
@@ -473,11 +512,7 @@ def in_memory(left: float, viewed: Tensor, by_head: Tensor) -> list[Item]:
     items: list[Item] = []
     for y, text, values in (
         (362, "in memory: view cuts this line, transpose moves nothing", viewed),
-        (
-            420,
-            "after attention it lies head by head: contiguous rewrites it, then view can cut",
-            by_head,
-        ),
+        (422, "after attention, head by head: contiguous rewrites it, then view can cut", by_head),
     ):
         items.append(note(left, y, text, "start"))
         items += numbered(left, y + 12, values.reshape(1, 12))
@@ -493,7 +528,7 @@ def numbered(x: float, y: float, values: Tensor) -> list[Item]:
 
 def token_labels(right: float, y: float) -> list[Item]:
     """Return the names of three numbered tokens beside their rows, ending at the right."""
-    return [Words(right - 7, y + 13 + 26 * t, f"token {t + 1}", 12, INK, "end") for t in range(3)]
+    return [Words(right - 7, y + 13 + 26 * t, f"token {t + 1}", SIZE, INK, "end") for t in range(3)]
 
 
 def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
@@ -525,63 +560,74 @@ def heads_over_devices() -> Scene:
         made = attn_weights[0, h] @ values[0, h]
         part = made @ w_out[2 * h : 2 * h + 2]
         items += device(MARGIN + h * (DEVICE_HEIGHT + gap), h, made, part)
-    items += all_reduce(MARGIN + DEVICE_HEIGHT + gap / 2, out[0])
-    below = MARGIN + 2 * DEVICE_HEIGHT + gap + 20
+    below = MARGIN + 2 * DEVICE_HEIGHT + gap + 54
     bias = ", ".join(f"{value:.2f}" for value in split.out_proj.bias.tolist())
-    items += notes(
-        MARGIN,
-        below,
-        f"out = part 1 + part 2 + b_out, with b_out = ({bias}), all rounded. After the "
-        "all-reduce, out stands on both devices.",
-        "Weights are drawn as x meets them. nn.Linear stores the transpose: rows there are "
-        "columns here.",
-        align="start",
-        step=18,
-    )
-    return Scene(WIDTH, below + 41, alt, tuple(items))
+    items += all_reduce(below, out[0])
+    for y, *lines in (
+        (
+            below + 10,
+            "out = part 1 + part 2 + b_out, with b_out =",
+            f"({bias}), all rounded.",
+            "After the all-reduce, out stands on both devices.",
+        ),
+        (
+            below + 82,
+            "Weights are drawn as x meets them. nn.Linear",
+            "stores the transpose: rows there are columns here.",
+        ),
+    ):
+        items += notes(MARGIN, y, *lines, align="start", step=18)
+    return Scene(WIDTH, below + 6 * CELL + 34, alt, tuple(items))
 
 
 def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
     """Return a device with head h, from x to its part of the sum."""
     own = 14.0  # a cell of W_query, W_key and W_value
-    x, y = MARGIN + NAMES + 10, top + 62
+    x, y = MARGIN + NAMES + 6, top + 62
     axis = y + 3 * CELL
-    small = x + 3 * CELL + 84
-    context = small + 2 * own + 78
-    rows = context + 2 * CELL + 32
-    last = rows + 4 * CELL + 32
+    small = x + 3 * 16 + 88
+    context = small + 2 * own + 82
+    rows = context + 2 * 16 + 28
+    last = MARGIN + DEVICE_WIDTH - 4 * NUMBER - 8
     items: list[Item] = [Box(MARGIN, top, DEVICE_WIDTH, DEVICE_HEIGHT, stroke=EDGE, radius=8)]
     items.append(heading(MARGIN + 12, top + 20, f"Device {h + 1}"))
     items += head_tag(MARGIN + 92, top + 11, 64, h)
     items += token_names(x, y)
-    items += matrix(x, y, "x", INPUTS, [NO_HEAD] * 3)
-    items.append(Words(x + 3 * CELL + 16, axis, "@", 15))
+    for place, name, values, color in (
+        (x, "x", INPUTS, cell_color(NO_HEAD)),
+        (context, f"Z{'₁₂'[h]}", made, cell_color(h)),
+    ):
+        columns = values.shape[1]
+        items.append(Words(place + columns * 8, y - 13, name, SIZE, bold=True))
+        items += grid(place, y, [[color] * columns] * 6, width=16, height=CELL)
+        items.append(note(place + columns * 8, y + 6 * CELL + 13, str(tuple(values.shape))))
+    items.append(Words(x + 3 * 16 + 14, axis, "@", 15))
     for i, name in enumerate(("W_query", "W_key", "W_value")):
         place = axis + (i - 1) * (3 * own + 8)
-        items.append(Words(small - 6, place, name, 11, INK, "end"))
+        items.append(Words(small - 5, place, name, SIZE, INK, "end"))
         items += grid(small, place - 1.5 * own, [[cell_color(h)] * 2] * 3, None, own, own)
-    items += arrow((small + 2 * own + 8, axis), (context - 8, axis))
-    items.append(note(small + 2 * own + 38, axis - 13, "attention"))
-    items += matrix(context, y, f"Z{'₁₂'[h]}", made, [h] * 2)
-    items.append(Words(context + 2 * CELL + 16, axis, "@", 15))
-    shades = [[cell_color(h)] * 4] * 2
-    items += grid(rows, axis - CELL, shades)
-    items.append(Words(rows + 2 * CELL, axis - CELL - 13, "W_out", 13, bold=True))
-    items.append(note(rows + 2 * CELL, axis + CELL + 13, "(2, 4)"))
-    items.append(Words(rows + 4 * CELL + 16, axis, "=", 15))
+    items += arrow((small + 2 * own + 6, axis), (context - 6, axis))
+    items.append(note(small + 2 * own + 40, axis - 13, "attention"))
+    items.append(Words(context + 2 * 16 + 14, axis, "@", 15))
+    items += grid(rows, axis - CELL, [[cell_color(h)] * 4] * 2, width=16)
+    items.append(Words(rows + 32, axis - CELL - 13, "W_out", SIZE, bold=True))
+    items.append(note(rows + 32, axis + CELL + 13, "(2, 4)"))
+    items.append(Words((rows + 64 + last) / 2, axis, "=", 15))
     items += matrix(last, y, f"part {h + 1}", part, [h] * 4, two_decimals(part))
     return items
 
 
-def all_reduce(centre: float, out: Tensor) -> list[Item]:
-    """Return the sum between two devices, and an arrow to it from each."""
-    left, edge = RIGHT - 4 * NUMBER, MARGIN + DEVICE_WIDTH + 6
-    middle = left + 2 * NUMBER
-    start, end = centre - 3 * CELL, centre + 3 * CELL
-    items = matrix(left, start, "out", out, [NO_HEAD] * 4, two_decimals(out))
-    for axis, stop in ((start - 92, start - 26), (end + 92, end + 26)):
-        items += bent_arrow((edge, axis), (middle, axis), (middle, stop))
-    items.append(note(left, start - 106, "all-reduce: add", "start"))
+def all_reduce(top: float, out: Tensor) -> list[Item]:
+    """Return the sum under two devices, and an arrow to it from each."""
+    left = MARGIN + DEVICE_WIDTH - 4 * NUMBER - 8
+    edge, line = MARGIN + DEVICE_WIDTH + 1, RIGHT - 3
+    items = matrix(left, top, "out", out, [NO_HEAD] * 4, two_decimals(out))
+    axis, middle = top + 3 * CELL, left + 2 * NUMBER
+    first = MARGIN + 62 + 3 * CELL
+    second = first + DEVICE_HEIGHT + 18
+    items += bent_arrow((edge, first), (line, first), (line, axis), (left + 4 * NUMBER + 3, axis))
+    items.append(Line(((edge, second), (line, second))))
+    items.append(note(middle - 20, top - 36, "all-reduce: add", "end"))
     return items
 
 

@@ -16,10 +16,13 @@ import goals
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.panels import speed
 from attnlib.pictures import charts
+from attnlib.pictures.palette import head_color
+from attnlib.pictures.scene import Box, Line
 from attnlib.speed import clock, results
 from attnlib.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
 from attnlib.speed.count import Work, causal_flops, count_work, projection_flops
 from attnlib.speed.variants import VARIANTS
+from support.pictures import outside, overlapping
 
 WIDTH, HEADS, TOKENS, TEXTS = 21, 7, 11, 2
 TINY = bench.Plan(
@@ -429,7 +432,26 @@ def test_bars_are_as_long_as_their_times():
     boxes = [item.width for item in scene.items if hasattr(item, "width") and hasattr(item, "fill")]
     bars = [width for width in boxes if width > 2]
     assert bars == pytest.approx([charts.BAR / 4, charts.BAR])
-    assert scene.alt == "2 heads, 5 tokens: a 1.00 ms, b 4.00 ms; floor 2.00 ms."
+    assert scene.alt == (
+        "2 heads, 5 tokens: a 1.00 ms, b 4.00 ms; floor 2.00 ms. "
+        "Fastest: a, with 0.50 times the floor."
+    )
+    assert outside(scene) == overlapping(scene) == []
+
+
+def test_bars_on_a_fixed_axis_keep_their_floor_and_say_where_they_go_on():
+    short, long = (
+        charts.bars_picture({"a": 0.003, "b": b}, 0.002, "x", end=3, marked={"a": 1})
+        for b in (0.004, 0.008)
+    )
+    lines = [[i for i in scene.items if isinstance(i, Line)] for scene in (short, long)]
+    floors = [[i.points for i in found if i.dashed] for found in lines]
+    assert floors[0] == floors[1]
+    bars = [i for i in long.items if isinstance(i, Box)]
+    assert [bar.width for bar in bars] == pytest.approx([charts.BAR / 2, charts.BAR])
+    assert bars[0].fill == head_color(1)
+    assert [sum(i.fill is not None for i in found) for found in lines] == [0, 1]  # tips
+    assert "8.00 ms, 4.00 x" in [i.text for i in long.items if hasattr(i, "text")]
 
 
 def test_the_roof_is_higher_than_what_stands_under_it():

@@ -14,7 +14,7 @@ from matplotlib.textpath import TextPath
 from PIL import Image
 
 from attnlib.pictures.palette import head_color, tint
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words, moved
+from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
 from support.notebook_tools import ROOT
 from support.pictures import alike, pixels
 
@@ -63,8 +63,8 @@ def test_a_small_change_is_noticed(item, changed):
 
 def test_a_changed_label_is_noticed_in_a_diagram():
     scene = DIAGRAMS["two_heads"]()
-    label = next(i for i in scene.items if isinstance(i, Words) and i.text == "0.43")
-    items = tuple(replace(i, text="0.48") if i is label else i for i in scene.items)
+    label = next(i for i in scene.items if isinstance(i, Words) and i.text == "0.22")
+    items = tuple(replace(i, text="0.28") if i is label else i for i in scene.items)
     assert not alike(stored("two_heads"), pixels(replace(scene, items=items), 2.0))
 
 
@@ -90,9 +90,10 @@ def test_it_is_opaque_on_white_with_even_margins(name):
 
 def test_its_words_can_be_read(scene):
     assert len(scene.alt) > 100
+    assert scene.width == BOOK  # a page shows it as large as it is drawn
     words = [(item, *outline(item)) for item in scene.items if isinstance(item, Words)]
     for item, left, top, right, bottom in words:
-        assert item.size >= 10, item.text
+        assert item.size >= 13, item.text
         inside = left >= 0 and top >= 0 and right <= scene.width and bottom <= scene.height
         assert inside, f"{item.text} is cut off"
     for (a, *first), (b, *second) in combinations(words, 2):

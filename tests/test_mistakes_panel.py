@@ -22,6 +22,7 @@ from attnlib.checks.mistakes import (
 from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from attnlib.panels.mistakes import GALLERY, compute_gallery
 from attnlib.pictures.palette import HEAD_COLORS
+from attnlib.pictures.palette import QUIET as GREY
 from support.pictures import boxes, text_in, words
 from support.wrong_classes import CAUGHT
 
@@ -176,7 +177,7 @@ def test_the_panel_shows_the_difference(state):
     off = (wrong - right).abs().tolist()
     cells = [text_in(scene, box) for box in boxes(scene, 54, 26)]
     texts = [
-        "NaN" if math.isnan(value) else f"{value:.3f}" if value else "0"
+        "NaN" if math.isnan(value) else f"{value:.{1 if value >= 100 else 3}f}" if value else "0"
         for row in off
         for value in row
     ]
@@ -185,16 +186,16 @@ def test_the_panel_shows_the_difference(state):
     assert line == f"{name} | {condition} | {said} | off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
     maps = boxes(scene, 24, 24)
-    nobody = (attn_weights.nan_to_num(0.0) == 0).all(dim=0)
-    hatched = (nobody | attn_weights.isnan()).flatten().tolist()
-    assert [box.hatched for box in maps] == hatched
+    nobody = (attn_weights == 0).all(dim=0).expand(attn_weights.shape)
+    assert [box.fill == GREY for box in maps] == nobody.flatten().tolist()
+    assert [box.hatched for box in maps] == attn_weights.isnan().flatten().tolist()
 
 
-def test_a_leak_is_not_hatched():
+def test_a_leak_is_not_grey():
     """With the lower triangle as mask, the weights lie above the diagonal."""
     scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
-    hatched = [box.hatched for box in boxes(scene, 24, 24)]
-    assert hatched == causal_mask(6).T.flatten().tolist() * 2
+    grey = [box.fill == GREY for box in boxes(scene, 24, 24)]
+    assert grey == causal_mask(6).T.flatten().tolist() * 2
 
 
 def test_its_controls_are_the_mistakes_and_the_conditions():

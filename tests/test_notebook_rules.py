@@ -39,7 +39,10 @@ def good_notebook() -> dict:
     picture = {
         "output_type": "display_data",
         "metadata": {},
-        "data": {"image/png": "+/aa/bb", "text/html": '<img src="data:image/png;base64,+/aa/bb">'},
+        "data": {
+            "image/png": "+/aa/bb",
+            "text/html": ['<img alt="One" ', 'src="data:image/png;base64,+/aa/bb">'],
+        },
     }
     raised = {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": ["no"]}
     cells += [code("x = 1\n\ny = 2", n, [printed, picture]) for n in range(1, 34)]
@@ -112,6 +115,14 @@ FAULTS = [
     (rules.says_what_it_proved, a_source("What we proved", 5), "What we proved"),
     (rules.images_have_alt_text, a_source("![](a.png)", 1), "a.png has no alt text"),
     (rules.images_have_alt_text, a_source('<img src="a.png" alt="">', 1), "no alt text"),
+    (rules.figures_have_alt_text, html(**{"image/png": "aa"}), "cell 7 shows a picture without"),
+    (rules.figures_have_alt_text, html(**{"image/svg+xml": "<svg/>"}), "cell 7 shows a picture"),
+    (
+        rules.figures_have_alt_text,
+        html(**{"image/png": "aa", "text/html": ['<img alt=" " src="data:,aa">']}),
+        "cell 7 shows a picture without alt text",
+    ),
+    (rules.figures_have_alt_text, html(**{"text/html": '<img src="a">'}), "cell 7 shows"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from attnlib.pictures.palette import (
     PAPER,
     QUIET,
     THEME,
+    amount_color,
+    contrast,
     head_color,
     in_page,
     on_white,
@@ -50,10 +53,18 @@ def luminance(color: str) -> float:
     return sum(share * (value / 255) ** 2.2 for share, value in shares)
 
 
-def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of WCAG 2, from 1 to 21."""
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
+@pytest.mark.parametrize(
+    ("one", "other", "ratio"),
+    [
+        ("#000000", "#ffffff", 21.0),
+        ("#ffffff", "#ffffff", 1.0),
+        ("#777777", "#ffffff", 4.48),
+        ("#0072b2", "#ffffff", 5.19),
+        ("#d55e00", "#1f2328", 4.09),
+    ],
+)
+def test_contrast_is_that_of_wcag(one, other, ratio):
+    assert contrast(one, other) == contrast(other, one) == pytest.approx(ratio, abs=0.02)
 
 
 def test_twelve_heads_have_twelve_colors_and_then_they_start_again():
@@ -69,12 +80,14 @@ def test_no_two_heads_look_alike():
 
 
 def test_weights_go_from_pale_to_dark():
-    steps = [weight_color(step / 20) for step in range(21)]
-    brightness = [luminance(color) for color in steps]
-    assert brightness == sorted(brightness, reverse=True)
-    assert len(set(steps)) == 21
-    assert brightness[0] > 0.9
-    assert brightness[-1] < 0.1
+    """From white to the colour of the head; an amount that is no weight, to grey."""
+    for color in (*(partial(weight_color, head=head) for head in range(12)), amount_color):
+        steps = [color(step / 20) for step in range(21)]
+        brightness = [luminance(step) for step in steps]
+        assert brightness == sorted(brightness, reverse=True)
+        assert len(set(steps)) == 21
+        assert steps[0] == "#ffffff"
+    assert [weight_color(1.0, head) for head in range(12)] == [c.lower() for c in HEAD_COLORS]
 
 
 def test_colors_out_of_range_are_those_of_the_ends():
@@ -102,13 +115,13 @@ def test_a_tint_lies_between_white_and_the_color():
     "background",
     [
         *HEAD_COLORS,
-        *(weight_color(w / 10) for w in range(11)),
+        *(weight_color(w / 10, head) for w in range(11) for head in range(12)),
         *(signed_color(v, 5) for v in range(-5, 6)),
     ],
 )
 def test_text_can_be_read_on_every_background(background):
-    assert text_color(background) in (on_white(INK), on_white(PAPER))
-    assert contrast(text_color(background), background) > 3
+    assert text_color(background) in (on_white(INK), on_white(PAPER), "#000000")
+    assert contrast(text_color(background), background) >= 4.5
 
 
 # What a page turns light or dark
@@ -144,3 +157,5 @@ def test_a_page_can_be_read(dark):
         for ground in (PAPER, QUIET, MARKED):
             assert contrast(colors[text], colors[ground]) > 4.5, (text, ground)
     assert contrast(colors[HATCH], colors[PAPER]) > 3
+    if not dark:
+        assert colors == {"accent": colors["accent"], **THEME}

@@ -17,7 +17,7 @@ from attnlib.examples import journey
 from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled
 from attnlib.panels.steps import NUMBER_STEPS
-from attnlib.pictures.palette import INK, THEME, head_color, tint
+from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
 from attnlib.pictures.scene import Box, Scene, Words
 from support.cases import ALL_PANELS
 from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
@@ -237,8 +237,8 @@ def test_one_head_is_the_first_head_in_training(state):
         f"{len(visible)} weights | the others times {1 / (1 - dropout):.3f} | row sums {line}"
     )
     cells = boxes(ONE_HEAD.draw(data), 40, 40)
-    assert [cell.hatched for cell in cells] == causal_mask(num_tokens).flatten().tolist()
-    shown = [text_in(ONE_HEAD.draw(data), cell) for cell in cells if not cell.hatched]
+    assert [cell.fill == QUIET for cell in cells] == causal_mask(num_tokens).flatten().tolist()
+    shown = [text_in(ONE_HEAD.draw(data), cell) for cell in cells if cell.fill != QUIET]
     assert shown == [f"{weight:.2f}" for weight in visible]
     texts = [item.text for item in words(ONE_HEAD.draw(data))]
     assert [text for text in texts if text[0] == "="] == [f"= {s}" for s in line.split()]
@@ -290,13 +290,13 @@ def test_stacked_heads(state):
         f"num_heads = {num_heads} | output width {num_heads} x 2 = {2 * num_heads} | "
         f"parameters {18 * num_heads} | matrix products {5 * num_heads}"
     )
-    cells = boxes(scene, 58, 24)
+    cells = boxes(scene, 62, 24)
     values = data.context_vec.flatten().tolist()
     assert [text_in(scene, cell) for cell in cells] == [f"{value:.4f}" for value in values]
     fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
     assert [cell.fill for cell in cells] == fills
     maps = boxes(scene, 24, 24)
-    assert [cell.hatched for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
+    assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
 
 
 def test_one_more_head_changes_none_of_the_others():
@@ -327,7 +327,7 @@ def test_weight_split(state):
     ]
     assert [cell.fill for cell in boxes(scene, 26, 26)] == expected
     maps = boxes(scene, 20, 20)
-    assert [cell.hatched for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
+    assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
 
 
 def test_the_split_can_be_put_on_divisors_only():

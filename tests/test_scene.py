@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import io
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from nbval.plugin import get_sanitize_patterns
+from PIL import Image
 
 from attnlib.pictures.palette import HATCH, INK, PAPER, on_white
-from attnlib.pictures.scene import Box, Line, Scene, Words, above, beside, moved
-from support.pictures import SVG, outside, overlapping, pixels, texts
+from attnlib.pictures.scene import Box, Line, Scene, Words, above, beside, captioned, in_rows, moved
+from support.notebook_tools import ROOT
+from support.pictures import SVG, alike, outside, overlapping, pixels, texts
 
 RED, BLUE = "#ff0000", "#0000ff"
 SCENE = Scene(
@@ -102,9 +109,49 @@ def test_the_png_is_the_same_every_time():
 def test_how_a_notebook_shows_it():
     assert repr(SCENE) == "<Scene 100 x 60: A red box & a <blue> line.>"
     data, size = SCENE._repr_png_()
-    assert data == SCENE.png()
+    assert alike(Image.open(io.BytesIO(data)).convert("RGBA"), pixels(SCENE, 2))
     assert size == {"width": 100, "height": 60}
     assert not hasattr(SCENE, "_repr_svg_")  # nbval would compare it
+
+
+def test_a_notebook_gets_the_alt_text_too():
+    """Beside the same picture, in HTML: it keeps no alt text with an image/png."""
+    (image,) = ET.fromstring(f"<p>{SCENE._repr_html_().replace('>', '/>')}</p>")
+    assert image.tag == "img"
+    assert image.get("alt") == SCENE.alt
+    assert image.get("width") == "100"
+    data, _ = SCENE._repr_png_()
+    assert image.get("src") == f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    assert len(data) < len(SCENE.png())
+
+
+def test_a_picture_is_described():
+    scene = SCENE.described("What is to be seen.")
+    assert scene.alt == "What is to be seen."
+    assert scene == dataclasses.replace(SCENE, alt=scene.alt)
+    for alt in ("", "  "):
+        with pytest.raises(ValueError, match=r"alt must say what is to be seen, got '.*': write"):
+            SCENE.described(alt)
+
+
+def test_nbval_compares_the_alt_text_and_not_the_bytes():
+    """The settings of pytest name the file that says so."""
+    settings = (ROOT / "pyproject.toml").read_text()
+    assert "--nbval-sanitize-with=tests/nbval_sanitize.cfg" in settings
+    patterns = get_sanitize_patterns((ROOT / "tests/nbval_sanitize.cfg").read_text())
+
+    def compared(scene):
+        html = scene._repr_html_()
+        for pattern, replacement in patterns:
+            html = re.sub(pattern, replacement, html)
+        return html
+
+    said = "A red box &amp; a &lt;blue&gt; line."
+    assert compared(SCENE) == f'<img width="100" alt="{said}" src="PNG">'
+    other_bytes = dataclasses.replace(SCENE, items=SCENE.items[:1])
+    assert other_bytes._repr_html_() != SCENE._repr_html_()
+    assert compared(other_bytes) == compared(SCENE)
+    assert compared(SCENE.described("Another.")) != compared(SCENE)
 
 
 def test_hatching_stays_in_its_box():
@@ -195,3 +242,22 @@ def test_scenes_of_several_sizes():
     small = Scene(10, 20, "Small.", ())
     assert (beside(SCENE, small, gap=5).width, beside(SCENE, small, gap=5).height) == (115, 60)
     assert (above(SCENE, small, gap=5).width, above(SCENE, small, gap=5).height) == (100, 85)
+
+
+def test_scenes_in_rows_stand_side_by_side_while_they_fit():
+    rows = in_rows(SCENE, SCENE, SCENE, width=220, gap=20)
+    assert (rows.width, rows.height) == (220, 140)
+    assert rows.items == above(beside(SCENE, SCENE, gap=20), SCENE, gap=20).items
+    assert in_rows(SCENE, SCENE, width=90, gap=20).items == above(SCENE, SCENE, gap=20).items
+
+
+def test_a_caption_is_broken_into_lines_above_the_scene():
+    line = "step = 3 | what this state shows, told in a line that is longer than the picture"
+    scene = captioned(SCENE, line)
+    assert scene.alt == f"{line}. {SCENE.alt}"
+    told = scene.items[: -len(SCENE.items)]
+    assert " ".join(item.text for item in told) == line
+    assert len(told) > 1
+    assert [item.height for item in scene.items[-4:-2]] == [30, 20]
+    assert outside(scene) == []
+    assert overlapping(scene) == []

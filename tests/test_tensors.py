@@ -9,11 +9,21 @@ import pytest
 import torch
 
 from attnlib import causal_mask
-from attnlib.pictures.palette import PAPER, head_color, tint, weight_color
-from attnlib.pictures.scene import Box
+from attnlib.pictures.palette import (
+    PAPER,
+    QUIET,
+    amount_color,
+    head_color,
+    tint,
+    weight_color,
+)
+from attnlib.pictures.scene import BOOK, Box
 from attnlib.pictures.tensors import (
+    WRONG,
     blocks_picture,
     difference_picture,
+    heads_picture,
+    leaks_picture,
     matrix_picture,
     weights_picture,
 )
@@ -52,6 +62,7 @@ PICTURES = pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
 @PICTURES
 def test_everything_fits_on_the_sheet(scene):
     assert outside(scene) == []
+    assert min(item.size for item in words(scene)) >= 13
 
 
 @PICTURES
@@ -80,7 +91,7 @@ def test_the_png_is_opaque(scene):
 
 @pytest.mark.parametrize("num_heads", [None, 1, 2, 4, 5])
 def test_weights_stand_in_their_cells_on_one_color_scale(num_heads):
-    """Queries down, keys across; hidden cells hatched and empty, not coloured as zero."""
+    """Queries down, keys across, in the colour of the head; hidden cells flat grey and empty."""
     attn_weights = weights() if num_heads is None else weights(num_heads)
     scene = weights_picture(attn_weights, TOKENS, HIDDEN)
     cells = boxes(scene, 40, 40)
@@ -90,8 +101,8 @@ def test_weights_stand_in_their_cells_on_one_color_scale(num_heads):
     for cell, (head, q, k) in zip(cells, places, strict=True):
         origin, weight = cells[25 * head], maps[head][q][k]
         assert (cell.x, cell.y) == (origin.x + 40 * k, origin.y + 40 * q)
-        assert cell.hatched == (k > q)
-        assert cell.fill == (PAPER if k > q else weight_color(weight))
+        assert not cell.hatched
+        assert cell.fill == (QUIET if k > q else weight_color(weight, head))
         assert text_in(scene, cell) == (None if k > q else f"{weight:.2f}")
 
 
@@ -104,17 +115,21 @@ def test_without_a_mask_no_cell_is_hatched():
 def test_small_cells_have_colors_but_no_values():
     scene = weights_picture(weights(2), TOKENS, HIDDEN, cell=24)
     cells = boxes(scene, 24, 24)
-    assert [cell.hatched for cell in cells] == HIDDEN.flatten().tolist() * 2
+    assert [cell.fill == QUIET for cell in cells] == HIDDEN.flatten().tolist() * 2
     assert not any(text_in(scene, cell) for cell in cells)
-    shown = [cell.fill for cell in cells if not cell.hatched]
-    values = weights(2)[:, ~HIDDEN].flatten().tolist()
-    assert shown == [weight_color(value) for value in values]
+    shown = [cell.fill for cell in cells if cell.fill != QUIET]
+    values = [(head, value) for head in (0, 1) for value in weights(2)[head, ~HIDDEN].tolist()]
+    assert shown == [weight_color(value, head) for head, value in values]
 
 
 def test_every_row_and_column_names_its_token():
-    """Rows once for each row of maps, columns under every map."""
-    texts = [item.text for item in words(weights_picture(weights(5), TOKENS, HIDDEN))]
+    """Rows once for each row of maps, columns above every map; the axes have names."""
+    scene = weights_picture(weights(5), TOKENS, HIDDEN, columns=3)
+    texts = [item.text for item in words(scene)]
     assert {token: texts.count(token) for token in TOKENS} == dict.fromkeys(TOKENS, 2 + 5)
+    assert texts.count("key →") == texts.count("query ↓") == 2
+    tops = {cell.y for cell in boxes(scene, 40, 40)[::25]}
+    assert {item.y + 6 for item in words(scene) if item.angle} == tops
     rows = [item for item in words(weights_picture(weights(), TOKENS, HIDDEN)) if not item.angle]
     cells = boxes(weights_picture(weights(), TOKENS, HIDDEN), 40, 40)
     for q, token in enumerate(TOKENS):
@@ -128,7 +143,9 @@ def test_each_map_stands_under_the_strip_of_its_head():
     assert [strip.fill for strip in strips] == [head_color(head) for head in range(12)]
     assert [text_in(scene, strip) for strip in strips] == [f"head {n}" for n in range(1, 13)]
     firsts = boxes(scene, 24, 24)[::25]
-    assert all(c.x == s.x and c.y == s.y + 24 for c, s in zip(firsts, strips, strict=True))
+    assert all(c.x == s.x for c, s in zip(firsts, strips, strict=True))
+    assert len({c.y - s.y for c, s in zip(firsts, strips, strict=True)}) == 1
+    assert firsts[0].y > strips[0].y + 18
 
 
 def test_notes_stand_beside_their_rows():
@@ -152,13 +169,93 @@ def test_the_scale_goes_from_1_down_to_0():
     assert one.y < zero.y
 
 
+def test_a_head_has_its_hue_and_its_name_wherever_it_stands():
+    scene = weights_picture(weights(2), TOKENS, HIDDEN, names=("4.11", "5.5"), hues=(11, 5))
+    strips = boxes(scene, 200, 18)
+    assert [strip.fill for strip in strips] == [head_color(11), head_color(5)]
+    assert [text_in(scene, strip) for strip in strips] == ["4.11", "5.5"]
+    firsts = boxes(scene, 40, 40)[::25]
+    assert [cell.fill for cell in firsts] == [weight_color(1, 11), weight_color(1, 5)]
+
+
+def test_a_weight_above_the_scale_is_framed_and_the_scale_says_so():
+    above = torch.tensor([[2.0, 0.0], [0.5, 1.0]])
+    scene = weights_picture(above, TOKENS[:2])
+    cells, frames = boxes(scene, 40, 40), boxes(scene, 38, 38)
+    assert [(frame.x - 1, frame.y - 1) for frame in frames] == [(cells[0].x, cells[0].y)]
+    assert cells[0].fill == cells[3].fill == weight_color(1.0)
+    assert "> 1" in [item.text for item in words(scene)]
+    assert "> 1" not in [item.text for item in words(weights_picture(weights(), TOKENS))]
+
+
+def test_a_muted_head_is_grey_and_says_so():
+    scene = weights_picture(weights(3), TOKENS, HIDDEN, muted=[1])
+    cells = boxes(scene, 40, 40)
+    assert {cell.fill for cell in cells[25:50]} == {QUIET}
+    assert [item.text for item in words(scene)].count("muted") == 1
+    assert "Head 2: muted." in scene.alt
+
+
+def test_marked_cells_are_framed():
+    marked = torch.zeros(5, 5, dtype=torch.bool)
+    marked[1, 3] = True
+    scene = weights_picture(weights(2), TOKENS, HIDDEN, marked=marked)
+    frames, cells = boxes(scene, 37, 37), boxes(scene, 40, 40)
+    assert [(f.x - 1.5, f.y - 1.5) for f in frames] == [(c.x, c.y) for c in (cells[8], cells[33])]
+    assert {frame.stroke for frame in frames} == {WRONG}
+
+
+def test_right_and_wrong_stand_side_by_side_with_the_leaks_framed():
+    right, wrong = weights(), torch.full((5, 5), 0.2)
+    wrong[0, 1:4] = 0.0
+    scene = leaks_picture(right, wrong, TOKENS)
+    assert len(boxes(scene, 37, 37)) == 10 - 3
+    assert scene.width <= BOOK
+    assert outside(scene) == []
+    assert [item.text for item in words(scene) if item.bold] == ["right", "wrong"]
+    assert scene.alt.startswith("Right and wrong weights side by side. 7 cells leak, framed in red")
+    assert "Your sees one (0.20), journey sees starts (0.20)" in scene.alt
+    assert scene.alt.endswith(", and 1 more.")
+    assert leaks_picture(right, right, TOKENS).alt.endswith("0 cells leak, framed in red.")
+
+
+def test_the_alt_text_of_weights_says_who_looks_where():
+    equal = torch.tensor([[1.0, 0.0], [0.75, 0.25]])
+    scene = weights_picture(equal, TOKENS[:2], HIDDEN[:2, :2], title="x")
+    assert scene.alt == (
+        "x, queries down, keys across. Journey most at Your (0.75). "
+        "The future, above the diagonal, is grey."
+    )
+    leaking = weights_picture(torch.full((2, 2), 0.5), TOKENS[:2])
+    assert leaking.alt.endswith("Above the diagonal 1 weights are not 0.")
+
+
+def test_all_heads_stand_in_their_colors():
+    maps = weights(3, 12)
+    scene = heads_picture(maps, (1, 11), first=0)
+    assert outside(scene) == []
+    assert scene.width <= BOOK
+    side = next(item.width for item in scene.items if isinstance(item, Box) and item.height == 4)
+    sheets = boxes(scene, side, side)
+    assert len(sheets) == 36
+    assert {sheet.fill for sheet in sheets} == {QUIET}
+    size = side / 5
+    cells = [
+        b for b in scene.items if isinstance(b, Box) and b.width == b.height == pytest.approx(size)
+    ]
+    assert len(cells) == 36 * 15
+    assert [c.fill for c in cells[:180:15]] == [weight_color(1.0, head) for head in range(12)]
+    assert scene.alt.endswith("Layer 1, head 11 is framed.")
+    assert "layer 0" in [item.text for item in words(scene)]
+
+
 # Matrices
 
 
 @pytest.mark.parametrize("digits", [2, 4])
 def test_a_matrix_shows_each_value_to_its_digits(digits):
     scene = matrix_picture(matrix(), TOKENS, title="x", digits=digits)
-    cells = boxes(scene, 26 + 8 * digits, 24)
+    cells = boxes(scene, 30 + 8 * digits, 24)
     shown = [text_in(scene, cell) for cell in cells]
     assert shown == [f"{value:.{digits}f}" for value in matrix().flatten().tolist()]
 
@@ -166,14 +263,14 @@ def test_a_matrix_shows_each_value_to_its_digits(digits):
 def test_columns_have_the_color_of_their_head():
     owners = [0, 0, 0, 1, 2, 2]
     scene = matrix_picture(matrix(), TOKENS, owners, "context_vec")
-    cells = boxes(scene, 58, 24)
+    cells = boxes(scene, 62, 24)
     assert [cell.fill for cell in cells[:6]] == [tint(head_color(head), 0.22) for head in owners]
     strips = [item for item in scene.items if isinstance(item, Box) and item.height == 18]
     assert [strip.fill for strip in strips] == [head_color(head) for head in range(3)]
     assert [text_in(scene, strip) for strip in strips] == ["head 1", "head 2", "head 3"]
     for strip, (first, last) in zip(strips, [(0, 2), (3, 3), (4, 5)], strict=True):
         assert cells[first].x < strip.x
-        assert strip.x + strip.width < cells[last].x + 58
+        assert strip.x + strip.width < cells[last].x + 62
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])
@@ -200,7 +297,7 @@ def test_differences_show_exact_zeros_as_empty_cells():
     shown = [text_in(scene, cell) for cell in cells]
     assert shown == ["0", "0.250", "0.000", "0", "0", "0.500"]
     assert [cell.fill == PAPER for cell in cells] == [True, False, False, True, True, False]
-    assert cells[5].fill == weight_color(1.0)
+    assert cells[5].fill == amount_color(1.0)
     marked = [item.text for item in words(scene) if item.bold]
     assert marked == ["what moved", "changed: journey"]
     assert scene.alt == "what moved: 0 of 3 rows did not move at all."
@@ -212,15 +309,18 @@ def test_what_is_not_a_number_is_hatched():
     cells = boxes(scene, 54, 26)
     assert [text_in(scene, cell) for cell in cells] == ["0", "NaN", "0.250", "0.500"]
     assert [cell.hatched for cell in cells] == [False, True, False, False]
-    assert cells[3].fill == weight_color(1.0)
+    assert cells[3].fill == amount_color(1.0)
     assert scene.alt == "what moved: 0 of 2 rows did not move at all."
     one_head = weights_picture(torch.tensor([[nan, 0.0], [0.5, 0.5]]), TOKENS[:2])
     maps = boxes(one_head, 40, 40)
     assert [cell.hatched for cell in maps] == [True, False, False, False]
-    assert [text_in(one_head, cell) for cell in maps] == [None, "0.00", "0.50", "0.50"]
+    assert [text_in(one_head, cell) for cell in maps] == ["NaN", "0.00", "0.50", "0.50"]
+    assert one_head.alt.endswith("Hatched cells are NaN.")
 
 
 def test_no_difference_at_all():
     scene = difference_picture(torch.zeros(5, 2), TOKENS, "what moved")
     assert {text_in(scene, cell) for cell in boxes(scene, 54, 26)} == {"0"}
     assert scene.alt == "what moved: 5 of 5 rows did not move at all."
+    some = difference_picture(torch.tensor([[0.0], [0.5], [0.0]]), TOKENS[:3], "what moved")
+    assert some.alt == "what moved: 2 of 3 rows did not move at all (Your, starts)."

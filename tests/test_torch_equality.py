@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnlib.examples import journey
 from attnlib.panels import torch_equality as equality
 from attnlib.panels.torch_equality import TORCH_EQUALITY
-from attnlib.pictures.palette import FAINT, head_color
+from attnlib.pictures.palette import FAINT, QUIET, head_color
 from attnlib.pictures.scene import Box, Line, Scene
 from attnlib.torch_compatible import MultiheadAttention
 from support.pictures import boxes, outside, text_in, words
@@ -103,8 +103,8 @@ def test_every_state_shows_its_bounds_and_its_heads(num_heads):
     assert bounds(scene) == dict.fromkeys(NAMES, "<= 1e-06")
     strips = {text_in(scene, box): box.fill for box in boxes(scene, 6 * 16, 18)}
     assert strips == {f"head {h + 1}": head_color(h) for h in range(num_heads)}
-    hatched = [cell.hatched for cell in boxes(scene, 16, 16)]
-    assert hatched == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
+    hidden = [cell.fill == QUIET for cell in boxes(scene, 16, 16)]
+    assert hidden == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
     assert TORCH_EQUALITY.readout(data) == (
         f"num_heads = {num_heads} | head_dim = {12 // num_heads} | largest difference: "
         "outputs <= 1e-06 | weights <= 1e-06 | gradients <= 1e-06"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import html
+import io
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from PIL import Image
 
 import attnlib.panels.panel
 from attnlib.gpt2.model import journey_ids, tiny_gpt2
 from attnlib.panels.gpt2 import gpt2_panel
 from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.panel import MOST_PAGES, Panel, spelled
+from attnlib.panels.panel import MOST_PAGES, Panel, spelled, told
 from attnlib.panels.widgets import PanelBox
 from attnlib.pictures.scene import Scene
 from support.cases import ALL_PANELS
@@ -91,8 +95,37 @@ def test_its_repr_is_one_line_that_tells_the_state_at_the_start(panel, made):
     start = ", ".join(f"{control}={spelled(value)}" for control, value in panel.default.items())
     box = made.box
     assert repr(box) == f"<sliders of the panel '{panel.name}': {start}>"
+
+
+def test_without_a_kernel_the_telling_states_stay(panel, made):
+    """As an image with an alt text that has the line of each of these states."""
+    box = made.box
     data, *_ = box._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == repr(box)  # the line that nbval compares
+    scene = told(panel)
+    assert f'alt="{html.escape(scene.alt)}"' in data["text/html"]
+    assert f"base64,{data['image/png']}" in data["text/html"]
+    image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
+    assert image.width == pytest.approx(2 * scene.width, abs=1)
+    states = panel.telling_states()
+    assert 2 <= len(states) <= 4
+    assert all(state in panel.states() for state in states)
+    for state in states:
+        assert panel.readout(panel.compute(**state)) in scene.alt
+
+
+def test_the_telling_states_are_chosen_or_go_from_the_first_value_to_the_last():
+    assert many(8).telling_states() == [
+        {"n": 0, "half": 2},
+        {"n": 2, "half": 2},
+        {"n": 3, "half": 2},
+    ]
+    timed = dataclasses.replace(many(8), time="half")
+    assert timed.telling_states() == [{"n": 3, "half": 1}, {"n": 3, "half": 2}]
+    chosen = dataclasses.replace(many(8), telling=({"n": 1}, {"n": 2, "half": 1}))
+    assert chosen.telling_states() == [{"n": 1, "half": 2}, {"n": 2, "half": 1}]
+    assert told(chosen).alt == "(1, 2). (1, 2) (2, 1). (2, 1)"
 
 
 def test_boxes_leave_the_readers_random_numbers_alone(made):

@@ -57,7 +57,7 @@ def _maps(model: AttentionModel) -> Tensor:
 
 def draw_training_step(data: TrainingStep) -> Scene:
     """Draw the maps of the four heads above the curves of the loss and of the scores."""
-    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=11)
+    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=14)
     return above(maps, _curves(data), gap=4)
 
 
@@ -171,7 +171,8 @@ def compute_muted_heads(mute: str) -> MutedHeads:
 
 def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, what the model guesses, and how often it is right."""
-    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=11)
+    muted = [h for h, weights in enumerate(data.attn_weights) if weights.isnan().all()]
+    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=14, muted=muted)
     return above(maps, _guesses(data), gap=4)
 
 

@@ -68,7 +68,7 @@ def draw_gallery(data: Exhibit) -> Scene:
         words = Words(4, 10, reason, 11, INK, "start", mono=True)
         stopped = Scene(8 + 6.7 * len(reason), 20, reason, (words,))
         return above(head, _verdicts(data), stopped)
-    in_no_head = (data.attn_weights.nan_to_num(0.0) == 0).all(dim=0)
+    in_no_head = (data.attn_weights == 0).all(dim=0)  # NaN is not 0
     maps = weights_picture(data.attn_weights, names, in_no_head, cell=24, title="its weights")
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
     return above(head, beside(_verdicts(data), maps), off)

@@ -7,13 +7,14 @@ kernel or a browser, so every state can be computed, tested and drawn in advance
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attnlib.pictures.scene import Scene
+from attnlib.pictures.scene import Scene, captioned, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
 MOST_BUTTONS = 6  # more words than these are a list
@@ -33,6 +34,8 @@ class Panel:
         draw: from those numbers to a picture.
         readout: from those numbers to one line of text.
         time: the control that can be played, step by step, if there is one.
+        telling: the states that a page without a kernel shows, side by side. None: one control,
+            that of the time or the one with the most values, at its first, middle and last value.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Panel:
     draw: Callable[[Any], Scene]
     readout: Callable[[Any], str]
     time: str | None = None
+    telling: tuple[Mapping[str, Any], ...] | None = None
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
@@ -90,6 +94,15 @@ class Panel:
         size = {"width": math.ceil(width), "height": math.ceil(height)}
         return {"name": self.name, "controls": controls, "pages": pages, **size}
 
+    def telling_states(self) -> list[dict[str, Any]]:
+        """Return the states that a page without a kernel shows."""
+        if self.telling is not None:
+            return [{**self.default, **state} for state in self.telling]
+        control = self.time or max(self.controls, key=lambda name: len(self.controls[name]))
+        values = self.controls[control]
+        places = sorted({0, len(values) // 2, len(values) - 1})
+        return [{**self.default, control: values[place]} for place in places]
+
     def _kind(self, control: str) -> str:
         """Return how a control is shown."""
         if control == self.time:
@@ -102,6 +115,24 @@ class Panel:
 
 def _page(line: str, scene: Scene) -> Page:
     return {"line": line, "picture": scene.svg()}
+
+
+def stored(panel: Panel) -> dict[str, str]:
+    """Return what stays of a panel where no kernel runs: its telling states in one picture.
+
+    Returns:
+        The parts of a mimebundle: text/html, an <img> whose alt text says what each state shows,
+        and image/png.
+    """
+    scene = told(panel)
+    png, _ = scene._repr_png_()
+    return {"text/html": scene._repr_html_(), "image/png": base64.b64encode(png).decode("ascii")}
+
+
+def told(panel: Panel) -> Scene:
+    """Return the telling states of a panel in one picture, each under its line of text."""
+    shown = [panel.compute(**state) for state in panel.telling_states()]
+    return in_rows(*(captioned(panel.draw(data), panel.readout(data)) for data in shown))
 
 
 def spelled(value: Any) -> str:

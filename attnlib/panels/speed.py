@@ -40,7 +40,7 @@ def compute_speed(num_heads: int, num_tokens: int) -> Speed:
 def draw_speed(data: Speed) -> Scene:
     """Draw a bar for each variant, against the floor."""
     heads = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
-    return bars_picture(data.times, data.floor, f"{heads}, {data.num_tokens} tokens")
+    return bars_picture(data.times, data.floor, f"{heads}, {data.num_tokens} tokens", end=4.0)
 
 
 def readout_speed(data: Speed) -> str:

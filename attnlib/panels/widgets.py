@@ -6,11 +6,12 @@ panel.js draws them; it runs in JupyterLab, Notebook, VS Code and Colab by way o
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import anywidget
 import traitlets
 
-from attnlib.panels.panel import Panel, spelled
+from attnlib.panels.panel import Panel, spelled, stored
 
 
 class PanelBox(anywidget.AnyWidget):
@@ -39,6 +40,11 @@ class PanelBox(anywidget.AnyWidget):
         match message:
             case {"draw": int(place)} if 0 <= place < len(states):
                 self.send({"place": place, "page": self.panel.page(states[place])})
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live view, and beside it the picture that a page without a kernel shows."""
+        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        return bundle and ({**bundle[0], **stored(self.panel)}, bundle[1])
 
     def __repr__(self) -> str:
         start = ", ".join(f"{name}={spelled(value)}" for name, value in self.panel.default.items())

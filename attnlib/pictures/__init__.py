@@ -1,15 +1,21 @@
 """How anything is drawn: one picture as plain data, written as a PNG or as an SVG.
 
-palette holds the colours, scene the picture; tensors draws weights and matrices, charts draws
-times. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
+palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
+weights and matrices, arcs words and who looks where, plane vectors of two numbers, rows one row of
+weights as bars, charts times. matplotlib loads with the first PNG. Pictures import nothing else of
+attnlib.
 """
 
+from attnlib.pictures.arcs import arcs_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
-from attnlib.pictures.scene import Scene, above, beside
+from attnlib.pictures.plane import plane_picture, positions_picture
+from attnlib.pictures.rows import small_bars_picture, softmax_picture
+from attnlib.pictures.scene import Scene, above, beside, in_rows
 from attnlib.pictures.tensors import (
     blocks_picture,
     difference_picture,
     heads_picture,
+    leaks_picture,
     lines_picture,
     listing_picture,
     matrix_picture,
@@ -20,16 +26,23 @@ from attnlib.pictures.tensors import (
 __all__ = [
     "Scene",
     "above",
+    "arcs_picture",
     "bars_picture",
     "beside",
     "blocks_picture",
     "crossover_picture",
     "difference_picture",
     "heads_picture",
+    "in_rows",
+    "leaks_picture",
     "lines_picture",
     "listing_picture",
     "matrix_picture",
+    "plane_picture",
+    "positions_picture",
     "roofline_picture",
+    "small_bars_picture",
+    "softmax_picture",
     "tensor_picture",
     "weights_picture",
 ]

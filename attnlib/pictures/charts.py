@@ -6,51 +6,76 @@ import math
 from collections.abc import Mapping
 from itertools import count
 
-from attnlib.pictures.palette import FAINT, INK, QUIET, signed_color, text_color
+from attnlib.pictures.letters import text_width
+from attnlib.pictures.palette import FAINT, INK, QUIET, head_color, signed_color, text_color
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words
 
-LABEL, BAR, ROW = 290.0, 330.0, 24.0
+SIZE = 13.0  # of letters
+BAR, ROW = 200.0, 26.0
 
 
-def bars_picture(times: Mapping[str, float], floor: float, heading: str) -> Scene:
-    """Draw times as bars from zero, in milliseconds, and the floor as a dashed line.
+def bars_picture(
+    times: Mapping[str, float],
+    floor: float,
+    heading: str,
+    end: float | None = None,
+    marked: Mapping[str, int] | None = None,
+) -> Scene:
+    """Draw times as bars from zero, in multiples of a floor, which is a dashed line.
 
     Args:
         times: seconds by name, drawn in this order.
         floor: seconds.
         heading: what was measured.
+        end: where the axis ends, in multiples of the floor, so that several pictures have the same
+            axis; a longer bar ends in a tip, with its number beside it. None: at the longest bar.
+        marked: by name, the head whose colour, counted from 0, a bar has. None: all are grey.
     """
-    top, scale = 48.0, BAR / max(*times.values(), floor)
+    last = max(*times.values(), floor) / floor if end is None else end
+    left = max(text_width(name, SIZE, bold=True) for name in times) + 10
+    top, scale = 58.0, BAR / last
     bottom = top + ROW * len(times)
-    items: list[Item] = [Words(8, 12, heading, 12, INK, "start", bold=True)]
+    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
+    fastest = min(times, key=lambda name: times[name])
     for i, (name, seconds) in enumerate(times.items()):
-        y = top + i * ROW
-        items.append(Words(LABEL - 8, y + ROW / 2, name, 11, INK, "end"))
-        items.append(Box(LABEL, y + 4, scale * seconds, ROW - 8, fill=FAINT))
-        text = f"{1e3 * seconds:.2f} ms, {seconds / floor:.2f} x floor"
-        items.append(Words(LABEL + BAR + 10, y + ROW / 2, text, 11, INK, "start", mono=True))
-    x = LABEL + scale * floor
+        y, ratio = top + i * ROW, seconds / floor
+        long = scale * min(ratio, last)
+        hue = (marked or {}).get(name)
+        fill = FAINT if hue is None else head_color(hue)
+        bold = hue is not None
+        items.append(Words(left - 10, y + ROW / 2, name, SIZE, INK, "end", bold=bold))
+        items.append(Box(left, y + 4, long, ROW - 8, fill=fill))
+        if ratio > last:
+            x, tip = left + long, left + long + 10
+            corners = ((x, y + 4), (tip, y + ROW / 2), (x, y + ROW - 4))
+            items.append(Line(corners, None, fill=fill))
+        text = f"{1e3 * seconds:.2f} ms, {ratio:.2f} x"
+        where = (left + BAR + 18, y + ROW / 2)
+        items.append(Words(*where, text, SIZE, INK, "start", bold=name == fastest, mono=True))
+    x = left + scale
     items.append(Line(((x, top - 6), (x, bottom)), INK, 1.0, dashed=True))
-    items.append(Words(x, top - 14, f"floor {1e3 * floor:.2f} ms", 10))
+    items.append(Words(x, top - 16, f"floor {1e3 * floor:.2f} ms", SIZE))
     listed = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in times.items())
-    alt = f"{heading}: {listed}; floor {1e3 * floor:.2f} ms."
-    return Scene(LABEL + BAR + 200, bottom + 8, alt, tuple(items))
+    alt = f"{heading}: {listed}; floor {1e3 * floor:.2f} ms. Fastest: {fastest}, with "
+    alt += f"{times[fastest] / floor:.2f} times the floor."
+    width = max(left + BAR + 170, text_width(heading, SIZE, bold=True) + 8)
+    return Scene(width, bottom + 8, alt, tuple(items))
 
 
 def crossover_picture(ratios: Mapping[tuple[int, int], float], heading: str) -> Scene:
     """Draw a table of ratios, heads down and tokens across: blue above 1, red below."""
     heads = sorted({num_heads for num_heads, _ in ratios})
     tokens = sorted({num_tokens for _, num_tokens in ratios})
-    left, top, width, height = 84.0, 56.0, 74.0, 30.0
+    left, top, width, height = 84.0, 56.0, 96.0, 32.0
     largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
-    items: list[Item] = [Words(8, 12, heading, 12, INK, "start", bold=True)]
+    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
     for column, num_tokens in enumerate(tokens):
         words = f"{num_tokens} tokens"
-        items.append(Words(left + (column + 0.5) * width, top - 12, words, 10))
+        items.append(Words(left + (column + 0.5) * width, top - 14, words, SIZE))
     for row, num_heads in enumerate(heads):
         y = top + row * height
         words = "1 head" if num_heads == 1 else f"{num_heads} heads"
-        items.append(Words(left - 8, y + height / 2, words, 10, INK, "end"))
+        items.append(Words(left - 8, y + height / 2, words, SIZE, INK, "end"))
         for column, num_tokens in enumerate(tokens):
             value = ratios[num_heads, num_tokens]
             fill = signed_color(math.log2(value), largest)
@@ -58,10 +83,18 @@ def crossover_picture(ratios: Mapping[tuple[int, int], float], heading: str) -> 
             items.append(Box(x, y, width - 2, height - 2, fill=fill))
             ink = text_color(fill)
             middle = (x + width / 2 - 1, y + height / 2 - 1)
-            items.append(Words(*middle, f"{value:.2f}", 12, ink, mono=True))
-    size = max(left + width * len(tokens) + 8, 7.6 * len(heading) + 16)
-    alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens."
+            items.append(Words(*middle, f"{value:.2f}", SIZE, ink, mono=True))
+    size = max(left + width * len(tokens) + 8, text_width(heading, SIZE, bold=True) + 8)
+    ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
+    alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
+    alt += f"least {ends[0]}, most {ends[1]}."
     return Scene(size, top + height * len(heads) + 8, alt, tuple(items))
+
+
+def _ends(ratios: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return where the least and where the largest ratio stands."""
+    order = sorted(ratios, key=lambda place: ratios[place])
+    return order[0], order[-1]
 
 
 def roofline_picture(

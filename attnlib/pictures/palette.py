@@ -20,16 +20,15 @@ HEAD_COLORS = (
 # What a page turns light or dark, and what it is on white paper.
 THEME = {
     "ink": "#1f2328",
-    "faint": "#8b949e",
+    "faint": "#5f6873",
     "paper": "#ffffff",
-    "quiet": "#eef1f4",
-    "hatch": "#c4cbd3",
+    "quiet": "#e6eaee",
+    "hatch": "#8b949e",
     "marked": "#fff3b0",
 }
 INK, FAINT, PAPER, QUIET, HATCH, MARKED = THEME
 
-# ColorBrewer YlGnBu for weights (0 to 1), RdBu for signed values (-1 to 1).
-_WEIGHTS = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#0c2c84")
+# ColorBrewer RdBu for signed values (-1 to 1).
 _SIGNED = ("#b2182b", "#ef8a62", "#fddbc7", "#f7f7f7", "#d1e5f0", "#67a9cf", "#2166ac")
 
 
@@ -38,9 +37,14 @@ def head_color(head: int) -> str:
     return HEAD_COLORS[head % len(HEAD_COLORS)]
 
 
-def weight_color(weight: float) -> str:
-    """Return the colour of an attention weight: 0 pale yellow, 1 dark blue, everywhere."""
-    return _between(_WEIGHTS, weight)
+def weight_color(weight: float, head: int = 0) -> str:
+    """Return the colour of an attention weight: 0 white, 1 the colour of its head, everywhere."""
+    return tint(head_color(head), min(max(weight, 0.0), 1.0))
+
+
+def amount_color(share: float) -> str:
+    """Return the colour of an amount that is no weight: 0 white, 1 dark grey."""
+    return tint(FAINT, min(max(share, 0.0), 1.0))
 
 
 def signed_color(value: float, largest: float) -> str:
@@ -54,11 +58,29 @@ def tint(color: str, strength: float) -> str:
 
 
 def text_color(background: str) -> str:
-    """Return black or white, whichever reads better on the background; ink on the page's own."""
+    """Return ink, white or black with a contrast of 4.5 at least; ink on the page's own colours."""
     if background in THEME:
         return INK
-    red, green, blue = _channels(background)
-    return THEME[INK if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else PAPER]
+    inks = sorted((THEME[INK], THEME[PAPER]), key=lambda text: -contrast(text, background))
+    return inks[0] if contrast(inks[0], background) >= 4.5 else "#000000"
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours, from 1 to 21, as WCAG 2 defines it.
+
+    >>> round(contrast("#ffffff", "#767676"), 2)
+    4.54
+    """
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(color: str) -> float:
+    shares = [channel / 255 for channel in _channels(color)]
+    red, green, blue = (
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def on_white(color: str) -> str:

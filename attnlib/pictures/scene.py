@@ -6,13 +6,16 @@ as an SVG for sliders, where a new picture must appear at once.
 
 from __future__ import annotations
 
+import base64
 import html
 import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from attnlib.pictures.letters import wrapped
 from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
@@ -23,6 +26,8 @@ FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
 MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 ALIGNMENT: dict[str, Literal["left", "center", "right"]]
 ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
+
+BOOK = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,12 @@ class Scene:
     def __repr__(self) -> str:
         return f"<Scene {self.width:.0f} x {self.height:.0f}: {self.alt}>"
 
+    def described(self, alt: str) -> Scene:
+        """Return the same picture with another alt text: say what is to be seen in it."""
+        if not alt.strip():
+            raise ValueError(f"alt must say what is to be seen, got {alt!r}: write a sentence")
+        return replace(self, alt=alt)
+
     def svg(self) -> str:
         """Return the scene as one SVG element; its ink and paper are variables of the page."""
         size = f'width="{self.width:g}" height="{self.height:g}"'
@@ -97,8 +108,14 @@ class Scene:
         """Return the scene as a PNG file with `scale` dots per pixel."""
         return _png(self, scale)
 
+    def _repr_html_(self) -> str:
+        """Return the PNG with its alt text: a notebook keeps none beside an image/png."""
+        data = base64.b64encode(_small_png(self)).decode("ascii")
+        alt = html.escape(self.alt)
+        return f'<img width="{self.width:.0f}" alt="{alt}" src="data:image/png;base64,{data}">'
+
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        return self.png(), {"width": round(self.width), "height": round(self.height)}
+        return _small_png(self), {"width": round(self.width), "height": round(self.height)}
 
 
 def moved(items: Sequence[Item], x: float, y: float) -> list[Item]:
@@ -134,6 +151,31 @@ def above(*scenes: Scene, gap: float = 16.0) -> Scene:
         y += scene.height + gap
     width = max(scene.width for scene in scenes)
     return Scene(width, y - gap, " ".join(scene.alt for scene in scenes), tuple(items))
+
+
+def in_rows(*scenes: Scene, width: float = BOOK, gap: float = 24.0) -> Scene:
+    """Put scenes next to each other as long as they fit into the width, then below each other."""
+    rows: list[list[Scene]] = []
+    free = 0.0
+    for scene in scenes:
+        if not rows or scene.width > free:
+            rows.append([])
+            free = width
+        rows[-1].append(scene)
+        free -= scene.width + gap
+    return above(*(beside(*row, gap=gap) for row in rows), gap=gap)
+
+
+def captioned(scene: Scene, line: str, size: float = 13.0) -> Scene:
+    """Put a line of text, broken where it must be, above a scene and into its alt text."""
+    width = max(scene.width, 260.0)
+    items: list[Item] = []
+    y = size
+    for part in wrapped(line, width - 8, size):
+        items.append(Words(4, y, part, size, INK, "start"))
+        y += 1.4 * size
+    alt = f"{line}. {scene.alt}"
+    return Scene(width, y + scene.height, alt, (*items, *moved(scene.items, 0, y)))
 
 
 def _hatching(box: Box) -> list[Line]:
@@ -196,6 +238,20 @@ def _path(line: Line) -> str:
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in line.points)
 
 
+@lru_cache(maxsize=4)  # a notebook asks twice, for the image and for the image with its alt text
+def _small_png(scene: Scene) -> bytes:
+    """Return the PNG with 256 colours, a third of the size: a notebook keeps each twice."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    with Image.open(io.BytesIO(scene.png())) as image:
+        few = image.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
+    few.save(file, format="png", optimize=True)
+    return file.getvalue()
+
+
 def _png(scene: Scene, scale: float) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -219,7 +275,7 @@ def _png(scene: Scene, scale: float) -> bytes:
 
 def _artists(item: Item) -> list[Artist]:
     """Return an item as matplotlib draws it."""
-    from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
+    from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Rectangle
     from matplotlib.path import Path
     from matplotlib.text import Text
 
@@ -227,7 +283,10 @@ def _artists(item: Item) -> list[Artist]:
     match item:
         case Box():
             corner, rounded = (item.x, item.y), f"round,pad=0,rounding_size={item.radius}"
-            if item.radius:
+            if item.width == item.height <= 2 * item.radius:
+                middle = (item.x + item.width / 2, item.y + item.height / 2)
+                patch = Circle(middle, item.width / 2)
+            elif item.radius:
                 patch = FancyBboxPatch(corner, item.width, item.height, rounded)
             else:
                 patch = Rectangle(corner, item.width, item.height)

@@ -1,7 +1,8 @@
 """Pictures of tensors: attention weights, matrices, tensors of any rank; and of source code.
 
-In a map of attention weights queries go down and keys go across. A hatched cell has no value to
-show: a query may not see that key, an entry is NaN or -inf, or a mask is True there.
+In a map of attention weights queries go down and keys go across, the names of the keys on top. A
+weight has the colour of its head, the stronger the larger; 0 is white. What a query may not see is
+flat grey. A hatched cell has no value: it is NaN.
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attnlib.pictures.letters import text_width
 from attnlib.pictures.palette import (
     FAINT,
     INK,
     MARKED,
     PAPER,
     QUIET,
+    amount_color,
     head_color,
     text_color,
     tint,
     weight_color,
 )
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words, moved
+from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
+from attnlib.pictures.seen import largest_weights, number, told_apart
 
-LABEL = 64.0  # room for the names of rows, in pixels
+SIZE = 13.0  # of letters: what can be read at the width of a page
+LABEL = 72.0  # room for the names of rows, in pixels
 TOP = 24.0  # room for a title or for a strip with the name of a head
 
 
@@ -69,24 +74,27 @@ def _grid(
     return items
 
 
-def head_tag(x: float, y: float, width: float, head: int) -> list[Item]:
-    """Return a strip in the colour of a head, counted from 0, with its name."""
+def head_tag(x: float, y: float, width: float, head: int, name: str = "") -> list[Item]:
+    """Return a strip in the colour of a head, counted from 0, with its name or its number."""
     color = head_color(head)
-    name = Words(x + width / 2, y + 9, f"head {head + 1}", 11, text_color(color), bold=True)
-    return [Box(x, y, width, 18, fill=color), name]
+    text = name or f"head {head + 1}"
+    if not name and text_width(text, 13, bold=True) > width - 2:
+        text = f"{head + 1}"
+    words = Words(x + width / 2, y + 9, text, 13, text_color(color), bold=True)
+    return [Box(x, y, width, 18, fill=color), words]
 
 
 def _titled(
     title: str, items: Sequence[Item], left: float, right: float, bottom: float, alt: str
 ) -> Scene:
     """Return items under a title that begins where they do, at left."""
-    heading = Words(left, 10, title, 12, INK, "start", bold=True)
+    heading = Words(left, 10, title, SIZE, INK, "start", bold=True)
     return Scene(_width(left, right, title), bottom + 4, alt, (heading, *items))
 
 
 def _width(left: float, right: float, title: str) -> float:
     """Return the width of a sheet with room for a body that ends at right, and for a title."""
-    return max(right, left + 8.6 * len(title)) + 4
+    return max(right, left + text_width(title, SIZE, bold=True)) + 4
 
 
 # Attention weights
@@ -99,100 +107,229 @@ def weights_picture(
     cell: float = 40.0,
     title: str = "attention weights",
     row_notes: Sequence[str] = (),
+    columns: int | None = None,
+    names: Sequence[str] = (),
+    hues: Sequence[int] | None = None,
+    muted: Sequence[int] = (),
+    marked: Tensor | None = None,
 ) -> Scene:
-    """Draw the weights of one head or of several, side by side, on one colour scale from 0 to 1.
+    """Draw the weights of one head or of several, side by side, on one scale from 0 to 1.
 
     Args:
         attn_weights: (num_tokens, num_tokens) or (num_heads, num_tokens, num_tokens).
         tokens: the names of the tokens.
-        is_hidden: bool, (num_tokens, num_tokens): these cells are hatched. None: no cell is.
-        cell: pixels per cell; the values are written in from 30 pixels on.
+        is_hidden: bool, as attn_weights or (num_tokens, num_tokens): these cells are flat grey.
+            None: no cell is.
+        cell: pixels per cell; the values are written in from 34 pixels on.
         title: what is drawn, for the alt text and, with a single head, above it.
         row_notes: words to the right of each row of the last map, such as the row's sum.
+        columns: so many heads stand beside each other. None: as many as a page is wide.
+        names: of the heads. None given: head 1, head 2 and so on.
+        hues: whose colour each head has, counted from 0. None: its own.
+        muted: the heads, counted from 0, that are not used: grey, with the word.
+        marked: bool, as attn_weights or (num_tokens, num_tokens): these cells are framed in red.
 
     Returns:
-        A Scene; a row holds up to four heads, each under a strip in its own colour.
+        A Scene; each of several heads stands under a strip in its own colour. A weight above 1,
+        which no scale from 0 to 1 has, has the strongest colour and a frame.
     """
     single = attn_weights.ndim == 2
     heads = attn_weights[None] if single else attn_weights  # (num_heads, num_tokens, num_tokens)
-    shown = heads if is_hidden is None else torch.where(is_hidden, torch.nan, heads)
-    number = Words(cell / 2, cell / 2, "", cell / 3.6) if cell >= 30 else None
-    side, gap, below = len(tokens) * cell, 20.0, 56.0
-    columns = min(len(heads), 4)
+    hidden = heads.new_zeros(heads.shape, dtype=torch.bool)
+    hidden = hidden if is_hidden is None else is_hidden.expand(heads.shape)
+    number = Words(cell / 2, cell / 2, "", SIZE) if cell >= 34 else None
+    hues = hues or range(len(heads))
+    side, longest = len(tokens) * cell, max(text_width(token, SIZE) for token in tokens)
+    every = math.ceil((SIZE + 0.5) / cell)  # where cells are small not every token has a name
+    level = longest <= cell * every or len(tokens) == 1
+    rise = 0.0 if level else 0.71 * longest  # what slanting names take up, and hang over
+    left, top = max(longest, 56.0) + 14, 24.0 + max(rise, 18.0) + 8  # tag; names of the keys
+    gap, below = max(18.0, rise - cell / 2 + 6), 18.0
+    notes = max((text_width(note, SIZE, mono=True) for note in row_notes), default=-12.0) + 12
+    if columns is None:
+        columns = int((BOOK - left - notes - 36 + gap) // (side + gap)) or 1
+        columns = math.ceil(len(heads) / math.ceil(len(heads) / columns))  # rows alike
+    columns = min(len(heads), columns)
     items: list[Item] = []
-    for h, weights in enumerate(shown):
-        x, y = LABEL + (h % columns) * (side + gap), (h // columns) * (TOP + side + below)
+    for h, weights in enumerate(heads):
+        x, y = left + (h % columns) * (side + gap), (h // columns) * (top + side + below)
         if single:
-            items.append(Words(x, y + TOP / 2, title, 12, INK, "start", bold=True))
+            items.append(Words(x - left, y + 10, title, SIZE, INK, "start", bold=True))
         else:
-            items += head_tag(x, y, side, h)
-        items += moved(_grid(weights, _weight_cell, cell, cell, number), x, y + TOP)
+            items += head_tag(x, y, side, hues[h], names[h] if names else f"head {h + 1}")
+        items += moved(_map(weights, hidden[h], hues[h], cell, number, h in muted), x, y + top)
         for i, token in enumerate(tokens):
+            if i % every:
+                continue
             middle = (i + 0.5) * cell
             if h % columns == 0:
-                items.append(Words(x - 6, y + TOP + middle, token, 11, INK, "end"))
-            foot = (x + middle + 4, y + TOP + side + 8)
-            items.append(Words(*foot, token, 10, INK, "end", angle=45))
-    width = LABEL + columns * (side + gap)
+                items.append(Words(x - 6, y + top + middle, token, SIZE, INK, "end"))
+            if level:
+                items.append(Words(x + middle, y + top - 11, token, SIZE, INK))
+            else:
+                foot = (x + middle + 2, y + top - 6)
+                items.append(Words(*foot, token, SIZE, INK, "start", angle=45))
+        if h % columns == 0:
+            items.append(Words(x - 10, y + top - 23, "key →", SIZE, FAINT, "end"))
+            items.append(Words(x - 10, y + top - 8, "query ↓", SIZE, FAINT, "end"))
+        if marked is not None:
+            for q, k in marked.expand(heads.shape)[h].nonzero().tolist():
+                place = (x + k * cell + 1.5, y + top + q * cell + 1.5, cell - 3, cell - 3)
+                items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
+    width = left + columns * (side + gap) - gap + max(rise - cell / 2, 0.0)
     for i, note in enumerate(row_notes):
-        items.append(Words(width - 8, TOP + (i + 0.5) * cell, note, 11, INK, "start", mono=True))
-    width += 80 if row_notes else 0
-    items += moved(_scale(), width, TOP)
-    height = math.ceil(len(heads) / columns) * (TOP + side + below)
-    maps = "1 map" if len(heads) == 1 else f"{len(heads)} maps"
-    alt = f"{title}: {maps} of {len(tokens)} queries (down) by {len(tokens)} keys (across)."
-    return Scene(_width(LABEL, width + 36, title), height, alt, tuple(items))
+        middle = top + (i + 0.5) * cell
+        items.append(Words(width + 8, middle, note, SIZE, INK, "start", mono=True))
+    width += max(notes, 0.0)
+    items += moved(_scale(hues[0] if single else None, heads), width + 12, top)
+    height = math.ceil(len(heads) / columns) * (top + side + below) - below + 6
+    alt = f"{title}, queries down, keys across. {_said(heads, hidden, tokens, names, muted)}"
+    right = max(width + 52, text_width(title, SIZE, bold=True) + 4 if single else 0.0)
+    return Scene(right, max(height, top + 106), alt, tuple(items))
 
 
-def _weight_cell(weight: float, *_place: int) -> Cell:
-    """Return the cell of a weight; NaN is hatched."""
+def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: float = 40.0) -> Scene:
+    """Draw the right and the wrong weights of a head side by side, every leaking cell framed.
+
+    Args:
+        right: (num_tokens, num_tokens).
+        wrong: (num_tokens, num_tokens).
+        tokens: the names of the tokens.
+        cell: pixels per cell.
+    """
+    future = torch.ones_like(right, dtype=torch.bool).triu(diagonal=1)
+    leaks = future & (wrong != 0)
+    names = ("right", "wrong")
+    hidden = torch.stack([future, future & ~leaks])  # (right and wrong, num_tokens, num_tokens)
+    marked = torch.stack([torch.zeros_like(leaks), leaks])
+    both = weights_picture(
+        torch.stack([right, wrong]), tokens, hidden, cell, names=names, hues=(0, 0), marked=marked
+    )
+    seen = told_apart(tokens)
+    places = leaks.nonzero().tolist()
+    cells = [f"{seen[q]} sees {seen[k]} ({number(wrong[q, k].item())})" for q, k in places]
+    more = f", and {len(cells) - 6} more" if len(cells) > 6 else ""
+    alt = f"Right and wrong weights side by side. {len(cells)} cells leak, framed in red"
+    told = f": {', '.join(cells[:6])}{more}" if cells else ""
+    return both.described(f"{alt}{told}.")
+
+
+WRONG = "#c0002a"  # what frames a cell that must not be as it is
+
+
+def _map(
+    weights: Tensor, hidden: Tensor, hue: int, cell: float, number: Words | None, muted: bool
+) -> list[Item]:
+    """Return one map, starting at the origin."""
+
+    def look(weight: float, q: int, k: int) -> Cell:
+        return Cell(QUIET) if muted or hidden[q, k] else _weight_cell(weight, hue)
+
+    items = _grid(weights, look, cell, cell, number)
+    side = len(weights) * cell
+    for q, k in ((weights > 1 + 1e-4) & ~hidden).nonzero().tolist():
+        place = (k * cell + 1, q * cell + 1, cell - 2, cell - 2)
+        items.append(Box(*place, stroke=INK, stroke_width=2.0))
+    if muted:
+        items.append(Words(side / 2, side / 2, "muted", SIZE, INK, bold=True))
+    return items
+
+
+def _weight_cell(weight: float, hue: int) -> Cell:
+    """Return the cell of a weight; NaN is hatched, and says so where there is room."""
     if math.isnan(weight):
-        return Cell(PAPER, stroke=QUIET, hatched=True)
-    fill = weight_color(weight)
-    return Cell(fill, f"{weight:.2f}", text_color(fill))
+        return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
+    fill = weight_color(weight, hue)
+    return Cell(fill, f"{weight:.2f}", text_color(fill), QUIET)
 
 
-def _scale() -> list[Item]:
-    """Return the colour scale of attention weights."""
-    steps = [Box(0, i * 8, 12, 8.5, fill=weight_color(1 - (i + 0.5) / 12)) for i in range(12)]
-    return [*steps, Words(18, 4, "1", 10, INK, "start"), Words(18, 92, "0", 10, INK, "start")]
+def _scale(hue: int | None, heads: Tensor) -> list[Item]:
+    """Return the scale of attention weights, in the colour of a head, or in grey for several."""
+    items: list[Item] = []
+    for i in range(12):
+        share = 1 - (i + 0.5) / 12
+        fill = amount_color(share) if hue is None else weight_color(share, hue)
+        items.append(Box(0, i * 8, 12, 8.5, fill=fill))
+    items += [Words(16, 5, "1", SIZE, INK, "start"), Words(16, 91, "0", SIZE, INK, "start")]
+    if (heads > 1 + 1e-4).any():  # such a weight is framed
+        items.append(Box(0, -16, 12, 12, head_color(hue or 0), INK, 2.0))
+        items.append(Words(16, -10, "> 1", SIZE, INK, "start"))
+    return items
 
 
-def heads_picture(maps: Tensor, chosen: tuple[int, int] | None = None, cell: float = 8.0) -> Scene:
+def _said(
+    heads: Tensor, hidden: Tensor, tokens: Sequence[str], names: Sequence[str], muted: Sequence[int]
+) -> str:
+    """Return what is to be seen in maps of weights: where each query looks, what is 0."""
+    said = []
+    for h, weights in enumerate(heads):
+        name = names[h] if names else f"Head {h + 1}" if len(heads) > 1 else ""
+        clause = largest_weights(weights.masked_fill(hidden[h], 0.0), tokens)
+        clause = "muted" if h in muted else clause
+        said.append(f"{name}: {clause}." if name else f"{clause[:1].upper()}{clause[1:]}.")
+    future = torch.ones_like(hidden).triu(diagonal=1)
+    if hidden.any() and hidden.equal(future):
+        said.append("The future, above the diagonal, is grey.")
+    elif len(tokens) > 1:
+        leaks = int(((heads != 0) & future & ~hidden).sum())
+        said.append(f"Above the diagonal {leaks or 'no'} weights are not 0.")
+    if heads[~hidden].isnan().any():
+        said.append("Hatched cells are NaN.")
+    return " ".join(said)
+
+
+def heads_picture(
+    maps: Tensor,
+    chosen: tuple[int, int] | None = None,
+    cell: float | None = None,
+    first: int = 1,
+) -> Scene:
     """Draw the maps of all heads as one picture: a row for each layer, a column for each head.
 
     Args:
         maps: (num_layers, num_heads, num_tokens, num_tokens).
-        chosen: the layer and the head, both from 1, that are framed.
-        cell: pixels per weight; what lies above the diagonal of a map is hatched.
+        chosen: the layer and the head that are framed, counted from `first`.
+        cell: pixels per weight; what lies above the diagonal is flat grey. None: as wide as a page.
+        first: the number of the first layer and of the first head, 0 or 1.
 
     Returns:
-        A Scene; a bar above each column has the head's colour.
+        A Scene; each map has the colour of its head, that of the bar above its column.
     """
     num_layers, num_heads, num_tokens, _ = maps.shape
-    left, top = 62.0, 42.0  # names of the layers; title and numbers of the heads
+    left, top = 68.0, 46.0  # names of the layers; title and numbers of the heads
+    if cell is None:
+        cell = min(8.0, round(((BOOK - left - 8) / num_heads - 6) / num_tokens, 2))
     side = num_tokens * cell
     step = side + 6
     items: list[Item] = []
     for h in range(num_heads):
         x = left + h * step
-        items.append(Words(x + side / 2, 26, f"{h + 1}", 10))
-        items.append(Box(x, 35, side, 4, fill=head_color(h)))
+        items.append(Words(x + side / 2, 28, f"{h + first}", SIZE))
+        items.append(Box(x, 38, side, 4, fill=head_color(h)))
     for layer, heads in enumerate(maps.tolist()):
         y = top + layer * step
-        items.append(Words(left - 6, y + side / 2, f"layer {layer + 1}", 10, INK, "end"))
+        items.append(Words(left - 6, y + side / 2, f"layer {layer + first}", SIZE, INK, "end"))
         for h, weights in enumerate(heads):
             x = left + h * step
-            items.append(Box(x, y, side, side, fill=PAPER, stroke=QUIET, hatched=True))
+            items.append(Box(x, y, side, side, fill=QUIET))
             for q, row in enumerate(weights):
                 for k, weight in enumerate(row[: q + 1]):
-                    place = (x + k * cell, y + q * cell, cell, cell)
-                    items.append(Box(*place, fill=weight_color(weight)))
+                    place = (round(x + k * cell, 2), round(y + q * cell, 2), cell, cell)
+                    items.append(Box(*place, fill=weight_color(weight, h)))
     title = f"all {num_layers * num_heads} heads"
+    before = maps.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1) if num_tokens > 1 else maps
+    sink = maps[:, :, 1:, 0].mean(dim=-1)  # (num_layers, num_heads)
     alt = f"{title}: {num_layers} layers (down) by {num_heads} heads (across)."
+    if num_tokens > 1:
+        layer, head = divmod(int(before.argmax()), num_heads)
+        alt += (
+            f" Most weight on the token before: layer {layer + first}, head {head + first}, with "
+            f"{number(before.max().item())}. More than 0.9 of the weight on the first token: "
+            f"{int((sink > 0.9).sum())} heads."
+        )
     if chosen is not None:
         layer, head = chosen
-        corner = (left + (head - 1) * step - 2, top + (layer - 1) * step - 2)
+        corner = (left + (head - first) * step - 2, top + (layer - first) * step - 2)
         items.append(Box(*corner, side + 4, side + 4, stroke=INK, stroke_width=2.5))
         alt += f" Layer {layer}, head {head} is framed."
     return _titled(title, items, left, left + num_heads * step, top + num_layers * step, alt)
@@ -213,17 +350,17 @@ def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0
         A Scene: the more weight, the thicker and darker the line; below LIGHTEST there is none.
     """
     across, top = 92.0, 30.0
-    label = 6.0 + 7.0 * max(map(len, tokens))
+    label = 6.0 + max(text_width(token, SIZE, mono=True) for token in tokens)
     items: list[Item] = []
     for h, weights in enumerate(attn_weights.tolist()):
         left = h * (across + 2 * label + 20) + label
         right = left + across
         items.append(Box(left, 18, across, 4, fill=head_color(h)))
-        items.append(Words(left + across / 2, 9, f"head {h + 1}", 11, INK, bold=True))
+        items.append(Words(left + across / 2, 9, f"head {h + 1}", SIZE, INK, bold=True))
         for i, token in enumerate(tokens):
             y = top + (i + 0.5) * row
-            items.append(Words(left - 4, y, token, 11, INK, "end", mono=True))
-            items.append(Words(right + 4, y, token, 11, INK, "start", mono=True))
+            items.append(Words(left - 4, y, token, SIZE, INK, "end", mono=True))
+            items.append(Words(right + 4, y, token, SIZE, INK, "start", mono=True))
         for q, keys in enumerate(weights):
             for k, weight in enumerate(keys):
                 if weight >= LIGHTEST:
@@ -232,8 +369,11 @@ def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0
                     items.append(Line(ends, head_color(h), 0.5 + 3 * weight, opacity=opacity))
     width = len(attn_weights) * (across + 2 * label + 20) - 20
     alt = (
-        f"Lines from {len(tokens)} queries (left) to the keys that they read (right), "
-        f"for {len(attn_weights)} heads."
+        f"Lines from {len(tokens)} queries (left) to the keys that they read (right). "
+        + " ".join(
+            f"Head {h + 1}: {largest_weights(weights, tokens)}."
+            for h, weights in enumerate(attn_weights)
+        )
     )
     return Scene(width, top + len(tokens) * row + 6, alt, tuple(items))
 
@@ -258,7 +398,7 @@ def matrix_picture(
         digits: decimals of the values.
     """
     num_rows, num_columns = matrix.shape
-    width, height, top = 26.0 + 8.0 * digits, 24.0, TOP
+    width, height, top = 30.0 + 8.0 * digits, 24.0, TOP
     fills = [QUIET] * num_columns
     items: list[Item] = []
     if column_heads is not None:
@@ -271,10 +411,13 @@ def matrix_picture(
     def look(value: float, _row: int, column: int) -> Cell:
         return Cell(fills[column], f"{value:.{digits}f}", text_color(fills[column]))
 
-    number = Words(width - 6, height / 2, "", 11, anchor="end", mono=True)
-    names = [Words(-6, height / 2, name, 11, INK, "end") for name in rows]
+    number = Words(width - 5, height / 2, "", SIZE, anchor="end", mono=True)
+    names = [Words(-6, height / 2, name, SIZE, INK, "end") for name in rows]
     items += moved(_grid(matrix, look, width, height, number, names), LABEL, top)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
+    if column_heads is not None:
+        counts = [(head + 1, column_heads.count(head)) for head in sorted(set(column_heads))]
+        alt += f" Columns: {', '.join(f'{n} of head {head}' for head, n in counts)}."
     right, bottom = LABEL + num_columns * width, top + num_rows * height
     return _titled(title, items, LABEL, right, bottom, alt)
 
@@ -296,8 +439,8 @@ def blocks_picture(weight: Tensor, num_heads: int, title: str, cell: float = 26.
     for h in range(num_heads):
         y = TOP + h * tall
         items.append(Box(LABEL, y, d_in * cell, tall, stroke=INK))
-        items.append(Words(LABEL - 6, y + tall / 2, f"head {h + 1}", 11, INK, "end"))
-    alt = f"{title}: {num_heads} blocks of {head_dim} rows by {d_in} columns."
+        items.append(Words(LABEL - 6, y + tall / 2, f"head {h + 1}", SIZE, INK, "end"))
+    alt = f"{title}: {num_heads} blocks of {head_dim} rows by {d_in} columns, one for each head."
     return _titled(title, items, LABEL, LABEL + d_in * cell, TOP + d_out * cell, alt)
 
 
@@ -312,17 +455,19 @@ def difference_picture(
         title: what is drawn, above the picture and in the alt text.
         changed: the row whose input was changed, if any: it is marked.
     """
-    width, height, left = 54.0, 26.0, 92.0
+    width, height, left = 54.0, 26.0, 84.0
     num_rows, num_columns = difference.shape
     largest = difference.nan_to_num(0.0).max().item()
     look = partial(_difference_cell, largest)
-    number = Words(width / 2, height / 2, "", 10, mono=True)
-    names = [Words(-6, height / 2, name, 10, INK, "end") for name in rows]
+    number = Words(width / 2, height / 2, "", SIZE, mono=True)
+    names = [Words(-6, height / 2, name, SIZE, INK, "end") for name in rows]
     if changed is not None:
         names[changed] = replace(names[changed], text=f"changed: {rows[changed]}", bold=True)
+    left = max(left, *(text_width(name.text, SIZE, name.bold) + 12 for name in names))
     items = moved(_grid(difference, look, width, height, number, names), left, TOP)
-    still = sum(not any(row) for row in difference.tolist())
-    alt = f"{title}: {still} of {num_rows} rows did not move at all."
+    still = [name for name, row in zip(rows, difference.tolist(), strict=True) if not any(row)]
+    alt = f"{title}: {len(still)} of {num_rows} rows did not move at all"
+    alt += f" ({', '.join(still)})." if 0 < len(still) < num_rows else "."
     right, bottom = left + num_columns * width, TOP + num_rows * height
     return _titled(title, items, left, right, bottom, alt)
 
@@ -333,18 +478,23 @@ def _difference_cell(largest: float, value: float, *_place: int) -> Cell:
         return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
     if value == 0:
         return Cell(PAPER, "0", FAINT, stroke=QUIET)
-    fill = weight_color(0.15 + 0.85 * value / largest)
-    return Cell(fill, f"{value:.3f}", text_color(fill), stroke=QUIET)
+    fill = amount_color(0.15 + 0.85 * value / largest)
+    text = f"{value:.3f}" if value < 100 else f"{value:.1f}"  # as much as a cell has room for
+    return Cell(fill, text, text_color(fill), stroke=QUIET)
 
 
 # A tensor of any rank, and the source that makes it
 
-VALUE_WIDTH, VALUE_HEIGHT = 46.0, 22.0
+VALUE_WIDTH, VALUE_HEIGHT = 52.0, 22.0
 ONE_OF = {"num_heads": "head", "num_tokens": "token", "num_queries": "query", "": "row"}
 
 
 def tensor_picture(
-    name: str, values: Tensor, dims: Sequence[str] = (), num_heads: int | None = None
+    name: str,
+    values: Tensor,
+    dims: Sequence[str] = (),
+    num_heads: int | None = None,
+    room: float = 760,
 ) -> Scene:
     """Draw a tensor as blocks, its first batch item only.
 
@@ -355,10 +505,11 @@ def tensor_picture(
             Along num_heads, and along columns named num_heads * ..., cells take the colour of
             their head. Without names nothing is coloured.
         num_heads: how many heads, for columns named num_heads * ...
+        room: pixels across; blocks that do not fit in it stand in a second row.
 
     Returns:
         A Scene: a title with the names and sizes, and a block for each index of the dimension
-        that comes before the last two. A hatched cell is -inf, or True in a mask.
+        that comes before the last two. A grey cell is -inf, or True in a mask.
     """
     title = f"{name}: {_shape(values, dims)}"
     if values.ndim == 4 or dims[:1] == ("b",) or (not dims and values.ndim == 3):
@@ -370,22 +521,24 @@ def tensor_picture(
     num_blocks, num_rows, num_columns = values.shape
     width, height = num_columns * VALUE_WIDTH, num_rows * VALUE_HEIGHT
     top = 48 if num_blocks > 1 else 28  # room for a heading above each block
-    across = max(1, min(num_blocks, int(760 // (width + LABEL))))
-    number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", 11, anchor="end", mono=True)
-    items: list[Item] = [Words(16, 10, title, 12, INK, "start", bold=True)]
+    across = max(1, min(num_blocks, int(room // (width + LABEL))))
+    number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
+    items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
     for i, (block, owners) in enumerate(zip(values, _owners(values, dims, num_heads), strict=True)):
         x = LABEL + (i % across) * (width + LABEL)
         y = top + (i // across) * (height + 44)
         if num_blocks > 1:
-            items.append(Words(x, y - 12, _label(block_dim, i), 11, INK, "start", bold=True))
+            items.append(Words(x, y - 12, _label(block_dim, i), SIZE, INK, "start", bold=True))
         for row in range(num_rows):
             middle = y + (row + 0.5) * VALUE_HEIGHT
-            items.append(Words(x - 5, middle, _label(row_dim, row), 9, INK, "end"))
+            items.append(Words(x - 5, middle, _label(row_dim, row), SIZE, INK, "end"))
         look = partial(_value_cell, owners.tolist())
         items += moved(_grid(block, look, VALUE_WIDTH, VALUE_HEIGHT, number), x, y)
     right = LABEL + across * (width + LABEL)
     bottom = top + math.ceil(num_blocks / across) * (height + 44)
-    return Scene(max(right, 7.8 * len(title) + 24), bottom - 36, f"{title}.", tuple(items))
+    return Scene(
+        max(right, text_width(title, SIZE, bold=True) + 24), bottom - 36, f"{title}.", tuple(items)
+    )
 
 
 def _owners(values: Tensor, dims: Sequence[str], num_heads: int | None) -> Tensor:
@@ -406,9 +559,9 @@ def _owners(values: Tensor, dims: Sequence[str], num_heads: int | None) -> Tenso
 def _value_cell(owners: list[list[int]], value: float, row: int, column: int) -> Cell:
     head = owners[row][column]
     hidden = value is True or value == -math.inf
-    fill = PAPER if hidden else QUIET if head < 0 else tint(head_color(head), 0.3)
+    fill = QUIET if hidden else PAPER if head < 0 else tint(head_color(head), 0.3)
     text = str(value) if isinstance(value, int) else f"{value:.2f}"  # a bool is an int
-    return Cell(fill, text, text_color(fill), hatched=hidden)
+    return Cell(fill, text, text_color(fill), QUIET, hatched=value != value)
 
 
 def _label(dim: str, index: int) -> str:
@@ -422,14 +575,17 @@ def _shape(values: Tensor, dims: Sequence[str]) -> str:
 
 def listing_picture(lines: Sequence[tuple[int, str]], first: int, last: int) -> Scene:
     """Draw lines of source with their numbers, those from first to last highlighted."""
-    width, height = 810.0, 17.0
+    longest = max((len(line) for _, line in lines), default=0)
+    width, height = 56.0 + text_width("m", SIZE, mono=True) * longest, 19.0
     items: list[Item] = []
-    for place, (number, line) in enumerate(lines):
+    for place, (count, line) in enumerate(lines):
         y = (place + 0.5) * height
-        current = first <= number <= last
+        current = first <= count <= last
         if current:
             items.append(Box(0, place * height, width, height, fill=MARKED))
-        items.append(Words(24, y, str(number), 11, FAINT, "end", mono=True))
-        items.append(Words(36, y, line, 11, INK, "start", bold=current, mono=True))
-    alt = f"Source of {len(lines)} lines, line {first} highlighted."
+        items.append(Words(28, y, str(count), SIZE, FAINT, "end", mono=True))
+        items.append(Words(40, y, line, SIZE, INK, "start", bold=current, mono=True))
+    shown = " ".join(line.strip() for count, line in lines if count == first)
+    alt = f"Source of {len(lines)} lines, line {first} highlighted: {shown}"
+    alt += "" if alt.endswith(".") else "."
     return Scene(width, len(lines) * height + 4, alt, tuple(items))

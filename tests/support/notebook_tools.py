@@ -227,6 +227,18 @@ def images_have_alt_text(notebook: dict) -> list[str]:
     return problems
 
 
+def figures_have_alt_text(notebook: dict) -> list[str]:
+    """A picture among the outputs comes with an <img> that says what is to be seen."""
+    problems = []
+    for i, cell in code_cells(notebook):
+        for data in (output.get("data", {}) for output in cell["outputs"]):
+            images = HTML_IMAGE.findall("".join(data.get("text/html", "")))
+            drawn = any(kind.startswith("image/") for kind in data)
+            if (drawn and not images) or not all(map(ALT.search, images)):
+                problems.append(f"cell {i} shows a picture without alt text: .described() gives it")
+    return problems
+
+
 def links_resolve(notebook: dict, folder: Path) -> list[str]:
     texts = [text for _, text in markdown_cells(notebook)]
     anchors = {h.replace(" ", "-") for text in texts for h in HEADING.findall(text)}
@@ -274,4 +286,5 @@ RULES: list[Callable[[dict], list[str]]] = [
     title_is_a_question,
     says_what_it_proved,
     images_have_alt_text,
+    figures_have_alt_text,
 ]

@@ -18,7 +18,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.notebook_tools import source, tags, text_of
+from support.notebook_tools import DATA_URI, source, tags, text_of
 
 DIGITS = 10
 MARGIN = Decimal("0.02")  # of a unit in the last printed place
@@ -33,7 +33,7 @@ import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from support import rounding; rounding.note_in_kernel(NOTES); del rounding, sys.path[0], sys
 """
 
-DRAWS = "attnlib.pictures"
+DRAWS, SAYS = "attnlib.pictures", "attnlib.pictures.seen"  # cells of a picture; its alt text
 
 Pair = tuple[str, str]  # a number as it is printed, and with more decimals
 
@@ -135,7 +135,9 @@ def note_in_kernel(notes: str) -> None:
         if module.split(".")[0] != "attnlib":
             return plain_code(loader, module)
         path = loader.get_filename(module)
-        tree = Note(module.startswith(DRAWS)).visit(ast.parse(loader.get_data(path)))
+        tree = Note(module.startswith(DRAWS) and module != SAYS).visit(
+            ast.parse(loader.get_data(path))
+        )
         return compile(tree, path, "exec")
 
     def format_element(formatter: _Formatter, value: Any) -> str:
@@ -170,9 +172,9 @@ class Notes:
     def fragile_numbers(self, cell: dict, golden: Collection[str]) -> list[str]:
         """Return a problem for every stored number that another machine may print differently.
 
-        A number is looked up in what this cell noted, for it prints what it rounds. If only the
-        words of a picture were rounded to it, these; they count at once in the line that nbval
-        compares for a picture. What is not there at all may be text that an earlier cell made.
+        A number is looked up in what this cell noted, for it prints what it rounds; alt texts
+        round with pictures.seen.number. If only the words of a picture were rounded to it, these.
+        What is not there at all may be text that an earlier cell made.
 
         Args:
             cell: the cell that the kernel ran last.
@@ -185,10 +187,11 @@ class Notes:
             for kind in (False, True)
         )
         problems = []
-        for text, of_picture in [] if is_uncompared(cell) else numbers(cell):
+        for text in [] if is_uncompared(cell) else numbers(cell):
             number = _number(text)
-            pairs = said.get(number, set()) | (drawn.get(number, set()) if of_picture else set())
-            pairs = pairs or drawn.get(number) or self.earlier.get(number) or {(text, text)}
+            pairs = (
+                said.get(number) or drawn.get(number) or self.earlier.get(number) or {(text, text)}
+            )
             whys = [why_unsafe(*pair) for pair in sorted(pairs)]
             whys.append(why_unsafe(text, text))  # as it stands: too many decimals
             why = next(filter(None, whys), None)
@@ -224,12 +227,11 @@ def is_uncompared(cell: dict) -> bool:
     return any(mark in tags(cell) or f"# {mark}" in source(cell) for mark in UNCOMPARED)
 
 
-def numbers(cell: dict) -> Iterator[tuple[str, bool]]:
-    """Yield the numbers that a cell's outputs show, as text, and whether a picture shows them."""
+def numbers(cell: dict) -> Iterator[str]:
+    """Yield the numbers that a cell's outputs show, as text; the bytes of a picture are none."""
     for output in cell["outputs"]:
-        of_picture = any(kind.startswith("image/") for kind in output.get("data", {}))
-        for text in NUMBER.findall(text_of({**output, "traceback": []})):
-            yield text, of_picture
+        text = DATA_URI.sub("", text_of({**output, "traceback": []}))
+        yield from NUMBER.findall(text)
 
 
 def why_unsafe(text: str, sharp: str) -> str | None:

@@ -1,0 +1,69 @@
+"""Differences of code: every line of both texts is there, with its sign, and can be read."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from attnlib.pictures.palette import contrast
+from attnlib.tracing.diffs import COMES, COMES_WORD, GOES, GOES_WORD, INK, SAME, Diff
+
+OLD = "a = 1\nb = x.transpose(1, 2)\nc = b < 3\nd = 4\ne = 5\nf = 6\n"
+NEW = "a = 1\nb = x.view(1, 2)\nc = b < 3\nd = 4\ne = 5\nf = 6\ng = 7\n"
+LINES = [
+    "  a = 1",
+    "- b = x.transpose(1, 2)",
+    "+ b = x.view(1, 2)",
+    "  c = b < 3",
+    "  ...",
+    "  f = 6",
+    "+ g = 7",
+]
+
+
+def shown(diff: Diff) -> list[str]:
+    """Return the lines that a browser shows, without their colours."""
+    lines = re.findall(r"<(?:del|ins|span)\b[^>]*>(.*?)</(?:del|ins|span)>", diff._repr_html_())
+    return [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
+
+
+def test_as_text_and_in_a_browser_it_has_the_same_lines():
+    diff = Diff(OLD, NEW)
+    assert repr(diff).splitlines() == LINES
+    assert shown(diff) == LINES
+
+
+def test_what_goes_and_what_comes_are_named_in_the_html_too():
+    text = Diff(OLD, NEW)._repr_html_()
+    assert re.findall(r"<del[^>]*>(.)", text) == ["-"]
+    assert re.findall(r"<ins[^>]*>(.)", text) == ["+", "+"]
+    assert "b &lt; 3" in text
+
+
+def test_the_words_that_differ_are_marked():
+    text = Diff(OLD, NEW)._repr_html_()
+    assert re.findall(r"<b [^>]*>(.*?)</b>", text) == ["transpose", "view"]
+
+
+def test_context_is_as_wide_as_it_is_asked_for():
+    assert len(shown(Diff(OLD, NEW, context=0))) == 4
+    assert "  ..." not in shown(Diff(OLD, NEW, context=3))
+
+
+def test_equal_texts_have_no_difference():
+    assert repr(Diff(OLD, OLD)) == ""
+    assert shown(Diff(OLD, OLD)) == []
+
+
+def test_lines_that_only_go():
+    assert repr(Diff("a\nb\nc", "a\nc")) == "  a\n- b\n  c"
+
+
+@pytest.mark.parametrize("ground", [GOES, COMES, SAME, GOES_WORD, COMES_WORD])
+def test_it_can_be_read_in_a_light_and_in_a_dark_notebook(ground):
+    """Each line brings its own ground and ink."""
+    assert contrast(INK, ground) > 4.5
+    text = Diff(OLD, NEW)._repr_html_()
+    assert f"background-color: {ground}; color: {INK}" in text
