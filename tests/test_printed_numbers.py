@@ -87,7 +87,7 @@ def test_the_words_of_a_picture_count_where_nothing_else_is_rounded_to_them(tmp_
 
 
 def test_the_bytes_of_a_picture_are_no_numbers():
-    image = '<img alt="A weight of 0.50." src="data:image/png;base64,iVBO/7.123456789+1e5">'
+    image = '<img alt="A weight of 0.50." src="data:image/png;base64,iVBO/7123456789+1e5">'
     shown = cell("x", "")
     shown["outputs"] = [{"output_type": "display_data", "data": {"text/html": image}}]
     assert list(numbers(shown)) == ["0.50"]

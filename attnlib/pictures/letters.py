@@ -26,7 +26,7 @@ def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -
     """Return the width of a line of text, in pixels.
 
     >>> text_width("step", 10), text_width("step", 10, mono=True)
-    (21.7, 24.0)
+    (21.6, 24.0)
     """
     if mono:
         return _MONO * len(text) * size / 100
