@@ -25,6 +25,17 @@ def seeded(seed: int = SEED) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute inside with one thread: on numbers this small, more only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class Example(NamedTuple):
     """A short text: its tokens and their vectors, (num_tokens, d_in)."""
 

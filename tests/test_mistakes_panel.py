@@ -160,9 +160,9 @@ def test_the_panel_shows_the_difference(state):
     scene, line = GALLERY.draw(data), GALLERY.readout(data)
     marks = ["caught" if caught else "passes" for caught in catches(name, condition)]
     said = " | ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
-    shown = [text_in(scene, box) for box in boxes(scene, 90, 26)]
+    shown = [text_in(scene, box) for box in boxes(scene, 84, 26)]
     assert shown == marks
-    orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 90, 26)]
+    orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 84, 26)]
     assert orange == [mark == "caught" for mark in marks]
     lines = [item.text for item in words(scene)]
     assert f"- {data.mistake.right}" in lines
@@ -171,7 +171,9 @@ def test_the_panel_shows_the_difference(state):
     if name == "view without contiguous":
         assert data.difference is None
         assert line == f"{name} | {condition} | {said} | forward stops"
-        assert lines[-1].startswith("Stopped in OnePageAttention.forward, line 16: context_vec = ")
+        reason = "Stopped in OnePageAttention.forward, line 16: context_vec = "
+        assert any(line.startswith(reason) for line in lines)
+        assert len(boxes(scene, 18, 18)) == 2 * 36  # the right maps alone
         return
     right, wrong, attn_weights = both_in_training(name, condition)
     off = (wrong - right).abs().tolist()
@@ -185,16 +187,26 @@ def test_the_panel_shows_the_difference(state):
     largest = math.nan if "NaN" in texts else max(map(max, off))
     assert line == f"{name} | {condition} | {said} | off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
-    maps = boxes(scene, 24, 24)
+    right_maps, maps = boxes(scene, 18, 18)[:72], boxes(scene, 18, 18)[72:]
+    unseen = (data.right_weights == 0).all(dim=0)
+    assert [box.fill == GREY for box in right_maps] == unseen.flatten().tolist() * 2
     nobody = (attn_weights == 0).all(dim=0).expand(attn_weights.shape)
     assert [box.fill == GREY for box in maps] == nobody.flatten().tolist()
     assert [box.hatched for box in maps] == attn_weights.isnan().flatten().tolist()
+    framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 15, 15)}
+    in_future = causal_mask(6).repeat(2, 1, 1).flatten().tolist()
+    leaking = [
+        (box.x, box.y)
+        for box, weight, later in zip(maps, attn_weights.flatten().tolist(), in_future, strict=True)
+        if later and weight != 0
+    ]
+    assert framed == set(leaking)
 
 
 def test_a_leak_is_not_grey():
     """With the lower triangle as mask, the weights lie above the diagonal."""
     scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
-    grey = [box.fill == GREY for box in boxes(scene, 24, 24)]
+    grey = [box.fill == GREY for box in boxes(scene, 18, 18)[72:]]
     assert grey == causal_mask(6).T.flatten().tolist() * 2
 
 

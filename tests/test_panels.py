@@ -18,7 +18,7 @@ from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attnlib.pictures.scene import Box, Scene, Words
+from attnlib.pictures.scene import Box, Line, Scene, Words
 from support.cases import ALL_PANELS
 from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 
@@ -45,6 +45,8 @@ def plain(data: object) -> object:
     """Return a panel's data with its tensors as text, so that == compares all of it, NaN too."""
     if isinstance(data, Tensor):
         return repr(data.tolist())
+    if isinstance(data, float):
+        return repr(data)
     if isinstance(data, dict):
         return {key: plain(value) for key, value in data.items()}
     if dataclasses.is_dataclass(data):
@@ -146,11 +148,15 @@ def sheet(panel: Panel) -> dict[str, Any]:
 
 
 def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every):
-    assert list(sheet) == ["name", "controls", "pages", "width", "height"]
+    assert list(sheet) == ["name", "controls", "pages", "width", "height", "parts"]
     assert sheet["name"] == panel.name
     lines = [page["line"] for page in sheet["pages"]]
     assert lines == [line for *_, line in every]
-    assert [page["picture"] for page in sheet["pages"]] == [scene.svg() for _, _, scene, _ in every]
+    pictures = [
+        "".join(sheet["parts"][place] for place in page["picture"]) for page in sheet["pages"]
+    ]
+    assert pictures == [scene.svg() for _, _, scene, _ in every]
+    assert len(set(sheet["parts"])) == len(sheet["parts"])
 
 
 def test_a_sheet_is_json(sheet):
@@ -240,6 +246,8 @@ def test_one_head_is_the_first_head_in_training(state):
     assert [cell.fill == QUIET for cell in cells] == causal_mask(num_tokens).flatten().tolist()
     shown = [text_in(ONE_HEAD.draw(data), cell) for cell in cells if cell.fill != QUIET]
     assert shown == [f"{weight:.2f}" for weight in visible]
+    crosses = [item for item in ONE_HEAD.draw(data).items if isinstance(item, Line)]
+    assert len(crosses) == 2 * data.num_dropped
     texts = [item.text for item in words(ONE_HEAD.draw(data))]
     assert [text for text in texts if text[0] == "="] == [f"= {s}" for s in line.split()]
 
@@ -295,7 +303,7 @@ def test_stacked_heads(state):
     assert [text_in(scene, cell) for cell in cells] == [f"{value:.4f}" for value in values]
     fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
     assert [cell.fill for cell in cells] == fills
-    maps = boxes(scene, 24, 24)
+    maps = boxes(scene, 17, 17)
     assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
 
 
@@ -326,7 +334,7 @@ def test_weight_split(state):
         for value in values
     ]
     assert [cell.fill for cell in boxes(scene, 26, 26)] == expected
-    maps = boxes(scene, 20, 20)
+    maps = boxes(scene, 17, 17)
     assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnlib.examples import journey
 from attnlib.panels import torch_equality as equality
-from attnlib.panels.torch_equality import TORCH_EQUALITY
+from attnlib.panels.torch_equality import CALLS, TORCH_EQUALITY
 from attnlib.pictures.palette import FAINT, QUIET, head_color
 from attnlib.pictures.scene import Box, Line, Scene
 from attnlib.torch_compatible import MultiheadAttention
@@ -19,6 +19,7 @@ from support.shape_comments import reading
 
 NAMES = ("outputs", "weights", "gradients")
 each_state = pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])
+each_break = pytest.mark.parametrize("call", CALLS[1:])
 
 
 def both(num_heads: int) -> tuple[Tensor, nn.MultiheadAttention, MultiheadAttention]:
@@ -89,8 +90,9 @@ def test_rounding_keeps_its_distance_from_the_bound(num_heads):
 
 
 def test_the_weights_compared_are_neither_even_nor_decided():
-    for state in TORCH_EQUALITY.states():
-        last = TORCH_EQUALITY.compute(**state).attn_weights[:, -1]  # the query that sees all six
+    for num_heads in TORCH_EQUALITY.controls["num_heads"]:
+        data = TORCH_EQUALITY.compute(num_heads=num_heads)
+        last = data.attn_weights[:, -1]  # of the query that sees all six
         assert (last.amax(dim=-1) - last.amin(dim=-1)).max() > 0.05
         assert last.max() < 0.9
 
@@ -106,9 +108,47 @@ def test_every_state_shows_its_bounds_and_its_heads(num_heads):
     hidden = [cell.fill == QUIET for cell in boxes(scene, 16, 16)]
     assert hidden == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
     assert TORCH_EQUALITY.readout(data) == (
-        f"num_heads = {num_heads} | head_dim = {12 // num_heads} | largest difference: "
+        f"num_heads = {num_heads} | head_dim = {12 // num_heads} | as it should be | "
+        "largest difference: "
         "outputs <= 1e-06 | weights <= 1e-06 | gradients <= 1e-06"
     )
+
+
+def broken(call: str, num_heads: int) -> tuple[Tensor, Tensor]:
+    """Return the outputs and weights of PyTorch's module when the call goes wrong, by hand."""
+    x, theirs, _ = both(num_heads)
+    is_future = torch.ones(6, 6).triu(1).bool()
+    if call == "mask inverted":
+        made = theirs(x, x, x, attn_mask=~is_future, average_attn_weights=False)
+    elif call == "batch_first forgotten":  # six texts of one token
+        alone = x[0, :, None]
+        outputs, _ = theirs(alone, alone, alone, average_attn_weights=False)
+        return outputs[:, 0].detach(), torch.eye(6).expand(num_heads, 6, 6)
+    else:
+        for name, parameter in theirs.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+        made = theirs(x, x, x, attn_mask=is_future, average_attn_weights=False)
+    return made[0][0].detach(), made[1][0].detach()
+
+
+@each_state
+@each_break
+def test_a_call_that_goes_wrong_sends_the_bars_to_the_right(call, num_heads):
+    data = TORCH_EQUALITY.compute(num_heads=num_heads, call=call)
+    outputs, weights = broken(call, num_heads)
+    right = run(both(num_heads)[1], both(num_heads)[0])[0][0]
+    torch.testing.assert_close(data.their_weights, weights, equal_nan=True)
+    apart = (outputs - right).abs().max()
+    torch.testing.assert_close(torch.tensor(data.outputs), apart, equal_nan=True, atol=1e-6, rtol=0)
+    if call == "mask inverted":  # the last token sees nothing
+        assert data.their_weights[:, -1].isnan().all()
+        assert "outputs NaN | weights NaN | gradients NaN" in TORCH_EQUALITY.readout(data)
+    else:
+        assert min(data.outputs, data.weights, data.gradients) > 1e-3
+    assert reach(TORCH_EQUALITY.draw(data))["outputs"] == "1e+00"
+    whole = TORCH_EQUALITY.compute(num_heads=num_heads)
+    assert torch.equal(data.attn_weights, whole.attn_weights)  # ours is as ever
 
 
 def test_the_dashed_line_stands_at_float32_eps():

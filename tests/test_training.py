@@ -92,6 +92,45 @@ def test_the_bar_is_on_stdout_and_goes(capsys):
     assert shown.rstrip("\r").rpartition("\r")[2].strip() == ""
 
 
+def test_an_interrupt_keeps_what_was_trained_and_says_where_it_stopped(capsys):
+    drawn = 0
+
+    def task(batch_size: int, generator: torch.Generator) -> Batch:
+        nonlocal drawn
+        drawn += 1
+        if drawn == 4:
+            raise KeyboardInterrupt
+        return TASK(batch_size, generator)
+
+    module, whole = model(), model()
+    history = train(module, task, steps=50, seed=1, snapshots_at=(2, 50), title="a long one")
+    assert capsys.readouterr().out.endswith(
+        "a long one: stopped after step 3 of 50; the model keeps them\n"
+    )
+    assert history.losses == train(whole, TASK, steps=3, seed=1).losses
+    assert list(history.snapshots) == [2]
+    for name, weight in whole.state_dict().items():
+        assert torch.equal(module.state_dict()[name], weight)
+
+
+def test_it_trains_in_one_thread_and_restores_their_number():
+    """Two threads wait for each other: on a busy machine many times as long."""
+    seen = []
+
+    def task(batch_size: int, generator: torch.Generator) -> Batch:
+        seen.append(torch.get_num_threads())
+        return TASK(batch_size, generator)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        train(model(), task, steps=2, seed=1)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 1]
+
+
 # Counting
 
 ANSWERS = torch.tensor([[[NO_ANSWER, NO_ANSWER], [0, 1], [2, 2], [1, NO_ANSWER]]])

@@ -542,6 +542,24 @@ AROUND = (
         "tests/test_panels.py::test_a_sheet_has_room_for_its_largest_picture",
     ),
     Mutant(
+        "cell-says-scaled-scores",
+        "attnlib/panels/touch.py",
+        {'by_head["W_query"] @': '0.5 * by_head["W_query"] @'},
+        "tests/test_touch.py::test_dot_products_and_values_are_those_of_the_projections",
+    ),
+    Mutant(
+        "handle-turns-the-wrong-way",
+        "attnlib/panels/plane.py",
+        {"TOP + SIDE - (y - bottom)": "TOP + (y - bottom)"},
+        "tests/test_touch_plane.py::test_the_handle_stands_at_the_tip_of_the_query",
+    ),
+    Mutant(
+        "training-in-two-threads",
+        "attnlib/learning/training.py",
+        {"with torch.enable_grad(), one_thread():": "with torch.enable_grad():"},
+        "tests/test_training.py::test_it_trains_in_one_thread_and_restores_their_number",
+    ),
+    Mutant(
         "slider-turns-to-the-wrong-page",
         "attnlib/panels/widgets.py",
         {"self.panel.page(states[place])": "self.panel.page(states[-place])"},

@@ -20,6 +20,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
+SETTINGS = "share/jupyter/lab/settings/overrides.json"
+WIDGETS = "@jupyter-widgets/jupyterlab-manager:plugin"
 
 
 def fingerprint(notebook: dict[str, Any]) -> str:
@@ -124,8 +126,22 @@ def start_over(name: str, source: Path, work: Path) -> str:
     return f"{path.name} is new{said}"
 
 
+def keep_sliders(path: Path) -> None:
+    """Let JupyterLab save what its sliders show: reopened without a kernel, they still move.
+
+    Args:
+        path: the file of settings for all users of an environment; other settings in it stay.
+    """
+    settings = read(path) if path.exists() else {}
+    settings.setdefault(WIDGETS, {})["saveState"] = True
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Update the reader's copies, or start one over."""
+    if sys.prefix != sys.base_prefix:  # an environment of its own, as `make setup` makes one
+        keep_sliders(Path(sys.prefix, SETTINGS))
     source, work = ROOT / "notebooks", ROOT / "work"
     if not arguments:
         for sentence in update(source, work):

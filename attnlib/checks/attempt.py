@@ -82,17 +82,6 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute inside with one thread: on numbers this small, more only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def draw(*shape: int, seed: int = 0) -> Tensor:
     """Return normal random numbers that touch no global generator."""
     generator = torch.Generator().manual_seed(seed)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from attnlib.checks.attempt import one_thread
 from attnlib.checks.verdicts import (
     Verdict,
     check_causal,
@@ -24,7 +23,7 @@ from attnlib.checks.verdicts import (
     check_same,
     check_shapes,
 )
-from attnlib.examples import journey, seeded
+from attnlib.examples import journey, one_thread, seeded
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.tracing.source import Source

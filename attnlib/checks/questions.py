@@ -17,7 +17,6 @@ from attnlib.checks.attempt import (
     call,
     draw,
     name_shape,
-    one_thread,
     returns_weights,
     run,
 )
@@ -40,7 +39,7 @@ from attnlib.checks.trial import (
     close,
     marked_tokens,
 )
-from attnlib.examples import seeded
+from attnlib.examples import one_thread, seeded
 from attnlib.modules import MultiHeadAttention
 from attnlib.tracing.tracer import trace
 

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnlib.examples import one_thread
 from attnlib.learning.tasks import NO_ANSWER, Batch, Task
 
 Model = Callable[[Tensor], Tensor]  # from tokens to logits
@@ -34,6 +35,10 @@ def train(
 ) -> History:
     """Train a model in place, with a progress bar on stdout that goes when it is done.
 
+    It runs in one thread: models this small are slower in two, which wait for each other, and many
+    times slower on a machine that has other work. An interrupt ends it early: it says after how
+    many steps, and the model keeps what it has learned.
+
     Args:
         model: from tokens to logits, (b, num_tokens, num_answers, vocabulary). Seed torch before
             creating it.
@@ -46,7 +51,7 @@ def train(
         title: the label of the progress bar.
 
     Returns:
-        A History.
+        A History; of a training that was interrupted, up to there.
 
     Source: Loshchilov and Hutter 2019, for AdamW.
     """
@@ -58,15 +63,19 @@ def train(
     losses: list[float] = []
     snapshots = {0: _copy(model)} if 0 in wanted else {}
     progress = tqdm(range(1, steps + 1), title, file=sys.stdout, leave=False, mininterval=0.5)
-    with torch.enable_grad():
-        for step in progress:
-            loss = mean_loss(model, task(batch_size, generator))
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            losses.append(loss.item())
-            if step in wanted:
-                snapshots[step] = _copy(model)
+    try:
+        with torch.enable_grad(), one_thread():
+            for step in progress:
+                loss = mean_loss(model, task(batch_size, generator))
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                losses.append(loss.item())
+                if step in wanted:
+                    snapshots[step] = _copy(model)
+    except KeyboardInterrupt:
+        progress.close()
+        print(f"{title}: stopped after step {len(losses)} of {steps}; the model keeps them")
     return History(losses, snapshots)
 
 

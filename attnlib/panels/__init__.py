@@ -10,6 +10,7 @@ from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import Panel
+from attnlib.panels.plane import PLANE
 from attnlib.panels.speed import SPEED
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
 from attnlib.panels.torch_equality import TORCH_EQUALITY
@@ -20,6 +21,7 @@ __all__ = [
     "MUTE",
     "NUMBER_STEPS",
     "ONE_HEAD",
+    "PLANE",
     "SHAPE_STEPS",
     "SPEED",
     "STACKED_HEADS",

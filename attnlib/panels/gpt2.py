@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -13,7 +14,9 @@ from attnlib.examples import journey
 from attnlib.functional import causal_mask
 from attnlib.gpt2.model import GPT2, TINY, journey_ids, tiny_gpt2
 from attnlib.panels.panel import Panel
-from attnlib.pictures.scene import Scene, beside
+from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
+from attnlib.pictures.palette import head_color
+from attnlib.pictures.scene import Box, Scene, beside
 from attnlib.pictures.tensors import heads_picture, weights_picture
 
 
@@ -24,6 +27,7 @@ class Gpt2Head(NamedTuple):
     layer: int
     head: int
     maps: Tensor  # (num_layers, num_heads, num_tokens, num_tokens)
+    seen: Looks  # of all heads, layer by layer
 
 
 def maps_of(model: GPT2, token_ids: Tensor) -> Tensor:
@@ -52,9 +56,9 @@ def gpt2_panel(model: GPT2, token_ids: Tensor, tokens: Sequence[str]) -> Panel:
     >>> gpt2_panel(tiny_gpt2(), journey_ids(6), journey().tokens).controls["head"]
     (1, 2, 3)
     """
-    maps = maps_of(model, token_ids)
+    maps, seen = maps_of(model, token_ids), looks(model, token_ids)
     num_layers, num_heads = maps.shape[:2]
-    return _panel("heads of a GPT-2", num_layers, num_heads, lambda: maps, tuple(tokens))
+    return _panel("heads of a GPT-2", num_layers, num_heads, lambda: (maps, seen), tuple(tokens))
 
 
 def draw_gpt2_head(data: Gpt2Head) -> Scene:
@@ -65,8 +69,34 @@ def draw_gpt2_head(data: Gpt2Head) -> Scene:
         causal_mask(len(data.tokens)),
         title=f"layer {data.layer}, head {data.head}",
     )
-    many = data.maps.shape[0] * data.maps.shape[1] > 36
-    return beside(one, heads_picture(data.maps, (data.layer, data.head), 5.0 if many else 8.0))
+    return beside(one, heads_picture(data.maps, (data.layer, data.head), _small(data)))
+
+
+def _small(data: Gpt2Head) -> float:
+    """Return the pixels per weight where all heads are drawn."""
+    return 5.0 if data.maps.shape[0] * data.maps.shape[1] > 36 else 8.0
+
+
+def touch_gpt2_head(data: Gpt2Head, scene: Scene) -> Touch:
+    """Return the cells of the large map; a click on a small one brings its head up."""
+    num_layers, num_heads, num_tokens = data.maps.shape[:3]
+    place = (data.layer - 1) * num_heads + data.head - 1
+    weights = data.maps.flatten(end_dim=1)[place : place + 1]
+    seen = Looks(*(part[place : place + 1] for part in data.seen))
+    name = f"layer {data.layer}, head {data.head}"
+    large = head_maps(scene, 40, [head_color(data.head - 1)], weights, seen, [name])
+    side = num_tokens * _small(data)
+    sheets = [b for b in scene.items if isinstance(b, Box) and b.width == b.height == side]
+    heads = itertools.product(range(1, num_layers + 1), range(1, num_heads + 1))
+    small = [
+        Pick(box.x, box.y, side, side, {"layer": layer, "head": head})
+        for box, (layer, head) in zip(_by_row(sheets), heads, strict=True)
+    ]
+    return Touch(data.tokens, large, small)
+
+
+def _by_row(boxes: list[Box]) -> list[Box]:
+    return sorted(boxes, key=lambda box: (box.y, box.x))
 
 
 def readout_gpt2_head(data: Gpt2Head) -> str:
@@ -85,11 +115,11 @@ def _panel(
     name: str,
     num_layers: int,
     num_heads: int,
-    maps: Callable[[], Tensor],
+    maps: Callable[[], tuple[Tensor, Looks]],
     tokens: tuple[str, ...],
 ) -> Panel:
     def compute(layer: int, head: int) -> Gpt2Head:
-        return Gpt2Head(tokens, layer, head, maps())
+        return Gpt2Head(tokens, layer, head, *maps())
 
     return Panel(
         name=name,
@@ -98,12 +128,14 @@ def _panel(
         compute=compute,
         draw=draw_gpt2_head,
         readout=readout_gpt2_head,
+        touch=touch_gpt2_head,
     )
 
 
 @cache
-def _tiny_maps() -> Tensor:
-    return maps_of(tiny_gpt2(), journey_ids(TINY.vocabulary))
+def _tiny_maps() -> tuple[Tensor, Looks]:
+    model, token_ids = tiny_gpt2(), journey_ids(TINY.vocabulary)
+    return maps_of(model, token_ids), looks(model, token_ids)
 
 
 GPT2_HEADS = _panel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -11,10 +12,14 @@ from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.panels.panel import Panel
-from attnlib.pictures.scene import Scene, above, beside
+from attnlib.panels.touch import Looks, Touch, corners, head_maps, looks
+from attnlib.pictures.palette import FAINT, head_color
+from attnlib.pictures.scene import Item, Line, Scene, above, beside
 from attnlib.pictures.tensors import blocks_picture, matrix_picture, weights_picture
 from attnlib.speed.count import count_matrix_products, count_parameters
 from attnlib.validate import divisors
+
+SMALL = 17.0  # pixels per cell where there are several maps
 
 
 class OneHead(NamedTuple):
@@ -26,6 +31,7 @@ class OneHead(NamedTuple):
     row_sums: Tensor  # (num_tokens)
     num_dropped: int
     num_visible: int
+    seen: Looks
 
 
 def compute_one_head(num_tokens: int, dropout: float) -> OneHead:
@@ -35,6 +41,7 @@ def compute_one_head(num_tokens: int, dropout: float) -> OneHead:
         head = CausalAttention(3, 2, context_length=6, dropout=dropout)
         with torch.no_grad():
             _, attn_weights = head(example.inputs[None, :num_tokens], return_weights=True)
+        seen = looks(head, example.inputs[None, :num_tokens])
     attn_weights = attn_weights[0]  # (num_tokens, num_tokens)
     visible = ~causal_mask(num_tokens)  # (num_tokens, num_tokens)
     return OneHead(
@@ -44,18 +51,38 @@ def compute_one_head(num_tokens: int, dropout: float) -> OneHead:
         attn_weights.sum(dim=-1),
         int((attn_weights[visible] == 0).sum()),
         int(visible.sum()),
+        seen,
     )
 
 
 def draw_one_head(data: OneHead) -> Scene:
-    """Draw the weights with the sum of each row beside them."""
-    return weights_picture(
+    """Draw the weights with the sum of each row beside them.
+
+    A dropped weight is crossed out.
+    """
+    shown = weights_picture(
         data.attn_weights,
         data.tokens,
         causal_mask(len(data.tokens)),
-        title=f"weights with dropout {data.dropout:g}, and the sum of each row",
+        title=f"dropout {data.dropout:g}: crossed are dropped, framed are above 1",
         row_notes=[f"= {row_sum:.3f}" for row_sum in data.row_sums.tolist()],
     )
+    ((left, top),) = corners(shown, 40, 1)
+    marks: list[Item] = []
+    for q, row in enumerate(data.attn_weights.tolist()):
+        for k, weight in enumerate(row[: q + 1]):
+            x, y = left + 40 * k, top + 40 * q
+            if weight == 0:
+                marks.append(Line(((x + 4, y + 4), (x + 36, y + 36)), FAINT, 1.0))
+                marks.append(Line(((x + 4, y + 36), (x + 36, y + 4)), FAINT, 1.0))
+    return replace(shown, items=(*shown.items, *marks))
+
+
+def touch_one_head(data: OneHead, scene: Scene) -> Touch:
+    """Return the cells of the map."""
+    weights = data.attn_weights[None]
+    maps = head_maps(scene, 40, [head_color(0)], weights, data.seen, ["the head"])
+    return Touch(journey().tokens, maps)
 
 
 def readout_one_head(data: OneHead) -> str:
@@ -80,6 +107,7 @@ class Heads(NamedTuple):
     W_query: Tensor  # (num_heads * head_dim, d_in)
     num_parameters: int
     num_products: int
+    seen: Looks
 
 
 def compute_stacked_heads(num_heads: int) -> Heads:
@@ -111,17 +139,25 @@ def _several_heads(
         W_query=torch.cat([weight for name, weight in weights if "W_query" in name]),
         num_parameters=count_parameters(module),
         num_products=count_matrix_products(module, x),
+        seen=looks(module, x),
     )
 
 
 def draw_stacked_heads(data: Heads) -> Scene:
-    """Draw the output, its columns coloured by head, above the weights of each head."""
+    """Draw the output, its columns coloured by head, above the weights of each head, in a row."""
     column_heads = [column // data.head_dim for column in range(data.context_vec.shape[1])]
     output = matrix_picture(
         data.context_vec, data.tokens, column_heads, "context_vec: each head owns its columns"
     )
-    maps = weights_picture(data.attn_weights, data.tokens, causal_mask(len(data.tokens)), cell=24)
+    is_future = causal_mask(len(data.tokens))
+    maps = weights_picture(data.attn_weights, data.tokens, is_future, cell=SMALL, columns=8)
     return above(output, maps)
+
+
+def touch_heads(data: Heads, scene: Scene) -> Touch:
+    """Return the cells of the maps."""
+    colors = [head_color(h) for h in range(data.num_heads)]
+    return Touch(data.tokens, head_maps(scene, SMALL, colors, data.attn_weights, data.seen))
 
 
 def readout_stacked_heads(data: Heads) -> str:
@@ -136,7 +172,8 @@ def readout_stacked_heads(data: Heads) -> str:
 def draw_weight_split(data: Heads) -> Scene:
     """Draw W_query cut into the blocks of the heads, beside the weights of each head."""
     blocks = blocks_picture(data.W_query, data.num_heads, "W_query.weight")
-    maps = weights_picture(data.attn_weights, data.tokens, causal_mask(len(data.tokens)), cell=20)
+    is_future = causal_mask(len(data.tokens))
+    maps = weights_picture(data.attn_weights, data.tokens, is_future, cell=SMALL, columns=6)
     return beside(blocks, maps)
 
 
@@ -155,6 +192,7 @@ ONE_HEAD = Panel(
     compute=compute_one_head,
     draw=draw_one_head,
     readout=readout_one_head,
+    touch=touch_one_head,
 )
 STACKED_HEADS = Panel(
     name="stacked heads",
@@ -163,6 +201,7 @@ STACKED_HEADS = Panel(
     compute=compute_stacked_heads,
     draw=draw_stacked_heads,
     readout=readout_stacked_heads,
+    touch=touch_heads,
 )
 WEIGHT_SPLIT = Panel(
     name="weight split",
@@ -171,4 +210,5 @@ WEIGHT_SPLIT = Panel(
     compute=compute_weight_split,
     draw=draw_weight_split,
     readout=readout_weight_split,
+    touch=touch_heads,
 )

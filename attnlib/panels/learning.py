@@ -24,6 +24,7 @@ from attnlib.learning.record import (
 from attnlib.learning.tasks import NO_ANSWER
 from attnlib.learning.training import accuracy
 from attnlib.panels.panel import Panel
+from attnlib.panels.touch import Looks, Map, Pick, Touch, head_maps, looks
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, text_color, tint
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
 from attnlib.pictures.tensors import weights_picture
@@ -41,11 +42,14 @@ class TrainingStep(NamedTuple):
     now: Learned
     steps: tuple[Learned, ...]
     attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
+    seen: Looks
 
 
 def compute_training_step(step: int) -> TrainingStep:
     """Run the model as it was after this many steps on the sequence that is drawn."""
-    return TrainingStep(learned(step), tuple(map(learned, SAVED_AT)), _maps(recorded_model(step)))
+    model = recorded_model(step)
+    seen = looks(model, shown_tokens())
+    return TrainingStep(learned(step), tuple(map(learned, SAVED_AT)), _maps(model), seen)
 
 
 def _maps(model: AttentionModel) -> Tensor:
@@ -57,8 +61,25 @@ def _maps(model: AttentionModel) -> Tensor:
 
 def draw_training_step(data: TrainingStep) -> Scene:
     """Draw the maps of the four heads above the curves of the loss and of the scores."""
-    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=14)
+    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4)
     return above(maps, _curves(data), gap=4)
+
+
+def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
+    """Return the cells of the maps, and the steps under the charts."""
+    charts = [b for b in scene.items if isinstance(b, Box) and (b.width, b.height) == CHART]
+    gap = ACROSS / (len(SAVED_AT) - 1)
+    steps = [
+        Pick(chart.x + (i - 0.5) * gap, chart.y, gap, chart.height + 20, {"step": step})
+        for chart in charts
+        for i, step in enumerate(SAVED_AT)
+    ]
+    return Touch(NAMED, _touched(scene, data.attn_weights, data.seen), steps)
+
+
+def _touched(scene: Scene, attn_weights: Tensor, seen: Looks) -> list[Map]:
+    colors = [head_color(h) for h in range(len(attn_weights))]
+    return head_maps(scene, CELL, colors, attn_weights, seen)
 
 
 def readout_training_step(data: TrainingStep) -> str:
@@ -76,7 +97,10 @@ def _scores(now: Learned) -> str:
     return f"2 back: {one} | 1 back: {two} | induction: {three}, {four}"
 
 
-ACROSS, HIGH = 330.0, 96.0  # a chart, in pixels
+CELL = 14.0  # of a map, in pixels
+PLACES = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+NAMED = [f"{letter}{i}".translate(PLACES) for i, letter in enumerate(SHOWN, start=1)]
+CHART = ACROSS, HIGH = 330.0, 96.0
 
 
 class Curve(NamedTuple):
@@ -141,6 +165,7 @@ class MutedHeads(NamedTuple):
     answers: Tensor  # (num_tokens); NO_ANSWER in the first half
     guesses: Tensor  # (num_tokens)
     induction: tuple[float | None, ...]  # the scores of heads 3 and 4; None where muted
+    seen: Looks
 
 
 def compute_muted_heads(mute: str) -> MutedHeads:
@@ -166,14 +191,31 @@ def compute_muted_heads(mute: str) -> MutedHeads:
         answers,
         guesses,
         tuple(None if h in heads else both[h] for h in (2, 3)),
+        looks(model, tokens),
     )
 
 
 def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, what the model guesses, and how often it is right."""
     muted = [h for h, weights in enumerate(data.attn_weights) if weights.isnan().all()]
-    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=14, muted=muted)
+    future = causal_mask(len(SHOWN))
+    maps = weights_picture(data.attn_weights, SHOWN, future, cell=CELL, columns=4, muted=muted)
     return above(maps, _guesses(data), gap=4)
+
+
+def touch_muted_heads(data: MutedHeads, scene: Scene) -> Touch:
+    """Return the cells of the maps; a click on one mutes its head, or nothing if it was muted."""
+    maps = _touched(scene, data.attn_weights, data.seen)
+    for shown in maps:
+        rows = shown.numbers["weight"]
+        rows[:] = [row.replace("NaN", "muted") for row in rows]
+    side = CELL * len(SHOWN)
+    heads = [Pick(m.x, m.y, side, side, {"mute": _other(data.muted, m.name)}) for m in maps]
+    return Touch(NAMED, maps, heads)
+
+
+def _other(muted: str, name: str) -> str:
+    return MUTE_CHOICES[0] if muted == name else name
 
 
 def readout_muted_heads(data: MutedHeads) -> str:
@@ -220,10 +262,11 @@ def _guesses(data: MutedHeads) -> Scene:
 TRAINING_STEP = Panel(
     name="training step",
     controls={"step": SAVED_AT},
-    default={"step": SAVED_AT[-1]},
+    default={"step": SAVED_AT[0]},
     compute=compute_training_step,
     draw=draw_training_step,
     readout=readout_training_step,
+    touch=touch_training_step,
     time="step",
 )
 MUTE = Panel(
@@ -233,4 +276,5 @@ MUTE = Panel(
     compute=compute_muted_heads,
     draw=draw_muted_heads,
     readout=readout_muted_heads,
+    touch=touch_muted_heads,
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib.checks.attempt import Diagnosis, call, one_thread
+from attnlib.checks.attempt import Diagnosis, call
 from attnlib.checks.mistakes import (
     BY_NAME,
     CONDITIONS,
@@ -19,14 +19,26 @@ from attnlib.checks.mistakes import (
     tokens,
 )
 from attnlib.checks.verdicts import Verdict
-from attnlib.examples import journey, seeded
+from attnlib.examples import journey, one_thread, seeded
+from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
-from attnlib.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET
-from attnlib.pictures.scene import Box, Item, Scene, Words, above, beside
+from attnlib.panels.touch import Map, Touch, corners, lines
+from attnlib.pictures.palette import (
+    FAINT,
+    HEAD_COLORS,
+    INK,
+    MARKED,
+    PAPER,
+    QUIET,
+    head_color,
+    text_color,
+)
+from attnlib.pictures.scene import Box, Item, Scene, Words, above, beside, moved
 from attnlib.pictures.tensors import difference_picture, weights_picture
 
 CAUGHT, PASSES = "caught", "passes"
+CELL = 18.0  # of a map, in pixels
 
 
 class Exhibit(NamedTuple):
@@ -37,18 +49,20 @@ class Exhibit(NamedTuple):
     verdicts: dict[str, Verdict]
     difference: Tensor | None  # (num_tokens, d_out); None where forward stops
     attn_weights: Tensor | None  # (num_heads, num_tokens, num_tokens)
+    right_weights: Tensor  # (num_heads, num_tokens, num_tokens)
 
 
 def compute_gallery(mistake: str, condition: str) -> Exhibit:
     """Run a mistaken class and the right one, both in training, with the same random numbers."""
     planted = BY_NAME[mistake]
     verdicts = examine(planted.cls, condition)
-    right, _ = _in_training(OnePageAttention, condition)
+    right, right_weights = _in_training(OnePageAttention, condition)
     try:
         wrong, attn_weights = _in_training(planted.cls, condition)
     except Diagnosis:
-        return Exhibit(planted, condition, verdicts, None, None)
-    return Exhibit(planted, condition, verdicts, (wrong - right).abs(), attn_weights)
+        return Exhibit(planted, condition, verdicts, None, None, right_weights)
+    off = (wrong - right).abs()
+    return Exhibit(planted, condition, verdicts, off, attn_weights, right_weights)
 
 
 def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor, Tensor]:
@@ -59,19 +73,56 @@ def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor,
 
 
 def draw_gallery(data: Exhibit) -> Scene:
-    """Draw the line, the verdicts beside the weights, and how far the outputs are off."""
+    """Draw the line and the verdicts, then right and wrong weights and how far outputs are off."""
     names = journey().tokens
-    head = _headline(data)
+    head = beside(_headline(data), _verdicts(data))
+    right = _maps("right", data.right_weights)
     if data.difference is None or data.attn_weights is None:
         reason = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
         reason = reason.partition(" | ")[0]
         words = Words(4, 10, reason, 11, INK, "start", mono=True)
         stopped = Scene(8 + 6.7 * len(reason), 20, reason, (words,))
-        return above(head, _verdicts(data), stopped)
-    in_no_head = (data.attn_weights == 0).all(dim=0)  # NaN is not 0
-    maps = weights_picture(data.attn_weights, names, in_no_head, cell=24, title="its weights")
+        return above(head, stopped, right)
+    wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
-    return above(head, beside(_verdicts(data), maps), off)
+    return above(head, beside(right, wrong, off, gap=8))
+
+
+def _maps(title: str, attn_weights: Tensor) -> Scene:
+    """Return the weights under a title; what no head sees is hidden, what leaks is framed."""
+    in_no_head = (attn_weights == 0).all(dim=0)  # NaN is not 0
+    framed = leaks(attn_weights)
+    maps = weights_picture(
+        attn_weights, journey().tokens, in_no_head, cell=CELL, title=title, marked=framed
+    )
+    count = int(framed.sum())
+    alt = f"{maps.alt} {count} cells in the future have a weight." if count else maps.alt
+    heading = Words(0, 10, title, 13, INK, "start", bold=True)
+    return Scene(maps.width, maps.height + 20, alt, (heading, *moved(maps.items, 0, 20)))
+
+
+def leaks(attn_weights: Tensor) -> Tensor:
+    """Return which weights lie in the future and are not 0, NaN among them."""
+    return (attn_weights != 0) & causal_mask(attn_weights.shape[-1])
+
+
+def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
+    """Return the cells of the right and the wrong maps; each says what the other has there."""
+    shown = {"right": data.right_weights, "wrong": data.attn_weights}
+    both = {title: weights for title, weights in shown.items() if weights is not None}
+    places = iter(corners(scene, CELL, sum(map(len, both.values()))))
+    maps = [
+        Map(
+            f"{title}, head {h + 1}",
+            head_color(h),
+            *next(places),
+            CELL,
+            {what: lines(weights[h], causal=False) for what, weights in both.items()},
+        )
+        for title, heads in both.items()
+        for h in range(len(heads))
+    ]
+    return Touch(journey().tokens, maps, arcs=False)
 
 
 def _headline(data: Exhibit) -> Scene:
@@ -82,21 +133,21 @@ def _headline(data: Exhibit) -> Scene:
     lines = (("-", data.mistake.right, QUIET), ("+", data.mistake.wrong, MARKED))
     for i, (sign, line, fill) in enumerate(lines):
         y = 34 + 20 * i
-        items.append(Box(4, y - 9, 660, 18, fill=fill))
+        items.append(Box(4, y - 9, 640, 18, fill=fill))
         items.append(Words(10, y, f"{sign} {line or '(nothing)'}", 11, INK, "start", mono=True))
-    return Scene(668, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
+    return Scene(644, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
 
 
 def _verdicts(data: Exhibit) -> Scene:
-    """Return the names of the checks, each with its outcome."""
+    """Return the names of the checks, each with its outcome: two beside two."""
     items: list[Item] = []
     for i, (name, verdict) in enumerate(data.verdicts.items()):
-        y, fill = 24 + 34 * i, PAPER if verdict else HEAD_COLORS[4]
-        outcome, ink = (PASSES, FAINT) if verdict else (CAUGHT, PAPER)
-        items.append(Words(80, y + 13, name, 12, INK, "end"))
-        items.append(Box(90, y, 90, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
-        items.append(Words(135, y + 13, outcome, 12, ink, bold=not verdict))
-    return Scene(200, 160, f"{_outcomes(data.verdicts)}.", tuple(items))
+        x, y, fill = 180 * (i % 2), 4 + 32 * (i // 2), PAPER if verdict else HEAD_COLORS[4]
+        outcome, ink = (PASSES, INK) if verdict else (CAUGHT, text_color(fill))
+        items.append(Words(x + 74, y + 13, name, 12, INK, "end"))
+        items.append(Box(x + 82, y, 84, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
+        items.append(Words(x + 124, y + 13, outcome, 12, ink, bold=not verdict))
+    return Scene(352, 66, f"{_outcomes(data.verdicts)}.", tuple(items))
 
 
 def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
@@ -118,4 +169,5 @@ GALLERY = Panel(
     compute=compute_gallery,
     draw=draw_gallery,
     readout=readout_gallery,
+    touch=touch_gallery,
 )

@@ -1,8 +1,10 @@
-// A panel in a page: its controls, one line that says in words what they show, and the picture.
-// Every state arrives drawn; nothing is computed here. JupyterLab imports this module as a widget,
-// a page without a kernel calls mount() with the same data.
+// A panel in a page: its controls, one line that says in words what they show, and the picture, which
+// can be touched. Every state arrives drawn, with the numbers that its cells say; nothing is computed
+// here. JupyterLab imports this module as a widget, a page without a kernel calls mount() with the
+// same data.
 
 const SPEED = 900; // milliseconds a step, when a control that is time plays
+const ROOM = 12; // of so many lines the room is reserved
 
 function element(name, attributes = {}, ...children) {
     const made = document.createElement(name);
@@ -78,39 +80,312 @@ function player(control, choose) {
 
 const KINDS = { number: range, words: radios, list, time: player };
 
+// Touching a picture. Of each map one cell is in the page at a time: pointer or arrow keys move it, and
+// its numbers are its label and the hint. Its query is chosen among the tokens below too, and has its
+// row framed and its weights drawn as arcs to the keys.
+
+const REST = "Touch a cell, or reach it with Tab and the arrow keys: its numbers stand here.";
+const FAINTEST = 0.02; // no arc for a weight below
+const NAMED = 6; // of a row the keys with most weight are named
+
+const percent = share => `${(100 * share).toFixed(3)}%`;
+const rowsOf = map => Object.values(map.numbers)[0].length;
+const isIn = (x, y, left, top, width, height) =>
+    x >= left && y >= top && x < left + width && y < top + height;
+
+// Numbers that attnlib has written, put into a sentence: of a cell, or with no key of a whole row.
+function sentence(map, tokens, query, key) {
+    const numbers = Object.entries(map.numbers).map(([what, rows]) => [what, rows[query].split(" ")]);
+    const start = `${map.name} | query ${tokens[query]}`;
+    if (key === null) {
+        const [what, row] = numbers.at(-1);
+        const most = [...row.keys()].sort((one, other) => row[other] - row[one]).slice(0, NAMED);
+        const named = most.sort((one, other) => one - other).map(k => `${tokens[k]} ${row[k]}`);
+        return `${start} | ${what}: ${named.join(", ")}`;
+    }
+    const told = numbers.map(([what, row]) => `${what} ${row[key] ?? "none"}`);
+    if (numbers.every(([, row]) => key >= row.length)) told.splice(0, Infinity, "hidden: in the future");
+    else if (map.values.length) told.push(`mixes in the value ${map.values[key]}`);
+    return `${start}, key ${tokens[key]} | ${told.join(" | ")}`;
+}
+
+function arc(map, count, query, key, weight) {
+    const made = element("i", query === key ? { class: "attn-self" } : {});
+    const far = Math.abs(query - key) / count;
+    Object.assign(made.style, {
+        left: percent((Math.min(query, key) + 0.5) / count),
+        width: percent(far),
+        height: percent(Math.sqrt(far)),
+        borderColor: map.color,
+        borderWidth: `${1 + 7 * weight}px`,
+        opacity: 0.3 + 0.7 * weight,
+    });
+    return made;
+}
+
+// The tokens as a row of radio buttons, the arcs above them.
+function sentenceRow(tokens, choose) {
+    const arcs = element("div", { class: "attn-arcs", "aria-hidden": "true" });
+    const inputs = tokens.map((token, query) => {
+        const input = element("input", { type: "radio", name: "query", value: query });
+        input.addEventListener("change", () => choose(query));
+        return input;
+    });
+    const labels = inputs.map((input, query) => element("label", {}, input, tokens[query]));
+    const row = element("fieldset", { "aria-label": "query" }, ...labels);
+    const box = element("form", { class: "attn-words", autocomplete: "off" }, arcs, row);
+    box.style.setProperty("--attn-tokens", tokens.length);
+    box.style.setProperty("--attn-letters", Math.max(...tokens.map(token => token.length)));
+    return {
+        box,
+        show(map, query) {
+            inputs.forEach((input, place) => { input.disabled = place >= rowsOf(map); });
+            inputs[query].checked = true;
+            const weights = map.numbers.weight[query].split(" ").map(Number);
+            const kept = [...weights.keys()].filter(key => weights[key] >= FAINTEST);
+            const drawn = kept.map(key => arc(map, tokens.length, query, key, weights[key]));
+            arcs.replaceChildren(...drawn);
+        },
+    };
+}
+
+// The maps of a picture, as grids over it. `act` is called with the place of a map that is chosen.
+function maps(panel, touch, act) {
+    const row = element("div", { class: "attn-row" });
+    const over = element("div", { class: "attn-over" }, row);
+    const hint = element("p", { "aria-live": "polite" }, REST);
+    const below = touch.arcs ? sentenceRow(touch.tokens, query => move(here.map, query, null)) : null;
+    const made = [];
+    let here = { map: 0, query: rowsOf(touch.maps[0]) - 1, key: null };
+
+    const place = (box, x, y, width, height) => Object.assign(box.style, {
+        left: percent(x), top: percent(y), width: percent(width), height: percent(height),
+    });
+    const show = () => {
+        const map = touch.maps[here.map], count = rowsOf(map), { query, key } = here;
+        made.forEach(({ grid, line, cell }, i) => {
+            const its = touch.maps[i];
+            grid.hidden = !its;
+            if (!its) return;
+            const [wide, high] = [its.cell / panel.width, its.cell / panel.height];
+            const [x, y] = [its.x / panel.width, its.y / panel.height];
+            place(grid, x, y, wide * count, high * count);
+            place(cell, (key ?? 0) / count, query / count, 1 / count, 1 / count);
+            if (i === here.map) place(row, x, y + query * high, wide * count, high);
+            grid.setAttribute("aria-label", its.name);
+            for (const way of ["row", "col"]) grid.setAttribute(`aria-${way}count`, count);
+            line.setAttribute("aria-rowindex", query + 1);
+            cell.setAttribute("aria-colindex", (key ?? 0) + 1);
+            cell.setAttribute("aria-label", sentence(its, touch.tokens, query, key ?? 0));
+            cell.classList.toggle("attn-here", i === here.map && key !== null);
+        });
+        row.hidden = key === null && !below;
+        below?.show(map, query);
+    };
+    const move = (map, query, key) => {
+        here = { map, query, key };
+        show();
+        hint.textContent = sentence(touch.maps[map], touch.tokens, query, key);
+    };
+    const press = (event, i) => {
+        const count = rowsOf(touch.maps[i]), key = here.key ?? 0, { query } = here;
+        const ways = {
+            ArrowUp: [query - 1, key],
+            ArrowDown: [query + 1, key],
+            ArrowLeft: [query, key - 1],
+            ArrowRight: [query, key + 1],
+            Home: [query, 0],
+            End: [query, query],
+        };
+        const way = ways[event.key]?.map(to => Math.min(Math.max(to, 0), count - 1));
+        if (way) move(i, ...way);
+        else if (event.key === "Enter" || event.key === "Escape") act(i, event.key === "Enter");
+        else return;
+        event.preventDefault();
+    };
+    const add = i => {
+        const cell = element("div", { role: "gridcell", tabindex: 0 });
+        cell.addEventListener("keydown", event => press(event, i));
+        cell.addEventListener("focus", () => move(i, here.query, here.key ?? 0));
+        const line = element("div", { role: "row" }, cell);
+        const grid = element("div", { role: "grid" }, line);
+        over.append(grid);
+        made.push({ grid, line, cell });
+    };
+    return {
+        over,
+        hint,
+        below,
+        show(next) {
+            touch = next;
+            for (let i = made.length; i < touch.maps.length; i++) add(i);
+            const last = rowsOf(touch.maps[0]) - 1;
+            here.map = Math.min(here.map, touch.maps.length - 1);
+            here.query = Math.min(here.query, last);
+            if (here.key !== null) move(here.map, here.query, Math.min(here.key, last));
+            else show();
+        },
+        reach(x, y) { // the map at a point, whose cell there is the current one then
+            const i = touch.maps.findIndex(map =>
+                isIn(x, y, map.x, map.y, map.cell * rowsOf(map), map.cell * rowsOf(map)));
+            if (i < 0) return i;
+            const { x: left, y: top, cell } = touch.maps[i];
+            const [query, key] = [Math.floor((y - top) / cell), Math.floor((x - left) / cell)];
+            if (i !== here.map || query !== here.query || key !== here.key) move(i, query, key);
+            return i;
+        },
+    };
+}
+
+// A handle in a picture: it is dragged, and stays at the nearest of the places where states have it.
+function grip(panel, point, choose) {
+    const [across, along] = panel.controls;
+    const box = element("div", { class: "attn-handle", role: "slider", tabindex: 0, "aria-label": "handle" });
+    let here = 0;
+    const follow = event => {
+        const [x, y] = point(event);
+        const far = panel.pages.map(({ handle }) => Math.hypot(x - handle[0], y - handle[1]));
+        const nearest = far.indexOf(Math.min(...far));
+        if (nearest !== here) choose(nearest);
+    };
+    box.addEventListener("pointerdown", event => {
+        box.setPointerCapture(event.pointerId);
+        box.addEventListener("pointermove", follow);
+    });
+    for (const end of ["pointerup", "pointercancel"])
+        box.addEventListener(end, () => box.removeEventListener("pointermove", follow));
+    box.addEventListener("keydown", event => { // the first control goes round, the second ends
+        const [turns, rows] = [across.words.length, along.words.length];
+        let [turn, row] = [Math.floor(here / rows), here % rows];
+        if (event.key === "ArrowLeft") turn = (turn + turns - 1) % turns;
+        else if (event.key === "ArrowRight") turn = (turn + 1) % turns;
+        else if (event.key === "ArrowUp") row = Math.min(row + 1, rows - 1);
+        else if (event.key === "ArrowDown") row = Math.max(row - 1, 0);
+        else return;
+        event.preventDefault();
+        choose(turn * rows + row);
+    });
+    return {
+        box,
+        show(place) {
+            here = place;
+            const { handle, line } = panel.pages[place];
+            box.style.left = percent(handle[0] / panel.width);
+            box.style.top = percent(handle[1] / panel.height);
+            const range = { valuemin: 0, valuemax: panel.pages.length - 1, valuenow: place, valuetext: line };
+            for (const [name, value] of Object.entries(range)) box.setAttribute(`aria-${name}`, value);
+        },
+    };
+}
+
+// Draws the picture of a state: the whole of it, or what changes in the one that is there.
+function drawing(box, { parts, slots }) {
+    let elements, rest;
+    const get = ([place, name]) => name ? elements[place].getAttribute(name) : elements[place].textContent;
+    const set = ([place, name], value) => {
+        if (name) elements[place].setAttribute(name, value);
+        else elements[place].textContent = value;
+    };
+    return ({ picture, values = rest }) => {
+        if (elements) return slots.forEach((slot, i) => set(slot, values[i]));
+        box.innerHTML = typeof picture === "string" ? picture : picture.map(i => parts[i]).join("");
+        if (!slots) return;
+        elements = box.querySelectorAll("*");
+        rest = slots.map(get);
+    };
+}
+
 // Put a panel into an element. `ask` is called with the place of a state that is not drawn yet.
 export function mount(root, panel, ask = () => {}) {
     const places = Object.fromEntries(panel.controls.map(c => [c.name, c.start]));
     const index = () => panel.controls.reduce((sum, c) => sum * c.words.length + places[c.name], 0);
+    const start = panel.pages[index()];
     const line = element("p", { role: "status" });
-    // all lines lie under the one that is shown, unseen: so its room is that of the longest
-    const room = panel.pages.filter(Boolean).map(page => element("p", { "aria-hidden": "true" }, page.line));
+    // the longest lines lie under the one that is shown, unseen: so its room is that of the longest
+    const lines = panel.pages.filter(Boolean).map(page => page.line);
+    lines.sort((one, other) => other.length - one.length);
+    const room = lines.slice(0, ROOM).map(text => element("p", { "aria-hidden": "true" }, text));
     const picture = element("div", { class: "attn-picture" });
+    const lens = element("div", { class: "attn-lens" }, picture); // it can be enlarged in its stage
+    const stage = element("div", { class: "attn-stage" }, lens);
+    const draw = drawing(picture, panel);
+    const now = () => panel.pages[index()];
+
     const turn = () => {
         for (const control of panel.controls) made[control.name].show(places[control.name]);
-        const page = panel.pages[index()];
+        const page = now();
         if (!page) return ask(index());
         line.textContent = page.line;
-        picture.innerHTML = page.picture;
+        draw(page);
         const svg = picture.firstElementChild;
         for (const side of ["width", "height"]) {
             panel[side] = Math.max(panel[side], Number(svg.getAttribute(side)));
-            picture.style.setProperty(`--attn-${side}`, panel[side]);
+            stage.style.setProperty(`--attn-${side}`, panel[side]);
         }
-        picture.style.setProperty("--attn-share", Number(svg.getAttribute("width")) / panel.width);
+        stage.style.setProperty("--attn-share", Number(svg.getAttribute("width")) / panel.width);
+        handle?.show(index());
+        touched?.show(page.touch);
+        if (up !== null) enlarge();
     };
+    const go = chosen => { Object.assign(places, chosen); turn(); };
     const made = Object.fromEntries(panel.controls.map(control => {
-        const choose = place => { places[control.name] = place; turn(); };
+        const choose = place => go({ [control.name]: place });
         return [control.name, KINDS[control.kind](control, choose)];
     }));
+
+    const point = event => { // in pixels of the picture
+        const { x, y, width } = lens.getBoundingClientRect();
+        return [event.clientX - x, event.clientY - y].map(far => far * panel.width / width);
+    };
+    const goto = place => {
+        for (const { name, words } of [...panel.controls].reverse()) {
+            places[name] = place % words.length;
+            place = Math.floor(place / words.length);
+        }
+        turn();
+    };
+    const handle = start.handle ? grip(panel, point, goto) : null;
+    if (handle) lens.append(handle.box);
+
+    let up = null; // the place of the map that is as large as the stage lets it be
+    const enlarge = () => {
+        const map = now()?.touch.maps[up];
+        if (!map) up = null;
+        if (!map) return lens.style.removeProperty("transform");
+        const side = map.cell * rowsOf(map);
+        const scale = Math.min(panel.width / (side + 110), panel.height / (side + 90));
+        const move = `${percent((70 - map.x) / panel.width)}, ${percent((26 - map.y) / panel.height)}`;
+        lens.style.transform = `scale(${scale}) translate(${move})`;
+    };
+    const bringUp = (i, wanted) => { up = wanted && up === null ? i : null; enlarge(); };
+    const pickAt = (x, y) => now()?.touch.picks.find(({ box }) => isIn(x, y, ...box));
+    const act = (i, wanted) => {
+        const { x, y } = now()?.touch.maps[i] ?? {}, pick = pickAt(x + 1, y + 1);
+        if (!pick) bringUp(i, wanted);
+        else if (wanted) go(pick.places);
+    };
+    const touched = start.touch?.maps.length ? maps(panel, start.touch, act) : null;
+    if (touched) {
+        lens.append(touched.over);
+        stage.addEventListener("pointermove", event => touched.reach(...point(event)));
+    }
+    if (start.touch) stage.addEventListener("click", event => {
+        const map = touched ? touched.reach(...point(event)) : -1, pick = pickAt(...point(event));
+        if (pick) go(pick.places);
+        else if (map >= 0) bringUp(map, true);
+    });
+
+    const large = element("input", { type: "checkbox" });
+    large.addEventListener("change", () => root.classList.toggle("attn-large", large.checked));
     // a form, so that the radio buttons of two panels stay apart
     const controls = element(
         "form",
         { class: "attn-controls", autocomplete: "off" },
         ...Object.values(made).map(control => control.box),
+        element("div", { class: "attn-control attn-size" }, element("label", {}, large, "large")),
     );
-    controls.addEventListener("submit", event => event.preventDefault());
-    controls.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
+    root.addEventListener("submit", event => event.preventDefault());
+    root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
         if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.stopPropagation();
     });
     root.classList.add("attn-panel");
@@ -119,8 +394,10 @@ export function mount(root, panel, ask = () => {}) {
     root.replaceChildren(
         controls,
         element("div", { class: "attn-line" }, ...room, line),
-        element("div", { class: "attn-sheet", tabindex: 0, role: "group", "aria-label": "picture" }, picture),
+        element("div", { class: "attn-sheet", tabindex: 0, role: "group", "aria-label": "picture" }, stage),
     );
+    if (touched) root.append(element("div", { class: "attn-line attn-hint" }, touched.hint));
+    if (touched?.below) root.append(touched.below.box);
     turn();
     return {
         draw(place, page) { panel.pages[place] = page; if (place === index()) turn(); },
@@ -131,7 +408,7 @@ export function mount(root, panel, ask = () => {}) {
 // JupyterLab, Notebook, VS Code and Colab call this, by way of anywidget.
 export default {
     render({ model, el }) {
-        const ask = place => model.send({ draw: place });
+        const ask = place => { if (model.comm_live !== false) model.send({ draw: place }); };
         const shown = mount(el, structuredClone(model.get("sheet")), ask);
         const draw = ({ place, page }) => shown.draw(place, page);
         model.on("msg:custom", draw);

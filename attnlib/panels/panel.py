@@ -10,16 +10,20 @@ from __future__ import annotations
 import base64
 import itertools
 import math
-from collections.abc import Callable, Mapping
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnlib.panels.touch import Touch
 from attnlib.pictures.scene import Scene, captioned, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
 MOST_BUTTONS = 6  # more words than these are a list
+PART_ENDS = re.compile("(?<=>)(?=<)")  # of a picture as SVG
 
-Page = dict[str, str]
+Page = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class Panel:
         time: the control that can be played, step by step, if there is one.
         telling: the states that a page without a kernel shows, side by side. None: one control,
             that of the time or the one with the most values, at its first, middle and last value.
+        touch: from the numbers and their picture to what can be touched in it, if anything can.
+        handle: from the numbers to the place in the picture where a handle is dragged. Then all
+            pictures must have the same items in the same order, and the browser gets one of them
+            and of the others what changes: so there may be any number of states.
     """
 
     name: str
@@ -46,6 +54,8 @@ class Panel:
     readout: Callable[[Any], str]
     time: str | None = None
     telling: tuple[Mapping[str, Any], ...] | None = None
+    touch: Callable[[Any, Scene], Touch] | None = None
+    handle: Callable[[Any], tuple[float, float]] | None = None
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
@@ -57,9 +67,31 @@ class Panel:
         return self.draw(self.compute(**self.default))
 
     def page(self, state: Mapping[str, Any]) -> Page:
-        """Return what a state shows: its line of text, and its picture as SVG."""
+        """Return what a state shows: its line of text, its picture as SVG, what can be touched."""
+        page, _ = self._drawn(state)
+        return page
+
+    def _drawn(self, state: Mapping[str, Any]) -> tuple[Page, Scene]:
         data = self.compute(**state)
-        return _page(self.readout(data), self.draw(data))
+        scene = self.draw(data)
+        page: Page = {"line": self.readout(data), "picture": scene.svg()}
+        if self.handle is not None:
+            page["handle"] = [round(x, 1) for x in self.handle(data)]
+        if self.touch is not None:
+            page["touch"] = self._in_json(self.touch(data, scene))
+        return page, scene
+
+    def _in_json(self, touch: Touch) -> dict[str, Any]:
+        """Return what can be touched, in the types of JSON; a state as the place of each value."""
+        picks = [
+            {
+                "box": [round(x, 1) for x in pick[:4]],
+                "places": {c: self.controls[c].index(value) for c, value in pick.state.items()},
+            }
+            for pick in touch.picks
+        ]
+        maps = [{**shown._asdict(), "values": list(shown.values)} for shown in touch.maps]
+        return {"tokens": list(touch.tokens), "maps": maps, "picks": picks, "arcs": touch.arcs}
 
     def sheet(self) -> dict[str, Any]:
         """Return all that a page in a browser needs, in the types of JSON.
@@ -68,7 +100,10 @@ class Panel:
             The name; the controls, each with its kind (number, words, list or time), the words
             of its values and the place of its default; a page for each state, in the order of
             states(), or None where more than MOST_PAGES would have to be drawn; the width and
-            height that hold every picture drawn.
+            height that hold every picture drawn; and the parts of the pictures, since most stand
+            in many of them: the picture of a page is a list of their places. With a handle also
+            slots: which attributes of which elements change. Then only the page at the start has
+            a picture, the others have the values of these.
         """
         controls = [
             {
@@ -80,19 +115,22 @@ class Panel:
             for name, values in self.controls.items()
         ]
         states = self.states()
-        ahead = len(states) <= MOST_PAGES
+        ahead = len(states) <= MOST_PAGES or self.handle is not None
         pages: list[Page | None] = []
         width = height = 0.0
         for state in states:
             if not ahead and state != dict(self.default):
                 pages.append(None)
                 continue
-            data = self.compute(**state)
-            scene = self.draw(data)
-            pages.append(_page(self.readout(data), scene))
+            page, scene = self._drawn(state)
+            pages.append(page)
             width, height = max(width, scene.width), max(height, scene.height)
         size = {"width": math.ceil(width), "height": math.ceil(height)}
-        return {"name": self.name, "controls": controls, "pages": pages, **size}
+        sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
+        if self.handle is not None:
+            sheet["slots"] = _share_picture(pages, states.index(dict(self.default)))
+        sheet["parts"] = _share_parts(pages)
+        return sheet
 
     def telling_states(self) -> list[dict[str, Any]]:
         """Return the states that a page without a kernel shows."""
@@ -113,8 +151,44 @@ class Panel:
         return "words" if len(values) <= MOST_BUTTONS else "list"
 
 
-def _page(line: str, scene: Scene) -> Page:
-    return {"line": line, "picture": scene.svg()}
+def _share_parts(pages: Sequence[Page | None]) -> list[str]:
+    """Put into the pages, for each part of a picture, its place in the list that is returned."""
+    places: dict[str, int] = {}
+    for page in pages:
+        if page is not None and "picture" in page:
+            parts = PART_ENDS.split(page["picture"])
+            page["picture"] = [places.setdefault(part, len(places)) for part in parts]
+    return list(places)
+
+
+def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:
+    """Keep the picture of the page at the start; of the others only what changes in any, as values.
+
+    Returns:
+        The place of an element in the order of the picture, and the name of its attribute, or
+        "" for its text: for each value.
+
+    Raises:
+        ValueError: two pictures do not have the same elements.
+    """
+    held = [page for page in pages if page is not None]
+    parsed = [list(ET.fromstring(page["picture"]).iter()) for page in held]
+    shapes = {tuple((node.tag, *node.attrib) for node in nodes) for nodes in parsed}
+    if len(shapes) > 1:
+        raise ValueError("pictures with a handle must all have the same items in the same order")
+    slots: list[list[Any]] = []
+    columns: list[list[str]] = []
+    for place, nodes in enumerate(zip(*parsed, strict=True)):
+        for name in ("", *nodes[0].attrib):
+            column = [node.attrib[name] if name else node.text or "" for node in nodes]
+            if len(set(column)) > 1:
+                slots.append([place, name])
+                columns.append(column)
+    for page, *values in zip(held, *columns, strict=True):
+        if page is not held[start]:
+            del page["picture"]
+            page["values"] = values
+    return slots
 
 
 def stored(panel: Panel) -> dict[str, str]:

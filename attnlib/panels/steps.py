@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from attnlib.examples import counting, counting_weights, seeded, three_rows
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
-from attnlib.pictures.scene import Scene, above
+from attnlib.panels.touch import Pick, Touch
+from attnlib.pictures.scene import Box, Scene, above, beside
 from attnlib.pictures.tensors import listing_picture, tensor_picture
 from attnlib.tracing.source import numbered_lines
 from attnlib.tracing.table import Step, Trace
@@ -29,6 +31,8 @@ class TraceStep(NamedTuple):
     before: Step | None
     text: str  # the source of the function
     num_heads: int | None
+    numbers: dict[int, int]  # of each line of the function: the first step that it makes
+    width: int  # letters in the longest line of any function
 
 
 def step_panel(traced: Trace, name: str = "steps") -> Panel:
@@ -51,6 +55,7 @@ def step_panel(traced: Trace, name: str = "steps") -> Panel:
         draw=draw_trace_step,
         readout=readout_trace_step,
         time="step",
+        touch=touch_trace_step,
     )
 
 
@@ -76,14 +81,50 @@ def _trace_step(traced: Trace, number: int) -> TraceStep:
         same[-1] if same else None,
         traced.sources[step.function],
         num_heads[0] if num_heads else None,
+        _numbers(traced, step.function),
+        max(len(line) for text in traced.sources.values() for _, line in numbered_lines(text)),
     )
 
 
+def _numbers(traced: Trace, function: str) -> dict[int, int]:
+    steps = list(enumerate(traced.steps, start=1))
+    return {
+        line: number
+        for number, step in reversed(steps)
+        if step.function == function
+        for line in range(step.line, step.last_line + 1)
+    }
+
+
 def draw_trace_step(data: TraceStep) -> Scene:
-    """Draw the source with the current line marked, above the tensor that it made."""
-    listing = listing_picture(numbered_lines(data.text), data.step.line, data.step.last_line)
-    picture = tensor_picture(data.step.name, data.step.values, data.step.dims, data.num_heads)
-    return above(listing, picture)
+    """Draw the source with the current line marked, beside the tensor that it made."""
+    lines = numbered_lines(data.text)
+    listing = listing_picture(lines, data.step.line, data.step.last_line)
+    listing = _resized(listing, 44 + 6.7 * data.width)
+    step = data.step
+    picture = tensor_picture(step.name, step.values, step.dims, data.num_heads, room=480)
+    return beside(listing, picture, gap=16)
+
+
+def touch_trace_step(data: TraceStep, _scene: Scene) -> Touch:
+    """Return the lines of the source: a click on one goes to the first step that it makes."""
+    shown = [number for number, _ in numbered_lines(data.text)]
+    height = 17.0  # of a line, in listing_picture
+    lines = [
+        Pick(0, i * height, 660, height, {"step": data.numbers[line]})
+        for i, line in enumerate(shown)
+        if line in data.numbers
+    ]
+    return Touch((), picks=lines)
+
+
+def _resized(scene: Scene, width: float) -> Scene:
+    """Return a scene of this width; no box in it is wider."""
+    items = [
+        replace(item, width=min(item.width, width)) if isinstance(item, Box) else item
+        for item in scene.items
+    ]
+    return replace(scene, width=width, items=tuple(items))
 
 
 def readout_trace_step(data: TraceStep) -> str:
@@ -188,10 +229,15 @@ def compute_number_step(step: int, num_heads: int) -> NumberStep:
     return eleven_steps(num_heads)[step - 1]
 
 
+HIGHEST = 500.0  # in pixels: so a laptop shows the picture and its controls together
+
+
 def draw_number_step(data: NumberStep) -> Scene:
-    """Draw the tensors of the step under each other."""
+    """Draw the tensors of the step under each other, two beside each other where they are high."""
     named = data.tensors.items()
     scenes = [tensor_picture(name, t, dims, data.num_heads) for name, (t, dims) in named]
+    if sum(scene.height for scene in scenes) > HIGHEST:
+        scenes = [beside(*scenes[:2]), *scenes[2:]]
     return above(*scenes)
 
 
@@ -213,6 +259,7 @@ SHAPE_STEPS = Panel(
     draw=draw_trace_step,
     readout=readout_trace_step,
     time="step",
+    touch=touch_trace_step,
 )
 NUMBER_STEPS = Panel(
     name="number steps",

@@ -1,4 +1,4 @@
-"""The panel that compares PyTorch's MultiheadAttention with ours, head count by head count."""
+"""The panel that compares PyTorch's MultiheadAttention with ours, and lets the call go wrong."""
 
 from __future__ import annotations
 
@@ -12,30 +12,43 @@ from attnlib.compare import all_gradients, at_most
 from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
 from attnlib.panels.panel import Panel
-from attnlib.pictures.palette import FAINT, INK, QUIET
+from attnlib.panels.touch import Map, Touch, corners, lines
+from attnlib.pictures.palette import FAINT, INK, QUIET, head_color
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, beside
 from attnlib.pictures.tensors import weights_picture
 from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import divisors
 
 EMBED_DIM = 12
+CALLS = ("as it should be", "mask inverted", "batch_first forgotten", "biases not copied")
+CELL = 16.0  # of a map, in pixels
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
 
 class TorchEquality(NamedTuple):
-    """The largest differences between PyTorch's module and ours, and the weights of our heads."""
+    """The largest differences between PyTorch's module and ours, and the weights of the heads.
+
+    A difference is NaN where PyTorch's module returns NaN.
+    """
 
     tokens: tuple[str, ...]
     num_heads: int
     outputs: float
     weights: float
     gradients: float
-    attn_weights: Tensor  # (num_heads, num_tokens, num_tokens)
+    attn_weights: Tensor  # (num_heads, num_tokens, num_tokens), of ours
+    call: str
+    their_weights: Tensor  # (num_heads, num_tokens, num_tokens)
 
 
-def compute_torch_equality(num_heads: int) -> TorchEquality:
-    """Run both modules with the same weights on the six tokens, widened to EMBED_DIM."""
+def compute_torch_equality(num_heads: int, call: str = CALLS[0]) -> TorchEquality:
+    """Run both modules with the same weights on the six tokens, widened to EMBED_DIM.
+
+    Args:
+        num_heads: of both.
+        call: one of CALLS; how PyTorch's module is made and called. Ours is called as it should be.
+    """
     example = journey()
     with seeded():
         x = example.inputs @ (2 * torch.randn(3, EMBED_DIM))  # (num_tokens, embed_dim)
@@ -44,45 +57,96 @@ def compute_torch_equality(num_heads: int) -> TorchEquality:
         for parameter in theirs.parameters():  # the biases too, which are zeros in a new module
             nn.init.normal_(parameter, std=0.2)
     ours.load_state_dict(theirs.state_dict())
-    theirs_made, ours_made = _run(theirs, x), _run(ours, x)
+    _break(theirs, call)
+    theirs_made, ours_made = _run(theirs, x, call), _run(ours, x)
     outputs, weights, gradients = (
         (a - b).abs().max().item() for a, b in zip(theirs_made, ours_made, strict=True)
     )
     return TorchEquality(
-        example.tokens, num_heads, outputs, weights, gradients, attn_weights=ours_made[1][0]
+        example.tokens,
+        num_heads,
+        outputs,
+        weights,
+        gradients,
+        ours_made[1][0],
+        call,
+        theirs_made[1][0],
     )
 
 
-def _run(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _break(module: nn.MultiheadAttention, call: str) -> None:
+    """Make the module as in the call; an inverted mask is a matter of _run."""
+    if call == "batch_first forgotten":
+        module.batch_first = False
+    if call == "biases not copied":
+        assert module.in_proj_bias is not None
+        assert module.out_proj.bias is not None
+        nn.init.zeros_(module.in_proj_bias)
+        nn.init.zeros_(module.out_proj.bias)
+
+
+def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Tensor, Tensor]:
     """Return outputs, weights of each head, and all gradients of the mean square in one row."""
     with torch.enable_grad():
         x = x[None].requires_grad_()  # (b, num_tokens, embed_dim)
-        is_future = causal_mask(x.shape[1])
-        outputs, weights = module(x, x, x, attn_mask=is_future, average_attn_weights=False)
+        is_hidden = causal_mask(x.shape[1])
+        if call == "mask inverted":  # as F.scaled_dot_product_attention has it: True may be seen
+            is_hidden = ~is_hidden
+        if call == "batch_first forgotten":  # then this is a batch of texts with one token each
+            is_hidden = causal_mask(x.shape[0])
+        outputs, weights = module(x, x, x, attn_mask=is_hidden, average_attn_weights=False)
         learned = [parameter for _, parameter in sorted(module.named_parameters())]
         gradients = all_gradients(outputs, [x, *learned])
+    if call == "batch_first forgotten":  # one token in each text, which sees itself
+        weights = torch.diag_embed(weights[:, :, 0, 0].T)[None]
     return outputs.detach(), weights.detach(), gradients
 
 
 def draw_torch_equality(data: TorchEquality) -> Scene:
-    """Draw a bar for each largest difference, beside the weights of each head."""
-    maps = weights_picture(data.attn_weights, data.tokens, causal_mask(len(data.tokens)), cell=16)
+    """Draw a bar for each largest difference, beside the weights of PyTorch's heads."""
+    nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
+    maps = weights_picture(data.their_weights, data.tokens, nobody, cell=CELL, columns=6)
     return beside(_bars(data), maps)
+
+
+def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
+    """Return the cells of the maps: each says the weight in PyTorch's module and in ours."""
+    maps = [
+        Map(
+            f"head {h + 1}",
+            head_color(h),
+            *corner,
+            CELL,
+            {
+                "PyTorch": lines(data.their_weights[h], causal=False),
+                "ours": lines(data.attn_weights[h], causal=False),
+            },
+        )
+        for h, corner in enumerate(corners(scene, CELL, data.num_heads))
+    ]
+    return Touch(data.tokens, maps, arcs=False)
 
 
 def readout_torch_equality(data: TorchEquality) -> str:
     """Return how far apart the two modules are."""
-    bounds = " | ".join(f"{name} <= {bound:.0e}" for name, bound in _bounds(data).items())
+    bounds = " | ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
     return (
         f"num_heads = {data.num_heads} | head_dim = {EMBED_DIM // data.num_heads} | "
-        f"largest difference: {bounds}"
+        f"{data.call} | largest difference: {bounds}"
     )
+
+
+def _said(bound: float) -> str:
+    return "NaN" if math.isnan(bound) else f"<= {bound:.0e}"
 
 
 def _bounds(data: TorchEquality) -> dict[str, float]:
     """Return each difference rounded up to a power of ten, so that all machines say the same."""
     largest = {"outputs": data.outputs, "weights": data.weights, "gradients": data.gradients}
-    return {name: at_most(difference, SMALLEST_DIFFERENCE) for name, difference in largest.items()}
+    return {
+        name: at_most(difference, SMALLEST_DIFFERENCE) if difference == difference else math.nan
+        for name, difference in largest.items()
+    }
 
 
 def _bars(data: TorchEquality) -> Scene:
@@ -91,7 +155,7 @@ def _bars(data: TorchEquality) -> Scene:
     bottom = top + 3 * row
 
     def place(value: float) -> float:
-        value = min(max(value, LEFT), RIGHT)
+        value = RIGHT if math.isnan(value) else min(max(value, LEFT), RIGHT)
         return label + width * math.log(value / LEFT) / math.log(RIGHT / LEFT)
 
     items: list[Item] = [Words(8, 10, "largest |PyTorch - ours|", 12, INK, "start", bold=True)]
@@ -104,21 +168,22 @@ def _bars(data: TorchEquality) -> Scene:
         y = top + i * row
         items.append(Words(label - 6, y + row / 2, name, 11, INK, "end"))
         items.append(Box(label, y + 5, place(bound) - label, row - 10, fill=FAINT))
-        text = f"<= {bound:.0e}"
+        text = _said(bound)
         items.append(Words(label + width + 10, y + row / 2, text, 11, INK, "start", mono=True))
     eps = torch.finfo(torch.float32).eps
     items.append(Line(((place(eps), top - 8), (place(eps), bottom)), INK, 1.0, dashed=True))
     items.append(Words(place(eps), top - 16, f"float32 eps {eps:.1e}", 10))
-    each = ", ".join(f"{name} at most {bound:.0e}" for name, bound in bounds.items())
+    each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
     alt = f"Largest difference between PyTorch and ours: {each}."
     return Scene(label + width + 80, bottom + 24, alt, tuple(items))
 
 
 TORCH_EQUALITY = Panel(
     name="torch equality",
-    controls={"num_heads": tuple(divisors(EMBED_DIM))},
-    default={"num_heads": 2},
+    controls={"num_heads": tuple(divisors(EMBED_DIM)), "call": CALLS},
+    default={"num_heads": 2, "call": CALLS[0]},
     compute=compute_torch_equality,
     draw=draw_torch_equality,
     readout=readout_torch_equality,
+    touch=touch_torch_equality,
 )

@@ -56,15 +56,19 @@ def found_browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def running_jupyterlab(folder: Path, home: Path, patience: float = 60.0) -> Iterator[dict]:
+def running_jupyterlab(
+    folder: Path, home: Path, patience: float = 60.0, settings: dict | None = None
+) -> Iterator[dict]:
     """Run JupyterLab in a folder; what it writes for itself goes to `home`, not to the user's.
+
+    `settings` are added to those of JupyterLab that keep it quiet.
 
     Yields what the server says of itself: its url (on a free port of this machine) and the token
     that it drew at random.
     """
     overrides = home / "config" / "labconfig" / "default_setting_overrides.json"
     overrides.parent.mkdir(parents=True)
-    overrides.write_text(json.dumps(QUIET), encoding="utf-8")
+    overrides.write_text(json.dumps(QUIET | (settings or {})), encoding="utf-8")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JUPYTER")} | {
         "JUPYTER_CONFIG_DIR": str(home / "config"),  # settings and workspaces lie in it too
         "JUPYTER_DATA_DIR": str(home / "data"),

@@ -1,0 +1,368 @@
+"""The picture can be touched: what its cells say is attnlib's, by pointer and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.examples import journey, seeded
+from attnlib.gpt2.model import TINY
+from attnlib.learning.record import SAVED_AT, SHOWN
+from attnlib.panels import (
+    GALLERY,
+    GPT2_HEADS,
+    MUTE,
+    ONE_HEAD,
+    SHAPE_STEPS,
+    STACKED_HEADS,
+    TORCH_EQUALITY,
+    TRAINING_STEP,
+    WEIGHT_SPLIT,
+)
+from attnlib.panels.panel import Panel
+from attnlib.panels.touch import Looks, corners, head_maps, looks
+from attnlib.pictures.scene import Box, Scene
+from support.browser_tools import found_browser
+from support.cases import ALL_PANELS
+from support.touch_tools import box_of, opened, violations, write_page
+
+browser_test = pytest.mark.browser
+WITH_MAPS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, GPT2_HEADS, MUTE, TRAINING_STEP)
+WITH_TWO = (GALLERY, TORCH_EQUALITY)
+each_panel = pytest.mark.parametrize("panel", [*WITH_MAPS, *WITH_TWO], ids=lambda p: p.name)
+
+TOP_LEFT = """([box, x, y]) => {
+    const svg = box.querySelector("svg"), { left, top, width } = svg.getBoundingClientRect();
+    const scale = width / svg.viewBox.baseVal.width;
+    return [left + x * scale, top + y * scale];
+}"""
+
+
+# What is sent
+
+
+def ends(panel: Panel) -> list[dict[str, Any]]:
+    return [panel.states()[0], panel.states()[-1]]
+
+
+@each_panel
+def test_every_cell_says_the_weights_that_are_drawn(panel):
+    for state in ends(panel):
+        data = panel.compute(**state)
+        scene = panel.draw(data)
+        touch = panel.touch(data, scene)
+        assert touch.maps
+        if panel is GPT2_HEADS:
+            heads = data.maps[data.layer - 1, data.head - 1][None]
+        else:
+            heads = data.attn_weights.reshape(-1, *data.attn_weights.shape[-2:])
+        said = {"gallery": "wrong", "torch equality": "ours"}.get(panel.name, "weight")
+        for shown, weights in zip(touch.maps[-len(heads) :], heads, strict=True):
+            for query, row in enumerate(shown.numbers[said]):
+                numbers = [float("nan") if n == "muted" else float(n) for n in row.split(" ")]
+                expected = weights[query, : len(numbers)]
+                made = torch.tensor(numbers)
+                torch.testing.assert_close(made, expected, atol=6e-4, rtol=0, equal_nan=True)
+                assert not weights[query, len(numbers) :].nan_to_num(0.0).any()
+
+
+@pytest.mark.parametrize(
+    ("panel", "build"),
+    [
+        (ONE_HEAD, lambda: CausalAttention(3, 2, 6, 0.0)),
+        (STACKED_HEADS, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 3)),
+        (WEIGHT_SPLIT, lambda: MultiHeadAttention(3, 12, 6, 0.0, 3)),
+    ],
+)
+def test_dot_products_and_values_are_those_of_the_projections(panel, build):
+    """By hand: head by head, from the rows of the weight matrices."""
+    with seeded():
+        module = build()
+    x = journey().inputs
+    state = {"num_heads": 3} if "num_heads" in panel.controls else panel.default
+    data = panel.compute(**state)
+    maps = panel.touch(data, panel.draw(data)).maps
+    parts = dict(module.named_parameters())
+    stacked = {
+        kind: torch.cat([p for n, p in parts.items() if f"W_{kind}.weight" in n]).detach()
+        for kind in ("query", "key", "value")
+    }
+    width = len(stacked["query"]) // len(maps)
+    for h, shown in enumerate(maps):
+        rows = slice(h * width, (h + 1) * width)
+        queries, keys, values = (x @ stacked[kind][rows].T for kind in ("query", "key", "value"))
+        for query, row in enumerate(shown.numbers["dot product"]):
+            made = torch.tensor([float(number) for number in row.split(" ")])
+            torch.testing.assert_close(
+                made, (queries @ keys.T)[query, : query + 1], atol=6e-4, rtol=0
+            )
+        for said, value in zip(shown.values, values, strict=True):
+            start = said.strip("()").split(", ")[: min(width, 4)]
+            made = torch.tensor([float(number) for number in start])
+            torch.testing.assert_close(made, value[:4], atol=6e-3, rtol=0)
+
+
+def test_looks_hears_every_layer_and_lets_go():
+    with seeded():
+        module = MultiHeadAttention(3, 8, 6, 0.0, 2)
+    made = looks(module, journey().inputs[None])
+    assert (made.attn_scores.shape, made.values.shape) == ((2, 6, 6), (2, 6, 4))
+    assert not any(part._forward_hooks for part in module.modules())
+
+
+@each_panel
+def test_the_cells_lie_where_they_are_drawn(panel):
+    for state in ends(panel):
+        data = panel.compute(**state)
+        scene = panel.draw(data)
+        drawn = {(b.x, b.y) for b in scene.items if isinstance(b, Box) and b.width == b.height}
+        for shown in panel.touch(data, scene).maps:
+            for place in range(len(next(iter(shown.numbers.values())))):
+                assert (shown.x + 0 * place, shown.y + place * shown.cell) in drawn
+
+
+def test_cells_that_cannot_be_shared_out_are_named():
+    scene = Scene(40, 40, "", tuple(Box(0, 10 * i, 10, 10) for i in range(3)))
+    assert corners(scene, 10, 3) == [(0, 0), (0, 10), (0, 20)]
+    for cell, count in ((10, 2), (7, 1)):
+        with pytest.raises(ValueError, match=f"cells of {cell} pixels are not those of {count}"):
+            corners(scene, cell, count)
+
+
+def test_a_head_has_its_name_and_its_row():
+    scene = Scene(40, 40, "", (Box(3, 5, 7, 7),))
+    seen = Looks(torch.full((1, 1, 1), 0.25), torch.tensor([[[1.0, -0.001]]]))
+    (made,) = head_maps(scene, 7, ["#123456"], torch.ones(1, 1, 1), seen)
+    assert made == (
+        "head 1",
+        "#123456",
+        3,
+        5,
+        7,
+        {"dot product": ["0.250"], "weight": ["1.000"]},
+        ["(1.00, 0.00)"],
+    )
+
+
+def test_a_click_leads_to_the_state_that_the_picture_shows_there():
+    for panel in ALL_PANELS:
+        picks = panel.page(panel.default).get("touch", {}).get("picks", [])
+        for pick in picks:
+            for control, place in pick["places"].items():
+                assert 0 <= place < len(panel.controls[control])
+    data = SHAPE_STEPS.compute(step=5)
+    lines = [pick.state["step"] for pick in SHAPE_STEPS.touch(data, SHAPE_STEPS.draw(data)).picks]
+    for step in lines:
+        there = SHAPE_STEPS.compute(step=step)
+        assert there.step.function == data.step.function
+    heads = [pick["places"] for pick in GPT2_HEADS.page(GPT2_HEADS.default)["touch"]["picks"]]
+    assert heads == [
+        {"layer": layer, "head": head}
+        for layer in range(TINY.num_layers)
+        for head in range(TINY.num_heads)
+    ]
+    steps = [pick["places"]["step"] for pick in TRAINING_STEP.page({"step": 0})["touch"]["picks"]]
+    assert steps == [*range(len(SAVED_AT))] * 2
+    muted = MUTE.page({"mute": "head 2"})["touch"]["picks"]
+    assert [pick["places"] for pick in muted] == [{"mute": i} for i in (1, 0, 3, 4)]
+
+
+def test_letters_that_come_twice_have_their_place_in_their_name():
+    names = TRAINING_STEP.page({"step": 0})["touch"]["tokens"]
+    assert len({*names}) == len(names) == len(SHOWN)
+    assert names[9] == f"{SHOWN[9]}₁₀"
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with found_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_page(tmp_path_factory.mktemp("touch") / "panels.html", ALL_PANELS)
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with opened(browser, address) as page:
+        yield page
+
+
+def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: int) -> str:
+    """Return what a cell says, put together from the panel's numbers."""
+    touch = panel.page(state)["touch"]
+    shown = touch["maps"][head]
+    start = f"{shown['name']} | query {touch['tokens'][query]}, key {touch['tokens'][key]} | "
+    rows = {what: lines[query].split(" ") for what, lines in shown["numbers"].items()}
+    if all(key >= len(row) for row in rows.values()):
+        return start + "hidden: in the future"
+    told = [f"{what} {row[key]}" for what, row in rows.items()]
+    if shown["values"]:
+        told.append(f"mixes in the value {shown['values'][key]}")
+    return start + " | ".join(told)
+
+
+def middle(page: Page, box: Locator, panel: Panel, state: dict, cell: tuple[int, int, int]) -> Any:
+    head, query, key = cell
+    shown = panel.page(state)["touch"]["maps"][head]
+    x, y = shown["x"] + (key + 0.5) * shown["cell"], shown["y"] + (query + 0.5) * shown["cell"]
+    box.scroll_into_view_if_needed()
+    return page.evaluate(TOP_LEFT, [box.element_handle(), x, y])
+
+
+@browser_test
+def test_a_pointer_finds_every_cell(page):
+    box, hint = box_of(page, STACKED_HEADS), box_of(page, STACKED_HEADS).locator(".attn-hint p")
+    state = dict(STACKED_HEADS.default)
+    expect(hint).to_contain_text("Touch a cell")
+    for query in range(6):
+        for key in range(6):
+            cell = (1, query, key)
+            page.mouse.move(*middle(page, box, STACKED_HEADS, state, cell))
+            assert hint.text_content() == sentence(STACKED_HEADS, state, *cell)
+
+
+@browser_test
+def test_the_same_by_keyboard(page):
+    """Tab leads from map to map, the arrows from cell to cell, and no further than its edge."""
+    box, hint = box_of(page, STACKED_HEADS), box_of(page, STACKED_HEADS).locator(".attn-hint p")
+    state = dict(STACKED_HEADS.default)
+    box.locator(".attn-sheet").focus()
+    page.keyboard.press("Tab")
+    place = [5, 0]
+    for key, down, across in [
+        ("ArrowRight", 0, 1),
+        ("ArrowUp", -1, 0),
+        ("ArrowDown", 1, 0),
+        ("ArrowDown", 0, 0),
+        ("ArrowLeft", 0, -1),
+        ("ArrowLeft", 0, 0),
+        ("End", 0, 5),
+        ("ArrowRight", 0, 0),
+        ("Home", 0, -5),
+    ]:
+        page.keyboard.press(key)
+        place = [place[0] + down, place[1] + across]
+        said = sentence(STACKED_HEADS, state, 0, *place)
+        assert hint.text_content() == said
+        focused = page.locator(":focus")
+        assert focused.get_attribute("role") == "gridcell"
+        assert focused.get_attribute("aria-label") == said
+    page.keyboard.press("Tab")
+    assert hint.text_content() == sentence(STACKED_HEADS, state, 1, *place)
+
+
+@browser_test
+def test_a_token_shows_its_row_and_its_arcs(page):
+    box = box_of(page, STACKED_HEADS)
+    tokens = box.get_by_role("group", name="query", exact=True)
+    weights = STACKED_HEADS.compute(num_heads=2).attn_weights
+    for query, token in enumerate(journey().tokens):
+        tokens.get_by_role("radio", name=token, exact=True).press("Space")
+        row = ", ".join(
+            f"{other} {weight:.3f}"
+            for other, weight in zip(
+                journey().tokens, weights[0, query, : query + 1].tolist(), strict=False
+            )
+        )
+        expect(box.locator(".attn-hint p")).to_have_text(f"head 1 | query {token} | weight: {row}")
+        expect(box.locator(".attn-arcs i")).to_have_count(query + 1)
+    drawn = box.locator(".attn-arcs i").evaluate_all("all => all.map(i => i.style.borderWidth)")
+    wide = [float(width.removesuffix("px")) for width in drawn]
+    torch.testing.assert_close(torch.tensor(wide), 1 + 7 * weights[0, 5], atol=0.01, rtol=0)
+
+
+@browser_test
+def test_a_map_is_brought_up_and_goes_back(page):
+    box, state = box_of(page, STACKED_HEADS), dict(STACKED_HEADS.default)
+    grid = box.get_by_role("grid", name="head 2", exact=True)
+    small, whole = grid.bounding_box(), box.bounding_box()
+    page.mouse.click(*middle(page, box, STACKED_HEADS, state, (1, 3, 2)))
+    assert grid.bounding_box()["width"] > 1.5 * small["width"]
+    assert box.bounding_box()["height"] == whole["height"]
+    page.mouse.move(*middle(page, box, STACKED_HEADS, state, (1, 4, 1)))
+    said = sentence(STACKED_HEADS, state, 1, 4, 1)
+    expect(box.locator(".attn-hint p")).to_have_text(said)
+    box.get_by_role("gridcell").nth(1).press("Escape")
+    assert grid.bounding_box()["width"] == small["width"]
+    box.get_by_role("gridcell").nth(1).press("Enter")
+    assert grid.bounding_box()["width"] > 1.5 * small["width"]
+    box.get_by_role("slider").press("Home")  # one head: the one that was up is gone
+    expect(box.locator(".attn-lens")).not_to_have_attribute("style", re.compile("scale"))
+
+
+@browser_test
+def test_a_click_mutes_a_head_and_enter_wakes_it(page):
+    box = box_of(page, MUTE)
+    page.mouse.click(*middle(page, box, MUTE, MUTE.default, (1, 8, 3)))
+    line = MUTE.page({"mute": "head 2"})["line"]
+    expect(box.get_by_role("status")).to_have_text(line)
+    expect(box.get_by_role("radio", name="head 2", exact=True)).to_be_checked()
+    expect(box.locator(".attn-hint p")).to_contain_text("weight muted")
+    box.get_by_role("gridcell").nth(1).press("Enter")
+    expect(box.get_by_role("status")).to_have_text(MUTE.page(MUTE.default)["line"])
+
+
+@browser_test
+@pytest.mark.parametrize(
+    ("panel", "pick"), [(SHAPE_STEPS, 1), (TRAINING_STEP, 7), (GPT2_HEADS, 10)]
+)
+def test_a_click_on_a_line_a_step_or_a_head_goes_there(page, panel, pick):
+    box = box_of(page, panel)
+    chosen = panel.page(panel.default)["touch"]["picks"][pick]
+    left, top, width, height = chosen["box"]
+    box.scroll_into_view_if_needed()
+    at = [box.element_handle(), left + width / 2, top + height / 2]
+    page.mouse.click(*page.evaluate(TOP_LEFT, at))
+    places = chosen["places"]
+    state = {name: panel.controls[name][place] for name, place in places.items()}
+    expect(box.get_by_role("status")).to_have_text(panel.page(state)["line"])
+
+
+@browser_test
+def test_touching_moves_nothing_and_one_size_larger_is_for_a_wall(page):
+    box, state = box_of(page, GALLERY), dict(GALLERY.default)
+    before = box.bounding_box()
+    for query in range(6):
+        page.mouse.move(*middle(page, box, GALLERY, state, (3, query, 5)))
+        assert box.bounding_box() | {"y": 0} == before | {"y": 0}
+    small = box.locator("svg").bounding_box()["width"]
+    natural = float(box.locator("svg").get_attribute("width"))
+    box.get_by_role("checkbox", name="large").check()
+    assert box.locator("svg").bounding_box()["width"] == pytest.approx(1.6 * natural, rel=0.01)
+    assert box.bounding_box()["width"] == before["width"]  # it scrolls in its own box
+    box.get_by_role("checkbox", name="large").uncheck()
+    assert box.locator("svg").bounding_box()["width"] == small
+
+
+@browser_test
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_nothing_stands_in_the_way_of_anybody(browser, address, scheme, width):
+    """axe-core finds no violation in any panel, one of them touched and large."""
+    window = {"width": width, "height": 900}
+    with opened(browser, address, color_scheme=scheme, viewport=window) as page:
+        box = box_of(page, STACKED_HEADS)
+        box.get_by_role("gridcell").first.press("ArrowRight")
+        box.get_by_role("checkbox", name="large").check()
+        assert violations(page) == []
+
+
+@browser_test
+def test_a_laptop_shows_the_controls_and_the_picture_together(browser, address):
+    """The paper of JupyterLab is 647 pixels high and some 1000 wide on a screen of 1366 x 768."""
+    with opened(browser, address, viewport={"width": 1000, "height": 647}) as page:
+        for panel in ALL_PANELS:
+            box = box_of(page, panel).bounding_box()
+            sheet = box_of(page, panel).locator(".attn-sheet").bounding_box()
+            assert sheet["y"] + sheet["height"] - box["y"] <= 647, panel.name
