@@ -164,8 +164,8 @@ def test_a_wrong_text_is_a_problem(notebook, answers, problem):
             lambda nb: nb["cells"][2].update(outputs=[]),
             "1 cells print 'not attempted yet', for 2",
         ),
-        (lambda nb: nb.update(cells=nb["cells"][:3]), "1 exercises, not 2 to 4"),
-        (lambda nb: nb.update(cells=nb["cells"] * 3), "6 exercises, not 2 to 4"),
+        (lambda nb: nb.update(cells=nb["cells"][:3]), "1 exercises, not 2 to 6"),
+        (lambda nb: nb.update(cells=nb["cells"] * 4), "8 exercises, not 2 to 6"),
         (
             lambda nb: nb["cells"][3].update(source=[LESSON.replace("python", "text")]),
             "the solution of cell 5 has 0 python blocks, not one",

@@ -16,6 +16,7 @@ from attnlib.learning.tasks import (
     next_tokens,
     repeats,
     story,
+    walk,
 )
 from support.shape_comments import reading
 
@@ -52,6 +53,23 @@ def test_repeats():
         assert asked[distance:-1] == sequence[distance + 1 :]
         assert asked[-1] == sequence[29 - distance]
     assert seen == set(range(3, 12))
+
+
+def test_walk():
+    tokens, answers = draw(walk(num_letters=7, num_tokens=13), batch_size=200)
+    assert tokens.shape == (200, 13)
+    assert answers.shape == (200, 13, 1)
+    steps = (tokens[:, 1:] - tokens[:, :-1]) % 7
+    assert set(steps.flatten().tolist()) == {1, 6}
+    assert 0.47 < steps.eq(1).float().mean() < 0.53
+    assert set(tokens[:, 0].tolist()) == set(range(7))
+    assert torch.equal(answers[:, :-1, 0], tokens[:, 1:])
+    assert answers[:, -1].eq(NO_ANSWER).all()
+
+
+def test_a_ring_of_two_letters_is_refused():
+    with pytest.raises(ValueError, match="num_letters=2: a ring needs at least 3"):
+        walk(num_letters=2)
 
 
 def test_next_tokens():

@@ -1,0 +1,253 @@
+"""Checks of what a learner writes about one head: its weights, its mask, where it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from attnlib.checks.attempt import draw
+from attnlib.checks.exercises import exercise_check
+from attnlib.compare import at_most
+from attnlib.functional import attention, causal_mask
+from attnlib.modules import CausalAttention
+
+NEAR = 1e-5  # as close as this, an answer is one of the usual mistakes
+
+
+def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor) -> str:
+    """Compare a learner's attention weights with those that a real model used.
+
+    Args:
+        written: takes raw scores, (..., num_tokens, num_tokens), and returns attention weights.
+        scores: queries times keys, (num_layers, num_heads, num_tokens, num_tokens), of heads of
+            width 64, neither scaled nor masked.
+        used: of the same shape, the attention weights that the model made of them.
+
+    Returns:
+        A sentence.
+
+    >>> scores = torch.tensor([[[[0.0, 9.0], [8.0, 8.0]]]])
+    >>> used = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
+    >>> print(check_causal_weights(lambda scores: torch.softmax(scores / 8, dim=-1), scores, used))
+    No score is hidden: the largest weight on the future is 0.75, not 0.
+    """
+
+    exact = scores.double()  # so that every right way to round is within the tolerance
+
+    def check(causal_weights: Callable[[Tensor], Tensor]) -> str:
+        mine = causal_weights(exact.clone()).double()
+        if mine.shape != used.shape:
+            return f"The shape is {tuple(mine.shape)}, not {tuple(used.shape)}."
+        difference = (mine - used).abs().max().item()
+        if difference <= 2e-7:
+            heads = used.shape[0] * used.shape[1]
+            return (
+                f"Right: {heads} heads, {used.numel():,} attention weights, "
+                "each within 2e-07 of the one that GPT-2 used."
+            )
+        is_future = causal_mask(exact.shape[-1], device=exact.device)
+        leak = mine[..., is_future].max().item()
+        hidden = exact.masked_fill(is_future, -torch.inf)
+        zeroed = torch.softmax(exact / 8, dim=-1).masked_fill(is_future, 0.0)
+        of_past = torch.softmax(exact.masked_fill(is_future.mT, -torch.inf) / 8, dim=-1)
+        usual = {
+            "The scores are not divided by 8, the root of the width.": hidden.softmax(dim=-1),
+            "The scores are divided by 64, the width, not by its root.": (hidden / 64).softmax(-1),
+            f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0.": (
+                exact / 8
+            ).softmax(dim=-1),
+            "The future is hidden after softmax, so the rows no longer sum to 1.": zeroed,
+            "The mask hides the past: is True on the wrong side of the diagonal?": of_past,
+            "Softmax runs down the columns: it is each row that sums to 1.": (hidden / 8).softmax(
+                dim=-2
+            ),
+        }
+        for sentence, numbers in usual.items():
+            if torch.allclose(mine, numbers, rtol=0, atol=NEAR):
+                return sentence
+        if mine.isnan().any():
+            row = int(mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0).nonzero()[0])
+            return (
+                f"Row {row} is NaN: every score in it is hidden. Does each token still see itself?"
+            )
+        if leak > NEAR:
+            return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
+        return f"Nothing leaks, but a weight is off by {at_most(difference, floor=1e-6):.0e}."
+
+    return exercise_check(check)(written)
+
+
+@exercise_check
+def check_look_back(look_back: Callable[[int], Tensor]) -> str:
+    """Check a W_query that makes a head look one token back.
+
+    Args:
+        look_back: takes num_tokens and returns W_query.weight, (num_tokens, num_tokens), of a
+            head whose tokens are the rows of the identity, and whose W_key is the identity.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_look_back(lambda num_tokens: 20 * torch.eye(num_tokens)))
+    Each token looks at itself: its query is its own key. Shift the rows by one.
+    """
+    lowest = 1.0
+    for num_tokens in (6, 5):
+        mine = look_back(num_tokens)
+        if mine.shape != (num_tokens, num_tokens):
+            return f"The shape is {tuple(mine.shape)}, not {(num_tokens, num_tokens)}."
+        attn_weights = _weights_of_places(mine)
+        looked_at = attn_weights.argmax(dim=-1).tolist()  # by token, the one it looks at most
+        if looked_at == list(range(num_tokens)):
+            return "Each token looks at itself: its query is its own key. Shift the rows by one."
+        one_back = [0, *range(num_tokens - 1)]
+        transposed = _weights_of_places(mine.mT).argmax(dim=-1).tolist()
+        if looked_at != one_back and transposed == one_back:
+            return (
+                "Each token asks for the one after it, which is hidden. "
+                "nn.Linear multiplies by the transpose: change rows and columns."
+            )
+        for query in range(1, num_tokens):
+            if looked_at[query] != query - 1:
+                return f"Token {query} looks most at token {looked_at[query]}, not {query - 1}."
+        lowest = min(lowest, attn_weights.diagonal(-1).min().item())
+    if lowest < 0.99:
+        return (
+            f"Right way, but softly: one weight is only {lowest:.2f}. "
+            "Larger numbers in W_query make larger scores."
+        )
+    return "Right: for 6 tokens and for 5, each looks one back with more than 0.99 of its weight."
+
+
+def _weights_of_places(W_query: Tensor) -> Tensor:
+    """Return the attention weights of a head whose tokens and keys are one-hot places."""
+    num_tokens = len(W_query)
+    places = torch.eye(num_tokens)
+    queries = places @ W_query.detach().float().mT
+    return attention(queries, places, places, causal_mask(num_tokens))[1]
+
+
+@exercise_check
+def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
+    """Check a context vector that is computed from the past alone, with no mask.
+
+    Args:
+        context_without_mask: takes queries, keys, values, each (num_tokens, width), and the
+            place of a token, and returns the token's context vector, (width of the values).
+
+    Returns:
+        A sentence.
+
+    >>> print(check_without_mask(lambda queries, keys, values, i: values[0] * 0))
+    Token 0 gets nothing: which keys are in keys[:0]?
+    """
+    queries, keys, values = draw(7, 5, seed=1), draw(7, 5, seed=2), draw(7, 3, seed=3)
+    is_future = causal_mask(7)
+    mine = torch.stack([context_without_mask(queries, keys, values, i) for i in range(7)])
+    if mine.shape != values.shape:
+        return f"A context vector has the shape {tuple(mine.shape[1:])}, not (3,)."
+    if not mine[0].any():
+        return "Token 0 gets nothing: which keys are in keys[:0]?"
+    scaled = queries @ keys.mT / 5**0.5
+    usual = {
+        "Right, for seven tokens: the prefix needs no mask.": attention(
+            queries, keys, values, is_future
+        )[0],
+        "Every token sees all keys. Cut them after token i.": attention(queries, keys, values)[0],
+        "The scores are not divided by the root of the width.": attention(
+            queries * 5**0.5, keys, values, is_future
+        )[0],
+        "The scores are divided by the width, not by its root.": attention(
+            queries / 5**0.5, keys, values, is_future
+        )[0],
+        "The values are mixed by scores: softmax is missing.": scaled.tril() @ values,
+    }
+    right = next(iter(usual.values()))
+    other = f"None of the usual mistakes: a number is off by {(mine - right).abs().max():.2g}."
+    return _first_equal(usual, mine) or other
+
+
+def _first_equal(usual: Mapping[str, Tensor], mine: Tensor) -> str | None:
+    """Return the sentence of the first tensor that equals mine, if one does."""
+    for sentence, numbers in usual.items():
+        if torch.allclose(mine, numbers, rtol=0, atol=NEAR):
+            return sentence
+    return None
+
+
+@exercise_check
+def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
+    """Check a mask that hides the future, and what is too long ago.
+
+    Args:
+        window_mask: takes num_tokens and window, and returns the mask, bool, (num_tokens,
+            num_tokens), True for hidden.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_window(lambda num_tokens, window: causal_mask(num_tokens)))
+    With window=3 the tokens see [1, 2, 3, 4, 5, 6] keys; the last must see 3.
+    """
+    for num_tokens, window in ((6, 3), (5, 1)):
+        mine = window_mask(num_tokens, window)
+        if mine.dtype != torch.bool or mine.shape != (num_tokens, num_tokens):
+            return f"It is {mine.dtype}, {tuple(mine.shape)}; it must be bool, tokens by tokens."
+        if mine.diagonal().any():
+            return "Some token does not see itself. Does your True mean visible?"
+        if not mine[causal_mask(num_tokens)].all():
+            return "Some token sees the future, where the distance i - j is negative."
+        seen = mine.logical_not().sum(dim=-1).tolist()
+        if seen != [min(i + 1, window) for i in range(num_tokens)]:
+            return f"With window={window} the tokens see {seen} keys; the last must see {window}."
+    return "Right, for windows of 3 and of 1."
+
+
+@exercise_check
+def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]) -> str:
+    """Check a function that tells by the Jacobian which outputs depend on which inputs.
+
+    Args:
+        depends: takes a function from x, (num_tokens, d_in), to (num_tokens, d_out), and x, and
+            returns bool, (num_tokens, num_tokens): outputs down, inputs across.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_depends(lambda function, x: torch.ones(len(x), len(x), dtype=torch.bool)))
+    It says that output 0 of a causal head depends on token 1.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(7)
+        head = CausalAttention(d_in=5, d_out=3, context_length=7, dropout=0.0)
+    x = draw(7, 5)
+    shift = torch.ones(3, 5)
+    shift[:, 1::2] = -1  # derivatives of both signs, whose sum over x would hide some
+    shift[:, 4] = 0
+    functions = {
+        "a causal head": (lambda x: head(x[None])[0], ~causal_mask(7)),
+        "a shift by one token": (
+            lambda x: x.roll(1, dims=0) @ shift.mT,
+            torch.eye(7, dtype=torch.bool).roll(1, dims=0),
+        ),
+    }
+    for name, (function, right) in functions.items():
+        mine = depends(function, x)
+        if mine.shape != (7, 7):
+            return (
+                f"The shape is {tuple(mine.shape)}, not (7, 7): sum over the widths, dims 1 and 3."
+            )
+        if mine.dtype != torch.bool:
+            return f"It is {mine.dtype}, not bool: compare with 0."
+        if torch.equal(mine, ~right):
+            return "True and False are the wrong way round: True means depends."
+        if not torch.equal(mine, right) and torch.equal(mine.mT, right):
+            return "It is transposed: outputs go down, inputs across."
+        if not torch.equal(mine, right):
+            output, token = (int(i) for i in mine.ne(right).nonzero()[0])
+            verb = "depends" if mine[output, token] else "does not depend"
+            why = "" if mine[output, token] else " Derivatives of both signs cancel in a sum."
+            return f"It says that output {output} of {name} {verb} on token {token}.{why}"
+    return "Right: the triangle of a causal head, and the shifted line of a shift by one token."
