@@ -33,7 +33,6 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
     >>> print(check_causal_weights(lambda scores: torch.softmax(scores / 8, dim=-1), scores, used))
     No score is hidden: the largest weight on the future is 0.75, not 0.
     """
-
     exact = scores.double()  # so that every right way to round is within the tolerance
 
     def check(causal_weights: Callable[[Tensor], Tensor]) -> str:

@@ -8,6 +8,7 @@ attnlib.
 
 from attnlib.pictures.arcs import arcs_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
+from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
@@ -31,6 +32,7 @@ __all__ = [
     "beside",
     "blocks_picture",
     "crossover_picture",
+    "curves_picture",
     "difference_picture",
     "heads_picture",
     "in_rows",

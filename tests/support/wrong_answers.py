@@ -10,6 +10,181 @@ from support.exercise_tools import Answers, WrongAnswer
 
 EQUAL = "Equal within 1e-05: the largest difference is at most 1e-06."
 
+CAUSAL_WEIGHTS = Answers(
+    right=(
+        "Right: 144 heads, 5,184 attention weights, each within 2e-07 of the one that GPT-2 used."
+    ),
+    wrong={
+        "not divided": WrongAnswer(
+            {" / 64**0.5": ""}, "The scores are not divided by 8, the root of the width."
+        ),
+        "divided by the width": WrongAnswer(
+            {"64**0.5": "64"}, "The scores are divided by 64, the width, not by its root."
+        ),
+        "nothing hidden": WrongAnswer(
+            {"scaled.masked_fill(is_future, -torch.inf)": "scaled"},
+            "No score is hidden: the largest weight on the future is 0.96, not 0.",
+        ),
+        "the past hidden": WrongAnswer(
+            {"is_future": "is_future.T"},
+            "The mask hides the past: is True on the wrong side of the diagonal?",
+        ),
+        "itself hidden": WrongAnswer(
+            {"is_future": "is_future | torch.eye(6, dtype=torch.bool)"},
+            "Row 0 is NaN: every score in it is hidden. Does each token still see itself?",
+        ),
+        "filled with 0": WrongAnswer(
+            {"-torch.inf": "0.0"}, "A weight on the future is 0.99: which score gives exactly 0?"
+        ),
+        "down the columns": WrongAnswer(
+            {"dim=-1": "dim=-2"}, "Softmax runs down the columns: it is each row that sums to 1."
+        ),
+        "hidden after softmax": WrongAnswer(
+            {
+                "scaled.masked_fill(is_future, -torch.inf)": "scaled",
+                "torch.softmax(hidden, dim=-1)": (
+                    "torch.softmax(hidden, dim=-1).masked_fill(is_future, 0)"
+                ),
+            },
+            "The future is hidden after softmax, so the rows no longer sum to 1.",
+        ),
+        "rounded": WrongAnswer(
+            {"dim=-1)": "dim=-1).half()"}, "Nothing leaks, but a weight is off by 1e-03."
+        ),
+        "one head": WrongAnswer(
+            {"dim=-1)": "dim=-1)[4, 11]"}, "The shape is (6, 6), not (12, 12, 6, 6)."
+        ),
+        "no return": WrongAnswer(
+            {"return torch": "torch"}, "causal_weights returns None: is the return missing?"
+        ),
+    },
+)
+CAUSAL_ATTENTION = Answers(
+    right=(
+        "CausalAttention is right: shapes, mask, mean, scale, dropout, half precision, and "
+        "outputs and gradients equal to those of CausalAttention in float64."
+    ),
+    wrong={
+        "no mask": WrongAnswer(
+            {"scores.masked_fill(is_future, -torch.inf)": "scores"}, "Nothing is hidden at all"
+        ),
+        "the past hidden": WrongAnswer(
+            {"place[None, :] > place": "place[None, :] < place"},
+            "Is the triangle the upper one, above the diagonal?",
+        ),
+        "itself hidden": WrongAnswer(
+            {"] > place": "] >= place"}, "Your mask hides each token from itself too"
+        ),
+        "filled with 0": WrongAnswer(
+            {"-torch.inf": "0.0"}, "were their scores set to a number such as 0?"
+        ),
+        "filled with -1e4": WrongAnswer(
+            {"-torch.inf": "-1e4"}, "the number that hides, such as -1e4, is not the lowest"
+        ),
+        "not divided": WrongAnswer({" / keys.shape[-1] ** 0.5": ""}, "they are not scaled at all"),
+        "divided by the width": WrongAnswer({" ** 0.5": ""}, "you divide by d_out itself"),
+        "divided by the tokens": WrongAnswer(
+            {"keys.shape[-1]": "keys.shape[1]"}, "you divide by the root of num_tokens"
+        ),
+        "down the columns": WrongAnswer(
+            {"dim=-1": "dim=-2"}, "The columns of the weights sum to 1, not the rows"
+        ),
+        "over the batch": WrongAnswer({"dim=-1": "dim=0"}, "does it run over the keys, dim=-1?"),
+        "no dropout": WrongAnswer(
+            {"self.dropout(torch.softmax(hidden, dim=-1))": "torch.softmax(hidden, dim=-1)"},
+            "In training nothing is dropped",
+        ),
+        "scores dropped": WrongAnswer(
+            {
+                "self.dropout(torch.softmax(hidden, dim=-1))": "torch.softmax(self.dropout(hidden), -1)"
+            },
+            "dropout belongs right after softmax, on attn_weights, once.",
+        ),
+        "hidden after softmax": WrongAnswer(
+            {
+                "scores.masked_fill(is_future, -torch.inf)": "scores",
+                "hidden, dim=-1)": "hidden, dim=-1).masked_fill(is_future, 0)",
+            },
+            "the future was set to 0 after softmax",
+        ),
+        "keys for values": WrongAnswer(
+            {"self.W_value(x)": "self.W_key(x)"}, "yours comes from its key"
+        ),
+        "a mask for six tokens": WrongAnswer(
+            {"x.shape[1], device": "6, device"}, "Shapes there: scores (b, num_tokens, num_tokens)"
+        ),
+        "no return": WrongAnswer({"return weights": "weights"}, "Is the return missing?"),
+    },
+)
+LOOK_BACK = Answers(
+    right="Right: for 6 tokens and for 5, each looks one back with more than 0.99 of its weight.",
+    wrong={
+        "not shifted": WrongAnswer(
+            {".roll(-1, dims=0)": ""},
+            "Each token looks at itself: its query is its own key. Shift the rows by one.",
+        ),
+        "shifted the other way": WrongAnswer(
+            {"roll(-1": "roll(1"},
+            "Each token asks for the one after it, which is hidden. nn.Linear multiplies by the",
+        ),
+        "columns for rows": WrongAnswer(
+            {"dims=0": "dims=1"},
+            "Each token asks for the one after it, which is hidden. nn.Linear multiplies by the",
+        ),
+        "too quiet": WrongAnswer(
+            {"20 * ": ""}, "Right way, but softly: one weight is only 0.23. Larger numbers in"
+        ),
+        "two back": WrongAnswer({"roll(-1": "roll(-2"}, "Token 2 looks most at token 0, not 1."),
+        "always six": WrongAnswer(
+            {"eye(num_tokens)": "eye(6)"}, "The shape is (6, 6), not (5, 5)."
+        ),
+        "no return": WrongAnswer(
+            {"return 20": "20"}, "look_back returns None: is the return missing?"
+        ),
+    },
+)
+CONTEXT_WITHOUT_MASK = Answers(
+    right="Right, for seven tokens: the prefix needs no mask.",
+    wrong={
+        "slice ends early": WrongAnswer(
+            {"[: i + 1]": "[:i]"}, "Token 0 gets nothing: which keys are in keys[:0]?"
+        ),
+        "no slice": WrongAnswer(
+            {"[: i + 1]": ""}, "Every token sees all keys. Cut them after token i."
+        ),
+        "not divided": WrongAnswer(
+            {" / keys.shape[-1] ** 0.5": ""},
+            "The scores are not divided by the root of the width.",
+        ),
+        "divided by the width": WrongAnswer(
+            {" ** 0.5": ""}, "The scores are divided by the width, not by its root."
+        ),
+        "divided by the tokens": WrongAnswer(
+            {"keys.shape[-1]": "keys.shape[0]"},
+            "None of the usual mistakes: a number is off by 0.032.",
+        ),
+        "no softmax": WrongAnswer(
+            {"torch.softmax(scores, dim=-1)": "scores"},
+            "The values are mixed by scores: softmax is missing.",
+        ),
+        "no dim": WrongAnswer(
+            {", dim=-1": ""},
+            "line 3: return torch.softmax(scores) @ values[: i + 1] | TypeError: softmax() missing",
+        ),
+        "all values": WrongAnswer(
+            {"values[: i + 1]": "values"},
+            "line 3: return torch.softmax(scores, dim=-1) @ values | RuntimeError: ",
+        ),
+        "factors swapped": WrongAnswer(
+            {"keys[: i + 1] @ queries[i]": "queries[i] @ keys[: i + 1]"},
+            "line 2: scores = queries[i] @ keys[: i + 1] / keys.shape[-1] ** 0.5 | RuntimeError: ",
+        ),
+        "a row for a vector": WrongAnswer(
+            {"values[: i + 1]": "values[: i + 1, :1]"},
+            "A context vector has the shape (1,), not (3,).",
+        ),
+    },
+)
 WINDOW_MASK = Answers(
     right="Right, for windows of 3 and of 1.",
     wrong={
@@ -42,40 +217,30 @@ WINDOW_MASK = Answers(
         ),
     },
 )
-CONTEXT_WITHOUT_MASK = Answers(
-    right="Right, for all six tokens.",
+DEPENDS = Answers(
+    right="Right: the triangle of a causal head, and the shifted line of a shift by one token.",
     wrong={
-        "slice ends early": WrongAnswer(
-            {"[: i + 1]": "[:i]"}, "Your sees nothing: which keys are in keys[:0]?"
+        "signs cancel": WrongAnswer(
+            {".abs()": ""},
+            "of a shift by one token does not depend on token 6. Derivatives of both signs cancel",
         ),
-        "no slice": WrongAnswer(
-            {"[: i + 1]": ""}, "Every token sees six keys. Cut them after token i."
+        "all widths kept": WrongAnswer(
+            {".sum(dim=(1, 3))": ""}, "The shape is (7, 3, 7, 5), not (7, 7)"
         ),
-        "no scale": WrongAnswer(
-            {" / d_out**0.5": ""}, "The scores are not divided by the root of the head's width."
+        "numbers": WrongAnswer({" != 0": ""}, "It is torch.float32, not bool: compare with 0."),
+        "wrong way round": WrongAnswer(
+            {"!= 0": "== 0"}, "True and False are the wrong way round: True means depends."
         ),
-        "scaled by the width": WrongAnswer(
-            {"d_out**0.5": "d_out"}, "The scores are divided by the head's width, not by its root."
+        "transposed": WrongAnswer(
+            {"!= 0": "!= 0).mT", "return ": "return ("},
+            "It is transposed: outputs go down, inputs across.",
         ),
-        "scaled by d_in": WrongAnswer(
-            {"d_out**0.5": "d_in**0.5"},
-            "None of the usual mistakes. Not equal: the largest difference is 0.0012",
+        "the triangle itself": WrongAnswer(
+            {"jacobian.abs().sum(dim=(1, 3)) != 0": "torch.ones(7, 7).tril() != 0"},
+            "It says that output 0 of a shift by one token",
         ),
-        "no softmax": WrongAnswer(
-            {"torch.softmax(scores, dim=-1)": "scores"},
-            "The values are mixed by scores: softmax is missing.",
-        ),
-        "no dim": WrongAnswer(
-            {", dim=-1": ""},
-            "line 3: return torch.softmax(scores) @ values[: i + 1] | TypeError: softmax() missing",
-        ),
-        "all values": WrongAnswer(
-            {"values[: i + 1]": "values"},
-            "line 3: return torch.softmax(scores, dim=-1) @ values | RuntimeError: ",
-        ),
-        "factors swapped": WrongAnswer(
-            {"keys[: i + 1] @ queries[i]": "queries[i] @ keys[: i + 1]"},
-            "line 2: scores = queries[i] @ keys[: i + 1] / d_out**0.5 | RuntimeError: ",
+        "no return": WrongAnswer(
+            {"return jacobian": "jacobian"}, "depends returns None: is the return missing?"
         ),
     },
 )
@@ -524,8 +689,12 @@ MUTE_LAYER = Answers(
 
 ANSWERS: dict[str, dict[str, Answers]] = {
     "01_causal_attention": {
-        "window_mask": WINDOW_MASK,
+        "causal_weights": CAUSAL_WEIGHTS,
+        "CausalAttention": CAUSAL_ATTENTION,
+        "look_back": LOOK_BACK,
         "context_without_mask": CONTEXT_WITHOUT_MASK,
+        "window_mask": WINDOW_MASK,
+        "depends": DEPENDS,
     },
     "02_stacked_heads": {"join_heads": JOIN_HEADS, "make_head_3": MAKE_HEAD_3},
     "03_weight_split": {"my_merge_heads": MY_MERGE_HEADS, "swap_heads": SWAP_HEADS},

@@ -1,0 +1,79 @@
+"""Losses over the steps of a training, each with its name where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attnlib.pictures.letters import text_width
+from attnlib.pictures.palette import FAINT, INK, QUIET, head_color
+from attnlib.pictures.scene import Item, Line, Scene, Words
+
+LEFT, TOP, WIDE, HIGH = 48.0, 34.0, 460.0, 220.0
+APART = 17.0  # pixels between two names
+
+
+def curves_picture(
+    curves: Mapping[str, Sequence[float]],
+    title: str,
+    mark: tuple[str, float] | None = None,
+    hues: Sequence[int] = (0, 4, 2, 3),
+) -> Scene:
+    """Draw losses over training steps, from 0 on, on one scale.
+
+    Args:
+        curves: by name, a loss for each step; all of the same number of steps, at least 2.
+        title: what is drawn, above the picture and in the alt text.
+        mark: a name and a loss, drawn as a dashed line.
+        hues: whose head's colour each curve has, counted from 0.
+
+    Returns:
+        A Scene; its alt text says where each curve begins and ends.
+
+    Raises:
+        ValueError: there are no curves, more than hues, or they differ in length.
+
+    >>> curves_picture({"loss": [2.0, 1.0]}, "A loss").alt
+    'A loss: loss begins at 2.00 and ends at 1.00.'
+    """
+    lengths = {len(losses) for losses in curves.values()}
+    if len(lengths) != 1 or min(lengths) < 2 or len(curves) > len(hues):
+        raise ValueError(
+            f"curves must be 1 to {len(hues)}, of the same number of steps, at least 2; "
+            f"got {len(curves)} with {sorted(lengths)} steps"
+        )
+    steps = lengths.pop()
+    largest = max(max(losses) for losses in curves.values())
+    largest = max(largest, mark[1] if mark else 0.0)
+
+    def place(step: float, loss: float) -> tuple[float, float]:
+        up = HIGH * loss / largest
+        return round(LEFT + WIDE * step / (steps - 1), 2), round(TOP + HIGH - up, 2)
+
+    items: list[Item] = [Words(0, 12, title, 13, INK, "start", bold=True)]
+    for loss in range(int(largest) + 1):
+        y = place(0, loss)[1]
+        items.append(Line(((LEFT, y), (LEFT + WIDE, y)), QUIET, 1.0))
+        items.append(Words(LEFT - 8, y, str(loss), 13, INK, "end"))
+    for step in (0, steps // 2, steps):
+        x = LEFT + WIDE * step / steps
+        items.append(Words(x, TOP + HIGH + 16, f"{step} steps" if step else "0", 13, INK))
+    if mark:
+        y = place(0, mark[1])[1]
+        items.append(Line(((LEFT, y), (LEFT + WIDE, y)), FAINT, 1.5, dashed=True))
+        items.append(Words(LEFT + 150, y - 11, f"{mark[0]} {mark[1]:.3f}", 13, INK, "start"))
+    ends = []
+    for (name, losses), hue in zip(curves.items(), hues, strict=False):
+        points = tuple(place(step, loss) for step, loss in enumerate(losses))
+        items.append(Line(points, head_color(hue), 2.2))
+        ends.append((points[-1][1], f"{name} {losses[-1]:.2f}", head_color(hue)))
+    below = -APART
+    for y, words, color in sorted(ends):
+        below = max(y, below + APART)
+        items.append(Words(LEFT + WIDE + 8, below, words, 13, color, "start", bold=True))
+    width = LEFT + WIDE + 16 + max(text_width(words, 13, bold=True) for _, words, _ in ends)
+    told = ", ".join(
+        f"{name} begins at {losses[0]:.2f} and ends at {losses[-1]:.2f}"
+        for name, losses in curves.items()
+    )
+    line = f"; the dashed line is {mark[0]} {mark[1]:.3f}" if mark else ""
+    return Scene(width, TOP + HIGH + 30, f"{title}: {told}{line}.", tuple(items))
