@@ -95,9 +95,7 @@ CAUSAL_ATTENTION = Answers(
             "In training nothing is dropped",
         ),
         "scores dropped": WrongAnswer(
-            {
-                "self.dropout(torch.softmax(hidden, dim=-1))": "torch.softmax(self.dropout(hidden), -1)"
-            },
+            {"self.dropout(torch.softmax(hidden, dim=-1))": "self.dropout(hidden).softmax(-1)"},
             "dropout belongs right after softmax, on attn_weights, once.",
         ),
         "hidden after softmax": WrongAnswer(
