@@ -215,4 +215,9 @@ PLANE = Panel(
     draw=draw_plane,
     readout=readout_plane,
     handle=handle_plane,
+    telling=(
+        {"angle": 270, "length": 15},
+        {"angle": 180, "length": 5},
+        {"angle": 180, "length": 20},
+    ),
 )
