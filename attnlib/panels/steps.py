@@ -100,7 +100,7 @@ def draw_trace_step(data: TraceStep) -> Scene:
     """Draw the source with the current line marked, beside the tensor that it made."""
     lines = numbered_lines(data.text)
     listing = listing_picture(lines, data.step.line, data.step.last_line)
-    listing = _resized(listing, 44 + 7.9 * data.width)
+    listing = _resized(listing, 60 + 7.9 * data.width)
     step = data.step
     picture = tensor_picture(step.name, step.values, step.dims, data.num_heads, room=480)
     return beside(listing, picture, gap=16)
@@ -109,7 +109,7 @@ def draw_trace_step(data: TraceStep) -> Scene:
 def touch_trace_step(data: TraceStep, _scene: Scene) -> Touch:
     """Return the lines of the source: a click on one goes to the first step that it makes."""
     shown = [number for number, _ in numbered_lines(data.text)]
-    height = 17.0  # of a line, in listing_picture
+    height = 19.0  # of a line, in listing_picture
     lines = [
         Pick(0, i * height, 740, height, {"step": data.numbers[line]})
         for i, line in enumerate(shown)
