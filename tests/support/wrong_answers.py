@@ -307,8 +307,7 @@ PADDED_MASK = Answers(
 # their checks. Here they are put through the notebook.
 PARTS = "dropout, and outputs and gradients equal to those of"
 MY_CAUSAL_ATTENTION = Answers(
-    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} "
-    "CausalAttention.",
+    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} CausalAttention.",
     wrong={
         "no mask": WrongAnswer(
             {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
