@@ -226,9 +226,14 @@ class NoSuper(nn.Module):
         self.part = nn.ReLU()
 
 
+def endless() -> None:
+    endless()
+
+
 RAISES = {
     "unexpected keyword": lambda: CausalAttention(3, 2, 6, 0.0, num_heads=2),
     "positional argument": lambda: CausalAttention(3, 2),
+    "recursion depth": endless,
     "before Module.__init__": NoSuper,
     "view size is not compatible": lambda: X.T.view(6),
     "is invalid for input of size": lambda: X.view(2, 2),
