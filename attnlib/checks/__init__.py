@@ -1,11 +1,17 @@
 """Checks that answer in a sentence: of tensors, of modules, and of a learner's own class.
 
-verdicts holds the checks of tensors, and those that test a module for one property each; exercises
-finds the line of a class that is likely wrong; one_head checks the functions that a learner writes
-about one head; mistakes holds classes that are wrong by one line. Both verdicts and exercises rest
-on attempt, which runs code that may fail. Exercises rest also on trial, which runs a class beside
-ours, and on questions and isolate, which ask for one step of attention at a time. This folder
-imports only the core and tracing.
+How a verdict on a learner's class comes about, in the order of the files:
+
+- exercises has the checks, which call diagnose: all questions in order, and the line of a fault.
+- door takes what was given, guard runs it without harm, attempt turns an exception into a sentence.
+- trial runs the class beside ours. questions, isolate and conditions ask.
+- quantities are what should arise; path finds them among the learner's tensors; departure says
+  where the path is left, and why.
+- verdict is what comes out.
+
+verdicts holds the checks of tensors, and of a module for one property each; one_head checks the
+functions that a learner writes about one head; mistakes holds classes that are wrong by one line.
+This folder imports only the core and tracing.
 """
 
 from attnlib.checks.exercises import (
@@ -30,8 +36,8 @@ from attnlib.checks.one_head import (
     check_window,
     check_without_mask,
 )
+from attnlib.checks.verdict import Fault, Verdict
 from attnlib.checks.verdicts import (
-    Verdict,
     check_causal,
     check_equal,
     check_rows_sum_to_one,
@@ -44,6 +50,7 @@ from attnlib.checks.verdicts import (
 __all__ = [
     "BY_NAME",
     "MISTAKES",
+    "Fault",
     "Mistake",
     "OnePageAttention",
     "Verdict",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from torch import nn
-
 from attnlib.checks.attempt import Diagnosis, reporting
-from attnlib.checks.questions import diagnose
-from attnlib.checks.verdicts import Verdict
+from attnlib.checks.diagnose import diagnose
+from attnlib.checks.door import NO_NAMES, Given
+from attnlib.checks.guard import SECONDS
+from attnlib.checks.verdict import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
 
@@ -71,28 +71,52 @@ def _is_own_mistake(error: Exception, check: Callable[..., object]) -> bool:
     return missing and innermost == check.__code__.co_filename
 
 
-def check_causal_attention(written: type[nn.Module] | None) -> Verdict:
+def check_causal_attention(
+    written: Given,
+    *,
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
     """Examine a class written like CausalAttention, and name the line that is likely wrong.
 
     Args:
-        written: the class itself, made with d_in, d_out, context_length, dropout and
-            qkv_bias=False, its parts named W_query, W_key, W_value. None counts as a stub.
+        written: the class itself, a function that makes a module, or a module, whose class is then
+            examined; made with d_in, d_out, context_length, dropout and qkv_bias=False, its parts
+            named W_query, W_key, W_value. None counts as a stub.
+        names: what is called otherwise, ours first: {"W_query": "to_q", "d_in": "n_embd"}. One
+            projection for all three, queries first, is "W_qkv".
+        skip: questions to leave out, and arguments that the class does not take: "qkv_bias",
+            "dropout", "context_length".
+        seconds: the time that the check may take.
 
     Returns:
         A Verdict. A class whose forward returns None is 'not attempted yet'.
 
+    Raises:
+        ValueError: skip holds an unknown name.
+
     >>> check_causal_attention(None)
     not attempted yet
     """
-    return _examine(written, CausalAttention)
+    return diagnose(written, CausalAttention, names, skip, seconds)
 
 
-def check_stacked_heads(written: type[nn.Module] | None) -> Verdict:
+def check_stacked_heads(
+    written: Given,
+    *,
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
     """Examine a class written like MultiHeadAttentionWrapper, as check_causal_attention does.
 
     Args:
-        written: the class itself, made with d_in, d_out (of each head), context_length, dropout,
+        written: the class, made with d_in, d_out (of each head), context_length, dropout,
             num_heads and qkv_bias=False; its heads are in an nn.ModuleList named heads.
+        names: what is called otherwise.
+        skip: questions to leave out, and arguments that the class does not take.
+        seconds: the time that the check may take.
 
     Returns:
         A Verdict.
@@ -100,15 +124,24 @@ def check_stacked_heads(written: type[nn.Module] | None) -> Verdict:
     >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
     True
     """
-    return _examine(written, MultiHeadAttentionWrapper)
+    return diagnose(written, MultiHeadAttentionWrapper, names, skip, seconds)
 
 
-def check_weight_split(written: type[nn.Module] | None) -> Verdict:
+def check_weight_split(
+    written: Given,
+    *,
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
     """Examine a class written like MultiHeadAttention, as check_causal_attention does.
 
     Args:
-        written: the class itself, made with d_in, d_out (of all heads), context_length, dropout,
+        written: the class, made with d_in, d_out (of all heads), context_length, dropout,
             num_heads and qkv_bias=False; its parts named W_query, W_key, W_value, out_proj.
+        names: what is called otherwise.
+        skip: questions to leave out, and arguments that the class does not take.
+        seconds: the time that the check may take.
 
     Returns:
         A Verdict.
@@ -116,16 +149,4 @@ def check_weight_split(written: type[nn.Module] | None) -> Verdict:
     >>> check_weight_split(MultiHeadAttention).holds
     True
     """
-    return _examine(written, MultiHeadAttention)
-
-
-def _examine(written: type[nn.Module] | None, right: type[nn.Module]) -> Verdict:
-    sentence = diagnose(written, right)
-    if sentence is not None or written is None:
-        return Verdict(False, sentence or "")
-    heads = "" if right is CausalAttention else "split and merge of heads, "
-    return Verdict(
-        True,
-        f"{written.__name__} is right: shapes, mask, mean, scale, {heads}dropout, half precision, "
-        f"and outputs and gradients equal to those of {right.__name__} in float64.",
-    )
+    return diagnose(written, MultiHeadAttention, names, skip, seconds)

@@ -71,7 +71,7 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
     return Trace(recorder.steps, result, failure, recorder.sources)
 
 
-def locate(error: Exception) -> Failure:
+def locate(error: BaseException) -> Failure:
     """Return where the reader's own code was when an exception passed through it.
 
     Args:
@@ -87,14 +87,23 @@ def locate(error: Exception) -> Failure:
     ...     locate(error).source
     'the call itself'
     """
-    found = Failure("", 0, "the call itself", error, {})
+    innermost = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
         if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
-            name, _, statements = _read(code)
-            statement = statements.get(line - code.co_firstlineno + 1, _UNREADABLE)
-            found = _failure(name, statement, frame, error)
-    return found
+            innermost = frame, line
+    if innermost is None:
+        return Failure("", 0, "the call itself", error, {})
+    frame, line = innermost
+    name, _, statements = _read(frame.f_code)
+    statement = statements.get(line - frame.f_code.co_firstlineno + 1, _UNREADABLE)
+    return _failure(name, statement, frame, error)
+
+
+def statements_of(code: CodeType) -> tuple[str, dict[int, _Statement]]:
+    """Return a function's name, and its statement at each line, counted from its first."""
+    name, _, statements = _read(code)
+    return name, statements
 
 
 class _Statement(NamedTuple):
@@ -216,7 +225,9 @@ class _Recorder:
 _UNREADABLE = _Statement(0, 0, "(source not available)", (), ())
 
 
-def _failure(function: str, statement: _Statement, frame: FrameType, error: Exception) -> Failure:
+def _failure(
+    function: str, statement: _Statement, frame: FrameType, error: BaseException
+) -> Failure:
     tensors = {name: tensor for name, (tensor, _) in _versions(frame).items()}
     shapes = {name: tuple(tensors[name].shape) for name in statement.names if name in tensors}
     return Failure(function, statement.line, statement.text, error, shapes)
@@ -289,7 +300,11 @@ def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
         return name, "", {}
     text = textwrap.dedent("".join(lines)).rstrip()
     statements: dict[int, _Statement] = {}
-    for node in ast.walk(ast.parse(text)):  # outer statements come first, inner ones override
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a lambda in the middle of a statement
+        return name, text, {}
+    for node in ast.walk(tree):  # outer statements come first, inner ones override
         if isinstance(node, ast.stmt):
             statement = _statement(node, text)
             for line in range(statement.line, statement.last_line + 1):

@@ -468,14 +468,13 @@ PADDED_MASK = Answers(
 
 # Of the three classes two each: test_exercise_checks.py and test_mistakes.py hold the sentences of
 # their checks. Here they are put through the notebook.
-PARTS = "dropout, half precision, and outputs and gradients equal to those of"
+PARTS = "dropout, and outputs and gradients equal to those of"
 MY_CAUSAL_ATTENTION = Answers(
-    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} "
-    "CausalAttention in float64.",
+    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} CausalAttention.",
     wrong={
         "no mask": WrongAnswer(
             {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
-            "your mask lets token 1 see token 2. Nothing is hidden at all",
+            "your mask lets token 0 see token 1. Nothing is hidden when softmax comes",
         ),
         "keys not transposed": WrongAnswer(
             {"keys.transpose(1, 2)": "keys"},
@@ -485,7 +484,7 @@ MY_CAUSAL_ATTENTION = Answers(
 )
 MY_STACKED_HEADS = Answers(
     right=f"MyStackedHeads is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttentionWrapper in float64.",
+    "MultiHeadAttentionWrapper.",
     wrong={
         "a plain list": WrongAnswer({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
         "one after the other": WrongAnswer(
@@ -500,11 +499,11 @@ MY_STACKED_HEADS = Answers(
 )
 MY_WEIGHT_SPLIT = Answers(
     right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttention in float64.",
+    "MultiHeadAttention.",
     wrong={
         "merge by view": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
-            "the merge mixes tokens and heads. First transpose(1, 2), then view.",
+            "The merge mixes tokens and heads. First transpose(1, 2), then view.",
         ),
         "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
     },
