@@ -16,7 +16,7 @@ from torch import Tensor
 from attnlib.convert import PROJECTIONS
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
-from attnlib.validate import require_divisible, require_positive_int
+from attnlib.validate import require_divisible, require_plain, require_positive_int
 
 GPT2_HEAD_DIM = 64  # in all four published sizes; the file does not state it
 GPT2_CONTEXT_LENGTH = 1024  # likewise; if the file has wpe.weight, its number of rows is used
@@ -191,6 +191,8 @@ def to_gpt2(module: Attention, layer: int, prefix: str = "") -> dict[str, Tensor
         raise ValueError(
             f"d_in={module.d_in} is not d_out={module.d_out}, but GPT-2 has one width for both"
         )
+    fused = isinstance(module, FusedMultiHeadAttention)
+    require_plain(module, *(("W_qkv",) if fused else PROJECTIONS), "out_proj")
     state = module.state_dict()
     if isinstance(module, FusedMultiHeadAttention):
         if module.num_kv_heads != module.num_heads:
