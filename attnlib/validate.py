@@ -167,7 +167,10 @@ def require_query_key_value(
     ):
         require_floating(name, x)
         if x.is_nested:
-            raise TypeError(f"{name} is a nested tensor; pad it and pass a key_padding_mask")
+            raise TypeError(
+                f"{name} is a nested tensor; pad it and pass a key_padding_mask; "
+                "nn.TransformerEncoder makes none with enable_nested_tensor=False"
+            )
         shape = tuple(x.shape)
         if x.ndim not in (2, 3) or x.ndim != query.ndim:
             raise ValueError(
