@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from attnlib.functional import merge_heads, split_heads
 from attnlib.validate import (
     plain_weight,
+    positive_ints,
     require_bools,
     require_divisible,
     require_floating_dtype,
     require_mask,
-    require_positive_int,
     require_probability,
     require_query_key_value,
 )
@@ -179,28 +179,32 @@ class MultiheadAttention(InTorchLayers):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.embed_dim = embed_dim
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.add_zero_attn = add_zero_attn
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
-        self.batch_first = batch_first
-        for name in ("embed_dim", "num_heads", "kdim", "vdim"):
-            require_positive_int(name, getattr(self, name))
+        embed_dim, num_heads, kdim, vdim = positive_ints(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            kdim=embed_dim if kdim is None else kdim,
+            vdim=embed_dim if vdim is None else vdim,
+        )
         require_divisible(embed_dim, num_heads, "embed_dim")
         require_probability("dropout", dropout)
         require_bools(bias=bias, add_bias_kv=add_bias_kv)
         require_bools(add_zero_attn=add_zero_attn, batch_first=batch_first)
         require_floating_dtype(dtype)
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
+        self.dropout = float(dropout)
+        self.add_zero_attn = add_zero_attn
+        self.kdim = kdim
+        self.vdim = vdim
+        self.batch_first = batch_first
 
-        packed = self.kdim == self.vdim == embed_dim
+        packed = kdim == vdim == embed_dim
         shapes = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
             "q_proj_weight": None if packed else (embed_dim, embed_dim),
-            "k_proj_weight": None if packed else (embed_dim, self.kdim),
-            "v_proj_weight": None if packed else (embed_dim, self.vdim),
+            "k_proj_weight": None if packed else (embed_dim, kdim),
+            "v_proj_weight": None if packed else (embed_dim, vdim),
             "in_proj_bias": (3 * embed_dim,) if bias else None,
             "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
             "bias_v": (1, 1, embed_dim) if add_bias_kv else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,17 @@ def require_positive_int(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a positive int, not {value!r} ({type(value).__name__})")
     if value < 1:
         raise ValueError(f"{name} must be a positive int, not {value}")
+
+
+def positive_ints(**values: object) -> tuple[int, ...]:
+    """Return each as a plain int, or raise unless it is positive.
+
+    >>> positive_ints(embed_dim=4, num_heads=2)
+    (4, 2)
+    """
+    for name, value in values.items():
+        require_positive_int(name, value)
+    return tuple(int(cast(Integral, value)) for value in values.values())
 
 
 def require_bool(name: str, value: object) -> None:

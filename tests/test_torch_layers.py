@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -295,6 +296,13 @@ def test_reset_parameters_draws_what_pytorch_draws(options):
     state = ours.state_dict()
     torch.testing.assert_close(state, dict(theirs.state_dict()), atol=0.0, rtol=0.0)
     assert (state["out_proj.weight"] == 1).all()  # nn.Linear's own draw stays
+
+
+def test_sizes_of_numpy_are_kept_as_pythons():
+    ours = MultiheadAttention(np.uint8(200), np.uint8(2), np.float32(0.5), kdim=np.int64(7))
+    assert repr(ours) == repr(MultiheadAttention(200, 2, 0.5, kdim=7))
+    assert not any(isinstance(value, np.generic) for value in vars(ours).values())
+    assert ours.in_proj_bias.shape == (600,)
 
 
 def test_copies_keep_what_the_layers_ask_for():
