@@ -231,7 +231,9 @@ COMPUTATION = (
     Mutant(
         "true-is-a-size",
         VALIDATE,
-        {"isinstance(value, bool) or not isinstance(value, int):": "not isinstance(value, int):"},
+        {
+            "isinstance(value, bool) or not isinstance(value, Integral)": "not isinstance(value, Integral)"
+        },
         "tests/test_bad_input.py::test_what_is_not_a_size",
     ),
     Mutant(
