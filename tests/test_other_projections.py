@@ -113,6 +113,7 @@ def replaced(module: nn.Module, other: Callable[[nn.Linear], nn.Module]) -> nn.M
     return module
 
 
+@pytest.mark.promise(number=22)
 @QUANTISES
 @EVERY_OTHER
 @pytest.mark.parametrize("published", CLASSES)
@@ -129,6 +130,7 @@ def test_works_as_in_the_published_classes(published, other):
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.promise(number=22)
 @QUANTISES
 @EVERY_OTHER
 @pytest.mark.parametrize("case", CASES, ids=name)

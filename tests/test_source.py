@@ -140,7 +140,10 @@ def test_what_is_shown_is_the_code_that_runs(shown):
         (
             MultiHeadAttention,
             CausalAttention,
-            ["self.head_dim = self.d_out // self.num_heads", "self.out_proj = nn.Linear(d_out, d_out)"],
+            [
+                "self.head_dim = self.d_out // self.num_heads",
+                "self.out_proj = nn.Linear(d_out, d_out)",
+            ],
             ["self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)", "queries = self.W_query(x)"],
         ),
     ],

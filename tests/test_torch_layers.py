@@ -97,6 +97,7 @@ KINDS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.promise(number=23)
 @FAST
 @KINDS
 @BATCH_FIRST
@@ -254,6 +255,7 @@ def pair(**options) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
     return theirs, ours
 
 
+@pytest.mark.promise(number=23)
 @BATCH_FIRST
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("b", [None, 1, B])
@@ -309,3 +311,30 @@ def test_copies_keep_what_the_layers_ask_for():
     copied = copy.deepcopy(pair()[1])
     assert copied._qkv_same_embed_dim
     assert not MultiheadAttention(WIDTH, HEADS, kdim=5)._qkv_same_embed_dim
+
+
+@pytest.mark.parametrize(
+    ("arguments", "theirs", "ours"),
+    [
+        ({"embed_dim": 0}, ValueError, ValueError),
+        ({"num_heads": -1}, ValueError, ValueError),
+        ({"embed_dim": "4"}, TypeError, TypeError),
+        ({"embed_dim": 5}, AssertionError, ValueError),
+        ({"query": torch.ones(2, 7, 5)}, AssertionError, ValueError),
+        ({"key": torch.ones(2, 6, 4)}, AssertionError, ValueError),
+        ({"query": torch.ones(3, 7, 4)}, RuntimeError, ValueError),
+        ({"query": torch.ones(2, 7, 4).double()}, RuntimeError, TypeError),
+        ({"attn_mask": torch.zeros(6, 7)}, RuntimeError, ValueError),
+        ({"is_causal": True}, RuntimeError, ValueError),
+    ],
+)
+def test_which_kinds_of_errors_are_pytorchs(arguments, theirs, ours):
+    """Those of sizes are; where PyTorch raises another kind, ours is a ValueError or TypeError."""
+    x = torch.ones(2, 7, 4)
+    sizes = {"embed_dim": 4, "num_heads": 2}
+    for cls, error in ((nn.MultiheadAttention, theirs), (MultiheadAttention, ours)):
+        with pytest.raises(error, match=r"\S"):
+            own = {name: arguments.get(name, size) for name, size in sizes.items()}
+            module = cls(**own, batch_first=True)
+            given = {name: value for name, value in arguments.items() if name not in sizes}
+            module(**{"query": x, "key": x, "value": x, **given})
