@@ -220,7 +220,7 @@ def require_mask(
             f"{name} must be bool (True: may not attend) or floating (added to the scores), "
             f"not {mask.dtype}; try {name}.bool()"
         )
-    if tuple(mask.shape) not in shapes.values():
+    if tuple(mask.shape) not in list(shapes.values()):  # torch 2.6 compiles no dict views
         rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
         raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")
     require_like(name, mask, weight)

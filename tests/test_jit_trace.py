@@ -9,6 +9,7 @@ from support.cases import CASES, D_IN, Case, name, tokens
 
 TRACES = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning",  # torch.jit is
+    "ignore:.torch.jit.trace. is not supported in Python 3.14:FutureWarning",
     "ignore::torch.jit.TracerWarning",  # the checks of shapes are not recorded
 )
 

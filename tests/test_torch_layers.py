@@ -332,9 +332,9 @@ def test_which_kinds_of_errors_are_pytorchs(arguments, theirs, ours):
     """Those of sizes are; where PyTorch raises another kind, ours is a ValueError or TypeError."""
     x = torch.ones(2, 7, 4)
     sizes = {"embed_dim": 4, "num_heads": 2}
+    own = {name: arguments.get(name, size) for name, size in sizes.items()}
+    given = {name: value for name, value in arguments.items() if name not in sizes}
+    inputs = {"query": x, "key": x, "value": x, **given}
     for cls, error in ((nn.MultiheadAttention, theirs), (MultiheadAttention, ours)):
         with pytest.raises(error, match=r"\S"):
-            own = {name: arguments.get(name, size) for name, size in sizes.items()}
-            module = cls(**own, batch_first=True)
-            given = {name: value for name, value in arguments.items() if name not in sizes}
-            module(**{"query": x, "key": x, "value": x, **given})
+            cls(**own, batch_first=True)(**inputs)
