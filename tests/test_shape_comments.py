@@ -64,6 +64,8 @@ def test_in_the_module_of_pytorch():
     query, key = torch.ones(T, B, H * HEAD_DIM), torch.ones(17, B, H * HEAD_DIM)
     masks = torch.zeros(B, 17, dtype=torch.bool), True, torch.zeros(B * H, T, 17)
     found.run(sizes, lambda: module(query, key, key, *masks))
+    module.batch_first, query, key = True, query.transpose(0, 1), key.transpose(0, 1)
+    found.run(sizes, lambda: module(query, key, key, *masks))
     assert found.lies == []
     assert found.unreached() == []
 

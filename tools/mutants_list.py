@@ -231,7 +231,9 @@ COMPUTATION = (
     Mutant(
         "true-is-a-size",
         VALIDATE,
-        {"isinstance(value, bool) or not isinstance(value, int):": "not isinstance(value, int):"},
+        {
+            "isinstance(value, bool) or not isinstance(value, Integral)": "not isinstance(value, Integral)"
+        },
         "tests/test_bad_input.py::test_what_is_not_a_size",
     ),
     Mutant(
@@ -407,7 +409,7 @@ AROUND = (
         "tracer-counts-lines-from-0",
         "attnlib/tracing/tracer.py",
         {
-            "function.line = frame.f_lineno - frame.f_code.co_firstlineno + 1": "function.line = frame.f_lineno - frame.f_code.co_firstlineno"
+            "line = frame.f_lineno - frame.f_code.co_firstlineno + 1": "line = frame.f_lineno - frame.f_code.co_firstlineno"
         },
         "tests/test_tracer.py::test_strides_and_contiguity_are_recorded",
     ),

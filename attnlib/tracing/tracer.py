@@ -112,6 +112,7 @@ class _Statement(NamedTuple):
     text: str
     dims: tuple[str, ...]
     names: tuple[str, ...]  # the variables that it reads
+    holds_loop: bool = False  # a comprehension, which Python 3.12 runs in the function's own frame
 
 
 @dataclass
@@ -170,8 +171,12 @@ class _Recorder:
         if event == "exception":
             self._fail(function, frame, arg[1])
             return self.on_line
+        line = frame.f_lineno - frame.f_code.co_firstlineno + 1
+        statement = function.statements.get(function.line, _UNREADABLE)
+        if event == "line" and statement.holds_loop and statement is function.statements.get(line):
+            return self.on_line  # its variables are not the function's
         self._compare(function, frame)
-        function.line = frame.f_lineno - frame.f_code.co_firstlineno + 1
+        function.line = line
         if event == "return":
             known = {id(tensor) for tensor, _ in function.seen.values()}
             for name, tensor in _flatten("return", arg):
@@ -324,4 +329,7 @@ def _statement(node: ast.stmt, text: str) -> _Statement:
     reads.sort(key=lambda part: (part.lineno, part.col_offset))
     names = tuple(dict.fromkeys(ast.unparse(part) for part in reads))  # self.mask too
     dims = shape_comment(lines[last - 1]) or ()
-    return _Statement(node.lineno, last, " ".join(shown.split()), dims, names)
+    loops = (ast.ListComp, ast.SetComp, ast.DictComp)
+    header = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
+    holds_loop = any(isinstance(part, loops) for top in header for part in ast.walk(top))
+    return _Statement(node.lineno, last, " ".join(shown.split()), dims, names, holds_loop)
