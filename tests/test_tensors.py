@@ -141,7 +141,7 @@ def test_each_map_stands_under_the_strip_of_its_head():
     scene = weights_picture(weights(12), TOKENS, HIDDEN, cell=24)
     strips = boxes(scene, 120, 18)
     assert [strip.fill for strip in strips] == [head_color(head) for head in range(12)]
-    assert [text_in(scene, strip) for strip in strips] == [f"head {n}" for n in range(1, 13)]
+    assert [text_in(scene, strip) for strip in strips] == [f"head {n}" for n in range(12)]
     firsts = boxes(scene, 24, 24)[::25]
     assert all(c.x == s.x for c, s in zip(firsts, strips, strict=True))
     assert len({c.y - s.y for c, s in zip(firsts, strips, strict=True)}) == 1
@@ -193,7 +193,7 @@ def test_a_muted_head_is_grey_and_says_so():
     cells = boxes(scene, 40, 40)
     assert {cell.fill for cell in cells[25:50]} == {QUIET}
     assert [item.text for item in words(scene)].count("muted") == 1
-    assert "Head 2: muted." in scene.alt
+    assert "Head 1: muted." in scene.alt
 
 
 def test_marked_cells_are_framed():
@@ -232,7 +232,7 @@ def test_the_alt_text_of_weights_says_who_looks_where():
 
 def test_all_heads_stand_in_their_colors():
     maps = weights(3, 12)
-    scene = heads_picture(maps, (1, 11), first=0)
+    scene = heads_picture(maps, (1, 11))
     assert outside(scene) == []
     assert scene.width <= BOOK
     side = next(item.width for item in scene.items if isinstance(item, Box) and item.height == 4)
@@ -267,7 +267,7 @@ def test_columns_have_the_color_of_their_head():
     assert [cell.fill for cell in cells[:6]] == [tint(head_color(head), 0.22) for head in owners]
     strips = [item for item in scene.items if isinstance(item, Box) and item.height == 18]
     assert [strip.fill for strip in strips] == [head_color(head) for head in range(3)]
-    assert [text_in(scene, strip) for strip in strips] == ["head 1", "head 2", "head 3"]
+    assert [text_in(scene, strip) for strip in strips] == ["head 0", "head 1", "head 2"]
     for strip, (first, last) in zip(strips, [(0, 2), (3, 3), (4, 5)], strict=True):
         assert cells[first].x < strip.x
         assert strip.x + strip.width < cells[last].x + 62
@@ -282,7 +282,7 @@ def test_blocks_of_rows_have_the_color_of_their_head(num_heads):
         head = place // 3 * num_heads // 12
         assert cell.fill == tint(head_color(head), 0.2 + 0.8 * abs(value) / largest)
     texts = [item.text for item in words(scene)]
-    assert texts == ["W_query.weight", *(f"head {n}" for n in range(1, num_heads + 1))]
+    assert texts == ["W_query.weight", *(f"head {n}" for n in range(num_heads))]
     frames = boxes(scene, 3 * 26, 12 // num_heads * 26)
     assert [frame.y for frame in frames] == [
         cells[0].y + f * frames[0].height for f in range(num_heads)

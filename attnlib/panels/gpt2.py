@@ -69,7 +69,7 @@ def draw_gpt2_head(data: Gpt2Head) -> Scene:
         causal_mask(len(data.tokens)),
         title=f"layer {data.layer}, head {data.head}",
     )
-    return beside(one, heads_picture(data.maps, (data.layer, data.head), _small(data)))
+    return beside(one, heads_picture(data.maps, (data.layer, data.head), _small(data), first=1))
 
 
 def _small(data: Gpt2Head) -> float:

@@ -30,6 +30,7 @@ from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
 from attnlib.pictures.tensors import weights_picture
 
 MUTE_CHOICES = ("no head", "head 1", "head 2", "head 3", "head 4", "heads 3 and 4")
+NAMES = tuple(f"head {h + 1}" for h in range(4))  # of both layers, in one count
 WATCHED = ("2 back", "1 back", "induction", "induction")  # what heads 1 to 4 come to do
 
 
@@ -61,7 +62,8 @@ def _maps(model: AttentionModel) -> Tensor:
 
 def draw_training_step(data: TrainingStep) -> Scene:
     """Draw the maps of the four heads above the curves of the loss and of the scores."""
-    maps = weights_picture(data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4)
+    future = causal_mask(len(SHOWN))
+    maps = weights_picture(data.attn_weights, SHOWN, future, cell=CELL, columns=4, names=NAMES)
     return above(maps, _curves(data), gap=4)
 
 
@@ -79,7 +81,7 @@ def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
 
 def _touched(scene: Scene, attn_weights: Tensor, seen: Looks) -> list[Map]:
     colors = [head_color(h) for h in range(len(attn_weights))]
-    return head_maps(scene, CELL, colors, attn_weights, seen)
+    return head_maps(scene, CELL, colors, attn_weights, seen, NAMES)
 
 
 def readout_training_step(data: TrainingStep) -> str:
@@ -199,7 +201,9 @@ def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, what the model guesses, and how often it is right."""
     muted = [h for h, weights in enumerate(data.attn_weights) if weights.isnan().all()]
     future = causal_mask(len(SHOWN))
-    maps = weights_picture(data.attn_weights, SHOWN, future, cell=CELL, columns=4, muted=muted)
+    maps = weights_picture(
+        data.attn_weights, SHOWN, future, cell=CELL, columns=4, muted=muted, names=NAMES
+    )
     return above(maps, _guesses(data), gap=4)
 
 

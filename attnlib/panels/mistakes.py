@@ -113,7 +113,7 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
     places = iter(corners(scene, CELL, sum(map(len, both.values()))))
     maps = [
         Map(
-            f"{title}, head {h + 1}",
+            f"{title}, head {h}",
             head_color(h),
             *next(places),
             CELL,

@@ -177,9 +177,9 @@ def head_maps(
         colors: one for each head.
         attn_weights: (num_heads, num_tokens, num_tokens).
         seen: of the same heads.
-        names: of the heads. Empty: head 1, head 2, ...
+        names: of the heads. Empty: head 0, head 1, ...
     """
-    names = names or [f"head {h + 1}" for h in range(len(attn_weights))]
+    names = names or [f"head {h}" for h in range(len(attn_weights))]
     return [
         Map(
             names[h],

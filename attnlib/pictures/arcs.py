@@ -34,7 +34,7 @@ def arcs_picture(
         words: the words or tokens; spaces around them are left out.
         weights: (num_tokens, num_tokens), or (num_heads, num_tokens, num_tokens): then the heads
             stand one above the other. NaN has no arc.
-        names: of the heads. None: head 1, head 2 and so on; a single head has no name.
+        names: of the heads. None: head 0, head 1 and so on; a single head has no name.
         hues: whose colour each head has, counted from 0. None: its own.
         query: the word whose arcs alone are coloured, with their weights as numbers.
         least: a smaller weight has no arc, and the picture says so.
@@ -55,7 +55,7 @@ def arcs_picture(
         )
     if query is not None and not 0 <= query < size:
         raise ValueError(f"query must be 0 to {size - 1}, the place of a word, got {query}")
-    names = names or ([""] if single else [f"head {h + 1}" for h in range(len(heads))])
+    names = names or ([""] if single else [f"head {h}" for h in range(len(heads))])
     hues = hues or range(len(heads))
     if not len(names) == len(hues) == len(heads):
         raise ValueError(

@@ -77,9 +77,9 @@ def _grid(
 def head_tag(x: float, y: float, width: float, head: int, name: str = "") -> list[Item]:
     """Return a strip in the colour of a head, counted from 0, with its name or its number."""
     color = head_color(head)
-    text = name or f"head {head + 1}"
+    text = name or f"head {head}"
     if not name and text_width(text, 13, bold=True) > width - 2:
-        text = f"{head + 1}"
+        text = f"{head}"
     words = Words(x + width / 2, y + 9, text, 13, text_color(color), bold=True)
     return [Box(x, y, width, 18, fill=color), words]
 
@@ -124,7 +124,7 @@ def weights_picture(
         title: what is drawn, for the alt text and, with a single head, above it.
         row_notes: words to the right of each row of the last map, such as the row's sum.
         columns: so many heads stand beside each other. None: as many as a page is wide.
-        names: of the heads. None given: head 1, head 2 and so on.
+        names: of the heads. None given: head 0, head 1 and so on.
         hues: whose colour each head has, counted from 0. None: its own.
         muted: the heads, counted from 0, that are not used: grey, with the word.
         marked: bool, as attn_weights or (num_tokens, num_tokens): these cells are framed in red.
@@ -156,7 +156,7 @@ def weights_picture(
         if single:
             items.append(Words(x - left, y + 10, title, SIZE, INK, "start", bold=True))
         else:
-            items += head_tag(x, y, side, hues[h], names[h] if names else f"head {h + 1}")
+            items += head_tag(x, y, side, hues[h], names[h] if names else f"head {h}")
         items += moved(_map(weights, hidden[h], hues[h], cell, number, h in muted), x, y + top)
         for i, token in enumerate(tokens):
             if i % every:
@@ -263,7 +263,7 @@ def _said(
     """Return what is to be seen in maps of weights: where each query looks, what is 0."""
     said = []
     for h, weights in enumerate(heads):
-        name = names[h] if names else f"Head {h + 1}" if len(heads) > 1 else ""
+        name = names[h] if names else f"Head {h}" if len(heads) > 1 else ""
         clause = largest_weights(weights.masked_fill(hidden[h], 0.0), tokens)
         clause = "muted" if h in muted else clause
         said.append(f"{name}: {clause}." if name else f"{clause[:1].upper()}{clause[1:]}.")
@@ -282,7 +282,7 @@ def heads_picture(
     maps: Tensor,
     chosen: tuple[int, int] | None = None,
     cell: float | None = None,
-    first: int = 1,
+    first: int = 0,
 ) -> Scene:
     """Draw the maps of all heads as one picture: a row for each layer, a column for each head.
 
@@ -356,7 +356,7 @@ def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0
         left = h * (across + 2 * label + 20) + label
         right = left + across
         items.append(Box(left, 18, across, 4, fill=head_color(h)))
-        items.append(Words(left + across / 2, 9, f"head {h + 1}", SIZE, INK, bold=True))
+        items.append(Words(left + across / 2, 9, f"head {h}", SIZE, INK, bold=True))
         for i, token in enumerate(tokens):
             y = top + (i + 0.5) * row
             items.append(Words(left - 4, y, token, SIZE, INK, "end", mono=True))
@@ -371,7 +371,7 @@ def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0
     alt = (
         f"Lines from {len(tokens)} queries (left) to the keys that they read (right). "
         + " ".join(
-            f"Head {h + 1}: {largest_weights(weights, tokens)}."
+            f"Head {h}: {largest_weights(weights, tokens)}."
             for h, weights in enumerate(attn_weights)
         )
     )
@@ -416,7 +416,7 @@ def matrix_picture(
     items += moved(_grid(matrix, look, width, height, number, names), LABEL, top)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
     if column_heads is not None:
-        counts = [(head + 1, column_heads.count(head)) for head in sorted(set(column_heads))]
+        counts = [(head, column_heads.count(head)) for head in sorted(set(column_heads))]
         alt += f" Columns: {', '.join(f'{n} of head {head}' for head, n in counts)}."
     right, bottom = LABEL + num_columns * width, top + num_rows * height
     return _titled(title, items, LABEL, right, bottom, alt)
@@ -439,7 +439,7 @@ def blocks_picture(weight: Tensor, num_heads: int, title: str, cell: float = 26.
     for h in range(num_heads):
         y = TOP + h * tall
         items.append(Box(LABEL, y, d_in * cell, tall, stroke=INK))
-        items.append(Words(LABEL - 6, y + tall / 2, f"head {h + 1}", SIZE, INK, "end"))
+        items.append(Words(LABEL - 6, y + tall / 2, f"head {h}", SIZE, INK, "end"))
     alt = f"{title}: {num_heads} blocks of {head_dim} rows by {d_in} columns, one for each head."
     return _titled(title, items, LABEL, LABEL + d_in * cell, TOP + d_out * cell, alt)
 
