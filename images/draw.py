@@ -271,10 +271,10 @@ def causal_mask() -> Scene:
 def two_heads() -> Scene:
     """Draw two stacked heads, from x to the columns of Z."""
     alt = (
-        "The six tokens, x of shape (6, 3), go into two heads. In head 1, blue, x with Wq₁ and "
-        "Wk₁ makes the attention weights, a triangle of shape (6, 6). Only then the values join: "
-        "weights @ V₁, where V₁ is x with Wv₁, is Z₁ of shape (6, 2). Head 2, orange, does the "
-        "same with its own matrices. Side by side Z₁ and Z₂ are Z of shape (6, 4), two columns "
+        "The six tokens, x of shape (6, 3), go into two heads. In head 0, blue, x with Wq₀ and "
+        "Wk₀ makes the attention weights, a triangle of shape (6, 6). Only then the values join: "
+        "weights @ V₀, where V₀ is x with Wv₀, is Z₀ of shape (6, 2). Head 1, orange, does the "
+        "same with its own matrices. Side by side Z₀ and Z₁ are Z of shape (6, 4), two columns "
         "for each head."
     )
     _, context_vec, attn_weights = stacked_heads(2)
@@ -294,13 +294,13 @@ def two_heads() -> Scene:
         *matrix(right, top, "Z", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
         Line(((fork - 10, middle), (fork, middle))),
     ]
-    for h, lower in enumerate("₁₂"):
+    for h, lower in enumerate("₀₁"):
         color, y = head_color(h), MARGIN + h * (lane + gap)
         start = y + 64  # of the map, of the values and of Z
         axis, last = start + tall / 2, start + tall + 55  # of the map; of W_value
         cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
-        items += head_tag(frame + 12, y + 12, 62, h)
+        items += head_tag(frame + 12, y + 12, 62, h, f"head {h}")
         items.append(Words(frame + 84, y + 21, f"heads[{h}]", SIZE, GREY, "start", mono=True))
         for name, place in ((f"Wq{lower}", axis - 60), (f"Wk{lower}", axis + 12)):
             items.append(Words(frame + 30, place, name, SIZE, bold=True))
@@ -334,114 +334,26 @@ def two_heads() -> Scene:
     items += notes(
         MARGIN,
         below,
-        "Wq₁ is heads[0].W_query.weight.T; the other matrices likewise.",
-        "Grey: the future, its weight is 0. Z = torch.cat([Z₁, Z₂], dim=-1)",
+        "Wq₀ is heads[0].W_query.weight.T; the other matrices likewise.",
+        "Grey: the future, its weight is 0. Z = torch.cat([Z₀, Z₁], dim=-1)",
         align="start",
         step=18,
     )
     return Scene(WIDTH, below + 41, alt, tuple(items))
 
 
-def one_product_split() -> Scene:
-    """Draw two products, and the one product that is cut into the same two results."""
-    alt = (
-        "Top, stacked heads: two products, x @ Wq₁ = Q₁ and x @ Wq₂ = Q₂. Bottom, weight split: "
-        "one product with W_query, whose left two columns are Wq₁ and right two Wq₂, gives Q of "
-        "shape (6, 4), which is cut into the same Q₁ and Q₂."
-    )
-    stacked, _, _ = stacked_heads(2)
-    split = attnlib.stacked_to_split(stacked)
-    queries = attnlib.split_heads(split.W_query(INPUTS[None]), num_heads=2)[0]
-    first, second = (stacked.get_parameter(f"heads.{h}.W_query.weight").T for h in range(2))
-    tall = 6 * CELL
-    left, top, half = MARGIN + NAMES, 70.0, 70.0 + 6 * CELL + 36
-    lower = half + 70
-    right = RIGHT - 4 * NUMBER - 32  # where the second product goes on
-    cut = left + 9 * NUMBER + 64  # between the columns of the heads
-    items = [
-        heading(MARGIN, 22, "Stacked heads: two products"),
-        *token_names(left, top),
-        *matrix(left, top, "x", INPUTS, [NO_HEAD] * 3, two_decimals(INPUTS)),
-        *product(left + 3 * NUMBER, top, ("Wq₁", "Q₁"), first, [0, 0]),
-        Words(right - 16, top + tall / 2, "x @", 15, INK, "end"),
-        *product(right - 32, top, ("Wq₂", "Q₂"), second, [1, 1], sign=""),
-        Line(((MARGIN, half), (RIGHT, half)), EDGE, 1.0),
-        heading(MARGIN, half + 26, "Weight split: one product, then a cut"),
-        *token_names(left, lower),
-        *matrix(left, lower, "x", INPUTS, [NO_HEAD] * 3, two_decimals(INPUTS)),
-        *product(left + 3 * NUMBER, lower, ("W_query", "Q"), split.W_query.weight.T, [0, 0, 1, 1]),
-    ]
-    for h, name in enumerate(("Q₁", "Q₂")):
-        start, y = cut + (h - 1) * 2 * NUMBER, lower + tall + 26
-        ends = (start + 4, start + 2 * NUMBER - 4)
-        items.append(Line(((ends[0], y), (ends[0], y + 6), (ends[1], y + 6), (ends[1], y)), FAINT))
-        items.append(Words(start + NUMBER, y + 20, name, SIZE, bold=True))
-    items.append(Words(cut + 2 * NUMBER + 14, lower + tall / 2 - 9, "split_heads", SIZE, mono=True))
-    items[-1] = replace(items[-1], anchor="start")
-    items.append(note(cut + 2 * NUMBER + 14, lower + tall / 2 + 9, "cuts Q in two", "start"))
-    assert torch.allclose(queries[0], INPUTS @ first, atol=1e-6)
-    below = lower + tall + 74
-    shape = tuple(split.W_query.weight.shape)
-    items += notes(
-        MARGIN,
-        below,
-        f"num_tokens = {len(TOKENS)}, d_in = {split.d_in}, num_heads = {split.num_heads}, "
-        f"head_dim = {split.head_dim}, d_out = {split.d_out} in all. Q: queries.",
-        "Weights are drawn as x meets them. nn.Linear stores the transpose:",
-        f"W_query.weight is {shape}, {split.head_dim} rows for each head.",
-        align="start",
-        step=18,
-    )
-    return Scene(WIDTH, below + 59, alt, tuple(items))
-
-
-def product(
-    x: float,
-    y: float,
-    names: tuple[str, str],
-    weight: Tensor,
-    heads: Sequence[int],
-    sign: str = "@",
-) -> list[Item]:
-    """Return @ weight = queries, right of x, 32 pixels for each sign."""
-    axis = y + 3 * CELL
-    second = x + 32
-    third = second + len(heads) * NUMBER + 32
-    queries = INPUTS @ weight
-    signs = [Words(second - 16, axis, sign, 15)] if sign else []
-    return [
-        *signs,
-        *matrix(second, axis - 1.5 * CELL, names[0], weight, heads, two_decimals(weight)),
-        Words(third - 16, axis, "=", 15),
-        *matrix(third, y, names[1], queries, heads, two_decimals(queries)),
-    ]
-
-
 def view_and_transpose() -> Scene:
-    """Draw how view and transpose regroup numbered cells by head, and what view alone does."""
+    """Draw how view and transpose regroup numbered cells by head."""
     alt = (
-        "Three tokens of width 4, their cells numbered 0 to 11. view cuts each token into two "
-        "heads, transpose puts the heads first: head 1 holds 0 1, 4 5, 8 9. transpose, contiguous "
-        "and view lead back. In a frame, the trap: view straight to (2, 3, 2) gives head 1 the "
-        "numbers 0 to 5, which mixes tokens and heads."
+        "Three tokens of width 4, their cells numbered 0 to 11. view cuts the row of each token "
+        "into two heads, transpose puts the heads first: head 0 holds 0 1, 4 5, 8 9. Below, the "
+        "twelve numbers in memory, still 0 to 11 in a line."
     )
     x = torch.arange(12).view(3, 4)  # (num_tokens, d_out)
     viewed = x.view(3, 2, 2)  # (num_tokens, num_heads, head_dim)
     by_head = viewed.transpose(0, 1)  # (num_heads, num_tokens, head_dim)
-    first, top = MARGIN + 62, 112.0  # where the cells begin
-    items = [
-        *there_and_back(first, top, x, viewed, by_head),
-        *in_memory(first, viewed, by_head),
-        *the_trap(490.0, x),
-    ]
-    return Scene(WIDTH, 490 + 190 + MARGIN, alt, tuple(items))
-
-
-def there_and_back(
-    first: float, top: float, x: Tensor, viewed: Tensor, by_head: Tensor
-) -> list[Item]:
-    """Return the cells in their three shapes, and the arrows between these."""
-    second, third, axis = 372.0, RIGHT - 66, 220.0
+    first, second, third = MARGIN + 56, 372.0, RIGHT - 66  # where the cells begin
+    top, axis = 112.0, 220.0
     items: list[Item] = []
     for middle, values, *names in (
         (first + 64, x, "(num_tokens,", "d_out)"),
@@ -450,51 +362,50 @@ def there_and_back(
     ):
         items.append(Words(middle, 24, str(tuple(values.shape)), 14, bold=True))
         items += notes(middle, 46, *names)
-
     items += head_tag(first, axis - 61, 64, 0) + head_tag(first + 64, axis - 61, 64, 1)
     items += numbered(first, axis - 39, x)
     items += token_labels(first, axis - 39)
-    items += notes(first + 64, axis + 58, "one text; in a", "batch b comes first")
     for t in range(3):
         y = axis + (t - 1) * 70
         items += numbered(second, y - 26, viewed[t])
-        items.append(Words(second - 7, y, f"token {t + 1}", SIZE, INK, "end"))
+        items.append(Words(second - 7, y, f"token {t}", SIZE, INK, "end"))
     items += blocks_of_heads(third, top, by_head)
-
-    for start, end, there, back in (
-        (first + 128, second - 58, "view", ("contiguous,", "view")),
-        (second + 64, third - 58, "transpose", ("transpose",)),
+    for start, end, name in (
+        (first + 128, second - 58, "view"),
+        (second + 64, third - 58, "transpose"),
     ):
         middle = (start + end) / 2
-        items.append(Words(middle, axis - 36, there, SIZE))
-        items += arrow((middle - 34, axis - 20), (middle + 34, axis - 20))
-        items += arrow((middle + 34, axis + 20), (middle - 34, axis + 20), GREY)
-        items += notes(middle, axis + 36, *back)
-    return items
+        items.append(Words(middle, axis - 16, name, SIZE))
+        items += arrow((middle - 34, axis), (middle + 34, axis))
+    items.append(
+        note(first, 362, "in memory: view cuts this line, transpose moves nothing", "start")
+    )
+    items += numbered(first, 374, x.view(1, 12))
+    return Scene(WIDTH, 400 + MARGIN, alt, tuple(items))
 
 
-def the_trap(top: float, x: Tensor) -> list[Item]:
-    """Return a frame with the cells that view alone puts under each head."""
-    mixed = x.view(2, 3, 2)
-    items: list[Item] = []
-    items.append(Box(MARGIN, top, RIGHT - MARGIN, 190, stroke=FAINT, stroke_width=1.5, radius=8))
-    left = MARGIN + 16
-    items.append(Words(left, top + 24, "The trap", 14, INK, "start", bold=True))
-    items += notes(
-        left,
-        top + 48,
-        f"{tuple(x.shape)} viewed as {tuple(mixed.shape)}",
+def view_alone() -> Scene:
+    """Draw what view alone puts under each head."""
+    alt = (
+        "The trap: (3, 4) viewed as (2, 3, 2) at once. Head 0 gets the numbers 0 to 5, which are "
+        "all of token 0 and half of token 1; head 1 gets 6 to 11. Of the rows read as tokens 0, 1 "
+        "and 2 the last two of head 0 belong to tokens 0 and 1, those of head 1 to 1, 2 and 2."
+    )
+    mixed = torch.arange(12).view(2, 3, 2)
+    items: list[Item] = notes(
+        MARGIN,
+        MARGIN + 8,
+        f"(3, 4) viewed as {tuple(mixed.shape)}",
         "at once: view keeps the",
         "order in memory and only",
-        "cuts it. The first six",
-        "numbers become head 1,",
-        "whichever head they",
-        "belong to.",
+        "cuts it, the first half for",
+        "head 0, whichever head",
+        "the numbers belong to.",
         align="start",
-        step=18,
+        step=17,
     )
     for h, block in enumerate(mixed.tolist()):
-        cells, y = 284.0 + h * 206, top + 40
+        cells, y = 327.0 + h * 230, MARGIN
         items += head_tag(cells, y, 64, h)
         items += numbered(cells, y + 22, mixed[h])
         items += token_labels(cells, y + 22)
@@ -502,21 +413,9 @@ def the_trap(top: float, x: Tensor) -> list[Item]:
         items.append(note(cells + 71, y + 9, "really", "start"))
         for t, row in enumerate(block):
             token = row[0] // 4
-            words = Words(cells + 71, y + 35 + t * 26, f"token {token + 1}", SIZE, INK, "start")
+            words = Words(cells + 71, y + 35 + t * 26, f"token {token}", SIZE, INK, "start")
             items.append(replace(words, bold=token != t))
-    return items
-
-
-def in_memory(left: float, viewed: Tensor, by_head: Tensor) -> list[Item]:
-    """Return the cells in the order in which memory holds them, before and after attention."""
-    items: list[Item] = []
-    for y, text, values in (
-        (362, "in memory: view cuts this line, transpose moves nothing", viewed),
-        (422, "after attention, head by head: contiguous rewrites it, then view can cut", by_head),
-    ):
-        items.append(note(left, y, text, "start"))
-        items += numbered(left, y + 12, values.reshape(1, 12))
-    return items
+    return Scene(WIDTH, MARGIN + 100 + MARGIN, alt, tuple(items))
 
 
 def numbered(x: float, y: float, values: Tensor) -> list[Item]:
@@ -528,7 +427,7 @@ def numbered(x: float, y: float, values: Tensor) -> list[Item]:
 
 def token_labels(right: float, y: float) -> list[Item]:
     """Return the names of three numbered tokens beside their rows, ending at the right."""
-    return [Words(right - 7, y + 13 + 26 * t, f"token {t + 1}", SIZE, INK, "end") for t in range(3)]
+    return [Words(right - 7, y + 13 + 26 * t, f"token {t}", SIZE, INK, "end") for t in range(3)]
 
 
 def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
@@ -591,7 +490,7 @@ def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
     last = MARGIN + DEVICE_WIDTH - 4 * NUMBER - 8
     items: list[Item] = [Box(MARGIN, top, DEVICE_WIDTH, DEVICE_HEIGHT, stroke=EDGE, radius=8)]
     items.append(heading(MARGIN + 12, top + 20, f"Device {h + 1}"))
-    items += head_tag(MARGIN + 92, top + 11, 64, h)
+    items += head_tag(MARGIN + 92, top + 11, 64, h, f"head {h + 1}")
     items += token_names(x, y)
     for place, name, values, color in (
         (x, "x", INPUTS, cell_color(NO_HEAD)),
@@ -635,8 +534,8 @@ DIAGRAMS: dict[str, Callable[[], Scene]] = {
     "road_so_far": road_so_far,
     "causal_mask": causal_mask,
     "two_heads": two_heads,
-    "one_product_split": one_product_split,
     "view_and_transpose": view_and_transpose,
+    "view_alone": view_alone,
     "heads_over_devices": heads_over_devices,
 }
 

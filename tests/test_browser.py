@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnlib.panels.gpt2 import GPT2_HEADS
-from attnlib.panels.heads import WEIGHT_SPLIT
+from attnlib.panels.split import WEIGHT_SPLIT
 from sliders_page import panels_of
 from support.browser_tools import found_browser, running_jupyterlab
 from support.exercise_tools import needed_cells

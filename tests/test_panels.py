@@ -14,8 +14,9 @@ from torch import Tensor
 import attnlib.panels.panel
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
 from attnlib.examples import journey
-from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
+from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled
+from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
 from attnlib.pictures.scene import Box, Line, Scene, Words
@@ -37,7 +38,7 @@ NAMES = ("Your", "journey", "starts", "with", "one", "step")
 
 def states(panel: Panel) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
-        "state", panel.states(), ids=lambda state: " ".join(f"{v:g}" for v in state.values())
+        "state", panel.states(), ids=lambda state: " ".join(map(spelled, state.values()))
     )
 
 
@@ -282,7 +283,7 @@ def check_heads(panel: Panel, module: torch.nn.Module, num_heads: int) -> tuple:
     assert data.num_heads == num_heads
     assert data.num_parameters == sum(weight.numel() for weight in module.parameters())
     scene = panel.draw(data)
-    colors = {f"head {h + 1}": {head_color(h)} for h in range(num_heads)}
+    colors = {f"head {h}": {head_color(h)} for h in range(num_heads)}
     assert head_colors_in(scene) == colors
     return data, scene
 
@@ -316,26 +317,41 @@ def test_one_more_head_changes_none_of_the_others():
 
 @states(WEIGHT_SPLIT)
 def test_weight_split(state):
-    num_heads = state["num_heads"]
+    num_heads, zeroed = state["num_heads"], state["zeroed_column"]
     torch.manual_seed(123)
     split = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
-    data, scene = check_heads(WEIGHT_SPLIT, split, num_heads)
-    assert torch.equal(data.W_query, split.W_query.weight)
-    assert data.head_dim == 12 // num_heads
-    assert WEIGHT_SPLIT.readout(data) == (
+    split.W_query.weight.detach().mul_(12)
+    _, before = split(INPUTS[None], return_weights=True)
+    if zeroed != "none":
+        split.W_query.weight.detach()[int(zeroed)] = 0
+    _, attn_weights = split(INPUTS[None], return_weights=True)
+    moved = (attn_weights - before)[0].abs().amax(dim=(1, 2)).tolist()
+    data = WEIGHT_SPLIT.compute(**state)
+    assert torch.equal(data.attn_weights, attn_weights[0])
+    assert torch.equal(data.W_query, split.W_query.weight.T)
+    assert data.moved == tuple(moved)
+    assert data.tokens == NAMES
+    line = (
         f"num_heads = {num_heads} | head_dim = 12 / {num_heads} = {12 // num_heads} | "
         f"parameters {3 * 3 * 12 + 12 * 12 + 12} | matrix products 6"
     )
-    largest = data.W_query.abs().max().item()
-    rows = enumerate(data.W_query.tolist())
-    expected = [
-        tint(head_color(row // data.head_dim), 0.2 + 0.8 * abs(value) / largest)
-        for row, values in rows
-        for value in values
-    ]
-    assert [cell.fill for cell in boxes(scene, 26, 26)] == expected
-    maps = boxes(scene, 17, 17)
-    assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
+    if zeroed != "none":
+        owner = int(zeroed) * num_heads // 12
+        assert [h for h, by in enumerate(moved) if by] == [owner]
+        others = ", no other" if num_heads > 1 else ""
+        line += f" | column {zeroed} is 0: head {owner} moved by {moved[owner]:.2f}{others}"
+    assert WEIGHT_SPLIT.readout(data) == line
+    scene = WEIGHT_SPLIT.draw(data)
+    tags = "{}" if num_heads == 12 else "head {}"
+    assert head_colors_in(scene) == {tags.format(h): {head_color(h)} for h in range(num_heads)}
+    touched = WEIGHT_SPLIT.touch(data, scene)
+    assert [its.name for its in touched.maps] == [f"head {h}" for h in range(num_heads)]
+
+
+def test_a_head_without_a_column_looks_evenly():
+    data = WEIGHT_SPLIT.compute(num_heads=12, zeroed_column="7")
+    even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
+    torch.testing.assert_close(data.attn_weights[7], even)
 
 
 def test_the_split_can_be_put_on_divisors_only():
@@ -345,7 +361,15 @@ def test_the_split_can_be_put_on_divisors_only():
 
 
 def test_the_head_count_leaves_weights_and_parameters_of_the_split_alone():
-    data = [WEIGHT_SPLIT.compute(**state) for state in WEIGHT_SPLIT.states()]
+    counts = WEIGHT_SPLIT.controls["num_heads"]
+    data = [WEIGHT_SPLIT.compute(num_heads=n, zeroed_column="none") for n in counts]
     assert {item.num_parameters for item in data} == {264}
     assert all(torch.equal(item.W_query, data[0].W_query) for item in data)
-    assert not any(torch.equal(item.context_vec, data[0].context_vec) for item in data[1:])
+
+
+def test_the_fewer_columns_a_head_has_the_more_one_of_them_moves_it():
+    counts = WEIGHT_SPLIT.controls["num_heads"]
+    data = [WEIGHT_SPLIT.compute(num_heads=n, zeroed_column="7") for n in counts]
+    moved = [max(item.moved) for item in data]
+    assert moved == sorted(moved)
+    assert (round(moved[0], 2), round(moved[-1], 2)) == (0.16, 0.46)

@@ -72,12 +72,18 @@ def test_every_cell_says_the_weights_that_are_drawn(panel):
                 assert not weights[query, len(numbers) :].nan_to_num(0.0).any()
 
 
+def louder(module: MultiHeadAttention) -> MultiHeadAttention:
+    """Return a module with its W_query times 12, as the panel of the weight split has it."""
+    module.W_query.weight.detach().mul_(12)
+    return module
+
+
 @pytest.mark.parametrize(
     ("panel", "build"),
     [
         (ONE_HEAD, lambda: CausalAttention(3, 2, 6, 0.0)),
         (STACKED_HEADS, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 3)),
-        (WEIGHT_SPLIT, lambda: MultiHeadAttention(3, 12, 6, 0.0, 3)),
+        (WEIGHT_SPLIT, lambda: louder(MultiHeadAttention(3, 12, 6, 0.0, 3))),
     ],
 )
 def test_dot_products_and_values_are_those_of_the_projections(panel, build):
@@ -85,7 +91,7 @@ def test_dot_products_and_values_are_those_of_the_projections(panel, build):
     with seeded():
         module = build()
     x = journey().inputs
-    state = {"num_heads": 3} if "num_heads" in panel.controls else panel.default
+    state = panel.default | ({"num_heads": 3} if "num_heads" in panel.controls else {})
     data = panel.compute(**state)
     maps = panel.touch(data, panel.draw(data)).maps
     parts = dict(module.named_parameters())
@@ -140,7 +146,7 @@ def test_a_head_has_its_name_and_its_row():
     seen = Looks(torch.full((1, 1, 1), 0.25), torch.tensor([[[1.0, -0.001]]]))
     (made,) = head_maps(scene, 7, ["#123456"], torch.ones(1, 1, 1), seen)
     assert made == (
-        "head 1",
+        "head 0",
         "#123456",
         3,
         5,
@@ -276,7 +282,7 @@ def test_a_token_shows_its_row_and_its_arcs(page):
                 journey().tokens, weights[0, query, : query + 1].tolist(), strict=False
             )
         )
-        expect(box.locator(".attn-hint p")).to_have_text(f"head 1 | query {token} | weight: {row}")
+        expect(box.locator(".attn-hint p")).to_have_text(f"head 0 | query {token} | weight: {row}")
         expect(box.locator(".attn-arcs i")).to_have_count(query + 1)
     drawn = box.locator(".attn-arcs i").evaluate_all("all => all.map(i => i.style.borderWidth)")
     wide = [float(width.removesuffix("px")) for width in drawn]

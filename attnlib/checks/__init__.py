@@ -10,9 +10,12 @@ How a verdict on a learner's class comes about, in the order of the files:
 - verdict is what comes out.
 
 verdicts holds the checks of tensors, and of a module for one property each; one_head checks the
+This folder imports only the core and tracing.
 functions that a learner writes about one head, torch_calls those around PyTorch's attention;
-torch_options has PyTorch's module in twenty lines, with each option as a change of a few; mistakes
+functions that a learner writes about one head, weight_split those that move the parameters of
 holds classes that are wrong by one line. This folder imports only the core and tracing.
+several; mistakes holds classes that are wrong by one line.
+torch_options has PyTorch's module in twenty lines, with each option as a change of a few; mistakes
 """
 
 from attnlib.checks.exercises import (
@@ -54,6 +57,7 @@ from attnlib.checks.verdicts import (
     check_weights,
     tokens_for,
 )
+from attnlib.checks.weight_split import check_copied_weights, check_swapped_heads
 
 __all__ = [
     "BY_NAME",
@@ -70,6 +74,7 @@ __all__ = [
     "check_causal",
     "check_causal_attention",
     "check_causal_weights",
+    "check_copied_weights",
     "check_cross_attention",
     "check_depends",
     "check_equal",
@@ -80,6 +85,7 @@ __all__ = [
     "check_same",
     "check_shapes",
     "check_stacked_heads",
+    "check_swapped_heads",
     "check_weight_split",
     "check_weights",
     "check_window",

@@ -6,12 +6,13 @@ must be imported explicitly. Panels may import everything else in attnlib; nothi
 """
 
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel
-from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
+from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import Panel
 from attnlib.panels.plane import PLANE
 from attnlib.panels.speed import SPEED
+from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
 from attnlib.panels.torch_equality import TORCH_EQUALITY
 

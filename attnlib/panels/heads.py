@@ -1,4 +1,4 @@
-"""Panels over head counts: one head with dropout, stacked heads, the weight split."""
+"""Panels over one head with dropout, and over the number of stacked heads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from torch import Tensor
 
 from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
-from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Touch, corners, head_maps, looks
 from attnlib.pictures.palette import FAINT, head_color
-from attnlib.pictures.scene import Item, Line, Scene, above, beside
-from attnlib.pictures.tensors import blocks_picture, matrix_picture, weights_picture
+from attnlib.pictures.scene import Item, Line, Scene, above
+from attnlib.pictures.tensors import matrix_picture, weights_picture
 from attnlib.speed.count import count_matrix_products, count_parameters
-from attnlib.validate import divisors
 
 SMALL = 17.0  # pixels per cell where there are several maps
 
@@ -112,21 +111,10 @@ class Heads(NamedTuple):
 
 def compute_stacked_heads(num_heads: int) -> Heads:
     """Run stacked heads of width 2, built right after the course's seed."""
-    return _several_heads(MultiHeadAttentionWrapper, 2, num_heads)
-
-
-def compute_weight_split(num_heads: int) -> Heads:
-    """Run the weight-split class at total width 12, built right after the course's seed."""
-    return _several_heads(MultiHeadAttention, 12, num_heads)
-
-
-def _several_heads(
-    cls: type[MultiHeadAttentionWrapper] | type[MultiHeadAttention], d_out: int, num_heads: int
-) -> Heads:
     example = journey()
     x = example.inputs[None]  # (b, num_tokens, d_in)
     with seeded():
-        module = cls(3, d_out, 6, 0.0, num_heads)
+        module = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads)
     with torch.no_grad():
         context_vec, attn_weights = module(x, return_weights=True)
     weights = module.state_dict().items()
@@ -169,22 +157,6 @@ def readout_stacked_heads(data: Heads) -> str:
     )
 
 
-def draw_weight_split(data: Heads) -> Scene:
-    """Draw W_query cut into the blocks of the heads, beside the weights of each head."""
-    blocks = blocks_picture(data.W_query, data.num_heads, "W_query.weight")
-    is_future = causal_mask(len(data.tokens))
-    maps = weights_picture(data.attn_weights, data.tokens, is_future, cell=SMALL, columns=6)
-    return beside(blocks, maps)
-
-
-def readout_weight_split(data: Heads) -> str:
-    """Return what changes with the head count, and what does not."""
-    return (
-        f"num_heads = {data.num_heads} | head_dim = {data.W_query.shape[0]} / {data.num_heads} = "
-        f"{data.head_dim} | parameters {data.num_parameters} | matrix products {data.num_products}"
-    )
-
-
 ONE_HEAD = Panel(
     name="one head",
     controls={"num_tokens": (1, 2, 3, 4, 5, 6), "dropout": tuple(n / 10 for n in range(10))},
@@ -201,14 +173,5 @@ STACKED_HEADS = Panel(
     compute=compute_stacked_heads,
     draw=draw_stacked_heads,
     readout=readout_stacked_heads,
-    touch=touch_heads,
-)
-WEIGHT_SPLIT = Panel(
-    name="weight split",
-    controls={"num_heads": tuple(divisors(12))},
-    default={"num_heads": 2},
-    compute=compute_weight_split,
-    draw=draw_weight_split,
-    readout=readout_weight_split,
     touch=touch_heads,
 )

@@ -1,9 +1,9 @@
 """How anything is drawn: one picture as plain data, written as a PNG or as an SVG.
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
-weights and matrices, arcs words and who looks where, plane vectors of two numbers, rows one row of
-weights as bars, charts times. matplotlib loads with the first PNG. Pictures import nothing else of
-attnlib.
+weights and matrices, split how heads are cut from one matrix, arcs words and who looks where, plane
+vectors of two numbers, rows one row of weights as bars, charts times. matplotlib loads with the
+first PNG. Pictures import nothing else of attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
@@ -13,6 +13,7 @@ from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
+from attnlib.pictures.split import blocks_and_maps_picture, product_picture
 from attnlib.pictures.stacked import shares_picture, stacked_weights_picture
 from attnlib.pictures.tensors import (
     blocks_picture,
@@ -32,6 +33,7 @@ __all__ = [
     "arcs_picture",
     "bars_picture",
     "beside",
+    "blocks_and_maps_picture",
     "blocks_picture",
     "cross_picture",
     "crossover_picture",
@@ -45,6 +47,7 @@ __all__ = [
     "matrix_picture",
     "plane_picture",
     "positions_picture",
+    "product_picture",
     "rectangle_picture",
     "roofline_picture",
     "shares_picture",

@@ -23,10 +23,11 @@ from attnlib import (
     torch_to_split,
 )
 from attnlib.panels.gpt2 import GPT2_HEADS
-from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT
+from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.speed import SPEED
+from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS
 from attnlib.panels.torch_equality import TORCH_EQUALITY
 from attnlib.torch_compatible import MultiheadAttention

@@ -301,50 +301,124 @@ MAKE_HEAD_3 = Answers(
         ),
     },
 )
-MY_MERGE_HEADS = Answers(
-    right="Right.",
+MY_MULTI_HEAD_ATTENTION = Answers(
+    right="MyMultiHeadAttention is right: shapes, mask, mean, scale, split and merge of heads, "
+    "dropout, half precision, and outputs and gradients equal to those of MultiHeadAttention in "
+    "float64.",
     wrong={
-        "along the tokens": WrongAnswer(
-            {"dim=-1": "dim=1"}, "The shape is (2, 15, 7), not (2, 5, 21): which dimension grows?"
-        ),
-        "two heads only": WrongAnswer(
-            {"heads.shape[1]": "2"},
-            "The shape is (2, 5, 14), not (2, 5, 21): which dimension grows?",
-        ),
-        "texts for heads": WrongAnswer(
-            {"[:, h]": "[h]"},
-            "IndexError: index 2 is out of bounds for dimension 0 with size 2",
-        ),
-        "a tensor for a list": WrongAnswer(
-            {"[heads[:, h] for h in range(heads.shape[1])]": "heads"},
-            "Stopped in my_merge_heads, line 2: return torch.cat(heads, dim=-1) | TypeError:",
-        ),
-        "reversed": WrongAnswer(
-            {"range(heads.shape[1])": "(2, 1, 0)"}, "The heads stand in reverse order."
-        ),
-        "alternating columns": WrongAnswer(
-            {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
-            "The columns of the heads alternate; those of one head must stay together.",
-        ),
-        "not swapped back": WrongAnswer(
+        "cut by view alone": WrongAnswer(
             {
-                "return torch.cat([heads[:, h] for h in range(heads.shape[1])], dim=-1)": (
-                    "return heads.flatten(1, 2).unflatten(1, (5, 3)).flatten(2)"
+                "made.view(b, num_tokens, self.num_heads, self.head_dim)": (
+                    "made.view(b, self.num_heads, num_tokens, self.head_dim)"
+                ),
+                "return made.transpose(1, 2)": "return made",
+            },
+            "the split",
+        ),
+        "no transpose in the cut": WrongAnswer(
+            {"return made.transpose(1, 2)": "return made"}, "Stopped in MyMultiHeadAttention.for"
+        ),
+        "join by view alone": WrongAnswer(
+            {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},
+            "the merge mixes tokens and heads. First transpose(1, 2), then view.",
+        ),
+        "no contiguous": WrongAnswer(
+            {"context_vec.contiguous().view(": "context_vec.view("},
+            "put .contiguous() before .view()",
+        ),
+        "no out_proj": WrongAnswer(
+            {"return self.out_proj(context_vec)": "return context_vec"}, "out_proj"
+        ),
+        "scaled by d_out": WrongAnswer({"self.head_dim**0.5": "self.d_out**0.5"}, "head_dim"),
+        "no mask": WrongAnswer(
+            {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"}, "your mask"
+        ),
+        "no dropout": WrongAnswer(
+            {"attn_weights = self.dropout(attn_weights)": "pass"},
+            "In training nothing is dropped",
+        ),
+        "no return": WrongAnswer(
+            {"return self.out_proj(context_vec)": "context_vec = self.out_proj(context_vec)"},
+            "Is the return missing?",
+        ),
+    },
+)
+COPY_WEIGHTS = Answers(
+    right="Right: three heads of width 5, and one split of width 15.",
+    wrong={
+        "side by side": WrongAnswer(
+            {"torch.cat(rows)": "torch.cat(rows, dim=1)"}, "dim=0 makes (15, 7)."
+        ),
+        "not in place": WrongAnswer(
+            {"getattr(split, name).weight.copy_(torch.cat(rows))": "weight = torch.cat(rows)"},
+            "W_query.weight is as it was: nothing was copied into it.",
+        ),
+        "queries only": WrongAnswer(
+            {'("W_query", "W_key", "W_value")': '("W_query",)'},
+            "W_key.weight is as it was: nothing was copied into it.",
+        ),
+        "queries everywhere": WrongAnswer(
+            {"getattr(head, name)": "head.W_query"},
+            "W_key.weight holds, from top to bottom: W_query of head 0, W_query of head 1, W_query "
+            "of head 2. It must be head 0, head 1, head 2.",
+        ),
+        "heads reversed": WrongAnswer(
+            {"in stacked.heads]": "in reversed(stacked.heads)]"},
+            "W_query.weight holds, from top to bottom: head 2, head 1, head 0.",
+        ),
+        "rows in turn": WrongAnswer(
+            {"torch.cat(rows)": "torch.stack(rows, dim=1).flatten(0, 1)"},
+            "W_query.weight holds, from top to bottom: a mixture, a mixture, a mixture.",
+        ),
+        "out_proj forgotten": WrongAnswer(
+            {"split.out_proj.weight.copy_(torch.eye(split.d_out))": "pass"},
+            "out_proj.weight is not the identity: it still mixes the heads' columns.",
+        ),
+        "all ones": WrongAnswer(
+            {"torch.eye(split.d_out)": "torch.ones(split.d_out, split.d_out)"},
+            "out_proj.weight is not the identity: it still mixes the heads' columns.",
+        ),
+        "bias forgotten": WrongAnswer(
+            {"split.out_proj.bias.zero_()": "pass"},
+            "out_proj.bias is not 0: it is added to every output.",
+        ),
+        "the identity of one width": WrongAnswer(
+            {"torch.eye(split.d_out)": "torch.eye(4)"},
+            "The matrix has another size than the parameter that it is copied into.",
+        ),
+        "with gradients": WrongAnswer(
+            {"with torch.no_grad():": "if True:"}, "put the line under torch.no_grad()."
+        ),
+        "assigned": WrongAnswer(
+            {"weight.copy_(torch.cat(rows))": "weight = torch.cat(rows)"},
+            "fill it in place, weight.copy_(...)",
+        ),
+        "the other way": WrongAnswer(
+            {
+                "getattr(split, name).weight.copy_(torch.cat(rows))": (
+                    "[a.copy_(b) for a, b in zip(rows, getattr(split, name).weight.chunk(3))]"
                 )
             },
-            "Row 1 holds several tokens of head 1: heads and tokens were not swapped back.",
+            "The stacked heads have changed: copy from them, into split.",
+        ),
+        "no return": WrongAnswer(
+            {"    return split\n": ""}, "copy_weights returns None: is the return missing?"
         ),
     },
 )
 SWAP_HEADS = Answers(
-    right=EQUAL,
+    right="Right: the heads have changed places, the output has not.",
     wrong={
         "no copy": WrongAnswer(
             {"deepcopy(module)": "module"},
-            "You changed the module itself: start from deepcopy(module).",
+            "You changed or returned the module itself: start from deepcopy(module).",
         ),
         "rows of out_proj": WrongAnswer(
-            {"dims=1": "dims=0"}, "out_proj.weight: its columns have not changed places by head."
+            {"dims=1": "dims=0"}, "out_proj.weight: you moved its rows, which make the columns"
+        ),
+        "out_proj forgotten": WrongAnswer(
+            {"swapped.out_proj.weight.copy_(": "deepcopy("},
+            "out_proj.weight: its columns have not changed places by head.",
         ),
         "queries only": WrongAnswer(
             {", swapped.W_key, swapped.W_value": ","},
@@ -778,7 +852,11 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "depends": DEPENDS,
     },
     "02_stacked_heads": {"join_heads": JOIN_HEADS, "make_head_3": MAKE_HEAD_3},
-    "03_weight_split": {"my_merge_heads": MY_MERGE_HEADS, "swap_heads": SWAP_HEADS},
+    "03_weight_split": {
+        "MyMultiHeadAttention": MY_MULTI_HEAD_ATTENTION,
+        "copy_weights": COPY_WEIGHTS,
+        "swap_heads": SWAP_HEADS,
+    },
     "04_shapes_and_numbers": {"my_x": MY_X, "my_weights": MY_WEIGHTS},
     "05_pytorch_attention": {
         "both_masks": BOTH_MASKS,

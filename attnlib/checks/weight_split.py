@@ -1,0 +1,138 @@
+"""Checks of what a learner does with the parameters of many heads in one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlib.checks.attempt import Diagnosis, draw
+from attnlib.checks.exercises import exercise_check
+from attnlib.checks.verdicts import check_equal
+from attnlib.convert import PROJECTIONS, join_heads
+from attnlib.examples import seeded
+from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
+
+# What PyTorch answers to those who copy parameters, and what they can do about it.
+IN_PLAIN_WORDS = {
+    "a leaf Variable": (
+        "PyTorch refuses to change a parameter in place while it records for gradients: put the "
+        "line under torch.no_grad()."
+    ),
+    "cannot assign": (
+        "A parameter cannot be replaced by a plain tensor: fill it in place, weight.copy_(...)."
+    ),
+    "match the size of tensor b (21)": (
+        "The heads side by side make (5, 21). nn.Linear stores the transpose, so put them one "
+        "below the other: dim=0 makes (15, 7)."
+    ),
+    "must match the size of tensor b": (
+        "The matrix has another size than the parameter that it is copied into."
+    ),
+}
+
+
+@exercise_check
+def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
+    """Examine a function that copies the parameters of stacked heads into a weight split.
+
+    Args:
+        copy_weights: takes a MultiHeadAttentionWrapper and a MultiHeadAttention of the same sizes,
+            both without qkv_bias, and returns the second with the parameters of the first,
+            out_proj being the identity with bias 0.
+
+    Returns:
+        A sentence: which matrix holds what.
+
+    >>> check_copied_weights(lambda stacked, split: split)
+    'W_query.weight is as it was: nothing was copied into it.'
+    """
+    with seeded(0):  # primes: 3 heads of width 5, from tokens of width 7
+        stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
+        split = MultiHeadAttention(7, 15, context_length=11, dropout=0.0, num_heads=3)
+    given, fresh = deepcopy(stacked.state_dict()), deepcopy(split.state_dict())
+    with _in_plain_words():
+        written = copy_weights(stacked, split)
+    if any(not torch.equal(given[name], rows) for name, rows in stacked.state_dict().items()):
+        return "The stacked heads have changed: copy from them, into split."
+    mine, right = written.state_dict(), join_heads(given)
+    for name in (f"{projection}.weight" for projection in PROJECTIONS):
+        if mine[name].shape != right[name].shape:
+            return f"{name} is {tuple(mine[name].shape)}, not {tuple(right[name].shape)}."
+        if not torch.equal(mine[name], right[name]):
+            if torch.equal(mine[name], fresh[name]):
+                return f"{name} is as it was: nothing was copied into it."
+            held = ", ".join(_block_names(mine[name], given, name.removesuffix(".weight")))
+            return f"{name} holds, from top to bottom: {held}. It must be head 0, head 1, head 2."
+    if not torch.equal(mine["out_proj.weight"], right["out_proj.weight"]):
+        return "out_proj.weight is not the identity: it still mixes the heads' columns."
+    if mine["out_proj.bias"].any():
+        return "out_proj.bias is not 0: it is added to every output."
+    x = draw(2, 11, 7)
+    same = check_equal(written(x), stacked(x))
+    return "Right: three heads of width 5, and one split of width 15." if same else str(same)
+
+
+@contextmanager
+def _in_plain_words() -> Iterator[None]:
+    """Replace PyTorch's words about parameters, in what is said of a function that fails."""
+    try:
+        yield
+    except Diagnosis as said:
+        for theirs, ours in IN_PLAIN_WORDS.items():
+            if theirs in str(said):
+                stopped, *_ = str(said).split(" | ")
+                raise Diagnosis(f"{stopped} | {ours}", said.code, said.line) from None
+        raise
+
+
+def _block_names(matrix: Tensor, given: Mapping[str, Tensor], projection: str) -> list[str]:
+    """Return for each third of a matrix the head, and where it is another, the projection."""
+    names = []
+    for block in matrix.chunk(3):
+        found = [name for name, rows in given.items() if torch.equal(rows, block)]
+        if found:
+            _, h, of, _ = found[0].split(".")
+            names.append(f"head {h}" if of == projection else f"{of} of head {h}")
+        else:
+            names.append("a mixture")
+    return names
+
+
+@exercise_check
+def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
+    """Examine a function that lets two heads change places without changing the output.
+
+    Args:
+        swap_heads: takes a MultiHeadAttention of two heads of width 2, and returns a changed copy.
+
+    Returns:
+        A sentence: which matrix has not followed.
+
+    >>> check_swapped_heads(lambda module: module)
+    'You changed or returned the module itself: start from deepcopy(module).'
+    """
+    with seeded(0):
+        given = MultiHeadAttention(3, 4, context_length=7, dropout=0.0, num_heads=2)
+    module = deepcopy(given)
+    with _in_plain_words():
+        swapped = swap_heads(module)
+    if swapped.W_query is module.W_query:
+        return "You changed or returned the module itself: start from deepcopy(module)."
+    for name, dim in {"W_query": 0, "W_key": 0, "W_value": 0, "out_proj": 1}.items():
+        before, after = getattr(given, name).weight, getattr(swapped, name).weight
+        if not torch.equal(after, before.roll(2, dims=dim)):
+            of = ("rows", "columns")[dim]
+            if name == "out_proj" and torch.equal(after, before.roll(2, dims=0)):
+                return (
+                    "out_proj.weight: you moved its rows, which make the columns of the result. "
+                    "Its columns read the heads."
+                )
+            return f"{name}.weight: its {of} have not changed places by head."
+    x = draw(2, 7, 3)
+    same = check_equal(swapped(x), given(x))
+    return "Right: the heads have changed places, the output has not." if same else str(same)

@@ -1,0 +1,136 @@
+"""The pictures of the weight split: a product in Falk's scheme, blocks joined to their maps."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+import torch
+
+from attnlib import causal_mask
+from attnlib.pictures import blocks_and_maps_picture, product_picture
+from attnlib.pictures.palette import INK, QUIET, head_color, tint, weight_color
+from attnlib.pictures.scene import Box, Line
+from attnlib.pictures.split import map_side
+from support.pictures import boxes, outside, overlapping, text_in, texts, words
+
+TOKENS = ("Your", "journey", "starts", "with", "one")
+NAMES = ("x", "W_query", "queries")
+
+
+def matrix(rows: int, columns: int, seed: int = 2) -> torch.Tensor:
+    return 2 * torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+
+def weights(num_heads: int) -> torch.Tensor:
+    """Return causal weights, no two alike."""
+    scores = torch.randn(num_heads, 5, 5, generator=torch.Generator().manual_seed(1))
+    return torch.softmax(scores.masked_fill(causal_mask(5), -torch.inf), dim=-1)
+
+
+LEFT, RIGHT = matrix(5, 3), matrix(3, 6, seed=3)
+MERGED, OUT = matrix(5, 6, seed=4), matrix(6, 7, seed=5)
+COLUMNS = product_picture(LEFT, RIGHT, TOKENS, NAMES, num_heads=3, column=4)
+SUM = product_picture(MERGED, OUT, TOKENS, ("merged", "W_out", "result"), num_heads=2, inner=True)
+EVERY = {
+    "columns": COLUMNS,
+    "sum": SUM,
+    "one head": blocks_and_maps_picture(matrix(3, 12), weights(1), TOKENS),
+    "two heads": blocks_and_maps_picture(matrix(3, 12), weights(2), TOKENS),
+    "three heads, moved": blocks_and_maps_picture(
+        matrix(3, 12), weights(3), TOKENS, zeroed=7, moved=(0.0, 0.25, 0.0)
+    ),
+    "twelve heads": blocks_and_maps_picture(matrix(3, 12), weights(12), TOKENS),
+}
+PICTURES = pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
+
+
+@PICTURES
+def test_everything_fits_on_the_sheet(scene):
+    assert outside(scene) == []
+
+
+@PICTURES
+def test_no_words_stand_in_each_others_way(scene):
+    assert overlapping(scene) == []
+
+
+@PICTURES
+def test_the_svg_holds_all_words(scene):
+    assert texts(ET.fromstring(scene.svg())) == [item.text for item in words(scene)]
+    assert scene.alt.endswith(".")
+
+
+# A product
+
+
+def test_each_number_of_a_product_lies_where_its_factors_meet():
+    cells = boxes(COLUMNS, 52, 24)
+    product = LEFT @ RIGHT
+    numbers = [*LEFT.flatten().tolist(), *RIGHT.flatten().tolist(), *product.flatten().tolist()]
+    assert [text_in(COLUMNS, cell) for cell in cells] == [f"{number:.2f}" for number in numbers]
+    left, right, result = cells[:15], cells[15:33], cells[33:]
+    assert [cell.x for cell in result] == [cell.x for cell in right[:6]] * 5
+    assert [cell.y for cell in result[::6]] == [cell.y for cell in left[::3]]
+    assert max(cell.y for cell in right) + 24 < min(cell.y for cell in result)
+
+
+def test_columns_have_the_colour_of_their_head():
+    cells = boxes(COLUMNS, 52, 24)
+    by_head = [tint(head_color(column // 2), 0.3) for column in range(6)]
+    assert [cell.fill for cell in cells] == [QUIET] * 15 + by_head * 3 + by_head * 5
+
+
+def test_the_framed_column_is_framed_twice():
+    above, below = boxes(COLUMNS, 52, 3 * 24) + boxes(COLUMNS, 52, 5 * 24)
+    assert above.stroke == below.stroke == INK
+    assert above.x == below.x == boxes(COLUMNS, 52, 24)[15 + 4].x
+    assert COLUMNS.alt.endswith("Column 4 is framed in W_query and in queries.")
+
+
+def test_in_a_sum_columns_meet_rows_of_their_own_colour():
+    cells = boxes(SUM, 52, 24)
+    by_head = [tint(head_color(column // 3), 0.3) for column in range(6)]
+    rows = [fill for fill in by_head for _ in range(7)]
+    assert [cell.fill for cell in cells] == by_head * 5 + rows + [QUIET] * 35
+
+
+# Blocks and maps
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])
+def test_each_block_is_joined_to_the_map_below_it(num_heads):
+    weight, attn_weights = matrix(3, 12), weights(num_heads)
+    scene = blocks_and_maps_picture(weight, attn_weights, TOKENS)
+    owners = [column * num_heads // 12 for column in range(12)]
+    cells = boxes(scene, 52, 24)
+    assert [text_in(scene, cell) for cell in cells] == [f"{v:.2f}" for v in weight.flatten()]
+    assert [cell.fill for cell in cells] == [tint(head_color(h), 0.3) for h in owners] * 3
+    side = map_side(12, num_heads)
+    visible = boxes(scene, side / 5, side / 5)
+    rows = [row[: q + 1] for head in attn_weights.tolist() for q, row in enumerate(head)]
+    fills = [weight_color(weight, i // 5) for i, row in enumerate(rows) for weight in row]
+    assert [cell.fill for cell in visible] == fills
+    bands = [item for item in scene.items if isinstance(item, Line)]
+    frames = [box for box in boxes(scene, side, side) if box.stroke]
+    assert len(bands) == len(frames) == num_heads
+    for h, (band, frame) in enumerate(zip(bands, frames, strict=True)):
+        left, right, lower_right, lower_left = (x for x, _ in band.points)
+        owned = [cell for cell, owner in zip(cells, owners, strict=False) if owner == h]
+        assert (left - 2, right + 2) == pytest.approx((owned[0].x, owned[-1].x + 52))
+        assert (lower_left, lower_right) == pytest.approx((frame.x, frame.x + side))
+
+
+def test_the_sheet_is_as_large_for_any_number_of_heads():
+    sizes = {(EVERY[name].width, EVERY[name].height) for name in EVERY if "head" in name}
+    assert len(sizes) == 1
+    assert max(sizes)[0] <= 700
+
+
+def test_what_moved_is_said_below_the_maps():
+    scene = EVERY["three heads, moved"]
+    below = max(item.y for item in words(scene))
+    assert [item.text for item in words(scene) if item.y == below] == ["0", "0.25", "0", "moved"]
+    (frame,) = [box for box in scene.items if isinstance(box, Box) and box.stroke_width == 2.5]
+    assert (frame.width, frame.height) == (52, 3 * 24)
+    assert "Column 7 is 0: the map of head 1 moved by up to 0.25, no other map moved." in scene.alt
