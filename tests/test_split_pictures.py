@@ -10,7 +10,7 @@ import torch
 from attnlib import causal_mask
 from attnlib.pictures import blocks_and_maps_picture, product_picture
 from attnlib.pictures.palette import INK, QUIET, head_color, tint, weight_color
-from attnlib.pictures.scene import Box, Line
+from attnlib.pictures.scene import Box, Line, Scene
 from attnlib.pictures.split import map_side
 from support.pictures import boxes, outside, overlapping, text_in, texts, words
 
@@ -28,10 +28,17 @@ def weights(num_heads: int) -> torch.Tensor:
     return torch.softmax(scores.masked_fill(causal_mask(5), -torch.inf), dim=-1)
 
 
+def filled(scene: Scene) -> list[Box]:
+    """Return the cells of a product's picture, without the frames."""
+    return [cell for cell in boxes(scene, 52, 24) if cell.fill]
+
+
 LEFT, RIGHT = matrix(5, 3), matrix(3, 6, seed=3)
 MERGED, OUT = matrix(5, 6, seed=4), matrix(6, 7, seed=5)
-COLUMNS = product_picture(LEFT, RIGHT, TOKENS, NAMES, num_heads=3, column=4)
-SUM = product_picture(MERGED, OUT, TOKENS, ("merged", "W_out", "result"), num_heads=2, inner=True)
+COLUMNS = product_picture(LEFT, RIGHT, TOKENS, NAMES, num_heads=3, place=(1, 4))
+SUM = product_picture(
+    MERGED, OUT, TOKENS, ("merged", "W_out", "result"), num_heads=2, place=(3, 5), inner=True
+)
 EVERY = {
     "columns": COLUMNS,
     "sum": SUM,
@@ -65,7 +72,7 @@ def test_the_svg_holds_all_words(scene):
 
 
 def test_each_number_of_a_product_lies_where_its_factors_meet():
-    cells = boxes(COLUMNS, 52, 24)
+    cells = filled(COLUMNS)
     product = LEFT @ RIGHT
     numbers = [*LEFT.flatten().tolist(), *RIGHT.flatten().tolist(), *product.flatten().tolist()]
     assert [text_in(COLUMNS, cell) for cell in cells] == [f"{number:.2f}" for number in numbers]
@@ -76,23 +83,42 @@ def test_each_number_of_a_product_lies_where_its_factors_meet():
 
 
 def test_columns_have_the_colour_of_their_head():
-    cells = boxes(COLUMNS, 52, 24)
+    cells = filled(COLUMNS)
     by_head = [tint(head_color(column // 2), 0.3) for column in range(6)]
     assert [cell.fill for cell in cells] == [QUIET] * 15 + by_head * 3 + by_head * 5
 
 
-def test_the_framed_column_is_framed_twice():
-    above, below = boxes(COLUMNS, 52, 3 * 24) + boxes(COLUMNS, 52, 5 * 24)
-    assert above.stroke == below.stroke == INK
-    assert above.x == below.x == boxes(COLUMNS, 52, 24)[15 + 4].x
-    assert COLUMNS.alt.endswith("Column 4 is framed in W_query and in queries.")
+@pytest.mark.parametrize(("scene", "place"), [(COLUMNS, (1, 4)), (SUM, (3, 5))], ids=["1", "2"])
+def test_a_row_and_a_column_are_framed_and_the_number_in_which_they_meet(scene, place):
+    row, column, number, *more = (
+        item for item in scene.items if getattr(item, "stroke", "") == INK
+    )
+    cells = filled(scene)
+    left, right = (LEFT, RIGHT) if scene is COLUMNS else (MERGED, OUT)
+    met = cells[left.numel() + right.numel() + place[0] * right.shape[1] + place[1]]
+    assert (number.x, number.y) == (met.x, met.y) == (column.x, row.y)
+    assert (row.width, column.height) == (left.shape[1] * 52, right.shape[0] * 24)
+    assert len(more) == (scene is SUM)
+    assert f"Row {place[0]} of " in scene.alt
+
+
+def test_below_a_sum_stands_what_each_head_adds():
+    parts = [(MERGED[3, h : h + 3] @ OUT[h : h + 3, 5]).item() for h in (0, 3)]
+    total = (MERGED[3] @ OUT[:, 5]).item()
+    lowest = max(item.y for item in words(SUM))
+    line = [item.text for item in words(SUM) if item.y == lowest]
+    assert line == [f"{parts[0]:.2f}", "+", f"{parts[1]:.2f}", "=", f"{total:.2f}"]
+    said = f"It is the sum of {parts[0]:.2f} from head 0 and {parts[1]:.2f} from head 1."
+    assert SUM.alt.endswith(said)
 
 
 def test_in_a_sum_columns_meet_rows_of_their_own_colour():
-    cells = boxes(SUM, 52, 24)
+    cells = filled(SUM)
     by_head = [tint(head_color(column // 3), 0.3) for column in range(6)]
     rows = [fill for fill in by_head for _ in range(7)]
-    assert [cell.fill for cell in cells] == by_head * 5 + rows + [QUIET] * 35
+    below = [by_head[0], by_head[3], QUIET]  # what each head adds to one number
+    assert [cell.fill for cell in cells][:-3] == by_head * 5 + rows + [QUIET] * 35
+    assert [cell.fill for cell in cells][-3:] == below
 
 
 # Blocks and maps
@@ -129,8 +155,8 @@ def test_the_sheet_is_as_large_for_any_number_of_heads():
 
 def test_what_moved_is_said_below_the_maps():
     scene = EVERY["three heads, moved"]
-    below = max(item.y for item in words(scene))
-    assert [item.text for item in words(scene) if item.y == below] == ["0", "0.25", "0", "moved"]
+    said = [item.text for item in words(scene)]
+    assert said[-9:] == ["0", "0.25", "0", "change", *TOKENS]
     (frame,) = [box for box in scene.items if isinstance(box, Box) and box.stroke_width == 2.5]
     assert (frame.width, frame.height) == (52, 3 * 24)
-    assert "Column 7 is 0: the map of head 1 moved by up to 0.25, no other map moved." in scene.alt
+    assert "Column 7 is 0: a weight of head 1 changes by 0.25, no other map changes." in scene.alt

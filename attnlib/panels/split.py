@@ -88,21 +88,22 @@ def readout_weight_split(data: Blocks) -> str:
     """Return what changes with the head count, and what does not."""
     line = (
         f"num_heads = {data.num_heads} | head_dim = {data.W_query.shape[1]} / {data.num_heads} = "
-        f"{data.head_dim} | parameters {data.num_parameters} | matrix products {data.num_products}"
+        f"{data.head_dim} | scores are divided by {data.head_dim**0.5:.2f} | "
+        f"parameters {data.num_parameters} | matrix products {data.num_products}"
     )
     if data.zeroed_column is None:
         return line
     owner = data.zeroed_column // data.head_dim
-    others = ", no other" if data.num_heads > 1 else ""
-    moved = f"head {owner} moved by {data.moved[owner]:.2f}{others}"
-    return f"{line} | column {data.zeroed_column} is 0: {moved}"
+    others = ", of no other head" if data.num_heads > 1 else ""
+    changed = f"a weight of head {owner} changes by {data.moved[owner]:.2f}{others}"
+    return f"{line} | column {data.zeroed_column} is 0: {changed}"
 
 
 WEIGHT_SPLIT = Panel(
     name="weight split",
     controls={
         "num_heads": tuple(divisors(12)),
-        "zeroed_column": (NO_COLUMN, "0", "3", "7", "11"),
+        "zeroed_column": (NO_COLUMN, "2", "4", "6", "11"),
     },
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,
@@ -111,7 +112,7 @@ WEIGHT_SPLIT = Panel(
     touch=touch_weight_split,
     telling=(
         {"num_heads": 2, "zeroed_column": NO_COLUMN},
-        {"num_heads": 4, "zeroed_column": "7"},
-        {"num_heads": 12, "zeroed_column": "7"},
+        {"num_heads": 4, "zeroed_column": "2"},
+        {"num_heads": 12, "zeroed_column": "2"},
     ),
 )

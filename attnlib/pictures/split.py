@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from attnlib.pictures.letters import text_width
@@ -36,7 +37,7 @@ def product_picture(
     rows: Sequence[str],
     names: tuple[str, str, str],
     num_heads: int,
-    column: int | None = None,
+    place: tuple[int, int] | None = None,
     inner: bool = False,
 ) -> Scene:
     """Draw left @ right in Falk's scheme: each number of the result lies where its factors meet.
@@ -47,9 +48,11 @@ def product_picture(
         rows: the names of the rows of left.
         names: what left, right and their product are called.
         num_heads: how many heads share the coloured columns.
-        column: the column of right and of the product that is framed. None: no column is.
+        place: the row and the column of a number of the product: it is framed, and so are the row
+            of left and the column of right that meet in it. None: nothing is.
         inner: False: heads own the columns of right, so those of the product too. True: heads own
-            the columns of left, and the rows of right that these meet; the product is nobody's.
+            the columns of left, and the rows of right that these meet; the product is nobody's, and
+            what each head adds to the framed number stands below.
 
     Returns:
         A Scene.
@@ -73,10 +76,20 @@ def product_picture(
         items.append(Words(LABEL - 6, y + (r + 0.5) * height, name, SIZE, INK, "end"))
     for c in range(right.shape[1] if not inner else 0):
         items.append(Words(x + (c + 0.5) * width, top - tag - 10, f"{c}", SIZE, FAINT))
-    if column is not None:
-        for upper, many in ((top, len(right)), (y, len(product))):
-            frame = (x + column * width, upper, width, many * height)
-            items.append(Box(*frame, stroke=INK, stroke_width=2.5))
+    bottom = y + len(product) * height
+    added: list[float] = []
+    if place is not None:
+        r, c = place
+        across, down = x + c * width, y + r * height
+        for frame in ((LABEL, down, wide, height), (across, top, width, tall)):
+            items.append(Box(*frame, stroke=INK, stroke_width=1.5))
+        items.append(Box(across, down, width, height, stroke=INK, stroke_width=2.5))
+        if inner:
+            every = len(right) // num_heads
+            parts = (left[r] * right[:, c]).unflatten(0, (num_heads, every)).sum(dim=1)
+            added = parts.tolist()
+            items += _sum(LABEL, bottom + 22, added, product[r, c].item(), width, height)
+            bottom += 22 + height
     for name, matrix, across, down in (
         (names[0], left, LABEL + wide / 2, y - (tag if inner else 0) - 10),
         (names[1], right, x + right.shape[1] * width + 10, top + tall / 2),
@@ -100,10 +113,28 @@ def product_picture(
         f"each column under the column of {names[1]} that makes it. In {num_heads} colors, one for "
         f"each head: {owned}."
     )
-    if column is not None:
-        alt += f" Column {column} is framed in {names[1]} and in {names[2]}."
-    sheet = (x + right.shape[1] * width + beside, y + len(product) * height + 4)
+    if place is not None:
+        alt += f" Row {place[0]} of {names[0]} and column {place[1]} of {names[1]} are framed, and "
+        alt += f"the number of {names[2]} in which they meet."
+    if added:
+        parts = " and ".join(f"{part:.2f} from head {h}" for h, part in enumerate(added))
+        alt += f" It is the sum of {parts}."
+    sheet = (x + right.shape[1] * width + beside, bottom + 4)
     return Scene(*sheet, alt, tuple(items))
+
+
+def _sum(
+    x: float, y: float, parts: Sequence[float], total: float, width: float, height: float
+) -> list[Item]:
+    """Return a number of each head, in its colour, and their sum, in a frame."""
+    items: list[Item] = []
+    for h, part in enumerate(parts):
+        items += _numbers(x, y, torch.tensor([[part]]), [h], width, height)
+        sign = "=" if h == len(parts) - 1 else "+"
+        items.append(Words(x + width + 14, y + height / 2, sign, 15, INK))
+        x += width + 28
+    items += _numbers(x, y, torch.tensor([[total]]), [NO_HEAD], width, height)
+    return [*items, Box(x, y, width, height, stroke=INK, stroke_width=2.5)]
 
 
 def _numbers(
@@ -173,8 +204,8 @@ def blocks_and_maps_picture(
         tokens: the names of the tokens.
         name: what the weight is called.
         zeroed: the column that was set to 0, framed. None: no column was.
-        moved: for each head how far its attention weights moved; written below its map. None of
-            them if it is empty.
+        moved: for each head the largest change of one of its attention weights; written below its
+            map. None of them if it is empty.
 
     Returns:
         A Scene, as large for any number of heads.
@@ -186,6 +217,8 @@ def blocks_and_maps_picture(
     top, lower = 60.0, 60.0 + d_in * ROW + 44
     heading = f"{name}  ({d_in}, {d_out})"
     items: list[Item] = [Words(LABEL, 11, heading, SIZE, INK, "start", bold=True)]
+    legend = "maps: query ↓, key →; a weight of 0 is white, 1 the full color"
+    items.append(Words(LABEL + d_out * COLUMN, 11, legend, SIZE, FAINT, "end"))
     items += _tags(LABEL, top - 20, d_out * COLUMN, num_heads)
     for c in range(d_out):
         items.append(Words(LABEL + (c + 0.5) * COLUMN, top - 29, f"{c}", SIZE, FAINT))
@@ -209,7 +242,7 @@ def blocks_and_maps_picture(
             foot = (middle, lower + side + 12)
             items.append(Words(*foot, said, SIZE, INK, bold=moved[h] > 0))
     if moved:
-        items.append(Words(LABEL - 6, lower + side + 12, "moved", SIZE, FAINT, "end"))
+        items.append(Words(LABEL - 6, lower + side + 12, "change", SIZE, FAINT, "end"))
     if side / len(tokens) >= 16:
         for i, token in enumerate(tokens):
             down = lower + (i + 0.5) * side / len(tokens)
@@ -223,8 +256,8 @@ def blocks_and_maps_picture(
     )
     if zeroed is not None and moved:
         owner = owners[zeroed]
-        alt += f" Column {zeroed} is 0: the map of head {owner} moved by up to {moved[owner]:.2f}"
-        alt += ", no other map moved." if num_heads > 1 else "."
+        alt += f" Column {zeroed} is 0: a weight of head {owner} changes by {moved[owner]:.2f}"
+        alt += ", no other map changes." if num_heads > 1 else "."
     return Scene(LABEL + d_out * COLUMN + 4, lower + MAP + 24, alt, tuple(items))
 
 
