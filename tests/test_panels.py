@@ -334,15 +334,15 @@ def test_weight_split(state):
     assert data.tokens == NAMES
     line = (
         f"num_heads = {num_heads} | head_dim = 12 / {num_heads} = {12 // num_heads} | "
-        f"scores are divided by {math.sqrt(12 // num_heads):.2f} | "
+        f"scores / {math.sqrt(12 // num_heads):.2f} | "
         f"parameters {3 * 3 * 12 + 12 * 12 + 12} | matrix products 6"
     )
     if zeroed != "none":
         owner = int(zeroed) * num_heads // 12
         assert [h for h, by in enumerate(moved) if by] == [owner]
-        others = ", of no other head" if num_heads > 1 else ""
+        others = ", no other" if num_heads > 1 else ""
         by = f"{moved[owner]:.2f}"
-        line += f" | column {zeroed} is 0: a weight of head {owner} changes by {by}{others}"
+        line += f" | column {zeroed} is 0: head {owner} changes by {by}{others}"
     assert WEIGHT_SPLIT.readout(data) == line
     scene = WEIGHT_SPLIT.draw(data)
     tags = "{}" if num_heads == 12 else "head {}"

@@ -303,8 +303,7 @@ MAKE_HEAD_3 = Answers(
 )
 MY_MULTI_HEAD_ATTENTION = Answers(
     right="MyMultiHeadAttention is right: shapes, mask, mean, scale, split and merge of heads, "
-    "dropout, half precision, and outputs and gradients equal to those of MultiHeadAttention in "
-    "float64.",
+    "dropout, and outputs and gradients equal to those of MultiHeadAttention.",
     wrong={
         "cut by view alone": WrongAnswer(
             {
@@ -313,14 +312,14 @@ MY_MULTI_HEAD_ATTENTION = Answers(
                 ),
                 "return made.transpose(1, 2)": "return made",
             },
-            "the split",
+            "The split mixes tokens and heads of the queries.",
         ),
         "no transpose in the cut": WrongAnswer(
             {"return made.transpose(1, 2)": "return made"}, "Stopped in MyMultiHeadAttention.for"
         ),
         "join by view alone": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},
-            "the merge mixes tokens and heads. First transpose(1, 2), then view.",
+            "The merge mixes tokens and heads. First transpose(1, 2), then view.",
         ),
         "no contiguous": WrongAnswer(
             {"context_vec.contiguous().view(": "context_vec.view("},
