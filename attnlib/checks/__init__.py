@@ -11,11 +11,10 @@ How a verdict on a learner's class comes about, in the order of the files:
 
 verdicts holds the checks of tensors, and of a module for one property each; one_head checks the
 This folder imports only the core and tracing.
-functions that a learner writes about one head, torch_calls those around PyTorch's attention;
 functions that a learner writes about one head, weight_split those that move the parameters of
-holds classes that are wrong by one line. This folder imports only the core and tracing.
-several; mistakes holds classes that are wrong by one line.
-torch_options has PyTorch's module in twenty lines, with each option as a change of a few; mistakes
+several, torch_calls those around PyTorch's attention; torch_options has PyTorch's module in twenty
+lines, with each option as a change of a few; mistakes holds classes that are wrong by one line.
+This folder imports only the core and tracing.
 """
 
 from attnlib.checks.exercises import (
