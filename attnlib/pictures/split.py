@@ -86,7 +86,7 @@ def product_picture(
         items.append(Box(across, down, width, height, stroke=INK, stroke_width=2.5))
         if inner:
             every = len(right) // num_heads
-            parts = (left[r] * right[:, c]).unflatten(0, (num_heads, every)).sum(dim=1)
+            parts = (left[r] * right[:, c]).view(num_heads, every).sum(dim=1)
             added = parts.tolist()
             items += _sum(LABEL, bottom + 22, added, product[r, c].item(), width, height)
             bottom += 22 + height
