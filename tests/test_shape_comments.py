@@ -15,6 +15,7 @@ from attnlib.gpt2.model import GPT2, Gpt2Size
 from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
+from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures import arcs_picture, heads_picture
 from attnlib.pictures.tensors import leaks_picture, weights_picture
@@ -95,6 +96,7 @@ def test_in_the_pictures_and_panels():
         "pictures/arcs",
         "learning/record",
         "panels/heads",
+        "panels/split",
         "panels/steps",
         "panels/gpt2",
     )
@@ -113,6 +115,8 @@ def test_in_the_pictures_and_panels():
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
             if panel is NUMBER_STEPS:
                 sizes |= {"num_tokens": 3, "d_in": 6}
+            if panel is WEIGHT_SPLIT:
+                sizes |= {"d_out": 12}
             if panel is GALLERY:
                 sizes |= {"num_heads": 2, "d_out": 8}
             if panel is GPT2_HEADS:
@@ -143,7 +147,7 @@ def test_no_other_module_has_some():
         if comments_in(file.read_text("utf-8"))
     }
     read = {"functional", "modules", "tiled", "torch_compatible", "fused", "gpt2/model"}
-    read |= {"pictures/tensors", "panels/heads", "panels/steps", "panels/gpt2"}
+    read |= {"pictures/tensors", "panels/heads", "panels/split", "panels/steps", "panels/gpt2"}
     read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
     read |= {"panels/plane"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests

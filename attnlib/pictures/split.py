@@ -117,8 +117,8 @@ def product_picture(
         alt += f" Row {place[0]} of {names[0]} and column {place[1]} of {names[1]} are framed, and "
         alt += f"the number of {names[2]} in which they meet."
     if added:
-        parts = " and ".join(f"{part:.2f} from head {h}" for h, part in enumerate(added))
-        alt += f" It is the sum of {parts}."
+        said = " and ".join(f"{part:.2f} from head {h}" for h, part in enumerate(added))
+        alt += f" It is the sum of {said}."
     sheet = (x + right.shape[1] * width + beside, bottom + 4)
     return Scene(*sheet, alt, tuple(items))
 
