@@ -271,10 +271,10 @@ def causal_mask() -> Scene:
 def two_heads() -> Scene:
     """Draw two stacked heads, from x to the columns of Z."""
     alt = (
-        "The six tokens, x of shape (6, 3), go into two heads. In head 1, blue, x with Wq₁ and "
-        "Wk₁ makes the attention weights, a triangle of shape (6, 6). Only then the values join: "
-        "weights @ V₁, where V₁ is x with Wv₁, is Z₁ of shape (6, 2). Head 2, orange, does the "
-        "same with its own matrices. Side by side Z₁ and Z₂ are Z of shape (6, 4), two columns "
+        "The six tokens, x of shape (6, 3), go into two heads. In head 0, blue, x with Wq₀ and "
+        "Wk₀ makes the attention weights, a triangle of shape (6, 6). Only then the values join: "
+        "weights @ V₀, where V₀ is x with Wv₀, is Z₀ of shape (6, 2). Head 1, orange, does the "
+        "same with its own matrices. Side by side Z₀ and Z₁ are Z of shape (6, 4), two columns "
         "for each head."
     )
     _, context_vec, attn_weights = stacked_heads(2)
@@ -294,13 +294,13 @@ def two_heads() -> Scene:
         *matrix(right, top, "Z", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
         Line(((fork - 10, middle), (fork, middle))),
     ]
-    for h, lower in enumerate("₁₂"):
+    for h, lower in enumerate("₀₁"):
         color, y = head_color(h), MARGIN + h * (lane + gap)
         start = y + 64  # of the map, of the values and of Z
         axis, last = start + tall / 2, start + tall + 55  # of the map; of W_value
         cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
-        items += head_tag(frame + 12, y + 12, 62, h)
+        items += head_tag(frame + 12, y + 12, 62, h, f"head {h}")
         items.append(Words(frame + 84, y + 21, f"heads[{h}]", SIZE, GREY, "start", mono=True))
         for name, place in ((f"Wq{lower}", axis - 60), (f"Wk{lower}", axis + 12)):
             items.append(Words(frame + 30, place, name, SIZE, bold=True))
@@ -308,7 +308,7 @@ def two_heads() -> Scene:
         items += arrow((frame + 54, axis), (frame + 96, axis))
         items.append(note(frame + 74, axis - 13, f"Q{lower}K{lower}ᵀ"))
         x = frame + 104
-        items.append(Words(x + tall / 2, start - 13, "weights", SIZE, bold=True))
+        items.append(Words(x + tall / 2, start - 13, "attention weights", SIZE, bold=True))
         items += weight_map(x, start, attn_weights[h], color, cell)
         items.append(note(x + tall / 2, start + tall + 13, str(tuple(attn_weights[h].shape))))
         items.append(Words(x + tall + 14, axis, "@", 15))
@@ -334,8 +334,9 @@ def two_heads() -> Scene:
     items += notes(
         MARGIN,
         below,
-        "Wq₁ is heads[0].W_query.weight.T; the other matrices likewise.",
-        "Grey: the future, its weight is 0. Z = torch.cat([Z₁, Z₂], dim=-1)",
+        "Wq₀ is heads[0].W_query.weight.T; the other matrices likewise. Each arrow into a map: "
+        "scale, mask, softmax.",
+        "Grey: the future, its weight is 0. Z = torch.cat([Z₀, Z₁], dim=-1)",
         align="start",
         step=18,
     )

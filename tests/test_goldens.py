@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 import attnlib
 from attnlib.examples import SEED, journey, three_rows
+from support.notebook_tools import ROOT, code_cells, read
+from support.notebook_tools import text_of as text_shown
 
 FOLDER = Path(__file__).parent / "golden"
 PRINTED = json.loads((FOLDER / "printed_tensors.json").read_text(encoding="utf-8"))
@@ -51,6 +53,16 @@ def test_our_classes_print_the_published_tensors(which):
     context_vec = module(batch)
     assert str(context_vec) == text_of(golden["printed"], golden["grad_fn"])
     assert list(context_vec.shape) == golden["shape"]
+
+
+@pytest.mark.parametrize("which", ["stacked_heads_2", "stacked_heads_3"])
+def test_the_lesson_on_stacked_heads_prints_the_published_tensors(which):
+    golden = PRINTED[which]
+    lesson = read(ROOT / "notebooks" / "02_stacked_heads.ipynb")
+    shown_there = [text_shown(o).strip() for _, cell in code_cells(lesson) for o in cell["outputs"]]
+    sizes = ", ".join(map(str, golden["shape"]))
+    printed = text_of(golden["printed"], golden["grad_fn"])
+    assert f"{printed}\ncontext_vecs.shape: torch.Size([{sizes}])" in shown_there
 
 
 @pytest.mark.parametrize("which", OURS)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib import CausalAttention, MultiHeadAttention
 from attnlib.examples import journey, seeded
 from attnlib.gpt2.model import TINY
 from attnlib.learning.record import SAVED_AT, SHOWN
@@ -25,6 +25,7 @@ from attnlib.panels import (
     TRAINING_STEP,
     WEIGHT_SPLIT,
 )
+from attnlib.panels.built import built_stack, placed
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, corners, head_maps, looks
 from attnlib.pictures.scene import Box, Scene
@@ -76,7 +77,7 @@ def test_every_cell_says_the_weights_that_are_drawn(panel):
     ("panel", "build"),
     [
         (ONE_HEAD, lambda: CausalAttention(3, 2, 6, 0.0)),
-        (STACKED_HEADS, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 3)),
+        (STACKED_HEADS, lambda: built_stack(3)),
         (WEIGHT_SPLIT, lambda: MultiHeadAttention(3, 12, 6, 0.0, 3)),
     ],
 )
@@ -84,7 +85,7 @@ def test_dot_products_and_values_are_those_of_the_projections(panel, build):
     """By hand: head by head, from the rows of the weight matrices."""
     with seeded():
         module = build()
-    x = journey().inputs
+    x = journey().inputs if panel is not STACKED_HEADS else placed(journey().inputs)
     state = {"num_heads": 3} if "num_heads" in panel.controls else panel.default
     data = panel.compute(**state)
     maps = panel.touch(data, panel.draw(data)).maps
@@ -276,7 +277,7 @@ def test_a_token_shows_its_row_and_its_arcs(page):
                 journey().tokens, weights[0, query, : query + 1].tolist(), strict=False
             )
         )
-        expect(box.locator(".attn-hint p")).to_have_text(f"head 1 | query {token} | weight: {row}")
+        expect(box.locator(".attn-hint p")).to_have_text(f"head 0 | query {token} | weight: {row}")
         expect(box.locator(".attn-arcs i")).to_have_count(query + 1)
     drawn = box.locator(".attn-arcs i").evaluate_all("all => all.map(i => i.style.borderWidth)")
     wide = [float(width.removesuffix("px")) for width in drawn]
@@ -286,7 +287,7 @@ def test_a_token_shows_its_row_and_its_arcs(page):
 @browser_test
 def test_a_map_is_brought_up_and_goes_back(page):
     box, state = box_of(page, STACKED_HEADS), dict(STACKED_HEADS.default)
-    grid = box.get_by_role("grid", name="head 2", exact=True)
+    grid = box.get_by_role("grid", name="head 1", exact=True)
     small, whole = grid.bounding_box(), box.bounding_box()
     page.mouse.click(*middle(page, box, STACKED_HEADS, state, (1, 3, 2)))
     assert grid.bounding_box()["width"] > 1.5 * small["width"]

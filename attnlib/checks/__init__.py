@@ -10,8 +10,10 @@ imports only the core and tracing.
 
 from attnlib.checks.exercises import (
     check_causal_attention,
+    check_look_at_first,
     check_stacked_heads,
     check_weight_split,
+    check_without_head,
     exercise_check,
 )
 from attnlib.checks.mistakes import (
@@ -54,6 +56,7 @@ __all__ = [
     "check_depends",
     "check_equal",
     "check_look_back",
+    "check_look_at_first",
     "check_rows_sum_to_one",
     "check_same",
     "check_shapes",
@@ -62,6 +65,7 @@ __all__ = [
     "check_weights",
     "check_window",
     "check_without_mask",
+    "check_without_head",
     "examine",
     "exercise_check",
     "tokens",

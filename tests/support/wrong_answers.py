@@ -242,62 +242,102 @@ DEPENDS = Answers(
         ),
     },
 )
-JOIN_HEADS = Answers(
-    right="Right: two columns for each head, in order.",
+MY_WRAPPER = Answers(
+    right="MyWrapper is right: shapes, mask, mean, scale, split and merge of heads, dropout, half "
+    "precision, and outputs and gradients equal to those of MultiHeadAttentionWrapper in float64.",
     wrong={
         "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
-            "The shape is (2, 18, 2), not (2, 6, 6): only the columns should grow.",
+            "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where",
         ),
         "along the batch": WrongAnswer(
-            {", dim=-1": ""}, "The shape is (6, 6, 2), not (2, 6, 6): only the columns should grow."
+            {", dim=-1": ""}, "The result is (b * num_heads, num_tokens, d_out) = (6, 5, 7) where"
         ),
         "a new dimension": WrongAnswer(
-            {"cat": "stack"},
-            "The shape is (2, 6, 2, 3), not (2, 6, 6): only the columns should grow.",
+            {"cat": "stack"}, "The result is (b, num_tokens, d_out, num_heads) = (2, 5, 7, 3) where"
         ),
         "alternating columns": WrongAnswer(
             {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
-            "The pairs of columns are a mixture, a mixture, a mixture, not head 1, head 2, head 3.",
+            "The columns of the heads alternate:",
         ),
         "added": WrongAnswer(
             {"torch.cat([": "sum([", ", dim=-1)": ")"},
-            "The shape is (2, 6, 2), not (2, 6, 6): only the columns should grow.",
+            "The result is (b, num_tokens, d_out) = (2, 5, 7) where",
         ),
         "reversed": WrongAnswer(
-            {"in heads": "in reversed(heads)"},
-            "The pairs of columns are head 3, head 2, head 1, not head 1, head 2, head 3.",
+            {"in self.heads": "in reversed(self.heads)"}, "The heads come out in reverse order:"
         ),
         "not joined": WrongAnswer(
-            {"torch.cat(": "", ", dim=-1)": ""},
-            "The check cannot use what join_heads returns, a list: ",
+            {"torch.cat(": "", ", dim=-1)": ""}, "forward(x) returns a list of 3, not a tensor"
         ),
-        "the list called": WrongAnswer(
-            {"torch.cat([head(x) for head in heads], dim=-1)": "heads(x)"},
-            "Stopped in join_heads, line 2: return heads(x) | NotImplementedError:",
+        "one through the other": WrongAnswer(
+            {
+                "return torch.cat([head(x) for head in self.heads], dim=-1)": (
+                    "return nn.Sequential(*self.heads)(x)"
+                )
+            },
+            "the last dimension of x must be d_in=11, not 7: (2, 5, 7).",
+        ),
+        "a plain list": WrongAnswer({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
+        "the first head only": WrongAnswer(
+            {"in self.heads": "in self.heads[:1]"}, "look at the line that joins the heads."
         ),
     },
 )
-MAKE_HEAD_3 = Answers(
-    right="Right, this is head 3.",
+LOOK_AT_FIRST = Answers(
+    right="Right: all six tokens look at token 0 and get its vector.",
     wrong={
-        "nothing drawn": WrongAnswer(
-            {"    torch.rand(36)\n": ""}, "This is head 1: nothing was drawn for heads 1 and 2."
+        "a column": WrongAnswer(
+            {"weight[0]": "weight[:, 0]"},
+            "Token 5 looks at all tokens evenly: its query is 0, or all keys are equal. "
+            "Its query is column 5 of W_query.weight.",
         ),
-        "one head drawn": WrongAnswer(
-            {"36": "18"}, "This is head 2: the numbers of one head only were drawn before it."
+        "nothing cleared": WrongAnswer(
+            {"        head.W_query.weight.zero_()\n": ""},
+            "Token 5 gives token 0 0.50 of its weight and token 5 0.50",
         ),
-        "one matrix per head": WrongAnswer(
-            {"36": "12"},
-            "This is no head of the three: count again what one head draws, after the seed.",
+        "a small number": WrongAnswer(
+            {"= 1000": "= 1"}, "Token 5 gives token 0 only 0.23 of its weight."
         ),
-        "no seed": WrongAnswer(
-            {"    torch.manual_seed(SEED)\n": ""},
-            "This is no head of the three: count again what one head draws, after the seed.",
+        "the next row": WrongAnswer(
+            {"weight[0]": "weight[1]"}, "Token 5 gives token 0 0.00 of its weight and token 1 1.00"
         ),
-        "width of three heads": WrongAnswer(
-            {"d_out=2": "d_out=6"},
-            "The shape is (2, 6, 6), not (2, 6, 2): make one head of width 2.",
+        "the sign": WrongAnswer(
+            {"= 1000": "= -1000"}, "Token 5 gives token 0 0.00 of its weight and token 1 0.20"
+        ),
+        "values of 0": WrongAnswer(
+            {"return head": "nn.init.zeros_(head.W_value.weight)\n    return head"},
+            "All look at token 0, but what they get is not its vector: what does W_value do?",
+        ),
+        "no return": WrongAnswer(
+            {"    return head\n": ""}, "look_at_first returns None: is the return missing?"
+        ),
+    },
+)
+WITHOUT_HEAD = Answers(
+    right="Right: the columns of the silent head are 0, and no other number moved.",
+    wrong={
+        "no copy": WrongAnswer(
+            {"deepcopy(stacked)": "stacked"},
+            "The stack itself has changed: silence a head of copy.deepcopy(stacked).",
+        ),
+        "queries of 0": WrongAnswer(
+            {"W_value": "W_query"}, "Head 1 still writes up to 0.61. An even look is a look:"
+        ),
+        "counted from 1": WrongAnswer(
+            {"heads[h]": "heads[h - 1]"},
+            "Head 1 is to be silent, and the columns of head 0 have changed.",
+        ),
+        "taken out": WrongAnswer(
+            {"nn.init.zeros_(silent.heads[h].W_value.weight)": "del silent.heads[h]"},
+            "The result is (2, 6, 4), not (2, 6, 6): a silent head keeps its columns, as zeros.",
+        ),
+        "only a copy": WrongAnswer(
+            {"    nn.init.zeros_(silent.heads[h].W_value.weight)\n": ""},
+            "Head 1 is to be silent, and its columns are as they were.",
+        ),
+        "no return": WrongAnswer(
+            {"    return silent\n": ""}, "without_head returns None: is the return missing?"
         ),
     },
 )
@@ -694,7 +734,11 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "window_mask": WINDOW_MASK,
         "depends": DEPENDS,
     },
-    "02_stacked_heads": {"join_heads": JOIN_HEADS, "make_head_3": MAKE_HEAD_3},
+    "02_stacked_heads": {
+        "MyWrapper": MY_WRAPPER,
+        "look_at_first": LOOK_AT_FIRST,
+        "without_head": WITHOUT_HEAD,
+    },
     "03_weight_split": {"my_merge_heads": MY_MERGE_HEADS, "swap_heads": SWAP_HEADS},
     "04_shapes_and_numbers": {"my_x": MY_X, "my_weights": MY_WEIGHTS},
     "05_pytorch_attention": {"pack": PACK, "padded_mask": PADDED_MASK},
