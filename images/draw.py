@@ -334,9 +334,9 @@ def two_heads() -> Scene:
     items += notes(
         MARGIN,
         below,
-        "Wq₀ is heads[0].W_query.weight.T; the other matrices likewise. Each arrow into a map: "
-        "scale, mask, softmax.",
-        "Grey: the future, its weight is 0. Z = torch.cat([Z₀, Z₁], dim=-1)",
+        "Wq₀ is heads[0].W_query.weight.T; the other matrices likewise. "
+        "Z = torch.cat([Z₀, Z₁], dim=-1)",
+        "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Grey: the future, its weight is 0.",
         align="start",
         step=18,
     )
