@@ -8,8 +8,11 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport MPLBACKEND
+ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
+export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
+endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student book page bench bench-quick bench-sliders mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student book page bench bench-quick bench-sliders digits mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -60,7 +63,10 @@ bench-quick: dev  ## the same in a minute: fewer shapes and rounds
 	$(PY) benchmarks/bench.py --quick
 
 bench-sliders: dev  ## time every slider in a real browser, against interact and pyplot
-	PYTHONPATH=$(CURDIR)/tests:$(CURDIR)/benchmarks $(PY) benchmarks/sliders.py
+	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/benchmarks" $(PY) benchmarks/sliders.py
+
+digits: dev  ## compute every printed number under several numerics (one: make digits NB=path)
+	$(PY) tools/digits.py $(NB)
 
 mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants MUTANT=name)
 	$(PY) tools/mutants.py $(MUTANT)
@@ -79,6 +85,7 @@ $(VENV)/.learner: requirements.txt constraints.txt pyproject.toml
 	$(PY) -m pip install -r requirements.txt -c constraints.txt
 	$(PY) -m pip install --no-deps --editable .
 	$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
+	$(PY) -c "import matplotlib.pyplot"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.learner requirements-dev.txt

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnlib.fused import FusedMultiHeadAttention, repeat_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.torch_compatible import MultiheadAttention
-from attnlib.validate import require_positive_int
+from attnlib.validate import require_plain, require_positive_int
 
 PROJECTIONS = ("W_query", "W_key", "W_value")
 
@@ -38,6 +38,9 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
 
     Source: Vaswani et al. 2017, section 3.2.2: the W_i^Q as rows of one matrix, W^O = identity.
     """
+    require_plain(
+        stacked, *(f"heads.{h}.{W}" for h in range(stacked.num_heads) for W in PROJECTIONS)
+    )
     first = cast(CausalAttention, stacked.heads[0])
     state = join_heads(stacked.state_dict())
     d_out = stacked.num_heads * stacked.d_out
@@ -97,6 +100,7 @@ def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
+    require_plain(split, *PROJECTIONS, "out_proj")
     weight, bias = split.out_proj.weight, split.out_proj.bias
     identity = torch.eye(split.d_out, dtype=weight.dtype, device=weight.device)
     off = torch.cat([weight - identity, bias[None]]).abs()
@@ -144,6 +148,7 @@ def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
 
     Source: the parameters of torch.nn.MultiheadAttention.
     """
+    require_plain(split, *PROJECTIONS, "out_proj")
     if split.d_in != split.d_out:
         raise ValueError(
             f"d_in={split.d_in} is not d_out={split.d_out}, but nn.MultiheadAttention has one "
@@ -216,6 +221,7 @@ def torch_to_split(
             f"values all come from the same x, here of width embed_dim={module.embed_dim}, and "
             "from nothing else"
         )
+    require_plain(module, "out_proj")
     old = module.state_dict()
     qkv_bias = module.in_proj_bias is not None
     state = {
@@ -251,6 +257,7 @@ def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
 
     Source: Vaswani et al. 2017, section 3.2.2: all W_i^Q, W_i^K, W_i^V as rows of one matrix.
     """
+    require_plain(split, *PROJECTIONS, "out_proj")
     old = split.state_dict()
     qkv_bias = split.W_query.bias is not None
     state = {
@@ -285,6 +292,7 @@ def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
 
     Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023 for shared heads.
     """
+    require_plain(fused, "W_qkv", "out_proj")
     old = fused.state_dict()
     qkv_bias = fused.W_qkv.bias is not None
     state = {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}

@@ -168,7 +168,7 @@ def fused_attention(
     may_attend = None  # a single newest token may see all of them
     if 1 < num_queries < num_keys:
         may_attend = may_attend_so_far(num_queries, num_keys, queries.device)
-    heads_share = queries.shape[1] > keys.shape[1]
+    heads_share = bool(queries.shape[1] > keys.shape[1])  # torch.jit.trace has tensors for sizes
     if heads_share and not _kernel_shares_heads(queries, may_attend):
         keys = repeat_heads(keys, queries.shape[1])
         values = repeat_heads(values, queries.shape[1])
@@ -277,27 +277,29 @@ class FusedMultiHeadAttention(CausalModule):
         rule = f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}"
         shared = "each head of keys and values is shared by equally many heads"
         require_divides(num_kv_heads, num_heads, f"{rule}: {shared}")
-        self.num_heads = num_heads
-        self.num_kv_heads = num_kv_heads
-        self.head_dim = d_out // num_heads
-        self.widths = (d_out, num_kv_heads * self.head_dim, num_kv_heads * self.head_dim)
+        self.num_heads = int(num_heads)
+        self.num_kv_heads = int(num_kv_heads)
+        self.head_dim = self.d_out // self.num_heads
+        kv_width = self.num_kv_heads * self.head_dim
+        self.widths = (self.d_out, kv_width, kv_width)
         self.W_qkv = nn.Linear(d_in, sum(self.widths), bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(float(dropout))
 
     def new_cache(self, batch_size: int, max_tokens: int) -> KeyValueCache:
         """Return an empty cache for max_tokens tokens, with the weights' dtype and device."""
         require_positive_int("batch_size", batch_size)
         require_positive_int("max_tokens", max_tokens)
         self._require_context(max_tokens)
-        weight = self.W_qkv.weight
-        sizes = (batch_size, self.num_kv_heads, max_tokens, self.head_dim)
+        numbers = [*self.W_qkv.parameters(), *self.W_qkv.buffers(), torch.empty(0)]
+        weight = next(entry for entry in numbers if entry.is_floating_point())
+        sizes = (int(batch_size), self.num_kv_heads, int(max_tokens), self.head_dim)
         return KeyValueCache(*sizes, weight.dtype, weight.device)
 
     def forward(
         self, x: Tensor, return_weights: bool = False, cache: KeyValueCache | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
-        require_input(x, self.d_in, self.context_length, self.W_qkv.weight)
+        require_input(x, self.d_in, self.context_length, self.W_qkv)
 
         qkv = self.W_qkv(x)  # (b, num_tokens, d_out + 2 * num_kv_heads * head_dim)
         queries, keys, values = qkv.split(self.widths, dim=-1)

@@ -29,9 +29,9 @@ class CausalModule(nn.Module):
         require_positive_int("context_length", context_length)
         require_probability("dropout", dropout)
         require_bool("qkv_bias", qkv_bias)
-        self.d_in = d_in
-        self.d_out = d_out
-        self.context_length = context_length
+        self.d_in = int(d_in)  # NumPy's integers overflow, and torch.compile has no use for them
+        self.d_out = int(d_out)
+        self.context_length = int(context_length)
 
     def extra_repr(self) -> str:
         """Show the sizes; dropout and bias are shown by the parts below."""
@@ -100,10 +100,10 @@ class CausalAttention(CausalModule):
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(float(dropout))
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        require_input(x, self.d_in, self.context_length, self.W_query.weight)
+        require_input(x, self.d_in, self.context_length, self.W_query)
 
         queries = self.W_query(x)  # (b, num_tokens, d_out)
         keys = self.W_key(x)  # (b, num_tokens, d_out)
@@ -157,7 +157,7 @@ class MultiHeadAttentionWrapper(CausalModule):
     ) -> None:
         super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
         require_positive_int("num_heads", num_heads)
-        self.num_heads = num_heads
+        self.num_heads = int(num_heads)
         self.heads = nn.ModuleList(
             CausalAttention(d_in, d_out, context_length, dropout, qkv_bias)
             for _ in range(num_heads)
@@ -220,16 +220,16 @@ class MultiHeadAttention(CausalModule):
         super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
         require_positive_int("num_heads", num_heads)
         require_divisible(d_out, num_heads)
-        self.num_heads = num_heads
-        self.head_dim = d_out // num_heads
+        self.num_heads = int(num_heads)
+        self.head_dim = self.d_out // self.num_heads
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.out_proj = nn.Linear(d_out, d_out)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(float(dropout))
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        require_input(x, self.d_in, self.context_length, self.W_query.weight)
+        require_input(x, self.d_in, self.context_length, self.W_query)
 
         queries = self.W_query(x)  # (b, num_tokens, d_out)
         keys = self.W_key(x)  # (b, num_tokens, d_out)

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from attnlib.functional import merge_heads, split_heads
 from attnlib.validate import (
+    plain_weight,
+    positive_ints,
     require_bools,
     require_divisible,
     require_floating_dtype,
     require_mask,
-    require_positive_int,
     require_probability,
     require_query_key_value,
 )
@@ -54,7 +55,26 @@ def apply_mask(attn_scores: Tensor, mask: Tensor) -> Tensor:
     return attn_scores + mask
 
 
-class MultiheadAttention(nn.Module):
+class InTorchLayers(nn.Module):
+    """Base of the rebuilt class: what the layers of torch.nn ask of their attention.
+
+    In training, and wherever gradients are computed, nn.TransformerEncoderLayer calls forward. In
+    eval without gradients it may read the parameters instead and compute in a kernel of its own,
+    as it does with PyTorch's class.
+    """
+
+    out_proj: nn.Linear
+    merge_masks = nn.MultiheadAttention.merge_masks  # for that kernel
+
+    @property
+    def _qkv_same_embed_dim(self) -> bool:
+        """Whether the packed parameters are the whole function: that kernel needs no more."""
+        is_ours = type(self).forward is MultiheadAttention.forward
+        is_packed = self.in_proj_weight is not None
+        return is_ours and is_packed and plain_weight(self.out_proj) is not None
+
+
+class MultiheadAttention(InTorchLayers):
     """Attend as torch.nn.MultiheadAttention does: its arguments, its parameters, its numbers.
 
     Equation:
@@ -119,6 +139,13 @@ class MultiheadAttention(nn.Module):
       The fast path does not even ask for attn_mask: without one nothing is hidden.
 
     There is no fast path here, need_weights=False saves no work, and nested tensors are refused.
+    The result lies in memory as PyTorch's does: row after row of (num_queries, b, embed_dim), also
+    with batch_first=True, so that dropout after it draws the same for the same seed.
+
+    nn.TransformerEncoderLayer and the other layers of torch.nn take it for their attention. In
+    eval without gradients nn.TransformerEncoderLayer may use the parameters in a fast kernel of
+    its own, and never call forward; a forward of a subclass, or an out_proj that is no nn.Linear,
+    is always called.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
     >>> x = torch.ones(1, 3, 4)
@@ -152,28 +179,32 @@ class MultiheadAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.embed_dim = embed_dim
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.add_zero_attn = add_zero_attn
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
-        self.batch_first = batch_first
-        for name in ("embed_dim", "num_heads", "kdim", "vdim"):
-            require_positive_int(name, getattr(self, name))
+        embed_dim, num_heads, kdim, vdim = positive_ints(
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            kdim=embed_dim if kdim is None else kdim,
+            vdim=embed_dim if vdim is None else vdim,
+        )
         require_divisible(embed_dim, num_heads, "embed_dim")
         require_probability("dropout", dropout)
         require_bools(bias=bias, add_bias_kv=add_bias_kv)
         require_bools(add_zero_attn=add_zero_attn, batch_first=batch_first)
         require_floating_dtype(dtype)
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
+        self.dropout = float(dropout)
+        self.add_zero_attn = add_zero_attn
+        self.kdim = kdim
+        self.vdim = vdim
+        self.batch_first = batch_first
 
-        packed = self.kdim == self.vdim == embed_dim
+        packed = kdim == vdim == embed_dim
         shapes = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
             "q_proj_weight": None if packed else (embed_dim, embed_dim),
-            "k_proj_weight": None if packed else (embed_dim, self.kdim),
-            "v_proj_weight": None if packed else (embed_dim, self.vdim),
+            "k_proj_weight": None if packed else (embed_dim, kdim),
+            "v_proj_weight": None if packed else (embed_dim, vdim),
             "in_proj_bias": (3 * embed_dim,) if bias else None,
             "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
             "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
@@ -183,12 +214,17 @@ class MultiheadAttention(nn.Module):
             self.register_parameter(name, None if empty is None else nn.Parameter(empty))
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
 
-        for name, parameter in self.named_parameters():  # PyTorch's draws, in its order
-            if name in ("in_proj_bias", "out_proj.bias"):
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        """Draw the weights as PyTorch does, in its order; out_proj has drawn its own."""
+        for name, parameter in self.named_parameters(recurse=False):
+            if name == "in_proj_bias":
                 nn.init.zeros_(parameter)
+                nn.init.zeros_(self.out_proj.bias)
             elif name in ("bias_k", "bias_v"):
                 nn.init.xavier_normal_(parameter)
-            elif name != "out_proj.weight":  # nn.Linear has drawn that one
+            else:
                 nn.init.xavier_uniform_(parameter)
 
     def extra_repr(self) -> str:
@@ -202,7 +238,7 @@ class MultiheadAttention(nn.Module):
         """Return weight and bias for the queries, for the keys, for the values."""
         weights: Sequence[Tensor]
         if self.in_proj_weight is None:
-            weights = [self.get_parameter(f"{which}_proj_weight") for which in "qkv"]
+            weights = [getattr(self, f"{which}_proj_weight") for which in "qkv"]
         else:
             weights = self.in_proj_weight.chunk(3)
         biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
@@ -262,14 +298,15 @@ class MultiheadAttention(nn.Module):
         context_vec = attn_weights @ values  # (b, num_heads, num_queries, head_dim)
 
         context_vec = merge_heads(context_vec)  # (b, num_queries, embed_dim)
-        attn_output = self.out_proj(context_vec)  # (b, num_queries, embed_dim)
+        context_vec = context_vec.transpose(0, 1).contiguous()  # (num_queries, b, embed_dim)
+        attn_output = self.out_proj(context_vec)  # (num_queries, b, embed_dim)
 
         if average_attn_weights:
             attn_weights = attn_weights.mean(dim=1)  # (b, num_queries, num_positions)
         if not is_batch:
-            attn_output, attn_weights = attn_output[0], attn_weights[0]
-        elif not self.batch_first:
-            attn_output = attn_output.transpose(0, 1)  # (num_queries, b, embed_dim)
+            attn_output, attn_weights = attn_output[:, 0], attn_weights[0]
+        elif self.batch_first:
+            attn_output = attn_output.transpose(0, 1)  # (b, num_queries, embed_dim)
         return attn_output, attn_weights if need_weights else None
 
 
@@ -283,7 +320,8 @@ def _require_inputs(
     is_causal: bool,
 ) -> None:
     """Raise unless what forward received fits the weights and each other."""
-    weight = module.out_proj.weight
+    own = module._parameters  # a weight that is computed on each access is not computed for this
+    weight = own.get("in_proj_weight") if own.get("q_proj_weight") is None else own["q_proj_weight"]
     widths = {"embed_dim": module.embed_dim, "kdim": module.kdim, "vdim": module.vdim}
     require_query_key_value(query, key, value, widths, module.batch_first, weight)
 

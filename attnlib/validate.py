@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
+from typing import cast
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def require_positive_int(name: str, value: object) -> None:
-    """Raise unless value is a positive int (True, 2.0 and "2" are not)."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """Raise unless value is a positive int, NumPy's included (True, 2.0 and "2" are not)."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a positive int, not {value!r} ({type(value).__name__})")
     if value < 1:
         raise ValueError(f"{name} must be a positive int, not {value}")
+
+
+def positive_ints(**values: object) -> tuple[int, ...]:
+    """Return each as a plain int, or raise unless it is positive.
+
+    >>> positive_ints(embed_dim=4, num_heads=2)
+    (4, 2)
+    """
+    for name, value in values.items():
+        require_positive_int(name, value)
+    return tuple(int(cast(Integral, value)) for value in values.values())
 
 
 def require_bool(name: str, value: object) -> None:
@@ -27,10 +41,10 @@ def require_bools(**flags: object) -> None:
 
 
 def require_probability(name: str, value: object) -> None:
-    """Raise unless value is a number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """Raise unless value is a number from 0 to 1, NumPy's included."""
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number from 0 to 1, not {value!r}")
-    if not 0 <= value <= 1:
+    if not 0 <= float(value) <= 1:
         raise ValueError(f"{name} must lie between 0 and 1, not {value}")
 
 
@@ -86,8 +100,42 @@ def require_floating(name: str, x: object) -> None:
         )
 
 
-def require_like(name: str, x: Tensor, weight: Tensor) -> None:
-    """Raise unless x is on the weights' device and, if it is floating, has their dtype."""
+def plain_weight(projection: nn.Module) -> Tensor | None:
+    """Return the weight of a projection that is nn.Linear, or computes as it does, else None.
+
+    A projection that somebody wraps, quantises or prunes may hold its numbers in another dtype,
+    or nowhere; what it accepts is its own affair. The parameter is looked up where nn.Module
+    keeps it: a weight that is computed anew on each access is not computed for this.
+
+    >>> plain_weight(nn.Linear(3, 2)).shape
+    torch.Size([2, 3])
+    >>> plain_weight(nn.Sequential(nn.Linear(3, 2))) is None
+    True
+    """
+    if type(projection).forward is not nn.Linear.forward:
+        return None
+    return projection._parameters.get("weight")
+
+
+def require_plain(module: nn.Module, *names: str) -> None:
+    """Raise unless the projections of these names hold their weights as nn.Linear does."""
+    for name in names:
+        projection = module.get_submodule(name)
+        if plain_weight(projection) is None:
+            computed = " whose weight is computed" if isinstance(projection, nn.Linear) else ""
+            raise TypeError(
+                f"{name} is a {type(projection).__name__}{computed}, not a plain nn.Linear; "
+                "merge it into one first: only its weight and bias can be copied"
+            )
+
+
+def require_like(name: str, x: Tensor, weight: Tensor | None) -> None:
+    """Raise unless x is on the weights' device and, if it is floating, has their dtype.
+
+    Where no weight is known there is nothing to compare.
+    """
+    if weight is None:
+        return
     if x.device != weight.device:
         raise ValueError(
             f"{name} is on {x.device}, the weights are on {weight.device}; "
@@ -100,8 +148,8 @@ def require_like(name: str, x: Tensor, weight: Tensor) -> None:
         )
 
 
-def require_input(x: Tensor, d_in: int, context_length: int, weight: Tensor) -> None:
-    """Raise unless x is a batch of token vectors that the weight can multiply."""
+def require_input(x: Tensor, d_in: int, context_length: int, projection: nn.Module) -> None:
+    """Raise unless x is a batch of token vectors that the projection can multiply."""
     require_floating("x", x)
     shape = tuple(x.shape)
     if x.ndim != 3:
@@ -114,7 +162,7 @@ def require_input(x: Tensor, d_in: int, context_length: int, weight: Tensor) -> 
             f"x has {x.shape[1]} tokens, more than context_length={context_length}; "
             f"try x[:, -{context_length}:] or a larger context_length"
         )
-    require_like("x", x, weight)
+    require_like("x", x, plain_weight(projection))
 
 
 def require_query_key_value(
@@ -123,7 +171,7 @@ def require_query_key_value(
     value: Tensor,
     widths: dict[str, int],
     batch_first: bool,
-    weight: Tensor,
+    weight: Tensor | None,
 ) -> None:
     """Raise unless the three are sequences, or batches, that fit the weight and each other."""
     for (name, x), (width, size) in zip(
@@ -131,7 +179,10 @@ def require_query_key_value(
     ):
         require_floating(name, x)
         if x.is_nested:
-            raise TypeError(f"{name} is a nested tensor; pad it and pass a key_padding_mask")
+            raise TypeError(
+                f"{name} is a nested tensor; pad it and pass a key_padding_mask; "
+                "nn.TransformerEncoder makes none with enable_nested_tensor=False"
+            )
         shape = tuple(x.shape)
         if x.ndim not in (2, 3) or x.ndim != query.ndim:
             raise ValueError(
@@ -157,7 +208,7 @@ def require_query_key_value(
 
 
 def require_mask(
-    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor
+    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor | None
 ) -> None:
     """Raise unless mask is None, or bool or of the weight's dtype, in one of the shapes."""
     if mask is None:
@@ -169,7 +220,7 @@ def require_mask(
             f"{name} must be bool (True: may not attend) or floating (added to the scores), "
             f"not {mask.dtype}; try {name}.bool()"
         )
-    if tuple(mask.shape) not in shapes.values():
+    if tuple(mask.shape) not in list(shapes.values()):  # torch 2.6 compiles no dict views
         rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
         raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")
     require_like(name, mask, weight)

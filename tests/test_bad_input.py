@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.validate import require_bool, require_positive_int, require_probability
 from support.cases import CASES, CONTEXT_LENGTH, D_IN, HEAD_DIM, H, T, name, tokens
 
@@ -253,3 +255,46 @@ def test_autocast_takes_what_it_casts(case):
     torch.testing.assert_close(context_vec.float(), module(x.float()), atol=0.05, rtol=0.05)
     with refused(TypeError, "x is torch.bfloat16, the weights are torch.float32"):
         module(x)
+
+
+# Numbers of NumPy are numbers
+
+
+@pytest.mark.parametrize("size", [np.int64, np.int16, np.uint8])
+@pytest.mark.parametrize("rate", [np.float64, np.float32, np.float16])
+@ALL
+def test_sizes_and_rates_of_numpy(case, size, rate):
+    """They are kept as Python's: sums of uint8 would overflow, and no compiler takes the rest."""
+    given = {key: size(value) for key, value in case.arguments().items()}
+    torch.manual_seed(1)
+    module = case.cls(**{**given, "dropout": rate(0.5)})
+    plain = case.build(dropout=0.5)
+    assert repr(module) == repr(plain)
+    for part in module.modules():
+        kept = {key: value for key, value in vars(part).items() if isinstance(value, np.generic)}
+        assert kept == {} or set(kept) <= {"in_features", "out_features"}  # nn.Linear's own
+    torch.testing.assert_close(module.eval()(tokens()), plain.eval()(tokens()))
+
+
+def test_large_sizes_of_few_bits_do_not_overflow():
+    module = FusedMultiHeadAttention(np.uint8(8), np.uint8(200), 5, 0.0, np.uint8(2))
+    assert module.widths == (200, 200, 200)
+    assert MultiHeadAttention(8, np.uint8(200), 5, 0.0, 2)(torch.ones(1, 5, 8)).shape == (1, 5, 200)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.float64(2.0), "n must be a positive int, not np.float64(2.0) (float64)"),
+        (np.bool_(True), "n must be a positive int, not np.True_ (bool)"),
+    ],
+)
+def test_what_of_numpy_is_not_a_size(value, words):
+    with refused(TypeError, words):
+        require_positive_int("n", value)
+    with refused(ValueError, "n must be a positive int, not 0"):
+        require_positive_int("n", np.int64(0))
+    with refused(ValueError, "p must lie between 0 and 1, not nan"):
+        require_probability("p", np.float32("nan"))
+    with refused(TypeError, "p must be a number from 0 to 1, not np.True_"):
+        require_probability("p", np.bool_(True))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from attnlib import checks
+from attnlib.checks.diagnose import NAMES as ASKED
 from attnlib.checks.mistakes import MISTAKES
 from support.notebook_tools import ROOT, broken_links
 from support.wrong_classes import CASES, change
@@ -39,11 +40,26 @@ def test_it_counts_the_mistakes():
 
 def test_the_sentences_of_its_table_are_real():
     shown = re.findall(r"\| \"(.*)\" \|$", PAGE, re.MULTILINE)
-    assert len(shown) == 12
-    answers = {checks.check_weight_split(mistake.cls).sentence for mistake in MISTAKES}
-    for check, text, _, right, wrong, _ in CASES:
-        answers.add(check(change(text, right, wrong)).sentence)
+    assert len(shown) == 11
+    verdicts = [checks.check_weight_split(mistake.cls) for mistake in MISTAKES]
+    verdicts += [check(change(text, right, wrong)) for check, text, _, right, wrong, _ in CASES]
+    answers = {fault.cause for verdict in verdicts for fault in verdict.faults}
     assert set(shown) - answers == set()
+
+
+def test_it_names_every_question():
+    table = PAGE[PAGE.index("### What is asked") : PAGE.index("## Checks of a module")]
+    first = "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))
+    assert re.findall(r"`([^`]+)`", first.replace("``", "` `")) == list(ASKED)
+
+
+def test_it_names_what_a_verdict_carries():
+    shown = re.findall(
+        r"`(\w+)`", PAGE[PAGE.index("| Of a verdict") : PAGE.index("## The options")]
+    )
+    assert {"holds", "sentence", "code", "question", "line", "faults", "notes", "not_asked"} <= set(
+        shown
+    )
 
 
 def test_its_links_resolve():

@@ -16,6 +16,7 @@ FOR = {
     8: (),  # of the one class that has a cache
     20: (),  # of all tests
     21: (),  # of the mutants
+    23: (),  # of the class that PyTorch's layers take
 }
 
 

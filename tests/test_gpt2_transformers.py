@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
+from attnlib.gpt2.files import Gpt2File, read_gpt2
 from attnlib.gpt2.model import Gpt2Size, gpt2_state, load_gpt2, write_gpt2
-from attnlib.gpt2.weights import Gpt2File, from_gpt2, read_gpt2, to_gpt2
+from attnlib.gpt2.weights import from_gpt2, to_gpt2
 from support.cases import B, T
 
 SIZES = {

@@ -144,10 +144,10 @@ def test_the_row_that_is_off_furthest_is_named():
         return out * torch.linspace(1.0, 1.5, T)[:, None]
 
     verdict = check_rows_sum_to_one(Wrong(grow))
-    assert verdict.sentence == "The weights of token 7 sum to 1.5, not 1."
+    assert verdict.sentence == "The weights of token 6 sum to 1.5, not 1."
     second_only = torch.tensor([1.0, 0.25])[:, None, None]  # of the batch
     verdict = check_rows_sum_to_one(Wrong(lambda out: out * second_only))
-    assert verdict.sentence == "The weights of token 1 sum to 0.25, not 1."
+    assert verdict.sentence == "The weights of token 0 sum to 0.25, not 1."
     assert not check_rows_sum_to_one(Wrong(lambda out: out * torch.nan))
     assert check_rows_sum_to_one(Wrong(lambda out: out * (1 + 1e-6)))
 

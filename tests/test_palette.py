@@ -146,7 +146,7 @@ def test_a_page_has_every_color_of_the_theme_and_one_for_what_has_the_focus():
     assert sorted(name for name, _, _ in PAGE_COLORS) == sorted([*THEME, "accent"])
     assert set(re.findall(r"var\(--attn-(\w+)\)", PAGE)) <= {
         *THEME,
-        *("accent", "width", "height", "whole", "share"),
+        *("accent", "width", "height", "whole", "share", "tokens", "letters"),
     }
 
 

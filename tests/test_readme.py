@@ -6,11 +6,11 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from support.notebook_tools import HEADING, NOTEBOOKS, ROOT, broken_links, minutes, read, title
 

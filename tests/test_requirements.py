@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib.metadata import distributions
 
 from packaging.specifiers import SpecifierSet
@@ -36,3 +37,17 @@ def test_pins_take_the_oldest_python_that_the_readme_names():
 def test_what_is_installed_is_what_is_pinned():
     found = {name: entry["Version"].partition("+")[0] for name, entry in INSTALLED.items()}
     assert found == {name: PINS[name] for name in found}
+
+
+def test_the_floors_of_the_readme_are_those_of_the_package():
+    """The workflow runs both."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    ((python, torch),) = re.findall(
+        r"into Python (\S+) or newer with PyTorch (\S+) or newer", readme
+    )
+    assert project["requires-python"] == f">={python}"
+    assert f"torch>={torch},<3" in project["dependencies"]
+    assert f'torch: "{torch}.*"' in workflow
+    assert f'python: ["{python}"]' in workflow

@@ -16,7 +16,8 @@ from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.steps import NUMBER_STEPS
-from attnlib.pictures.tensors import weights_picture
+from attnlib.pictures import arcs_picture, heads_picture
+from attnlib.pictures.tensors import leaks_picture, weights_picture
 from attnlib.torch_compatible import MultiheadAttention
 from support.cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
 from support.shape_comments import comments_in, reading
@@ -63,6 +64,8 @@ def test_in_the_module_of_pytorch():
     query, key = torch.ones(T, B, H * HEAD_DIM), torch.ones(17, B, H * HEAD_DIM)
     masks = torch.zeros(B, 17, dtype=torch.bool), True, torch.zeros(B * H, T, 17)
     found.run(sizes, lambda: module(query, key, key, *masks))
+    module.batch_first, query, key = True, query.transpose(0, 1), key.transpose(0, 1)
+    found.run(sizes, lambda: module(query, key, key, *masks))
     assert found.lies == []
     assert found.unreached() == []
 
@@ -87,11 +90,24 @@ def test_in_the_fused_class():
 
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
-    names = ("pictures/tensors", "learning/record", "panels/heads", "panels/steps", "panels/gpt2")
+    names = (
+        "pictures/tensors",
+        "pictures/arcs",
+        "learning/record",
+        "panels/heads",
+        "panels/steps",
+        "panels/gpt2",
+    )
     names += ("panels/torch_equality", "panels/mistakes", "panels/learning", "panels/speed")
     found = reading(*(PACKAGE / f"{name}.py" for name in names))
     weights = torch.full((H, T, T), 1 / T)
-    found.run({"num_heads": H, "num_tokens": T}, lambda: weights_picture(weights, "abcdefg"))
+    sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
+    found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
+    found.run(
+        sizes | {"num_heads": 2}, lambda: leaks_picture(weights[0].tril(), weights[0], "abcdefg")
+    )
+    found.run(sizes, lambda: heads_picture(torch.stack([weights, weights])))
+    found.run(sizes, lambda: arcs_picture("abcdefg", weights.tril()))
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
@@ -129,8 +145,9 @@ def test_no_other_module_has_some():
     read = {"functional", "modules", "tiled", "torch_compatible", "fused", "gpt2/model"}
     read |= {"pictures/tensors", "panels/heads", "panels/steps", "panels/gpt2"}
     read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
-    read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"panels/plane"}
+    read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
+    read |= {"pictures/arcs", "learning/writing"}
     assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is
 
 

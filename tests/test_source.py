@@ -134,13 +134,16 @@ def test_what_is_shown_is_the_code_that_runs(shown):
         (
             MultiHeadAttentionWrapper,
             CausalAttention,
-            ["num_heads: int,", "self.num_heads = num_heads", "self.heads = nn.ModuleList("],
+            ["num_heads: int,", "self.num_heads = int(num_heads)", "self.heads = nn.ModuleList("],
             ["dropout: float,", "qkv_bias: bool = False,"],
         ),
         (
             MultiHeadAttention,
             CausalAttention,
-            ["self.head_dim = d_out // num_heads", "self.out_proj = nn.Linear(d_out, d_out)"],
+            [
+                "self.head_dim = self.d_out // self.num_heads",
+                "self.out_proj = nn.Linear(d_out, d_out)",
+            ],
             ["self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)", "queries = self.W_query(x)"],
         ),
     ],

@@ -7,7 +7,7 @@ from torch import nn
 from attnlib import MultiHeadAttention, trace
 from attnlib.examples import SEED, counting, counting_weights, three_rows
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
-from attnlib.pictures.palette import head_color, tint
+from attnlib.pictures.palette import QUIET, head_color, tint
 from attnlib.pictures.scene import Box, Words
 from attnlib.pictures.tensors import listing_picture, tensor_picture
 from attnlib.tracing import numbered_lines
@@ -110,12 +110,13 @@ def test_heads_colour_the_dimension_that_is_theirs():
     assert len({item.fill for item in plain.items if isinstance(item, Box)}) == 1
 
 
-def test_minus_infinity_and_true_are_hatched():
+def test_minus_infinity_and_true_are_flat_grey_and_only_nan_is_hatched():
     values = torch.tensor([[0.0, -torch.inf], [1.0, 2.0]])
-    hatched = [box for box in tensor_picture("s", values).items if isinstance(box, Box)]
-    assert [box.hatched for box in hatched] == [False, True, False, False]
+    boxes = [box for box in tensor_picture("s", values).items if isinstance(box, Box)]
+    assert [box.fill == QUIET for box in boxes] == [False, True, False, False]
+    assert not any(box.hatched for box in boxes)
     mask = tensor_picture("m", torch.tensor([[False, True]]))
-    assert [box.hatched for box in mask.items if isinstance(box, Box)] == [False, True]
+    assert [b.fill == QUIET for b in mask.items if isinstance(b, Box)] == [False, True]
 
 
 def test_the_listing_cuts_the_docstring_and_keeps_the_numbers():

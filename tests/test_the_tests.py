@@ -7,11 +7,11 @@ dropped (B015), a second test of one name, which hides the first (F811).
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from support.notebook_tools import ROOT
 

@@ -130,6 +130,37 @@ def test_a_loop_and_a_comprehension_are_followed_turn_by_turn():
     assert traced["named['sum']"].values.tolist() == [6.0, 6.0]
 
 
+class Comprehensions(nn.Module):
+    def forward(self, x):
+        doubled = [part * 2 for part in x.split(1)]
+        x = [
+            x + 1
+            for x in doubled
+        ]  # fmt: skip
+        for y in [part * 3 for part in x]:
+            z = y + 1
+        return torch.cat([z * part for part in x])
+
+
+def test_the_variables_of_a_comprehension_are_not_the_functions():
+    """From Python 3.12 on it runs in the function's own frame, and its variables show there."""
+    steps = [
+        (step.line, step.name, step.change) for step in trace(Comprehensions(), torch.ones(2, 3))
+    ]
+    assert steps == [
+        (1, "x", "given"),
+        (2, "doubled[0]", "new"),
+        (2, "doubled[1]", "new"),
+        (3, "x[0]", "new"),
+        (3, "x[1]", "new"),
+        (7, "y", "new"),
+        (8, "z", "new"),
+        (7, "y", "re-bound"),
+        (8, "z", "re-bound"),
+        (9, "return", "returned"),
+    ]
+
+
 def test_a_tensor_in_a_tuple_in_a_list_has_a_name_of_its_own():
     class Pairs(nn.Module):
         def forward(self, x):

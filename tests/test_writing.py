@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -14,7 +16,9 @@ from attnlib.learning import (
     walk,
     without_mask,
     write,
+    writing,
 )
+from support.shape_comments import reading
 
 
 def model(vocabulary: int = 7, context_length: int = 11) -> AttentionModel:
@@ -105,3 +109,13 @@ def test_only_the_model_without_a_mask_is_better_than_the_coin():
     batch = walk()(1000, torch.Generator().manual_seed(2))
     assert 0.68 < mean_loss(masked, batch) < 0.8
     assert mean_loss(unmasked, batch) < 0.05
+
+
+def test_its_shape_comments_are_true():
+    found = reading(Path(writing.__file__))
+    sizes = {"b": 3, "num_tokens": 5, "d_out": 10, "vocabulary": 7}
+    unmasked = without_mask(model())
+    found.run(sizes, lambda: unmasked.layers[0](torch.ones(3, 5, 10)))
+    found.run(sizes, lambda: write(model(), torch.ones(3, 4, dtype=torch.long), 5, seed=1))
+    assert found.lies == []
+    assert found.unreached() == []

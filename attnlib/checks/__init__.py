@@ -1,19 +1,24 @@
 """Checks that answer in a sentence: of tensors, of modules, and of a learner's own class.
 
-verdicts holds the checks of tensors, and those that test a module for one property each; exercises
-finds the line of a class that is likely wrong; one_head checks the functions that a learner writes
-about one head; mistakes holds classes that are wrong by one line. Both verdicts and exercises rest
-on attempt, which runs code that may fail. Exercises rest also on trial, which runs a class beside
-ours, and on questions and isolate, which ask for one step of attention at a time. This folder
-imports only the core and tracing.
+How a verdict on a learner's class comes about, in the order of the files:
+
+- exercises has the checks, which call diagnose: all questions in order, and the line of a fault.
+- door takes what was given, guard runs it without harm, attempt turns an exception into a sentence.
+- trial runs the class beside ours. questions, isolate and conditions ask.
+- quantities are what should arise; path finds them among the learner's tensors; departure says
+  where the path is left, and why.
+- verdict is what comes out.
+
+verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
+check the functions that a learner writes about one head and about several; mistakes holds classes
+that are wrong by one line.
+This folder imports only the core and tracing.
 """
 
 from attnlib.checks.exercises import (
     check_causal_attention,
-    check_look_at_first,
     check_stacked_heads,
     check_weight_split,
-    check_without_head,
     exercise_check,
 )
 from attnlib.checks.mistakes import (
@@ -32,8 +37,9 @@ from attnlib.checks.one_head import (
     check_window,
     check_without_mask,
 )
+from attnlib.checks.stacks import check_look_at_first, check_without_head
+from attnlib.checks.verdict import Fault, Verdict
 from attnlib.checks.verdicts import (
-    Verdict,
     check_causal,
     check_equal,
     check_rows_sum_to_one,
@@ -46,6 +52,7 @@ from attnlib.checks.verdicts import (
 __all__ = [
     "BY_NAME",
     "MISTAKES",
+    "Fault",
     "Mistake",
     "OnePageAttention",
     "Verdict",
@@ -55,8 +62,8 @@ __all__ = [
     "check_causal_weights",
     "check_depends",
     "check_equal",
-    "check_look_back",
     "check_look_at_first",
+    "check_look_back",
     "check_rows_sum_to_one",
     "check_same",
     "check_shapes",
@@ -64,8 +71,8 @@ __all__ = [
     "check_weight_split",
     "check_weights",
     "check_window",
-    "check_without_mask",
     "check_without_head",
+    "check_without_mask",
     "examine",
     "exercise_check",
     "tokens",

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from attnlib.checks.guard import TimeIsUp
+from attnlib.tracing.operations import Line
 from attnlib.tracing.table import Failure
 from attnlib.tracing.tracer import locate
 
@@ -25,6 +27,7 @@ REMEDIES = {
         "The class is made with d_in, d_out, context_length, dropout, then num_heads if it has "
         "heads, and qkv_bias=False; forward takes x."
     ),
+    r"recursion depth": "A function calls itself without an end: does forward call forward?",
     r"before Module.__init__": "Begin __init__ with super().__init__().",
     r"view size is not compatible": (
         "After transpose the numbers no longer lie in a row, and view needs them so: "
@@ -54,7 +57,18 @@ REMEDIES = {
 
 
 class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error of this package
-    """A sentence that says what is wrong with the code that was run."""
+    """A sentence that says what is wrong with the code that was run.
+
+    Args:
+        sentence: what a learner reads. If it comes from an exception, it quotes the line itself.
+        code: short and stable, for counting.
+        line: the learner's own.
+    """
+
+    def __init__(self, sentence: str, code: str = "", line: Line | None = None) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.line = line
 
 
 @contextmanager
@@ -62,12 +76,15 @@ def reporting(sizes: Mapping[str, int] = NO_SIZES, before: str = "") -> Iterator
     """Turn an exception in the code that runs inside into a Diagnosis with its line and shapes."""
     try:
         yield
-    except Diagnosis:
+    except (Diagnosis, KeyboardInterrupt, GeneratorExit):
         raise
-    except Exception as error:
+    except BaseException as error:  # sys.exit() too
         if isinstance(error, NotImplementedError) and not error.args:  # a stub
-            raise Diagnosis(NOT_ATTEMPTED) from error
-        raise Diagnosis(before + describe(locate(error), sizes)) from error
+            raise Diagnosis(NOT_ATTEMPTED, "stub") from error
+        failure = locate(error)
+        line = Line(failure.function, failure.line, failure.source) if failure.line else None
+        code = f"error.{type(error).__name__}"
+        raise Diagnosis(before + describe(failure, sizes), code, line) from None
 
 
 @contextmanager
@@ -113,10 +130,20 @@ def call(
         Diagnosis: forward raised, or changed x in place.
     """
     version = None if x.is_inference() else x._version
+    given = {name: weight.clone() for name, weight in (weights or {}).items()}
     with reporting(sizes, before):
-        result = functional_call(module, dict(weights or {}), (x,), options)
+        result = functional_call(module, given, (x,), options)
     if version is not None and x._version != version:
-        raise Diagnosis("forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).")
+        raise Diagnosis(
+            "forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).", "x.in-place"
+        )
+    for name, weight in (weights or {}).items():
+        if not torch.equal(given[name].detach(), weight.detach()):
+            raise Diagnosis(
+                f"forward changes its own parameter {name}: a second call would compute something "
+                "else. Only an optimizer may change parameters.",
+                "parameters.in-place",
+            )
     return result
 
 
@@ -133,7 +160,14 @@ def run(
         many = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
         raise Diagnosis(
             f"forward(x) returns a {type(result).__name__}{many}, not a tensor: "
-            "return context_vec alone."
+            "return context_vec alone.",
+            "result.type",
+        )
+    if result.layout is not torch.strided or not result.dtype.is_floating_point:
+        kind = f"{result.layout}" if result.layout is not torch.strided else f"{result.dtype}"
+        raise Diagnosis(
+            f"forward(x) returns a tensor of {kind}: return an ordinary tensor in the dtype of x.",
+            "result.type",
         )
     return result
 
@@ -162,7 +196,18 @@ def name_shape(shape: tuple[int, ...], sizes: Mapping[str, int]) -> str:
 
 def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
     """Return in one line where code stopped, why, which shapes met there, and what may help."""
+    if isinstance(failure.error, TimeIsUp):
+        return (
+            f"It takes too long, and was stopped in {failure.function}, line {failure.line}: "
+            f"{failure.source} | Does a loop never end?"
+        )
     message = " ".join(str(failure.error).split())
+    if isinstance(failure.error, SystemExit):
+        return (
+            f"The code calls sys.exit() in {failure.function}, line {failure.line}: "
+            f"{failure.source} | It would end the program that uses the class; raise an error "
+            "instead."
+        )
     message += "" if message.endswith((".", "?", "!")) else "."
     where = f"in {failure.function}, line {failure.line}" if failure.line else "outside its lines"
     sentence = f"Stopped {where}: {failure.source} | {type(failure.error).__name__}: {message}"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-import torch
-from torch import nn
-
 from attnlib.checks.attempt import Diagnosis, reporting
-from attnlib.checks.questions import diagnose
-from attnlib.checks.verdicts import Verdict
-from attnlib.examples import journey, seeded
+from attnlib.checks.diagnose import diagnose
+from attnlib.checks.door import NO_NAMES, Given
+from attnlib.checks.guard import SECONDS
+from attnlib.checks.verdict import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
 
@@ -73,28 +71,52 @@ def _is_own_mistake(error: Exception, check: Callable[..., object]) -> bool:
     return missing and innermost == check.__code__.co_filename
 
 
-def check_causal_attention(written: type[nn.Module] | None) -> Verdict:
+def check_causal_attention(
+    written: Given,
+    *,
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
     """Examine a class written like CausalAttention, and name the line that is likely wrong.
 
     Args:
-        written: the class itself, made with d_in, d_out, context_length, dropout and
-            qkv_bias=False, its parts named W_query, W_key, W_value. None counts as a stub.
+        written: the class itself, a function that makes a module, or a module, whose class is then
+            examined; made with d_in, d_out, context_length, dropout and qkv_bias=False, its parts
+            named W_query, W_key, W_value. None counts as a stub.
+        names: what is called otherwise, ours first: {"W_query": "to_q", "d_in": "n_embd"}. One
+            projection for all three, queries first, is "W_qkv".
+        skip: questions to leave out, and arguments that the class does not take: "qkv_bias",
+            "dropout", "context_length".
+        seconds: the time that the check may take.
 
     Returns:
         A Verdict. A class whose forward returns None is 'not attempted yet'.
 
+    Raises:
+        ValueError: skip holds an unknown name.
+
     >>> check_causal_attention(None)
     not attempted yet
     """
-    return _examine(written, CausalAttention)
+    return diagnose(written, CausalAttention, names, skip, seconds)
 
 
-def check_stacked_heads(written: type[nn.Module] | None) -> Verdict:
+def check_stacked_heads(
+    written: Given,
+    *,
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
     """Examine a class written like MultiHeadAttentionWrapper, as check_causal_attention does.
 
     Args:
-        written: the class itself, made with d_in, d_out (of each head), context_length, dropout,
+        written: the class, made with d_in, d_out (of each head), context_length, dropout,
             num_heads and qkv_bias=False; its heads are in an nn.ModuleList named heads.
+        names: what is called otherwise.
+        skip: questions to leave out, and arguments that the class does not take.
+        seconds: the time that the check may take.
 
     Returns:
         A Verdict.
@@ -102,15 +124,24 @@ def check_stacked_heads(written: type[nn.Module] | None) -> Verdict:
     >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
     True
     """
-    return _examine(written, MultiHeadAttentionWrapper)
+    return diagnose(written, MultiHeadAttentionWrapper, names, skip, seconds)
 
 
-def check_weight_split(written: type[nn.Module] | None) -> Verdict:
+def check_weight_split(
+    written: Given,
+    *,
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
     """Examine a class written like MultiHeadAttention, as check_causal_attention does.
 
     Args:
-        written: the class itself, made with d_in, d_out (of all heads), context_length, dropout,
+        written: the class, made with d_in, d_out (of all heads), context_length, dropout,
             num_heads and qkv_bias=False; its parts named W_query, W_key, W_value, out_proj.
+        names: what is called otherwise.
+        skip: questions to leave out, and arguments that the class does not take.
+        seconds: the time that the check may take.
 
     Returns:
         A Verdict.
@@ -118,99 +149,4 @@ def check_weight_split(written: type[nn.Module] | None) -> Verdict:
     >>> check_weight_split(MultiHeadAttention).holds
     True
     """
-    return _examine(written, MultiHeadAttention)
-
-
-def _examine(written: type[nn.Module] | None, right: type[nn.Module]) -> Verdict:
-    sentence = diagnose(written, right)
-    if sentence is not None or written is None:
-        return Verdict(False, sentence or "")
-    heads = "" if right is CausalAttention else "split and merge of heads, "
-    return Verdict(
-        True,
-        f"{written.__name__} is right: shapes, mask, mean, scale, {heads}dropout, half precision, "
-        f"and outputs and gradients equal to those of {right.__name__} in float64.",
-    )
-
-
-@exercise_check
-def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> str:
-    """Check a function that makes a head look at token 0, whichever token asks.
-
-    Args:
-        look_at_first: takes a CausalAttention with d_in and d_out 6, sets its parameters and
-            returns it. The tokens are the rows of torch.eye(6): token t has a 1 at place t.
-
-    Returns:
-        A sentence.
-
-    >>> check_look_at_first(lambda head: head)
-    'Token 5 gives token 0 0.16 of its weight and token 3 0.19: it must all go to token 0.'
-    """
-    with seeded():
-        head = CausalAttention(6, 6, context_length=6, dropout=0.0)
-    context_vec, attn_weights = look_at_first(head)(torch.eye(6)[None], return_weights=True)
-    for token in (5, 4, 3, 2, 1):
-        row = attn_weights[0, token]
-        at_first, other = row[0].item(), 1 + int(row[1:].argmax())
-        if at_first > 0.99:
-            continue
-        if row[: token + 1].max() - row[: token + 1].min() < 1e-6:
-            return (
-                f"Token {token} looks at all tokens evenly: its query is 0, or all keys are "
-                f"equal. Its query is column {token} of W_query.weight."
-            )
-        if at_first > row[other] + 0.01:
-            return (
-                f"Token {token} gives token 0 only {at_first:.2f} of its weight. It is the right "
-                "token; its score must be larger before softmax gives it all."
-            )
-        return (
-            f"Token {token} gives token 0 {at_first:.2f} of its weight and token {other} "
-            f"{row[other].item():.2f}: it must all go to token 0."
-        )
-    if not torch.allclose(context_vec[0], torch.eye(6)[0].expand(6, 6), atol=0.01):
-        return "All look at token 0, but what they get is not its vector: what does W_value do?"
-    return "Right: all six tokens look at token 0 and get its vector."
-
-
-@exercise_check
-def check_without_head(without_head: Callable[..., nn.Module]) -> str:
-    """Check a function that silences one head of a stack.
-
-    Args:
-        without_head: takes a MultiHeadAttentionWrapper and the number of a head, counted from 0,
-            and returns a copy whose columns of that head are 0, the others as they were.
-
-    Returns:
-        A sentence.
-
-    >>> check_without_head(lambda stacked, h: stacked)
-    'Head 1 is to be silent, and its columns are as they were.'
-    """
-    with seeded():
-        stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=3)
-    x = journey().batch()
-    before = stacked(x)
-    for h in (1, 0, 2):
-        after = without_head(stacked, h)(x)
-        if not stacked(x).equal(before):
-            return "The stack itself has changed: silence a head of copy.deepcopy(stacked)."
-        if after.shape != before.shape:
-            return (
-                f"The result is {tuple(after.shape)}, not {tuple(before.shape)}: a silent head "
-                "keeps its columns, as zeros."
-            )
-        pairs = list(zip(after.split(2, dim=-1), before.split(2, dim=-1), strict=True))
-        others = [i for i, (now, then) in enumerate(pairs) if i != h and not now.equal(then)]
-        if others:
-            return f"Head {h} is to be silent, and the columns of head {others[0]} have changed."
-        silent, spoken = pairs[h]
-        if silent.equal(spoken):
-            return f"Head {h} is to be silent, and its columns are as they were."
-        if silent.any():
-            return (
-                f"Head {h} still writes up to {silent.abs().max().item():.2f}. An even look is a "
-                "look: which of the three matrices makes what is written?"
-            )
-    return "Right: the columns of the silent head are 0, and no other number moved."
+    return diagnose(written, MultiHeadAttention, names, skip, seconds)

@@ -13,22 +13,23 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import draw, run
+from attnlib.checks.departure import scale_sentence
+from attnlib.checks.questions import Answer
 from attnlib.checks.trial import (
-    CONTEXT_LENGTH,
-    D_IN,
     HEAD_DIM,
     NUM_HEADS,
     NUM_TOKENS,
     B,
     Trial,
     close,
-    marked_tokens,
+    scale_suspects,
 )
+from attnlib.checks.verdict import Fault
 from attnlib.functional import causal_mask, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 
-def one_token(trial: Trial) -> str | None:
+def one_token(trial: Trial) -> Answer:
     """A single token has weight 1, so only the values and out_proj matter."""
     for num_heads in trial.head_counts[::-1]:
         mine, ours = trial.build(num_heads)
@@ -36,22 +37,27 @@ def one_token(trial: Trial) -> str | None:
             name: draw(*parameter.shape, seed=seed)
             for seed, (name, parameter) in enumerate(ours.named_parameters())
         }
-        x = draw(B, 1, D_IN, seed=1)
+        x = draw(B, 1, trial.d_in(num_heads), seed=1)
         result = trial.run(mine, x, weights, num_heads)
         if result.isnan().any():
             return the_mask(trial) or "One token alone gives NaN."
         if close(result, run(ours, x, weights)):
             continue
-        for suspect, sentence in _suspects(weights, x, num_heads):
+        for code, suspect, sentence in _suspects(weights, x, num_heads):
             if close(result, suspect):
-                return sentence
-        alone = trial.attn_weights_of(mine, marked_tokens(num_tokens=1), num_heads)[..., 0]
+                return Fault("", code, sentence)
+        alone = trial.attn_weights_of(
+            mine, trial.marked_tokens(num_tokens=1, num_heads=num_heads), num_heads
+        )[..., 0]
         if not close(alone, torch.ones_like(alone)):
             worst = alone.flatten()[(alone - 1).abs().argmax()]
-            return (
-                f"The only token gets weight {worst:.3g} instead of 1: is there a "
-                "softmax, and does it run over the keys, dim=-1?"
+            one_factor = close(alone, worst.expand_as(alone))
+            about = (
+                ": is there a softmax over the keys, dim=-1?"
+                if one_factor and 0 < worst < 1
+                else ", the values alone: look at what happens between the values and the result."
             )
+            return f"The only token gets weight {worst:.3g} instead of 1{about}"
         if trial.right is MultiHeadAttention:
             return (
                 "With one token only the values and out_proj matter, and the result is wrong: look "
@@ -64,7 +70,9 @@ def one_token(trial: Trial) -> str | None:
     return None
 
 
-def _suspects(weights: Mapping[str, Tensor], x: Tensor, num_heads: int) -> list[tuple[Tensor, str]]:
+def _suspects(
+    weights: Mapping[str, Tensor], x: Tensor, num_heads: int
+) -> list[tuple[str, Tensor, str]]:
     """Return what the result of one token is if a certain line is wrong."""
 
     def project(name: str) -> Tensor:
@@ -79,33 +87,40 @@ def _suspects(weights: Mapping[str, Tensor], x: Tensor, num_heads: int) -> list[
     heads = values.chunk(num_heads, dim=-1)
     return [
         (
+            "values.keys",
             finish(project("W_key")),
             "With one token the result must come from its value, and yours comes from its key: "
             "are keys and values swapped? The weights multiply the values.",
         ),
         (
+            "values.queries",
             finish(project("W_query")),
             "With one token the result must come from its value, and yours comes from its query: "
             "the weights multiply the values.",
         ),
         (
+            "out_proj.missing",
             values,
             "With one token the result is its value, and out_proj is missing: end with "
             "self.out_proj(context_vec).",
         ),
         (
+            "merge.order",
             finish(torch.cat(heads[::-1], dim=-1)),
-            "The heads come out in reverse order: head 1 belongs in the first columns.",
+            "The heads come out in reverse order: head 0 belongs in the first columns.",
         ),
         (
+            "merge.alternating",
             finish(torch.stack(heads, dim=-1).flatten(-2)),
-            "The columns of the heads alternate: all of head 1 come first, then all of head 2.",
+            "The columns of the heads alternate: all of head 0 come first, then all of head 1.",
         ),
         (
+            "merge.repeated",
             finish(torch.cat([heads[0]] * num_heads, dim=-1)),
-            "Every head returns what head 1 returns: does the loop use its own head each time?",
+            "Every head returns what head 0 returns: does the loop use its own head each time?",
         ),
         (
+            "out_proj.twice",
             finish(finish(values)),
             "out_proj is applied twice.",
         ),
@@ -115,8 +130,10 @@ def _suspects(weights: Mapping[str, Tensor], x: Tensor, num_heads: int) -> list[
 def the_mask(trial: Trial) -> str | None:
     """With all scores at 0 a weight above 0 shows who sees whom: only the mask matters."""
     mine, _ = trial.build(num_heads=1)
-    zero = torch.zeros(HEAD_DIM, D_IN)
-    attn_weights = trial.attn_weights_of(mine, marked_tokens(), 1, W_key=zero)[:, 0, :, :NUM_TOKENS]
+    zero = torch.zeros(HEAD_DIM, trial.d_in(1))
+    attn_weights = trial.attn_weights_of(mine, trial.marked_tokens(), 1, W_key=zero)[
+        :, 0, :, :NUM_TOKENS
+    ]
     sees = (attn_weights.nan_to_num(0.0).abs() > 1e-6).any(dim=0)
     may_attend = ~causal_mask(NUM_TOKENS)
     is_nan = attn_weights.isnan().any(dim=(0, 2))
@@ -139,8 +156,8 @@ def the_mask(trial: Trial) -> str | None:
 def _wrong_mask(sees: Tensor, first_result: str) -> str:
     """Return what is wrong with a mask, by the pattern of who sees whom."""
     may_attend = ~causal_mask(NUM_TOKENS)
-    leaks = (sees & ~may_attend).nonzero() + 1
-    hidden = (~sees & may_attend).nonzero() + 1
+    leaks = (sees & ~may_attend).nonzero()
+    hidden = (~sees & may_attend).nonzero()
     leak = "Outputs before the changed token moved: your mask lets token {} see token {}."
     leak = leak.format(*leaks[0].tolist()) if len(leaks) else ""
     late = "Does the triangle begin right above the diagonal, triu(..., diagonal=1)?"
@@ -148,7 +165,7 @@ def _wrong_mask(sees: Tensor, first_result: str) -> str:
     for pattern, sentence in (
         (
             ones.tril(-1),
-            "Your mask hides each token from itself too, and token 1 has nothing else to see"
+            "Your mask hides each token from itself too, and token 0 has nothing else to see"
             f"{first_result}. Leave the diagonal visible: triu(..., diagonal=1).",
         ),
         (
@@ -176,9 +193,9 @@ def _wrong_mask(sees: Tensor, first_result: str) -> str:
 
 
 def _what_shows_the_future(trial: Trial, mine: nn.Module) -> str:
-    attn_weights = trial.attn_weights_of(mine, marked_tokens(), 1)[:, 0, :, :NUM_TOKENS]
+    attn_weights = trial.attn_weights_of(mine, trial.marked_tokens(), 1)[:, 0, :, :NUM_TOKENS]
     future = attn_weights[:, 0, 1:]
-    leak = "Outputs before the changed token moved: your mask lets token 1 see token 2."
+    leak = "Outputs before the changed token moved: your mask lets token 0 see token 1."
     if close(future, future[:, :1].expand_as(future)):
         return (
             f"{leak} All future tokens get the same weight: were their scores set to a number "
@@ -194,8 +211,10 @@ def _what_shows_the_future(trial: Trial, mine: nn.Module) -> str:
 def equal_keys(trial: Trial) -> str | None:
     """With W_key at 0 all scores are 0: each result is the mean of the values so far."""
     mine, _ = trial.build(num_heads=1)
-    zero = torch.zeros(HEAD_DIM, D_IN)
-    attn_weights = trial.attn_weights_of(mine, marked_tokens(), 1, W_key=zero)[:, 0, :, :NUM_TOKENS]
+    zero = torch.zeros(HEAD_DIM, trial.d_in(1))
+    attn_weights = trial.attn_weights_of(mine, trial.marked_tokens(), 1, W_key=zero)[
+        :, 0, :, :NUM_TOKENS
+    ]
     mean = mean_so_far(NUM_TOKENS)
     if close(attn_weights, mean.expand_as(attn_weights)):
         return None
@@ -207,14 +226,14 @@ def equal_keys(trial: Trial) -> str | None:
         )
     if close(attn_weights, (mean > 0).float() / NUM_TOKENS):
         return (
-            f"The weights of token 1 sum to {1 / NUM_TOKENS:g}, not 1: the future was set to 0 "
+            f"The weights of token 0 sum to {1 / NUM_TOKENS:g}, not 1: the future was set to 0 "
             "after softmax. Hide the scores with -torch.inf before softmax."
         )
     sums = attn_weights.sum(dim=2)
     if not close(sums, ones):
         token = int((sums - 1).abs().amax(dim=0).argmax())
         return (
-            f"The weights of token {token + 1} sum to {sums[0, token]:.3g}, not 1: look at softmax "
+            f"The weights of token {token} sum to {sums[0, token]:.3g}, not 1: look at softmax "
             "and at what happens to attn_weights after it."
         )
     return (
@@ -230,7 +249,7 @@ def mean_so_far(num_tokens: int) -> Tensor:
 
 
 def two_tokens_one_head(trial: Trial) -> str | None:
-    """Token 2 chooses between two keys: how strongly shows the scale."""
+    """Token 1 chooses between two keys: how strongly shows the scale."""
     return _how_it_scales(trial, 1)
 
 
@@ -240,8 +259,8 @@ def equal_keys_several_heads(trial: Trial) -> str | None:
     if num_heads == 1:
         return None
     mine, ours = trial.build()
-    weights = trial.weights(W_key=torch.zeros(num_heads * HEAD_DIM, D_IN))
-    x = draw(B, NUM_TOKENS, D_IN, seed=1)
+    weights = trial.weights(W_key=torch.zeros(num_heads * HEAD_DIM, trial.d_in()))
+    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1)
     result = trial.run(mine, x, weights)
     if close(result, run(ours, x, weights)):
         return None
@@ -283,11 +302,13 @@ def two_tokens_several_heads(trial: Trial) -> str | None:
 
 def _how_it_scales(trial: Trial, num_heads: int) -> str | None:
     mine, _ = trial.build(num_heads)
-    x = marked_tokens(b=3, num_tokens=2)
-    W_query, W_key = (draw(num_heads * HEAD_DIM, D_IN, seed=seed) / 3 for seed in (10, 11))
+    x = trial.marked_tokens(b=3, num_tokens=2, num_heads=num_heads)
+    W_query, W_key = (
+        draw(num_heads * HEAD_DIM, trial.d_in(num_heads), seed=seed) / 3 for seed in (10, 11)
+    )
     attn_weights = trial.attn_weights_of(mine, x, num_heads, W_query=W_query, W_key=W_key)
     log_odds = (attn_weights[:, :, 1, 1] / attn_weights[:, :, 1, 0]).log()
-    # log(w1 / w0) = scale * (s1 - s0), with w the weights that token 2 gives to the two tokens and
+    # log(w1 / w0) = scale * (s1 - s0), with w the weights that token 1 gives to the two tokens and
     # s its scores before they are scaled. So the scale is the slope of a line through the origin,
     # fitted here by least squares; if the points lie on no such line, the scores are others.
     queries, keys = (split_heads(x @ W.T, num_heads) for W in (W_query, W_key))
@@ -307,7 +328,7 @@ def _how_it_scales(trial: Trial, num_heads: int) -> str | None:
     if num_heads > 1:
         return (
             f"With one head the scores are right, with {num_heads} they are not, though the "
-            "values are: queries and keys must be split as the values are, head 1 first."
+            "values are: queries and keys must be split as the values are, head 0 first."
         )
     return (
         "With two tokens the scores are not queries times keys: look at the line that makes them, "
@@ -319,21 +340,4 @@ def _wrong_scale(trial: Trial, scale: float, num_heads: int) -> str | None:
     right = HEAD_DIM**-0.5
     if abs(scale - right) < 1e-4:
         return None
-    width = "head_dim" if trial.right is MultiHeadAttention else "d_out"
-    suspects = (
-        (1.0, "they are not scaled at all."),
-        (HEAD_DIM**0.5, "they are multiplied by the root, not divided."),
-        (1 / HEAD_DIM, f"you divide by {width} itself, or twice by its root."),
-        (1 / (2 * HEAD_DIM), f"{width}**1/2 is half of {width}, since ** binds before /."),
-        ((num_heads * HEAD_DIM) ** -0.5, "you divide by the root of the width of all heads."),
-        (D_IN**-0.5, "you divide by the root of d_in, the width of the embedding."),
-        (num_heads**-0.5, "you divide by the root of num_heads."),
-        (2**-0.5, "you divide by the root of num_tokens."),
-        (CONTEXT_LENGTH**-0.5, "you divide by the root of context_length."),
-    )
-    found = (sentence for factor, sentence in suspects if abs(scale - factor) < 1e-4)
-    return (
-        f"The scores are multiplied by {scale:.4g}, and 1 / sqrt({width}) = {right:.4g} is right: "
-        f"{next(found, 'look at what you divide them by.')} Divide them by {width}**0.5, the root "
-        "of the width of one query."
-    )
+    return scale_sentence(scale, right, trial.head_width, scale_suspects(trial, num_heads, 2))[1]

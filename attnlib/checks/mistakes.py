@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from attnlib.checks.verdict import Verdict
 from attnlib.checks.verdicts import (
-    Verdict,
     check_causal,
     check_rows_sum_to_one,
     check_same,
@@ -143,7 +143,7 @@ MISTAKES: tuple[Mistake, ...] = (
     SPLIT_WITHOUT_TRANSPOSE,
     Mistake(
         "merge without transpose",
-        "The heads are joined in the order in which they lie in memory: head 1 first, all tokens.",
+        "The heads are joined in the order in which they lie in memory: head 0 first, all tokens.",
         SWAP,
         "",
     ),
@@ -168,7 +168,7 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "mask with the diagonal",
-        "Without diagonal=1 the triangle holds the diagonal, and token 1 sees nothing: a NaN row.",
+        "Without diagonal=1 the triangle holds the diagonal, and token 0 sees nothing: a NaN row.",
         MASK,
         "is_future = x.new_ones(num_tokens, num_tokens).triu().bool()",
     ),

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnlib.checks.attempt import NOT_ATTEMPTED, Diagnosis, draw, name_shape, reporting, run
+from attnlib.checks.attempt import (
+    Diagnosis,
+    draw,
+    name_shape,
+    returns_weights,
+    run,
+)
+from attnlib.checks.departure import RANDOM, Departure, Departures, misnamed
+from attnlib.checks.door import Maker
+from attnlib.checks.path import CONSTANTS
+from attnlib.checks.quantities import quantities
 from attnlib.convert import PROJECTIONS
-from attnlib.functional import split_heads
+from attnlib.functional import causal_mask, split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.tracing.operations import Line, Recording
+from attnlib.tracing.tracer import LIBRARIES, statements_of
 
 # Distinct primes: a wrong axis cannot pass by coincidence, and a product tells its factors
 B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 7, 11, 13
@@ -23,22 +36,40 @@ class Trial:
     """A learner's class beside the class that is right.
 
     Args:
-        written: the learner's class.
+        make: makes modules of the learner's class.
         right: CausalAttention, MultiHeadAttentionWrapper or MultiHeadAttention.
+        one_width: whether the learner's class needs d_in equal to the width of its result.
     """
 
-    def __init__(self, written: type[nn.Module], right: type[nn.Module]) -> None:
-        self.written = written
+    def __init__(self, make: Maker, right: type[nn.Module], one_width: bool = False) -> None:
+        self.make = make
         self.right = right
+        self.one_width = one_width
+        self.notes: list[str] = []
+        self._constructed: dict[int, tuple[nn.Module, Recording]] = {}
 
     @property
     def head_counts(self) -> tuple[int, ...]:
         """One head first: there, splitting and merging do nothing."""
         return (1,) if self.right is CausalAttention else (1, NUM_HEADS)
 
+    @property
+    def head_width(self) -> str:
+        """What the width of one head is called."""
+        return "head_dim" if self.right is MultiHeadAttention else "d_out"
+
+    def d_in(self, num_heads: int | None = None) -> int:
+        """Return the width of the tokens."""
+        return self.width(num_heads or self.head_counts[-1]) if self.one_width else D_IN
+
     def sizes(self, num_heads: int = NUM_HEADS) -> dict[str, int]:
         """Return the names of the sizes, for sentences about shapes."""
-        sizes = {"b": B, "num_tokens": NUM_TOKENS, "d_in": D_IN, "context_length": CONTEXT_LENGTH}
+        sizes = {
+            "b": B,
+            "num_tokens": NUM_TOKENS,
+            "d_in": self.d_in(num_heads),
+            "context_length": CONTEXT_LENGTH,
+        }
         if self.right is not CausalAttention:
             sizes["num_heads"] = num_heads
         if self.right is MultiHeadAttention:
@@ -49,6 +80,22 @@ class Trial:
         """Return how many columns the result has."""
         return HEAD_DIM if self.right is CausalAttention else num_heads * HEAD_DIM
 
+    def arguments(
+        self,
+        num_heads: int = NUM_HEADS,
+        context_length: int = CONTEXT_LENGTH,
+        dropout: float = 0.0,
+        qkv_bias: bool = False,
+    ) -> dict[str, Any]:
+        """Return what a module is made with."""
+        sizes = self.sizes(num_heads) | {"context_length": context_length}
+        taken = inspect.signature(self.right).parameters
+        arguments: dict[str, Any] = {name: sizes[name] for name in sizes if name in taken}
+        arguments["dropout"] = dropout
+        if qkv_bias:  # not handed over otherwise: False must be the default
+            arguments["qkv_bias"] = True
+        return arguments
+
     def build(
         self,
         num_heads: int = NUM_HEADS,
@@ -57,17 +104,13 @@ class Trial:
         qkv_bias: bool = False,
     ) -> tuple[nn.Module, nn.Module]:
         """Return a module of the learner's class and one of ours, both in eval."""
-        sizes = self.sizes(num_heads) | {"context_length": context_length}
-        taken = inspect.signature(self.right).parameters
-        arguments: dict[str, Any] = {name: sizes[name] for name in sizes if name in taken}
-        arguments["dropout"] = dropout
-        if qkv_bias:  # not handed over otherwise: False must be the default
-            arguments["qkv_bias"] = True
-        with reporting():
-            mine = self.written(**arguments)
-        if "_modules" not in vars(mine):
-            raise Diagnosis(f"{NOT_ATTEMPTED}: __init__ does not call super().__init__()")
-        return mine.eval(), self.right(**arguments).eval()
+        arguments = self.arguments(num_heads, context_length, dropout, qkv_bias)
+        mine = self.make(**arguments)
+        set_mode(mine, training=False)
+        for name in ("train", "eval", "half", "double", "to"):
+            if name in vars(mine):
+                self.note(f"self.{name} hides nn.Module's method of that name.")
+        return mine, self.right(**arguments).eval()
 
     def weights(self, num_heads: int = NUM_HEADS, **matrices: Tensor) -> dict[str, Tensor]:
         """Return the three projections, under the names of this class; out_proj does nothing.
@@ -76,7 +119,8 @@ class Trial:
         """
         named = {}
         for seed, name in enumerate(PROJECTIONS, start=10):
-            matrix = matrices.get(name, draw(num_heads * HEAD_DIM, D_IN, seed=seed) / 3)
+            random = draw(num_heads * HEAD_DIM, self.d_in(num_heads), seed=seed) / 3
+            matrix = matrices.get(name, random)
             if self.right is MultiHeadAttentionWrapper:
                 for h, rows in enumerate(matrix.chunk(num_heads)):
                     named[f"heads.{h}.{name}.weight"] = rows
@@ -87,6 +131,14 @@ class Trial:
             named["out_proj.bias"] = torch.zeros(num_heads * HEAD_DIM)
         return named
 
+    def random_weights(self, ours: nn.Module) -> dict[str, Tensor]:
+        """Return random weights for every parameter of ours."""
+        return {
+            name: draw(*parameter.shape, seed=seed) / 3
+            # not the seeds of x: rows of x in W_key would give numbers that occur twice
+            for seed, (name, parameter) in enumerate(ours.named_parameters(), start=100)
+        }
+
     def run(
         self,
         mine: nn.Module,
@@ -95,17 +147,27 @@ class Trial:
         num_heads: int = NUM_HEADS,
         before: str = "",
     ) -> Tensor:
-        """Run the learner's module; a result of another shape is a Diagnosis too."""
-        sizes = self.sizes(num_heads)
-        result = run(mine, x, weights, sizes, before)
+        """Run the learner's module; a result of another shape or dtype is a Diagnosis too."""
+        sizes = self.sizes(num_heads) | {"b": x.shape[0], "num_tokens": x.shape[1]}
+        result = run(mine, x, self.make.fit(mine, weights), sizes, before)
         have, want = tuple(result.shape), (*x.shape[:2], self.width(num_heads))
-        if have == want:
-            return result
-        place = "makes context_vec" if self.right is CausalAttention else "joins the heads"
-        raise Diagnosis(
-            f"{before}The result is {name_shape(have, sizes)} where {name_shape(want, sizes)} is "
-            f"right: look at the line that {place}."
-        )
+        if have != want:
+            place = "makes context_vec" if self.right is CausalAttention else "joins the heads"
+            raise Diagnosis(
+                f"{before}The result is {name_shape(have, sizes)} where {name_shape(want, sizes)} "
+                f"is right: look at the line that {place}.",
+                "result.shape",
+                self._line_of_the_result(mine, x),
+            )
+        if result.dtype != x.dtype:
+            raise Diagnosis(
+                f"{before}The result is {result.dtype} for x of {x.dtype}: a line makes numbers of "
+                "another dtype. Give new tensors dtype=x.dtype, and bring results back by "
+                ".to(x.dtype).",
+                "result.dtype",
+                self._line_of_the_dtype(mine, x) or self._line_of_the_result(mine, x),
+            )
+        return result
 
     def attn_weights_of(
         self, mine: nn.Module, x: Tensor, num_heads: int, before: str = "", **matrices: Tensor
@@ -116,18 +178,322 @@ class Trial:
         Every head's values copy the marks. So column j of a result says how much token j weighs
         in it; the last two columns repeat the first two.
         """
-        marks = torch.eye(NUM_TOKENS, D_IN)
+        marks = torch.eye(NUM_TOKENS, self.d_in(num_heads))
         copies = torch.cat([marks, marks[: HEAD_DIM - NUM_TOKENS]])
         weights = self.weights(num_heads, W_value=copies.repeat(num_heads, 1), **matrices)
         weights = {name: weight.to(x.dtype) for name, weight in weights.items()}
         return split_heads(self.run(mine, x, weights, num_heads, before).detach(), num_heads)
 
+    def marked_tokens(self, b: int = B, num_tokens: int = NUM_TOKENS, num_heads: int = 1) -> Tensor:
+        """Return tokens that carry their marks, (b, num_tokens, d_in); the rest is random."""
+        x = draw(b, NUM_TOKENS, self.d_in(num_heads), seed=1)
+        x[:, :, :NUM_TOKENS] = torch.eye(NUM_TOKENS)
+        return x[:, :num_tokens].contiguous()
 
-def marked_tokens(b: int = B, num_tokens: int = NUM_TOKENS) -> Tensor:
-    """Return tokens that carry their marks, (b, num_tokens, d_in); the other columns are random."""
-    x = draw(b, NUM_TOKENS, D_IN, seed=1)
-    x[:, :, :NUM_TOKENS] = torch.eye(NUM_TOKENS)
-    return x[:, :num_tokens]
+    # The line
+
+    def record(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] = NO_WEIGHTS
+    ) -> tuple[Recording, Tensor | None]:
+        """Run forward once more and return all its operations; on an error, those before it."""
+        _, recording = self._constructed.get(id(mine), (mine, Recording()))
+        given = {name: weight.clone() for name, weight in self.make.fit(mine, weights).items()}
+        parameters = dict(mine.named_parameters())
+        recording.give({"x": x, **parameters, **given})
+        result = None
+        try:
+            with recording:
+                result = run(mine, x, given)
+        except Diagnosis:
+            pass
+        return recording, result
+
+    def departure(
+        self,
+        mine: nn.Module,
+        x: Tensor,
+        weights: Mapping[str, Tensor],
+        num_heads: int,
+    ) -> Departure | None:
+        """Return the line at which the learner's forward leaves the path on this input."""
+        try:
+            path = self._path(mine, x, weights, num_heads)
+            if path is None:
+                return None
+            found, named = path.departure(), path.named
+        except (
+            RuntimeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ):  # tensors too odd to be looked up
+            return None
+        if found is not None and found.code.startswith(("scores.", "values.", "parts.")):
+            mine_named = self.make.fit(mine, weights)
+            with torch.no_grad():
+                for name, parameter in mine.named_parameters():
+                    if name in mine_named:
+                        parameter.copy_(mine_named[name])
+            found = misnamed(mine, x, named) or found
+        return found
+
+    def _path(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor], num_heads: int
+    ) -> Departures | None:
+        recording, result = self.record(mine, x, weights)
+        number = recording.number_of(result) if result is not None else None
+        start = recording.number_of(x)
+        if number is None or start is None:
+            return None
+        named = quantities(x, weights, num_heads)
+        widths = scale_suspects(self, num_heads, x.shape[1])
+        return Departures(recording, number, start, named, widths, self.head_width)
+
+    def recorded_build(self, num_heads: int, **options: Any) -> tuple[nn.Module, nn.Module]:
+        """Build as build does, and remember the operations of the constructor."""
+        recording = Recording()
+        with recording:
+            mine = self.make(**self.arguments(num_heads, **options))
+        self._constructed[id(mine)] = mine, recording
+        set_mode(mine, training=False)
+        return mine, self.right(**self.arguments(num_heads, **options)).eval()
+
+    def usual_departure(self) -> Departure | None:
+        """Return the line at which forward leaves the path on the usual random input."""
+        num_heads = self.head_counts[-1]
+        mine, ours = self.recorded_build(num_heads)
+        x = draw(B, NUM_TOKENS, self.d_in(num_heads), seed=1)
+        return self.departure(mine, x, self.random_weights(ours), num_heads)
+
+    def note(self, text: str) -> None:
+        """Keep what is worth a word and no fault."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def returns_weights(self, mine: nn.Module) -> bool:
+        """Return whether forward can return the attention weights too."""
+        return returns_weights(mine.forward)
+
+    def line_in_init(self, part: str) -> Line | None:
+        """Return the line of __init__ that makes a part, by its name or what it is called."""
+        called = self.make.names.get(part, part)
+        return self.line_with(rf"self\.{re.escape(called)}\b.*=|[\"']{re.escape(called)}[\"']")
+
+    def line_with(self, pattern: str, functions: tuple[str, ...] = ()) -> Line | None:
+        """Return the first line of the class, or of some functions, whose text fits a pattern."""
+        for function in own_functions(self.make.make):
+            if functions and function.__name__ not in functions:
+                continue
+            name, statements = statements_of(function.__code__)
+            for statement in dict.fromkeys(statements[key] for key in sorted(statements)):
+                if statement.text.startswith("def "):
+                    continue
+                if re.search(pattern, statement.text):
+                    return Line(name, statement.line, statement.text)
+        return None
+
+    def usual_path(self) -> Departures | None:
+        """Return the operations of the usual run, with what each of them made."""
+        num_heads = self.head_counts[-1]
+        mine, ours = self.recorded_build(num_heads)
+        x = draw(B, NUM_TOKENS, self.d_in(num_heads), seed=1)
+        return self._path(mine, x, self.random_weights(ours), num_heads)
+
+    def softmax_before_mask(self) -> Line | None:
+        """Return the line that hides the future, if softmax has run over it before."""
+        path = self.usual_path()
+        if path is None:
+            return None
+        seen = False
+        future = causal_mask(NUM_TOKENS)
+        for operation in path.operations:
+            if operation.number not in path.from_x or operation.number not in path.leads_here:
+                continue
+            values = operation.values
+            if values.ndim < 2 or values.shape[-2:] != future.shape:
+                continue
+            hides = bool((values[..., future] == 0).all())
+            if "softmax" in operation.name and not hides:
+                seen = True
+            elif seen and hides:
+                return operation.line
+        return None
+
+    def line_of_the_weights(self) -> Line | None:
+        """Return the line after which the attention weights are there."""
+        path = self.usual_path()
+        for number, found in path.found.items() if path else ():
+            if found is not None and found.name == "attn_weights" and path is not None:
+                return path.operations[number].line
+        if path is not None:
+            for number, found in path.found.items():
+                if found is not None and found.name == "context_vec":
+                    return path.operations[number].line
+        return None
+
+    def line_of_dropout(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
+    ) -> Line | None:
+        """Return the line that drops something, the last one if there are several."""
+        recording, _ = self.record(mine, x, weights)
+        lines = [
+            operation.line
+            for operation in recording.operations[recording.number_of(x) or 0 :]
+            if RANDOM.search(operation.name) or (operation.name == "scaled_dot_product_attention")
+        ]
+        named = [line for line in lines if line is not None]
+        return named[-1] if named else None
+
+    def line_of_another_p(self) -> Line | None:
+        """Return the line of __init__ that makes dropout of something else than dropout."""
+        return self.line_with(r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])[^)]", ("__init__",))
+
+    def line_of_the_fill(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
+    ) -> Line | None:
+        """Return the line at which very negative numbers first reach the scores."""
+        recording, _ = self.record(mine, x, weights)
+        start = recording.number_of(x) or 0
+        for operation in recording.operations[start:]:
+            values = operation.values
+            if (
+                operation.parents
+                and values.is_floating_point()
+                and values.numel()
+                and float(values.min()) < -15
+                and any(
+                    float(recording.operations[n].values.min()) > -15
+                    for n in operation.parents
+                    if recording.operations[n].values.numel()
+                    and recording.operations[n].values.is_floating_point()
+                )
+            ):
+                return operation.line
+        return None
+
+    def line_of_the_mask(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
+    ) -> Departure | None:
+        """Return the line that draws a triangle."""
+        line = self.line_with(r"tri[ul]|arange")
+        return Departure("mask", "", line) if line else None
+
+    def line_of_the_cutting(self, mine: nn.Module, x: Tensor) -> Line | None:
+        """Return the first line that makes fewer tokens of x."""
+        recording, _ = self.record(mine, x)
+        start = recording.number_of(x) or 0
+        for operation in recording.operations[start + 1 :]:
+            if start in operation.parents and operation.values.shape[1:2] < x.shape[1:2]:
+                return operation.line
+        return None
+
+    def line_of_the_cut(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
+    ) -> Line | None:
+        """Return the first line through which no gradient flows."""
+        recording, _ = self.record(mine, x, weights)
+        operations = recording.operations
+        for operation in operations[recording.number_of(x) or 0 :]:
+            if (
+                operation.line is not None
+                and operation.parents
+                and operation.values.is_floating_point()
+                and not operation.grad
+                and not CONSTANTS.search(operation.name)
+                and any(operations[n].grad for n in operation.parents)
+            ):
+                return operation.line
+        return self.line_with(r"detach|grad|\.data\b|tensor\(|numpy")
+
+    def line_of_the_seed(self) -> Line | None:
+        """Return the line that sets a seed."""
+        return self.line_with(r"manual_seed|seed\(")
+
+    def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> Line | None:
+        """Return the last line that shaped the result."""
+        recording, result = self.record(mine, x)
+        if result is None:
+            return None
+        number = recording.number_of(result)
+        while number is not None:
+            operation = recording.operations[number]
+            if operation.name != "linear" and operation.line is not None:
+                return operation.line
+            number = operation.parents[0] if operation.parents else None
+        return None
+
+    def _line_of_the_dtype(self, mine: nn.Module, x: Tensor) -> Line | None:
+        """Return the first line that makes a floating tensor of another dtype out of x."""
+        recording, _ = self.record(mine, x)
+        start = recording.number_of(x)
+        for operation in recording.operations[start or 0 :]:
+            if (
+                operation.line is not None
+                and operation.values.is_floating_point()
+                and operation.values.dtype != x.dtype
+            ):
+                return operation.line
+        return None
+
+
+def own_functions(given: Any) -> list[Any]:
+    """Return the functions that a learner wrote in a class: __init__ first, then forward."""
+    if not isinstance(given, type):
+        return [given] if inspect.isfunction(given) else []
+    found: dict[str, Any] = {}
+    for base in given.__mro__:
+        for name, value in vars(base).items():
+            if inspect.isfunction(value) and not value.__code__.co_filename.startswith(LIBRARIES):
+                found.setdefault(name, value)
+    first = [found[name] for name in ("__init__", "forward") if name in found]
+    return [*first, *(f for f in found.values() if f not in first)]
+
+
+def scale_suspects(
+    trial: Trial, num_heads: int, num_tokens: int
+) -> tuple[tuple[float, str, str], ...]:
+    """Return factors that scores are multiplied by in error, with a code and what to say."""
+    width, d_in = trial.head_width, trial.d_in(num_heads)
+    all_heads = num_heads * HEAD_DIM
+    return (
+        (1.0, "scale.none", "they are not scaled at all."),
+        (HEAD_DIM**0.5, "scale.times", "they are multiplied by the root, not divided."),
+        (1 / HEAD_DIM, "scale.no-root", f"you divide by {width} itself, or twice by its root."),
+        (
+            1 / (2 * HEAD_DIM),
+            "scale.half",
+            f"{width}**1/2 is half of {width}, since ** binds before /.",
+        ),
+        *(
+            ((all_heads**-0.5, "scale.d-out", "you divide by the root of the width of all heads."),)
+            if num_heads > 1
+            else ()
+        ),
+        (d_in**-0.5, "scale.d-in", "you divide by the root of d_in, the width of the embedding."),
+        *(
+            (
+                (num_heads**-0.5, "scale.num-heads", "you divide by the root of num_heads."),
+                (1 / num_heads, "scale.num-heads", "you divide by num_heads."),
+            )
+            if num_heads > 1
+            else ()
+        ),
+        (num_tokens**-0.5, "scale.num-tokens", "you divide by the root of num_tokens."),
+        (
+            CONTEXT_LENGTH**-0.5,
+            "scale.context-length",
+            "you divide by the root of context_length.",
+        ),
+        (B**-0.5, "scale.batch", "you divide by the root of the number of texts."),
+        (1 / d_in, "scale.d-in", "you divide by d_in, the width of the embedding."),
+        (HEAD_DIM**-0.25, "scale.one-side", "only one of queries and keys is scaled."),
+    )
+
+
+def set_mode(module: nn.Module, training: bool) -> None:
+    """Put a module and its parts into training or eval, also where an attribute is named so."""
+    for part in module.modules():
+        part.training = training
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:

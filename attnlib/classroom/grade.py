@@ -175,7 +175,8 @@ def _grade(
     if kind == "ran":
         if said == NOT_ATTEMPTED:
             return is_("not attempted", said)
-        return is_("solved" if said == expected[exercise.cell] else "attempted", said)
+        right = said.partition(" Note: ")[0] == expected[exercise.cell]  # a note is no fault
+        return is_("solved" if right else "attempted", said)
     if kind == "raised":
         own, error = told.get(exercise.cell, ("", ""))
         return is_("attempted", error if own == "raised" else said)

@@ -1,10 +1,11 @@
 """GPT-2 around our class: its weights, its sizes, its heads over several processes.
 
-weights copies between GPT-2 files and our classes, model is the rest of GPT-2, parallel shares the
-heads out among processes; recorded holds what the released model's heads looked at. This folder
-imports only the core.
+files opens GPT-2's files, weights copies between them and our classes, model is the rest of GPT-2,
+parallel shares the heads out among processes; recorded holds what the released model's heads looked
+at. This folder imports only the core.
 """
 
+from attnlib.gpt2.files import read_gpt2
 from attnlib.gpt2.model import (
     GPT2,
     SIZES,
@@ -25,7 +26,7 @@ from attnlib.gpt2.recorded import (
     recorded_names,
     recorded_sentence,
 )
-from attnlib.gpt2.weights import attention_weights, from_gpt2, read_gpt2, to_gpt2
+from attnlib.gpt2.weights import attention_weights, from_gpt2, to_gpt2
 
 __all__ = [
     "GPT2",

@@ -1,4 +1,4 @@
-"""`torchrun -m attnlib.gpt2` runs this in each of the processes that share the heads."""
+"""`python -m attnlib.gpt2` is one of the processes that share the heads: see run_processes."""
 
 from attnlib.gpt2.parallel import main
 

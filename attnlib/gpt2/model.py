@@ -13,16 +13,20 @@ from torch import Tensor, nn
 from attnlib.examples import seeded
 from attnlib.fused import KeyValueCache
 from attnlib.gpt2.weights import (
+    ATTENTION,
     GPT2_CONTEXT_LENGTH,
+    config_of,
     count_layers,
     from_gpt2,
     head_count,
     layer_start,
     origin_of,
     prefix_of,
+    require_config,
     require_entry,
     require_shape,
     to_gpt2,
+    widest,
 )
 from attnlib.modules import MultiHeadAttention
 
@@ -34,6 +38,15 @@ NAMES = {  # ours: the file's
     "final_norm": "ln_f",
 }
 BLOCK_NAMES = {"norm_1": "ln_1", "norm_2": "ln_2", "widen": "mlp.c_fc", "narrow": "mlp.c_proj"}
+MODEL = (  # what config.json says, if it says it, of a GPT-2 whose other parts are ours
+    ("activation_function", ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")),
+)
+SIZE_NAMES = {  # ours: config.json's
+    "num_layers": "n_layer",
+    "width": "n_embd",
+    "vocabulary": "vocab_size",
+    "context_length": "n_positions",
+}
 TRANSPOSED = ("widen", "narrow")  # stored (in, out)
 
 
@@ -167,28 +180,40 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
 
     Args:
         state_dict: what read_gpt2 returns, or the state_dict of a Hugging Face GPT-2.
-        num_heads: how many heads a layer has; None means heads of width 64.
+        num_heads: how many heads a layer has. None means what a config.json beside the file
+            says, or else heads of width 64.
 
     Returns:
-        A GPT2 in eval, with copies of the weights, in the file's dtype.
+        A GPT2 in eval, with copies of the weights, in the widest dtype of the file. It has the
+        epsilon of config.json.
 
     Raises:
-        TypeError, ValueError: as from_gpt2, for every tensor of the model.
+        TypeError, ValueError: as from_gpt2, for every tensor of the model; or config.json wants
+            another activation than the tanh form of GELU, or other sizes than the weights have.
 
     >>> load_gpt2(gpt2_state(tiny_gpt2())).size.num_layers
     4
 
     Source: the names are those of Hugging Face's GPT-2.
     """
-    prefix, num_layers = prefix_of(state_dict), count_layers(state_dict)
+    num_layers, prefix = count_layers(state_dict), prefix_of(state_dict)
     tokens = require_entry(state_dict, f"{prefix}wte.weight")
     positions = require_entry(state_dict, f"{prefix}wpe.weight")
     width = tokens.shape[-1]
     require_shape(state_dict, f"{prefix}wte.weight", (len(tokens), width))
     require_shape(state_dict, f"{prefix}wpe.weight", (len(positions), width))
     num_heads = head_count(state_dict, width, num_heads)
+    size = Gpt2Size(num_layers, num_heads, width, len(tokens), len(positions))
+    require_config(state_dict, (*ATTENTION, *MODEL))
+    require_sizes(state_dict, size)
+    epsilon = config_of(state_dict).get("layer_norm_epsilon", 1e-5)
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
+        raise TypeError(
+            f"layer_norm_epsilon in the config.json of {origin_of(state_dict)} must be a number, "
+            f"not {epsilon!r}"
+        )
     with torch.device("meta"):
-        model = GPT2(Gpt2Size(num_layers, num_heads, width, len(tokens), len(positions)))
+        model = GPT2(size)
     state = {}
     for ours, entry in model.state_dict().items():
         if ".attention." not in ours:
@@ -202,8 +227,24 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
             )
         for name, rows in attention.state_dict().items():
             state[f"blocks.{layer}.attention.{name}"] = rows
-    model.load_state_dict(state, assign=True)
+    dtype = widest(state)
+    model.load_state_dict({name: entry.to(dtype) for name, entry in state.items()}, assign=True)
+    for part in model.modules():
+        if isinstance(part, nn.LayerNorm):
+            part.eps = epsilon
     return model.eval()
+
+
+def require_sizes(state_dict: Mapping[str, Tensor], size: Gpt2Size) -> None:
+    """Raise if the config.json beside a file tells of another size than its weights have."""
+    for ours, theirs in SIZE_NAMES.items():
+        found = getattr(size, ours)
+        said = config_of(state_dict).get(theirs, found)
+        if said != found:
+            raise ValueError(
+                f"the config.json of {origin_of(state_dict)} says {theirs}={said!r}, and its "
+                f"weights have {found}: the two are not of one model, or the file is incomplete"
+            )
 
 
 def gpt2_state(model: GPT2) -> dict[str, Tensor]:

@@ -1,10 +1,12 @@
 """Tensor parallelism by whole heads, run in several processes and compared with one.
 
+run_processes(2) starts two processes of `python -m attnlib.gpt2` on this machine. They find each
+other through a file, communicate over the loopback device, and need no GPU. torchrun is not needed:
+it starts with libuv, which torch's builds for Windows lack. Where it works, so does
+
     torchrun --standalone --nproc-per-node 2 -m attnlib.gpt2
 
-starts two processes on this machine; run_processes(2) does the same from Python. They communicate
-over the loopback device and need no GPU. torch.distributed's tensor parallelism is loaded when
-first used.
+torch.distributed's tensor parallelism is loaded when first used.
 """
 
 from __future__ import annotations
@@ -12,9 +14,14 @@ from __future__ import annotations
 import copy
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
@@ -32,6 +39,7 @@ WIDTH, NUM_HEADS = 768, 12  # the smallest GPT-2
 SMALLEST_SHARE = 1e-5  # of the largest value; differences below it vary from machine to machine
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 PATIENCE = 120.0  # seconds
+STORE = "ATTNLIB_STORE"  # names the file through which processes find each other
 
 
 def share_out_heads(module: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAttention:
@@ -91,45 +99,95 @@ def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
         patience: seconds until they are stopped.
 
     Returns:
-        The report of `torchrun --nproc-per-node NUM -m attnlib.gpt2`: which process holds which
-        heads, and how far its result is from that of a single process. If they cannot be run, a
-        sentence that says why.
+        The report of the first of them: which process holds which heads, and how far its result
+        is from that of a single process. If they cannot be run, a sentence that says why.
 
     Raises:
         TypeError, ValueError: num_processes is not a positive int that divides 12.
 
-    Source: torchrun is torch.distributed.run.
+    Source: torch.distributed.FileStore, by which processes find each other.
     """
     require_whole_heads(NUM_HEADS, num_processes)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--local-addr=127.0.0.1", f"--nproc-per-node={num_processes}"]
-    return report_of([*command, "-m", "attnlib.gpt2"], patience)
+    return report_of([sys.executable, "-m", "attnlib.gpt2"], num_processes, patience)
 
 
-def report_of(command: list[str], patience: float) -> str:
-    """Run a command; return what it prints, or a sentence that says why there is nothing."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment["USE_LIBUV"] = "0"  # torch's builds for Windows lack it
+def report_of(command: list[str], num_processes: int, patience: float) -> str:
+    """Run a command in several processes that can join a group.
+
+    Returns:
+        What the first of them prints, or a sentence that says why there is nothing.
+    """
+    sorry = "The processes could not be run on this machine"
+    running: list[subprocess.Popen[bytes]] = []
+    with TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as opened:
+        folder = Path(name)
+        opened.callback(_end, running)
+        try:
+            for rank in range(num_processes):
+                out = opened.enter_context((folder / f"{rank}.out").open("wb"))
+                err = opened.enter_context((folder / f"{rank}.err").open("wb"))
+                how = _environment(rank, num_processes, folder / "store")
+                running.append(subprocess.Popen(command, env=how, stdout=out, stderr=err))
+        except OSError as error:
+            return f"{sorry}: {error}."
+        failed = _wait(running, patience)
+        if failed is None:
+            return f"{sorry}: they did not finish in {patience:g} seconds."
+        if failed < num_processes:
+            complaints = (folder / f"{failed}.err").read_text("utf-8", errors="replace")
+            return f"{sorry}: {_cause(complaints, running[failed].returncode)}"
+        return (folder / "0.out").read_text("utf-8", errors="replace").rstrip()
+
+
+def _environment(rank: int, num_processes: int, store: Path) -> dict[str, str]:
+    """Return the variables of one of several processes, under the names of torchrun."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+    environment |= {"RANK": str(rank), "WORLD_SIZE": str(num_processes), STORE: str(store)}
     if sys.platform in LOOPBACK:
         environment["GLOO_SOCKET_IFNAME"] = LOOPBACK[sys.platform]
-    sorry = "The processes could not be run on this machine"
-    pipe = subprocess.PIPE
-    try:
-        with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as ran:
-            try:
-                printed, complaints = ran.communicate(timeout=patience)
-            finally:
-                ran.terminate()  # if torchrun still runs, it ends its processes; killed, it cannot
-    except OSError as error:
-        return f"{sorry}: {error}."
-    except subprocess.TimeoutExpired:
-        return f"{sorry}: they did not finish in {patience:g} seconds."
-    if ran.returncode == 0:
-        return printed.rstrip()
-    own_error = re.search(r"(?m)^.*(?<!ChildFailed)Error: .*$", complaints)
-    signal = re.search(r"(?s)Root Cause.*?(Signal \d+ \(\w+\))", complaints)
-    cause = own_error[0] if own_error else signal[1] if signal else f"exit code {ran.returncode}"
-    return f"{sorry}: {cause.strip()}"
+    return environment
+
+
+def _wait(running: list[subprocess.Popen[bytes]], patience: float) -> int | None:
+    """Return which process failed first, their number if none did, or None if time ran out."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        codes = [process.poll() for process in running]
+        if failed := [rank for rank, code in enumerate(codes) if code]:
+            return failed[0]
+        if None not in codes:
+            return len(running)
+        time.sleep(0.02)
+    return None
+
+
+def _end(running: list[subprocess.Popen[bytes]]) -> None:
+    """End what still runs, and wait until it has ended."""
+    for process in running:
+        process.kill()
+    for process in running:
+        process.wait()
+
+
+def _cause(complaints: str, code: int) -> str:
+    """Say in a few words why a process failed."""
+    errors = re.findall(r"(?m)^.*Error: .*$", complaints)
+    if errors:
+        return str(errors[-1]).strip()
+    return f"Signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+
+
+def join_group() -> None:
+    """Join the group of processes that run_processes, or torchrun, has started."""
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import FileStore
+
+    if STORE not in os.environ:
+        dist.init_process_group("gloo")
+        return
+    rank, num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = FileStore(os.environ[STORE], num_processes)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=num_processes)
 
 
 def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> str:
@@ -206,7 +264,7 @@ def main() -> None:
     """
     import torch.distributed as dist
 
-    dist.init_process_group("gloo")
+    join_group()
     try:
         report = compare_with_one_process()
         if dist.get_rank() == 0:

@@ -1,103 +1,35 @@
 """Copy attention weights from a GPT-2 file into our classes, and back.
 
-The file is a safetensors file with the names of Hugging Face's GPT-2. safetensors is loaded when
-the first file is opened.
+The names of the weights are those of Hugging Face's GPT-2; files.py opens its files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from functools import reduce
+from os import PathLike
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnlib.convert import PROJECTIONS
 from attnlib.fused import FusedMultiHeadAttention
+from attnlib.gpt2.files import Gpt2File
 from attnlib.modules import MultiHeadAttention
-from attnlib.validate import require_divisible, require_positive_int
+from attnlib.validate import require_divisible, require_plain, require_positive_int
 
 GPT2_HEAD_DIM = 64  # in all four published sizes; the file does not state it
 GPT2_CONTEXT_LENGTH = 1024  # likewise; if the file has wpe.weight, its number of rows is used
 LAYER = re.compile(r"^(transformer\.)?h\.(\d+)\.")
-PICKLES = (b"PK\x03\x04", b"\x80")  # how torch.save and pickle begin
+ATTENTION = (  # what config.json says, if it says it, of an attention that is ours
+    ("model_type", ("gpt2",)),
+    ("scale_attn_weights", (True,)),
+    ("scale_attn_by_inverse_layer_idx", (False,)),
+)
 
 Attention = MultiHeadAttention | FusedMultiHeadAttention
-
-
-class Gpt2File(Mapping[str, Tensor]):
-    """A safetensors file as a state_dict: a tensor is read when it is looked up."""
-
-    def __init__(self, path: Path, keys: tuple[str, ...]) -> None:
-        self.path = path
-        self._keys = keys
-
-    def __getitem__(self, key: str) -> Tensor:
-        from safetensors import safe_open
-
-        if key not in self._keys:
-            raise KeyError(key)
-        with safe_open(self.path, framework="pt") as file:
-            tensor: Tensor = file.get_tensor(key)
-        return tensor
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._keys  # without reading it
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __repr__(self) -> str:
-        return f"<{self.path.name}: {len(self)} tensors>"
-
-
-def read_gpt2(path: str | Path) -> Gpt2File:
-    """Open a safetensors file of GPT-2's weights without reading them.
-
-    Args:
-        path: a safetensors file, such as the model.safetensors of a Hugging Face GPT-2.
-
-    Returns:
-        A mapping from names to tensors, to be used like a state_dict: it reads a tensor when it is
-        looked up. Only the header has been read yet.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a safetensors file, or it is damaged. A pickle (.bin, .pt) is
-            refused unread: loading one can run any code in it.
-
-    >>> read_gpt2("no_such.safetensors")
-    Traceback (most recent call last):
-    FileNotFoundError: there is no file no_such.safetensors
-
-    Source: the safetensors format: eight bytes with the length of a header in JSON, the header,
-    the numbers.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; name the file in it, for instance model.safetensors")
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    with path.open("rb") as opened:
-        start = opened.read(9)
-    if start[8:] != b"{" and start.startswith(PICKLES):
-        raise ValueError(
-            f"{path} is a pickle, and loading a pickle can run any code that it holds; only "
-            "safetensors files are read: take the model.safetensors of the same model"
-        )
-    if start[8:] != b"{":
-        raise ValueError(f"{path} is not a safetensors file: its header is missing")
-    try:
-        with safe_open(path, framework="pt") as file:
-            return Gpt2File(path, tuple(file.keys()))
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged or cut short: {error}") from error
 
 
 def from_gpt2(
@@ -117,21 +49,22 @@ def from_gpt2(
             read_gpt2 returns, or the state_dict of a Hugging Face GPT-2. Old files also hold the
             causal mask, as attn.bias and attn.masked_bias; both are ignored.
         layer: which layer, counted from 0.
-        num_heads: how many heads. The file does not state it. None means heads of width 64, as in
-            all published sizes of GPT-2.
+        num_heads: how many heads. The file does not state it. None means what a config.json
+            beside the file says, or else heads of width 64, as in all published sizes of GPT-2.
         into: MultiHeadAttention or FusedMultiHeadAttention.
 
     Returns:
         A module of that class with d_in = d_out = GPT-2's width and qkv_bias=True, without
-        dropout, in the dtype of the weights, which are copied. In eval its outputs, weights and
-        gradients equal those of GPT-2's attention in that layer. context_length is the number of
-        rows of wpe.weight, or 1024 if that is missing.
+        dropout, in the widest dtype of the weights, which are copied. In eval its outputs, weights
+        and gradients equal those of GPT-2's attention in that layer. context_length is the number
+        of rows of wpe.weight, or 1024 if that is missing.
 
     Raises:
-        TypeError: layer or num_heads is not an int, the weights are not floating, or into is
-            another class.
-        ValueError: there is no such layer, a weight is missing or of the wrong shape, or
-            num_heads does not divide the width. The message names the file, if there is one.
+        TypeError: state_dict is a path or a module, layer or num_heads is not an int, the weights
+            are not floating or have eight bits, or into is another class.
+        ValueError: there is no such layer, a weight is missing or of the wrong shape, num_heads
+            does not divide the width, or config.json contradicts it or wants an attention that
+            our classes do not compute. The message names the file, if there is one.
 
     >>> file = to_gpt2(MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2), 0)
     >>> from_gpt2(file, layer=0, num_heads=2).W_key.weight.shape
@@ -145,8 +78,11 @@ def from_gpt2(
             f"into must be MultiHeadAttention or FusedMultiHeadAttention, not {into.__name__}"
         )
     weights = attention_weights(state_dict, layer)
+    require_config(state_dict, ATTENTION)
     width = len(weights["c_proj.bias"])
     num_heads = head_count(state_dict, width, num_heads)
+    dtype = widest(weights)
+    weights = {name: weight.to(dtype) for name, weight in weights.items()}
     rows, bias = weights["c_attn.weight"].T, weights["c_attn.bias"]
     state = {"out_proj.weight": weights["c_proj.weight"].T, "out_proj.bias": weights["c_proj.bias"]}
     if issubclass(into, FusedMultiHeadAttention):
@@ -191,6 +127,8 @@ def to_gpt2(module: Attention, layer: int, prefix: str = "") -> dict[str, Tensor
         raise ValueError(
             f"d_in={module.d_in} is not d_out={module.d_out}, but GPT-2 has one width for both"
         )
+    fused = isinstance(module, FusedMultiHeadAttention)
+    require_plain(module, *(("W_qkv",) if fused else PROJECTIONS), "out_proj")
     state = module.state_dict()
     if isinstance(module, FusedMultiHeadAttention):
         if module.num_kv_heads != module.num_heads:
@@ -230,12 +168,56 @@ def attention_weights(state_dict: Mapping[str, Tensor], layer: int) -> dict[str,
     return weights
 
 
+def widest(weights: Mapping[str, Tensor]) -> torch.dtype:
+    """Return the dtype that holds the numbers of all of them.
+
+    >>> widest({"a": torch.ones(1).half(), "b": torch.ones(1).bfloat16()})
+    torch.float32
+    """
+    return reduce(torch.promote_types, (weight.dtype for weight in weights.values()))
+
+
+def require_config(
+    state_dict: Mapping[str, Tensor], rules: tuple[tuple[str, tuple[object, ...]], ...]
+) -> None:
+    """Raise unless the config.json beside a file, if any, says what our classes compute."""
+    for name, right in rules:
+        said = config_of(state_dict).get(name, right[0])
+        if said not in right:
+            raise ValueError(
+                f"the config.json of {origin_of(state_dict)} says {name}={said!r}, and our "
+                f"classes compute {' or '.join(map(repr, right))} only: with these weights they "
+                "would be another function"
+            )
+
+
+def config_of(state_dict: Mapping[str, Tensor]) -> Mapping[str, object]:
+    """Return what the config.json beside a file says; nothing where there is none."""
+    return state_dict.config if isinstance(state_dict, Gpt2File) else {}
+
+
+def require_state_dict(state_dict: object) -> None:
+    """Raise unless it is a mapping; a path or a module gets its remedy."""
+    if isinstance(state_dict, Mapping):
+        return
+    remedy = ""
+    if isinstance(state_dict, (str, PathLike)):
+        remedy = f"; try read_gpt2({str(state_dict)!r})"
+    elif isinstance(state_dict, nn.Module):
+        remedy = "; try its state_dict()"
+    raise TypeError(
+        "state_dict must map names to tensors, as what read_gpt2 returns does, "
+        f"not {type(state_dict).__name__}{remedy}"
+    )
+
+
 def count_layers(state_dict: Mapping[str, Tensor]) -> int:
     """Return how many layers a GPT-2 file has, or raise if it has none.
 
     >>> count_layers({"h.0.ln_1.bias": torch.zeros(6), "h.1.ln_1.bias": torch.zeros(6)})
     2
     """
+    require_state_dict(state_dict)
     layers = {int(found[2]) for key in state_dict if (found := LAYER.match(key))}
     if not layers:
         first = ", ".join(list(state_dict)[:3]) or "none at all"
@@ -261,6 +243,7 @@ def layer_start(state_dict: Mapping[str, Tensor], layer: int) -> str:
 
 def prefix_of(state_dict: Mapping[str, Tensor]) -> str:
     """Return "transformer." if the names of the layers begin with it, else ""."""
+    require_state_dict(state_dict)
     found = next((match for key in state_dict if (match := LAYER.match(key))), None)
     return (found[1] or "") if found else ""
 
@@ -274,6 +257,12 @@ def require_entry(state_dict: Mapping[str, Tensor], key: str) -> Tensor:
     weight = state_dict[key]
     if not weight.is_floating_point():
         raise TypeError(f"{key} of {origin_of(state_dict)} must be floating, not {weight.dtype}")
+    if weight.element_size() == 1:
+        raise TypeError(
+            f"{key} of {origin_of(state_dict)} is {weight.dtype}: eight bits, which nothing can "
+            "multiply as they are, and without their scales; take the file of the same model in "
+            "half or single precision"
+        )
     return weight
 
 
@@ -287,11 +276,22 @@ def require_shape(state_dict: Mapping[str, Tensor], key: str, shape: tuple[int, 
 
 
 def head_count(state_dict: Mapping[str, Tensor], width: int, num_heads: int | None) -> int:
-    """Return num_heads if it divides the width, or for None how many heads of width 64 fit.
+    """Return num_heads, which divides the width.
+
+    None means what config.json says, or else how many heads of width 64 fit.
 
     >>> head_count({}, 768, None)
     12
     """
+    said = config_of(state_dict).get("n_head")
+    if said is not None:
+        require_positive_int(f"n_head in the config.json of {origin_of(state_dict)}", said)
+        if num_heads not in (None, said):
+            raise ValueError(
+                f"num_heads={num_heads}, but the config.json of {origin_of(state_dict)} says "
+                f"n_head={said}; leave num_heads out, or remove the config.json if it is wrong"
+            )
+        num_heads = cast(int, said)
     if num_heads is not None:
         require_positive_int("num_heads", num_heads)
         require_divisible(width, num_heads, f"{origin_of(state_dict)}: width")

@@ -18,7 +18,7 @@ from attnlib.checks.mistakes import (
     examine,
     tokens,
 )
-from attnlib.checks.verdicts import Verdict
+from attnlib.checks.verdict import Verdict
 from attnlib.examples import journey, one_thread, seeded
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention

@@ -200,7 +200,7 @@ def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: flo
     future = torch.ones_like(right, dtype=torch.bool).triu(diagonal=1)
     leaks = future & (wrong != 0)
     names = ("right", "wrong")
-    hidden = torch.stack([future, future & ~leaks])  # (right and wrong, num_tokens, num_tokens)
+    hidden = torch.stack([future, future & ~leaks])  # (2, num_tokens, num_tokens)
     marked = torch.stack([torch.zeros_like(leaks), leaks])
     both = weights_picture(
         torch.stack([right, wrong]), tokens, hidden, cell, names=names, hues=(0, 0), marked=marked

@@ -1,11 +1,12 @@
 """What every line of a forward does, and the source that the course shows.
 
-tracer runs a module and records each tensor that a line makes, table is the record, source cuts
-and marks the text of a class, diffs shows two texts as lines with - and +. Tracing imports nothing
-else of attnlib.
+tracer runs a module and records each tensor that a line makes, table is the record, operations
+records every single operation and the line that asked for it, source cuts and marks the text of a
+class, diffs shows two texts as lines with - and +. Tracing imports nothing else of attnlib.
 """
 
 from attnlib.tracing.diffs import Diff
+from attnlib.tracing.operations import Line, Operation, Recording
 from attnlib.tracing.source import Source, numbered_lines, show_source
 from attnlib.tracing.table import Failure, Step, Trace
 from attnlib.tracing.tracer import locate, trace
@@ -13,6 +14,9 @@ from attnlib.tracing.tracer import locate, trace
 __all__ = [
     "Diff",
     "Failure",
+    "Line",
+    "Operation",
+    "Recording",
     "Source",
     "Step",
     "Trace",

@@ -36,7 +36,7 @@ class Failure(NamedTuple):
     function: str
     line: int
     source: str
-    error: Exception
+    error: BaseException
     shapes: dict[str, tuple[int, ...]]
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
     return Trace(recorder.steps, result, failure, recorder.sources)
 
 
-def locate(error: Exception) -> Failure:
+def locate(error: BaseException) -> Failure:
     """Return where the reader's own code was when an exception passed through it.
 
     Args:
@@ -87,14 +87,23 @@ def locate(error: Exception) -> Failure:
     ...     locate(error).source
     'the call itself'
     """
-    found = Failure("", 0, "the call itself", error, {})
+    innermost = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
         if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
-            name, _, statements = _read(code)
-            statement = statements.get(line - code.co_firstlineno + 1, _UNREADABLE)
-            found = _failure(name, statement, frame, error)
-    return found
+            innermost = frame, line
+    if innermost is None:
+        return Failure("", 0, "the call itself", error, {})
+    frame, line = innermost
+    name, _, statements = _read(frame.f_code)
+    statement = statements.get(line - frame.f_code.co_firstlineno + 1, _UNREADABLE)
+    return _failure(name, statement, frame, error)
+
+
+def statements_of(code: CodeType) -> tuple[str, dict[int, _Statement]]:
+    """Return a function's name, and its statement at each line, counted from its first."""
+    name, _, statements = _read(code)
+    return name, statements
 
 
 class _Statement(NamedTuple):
@@ -103,6 +112,7 @@ class _Statement(NamedTuple):
     text: str
     dims: tuple[str, ...]
     names: tuple[str, ...]  # the variables that it reads
+    holds_loop: bool = False  # a comprehension, which Python 3.12 runs in the function's own frame
 
 
 @dataclass
@@ -161,8 +171,12 @@ class _Recorder:
         if event == "exception":
             self._fail(function, frame, arg[1])
             return self.on_line
+        line = frame.f_lineno - frame.f_code.co_firstlineno + 1
+        statement = function.statements.get(function.line, _UNREADABLE)
+        if event == "line" and statement.holds_loop and statement is function.statements.get(line):
+            return self.on_line  # its variables are not the function's
         self._compare(function, frame)
-        function.line = frame.f_lineno - frame.f_code.co_firstlineno + 1
+        function.line = line
         if event == "return":
             known = {id(tensor) for tensor, _ in function.seen.values()}
             for name, tensor in _flatten("return", arg):
@@ -216,7 +230,9 @@ class _Recorder:
 _UNREADABLE = _Statement(0, 0, "(source not available)", (), ())
 
 
-def _failure(function: str, statement: _Statement, frame: FrameType, error: Exception) -> Failure:
+def _failure(
+    function: str, statement: _Statement, frame: FrameType, error: BaseException
+) -> Failure:
     tensors = {name: tensor for name, (tensor, _) in _versions(frame).items()}
     shapes = {name: tuple(tensors[name].shape) for name in statement.names if name in tensors}
     return Failure(function, statement.line, statement.text, error, shapes)
@@ -289,7 +305,11 @@ def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
         return name, "", {}
     text = textwrap.dedent("".join(lines)).rstrip()
     statements: dict[int, _Statement] = {}
-    for node in ast.walk(ast.parse(text)):  # outer statements come first, inner ones override
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a lambda in the middle of a statement
+        return name, text, {}
+    for node in ast.walk(tree):  # outer statements come first, inner ones override
         if isinstance(node, ast.stmt):
             statement = _statement(node, text)
             for line in range(statement.line, statement.last_line + 1):
@@ -309,4 +329,7 @@ def _statement(node: ast.stmt, text: str) -> _Statement:
     reads.sort(key=lambda part: (part.lineno, part.col_offset))
     names = tuple(dict.fromkeys(ast.unparse(part) for part in reads))  # self.mask too
     dims = shape_comment(lines[last - 1]) or ()
-    return _Statement(node.lineno, last, " ".join(shown.split()), dims, names)
+    loops = (ast.ListComp, ast.SetComp, ast.DictComp)
+    header = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
+    holds_loop = any(isinstance(part, loops) for top in header for part in ast.walk(top))
+    return _Statement(node.lineno, last, " ".join(shown.split()), dims, names, holds_loop)

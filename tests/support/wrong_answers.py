@@ -290,20 +290,20 @@ LOOK_AT_FIRST = Answers(
         "a column": WrongAnswer(
             {"weight[0]": "weight[:, 0]"},
             "Token 5 looks at all tokens evenly: its query is 0, or all keys are equal. "
-            "Its query is column 5 of W_query.weight.",
+            "A query is a column of W_query.weight, a key is one of W_key.weight.",
         ),
         "nothing cleared": WrongAnswer(
-            {"        head.W_query.weight.zero_()\n": ""},
+            {"    head.W_query.weight.zero_()\n": ""},
             "Token 5 gives token 0 0.50 of its weight and token 5 0.50",
         ),
         "a small number": WrongAnswer(
-            {"= 1000": "= 1"}, "Token 5 gives token 0 only 0.23 of its weight."
+            {"= 20": "= 1"}, "Token 5 gives token 0 only 0.23 of its weight."
         ),
         "the next row": WrongAnswer(
             {"weight[0]": "weight[1]"}, "Token 5 gives token 0 0.00 of its weight and token 1 1.00"
         ),
         "the sign": WrongAnswer(
-            {"= 1000": "= -1000"}, "Token 5 gives token 0 0.00 of its weight and token 1 0.20"
+            {"= 20": "= -20"}, "Token 5 gives token 0 0.00 of its weight and token 1 0.20"
         ),
         "values of 0": WrongAnswer(
             {"return head": "nn.init.zeros_(head.W_value.weight)\n    return head"},
@@ -508,14 +508,13 @@ PADDED_MASK = Answers(
 
 # Of the three classes two each: test_exercise_checks.py and test_mistakes.py hold the sentences of
 # their checks. Here they are put through the notebook.
-PARTS = "dropout, half precision, and outputs and gradients equal to those of"
+PARTS = "dropout, and outputs and gradients equal to those of"
 MY_CAUSAL_ATTENTION = Answers(
-    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} "
-    "CausalAttention in float64.",
+    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} CausalAttention.",
     wrong={
         "no mask": WrongAnswer(
             {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
-            "your mask lets token 1 see token 2. Nothing is hidden at all",
+            "your mask lets token 0 see token 1. Nothing is hidden when softmax comes",
         ),
         "keys not transposed": WrongAnswer(
             {"keys.transpose(1, 2)": "keys"},
@@ -525,7 +524,7 @@ MY_CAUSAL_ATTENTION = Answers(
 )
 MY_STACKED_HEADS = Answers(
     right=f"MyStackedHeads is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttentionWrapper in float64.",
+    "MultiHeadAttentionWrapper.",
     wrong={
         "a plain list": WrongAnswer({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
         "one after the other": WrongAnswer(
@@ -540,11 +539,11 @@ MY_STACKED_HEADS = Answers(
 )
 MY_WEIGHT_SPLIT = Answers(
     right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttention in float64.",
+    "MultiHeadAttention.",
     wrong={
         "merge by view": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
-            "the merge mixes tokens and heads. First transpose(1, 2), then view.",
+            "The merge mixes tokens and heads. First transpose(1, 2), then view.",
         ),
         "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
     },

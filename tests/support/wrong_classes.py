@@ -132,19 +132,20 @@ WRONG_HEADS = {
     "fill with 0": (
         "-torch.inf",
         "0.0",
-        f"{LEAK}All future tokens get the same weight: were their scores set to a number such as "
-        "0? They must be -torch.inf.",
+        "The scores that the mask hides are set to 0, and softmax still gives them "
+        "weight: they must be -torch.inf.",
     ),
-    "fill with -1e9": (
-        "-torch.inf",
-        "-1e9",
-        "In half precision: Stopped in Mine.forward, line 8: ",
+    "result not kept": (
+        "masked_fill_",
+        "masked_fill",
+        "The future is hidden here, but the result is not kept: masked_fill returns a new"
+        " tensor, masked_fill_ changes ",
     ),
-    "result not kept": ("masked_fill_", "masked_fill", f"{LEAK}Nothing is hidden at all: "),
     "mask of the past": (
         "torch.triu(torch.ones(context_length, context_length), diagonal=1)",
         "torch.tril(torch.ones(context_length, context_length), diagonal=-1)",
-        f"{LEAK}Is the triangle the upper one, above the diagonal?",
+        "Outputs before the changed token moved: your mask lets token 0 see token 1. Is "
+        "the triangle the upper one, ",
     ),
     "mask inverted": (
         "self.mask.bool()",
@@ -154,8 +155,8 @@ WRONG_HEADS = {
     "no diagonal=1": (
         ", diagonal=1",
         "",
-        "Your mask hides each token from itself too, and token 1 has nothing else to see: its "
-        "result is NaN. Leave the diagonal visible: triu(..., diagonal=1).",
+        "Your mask hides each token from itself too, and token 0 has nothing else to see:"
+        " its result is NaN. Leave the ",
     ),
     "no diagonal=1, a number for -inf": (
         ', diagonal=1)\n        self.register_buffer("mask", mask)',
@@ -165,17 +166,20 @@ WRONG_HEADS = {
     "-inf times 0": (
         "scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)",
         "scores = scores + self.mask[:num_tokens, :num_tokens] * -torch.inf",
-        "Every result is NaN. Is a mask multiplied by -inf? 0 * inf is NaN: use ",
+        "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: use "
+        "masked_fill(is_future, -torch.inf).",
     ),
     "hides too much": (
         "        scores.masked",
         "        scores[:, 3:4, :1] = -torch.inf\n        scores.masked",
-        "Token 4 does not see token 1, which is not in its future: your mask hides too much. ",
+        "Token 3 does not see token 0, which is not in its future: your mask hides too "
+        "much. It is True above the ",
     ),
     "no triangle": (
         "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",
         "        scores[:, 2:3, 4:] = -torch.inf\n        scores[:, 1:2, :1] = -torch.inf\n",
-        f"{LEAK}What is hidden is no triangle: ",
+        "The mask lets token 0 see token 1, which comes later. It must hide all that "
+        "comes later: it is True above the ",
     ),
     "mask not cut": (
         "[:num_tokens, :num_tokens]",
@@ -185,12 +189,6 @@ WRONG_HEADS = {
         "non-singleton dimension 2. | Shapes there: scores (b, num_tokens, num_tokens) = "
         "(2, 5, 5), self.mask (context_length, context_length) = (13, 13). Cut the mask to the "
         "tokens that there are: [:num_tokens, :num_tokens].",
-    ),
-    "no limit": (
-        "if num_tokens > len(self.mask)",
-        "if num_tokens < 0",
-        "With context_length=1 more than one token passes, and token 1 sees token 2: the mask is "
-        "1 x 1 and broadcasts. Raise a ValueError if num_tokens > context_length.",
     ),
     # the scores
     "transpose forgotten": (
@@ -210,18 +208,18 @@ WRONG_HEADS = {
     "keys from W_query": (
         "self.W_key(x), self.W_query(x)",
         "self.W_query(x), self.W_query(x)",
-        "With W_key at 0 all keys are equal, so the weights of a row must be equal, and yours are "
-        "not: ",
+        "Here keys holds the queries: it is made by W_query.",
     ),
     "queries from W_key": (
         "self.W_key(x), self.W_query(x)",
         "self.W_key(x), self.W_key(x)",
-        "The scores are keys times keys. ",
+        "Here queries holds the keys: it is made by W_key.",
     ),
     "scores are something else": (
         "queries @ keys.transpose(1, 2)",
         "queries @ keys.transpose(1, 2) + (queries @ keys.transpose(1, 2)) ** 3",
-        "With two tokens the scores are not queries times keys: ",
+        "The scores are right before this line, which changes them: it applies pow. Only "
+        "the scale and the mask come ",
     ),
     # the scale
     "not at all": (
@@ -245,8 +243,8 @@ WRONG_HEADS = {
     "the root of num_tokens": (
         "keys.shape[-1]",
         "num_tokens",
-        "The scores are multiplied by 0.7071, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
-        "the root of num_tokens. ",
+        "The scores are multiplied by 0.4472, and 1 / sqrt(d_out) = 0.378 is right: you "
+        "divide by the root of ",
     ),
     "the root of context_length": (
         "keys.shape[-1]",
@@ -276,7 +274,8 @@ WRONG_HEADS = {
     "another length": (
         "return context",
         "return context + 0.125 * (num_tokens == len(self.mask))",
-        "Each step is right alone, but for 2 x 13 tokens the results differ by 0.125: does ",
+        "Each step is right alone, but for 2 x 13 tokens the results differ by 0.125: The"
+        " context vectors are right ",
     ),
     # softmax
     "over the queries": (
@@ -285,35 +284,48 @@ WRONG_HEADS = {
         "The columns of the weights sum to 1, not the rows: softmax runs over the queries. Use "
         "dim=-1, the keys.",
     ),
-    "over the batch": ("dim=-1", "dim=0", "The only token gets weight 0."),
-    "no softmax": ("torch.softmax(scores, dim=-1)", "scores", "The only token gets weight "),
+    "over the batch": (
+        "dim=-1",
+        "dim=0",
+        "Softmax runs over the texts of the batch. It must run over the keys, so that "
+        "each row sums to 1.",
+    ),
+    "no softmax": (
+        "torch.softmax(scores, dim=-1)",
+        "scores",
+        "The scores meet the values here as they are: softmax over the keys is missing before.",
+    ),
     "0 after softmax": (
         "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n"
         "        weights = torch.softmax(scores, dim=-1)",
         "        weights = torch.softmax(scores, dim=-1)\n"
         "        weights = weights * (1 - self.mask[:num_tokens, :num_tokens])",
-        "The weights of token 1 sum to 0.2, not 1: the future was set to 0 after softmax. Hide "
-        "the scores with -torch.inf before softmax.",
+        "The future is hidden only after softmax, so the rows that softmax made still "
+        "counted it. Hide the scores with ",
     ),
     "weights scaled": (
         "weights = self.drop(weights)",
         "weights = self.drop(weights) / (1 + torch.arange(num_tokens)[:, None])",
-        "The weights of token 5 sum to 0.2, not 1: look at softmax and at what happens to "
-        "attn_weights after it.",
+        "This line changes the weights after softmax (divides by something), so that a "
+        "row no longer sums to 1.",
     ),
     # the values
     "weights @ keys": (
         "weights @ values",
         "weights @ keys",
-        "With one token the result must come from its value, and yours comes from its key: are "
-        "keys and values swapped? The weights multiply the values.",
+        "The weights multiply keys here, and must multiply the values: are keys and "
+        "values swapped?",
     ),
-    "weights @ queries": ("weights @ values", "weights @ queries", "With one token the result "),
+    "weights @ queries": (
+        "weights @ values",
+        "weights @ queries",
+        "The weights multiply queries here, and must multiply the values.",
+    ),
     "values squared": (
         "weights @ values",
         "weights @ values**2",
-        "With one token only the values matter, and the result is wrong: look at the lines that "
-        "make values and context_vec.",
+        "This line changes the values (applies pow); the values go into attention as the "
+        "projection made them.",
     ),
     "weights @ x": (
         "weights @ values",
@@ -382,10 +394,14 @@ WRONG_HEADS = {
     "twice": (
         "return context",
         "return self.drop(context)",
-        "In training with p = 0.25 a weight of 1 may become 0 or 1.33, not 1.78: dropout belongs "
-        "right after softmax, on attn_weights, once.",
+        "In training with p = 0.25 a weight of 1 may become 0 or 1.33, not 1.78: dropout "
+        "is applied twice; once is ",
     ),
-    "another p": ("nn.Dropout(dropout)", "nn.Dropout(0.5)", "In training with p = 0.25 a weight "),
+    "another p": (
+        "nn.Dropout(dropout)",
+        "nn.Dropout(0.5)",
+        "With dropout=0.0 something is dropped in training: hand dropout on as it is.",
+    ),
     "on the result": (
         "        weights = self.drop(weights)\n        context = weights @ values",
         "        context = self.drop(weights @ values)",
@@ -421,12 +437,6 @@ WRONG_HEADS = {
         "return context.detach()",
         "The results are right, but no weight gets a gradient: ",
     ),
-    "float32 inside": (
-        "weights @ values",
-        "(weights @ values).float().to(x.dtype)",
-        "Right in float32, but in float64 the digits are lost: a line makes float32 numbers "
-        "whatever x is. ",
-    ),
     "x changed": (
         "        num_tokens = x.shape[1]",
         "        num_tokens = x.shape[1]\n        x *= 1.0",
@@ -455,17 +465,17 @@ WRONG_STACKS = {
     "alternating": (
         "torch.cat([head(x) for head in self.heads], dim=-1)",
         "torch.stack([head(x) for head in self.heads], dim=-1).flatten(2)",
-        "The columns of the heads alternate: all of head 1 come first, then all of head 2.",
+        "The columns of the heads alternate: all columns of head 0 come first, then all of head 1.",
     ),
     "reversed": (
         "in self.heads]",
         "in reversed(self.heads)]",
-        "The heads come out in reverse order: head 1 belongs in the first columns.",
+        "The heads come out in reverse order: head 0 belongs in the first columns.",
     ),
     "the first head each time": (
         "head(x) for head",
         "self.heads[0](x) for head",
-        "Every head returns what head 1 returns: does the loop use its own head each time?",
+        "The heads come out in another order: head 0 belongs in the first columns.",
     ),
     "one head repeated": (
         "[CausalAttention(*sizes) for _ in range(num_heads)]",
@@ -506,44 +516,43 @@ WRONG_STACKS = {
         "head(x) for head in self.heads",
         "head(x) * (1 if len(self.heads) == 1 or x.shape[1] == 1 else h) "
         "for h, head in enumerate(self.heads)",
-        "With one head all is right, with 3 it is not: look at the line that joins the results of "
-        "the heads.",
+        "The context vectors are right before this line, which changes them: it "
+        "multiplies by something.",
     ),
 }
 WRONG_SPLITS = {
     "split by view": (
         "view(b, t, self.n, self.width).transpose(1, 2)",
         "view(b, self.n, t, self.width)",
-        "With one head all is right, with 3 it is not: the split mixes tokens and heads. First "
-        "view(b, num_tokens, num_heads, head_dim), then transpose(1, 2).",
+        "The split mixes tokens and heads of the queries. First view(b, num_tokens, "
+        "num_heads, head_dim), then ",
     ),
     "only the queries split by view": (
         "self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)",
         "self.W_query(x).view(b, self.n, t, self.width)",
-        "With one head the scores are right, with 3 they are not, though the values are: queries "
-        "and keys must be split as the values are, head 1 first.",
+        "The split mixes tokens and heads of the queries. First view(b, num_tokens, "
+        "num_heads, head_dim), then ",
     ),
     "only the values split by view": (
         "self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)",
         "self.W_value(x).view(b, self.n, t, self.width)",
-        "With one head all is right, with 3 it is not: the split mixes tokens and heads. ",
+        "The split mixes tokens and heads of the values. First view(b, num_tokens, "
+        "num_heads, head_dim), then ",
     ),
     "merged by view": (
         ".transpose(1, 2).flatten(2)",
         ".reshape(b, t, -1)",
-        "With one head all is right, with 3 it is not: the merge mixes tokens and heads. First "
-        "transpose(1, 2), then view.",
+        "The merge mixes tokens and heads. First transpose(1, 2), then view.",
     ),
     "merged in another order": (
         ".transpose(1, 2).flatten(2)",
         ".permute(0, 2, 3, 1).flatten(2)",
-        "The columns of the heads alternate: all of head 1 come first, then all of head 2.",
+        "The columns of the heads alternate: all columns of head 0 come first, then all of head 1.",
     ),
     "heads rolled": (
         ".transpose(1, 2).flatten(2)",
         ".transpose(1, 2).roll(1, dims=2).flatten(2)",
-        "With one token only the values and out_proj matter, and the result is wrong: look at the "
-        "lines that make values and context_vec, and at out_proj.",
+        "The heads of the context vectors are shifted by one here; they must keep their places.",
     ),
     "no transpose": (
         "view(b, t, self.n, self.width).transpose(1, 2)",
@@ -585,13 +594,12 @@ WRONG_SPLITS = {
     "out_proj thrown away": (
         "return self.out_proj(context)",
         "self.out_proj(context)\n        return context",
-        "With one token the result is its value, and out_proj is missing: end with "
-        "self.out_proj(context_vec).",
+        "The context vectors are returned without out_proj: end with self.out_proj(context_vec).",
     ),
     "out_proj twice": (
         "self.out_proj(context)",
         "self.out_proj(self.out_proj(context))",
-        "out_proj is applied twice.",
+        "The result was complete before this line, which changes it: it makes a product.",
     ),
     "out_proj without a bias": (
         "nn.Linear(d_out, d_out)",
@@ -613,10 +621,14 @@ WRONG_SPLITS = {
     "one head at a quarter": (
         "self.drop(scores.softmax(dim=-1))",
         "scores.softmax(dim=-1) * torch.tensor([1.0, 0.25, 1.0])[: self.n, None, None]",
-        "The only token gets weight 0.25 instead of 1: is there a softmax, and does it run over "
-        "the keys, dim=-1?",
+        "This line changes the weights after softmax (multiplies by something), so that a"
+        " row no longer sums to 1.",
     ),
-    "softmax over the heads": ("softmax(dim=-1)", "softmax(dim=1)", "The only token gets weight 0"),
+    "softmax over the heads": (
+        "softmax(dim=-1)",
+        "softmax(dim=1)",
+        "Softmax runs over the heads. It must run over the keys, so that each row sums to 1.",
+    ),
     "a float32 mask": (
         ", dtype=x.dtype",
         "",
@@ -625,7 +637,8 @@ WRONG_SPLITS = {
     "NaN in the values": (
         "weights @ values",
         "weights @ (values / 0 * 0)",
-        "Every result is NaN. ",
+        "This line changes the values (divides by something); the values go into "
+        "attention as the projection made them.",
     ),
 }
 CASES = [

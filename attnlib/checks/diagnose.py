@@ -1,0 +1,259 @@
+"""From a learner's class to a verdict: all questions in order, and the line for what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from attnlib.checks.attempt import Diagnosis
+from attnlib.checks.conditions import (
+    calls_in_turn,
+    double_precision,
+    dropout_by_number,
+    dropout_in_eval,
+    dropout_in_training,
+    half_precision,
+    initial_values,
+    large_scores,
+    many_tokens,
+    more_tokens_than_context_length,
+    training_without_dropout,
+    two_runs,
+)
+from attnlib.checks.door import NO_NAMES, Given, Maker
+from attnlib.checks.guard import SECONDS, TimeIsUp, guarded
+from attnlib.checks.isolate import (
+    equal_keys,
+    equal_keys_several_heads,
+    one_token,
+    the_mask,
+    two_tokens_one_head,
+    two_tokens_several_heads,
+)
+from attnlib.checks.questions import (
+    Answer,
+    it_has_the_parameters,
+    it_returns_something,
+    it_returns_the_right_shape,
+    the_weights_returned,
+    the_whole,
+)
+from attnlib.checks.trial import Trial
+from attnlib.checks.verdict import Fault, Verdict
+from attnlib.examples import seeded
+from attnlib.modules import CausalAttention
+from attnlib.tracing.tracer import locate
+
+
+class Question(NamedTuple):
+    """One question of an exercise check."""
+
+    name: str
+    ask: Callable[[Trial], Answer]
+    after: tuple[str, ...] = ()  # these must be answered well before it makes sense
+    about: tuple[str, ...] = ()  # the beginnings of codes that it may be about
+
+
+RUNS = ("returns", "parameters", "shape")
+STEPS = (*RUNS, "one token", "mask", "equal keys", "scale", "several heads", "scale, several heads")
+LATE = ("values", "context", "merge", "out_proj", "result", "x", "projection", "split", "parts")
+EARLY = ("scores", "scale", "queries", "keys", "split", "projection", "parts", "x")
+
+QUESTIONS: tuple[Question, ...] = (
+    Question("returns", it_returns_something),
+    Question("parameters", it_has_the_parameters, RUNS[:1]),
+    Question("shape", it_returns_the_right_shape, RUNS[:2]),
+    Question("random", two_runs, RUNS),
+    Question("one token", one_token, RUNS, (*LATE, "weights", "softmax", "attention")),
+    Question("mask", the_mask, STEPS[:4], ("mask", "attention", "scores", "weights")),
+    Question("equal keys", equal_keys, STEPS[:5], ("softmax", "weights", "mask", "attention")),
+    Question("scale", two_tokens_one_head, STEPS[:6], EARLY),
+    Question("several heads", equal_keys_several_heads, STEPS[:7], LATE),
+    Question("scale, several heads", two_tokens_several_heads, STEPS[:8], EARLY),
+    Question("whole", the_whole, STEPS),
+    Question("calls", calls_in_turn, (*STEPS, "random", "whole")),
+    Question("length", many_tokens, (*STEPS, "whole", "calls")),
+    Question("large scores", large_scores, (*STEPS, "whole")),
+    Question("too many tokens", more_tokens_than_context_length, (*RUNS, "one token")),
+    Question("training", training_without_dropout, (*RUNS, "random", "mask")),
+    Question("dropout in eval", dropout_in_eval, (*RUNS, "random", "one token", "mask")),
+    Question(
+        "dropout in training",
+        dropout_in_training,
+        (*RUNS, "random", "one token", "mask", "equal keys", "training", "dropout in eval"),
+    ),
+    Question("dropout by number", dropout_by_number, ("dropout in training",)),
+    Question("float64", double_precision, (*STEPS, "whole")),
+    Question("half", half_precision, (*STEPS, "whole", "float64")),
+    Question("initial values", initial_values, RUNS[:2]),
+    Question("weights returned", the_weights_returned, (*STEPS, "whole")),
+)
+LINES = {  # where the line is known by its words alone
+    "x.in-place": r"\bx\b\s*[-+*/@]=|\bx\.\w+_\(|\bx\[.*\]\s*=",
+    "result.type": r"^(return|yield)\b",
+    "parameters.in-place": r"\.data\b|\w_\(|no_grad",
+    "dropout.fixed": r"seed",
+    "settings": r"set_default|set_grad_enabled",
+}
+NAMES = tuple(question.name for question in QUESTIONS)
+ARGUMENTS = ("dropout", "qkv_bias", "context_length")  # that a class may not take
+
+
+def diagnose(
+    given: Given,
+    right: type[nn.Module],
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
+    """Put all questions to a class.
+
+    Args:
+        given: a class, a function that makes a module, or a module.
+        right: the class of attnlib beside which it runs.
+        names: what is called otherwise.
+        skip: names of questions to leave out, or of arguments that the class does not take.
+        seconds: the time that all of it may take.
+
+    Raises:
+        ValueError: skip holds what is neither a question nor an argument.
+    """
+    skip = (skip,) if isinstance(skip, str) else tuple(skip)
+    for name in skip:
+        if name not in (*NAMES, *ARGUMENTS):
+            raise ValueError(
+                f"skip={name!r} is neither a question nor an argument: choose from "
+                f"{', '.join((*NAMES, *ARGUMENTS))}"
+            )
+    trial = None
+    faults: list[Fault] = []
+    failed: set[str] = set()
+    now = NAMES[0]
+    dtype = torch.get_default_dtype()
+    try:
+        with guarded(seconds), seeded(0):
+            try:
+                trial = _trial(given, right, names, skip)
+                if torch.get_default_dtype() != dtype:
+                    torch.set_default_dtype(dtype)
+                    cause = (
+                        f"The class changes torch's default dtype, from {dtype}, for all the rest "
+                        "of "
+                        "the program: give dtype to the tensors that need it."
+                    )
+                    line = trial.line_with(LINES["settings"])
+                    faults.append(Fault("settings", "settings", cause, line))
+                for question in QUESTIONS:
+                    now = question.name
+                    if now in skip or _left_out(now, skip) or failed.intersection(question.after):
+                        if failed.intersection(question.after):
+                            failed.add(now)
+                        continue
+                    fault = _ask(question, trial)
+                    if fault is not None:
+                        failed.add(now)
+                        faults.append(_with_line(fault, question, trial))
+            except Diagnosis as diagnosis:
+                faults.append(Fault(now, diagnosis.code, str(diagnosis), diagnosis.line))
+    except TimeIsUp as error:
+        failure = locate(error)
+        faults.insert(
+            0,
+            Fault(now, "time", _too_slow(failure.function, failure.line, failure.source, seconds)),
+        )
+    not_asked = tuple(
+        q.name for q in QUESTIONS if q.name in failed and q.name not in {f.question for f in faults}
+    )
+    notes = tuple(trial.notes) if trial else ()
+    if faults:
+        return Verdict(False, faults[0].sentence, tuple(faults), notes, not_asked)
+    assert trial is not None
+    return Verdict(True, _praise(trial, skip), (), notes)
+
+
+def _too_slow(function: str, line: int, source: str, seconds: float) -> str:
+    where = f"in {function}, line {line}: {source} | " if line else ": "
+    return f"After {seconds:g} seconds it was stopped {where}does a loop there never end?"
+
+
+def _trial(
+    given: Given, right: type[nn.Module], names: Mapping[str, str], skip: tuple[str, ...]
+) -> Trial:
+    """Return a trial; if the class needs d_in to be the width of its result, one like that."""
+    maker = Maker(given, names, tuple(name for name in skip if name in ARGUMENTS))
+    trial = Trial(maker, right)
+    same = Trial(maker, right, one_width=True)
+    if names.get("d_in") is not None and names.get("d_in") == names.get("d_out"):
+        return same
+    try:
+        trial.build()
+    except Diagnosis as diagnosis:
+        if diagnosis.code != "init.error" or "TypeError" in str(diagnosis):
+            raise
+        try:
+            same.build()
+        except Diagnosis:
+            raise diagnosis from None
+        same.note("The class takes only d_in equal to d_out, and was tried with that.")
+        return same
+    return trial
+
+
+def _left_out(name: str, skip: tuple[str, ...]) -> bool:
+    return ("dropout" in skip and "dropout" in name) or (
+        "context_length" in skip and name == "too many tokens"
+    )
+
+
+def _ask(question: Question, trial: Trial) -> Fault | None:
+    try:
+        answer = question.ask(trial)
+    except Diagnosis as diagnosis:
+        answer = Fault("", diagnosis.code or question.name, str(diagnosis), diagnosis.line)
+    except Exception as error:  # what came back was so odd that we could not compute with it
+        said = " ".join(str(error).split())[:200]
+        answer = Fault(
+            "",
+            "check.failed",
+            f"The check cannot go on with what the class returns ({type(error).__name__}: {said}).",
+        )
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        answer = Fault("", question.name.replace(" ", "-"), answer)
+    return Fault(question.name, answer.code, answer.cause, answer.line)
+
+
+def _with_line(fault: Fault, question: Question, trial: Trial) -> Fault:
+    """Add the learner's line: that of the first operation that leaves the path.
+
+    Two witnesses speak: the question, whose input leaves one step that can matter, and the path of
+    a usual run. Where the path finds one relation that fits, it knows more. Where it finds the line
+    alone, the question names the cause, if it is about this kind of line.
+    """
+    if fault.line is None and fault.code in LINES:
+        line = trial.line_with(LINES[fault.code])
+        return Fault(fault.question, fault.code, fault.cause, line)
+    if fault.line is not None or not question.about:
+        return fault
+    where = trial.usual_departure()
+    if where is None:
+        return fault
+    if where.sure:
+        return Fault(fault.question, where.code, where.cause, where.line)
+    if where.code.startswith(question.about):
+        return Fault(fault.question, fault.code, fault.cause, where.line)
+    return Fault(fault.question, where.code, where.cause, where.line)
+
+
+def _praise(trial: Trial, skip: tuple[str, ...]) -> str:
+    heads = "" if trial.right is CausalAttention else "split and merge of heads, "
+    dropout = "" if "dropout" in skip else "dropout, "
+    sentence = (
+        f"{trial.make.name} is right: shapes, mask, mean, scale, {heads}{dropout}"
+        f"and outputs and gradients equal to those of {trial.right.__name__}."
+    )
+    return " ".join([sentence, *(f"Note: {note}" for note in trial.notes)])

@@ -1,0 +1,238 @@
+"""GPT-2's files as people have them: read rightly, or refused in one sentence with the remedy."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import GPT2Config, GPT2Model
+
+from attnlib.gpt2 import attention_weights, from_gpt2, load_gpt2, read_gpt2
+
+HEADS, WIDTH, LAYERS = 5, 15, 3
+TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
+
+
+def saved(folder: Path, shard_size: str = "5GB", dtype: torch.dtype = torch.float64, **changes):
+    """Write a random GPT-2 with its config.json, and return the model."""
+    sizes = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": WIDTH, "vocab_size": 17}
+    config = GPT2Config(**{**sizes, "n_positions": 11, "bos_token_id": 0, "eos_token_id": 0})
+    config.update(changes)
+    model = GPT2Model(config)
+    torch.manual_seed(5)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    model = model.to(dtype).eval()
+    model.save_pretrained(folder, max_shard_size=shard_size)
+    return model
+
+
+def hidden(model: nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        found = model(TOKENS)
+    return getattr(found, "last_hidden_state", found)
+
+
+def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
+    return pytest.raises(error, match=re.escape(words))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"layer_norm_epsilon": 0.1}, {"activation_function": "gelu_pytorch_tanh"}],
+    ids=str,
+)
+def test_the_config_beside_the_file_is_obeyed(changes, tmp_path):
+    """The number of heads, which is not 64 wide here, and the epsilon."""
+    theirs = saved(tmp_path, **changes)
+    model = load_gpt2(read_gpt2(tmp_path / "model.safetensors"))
+    assert model.size.num_heads == HEADS
+    torch.testing.assert_close(hidden(model), hidden(theirs), rtol=0, atol=1e-10)
+    assert from_gpt2(read_gpt2(tmp_path), 1).num_heads == HEADS
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "attention_too"),
+    [
+        ({"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx=True, and our", True),
+        ({"scale_attn_weights": False}, "scale_attn_weights=False, and our classes comp", True),
+        ({"activation_function": "relu"}, "activation_function='relu', and our classes", False),
+        ({"activation_function": "gelu"}, "activation_function='gelu', and our classes", False),
+    ],
+)
+def test_what_our_classes_do_not_compute_is_refused(changes, words, attention_too, tmp_path):
+    saved(tmp_path, **changes)
+    file = read_gpt2(tmp_path)
+    with refused(ValueError, words):
+        load_gpt2(file)
+    if attention_too:
+        with refused(ValueError, words):
+            from_gpt2(file, 0)
+    else:
+        assert from_gpt2(file, 0).num_heads == HEADS
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ({"n_layer": 4}, ValueError, "says n_layer=4, and its weights have 3: the two are not of"),
+        ({"n_embd": 30}, ValueError, "says n_embd=30, and its weights have 15"),
+        ({"vocab_size": 5}, ValueError, "says vocab_size=5, and its weights have 17"),
+        ({"n_head": 4}, ValueError, "cannot be split into num_heads=4 heads"),
+        ({"n_head": "5"}, TypeError, "must be a positive int, not '5' (str)"),
+        ({"model_type": "gpt_neo"}, ValueError, "says model_type='gpt_neo', and our classes"),
+        ({"layer_norm_epsilon": "1e-5"}, TypeError, "layer_norm_epsilon in the config.json of"),
+    ],
+)
+def test_a_config_of_another_model(said, error, words, tmp_path):
+    saved(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **said}))
+    with refused(error, words):
+        load_gpt2(read_gpt2(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{", "config.json is not JSON"), ("[1]", "must hold one JSON object, not")]
+)
+def test_a_damaged_config(text, words, tmp_path):
+    saved(tmp_path)
+    (tmp_path / "config.json").write_text(text)
+    with refused(ValueError, words):
+        read_gpt2(tmp_path)
+
+
+def test_another_number_of_heads_than_the_configs(tmp_path):
+    saved(tmp_path)
+    assert load_gpt2(read_gpt2(tmp_path), num_heads=HEADS).size.num_heads == HEADS
+    with refused(ValueError, "num_heads=3, but the config.json of"):
+        load_gpt2(read_gpt2(tmp_path), num_heads=3)
+    (tmp_path / "config.json").unlink()
+    assert load_gpt2(read_gpt2(tmp_path), num_heads=3).size.num_heads == 3
+
+
+def test_a_folder_a_path_and_the_home_folder(tmp_path, monkeypatch):
+    theirs = saved(tmp_path / "gpt2")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    for path in (tmp_path / "gpt2", str(tmp_path / "gpt2"), "~/gpt2", "~/gpt2/model.safetensors"):
+        file = read_gpt2(path)
+        assert file.path == tmp_path / "gpt2" / "model.safetensors"
+        torch.testing.assert_close(hidden(load_gpt2(file)), hidden(theirs))
+
+
+def test_several_files_with_an_index(tmp_path):
+    theirs = saved(tmp_path, shard_size="20KB")
+    index, shards = tmp_path / "model.safetensors.index.json", sorted(tmp_path.glob("*-of-*"))
+    assert len(shards) > 2
+    for path in (tmp_path, index):
+        file = read_gpt2(path)
+        assert set(file) == set(theirs.state_dict())
+        torch.testing.assert_close(hidden(load_gpt2(file)), hidden(theirs))
+    words = f"is one of {len(shards)} files with the weights of one model; name the folder"
+    with refused(ValueError, words):
+        read_gpt2(shards[0])
+
+    kept = load_file(shards[1])
+    save_file({"other": torch.ones(1)}, shards[1])
+    with refused(ValueError, f"{shards[1]} lacks {min(kept)}, which model.safetensors.index.js"):
+        read_gpt2(tmp_path)
+    shards[1].unlink()
+    with refused(FileNotFoundError, f"there is no file {shards[1]}, which model.safetensors.in"):
+        read_gpt2(index)
+    index.write_text("{}")
+    with refused(ValueError, "is not an index of weights: it has no weight_map"):
+        read_gpt2(index)
+
+
+def test_one_file_that_calls_itself_the_only_one(tmp_path):
+    saved(tmp_path)
+    only = tmp_path / "model-00001-of-00001.safetensors"
+    shutil.move(tmp_path / "model.safetensors", only)
+    assert load_gpt2(read_gpt2(only)).size.num_layers == LAYERS
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS"),
+        (b"<!DOCTYPE html>\n<html><head>", "is a page of HTML, not the weights; download the f"),
+        (b"\n<html lang='en'>\n", "is a page of HTML"),
+        (b"<?xml version='1.0'?><Error>", "is a page of HTML"),
+    ],
+)
+def test_what_a_download_may_bring_instead(start, words, tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(start)
+    with refused(ValueError, words):
+        read_gpt2(path)
+
+
+def test_an_archive_of_numpys_can_be_written_again(tmp_path):
+    """The remedy works."""
+    from safetensors import numpy as safetensors_numpy
+
+    theirs = saved(tmp_path)
+    path = tmp_path / "model.npz"
+    np.savez(path, **{name: entry.numpy() for name, entry in theirs.state_dict().items()})
+    with refused(ValueError, "is an archive of NumPy's (.npz), not a safetensors file; write one"):
+        read_gpt2(path)
+    safetensors_numpy.save_file(dict(np.load(path)), tmp_path / "again.safetensors")
+    again = load_gpt2(read_gpt2(tmp_path / "again.safetensors"))
+    torch.testing.assert_close(hidden(again), hidden(theirs))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_stays(dtype, tmp_path):
+    theirs = saved(tmp_path, dtype=dtype)
+    model = load_gpt2(read_gpt2(tmp_path))
+    assert {parameter.dtype for parameter in model.parameters()} == {dtype}
+    torch.testing.assert_close(hidden(model), hidden(theirs), rtol=0.05, atol=0.05)
+
+
+def test_mixed_precision_becomes_the_widest(tmp_path):
+    """As some tools write it: the norms and the biases in single precision, the rest in half."""
+    saved(tmp_path, dtype=torch.bfloat16)
+    path = tmp_path / "model.safetensors"
+    state = {n: e.float() if e.ndim == 1 else e for n, e in load_file(path).items()}
+    save_file(state, path)
+    model = load_gpt2(read_gpt2(tmp_path))
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert torch.equal(model.token_embedding.weight, state["wte.weight"].float())
+    attention = from_gpt2(read_gpt2(tmp_path), 1)
+    assert {parameter.dtype for parameter in attention.parameters()} == {torch.float32}
+    assert hidden(model).isfinite().all()
+
+
+def test_eight_bits_are_refused(tmp_path):
+    saved(tmp_path, dtype=torch.float32)
+    path = tmp_path / "model.safetensors"
+    state = load_file(path)
+    name = "h.1.attn.c_attn.weight"
+    save_file({**state, name: state[name].to(torch.float8_e4m3fn)}, path)
+    words = f"{name} of {path} is torch.float8_e4m3fn: eight bits, which nothing can multiply"
+    for read in (lambda: load_gpt2(read_gpt2(path)), lambda: from_gpt2(read_gpt2(path), 1)):
+        with refused(TypeError, words):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("some/model.safetensors", "not str; try read_gpt2('some/model.safetensors')"),
+        (Path("model.safetensors"), "; try read_gpt2('model.safetensors')"),
+        (nn.Linear(2, 3), "not Linear; try its state_dict()"),
+        (None, "as what read_gpt2 returns does, not NoneType"),
+    ],
+)
+def test_what_is_no_state_dict(given, words):
+    for read in (load_gpt2, lambda given: from_gpt2(given, 0), lambda x: attention_weights(x, 0)):
+        with refused(TypeError, words):
+            read(given)

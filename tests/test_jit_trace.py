@@ -1,0 +1,26 @@
+"""Every class can be recorded by torch.jit.trace, which older deployments still use."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from support.cases import CASES, D_IN, Case, name, tokens
+
+TRACES = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",  # torch.jit is
+    "ignore::FutureWarning",  # not supported from Python 3.14 on, it says; it works
+    "ignore::torch.jit.TracerWarning",  # the checks of shapes are not recorded
+)
+
+
+@TRACES
+@pytest.mark.parametrize("case", CASES, ids=name)
+@pytest.mark.parametrize("recorded", [1, 7])
+def test_a_recorded_module_takes_other_sizes(case: Case, recorded):
+    """Recorded with few tokens or many, it computes the same for all lengths that fit."""
+    module = case.build().eval()
+    traced = torch.jit.trace(module, (tokens(num_tokens=recorded),))
+    for b, num_tokens in ((2, 7), (3, 1), (1, 13)):
+        x = tokens(b, num_tokens, D_IN, seed=num_tokens)
+        torch.testing.assert_close(traced(x), module(x))

@@ -1,0 +1,283 @@
+"""Projections that somebody else put in the place of ours work as in the published classes."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations, prune
+
+from attnlib import (
+    CausalAttention,
+    FusedMultiHeadAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    fused_to_split,
+    split_to_fused,
+    split_to_stacked,
+    split_to_torch,
+    stacked_to_split,
+    torch_to_split,
+)
+from attnlib.gpt2 import to_gpt2
+from attnlib.torch_compatible import MultiheadAttention
+from attnlib.validate import plain_weight
+from support.cases import CASES, Case, H, name, tokens
+from support.published import CLASSES
+
+quantize_dynamic = torch.ao.quantization.quantize_dynamic
+QUANTISES = pytest.mark.filterwarnings(
+    "ignore:torch.ao.quantization is deprecated", "ignore:torch.quantize_per_tensor"
+)
+PARTS = {"W_query", "W_key", "W_value", "W_qkv", "out_proj"}
+
+
+class LinearWithLoRA(nn.Module):
+    """A frozen nn.Linear and a product of two small matrices, added up."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self.A = nn.Parameter(torch.randn(linear.in_features, 2) / 3)
+        self.B = nn.Parameter(torch.randn(2, linear.out_features) / 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) + x @ self.A @ self.B
+
+
+class Int8Linear(nn.Module):
+    """The weight as integers, and a scale for each row."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        scales = linear.weight.detach().abs().amax(dim=1) / 127
+        self.register_buffer("weight", (linear.weight / scales[:, None]).round().to(torch.int8))
+        self.register_buffer("scales", scales)
+        self.bias = linear.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight.to(x.dtype) * self.scales[:, None], self.bias)
+
+
+class HalfLinear(nn.Linear):
+    """The weight in half the bytes, and the product in the input's dtype."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.linear(x, self.weight.to(x.dtype), bias)
+
+
+def half(linear: nn.Linear) -> nn.Module:
+    made = HalfLinear(linear.in_features, linear.out_features, linear.bias is not None)
+    made.load_state_dict(linear.state_dict())
+    return made.half()
+
+
+def sequence(linear: nn.Linear) -> nn.Module:
+    return nn.Sequential(linear, nn.Linear(linear.out_features, linear.out_features), nn.Tanh())
+
+
+def dynamic(linear: nn.Linear) -> nn.Module:
+    return quantize_dynamic(nn.Sequential(linear), {nn.Linear}, dtype=torch.qint8)[0]
+
+
+def pruned(linear: nn.Linear) -> nn.Module:
+    return prune.random_unstructured(linear, "weight", amount=0.5)
+
+
+OTHERS = {
+    "LoRA": LinearWithLoRA,
+    "Sequential": sequence,
+    "quantised": dynamic,
+    "int8": Int8Linear,
+    "half": half,
+    "pruned": pruned,
+    "weight norm": parametrizations.weight_norm,
+    "spectral norm": parametrizations.spectral_norm,
+}
+EVERY_OTHER = pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+
+
+def replaced(module: nn.Module, other: Callable[[nn.Linear], nn.Module]) -> nn.Module:
+    """Replace every projection of a module, by the same in the same order for the same module."""
+    torch.manual_seed(5)
+    for part in list(module.modules()):
+        for attribute, child in list(part.named_children()):
+            if attribute in PARTS:
+                setattr(part, attribute, other(child))
+    return module
+
+
+@pytest.mark.promise(number=22)
+@QUANTISES
+@EVERY_OTHER
+@pytest.mark.parametrize("published", CLASSES)
+def test_works_as_in_the_published_classes(published, other):
+    ours = (CausalAttention, MultiHeadAttentionWrapper, MultiHeadAttention)[
+        CLASSES.index(published)
+    ]
+    heads = {} if ours is CausalAttention else {"num_heads": H}
+    torch.manual_seed(1)
+    theirs = published(11, 15, 13, 0.0, **heads).eval()
+    module = ours(11, 15, 13, 0.0, **heads).eval()
+    module.load_state_dict(theirs.state_dict())
+    found, expected = (replaced(each, other)(tokens()) for each in (module, theirs))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.promise(number=22)
+@QUANTISES
+@EVERY_OTHER
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_every_class_takes_every_projection(case: Case, other):
+    module = case.build().eval()
+    before = module(tokens())
+    after = replaced(module, other)(tokens())
+    torch.testing.assert_close(after, module(tokens(), return_weights=True)[0])
+    assert after.shape == before.shape
+    assert after.isfinite().all()
+
+
+@QUANTISES
+@pytest.mark.parametrize("other", [LinearWithLoRA, sequence, dynamic, Int8Linear, half, pruned])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_the_rebuilt_class_takes_it_for_out_proj(other, batch_first):
+    ours = MultiheadAttention(15, 3, batch_first=batch_first)
+    ours.out_proj, made = other(ours.out_proj), []
+    ours.out_proj.register_forward_hook(lambda *call: made.append(call[-1]))
+    x = torch.randn(2, 7, 15)
+    found, _ = ours(x, x, x)
+    torch.testing.assert_close(found, made[0].transpose(0, 1) if batch_first else made[0])
+
+
+def test_lora_trains_and_the_frozen_weights_stay():
+    module = replaced(MultiHeadAttention(11, 15, 13, 0.0, H), LinearWithLoRA)
+    frozen = [part.linear.weight for part in module.modules() if isinstance(part, LinearWithLoRA)]
+    for weight in frozen:
+        weight.requires_grad_(False)
+    module(tokens()).square().sum().backward()
+    assert len(frozen) == 4
+    assert all(weight.grad is None for weight in frozen)
+    assert all(part.A.grad.abs().sum() > 0 for part in module.children() if hasattr(part, "A"))
+
+
+def test_a_weight_that_is_computed_is_computed_once():
+    """Spectral norm takes a step each time that its weight is looked up in training."""
+    module = replaced(MultiHeadAttention(11, 15, 13, 0.0, H), parametrizations.spectral_norm)
+    asked = []
+    norm = module.W_query.parametrizations.weight[0]
+    norm.register_forward_hook(lambda *call: asked.append(1))
+    module.train()(tokens())
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("attribute", ["in_proj_weight", "q_proj_weight"])
+def test_the_rebuilt_class_with_a_computed_weight(attribute):
+    """As LoRA by parametrization does it: no parameter of that name is left."""
+
+    class Doubled(nn.Module):
+        def forward(self, weight: Tensor) -> Tensor:
+            return 2 * weight
+
+    kdim = None if attribute == "in_proj_weight" else 11
+    ours = MultiheadAttention(15, 3, kdim=kdim, batch_first=True)
+    doubled = copy.deepcopy(ours)
+    nn.utils.parametrize.register_parametrization(doubled, attribute, Doubled())
+    with torch.no_grad():
+        ours.get_parameter(attribute).mul_(2)
+    x, key = torch.randn(2, 7, 15), torch.randn(2, 5, ours.kdim)
+    value = torch.randn(2, 5, 15)
+    torch.testing.assert_close(doubled(x, key, value), ours(x, key, value))
+
+
+@pytest.mark.parametrize(
+    ("linear", "is_plain"),
+    [
+        (nn.Linear(3, 2), True),
+        (nn.modules.linear.NonDynamicallyQuantizableLinear(3, 2), True),
+        (HalfLinear(3, 2), False),
+        (LinearWithLoRA(nn.Linear(3, 2)), False),
+        (nn.Identity(), False),
+        (pruned(nn.Linear(3, 2)), False),
+    ],
+)
+def test_what_computes_as_linear_does(linear, is_plain):
+    """Only where the weight meets the input as it is can the two be compared."""
+    assert (plain_weight(linear) is not None) == is_plain
+
+
+def test_hooks_do_not_hide_a_wrong_input():
+    module = MultiHeadAttention(11, 15, 13, 0.0, H)
+    module.W_query.register_forward_pre_hook(lambda *call: None)
+    with pytest.raises(TypeError, match=r"x is torch.float64, the weights are torch.float32"):
+        module(tokens(dtype=torch.float64))
+
+
+@QUANTISES
+@pytest.mark.parametrize(
+    ("other", "dtype"),
+    [
+        (LinearWithLoRA, torch.float32),
+        (lambda linear: LinearWithLoRA(linear).double(), torch.float64),
+        (Int8Linear, torch.float32),
+        (dynamic, torch.float32),  # it has no floating tensor at all
+    ],
+)
+def test_a_cache_takes_the_dtype_that_is_there(other, dtype):
+    fused = FusedMultiHeadAttention(11, 15, 13, 0.0, H).to(dtype).eval()
+    fused.W_qkv = other(fused.W_qkv)
+    cache = fused.new_cache(batch_size=2, max_tokens=7)
+    x = tokens(dtype=dtype)
+    with torch.no_grad():
+        found = torch.cat([fused(token, cache=cache) for token in x.split(1, dim=1)], dim=1)
+        rounded = {"atol": 0.05, "rtol": 0.0} if other is dynamic else {}  # by the input's range
+        torch.testing.assert_close(found, fused(x), **rounded)
+
+
+# Conversions copy rows of an nn.Linear, and say so
+
+
+def refusals() -> dict[str, Callable[[], object]]:
+    """Return conversions of modules with one projection that is not plain."""
+
+    def split(attribute: str) -> MultiHeadAttention:
+        module = MultiHeadAttention(15, 15, 13, 0.0, H)
+        setattr(module, attribute, LinearWithLoRA(getattr(module, attribute)))
+        return module
+
+    stacked = MultiHeadAttentionWrapper(11, 5, 13, 0.0, H)
+    stacked.heads[1].W_key = LinearWithLoRA(stacked.heads[1].W_key)
+    fused = FusedMultiHeadAttention(15, 15, 13, 0.0, H)
+    fused.W_qkv = LinearWithLoRA(fused.W_qkv)
+    ours = MultiheadAttention(15, 3)
+    ours.out_proj = LinearWithLoRA(ours.out_proj)
+    return {
+        "heads.1.W_key": lambda: stacked_to_split(stacked),
+        "W_query": lambda: split_to_fused(split("W_query")),
+        "W_value": lambda: split_to_torch(split("W_value")),
+        "out_proj": lambda: split_to_stacked(split("out_proj")),
+        "W_qkv": lambda: fused_to_split(fused),
+        "W_key": lambda: to_gpt2(split("W_key"), 0),
+        " out_proj": lambda: torch_to_split(ours, 13),
+    }
+
+
+@pytest.mark.parametrize("which", refusals())
+def test_conversions_refuse_it_in_words(which):
+    said = f"{which.strip()} is a LinearWithLoRA, not a plain nn.Linear; merge it into one first"
+    with pytest.raises(TypeError, match=re.escape(said)):
+        refusals()[which]()
+
+
+def test_conversions_refuse_a_pruned_weight():
+    module = MultiHeadAttention(15, 15, 13, 0.0, H)
+    prune.random_unstructured(module.W_key, "weight", amount=0.5)
+    with pytest.raises(TypeError, match=r"W_key is a Linear whose weight is computed, not a pl"):
+        split_to_fused(module)
+    prune.remove(module.W_key, "weight")
+    torch.testing.assert_close(split_to_fused(module)(x := torch.randn(2, 7, 15)), module(x))

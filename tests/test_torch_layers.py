@@ -1,0 +1,340 @@
+"""The rebuilt MultiheadAttention inside the layers of torch.nn."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnlib import causal_mask
+from attnlib.torch_compatible import MultiheadAttention
+
+B, SOURCE, TARGET, HEADS, WIDTH, HIDDEN = 3, 7, 5, 2, 22, 13
+LAYERS = nn.modules.transformer
+BATCH_FIRST = pytest.mark.parametrize("batch_first", [True, False])
+NORM_FIRST = pytest.mark.parametrize("norm_first", [True, False])
+FAST = pytest.mark.filterwarnings(  # PyTorch's own words on its fast path
+    "ignore:enable_nested_tensor is True", "ignore:The PyTorch API of nested tensors"
+)
+CLOSE = {"atol": 1e-12, "rtol": 0.0}
+
+
+@pytest.fixture
+def ours(monkeypatch):
+    """Let the layers of torch.nn build our class for their attention."""
+    monkeypatch.setattr(LAYERS, "MultiheadAttention", MultiheadAttention)
+
+
+def attentions(module: nn.Module) -> set[type]:
+    """Return the classes of the attention inside."""
+    kinds = (nn.MultiheadAttention, MultiheadAttention)
+    return {type(part) for part in module.modules() if isinstance(part, kinds)}
+
+
+def twins(kind: str, monkeypatch: pytest.MonkeyPatch, **options) -> tuple[nn.Module, nn.Module]:
+    """Return what PyTorch builds, and the same with our class in it, with equal weights."""
+
+    def built() -> nn.Module:
+        how = {"dropout": 0.0, "dtype": torch.float64, **options}
+        if kind == "Transformer":
+            return nn.Transformer(WIDTH, HEADS, 2, 2, HIDDEN, **how)
+        layer = getattr(nn, f"Transformer{kind.removesuffix('Layer')}Layer")
+        one = layer(WIDTH, HEADS, HIDDEN, **how)
+        return one if kind.endswith("Layer") else getattr(nn, f"Transformer{kind}")(one, 2)
+
+    theirs = built()
+    with monkeypatch.context() as patched:
+        patched.setattr(LAYERS, "MultiheadAttention", MultiheadAttention)
+        found = built()
+    assert attentions(theirs) == {nn.MultiheadAttention}
+    assert attentions(found) == {MultiheadAttention}
+    torch.manual_seed(1)
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    found.load_state_dict(theirs.state_dict(), strict=True)
+    return theirs, found
+
+
+def text(num_tokens: int, batch_first: bool, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (B, num_tokens, WIDTH) if batch_first else (num_tokens, B, WIDTH)
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def padding(num_tokens: int) -> Tensor:
+    """Return which tokens are only padding, (b, num_tokens): some at the end of each text."""
+    lengths = torch.tensor([num_tokens, num_tokens - 1, num_tokens - 3])
+    return torch.arange(num_tokens) >= lengths[:, None]
+
+
+def call(kind: str, batch_first: bool, how: str) -> tuple[list[Tensor], dict]:
+    """Return what a layer is called with."""
+    source, target = text(SOURCE, batch_first, 2), text(TARGET, batch_first, 3)
+    masks: dict = {}
+    if kind == "Transformer":
+        inputs, of = [source, target], {"src": SOURCE, "tgt": TARGET}
+    elif kind.startswith("Decoder"):
+        inputs, of = [target, source], {"tgt": TARGET, "memory": SOURCE}
+    else:
+        inputs, of = [source], {"src": SOURCE}
+    for name, num_tokens in of.items():
+        if "padding" in how:
+            masks[f"{name}_key_padding_mask"] = padding(num_tokens)
+        if "causal" in how and name != "memory":
+            is_own_name = kind == "Encoder"  # nn.TransformerEncoder calls it mask
+            masks["mask" if is_own_name else f"{name}_mask"] = causal_mask(num_tokens)
+            prefix = "" if kind.startswith("Encoder") else f"{name}_"
+            masks[f"{prefix}is_causal"] = True
+    return inputs, masks
+
+
+KINDS = pytest.mark.parametrize(
+    "kind", ["EncoderLayer", "DecoderLayer", "Encoder", "Decoder", "Transformer"]
+)
+
+
+@pytest.mark.promise(number=23)
+@FAST
+@KINDS
+@BATCH_FIRST
+@NORM_FIRST
+@pytest.mark.parametrize("how", ["", "padding", "causal", "causal and padding"])
+def test_equals_pytorch(kind, batch_first, norm_first, how, monkeypatch):
+    """Outputs and gradients in training; outputs in eval, with gradients and without."""
+    theirs, ours = twins(kind, monkeypatch, batch_first=batch_first, norm_first=norm_first)
+    inputs, masks = call(kind, batch_first, how)
+    results = []
+    for module in (theirs, ours):
+        given = [x.clone().requires_grad_() for x in inputs]
+        out = module(*given, **masks)
+        out.square().sum().backward()
+        gradients = [parameter.grad for parameter in module.parameters()]
+        module.eval()
+        with torch.no_grad():
+            fast = module(*given, **masks)
+        results.append([out, *gradients, *(x.grad for x in given), module(*given, **masks), fast])
+    torch.testing.assert_close(results[1], results[0], **CLOSE)
+
+
+@FAST
+@KINDS
+@BATCH_FIRST
+def test_trains_as_pytorch_does(kind, batch_first, monkeypatch):
+    """Ten steps with dropout: the same seed drops the same elements everywhere."""
+    theirs, ours = twins(kind, monkeypatch, batch_first=batch_first, dropout=0.3)
+    inputs, masks = call(kind, batch_first, "causal")
+    losses = []
+    for module in (theirs, ours):
+        torch.manual_seed(7)
+        optimizer, losses = torch.optim.SGD(module.parameters(), lr=0.01), [*losses, []]
+        for _ in range(10):
+            optimizer.zero_grad()
+            loss = module(*inputs, **masks).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses[-1].append(loss.item())
+    assert losses[1] == pytest.approx(losses[0], rel=1e-10)
+    assert losses[0][-1] != losses[0][0]
+
+
+@FAST
+@pytest.mark.usefixtures("ours")
+def test_starts_with_pytorchs_weights():
+    """A built layer, and a whole nn.Transformer, which draws them again."""
+    torch.manual_seed(1)
+    found = nn.Transformer(WIDTH, HEADS, 1, 1, HIDDEN).state_dict()
+    LAYERS.MultiheadAttention = nn.MultiheadAttention
+    torch.manual_seed(1)
+    expected = nn.Transformer(WIDTH, HEADS, 1, 1, HIDDEN).state_dict()
+    torch.testing.assert_close(found, expected, atol=0.0, rtol=0.0)
+
+
+def layer(**changes) -> nn.TransformerEncoderLayer:
+    torch.manual_seed(1)
+    built = nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, 0.0, batch_first=True)
+    built.self_attn = MultiheadAttention(WIDTH, HEADS, batch_first=True, **changes)
+    return built.eval()
+
+
+class Counted(MultiheadAttention):
+    """A subclass with a forward of its own."""
+
+    def forward(self, *inputs, **options):
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().forward(*inputs, **options)
+
+
+class Wrapped(nn.Module):
+    """What is not an nn.Linear."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * self.linear(x)
+
+
+def test_pytorchs_kernel_is_used_only_where_the_parameters_are_all(monkeypatch):
+    """A forward of one's own, or another out_proj, must never be passed over."""
+    taken, kernel = [], torch._transformer_encoder_layer_fwd
+    spy = lambda *inputs: taken.append(1) or kernel(*inputs)  # noqa: E731
+    monkeypatch.setattr(torch, "_transformer_encoder_layer_fwd", spy)
+    x = torch.randn(B, SOURCE, WIDTH)
+    with torch.no_grad():
+        plain = layer()
+        by_kernel = plain(x)
+        assert taken == [1]
+        plain.self_attn.__class__ = Counted
+        torch.testing.assert_close(plain(x), by_kernel)
+        assert (plain.self_attn.calls, taken) == (1, [1])
+        plain.self_attn.__class__ = MultiheadAttention
+        plain.self_attn.out_proj = Wrapped(plain.self_attn.out_proj)
+        assert (plain(x) - by_kernel).abs().max() > 1e-3
+        assert layer(kdim=WIDTH, bias=False)(x).shape == x.shape
+    assert taken == [1]
+
+
+@FAST
+def test_a_stack_pads_by_nested_tensors_as_pytorchs_does(monkeypatch):
+    """In eval nn.TransformerEncoder drops what is padded, and gives zeros in its place."""
+    theirs, ours = twins("Encoder", monkeypatch, batch_first=True)
+    assert ours.use_nested_tensor
+    with torch.no_grad():
+        x, masks = call("Encoder", True, "padding")
+        found, expected = (module.eval()(*x, **masks) for module in (ours, theirs))
+    torch.testing.assert_close(found, expected, **CLOSE)
+    assert not found[2, -3:].any()
+
+
+@FAST
+def test_nested_tensors_are_refused_with_the_remedy(monkeypatch):
+    """Where the stack has made them, and the layer cannot use its kernel."""
+    _, ours = twins("Encoder", monkeypatch, batch_first=True)
+    for each in ours.layers:
+        each.self_attn.__class__ = Counted
+    x, masks = call("Encoder", True, "padding")
+    said = (
+        "query is a nested tensor; pad it and pass a key_padding_mask; "
+        "nn.TransformerEncoder makes none with enable_nested_tensor=False"
+    )
+    with torch.no_grad(), pytest.raises(TypeError, match=re.escape(said)):
+        ours.eval()(*x, **masks)
+    ours.use_nested_tensor = False  # as the argument sets it
+    with torch.no_grad():
+        assert ours(*x, **masks).isfinite().all()
+
+
+@FAST
+@pytest.mark.parametrize("how", ["", "padding", "causal"])
+def test_a_wrong_claim_is_refused_in_a_layer_too(how, monkeypatch):
+    """PyTorch's raises a RuntimeError there; with a mask both take it."""
+    theirs, ours = twins("EncoderLayer", monkeypatch, batch_first=True)
+    x, masks = call("EncoderLayer", True, how)
+    claim = {**masks, "is_causal": True}
+    if "causal" in how:
+        torch.testing.assert_close(ours(*x, **claim), theirs(*x, **claim), **CLOSE)
+        return
+    with pytest.raises(RuntimeError, match="Need attn_mask if specifying the is_causal hint"):
+        theirs(*x, **claim)
+    with pytest.raises(ValueError, match="is_causal=True only says that attn_mask is causal"):
+        ours(*x, **claim)
+
+
+# The module alone: where its result lies in memory, its draws, its parameters
+
+
+def pair(**options) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
+    theirs = nn.MultiheadAttention(WIDTH, HEADS, **options)
+    ours = MultiheadAttention(WIDTH, HEADS, **options)
+    ours.load_state_dict(theirs.state_dict())
+    return theirs, ours
+
+
+@pytest.mark.promise(number=23)
+@BATCH_FIRST
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("b", [None, 1, B])
+def test_the_result_lies_in_memory_as_pytorchs(batch_first, need_weights, b):
+    shape = {None: (SOURCE, WIDTH), True: (b, SOURCE, WIDTH), False: (SOURCE, b, WIDTH)}
+    x = torch.randn(shape[None if b is None else batch_first])
+    outputs = [
+        module(x, x, x, need_weights=need_weights) for module in pair(batch_first=batch_first)
+    ]
+    (theirs, their_weights), (ours, weights) = outputs
+    torch.testing.assert_close(ours, theirs)
+    assert ours.stride() == theirs.stride()
+    if need_weights:
+        assert weights.stride() == their_weights.stride()
+    if not batch_first:
+        assert ours.view(-1, WIDTH).shape == (SOURCE * (b or 1), WIDTH)
+
+
+@BATCH_FIRST
+def test_dropout_after_it_draws_what_it_draws_after_pytorchs(batch_first):
+    x, dropped = torch.randn(B, SOURCE, WIDTH), []
+    for module in pair(batch_first=batch_first):
+        torch.manual_seed(3)
+        dropped.append(nn.functional.dropout(module(x, x, x)[0], 0.5) == 0)
+    assert torch.equal(*dropped)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bias": False}, {"kdim": 5}, {"add_bias_kv": True}, {"vdim": 5, "add_bias_kv": True}],
+)
+def test_reset_parameters_draws_what_pytorch_draws(options):
+    """Models that set up their parts themselves call it."""
+    theirs, ours = pair(**options)
+    for module in (theirs, ours):
+        for parameter in module.parameters():
+            nn.init.ones_(parameter)
+        torch.manual_seed(3)
+        module._reset_parameters()
+    state = ours.state_dict()
+    torch.testing.assert_close(state, dict(theirs.state_dict()), atol=0.0, rtol=0.0)
+    assert (state["out_proj.weight"] == 1).all()  # nn.Linear's own draw stays
+
+
+def test_sizes_of_numpy_are_kept_as_pythons():
+    ours = MultiheadAttention(np.uint8(200), np.uint8(2), np.float32(0.5), kdim=np.int64(7))
+    assert repr(ours) == repr(MultiheadAttention(200, 2, 0.5, kdim=7))
+    assert not any(isinstance(value, np.generic) for value in vars(ours).values())
+    assert ours.in_proj_bias.shape == (600,)
+
+
+def test_copies_keep_what_the_layers_ask_for():
+    copied = copy.deepcopy(pair()[1])
+    assert copied._qkv_same_embed_dim
+    assert not MultiheadAttention(WIDTH, HEADS, kdim=5)._qkv_same_embed_dim
+
+
+@pytest.mark.parametrize(
+    ("arguments", "theirs", "ours"),
+    [
+        ({"embed_dim": 0}, ValueError, ValueError),
+        ({"num_heads": -1}, ValueError, ValueError),
+        ({"embed_dim": "4"}, TypeError, TypeError),
+        ({"embed_dim": 5}, AssertionError, ValueError),
+        ({"query": torch.ones(2, 7, 5)}, AssertionError, ValueError),
+        ({"key": torch.ones(2, 6, 4)}, AssertionError, ValueError),
+        ({"query": torch.ones(3, 7, 4)}, RuntimeError, ValueError),
+        ({"query": torch.ones(2, 7, 4).double()}, RuntimeError, TypeError),
+        ({"attn_mask": torch.zeros(6, 7)}, RuntimeError, ValueError),
+        ({"is_causal": True}, RuntimeError, ValueError),
+    ],
+)
+def test_which_kinds_of_errors_are_pytorchs(arguments, theirs, ours):
+    """Those of sizes are; where PyTorch raises another kind, ours is a ValueError or TypeError."""
+    x = torch.ones(2, 7, 4)
+    sizes = {"embed_dim": 4, "num_heads": 2}
+    own = {name: arguments.get(name, size) for name, size in sizes.items()}
+    given = {name: value for name, value in arguments.items() if name not in sizes}
+    inputs = {"query": x, "key": x, "value": x, **given}
+    for cls, error in ((nn.MultiheadAttention, theirs), (MultiheadAttention, ours)):
+        with pytest.raises(error, match=r"\S"):
+            cls(**own, batch_first=True)(**inputs)
