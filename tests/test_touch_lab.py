@@ -118,7 +118,7 @@ def test_what_was_saved_is_there_again_with_another_kernel(browser, lab, course)
     slider.press("ArrowRight")
     expect(box.get_by_role("status")).to_have_text(STACKED_HEADS.page({"num_heads": 3})["line"])
     box.get_by_role("gridcell").first.press("ArrowRight")
-    expect(box.locator(".attn-hint p")).to_contain_text("head 1 | query step, key journey")
+    expect(box.locator(".attn-hint p")).to_contain_text("head 0 | query step, key journey")
     sheet = box.locator(".attn-sheet").bounding_box()
     assert sheet["y"] + sheet["height"] - box.bounding_box()["y"] < 600
     assert [line for line in violations(page) if "attn-" in line] == []

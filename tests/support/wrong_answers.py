@@ -243,8 +243,8 @@ DEPENDS = Answers(
     },
 )
 MY_WRAPPER = Answers(
-    right="MyWrapper is right: shapes, mask, mean, scale, split and merge of heads, dropout, half "
-    "precision, and outputs and gradients equal to those of MultiHeadAttentionWrapper in float64.",
+    right="MyWrapper is right: shapes, mask, mean, scale, split and merge of heads, dropout, and "
+    "outputs and gradients equal to those of MultiHeadAttentionWrapper.",
     wrong={
         "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
@@ -268,7 +268,8 @@ MY_WRAPPER = Answers(
             {"in self.heads": "in reversed(self.heads)"}, "The heads come out in reverse order:"
         ),
         "not joined": WrongAnswer(
-            {"torch.cat(": "", ", dim=-1)": ""}, "forward(x) returns a list of 3, not a tensor"
+            {"torch.cat(": "", ", dim=-1)": ""},
+            "forward(x) returns a list of 3, not a tensor: join them with torch.cat.",
         ),
         "one through the other": WrongAnswer(
             {
