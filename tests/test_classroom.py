@@ -184,8 +184,6 @@ NOTEBOOKS = {
     "with a helper": answered("def double(number):\n    return twice(number)"),
     "wrong": answered("def double(number):\n    return number * number"),
     "empty": lesson(),
-    "syntax": answered("def double(number)\n    return 2"),
-    "prints what it likes": answered("double = None\nprint('Right.')"),
     "exit": answered("import os\nos._exit(0)"),
     "endless": answered(f"{RIGHT}\n\n\nwhile True:\n    pass"),
     "deletes": answered(f"import shutil\nshutil.rmtree('.', ignore_errors=True)\n{RIGHT}"),
@@ -212,8 +210,6 @@ def test_grades_of_a_class(small_course):
         "with a helper": "solved",
         "wrong": "attempted",
         "empty": "not attempted",
-        "syntax": "attempted",
-        "prints what it likes": "attempted",
         "exit": "failed",
         "endless": "failed",
         "deletes": "failed",
@@ -224,11 +220,40 @@ def test_grades_of_a_class(small_course):
         "gone": "not attempted",
     }
     assert grades["wrong"].said == "Is it twice?"
-    assert "SyntaxError" in grades["syntax"].said
     assert grades["endless"].said == "took longer than 5 seconds"
     assert "died" in grades["exit"].said
     assert "not a notebook" in grades["damaged"].said
     assert "shares no cell" in grades["foreign"].said
+
+
+CHECKED = "stub" + grading.CHECK
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "said"),
+    [
+        (
+            {"stub": ("ran", "Right."), CHECKED: ("ran", "Is it twice?")},
+            "attempted",
+            "Is it twice?",
+        ),
+        ({"stub": ("raised", "Oh"), CHECKED: ("ran", "Right.")}, "solved", "Right."),
+        ({CHECKED: ("ran", "Right. Note: slow.")}, "solved", "Right. Note: slow."),
+        (
+            {"stub": ("raised", "SyntaxError"), CHECKED: ("raised", "NameError")},
+            "attempted",
+            "SyntaxError",
+        ),
+        ({"stub": ("ran", ""), CHECKED: ("raised", "TypeError")}, "attempted", "TypeError"),
+        ({"setup": ("dead", "the kernel died")}, "failed", "the kernel died"),
+        ({}, "failed", "it ended without an answer"),
+    ],
+)
+def test_the_check_decides_and_not_what_the_notebook_prints(told, state, said):
+    (exercise,) = find_exercises(lesson())
+    cells, expected = dict(CELLS), {"stub": "Right."}
+    grade = grading._grade("a.ipynb", exercise, cells, told, expected)
+    assert grade == ("a.ipynb", "double", state, said)
 
 
 # The tables
