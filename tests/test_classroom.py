@@ -301,10 +301,22 @@ def test_the_course_is_copied_and_nothing_of_the_reader_overwritten(tmp_path):
 
 def test_a_class_in_a_file_is_checked(tmp_path, capsys):
     file = tmp_path / "my_attention.py"
-    file.write_text("from attnlib import MultiHeadAttention as Mine\n\n\nclass Wrong(Mine): ...\n")
-    assert main(["check", f"{file}:Mine"]) == 0
+    file.write_text(
+        "from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper\n\n\n"
+        "class Unscaled(CausalAttention):\n"
+        "    def forward(self, x):\n"
+        "        return 2 * super().forward(x)\n"
+    )
+    assert main(["check", f"{file}:MultiHeadAttention"]) == 0
+    assert main(["check", f"{file}:CausalAttention"]) == 0
+    assert main(["check", f"{file}:MultiHeadAttentionWrapper"]) == 1
+    stacked = ["--like", "MultiHeadAttentionWrapper"]
+    assert main(["check", f"{file}:MultiHeadAttentionWrapper", *stacked]) == 0
+    capsys.readouterr()
+    assert main(["check", f"{file}:Unscaled"]) == 1
+    assert "line 2" in capsys.readouterr().out
     assert main(["check", f"{file}:Other"]) == 2
-    assert "has no class Other; it has: Mine, Wrong" in capsys.readouterr().out
+    assert "has no class Other; it has: " in capsys.readouterr().out
     assert main(["check", "no_such.py:Mine"]) == 2
 
 

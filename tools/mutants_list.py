@@ -577,7 +577,7 @@ AROUND = (
         "bound-below-the-difference",
         "attnlib/compare.py",
         {"math.ceil(math.log10(": "math.floor(math.log10("},
-        "tests/test_torch_equality.py::test_a_bar_reaches_as_far_as_its_difference",
+        "tests/test_torch_equality.py::test_a_dot_lies_as_far_as_its_difference",
     ),
     Mutant(
         "source-marks-replaced-lines-only",

@@ -10,9 +10,10 @@ How a verdict on a learner's class comes about, in the order of the files:
 - verdict is what comes out.
 
 verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
-check the functions that a learner writes about one head and about several; mistakes holds classes
-that are wrong by one line.
-This folder imports only the core and tracing.
+check the functions that a learner writes about one head and about several, torch_calls those around
+PyTorch's attention; torch_options has PyTorch's module in twenty lines, with each option as a
+change of a few; mistakes holds classes that are wrong by one line. This folder imports only the
+core and tracing.
 """
 
 from attnlib.checks.exercises import (
@@ -38,6 +39,13 @@ from attnlib.checks.one_head import (
     check_without_mask,
 )
 from attnlib.checks.stacks import check_look_at_first, check_without_head
+from attnlib.checks.torch_calls import (
+    check_both_masks,
+    check_cross_attention,
+    check_new_queries,
+    check_padded,
+)
+from attnlib.checks.torch_options import OPTIONS, CoreAttention, Option
 from attnlib.checks.verdict import Fault, Verdict
 from attnlib.checks.verdicts import (
     check_causal,
@@ -52,18 +60,25 @@ from attnlib.checks.verdicts import (
 __all__ = [
     "BY_NAME",
     "MISTAKES",
+    "OPTIONS",
+    "CoreAttention",
     "Fault",
     "Mistake",
     "OnePageAttention",
+    "Option",
     "Verdict",
     "build",
+    "check_both_masks",
     "check_causal",
     "check_causal_attention",
     "check_causal_weights",
+    "check_cross_attention",
     "check_depends",
     "check_equal",
     "check_look_at_first",
     "check_look_back",
+    "check_new_queries",
+    "check_padded",
     "check_rows_sum_to_one",
     "check_same",
     "check_shapes",

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import inspect
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
 from attnlib.classroom.grade import commonest, grade, write_csv, write_html
 from attnlib.classroom.lessons import copy_course
 from attnlib.classroom.sandbox import walls
+
+LIKE = {
+    "CausalAttention": check_causal_attention,
+    "MultiHeadAttentionWrapper": check_stacked_heads,
+    "MultiHeadAttention": check_weight_split,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +39,12 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(do=lab)
     one = commands.add_parser("check", help="check a class in a file: my_attention.py:MyClass")
     one.add_argument("written", metavar="FILE:CLASS")
+    one.add_argument(
+        "--like",
+        choices=LIKE,
+        help="the class it should equal (default: CausalAttention if it takes no num_heads, "
+        "else MultiHeadAttention)",
+    )
     one.set_defaults(do=check)
     one = commands.add_parser("grade", help="grade learners' notebooks, into a table")
     one.add_argument("notebooks", type=Path, nargs="+", metavar="NOTEBOOK")
@@ -70,11 +84,20 @@ def check(asked: argparse.Namespace) -> int:
         classes = ", ".join(n for n, x in vars(module).items() if isinstance(x, type)) or "none"
         print(f"{path} has no class {name}; it has: {classes}")
         return 2
-    from attnlib.checks import check_weight_split
-
-    verdict = check_weight_split(getattr(module, name))
+    written = getattr(module, name)
+    like = asked.like or ("MultiHeadAttention" if _takes_heads(written) else "CausalAttention")
+    verdict = LIKE[like](written)
     print(verdict)
-    return 0 if verdict else 1
+    return 0 if verdict.holds else 1
+
+
+def _takes_heads(written: type) -> bool:
+    """Return whether a class is made with a number of heads, under whatever name."""
+    try:
+        names = inspect.signature(written).parameters
+    except (TypeError, ValueError):
+        return True
+    return any("head" in name for name in names)
 
 
 def grades(asked: argparse.Namespace) -> int:

@@ -14,14 +14,20 @@ from attnlib.functional import causal_mask
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Map, Touch, corners, lines
 from attnlib.pictures.palette import FAINT, INK, QUIET, head_color
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words, beside
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, beside
 from attnlib.pictures.tensors import weights_picture
 from attnlib.torch_compatible import MultiheadAttention
-from attnlib.validate import divisors
 
 EMBED_DIM = 12
-CALLS = ("as it should be", "mask inverted", "batch_first forgotten", "biases not copied")
-CELL = 16.0  # of a map, in pixels
+HEAD_COUNTS = (1, 2, 3, 4, 6)  # twelve maps would not fit on a laptop
+SEEN = {  # each call, and what is to be seen in the maps
+    "as it should be": "causal triangles",
+    "mask inverted": "each word sees later words only, and the last row is NaN",
+    "batch_first forgotten": "each word sees itself alone",
+    "biases not copied": "causal triangles with other weights",
+}
+CALLS = tuple(SEEN)
+CELL = 14.0  # of a map, in pixels
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
@@ -103,17 +109,19 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
 
 
 def draw_torch_equality(data: TorchEquality) -> Scene:
-    """Draw a bar for each largest difference, beside the weights of PyTorch's heads."""
+    """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
-    maps = weights_picture(data.their_weights, data.tokens, nobody, cell=CELL, columns=6)
-    return beside(_bars(data), maps)
+    names = [f"head {h}" for h in range(data.num_heads)]
+    maps = weights_picture(data.their_weights, data.tokens, nobody, cell=CELL, names=names)
+    maps = maps.described(f"Maps of PyTorch's heads: {SEEN[data.call]}.")
+    return beside(_dots(data), maps) if data.num_heads < 3 else above(_dots(data), maps)
 
 
 def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
     """Return the cells of the maps: each says the weight in PyTorch's module and in ours."""
     maps = [
         Map(
-            f"head {h + 1}",
+            f"head {h}",
             head_color(h),
             *corner,
             CELL,
@@ -149,9 +157,9 @@ def _bounds(data: TorchEquality) -> dict[str, float]:
     }
 
 
-def _bars(data: TorchEquality) -> Scene:
-    """Return one bar for each bound, on a logarithmic axis."""
-    label, width, top, row = 72.0, 200.0, 56.0, 30.0
+def _dots(data: TorchEquality) -> Scene:
+    """Return one dot for each bound, on a logarithmic axis."""
+    label, width, top, row = 72.0, 170.0, 48.0, 24.0
     bottom = top + 3 * row
 
     def place(value: float) -> float:
@@ -167,7 +175,8 @@ def _bars(data: TorchEquality) -> Scene:
     for i, (name, bound) in enumerate(bounds.items()):
         y = top + i * row
         items.append(Words(label - 6, y + row / 2, name, 11, INK, "end"))
-        items.append(Box(label, y + 5, place(bound) - label, row - 10, fill=FAINT))
+        items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), QUIET, 1.0))
+        items.append(Box(place(bound) - 6, y + row / 2 - 6, 12, 12, fill=FAINT, radius=6))
         text = _said(bound)
         items.append(Words(label + width + 10, y + row / 2, text, 11, INK, "start", mono=True))
     eps = torch.finfo(torch.float32).eps
@@ -175,15 +184,16 @@ def _bars(data: TorchEquality) -> Scene:
     items.append(Words(place(eps), top - 16, f"float32 eps {eps:.1e}", 10))
     each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
     alt = f"Largest difference between PyTorch and ours: {each}."
-    return Scene(label + width + 80, bottom + 24, alt, tuple(items))
+    return Scene(label + width + 82, bottom + 24, alt, tuple(items))
 
 
 TORCH_EQUALITY = Panel(
     name="torch equality",
-    controls={"num_heads": tuple(divisors(EMBED_DIM)), "call": CALLS},
+    controls={"num_heads": HEAD_COUNTS, "call": CALLS},
     default={"num_heads": 2, "call": CALLS[0]},
     compute=compute_torch_equality,
     draw=draw_torch_equality,
     readout=readout_torch_equality,
     touch=touch_torch_equality,
+    telling=tuple({"num_heads": 2, "call": call} for call in CALLS),
 )

@@ -7,11 +7,13 @@ attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
+from attnlib.pictures.between import cross_picture, rectangle_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
+from attnlib.pictures.stacked import shares_picture, stacked_weights_picture
 from attnlib.pictures.tensors import (
     blocks_picture,
     difference_picture,
@@ -31,6 +33,7 @@ __all__ = [
     "bars_picture",
     "beside",
     "blocks_picture",
+    "cross_picture",
     "crossover_picture",
     "curves_picture",
     "difference_picture",
@@ -42,9 +45,12 @@ __all__ = [
     "matrix_picture",
     "plane_picture",
     "positions_picture",
+    "rectangle_picture",
     "roofline_picture",
+    "shares_picture",
     "small_bars_picture",
     "softmax_picture",
+    "stacked_weights_picture",
     "tensor_picture",
     "weights_picture",
 ]

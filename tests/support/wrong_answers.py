@@ -453,32 +453,116 @@ MY_WEIGHTS = Answers(
         ),
     },
 )
-PACK = Answers(
-    right="Right, three matrices in PyTorch's order.",
+BOTH_MASKS = Answers(
+    right="Right: the module's True hides, the function's True shows.",
     wrong={
-        "side by side": WrongAnswer(
-            {"weight])": "weight], dim=1)"},
-            "The shape is (6, 18), not (18, 6): are the three under each other?",
+        "one mask for both": WrongAnswer(
+            {"~is_future": "is_future"},
+            "The function's mask shows each token its future and nothing else: there True means",
         ),
-        "another order": WrongAnswer(
-            {"W_key.weight, module.W_value": "W_value.weight, module.W_key"},
-            "From top to bottom: W_query, W_value, W_key, not W_query, W_key, W_value.",
+        "the wrong way round": WrongAnswer(
+            {"is_future, ~is_future": "~is_future, is_future"},
+            "The module's mask shows each token its future and nothing else: there True means",
         ),
-        "transposed": WrongAnswer(
-            {".weight": ".weight.T"},
-            "From top to bottom: W_query transposed, W_key transposed, W_value transposed, not",
+        "the diagonal hidden": WrongAnswer(
+            {"triu(diagonal=1)": "triu()"}, "With the module's mask no token sees itself"
         ),
-        "stacked": WrongAnswer(
-            {"cat": "stack"}, "The shape is (3, 6, 6), not (18, 6): are the three under each other?"
+        "one token ahead": WrongAnswer(
+            {"diagonal=1": "diagonal=2"},
+            "With the module's mask token 0 sees [0, 1], not [0].",
         ),
-        "layers": WrongAnswer(
-            {".weight": ""},
-            "TypeError: expected Tensor as element 0 in argument 0, but got Linear",
+        "the lower triangle": WrongAnswer(
+            {"triu(diagonal=1)": "tril(diagonal=-1)"},
+            "With the module's mask tokens look ahead: rows are queries, columns are keys.",
+        ),
+        "ones and zeros": WrongAnswer(
+            {".bool()": "", "~is_future": "1 - is_future"}, "The module's mask hides nothing."
+        ),
+        "whole numbers": WrongAnswer(
+            {".bool()": ".int()"}, "The module's mask is torch.int32: make it boolean, or of floats"
+        ),
+        "one mask": WrongAnswer({", ~is_future": ""}, "It must return two masks"),
+        "a row": WrongAnswer(
+            {"is_future, ~is_future": "is_future[0], ~is_future"},
+            "The module's mask is (7,), not (7, 7).",
+        ),
+    },
+)
+CROSS_ATTENTION = Answers(
+    right="Right: for 4 tokens that look at 4, for 3 that look at 5, and for 5 that look at 3.",
+    wrong={
+        "queries from memory": WrongAnswer(
+            {"(x)": "(other)", "(memory)": "(x)", "(other)": "(memory)"},
+            "Queries come from memory: it is x that looks.",
+        ),
+        "values from x": WrongAnswer(
+            {"W_value(memory)": "W_value(x)"}, "Values come from x: what is looked at is also"
+        ),
+        "keys from x": WrongAnswer(
+            {"W_key(memory)": "W_key(x)"}, "Keys come from x: it is memory that is looked at."
+        ),
+        "all from x": WrongAnswer({"(memory)": "(x)"}, "Both keys and values come from the text"),
+        "a causal mask": WrongAnswer(
+            {"keys, values)": "keys, values, causal_mask(x.shape[1]))"},
+            "The future is hidden, but memory is there as a whole: take the mask away.",
+        ),
+        "no out_proj": WrongAnswer(
+            {"module.out_proj(merge_heads(context_vec))": "merge_heads(context_vec)"},
+            "out_proj is missing.",
+        ),
+        "merge by view": WrongAnswer(
+            {"merge_heads(context_vec)": "context_vec.reshape(*x.shape[:2], -1)"},
+            "The heads are merged without the transpose: use merge_heads.",
+        ),
+        "no merge": WrongAnswer(
+            {"merge_heads(context_vec)": "context_vec"}, "Stopped in cross_attention, line 6: "
+        ),
+        "the module itself": WrongAnswer(
+            {"module.out_proj(merge_heads(context_vec))": "module(x)"},
+            "This is the causal self-attention of x: memory is not looked at.",
+        ),
+        "both results": WrongAnswer(
+            {"context_vec, _ =": "context_vec ="}, "Stopped in cross_attention, line 6: "
+        ),
+    },
+)
+NEW_QUERIES_MASK = Answers(
+    right="Right: for 3 new tokens of 7, for 1 of 6, and for a whole text of 5.",
+    wrong={
+        "upper left": WrongAnswer(
+            {"diagonal=num_keys - num_new": ""},
+            "The first new token sees keys [0]: this is the upper left. It is token 4, and may see",
+        ),
+        "True for hidden": WrongAnswer(
+            {
+                "return may_look.tril(diagonal=num_keys - num_new)": (
+                    "return ~may_look.tril(diagonal=num_keys - num_new)"
+                )
+            },
+            "Your True hides. In this function True means: may look.",
+        ),
+        "one too many": WrongAnswer(
+            {"num_keys - num_new)": "num_keys - num_new + 1)"},
+            "New token 0 of 3 is token 4 of 7: it sees [0, 1, 2, 3, 4, 5], and may see 0 to 4.",
+        ),
+        "the past hidden": WrongAnswer(
+            {"tril": "triu"}, "New token 0 of 3 is token 4 of 7: it sees [4, 5, 6], and may see"
+        ),
+        "everything": WrongAnswer(
+            {".tril(diagonal=num_keys - num_new)": ""},
+            "New token 0 of 3 is token 4 of 7: it sees [0, 1, 2, 3, 4, 5, 6], and may see 0 to 4.",
+        ),
+        "all the rows": WrongAnswer(
+            {"torch.ones(num_new,": "torch.ones(num_keys,"},
+            "It is torch.bool, (7, 7); it must be torch.bool, (3, 7).",
+        ),
+        "numbers": WrongAnswer(
+            {", dtype=torch.bool": ""}, "It is torch.float32, (3, 7); it must be torch.bool, (3, 7)"
         ),
     },
 )
 PADDED_MASK = Answers(
-    right=f"Real tokens, after padding and alone: {EQUAL}",
+    right="Right: no NaN, and the six words come out as if they stood alone.",
     wrong={
         "padding forgotten": WrongAnswer(
             {" | is_padding": ""},
@@ -486,7 +570,7 @@ PADDED_MASK = Answers(
         ),
         "empty rows": WrongAnswer(
             {"hidden & ~torch.eye(num_tokens, dtype=torch.bool)": "hidden"},
-            "Query 1 sees no key: its row becomes NaN.",
+            "Query 0 sees no key: its row becomes NaN.",
         ),
         "padding hidden as a query": WrongAnswer(
             {"| is_padding": "| is_padding[:, None]"},
@@ -741,7 +825,12 @@ ANSWERS: dict[str, dict[str, Answers]] = {
     },
     "03_weight_split": {"my_merge_heads": MY_MERGE_HEADS, "swap_heads": SWAP_HEADS},
     "04_shapes_and_numbers": {"my_x": MY_X, "my_weights": MY_WEIGHTS},
-    "05_pytorch_attention": {"pack": PACK, "padded_mask": PADDED_MASK},
+    "05_pytorch_attention": {
+        "both_masks": BOTH_MASKS,
+        "cross_attention": CROSS_ATTENTION,
+        "new_queries_mask": NEW_QUERIES_MASK,
+        "padded_mask": PADDED_MASK,
+    },
     "06_right_shape_wrong_answer": {
         "MyCausalAttention": MY_CAUSAL_ATTENTION,
         "MyStackedHeads": MY_STACKED_HEADS,

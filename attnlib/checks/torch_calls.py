@@ -1,0 +1,263 @@
+"""Checks of what a learner writes around PyTorch's attention: its masks, and two texts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnlib.checks.attempt import draw
+from attnlib.checks.exercises import exercise_check
+from attnlib.compare import at_most
+from attnlib.examples import seeded
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attnlib.modules import MultiHeadAttention
+
+NEAR = 1e-5  # as close as this, an answer is right, or one of the usual mistakes
+
+
+@exercise_check
+def check_both_masks(both_masks: Callable[[int], tuple[Tensor, Tensor]]) -> str:
+    """Check a causal mask for nn.MultiheadAttention, and one for scaled_dot_product_attention.
+
+    Args:
+        both_masks: takes num_tokens and returns two masks, (num_tokens, num_tokens), boolean or
+            of numbers that are added to the scores: for the module, and for the function.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_both_masks(lambda n: (causal_mask(n), causal_mask(n))))
+    The function's mask shows each token its future and nothing else: there True means may look.
+    """
+    for num_tokens in (7, 5):
+        masks = both_masks(num_tokens)
+        if not isinstance(masks, (tuple, list)) or len(masks) != 2:
+            return "It must return two masks, the module's and the function's, in this order."
+        for owner, mask in zip(("module", "function"), masks, strict=True):
+            if tuple(mask.shape) != (num_tokens, num_tokens):
+                return f"The {owner}'s mask is {tuple(mask.shape)}, not {(num_tokens, num_tokens)}."
+            if mask.dtype != torch.bool and not mask.is_floating_point():
+                return f"The {owner}'s mask is {mask.dtype}: make it boolean, or of floats."
+        for owner, weights in _looks(num_tokens, *masks).items():
+            problem = _not_causal(owner, weights)
+            if problem:
+                return problem
+    numbers = [mask.is_floating_point() for mask in masks]
+    if all(numbers):
+        return "Right, for both: a mask of numbers is added to the scores, and means one thing."
+    return "Right: the module's True hides, the function's True shows."
+
+
+def _looks(num_tokens: int, for_module: Tensor, for_function: Tensor) -> dict[str, Tensor]:
+    """Return who looks where with each mask; a query that sees nothing has NaN or zeros."""
+    with seeded(1):
+        module = nn.MultiheadAttention(6, 1, bias=False, batch_first=True)
+        x = torch.randn(1, num_tokens, 6)
+    with torch.no_grad():
+        _, weights = module(x, x, x, attn_mask=for_module)
+        eye = torch.eye(num_tokens)[None]
+        if for_function.is_floating_point():
+            for_function = for_function.to(x.dtype)
+        shown = F.scaled_dot_product_attention(x, x, eye, attn_mask=for_function)
+    return {"module": weights[0], "function": shown[0]}
+
+
+def _not_causal(owner: str, weights: Tensor) -> str | None:
+    """Return what is wrong with weights that should be causal, or None."""
+    num_tokens = len(weights)
+    seen = weights.nan_to_num(0.0) > 0
+    is_future = causal_mask(num_tokens)
+    means = "hide" if owner == "module" else "may look"
+    if seen.equal(~is_future):
+        return None
+    if seen.equal(is_future):
+        return (
+            f"The {owner}'s mask shows each token its future and nothing else: "
+            f"there True means {means}."
+        )
+    if seen.equal(~is_future & ~torch.eye(num_tokens, dtype=torch.bool)):
+        return f"With the {owner}'s mask no token sees itself, and token 0 sees nothing at all."
+    if seen.equal(~is_future.mT):
+        return f"With the {owner}'s mask tokens look ahead: rows are queries, columns are keys."
+    if seen.all():
+        return f"The {owner}'s mask hides nothing."
+    query = int((seen != ~is_future).any(dim=-1).nonzero()[0])
+    columns = seen[query].nonzero().flatten().tolist()
+    return f"With the {owner}'s mask token {query} sees {columns}, not {list(range(query + 1))}."
+
+
+@exercise_check
+def check_cross_attention(
+    cross_attention: Callable[[MultiHeadAttention, Tensor, Tensor], Tensor],
+) -> str:
+    """Check attention from one text to another, written with a causal module's own layers.
+
+    Args:
+        cross_attention: takes a MultiHeadAttention, the text that looks, (b, num_queries, d_in),
+            and the text that is looked at, (b, num_keys, d_in); returns (b, num_queries, d_out).
+
+    Returns:
+        A sentence.
+
+    >>> print(check_cross_attention(lambda module, x, memory: module(x)))
+    This is the causal self-attention of x: memory is not looked at.
+    """
+    for lengths in ((4, 4), (3, 5), (5, 3)):  # at 4 and 4 every usual mistake has its shape
+        with seeded(1):
+            module = MultiHeadAttention(7, 6, 11, 0.0, num_heads=3, qkv_bias=True)
+        x, memory = draw(2, lengths[0], 7, seed=2), draw(2, lengths[1], 7, seed=3)
+        with torch.no_grad():
+            mine = cross_attention(module, x, memory)
+            wanted = (2, lengths[0], 6)
+            if tuple(mine.shape) != wanted:
+                return (
+                    f"The shape is {tuple(mine.shape)}, not {wanted}: "
+                    "one row for each token that looks."
+                )
+            right = _cross(module, x, memory, memory)
+            if torch.allclose(mine, right, rtol=0, atol=NEAR):
+                continue
+            for sentence, wrong in _usual_crossings(module, x, memory).items():
+                if mine.shape == wrong.shape and torch.allclose(mine, wrong, rtol=0, atol=NEAR):
+                    return sentence
+        difference = at_most((mine - right).abs().max().item(), floor=1e-6)
+        return f"Right shape, wrong numbers: off by up to {difference:.0e}."
+    return "Right: for 4 tokens that look at 4, for 3 that look at 5, and for 5 that look at 3."
+
+
+def _cross(
+    module: MultiHeadAttention,
+    x: Tensor,
+    keys_from: Tensor,
+    values_from: Tensor,
+    is_hidden: Tensor | None = None,
+    out: bool = True,
+    merge: Callable[[Tensor], Tensor] = merge_heads,
+) -> Tensor:
+    """Return what x sees in a text; keys and values may come from different ones."""
+    queries = split_heads(module.W_query(x), module.num_heads)
+    keys = split_heads(module.W_key(keys_from), module.num_heads)
+    values = split_heads(module.W_value(values_from), module.num_heads)
+    context_vec = merge(attention(queries, keys, values, is_hidden)[0])
+    result: Tensor = module.out_proj(context_vec) if out else context_vec
+    return result
+
+
+def _usual_crossings(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> dict[str, Tensor]:
+    """Return what the usual mistakes compute, by what to say of them."""
+
+    def without_transpose(heads: Tensor) -> Tensor:
+        b, num_heads, num_tokens, head_dim = heads.shape
+        return heads.reshape(b, num_tokens, num_heads * head_dim)
+
+    num_queries, num_keys = x.shape[1], memory.shape[1]
+    place = torch.arange(max(num_queries, num_keys))
+    is_future = place[None, :num_keys] > place[:num_queries, None]
+    one = module.W_query(x)
+    alone = attention(one, module.W_key(memory), module.W_value(memory))[0]
+    found: dict[str, Tensor] = {
+        "This is the causal self-attention of x: memory is not looked at.": module(x),
+        "Both keys and values come from the text that looks: nothing of memory arrives.": _cross(
+            module, x, x, x
+        ),
+        "The future is hidden, but memory is there as a whole: take the mask away.": _cross(
+            module, x, memory, memory, is_future
+        ),
+        "out_proj is missing.": _cross(module, x, memory, memory, out=False),
+        "The heads are merged without the transpose: use merge_heads.": _cross(
+            module, x, memory, memory, merge=without_transpose
+        ),
+        "There is one wide head: split queries, keys and values into heads.": module.out_proj(
+            alone
+        ),
+    }
+    if num_queries == num_keys:
+        found |= {
+            "Queries come from memory: it is x that looks.": _cross(module, memory, x, x),
+            "Values come from x: what is looked at is also what is read.": _cross(
+                module, x, memory, x
+            ),
+            "Keys come from x: it is memory that is looked at.": _cross(module, x, x, memory),
+        }
+    return found
+
+
+@exercise_check
+def check_new_queries(new_queries_mask: Callable[[int, int], Tensor]) -> str:
+    """Check a causal mask for the last tokens of a text, as a cache needs it.
+
+    Args:
+        new_queries_mask: takes num_new and num_keys, and returns a boolean mask for
+            scaled_dot_product_attention, (num_new, num_keys), True where a query may look. The
+            queries are the last num_new of num_keys tokens.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_new_queries(lambda num_new, num_keys: ~causal_mask(num_keys)[:num_new]))
+    The first new token sees keys [0]: this is the upper left. It is token 4, and may see 0 to 4.
+    """
+    for num_new, num_keys in ((3, 7), (1, 6), (5, 5)):
+        mask = new_queries_mask(num_new, num_keys)
+        if mask.dtype != torch.bool or tuple(mask.shape) != (num_new, num_keys):
+            return (
+                f"It is {mask.dtype}, {tuple(mask.shape)}; "
+                f"it must be torch.bool, {(num_new, num_keys)}."
+            )
+        right = torch.ones(num_new, num_keys, dtype=torch.bool).tril(num_keys - num_new)
+        if mask.equal(right):
+            continue
+        if mask.equal(~right):
+            return "Your True hides. In this function True means: may look."
+        first = num_keys - num_new
+        seen = mask[0].nonzero().flatten().tolist()
+        if mask.equal(torch.ones_like(mask).tril()):
+            return (
+                f"The first new token sees keys {seen}: this is the upper left. "
+                f"It is token {first}, and may see 0 to {first}."
+            )
+        row = int((mask != right).any(dim=-1).nonzero()[0])
+        seen = mask[row].nonzero().flatten().tolist()
+        return (
+            f"New token {row} of {num_new} is token {first + row} of {num_keys}: it sees {seen}, "
+            f"and may see 0 to {first + row}."
+        )
+    return "Right: for 3 new tokens of 7, for 1 of 6, and for a whole text of 5."
+
+
+@exercise_check
+def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
+    """Check a mask for a text that is padded on the left, with no row that hides everything.
+
+    Args:
+        padded_mask: takes is_padding, bool, (num_tokens), and returns a boolean mask for
+            nn.MultiheadAttention, (num_tokens, num_tokens), True where a query may not look.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_padded(lambda is_padding: causal_mask(8) | is_padding))
+    Query 0 sees no key: its row becomes NaN.
+    """
+    mask = padded_mask(torch.arange(8) < 2)
+    if mask.dtype != torch.bool or tuple(mask.shape) != (8, 8):
+        return f"It is {mask.dtype}, {tuple(mask.shape)}; it must be torch.bool, (8, 8)."
+    if not mask[causal_mask(8)].all():
+        return "Some query sees the future, or your True means visible."
+    seen = mask.logical_not().sum(dim=-1).tolist()
+    if 0 in seen:
+        return f"Query {seen.index(0)} sees no key: its row becomes NaN."
+    if seen != [1, 1, 1, 2, 3, 4, 5, 6]:
+        return f"Keys seen: {seen}, not [1, 1, 1, 2, 3, 4, 5, 6]. Is padding still seen?"
+    with seeded(1), torch.no_grad():
+        module = nn.MultiheadAttention(4, 2, batch_first=True)
+        x = torch.rand(1, 8, 4)
+        padded, _ = module(x, x, x, attn_mask=mask)
+        words = x[:, 2:]
+        alone, _ = module(words, words, words, attn_mask=causal_mask(6))
+    if not torch.allclose(padded[:, 2:], alone, rtol=0, atol=NEAR):
+        return "The right number of keys, but not the right ones: a word's output moved."
+    return "Right: no NaN, and the six words come out as if they stood alone."

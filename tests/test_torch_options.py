@@ -1,0 +1,96 @@
+"""PyTorch's module in twenty lines, and its options as changes of a few: each gives its numbers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib import causal_mask
+from attnlib.checks import OPTIONS, CoreAttention, Option
+from attnlib.checks.torch_options import _core
+
+each_option = pytest.mark.parametrize("option", OPTIONS.values(), ids=list(OPTIONS))
+
+
+def test_the_core_is_pytorch_s_module_without_options():
+    torch.manual_seed(5)
+    theirs = nn.MultiheadAttention(6, 3, bias=False, batch_first=True).double()
+    core = CoreAttention(6, 3).double()
+    core.load_state_dict(theirs.state_dict(), strict=True)
+    query, key, value = (torch.randn(2, n, 6).double() for n in (5, 7, 7))
+    mask = torch.rand(5, 7) < 0.4
+    mask[:, 0] = False
+    for attn_mask in (None, mask):
+        expected = theirs(query, key, value, attn_mask=attn_mask, average_attn_weights=False)
+        for mine, right in zip(core(query, key, value, attn_mask), expected, strict=True):
+            torch.testing.assert_close(mine, right)
+
+
+def test_the_core_has_about_twenty_lines():
+    lines = [line for line in _core().splitlines() if line.strip()]
+    assert len(lines) <= 22
+
+
+@each_option
+def test_the_option_gives_pytorch_s_numbers(option):
+    weights = "and no weights" if option.name == "need_weights" else "Same output and same weights"
+    assert weights in option.compare()
+
+
+def test_there_is_one_for_each_argument_that_changes_the_computation():
+    names = {name for option in OPTIONS for name in option.split(", ")}
+    assert names == {
+        "average_attn_weights",
+        "bias",
+        "batch_first",
+        "key_padding_mask",
+        "dropout",
+        "kdim",
+        "vdim",
+        "need_weights",
+        "add_bias_kv",
+        "add_zero_attn",
+    }
+
+
+@each_option
+def test_a_notebook_shows_the_lines_that_ran(option):
+    shown = repr(option).splitlines()
+    assert shown[-1] == option.compare()
+    new = [line[2:] for line in shown[:-1] if line.startswith("+ ")]
+    assert new
+    assert all(line in option.text.splitlines() for line in new)
+    assert option.compare().replace("'", "&#x27;") in option._repr_html_()
+
+
+def test_a_difference_that_is_wrong_does_not_compare():
+    average = OPTIONS["average_attn_weights"]
+    ((old, new),) = average.changes
+    first = Option(average.name, ((old, new.replace(".mean(dim=1)", "[:, 0]")),))
+    with pytest.raises(AssertionError, match="Tensor-likes are not close"):
+        first.compare()
+
+
+def test_a_change_names_one_place():
+    with pytest.raises(AssertionError, match=re.escape("('twice', 'self.num_heads)')")):
+        _ = Option("twice", (("self.num_heads)", "1)"),)).text
+
+
+def test_comparing_leaves_the_readers_random_numbers_alone():
+    torch.manual_seed(4)
+    before = torch.get_rng_state()
+    for option in OPTIONS.values():
+        option.compare()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_appended_positions_are_seen_by_every_query():
+    for name in ("add_bias_kv", "add_zero_attn"):
+        module = OPTIONS[name].cls(4, 2)
+        x = torch.randn(1, 5, 4)
+        _, weights = module(x, x, x, causal_mask(5))
+        assert weights.shape == (1, 2, 5, 6)
+        assert (weights[..., -1] > 0).all()
