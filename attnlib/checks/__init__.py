@@ -12,10 +12,26 @@ How a verdict on a learner's class comes about, in the order of the files:
 verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
 check the functions that a learner writes about one head and about several, torch_calls those around
 PyTorch's attention; torch_options has PyTorch's module in twenty lines, with each option as a
-change of a few; mistakes holds classes that are wrong by one line. This folder imports only the
-core and tracing.
+change of a few; mistakes holds classes that are wrong by one line, mysteries hides some, by_hand
+has four checks as a learner writes them. This folder imports only the core and tracing.
 """
 
+from attnlib.checks.by_hand import (
+    CHECKS,
+    SIEVES,
+    ask,
+    check_equal_scores,
+    check_equals_stacked,
+    check_is_causal,
+    check_only_values,
+    check_prefixes,
+    differs,
+    equals_stacked,
+    has_full_rows,
+    is_causal,
+    keeps_shape,
+    make,
+)
 from attnlib.checks.exercises import (
     check_causal_attention,
     check_stacked_heads,
@@ -30,6 +46,20 @@ from attnlib.checks.mistakes import (
     build,
     examine,
     tokens,
+)
+from attnlib.checks.mysteries import (
+    ALL_MISTAKES,
+    MYSTERIES,
+    check_found,
+    mystery_1,
+    mystery_2,
+    mystery_3,
+    mystery_4,
+    mystery_5,
+    mystery_6,
+    numbered,
+    opened,
+    suspect,
 )
 from attnlib.checks.one_head import (
     check_causal_weights,
@@ -58,15 +88,20 @@ from attnlib.checks.verdicts import (
 )
 
 __all__ = [
+    "ALL_MISTAKES",
     "BY_NAME",
+    "CHECKS",
     "MISTAKES",
+    "MYSTERIES",
     "OPTIONS",
+    "SIEVES",
     "CoreAttention",
     "Fault",
     "Mistake",
     "OnePageAttention",
     "Option",
     "Verdict",
+    "ask",
     "build",
     "check_both_masks",
     "check_causal",
@@ -75,10 +110,16 @@ __all__ = [
     "check_cross_attention",
     "check_depends",
     "check_equal",
+    "check_equal_scores",
+    "check_equals_stacked",
+    "check_found",
+    "check_is_causal",
     "check_look_at_first",
     "check_look_back",
     "check_new_queries",
+    "check_only_values",
     "check_padded",
+    "check_prefixes",
     "check_rows_sum_to_one",
     "check_same",
     "check_shapes",
@@ -88,8 +129,23 @@ __all__ = [
     "check_window",
     "check_without_head",
     "check_without_mask",
+    "differs",
+    "equals_stacked",
     "examine",
     "exercise_check",
+    "has_full_rows",
+    "is_causal",
+    "keeps_shape",
+    "make",
+    "mystery_1",
+    "mystery_2",
+    "mystery_3",
+    "mystery_4",
+    "mystery_5",
+    "mystery_6",
+    "numbered",
+    "opened",
+    "suspect",
     "tokens",
     "tokens_for",
 ]

@@ -2,8 +2,8 @@
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, arcs words and who looks where, plane vectors of two numbers, rows one row of
-weights as bars, charts times. matplotlib loads with the first PNG. Pictures import nothing else of
-attnlib.
+weights as bars, poster many small maps with their verdicts, charts times. matplotlib loads with the
+first PNG. Pictures import nothing else of attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
@@ -11,6 +11,7 @@ from attnlib.pictures.between import cross_picture, rectangle_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
+from attnlib.pictures.poster import Small, poster_picture, two_losses_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
 from attnlib.pictures.stacked import shares_picture, stacked_weights_picture
@@ -28,6 +29,7 @@ from attnlib.pictures.tensors import (
 
 __all__ = [
     "Scene",
+    "Small",
     "above",
     "arcs_picture",
     "bars_picture",
@@ -45,6 +47,7 @@ __all__ = [
     "matrix_picture",
     "plane_picture",
     "positions_picture",
+    "poster_picture",
     "rectangle_picture",
     "roofline_picture",
     "shares_picture",
@@ -52,5 +55,6 @@ __all__ = [
     "softmax_picture",
     "stacked_weights_picture",
     "tensor_picture",
+    "two_losses_picture",
     "weights_picture",
 ]
