@@ -591,48 +591,6 @@ PADDED_MASK = Answers(
     },
 )
 
-# Of the three classes two each: test_exercise_checks.py and test_mistakes.py hold the sentences of
-# their checks. Here they are put through the notebook.
-PARTS = "dropout, and outputs and gradients equal to those of"
-MY_CAUSAL_ATTENTION = Answers(
-    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} CausalAttention.",
-    wrong={
-        "no mask": WrongAnswer(
-            {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
-            "your mask lets token 0 see token 1. Nothing is hidden when softmax comes",
-        ),
-        "keys not transposed": WrongAnswer(
-            {"keys.transpose(1, 2)": "keys"},
-            "Stopped in MyCausalAttention.forward, line 3: attn_scores = queries @ keys |",
-        ),
-    },
-)
-MY_STACKED_HEADS = Answers(
-    right=f"MyStackedHeads is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttentionWrapper.",
-    wrong={
-        "a plain list": WrongAnswer({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
-        "one after the other": WrongAnswer(
-            {
-                "return torch.cat([head(x) for head in self.heads], dim=-1)": (
-                    "return nn.Sequential(*self.heads)(x)"
-                )
-            },
-            "the last dimension of x must be d_in=11, not 7",
-        ),
-    },
-)
-MY_WEIGHT_SPLIT = Answers(
-    right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttention.",
-    wrong={
-        "merge by view": WrongAnswer(
-            {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
-            "The merge mixes tokens and heads. First transpose(1, 2), then view.",
-        ),
-        "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
-    },
-)
 IS_CAUSAL = Answers(
     right="Right: it finds 7 classes that leak, and lets 4 others pass.",
     wrong={
