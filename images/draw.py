@@ -308,7 +308,7 @@ def two_heads() -> Scene:
         items += arrow((frame + 54, axis), (frame + 96, axis))
         items.append(note(frame + 74, axis - 13, f"Q{lower}K{lower}ᵀ"))
         x = frame + 104
-        items.append(Words(x + tall / 2, start - 13, "weights", SIZE, bold=True))
+        items.append(Words(x + tall / 2, start - 13, "attention weights", SIZE, bold=True))
         items += weight_map(x, start, attn_weights[h], color, cell)
         items.append(note(x + tall / 2, start + tall + 13, str(tuple(attn_weights[h].shape))))
         items.append(Words(x + tall + 14, axis, "@", 15))
@@ -334,8 +334,9 @@ def two_heads() -> Scene:
     items += notes(
         MARGIN,
         below,
-        "Wq₀ is heads[0].W_query.weight.T; the other matrices likewise.",
-        "Grey: the future, its weight is 0. Z = torch.cat([Z₀, Z₁], dim=-1)",
+        "Wq₀ is heads[0].W_query.weight.T; the other matrices likewise. "
+        "Z = torch.cat([Z₀, Z₁], dim=-1)",
+        "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Grey: the future, its weight is 0.",
         align="start",
         step=18,
     )

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 import attnlib
 from attnlib.examples import SEED, journey, three_rows
+from support.notebook_tools import ROOT, code_cells, read
+from support.notebook_tools import text_of as text_shown
 
 FOLDER = Path(__file__).parent / "golden"
 PRINTED = json.loads((FOLDER / "printed_tensors.json").read_text(encoding="utf-8"))
@@ -51,6 +53,18 @@ def test_our_classes_print_the_published_tensors(which):
     context_vec = module(batch)
     assert str(context_vec) == text_of(golden["printed"], golden["grad_fn"])
     assert list(context_vec.shape) == golden["shape"]
+
+
+@pytest.mark.parametrize("which", ["stacked_heads_2", "stacked_heads_3"])
+def test_the_lesson_on_stacked_heads_prints_the_published_tensors(which):
+    golden = PRINTED[which]
+    lesson = read(ROOT / "notebooks" / "02_stacked_heads.ipynb")
+    printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
+    ending = f"context_vecs.shape: {torch.Size(golden['shape'])}"
+    (text,) = [text.partition("grad_fn")[0] for text in printed if ending in text]
+    first, second = golden["printed"]  # the batch holds one text twice; the lesson prints it once
+    assert re.findall(r"-?\d\.\d{4}", text) == [f"{x:.4f}" for row in first for x in row]
+    assert first == second
 
 
 @pytest.mark.parametrize("which", OURS)

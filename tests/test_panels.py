@@ -13,14 +13,15 @@ import torch
 from torch import Tensor
 
 import attnlib.panels.panel
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
+from attnlib import CausalAttention, MultiHeadAttention, causal_mask
 from attnlib.examples import journey
+from attnlib.panels.built import LOOKS, built_stack, placed
 from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attnlib.pictures.scene import Box, Line, Scene, Words
+from attnlib.pictures.scene import BOOK, Box, Line, Scene, Words
 from support.cases import ALL_PANELS
 from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 
@@ -274,10 +275,12 @@ def head_colors_in(scene: Scene) -> dict[str, set[str]]:
     return found
 
 
-def check_heads(panel: Panel, module: torch.nn.Module, num_heads: int) -> tuple:
+def check_heads(
+    panel: Panel, module: torch.nn.Module, num_heads: int, x: Tensor = INPUTS[None]
+) -> tuple:
     """Compare a panel's data with what a module gives; return the data and its picture."""
     data = panel.compute(num_heads=num_heads)
-    context_vec, attn_weights = module(INPUTS[None], return_weights=True)
+    context_vec, attn_weights = module(x, return_weights=True)
     assert torch.equal(data.context_vec, context_vec[0])
     assert torch.equal(data.attn_weights, attn_weights[0])
     assert data.tokens == NAMES == journey().tokens
@@ -292,25 +295,46 @@ def check_heads(panel: Panel, module: torch.nn.Module, num_heads: int) -> tuple:
 @states(STACKED_HEADS)
 def test_stacked_heads(state):
     num_heads = state["num_heads"]
-    torch.manual_seed(123)
-    stacked = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads)
-    data, scene = check_heads(STACKED_HEADS, stacked, num_heads)
+    stacked = built_stack(num_heads)
+    data, scene = check_heads(STACKED_HEADS, stacked, num_heads, placed(INPUTS)[None])
     assert torch.equal(data.W_query, torch.cat([head.W_query.weight for head in stacked.heads]))
+    columns = {1: (), 2: (2, 3)}.get(num_heads, (2, 3, 4, 5))
+    listed = ", ".join(map(str, columns))
+    moved = f"columns {listed} move (framed)" if columns else "nothing moves"
     assert STACKED_HEADS.readout(data) == (
-        f"num_heads = {num_heads} | output width {num_heads} x 2 = {2 * num_heads} | "
-        f"parameters {18 * num_heads} | matrix products {5 * num_heads}"
+        f"num_heads = {num_heads} | head {num_heads - 1} looks {LOOKS[num_heads - 1]} | "
+        f"{2 * num_heads} columns | matrix products {5 * num_heads} | "
+        f"swap starts and with: in the row of one, {moved}"
     )
-    cells = boxes(scene, 62, 24)
+    cells = boxes(scene, 54, 24)
     values = data.context_vec.flatten().tolist()
-    assert [text_in(scene, cell) for cell in cells] == [f"{value:.4f}" for value in values]
+    assert [text_in(scene, cell) for cell in cells] == [f"{value:.3f}" for value in values]
+    row = cells[4 * 2 * num_heads :]
+    framed = [(row[column].x + 1, row[column].y + 1) for column in columns]
+    assert [(frame.x, frame.y) for frame in boxes(scene, 52, 22)] == framed
+    assert scene.width <= BOOK
     fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
     assert [cell.fill for cell in cells] == fills
-    maps = boxes(scene, 17, 17)
+    maps = boxes(scene, 19, 19)
     assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
 
 
+SEEN = {"1 back": [0, 0, 1, 2, 3, 4], "2 back": [0, 0, 0, 1, 2, 3]}  # the key of each query
+
+
+def test_built_heads_look_where_they_say_and_bring_what_is_there():
+    data = STACKED_HEADS.compute(num_heads=4)
+    looks = {look: torch.eye(6)[keys] for look, keys in SEEN.items()}
+    looks["everywhere"] = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
+    looks["1 and 2 back"] = (looks["1 back"] + looks["2 back"]) / 2
+    found = zip(LOOKS, data.attn_weights, data.context_vec.split(2, dim=-1), strict=True)
+    for look, attn_weights, context_vec in found:
+        torch.testing.assert_close(attn_weights, looks[look], atol=1e-3, rtol=0)
+        torch.testing.assert_close(context_vec, looks[look] @ INPUTS[:, :2], atol=1e-3, rtol=0)
+
+
 def test_one_more_head_changes_none_of_the_others():
-    for num_heads in range(1, 8):
+    for num_heads in range(1, 4):
         fewer, more = (STACKED_HEADS.compute(num_heads=n) for n in (num_heads, num_heads + 1))
         assert torch.equal(more.context_vec[:, : 2 * num_heads], fewer.context_vec)
         assert torch.equal(more.attn_weights[:num_heads], fewer.attn_weights)
@@ -359,7 +383,7 @@ def test_a_head_without_a_column_looks_evenly():
 
 def test_the_split_can_be_put_on_divisors_only():
     assert WEIGHT_SPLIT.controls["num_heads"] == (1, 2, 3, 4, 6, 12)
-    assert STACKED_HEADS.controls["num_heads"] == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert STACKED_HEADS.controls["num_heads"] == (1, 2, 3, 4)
     assert ONE_HEAD.controls["num_tokens"] == (1, 2, 3, 4, 5, 6)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib import CausalAttention, MultiHeadAttention
 from attnlib.examples import journey, seeded
 from attnlib.gpt2.model import TINY
 from attnlib.learning.record import SAVED_AT, SHOWN
@@ -25,6 +25,7 @@ from attnlib.panels import (
     TRAINING_STEP,
     WEIGHT_SPLIT,
 )
+from attnlib.panels.built import built_stack, placed
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, corners, head_maps, looks
 from attnlib.pictures.scene import Box, Scene
@@ -82,7 +83,7 @@ def louder(module: MultiHeadAttention) -> MultiHeadAttention:
     ("panel", "build"),
     [
         (ONE_HEAD, lambda: CausalAttention(3, 2, 6, 0.0)),
-        (STACKED_HEADS, lambda: MultiHeadAttentionWrapper(3, 2, 6, 0.0, 3)),
+        (STACKED_HEADS, lambda: built_stack(3)),
         (WEIGHT_SPLIT, lambda: louder(MultiHeadAttention(3, 12, 6, 0.0, 3))),
     ],
 )
@@ -90,7 +91,7 @@ def test_dot_products_and_values_are_those_of_the_projections(panel, build):
     """By hand: head by head, from the rows of the weight matrices."""
     with seeded():
         module = build()
-    x = journey().inputs
+    x = journey().inputs if panel is not STACKED_HEADS else placed(journey().inputs)
     state = panel.default | ({"num_heads": 3} if "num_heads" in panel.controls else {})
     data = panel.compute(**state)
     maps = panel.touch(data, panel.draw(data)).maps

@@ -158,9 +158,10 @@ def run(
     result = call(module, x, weights, sizes, before)
     if not isinstance(result, Tensor):
         many = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
+        listed = isinstance(result, list)
+        remedy = "join them with torch.cat" if listed else "return context_vec alone"
         raise Diagnosis(
-            f"forward(x) returns a {type(result).__name__}{many}, not a tensor: "
-            "return context_vec alone.",
+            f"forward(x) returns a {type(result).__name__}{many}, not a tensor: {remedy}.",
             "result.type",
         )
     if result.layout is not torch.strided or not result.dtype.is_floating_point:

@@ -11,14 +11,15 @@ from torch import Tensor
 from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
+from attnlib.panels.built import LOOKS, built_stack, placed
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Touch, corners, head_maps, looks
-from attnlib.pictures.palette import FAINT, head_color
-from attnlib.pictures.scene import Item, Line, Scene, above
+from attnlib.pictures.palette import FAINT, INK, head_color
+from attnlib.pictures.scene import Box, Item, Line, Scene, above
 from attnlib.pictures.tensors import matrix_picture, weights_picture
 from attnlib.speed.count import count_matrix_products, count_parameters
 
-SMALL = 17.0  # pixels per cell where there are several maps
+STACKED = 19.0  # of stacked heads: at most four maps in a row, with room for slanting names
 
 
 class OneHead(NamedTuple):
@@ -107,21 +108,34 @@ class Heads(NamedTuple):
     num_parameters: int
     num_products: int
     seen: Looks
+    moved: tuple[int, ...] = ()  # the columns of ASKING that move when SWAPPED change places
+
+
+SWAPPED = (2, 3)  # starts, with
+ASKING = 4  # one, the token behind them
 
 
 def compute_stacked_heads(num_heads: int) -> Heads:
-    """Run stacked heads of width 2, built right after the course's seed."""
-    example = journey()
-    x = example.inputs[None]  # (b, num_tokens, d_in)
-    with seeded():
-        module = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads)
+    """Run stacked heads of width 2 that are built to look at different places."""
+    stack, inputs = built_stack(num_heads), journey().inputs
+    heads = _several_heads(stack, placed(inputs)[None])
+    order = list(range(len(inputs)))
+    for i, j in (SWAPPED, SWAPPED[::-1]):
+        order[i] = j
+    swapped = _several_heads(stack, placed(inputs[order])[None])
+    difference = (swapped.context_vec - heads.context_vec)[ASKING].abs()  # (num_heads * head_dim)
+    return heads._replace(moved=tuple(difference.gt(1e-3).nonzero().flatten().tolist()))
+
+
+def _several_heads(module: MultiHeadAttentionWrapper, x: Tensor) -> Heads:
+    """Run a module on the running example, (1, num_tokens, d_in)."""
     with torch.no_grad():
         context_vec, attn_weights = module(x, return_weights=True)
     weights = module.state_dict().items()
     return Heads(
-        tokens=example.tokens,
-        num_heads=num_heads,
-        head_dim=context_vec.shape[-1] // num_heads,
+        tokens=journey().tokens,
+        num_heads=module.num_heads,
+        head_dim=context_vec.shape[-1] // module.num_heads,
         context_vec=context_vec[0],
         attn_weights=attn_weights[0],
         W_query=torch.cat([weight for name, weight in weights if "W_query" in name]),
@@ -132,28 +146,49 @@ def compute_stacked_heads(num_heads: int) -> Heads:
 
 
 def draw_stacked_heads(data: Heads) -> Scene:
-    """Draw the output, its columns coloured by head, above the weights of each head, in a row."""
+    """Draw the output, its columns coloured by head, above the weights of each head, in a row.
+
+    In the row of ASKING what moves is framed.
+    """
     column_heads = [column // data.head_dim for column in range(data.context_vec.shape[1])]
-    output = matrix_picture(
-        data.context_vec, data.tokens, column_heads, "context_vec: each head owns its columns"
-    )
-    is_future = causal_mask(len(data.tokens))
-    maps = weights_picture(data.attn_weights, data.tokens, is_future, cell=SMALL, columns=8)
-    return above(output, maps)
+    title = "context_vec: each head owns its columns"
+    names = [f"head {h}" for h in range(data.num_heads)]
+    output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3, names)
+    is_future = causal_mask(len(data.tokens))  # (num_tokens, num_tokens)
+    attn_weights, tokens = data.attn_weights, data.tokens
+    maps = weights_picture(attn_weights, tokens, is_future, STACKED, columns=4, names=names)
+    return above(_framed(output, data), maps)
 
 
-def touch_heads(data: Heads, scene: Scene) -> Touch:
-    """Return the cells of the maps."""
+def _framed(output: Scene, data: Heads) -> Scene:
+    """Put a frame around each number that the swap moves."""
+    cells = [item for item in output.items if isinstance(item, Box) and item.height == 24]
+    row = cells[ASKING * len(cells) // len(data.tokens) :]
+    frames = [
+        Box(row[c].x + 1, row[c].y + 1, row[c].width - 2, 22, stroke=INK, stroke_width=2)
+        for c in data.moved
+    ]
+    return replace(output, items=(*output.items, *frames))
+
+
+def touch_stacked_heads(data: Heads, scene: Scene) -> Touch:
+    """Return the cells of the maps, their heads counted from 0."""
     colors = [head_color(h) for h in range(data.num_heads)]
-    return Touch(data.tokens, head_maps(scene, SMALL, colors, data.attn_weights, data.seen))
+    names = [f"head {h}" for h in range(data.num_heads)]
+    maps = head_maps(scene, STACKED, colors, data.attn_weights, data.seen, names)
+    return Touch(data.tokens, maps)
 
 
 def readout_stacked_heads(data: Heads) -> str:
-    """Return what the heads cost."""
+    """Return where the last head looks, what the heads cost, and what a swap of words moves."""
+    swapped = " and ".join(data.tokens[i] for i in SWAPPED)
+    columns = ", ".join(map(str, data.moved))
+    moved = f"columns {columns} move (framed)" if columns else "nothing moves"
     return (
-        f"num_heads = {data.num_heads} | output width {data.num_heads} x {data.head_dim} = "
-        f"{data.context_vec.shape[1]} | parameters {data.num_parameters} | "
-        f"matrix products {data.num_products}"
+        f"num_heads = {data.num_heads} | head {data.num_heads - 1} looks "
+        f"{LOOKS[data.num_heads - 1]} | {data.context_vec.shape[1]} columns | "
+        f"matrix products {data.num_products} | swap {swapped}: in the row of "
+        f"{data.tokens[ASKING]}, {moved}"
     )
 
 
@@ -168,10 +203,11 @@ ONE_HEAD = Panel(
 )
 STACKED_HEADS = Panel(
     name="stacked heads",
-    controls={"num_heads": tuple(range(1, 9))},
+    controls={"num_heads": tuple(range(1, len(LOOKS) + 1))},
     default={"num_heads": 2},
     compute=compute_stacked_heads,
     draw=draw_stacked_heads,
     readout=readout_stacked_heads,
-    touch=touch_heads,
+    touch=touch_stacked_heads,
+    telling=({"num_heads": 2}, {"num_heads": 4}),
 )

@@ -2,8 +2,8 @@
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, split how heads are cut from one matrix, arcs words and who looks where, plane
-vectors of two numbers, rows one row of weights as bars, charts times. matplotlib loads with the
-first PNG. Pictures import nothing else of attnlib.
+vectors of two numbers, rows one row of weights as bars, poster many small maps with their verdicts,
+charts times. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
@@ -11,6 +11,7 @@ from attnlib.pictures.between import cross_picture, rectangle_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
+from attnlib.pictures.poster import Small, poster_picture, two_losses_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
 from attnlib.pictures.split import blocks_and_maps_picture, product_picture
@@ -29,6 +30,7 @@ from attnlib.pictures.tensors import (
 
 __all__ = [
     "Scene",
+    "Small",
     "above",
     "arcs_picture",
     "bars_picture",
@@ -47,6 +49,7 @@ __all__ = [
     "matrix_picture",
     "plane_picture",
     "positions_picture",
+    "poster_picture",
     "product_picture",
     "rectangle_picture",
     "roofline_picture",
@@ -55,5 +58,6 @@ __all__ = [
     "softmax_picture",
     "stacked_weights_picture",
     "tensor_picture",
+    "two_losses_picture",
     "weights_picture",
 ]

@@ -387,6 +387,7 @@ def matrix_picture(
     column_heads: Sequence[int] | None = None,
     title: str = "",
     digits: int = 4,
+    names: Sequence[str] = (),
 ) -> Scene:
     """Draw a matrix with its values written in, each column in the colour of its head.
 
@@ -396,6 +397,7 @@ def matrix_picture(
         column_heads: for each column its head, counted from 0. None: no heads.
         title: what is drawn, above the matrix and in the alt text.
         digits: decimals of the values.
+        names: of the heads. None given: head 1, head 2 and so on.
     """
     num_rows, num_columns = matrix.shape
     width, height, top = 30.0 + 8.0 * digits, 24.0, TOP
@@ -405,19 +407,21 @@ def matrix_picture(
         fills = [tint(head_color(head), 0.22) for head in column_heads]
         for head in sorted(set(column_heads)):
             owned = [c for c, owner in enumerate(column_heads) if owner == head]
-            items += head_tag(LABEL + owned[0] * width + 1, top, len(owned) * width - 2, head)
+            place, name = LABEL + owned[0] * width + 1, names[head] if names else ""
+            items += head_tag(place, top, len(owned) * width - 2, head, name)
         top += 22
 
     def look(value: float, _row: int, column: int) -> Cell:
         return Cell(fills[column], f"{value:.{digits}f}", text_color(fills[column]))
 
     number = Words(width - 5, height / 2, "", SIZE, anchor="end", mono=True)
-    names = [Words(-6, height / 2, name, SIZE, INK, "end") for name in rows]
-    items += moved(_grid(matrix, look, width, height, number, names), LABEL, top)
+    row_names = [Words(-6, height / 2, name, SIZE, INK, "end") for name in rows]
+    items += moved(_grid(matrix, look, width, height, number, row_names), LABEL, top)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
     if column_heads is not None:
         counts = [(head, column_heads.count(head)) for head in sorted(set(column_heads))]
-        alt += f" Columns: {', '.join(f'{n} of head {head}' for head, n in counts)}."
+        called = [(names[head] if names else f"head {head}", n) for head, n in counts]
+        alt += f" Columns: {', '.join(f'{n} of {name}' for name, n in called)}."
     right, bottom = LABEL + num_columns * width, top + num_rows * height
     return _titled(title, items, LABEL, right, bottom, alt)
 

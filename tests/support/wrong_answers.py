@@ -242,62 +242,103 @@ DEPENDS = Answers(
         ),
     },
 )
-JOIN_HEADS = Answers(
-    right="Right: two columns for each head, in order.",
+MY_WRAPPER = Answers(
+    right="MyWrapper is right: shapes, mask, mean, scale, split and merge of heads, dropout, and "
+    "outputs and gradients equal to those of MultiHeadAttentionWrapper.",
     wrong={
         "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
-            "The shape is (2, 18, 2), not (2, 6, 6): only the columns should grow.",
+            "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where",
         ),
         "along the batch": WrongAnswer(
-            {", dim=-1": ""}, "The shape is (6, 6, 2), not (2, 6, 6): only the columns should grow."
+            {", dim=-1": ""}, "The result is (b * num_heads, num_tokens, d_out) = (6, 5, 7) where"
         ),
         "a new dimension": WrongAnswer(
-            {"cat": "stack"},
-            "The shape is (2, 6, 2, 3), not (2, 6, 6): only the columns should grow.",
+            {"cat": "stack"}, "The result is (b, num_tokens, d_out, num_heads) = (2, 5, 7, 3) where"
         ),
         "alternating columns": WrongAnswer(
             {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
-            "The pairs of columns are a mixture, a mixture, a mixture, not head 1, head 2, head 3.",
+            "The columns of the heads alternate:",
         ),
         "added": WrongAnswer(
             {"torch.cat([": "sum([", ", dim=-1)": ")"},
-            "The shape is (2, 6, 2), not (2, 6, 6): only the columns should grow.",
+            "The result is (b, num_tokens, d_out) = (2, 5, 7) where",
         ),
         "reversed": WrongAnswer(
-            {"in heads": "in reversed(heads)"},
-            "The pairs of columns are head 3, head 2, head 1, not head 1, head 2, head 3.",
+            {"in self.heads": "in reversed(self.heads)"}, "The heads come out in reverse order:"
         ),
         "not joined": WrongAnswer(
             {"torch.cat(": "", ", dim=-1)": ""},
-            "The check cannot use what join_heads returns, a list: ",
+            "forward(x) returns a list of 3, not a tensor: join them with torch.cat.",
         ),
-        "the list called": WrongAnswer(
-            {"torch.cat([head(x) for head in heads], dim=-1)": "heads(x)"},
-            "Stopped in join_heads, line 2: return heads(x) | NotImplementedError:",
+        "one through the other": WrongAnswer(
+            {
+                "return torch.cat([head(x) for head in self.heads], dim=-1)": (
+                    "return nn.Sequential(*self.heads)(x)"
+                )
+            },
+            "the last dimension of x must be d_in=11, not 7: (2, 5, 7).",
+        ),
+        "a plain list": WrongAnswer({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
+        "the first head only": WrongAnswer(
+            {"in self.heads": "in self.heads[:1]"}, "look at the line that joins the heads."
         ),
     },
 )
-MAKE_HEAD_3 = Answers(
-    right="Right, this is head 3.",
+LOOK_AT_FIRST = Answers(
+    right="Right: all six tokens look at token 0 and get its vector.",
     wrong={
-        "nothing drawn": WrongAnswer(
-            {"    torch.rand(36)\n": ""}, "This is head 1: nothing was drawn for heads 1 and 2."
+        "a column": WrongAnswer(
+            {"weight[0]": "weight[:, 0]"},
+            "Token 5 looks at all tokens evenly: its query is 0, or all keys are equal. "
+            "A query is a column of W_query.weight, a key is one of W_key.weight.",
         ),
-        "one head drawn": WrongAnswer(
-            {"36": "18"}, "This is head 2: the numbers of one head only were drawn before it."
+        "nothing cleared": WrongAnswer(
+            {"    head.W_query.weight.zero_()\n": ""},
+            "Token 5 gives token 0 0.50 of its weight and token 5 0.50",
         ),
-        "one matrix per head": WrongAnswer(
-            {"36": "12"},
-            "This is no head of the three: count again what one head draws, after the seed.",
+        "a small number": WrongAnswer(
+            {"= 20": "= 1"}, "Token 5 gives token 0 only 0.23 of its weight."
         ),
-        "no seed": WrongAnswer(
-            {"    torch.manual_seed(SEED)\n": ""},
-            "This is no head of the three: count again what one head draws, after the seed.",
+        "the next row": WrongAnswer(
+            {"weight[0]": "weight[1]"}, "Token 5 gives token 0 0.00 of its weight and token 1 1.00"
         ),
-        "width of three heads": WrongAnswer(
-            {"d_out=2": "d_out=6"},
-            "The shape is (2, 6, 6), not (2, 6, 2): make one head of width 2.",
+        "the sign": WrongAnswer(
+            {"= 20": "= -20"}, "Token 5 gives token 0 0.00 of its weight and token 1 0.20"
+        ),
+        "values of 0": WrongAnswer(
+            {"return head": "nn.init.zeros_(head.W_value.weight)\n    return head"},
+            "All look at token 0, but what they get is not its vector: what does W_value do?",
+        ),
+        "no return": WrongAnswer(
+            {"    return head\n": ""}, "look_at_first returns None: is the return missing?"
+        ),
+    },
+)
+WITHOUT_HEAD = Answers(
+    right="Right: the columns of the silent head are 0, and no other number moved.",
+    wrong={
+        "no copy": WrongAnswer(
+            {"deepcopy(stacked)": "stacked"},
+            "The stack itself has changed: silence a head of copy.deepcopy(stacked).",
+        ),
+        "queries of 0": WrongAnswer(
+            {"W_value": "W_query"}, "Head 1 still writes up to 0.61. An even look is a look:"
+        ),
+        "counted from 1": WrongAnswer(
+            {"heads[h]": "heads[h - 1]"},
+            "Head 1 is to be silent, and the columns of head 0 have changed.",
+        ),
+        "taken out": WrongAnswer(
+            {"nn.init.zeros_(silent.heads[h].W_value.weight)": "del silent.heads[h]"},
+            "The result is (2, 6, 4), not (2, 6, 6): a silent head keeps its columns, as zeros.",
+        ),
+        "only a copy": WrongAnswer(
+            {"    nn.init.zeros_(silent.heads[h].W_value.weight)\n": ""},
+            "Head 1 is to be silent, and its columns are as they were.",
+        ),
+        "no return": WrongAnswer(
+            {"    return silent\n": ""}, "without_head returns None: is the return missing?"
         ),
     },
 )
@@ -623,46 +664,136 @@ PADDED_MASK = Answers(
     },
 )
 
-# Of the three classes two each: test_exercise_checks.py and test_mistakes.py hold the sentences of
-# their checks. Here they are put through the notebook.
-PARTS = "dropout, and outputs and gradients equal to those of"
-MY_CAUSAL_ATTENTION = Answers(
-    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} CausalAttention.",
+IS_CAUSAL = Answers(
+    right="Right: it finds 7 classes that leak, and lets 4 others pass.",
     wrong={
-        "no mask": WrongAnswer(
-            {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
-            "your mask lets token 0 see token 1. Nothing is hidden when softmax comes",
+        "all outputs": WrongAnswer(
+            {"[:, :t]": ""}, "It rejects the right class. When token t changes, outputs t and later"
         ),
-        "keys not transposed": WrongAnswer(
-            {"keys.transpose(1, 2)": "keys"},
-            "Stopped in MyCausalAttention.forward, line 3: attn_scores = queries @ keys |",
+        "one row too many": WrongAnswer(
+            {"[:, :t]": "[:, : t + 1]"}, "It rejects the right class. When token t changes"
         ),
-    },
-)
-MY_STACKED_HEADS = Answers(
-    right=f"MyStackedHeads is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttentionWrapper.",
-    wrong={
-        "a plain list": WrongAnswer({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
-        "one after the other": WrongAnswer(
+        "x itself": WrongAnswer({"x.clone()": "x"}, "It changes the x that it was given"),
+        "the last token only": WrongAnswer(
+            {"range(1, x.shape[1])": "[5]"},
+            "It lets pass a class in which one token is seen too early.",
+        ),
+        "the weights": WrongAnswer(
             {
-                "return torch.cat([head(x) for head in self.heads], dim=-1)": (
-                    "return nn.Sequential(*self.heads)(x)"
+                "torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5)": (
+                    "not module(x, return_weights=True)[1].triu(1).any()"
                 )
             },
-            "the last dimension of x must be d_in=11, not 7",
+            "It lets pass a class whose softmax runs over the queries",
+        ),
+        "larger than": WrongAnswer(
+            {
+                "not torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5)": (
+                    "(module(changed)[:, :t] - before[:, :t]).abs().max() > 1e-5"
+                )
+            },
+            "It lets pass a class that returns NaN",
+        ),
+        "no return": WrongAnswer({"    return True": ""}, "is_causal returns None"),
+    },
+)
+EQUALS_STACKED = Answers(
+    right="Right: one head, two and four are equal, and four wrong classes are not.",
+    wrong={
+        "values not copied": WrongAnswer(
+            {', "W_value"': ""}, "It rejects the right class with one head. Are all three"
+        ),
+        "no out_proj": WrongAnswer(
+            {"module.out_proj(stacked(x))": "stacked(x)"},
+            "It rejects the right class with one head. Are all three",
+        ),
+        "always the first rows": WrongAnswer(
+            {"slice(h * width, (h + 1) * width)": "slice(0, width)"},
+            "It rejects the right class with 2 heads: head h owns the rows",
+        ),
+        "every other row": WrongAnswer(
+            {"slice(h * width, (h + 1) * width)": "slice(h, None, module.num_heads)"},
+            "It rejects the right class with 2 heads: head h owns the rows",
+        ),
+        "the other way": WrongAnswer(
+            {
+                "getattr(head, name).weight.copy_(getattr(module, name).weight[rows])": (
+                    "getattr(module, name).weight[rows] = getattr(head, name).weight"
+                )
+            },
+            "It changes the module that it was given",
+        ),
+        "shapes only": WrongAnswer(
+            {
+                "torch.allclose(module(x), module.out_proj(stacked(x)), atol=1e-5)": (
+                    "module(x).shape == stacked(x).shape"
+                )
+            },
+            "It lets pass a class whose heads are joined in the wrong order.",
         ),
     },
 )
-MY_WEIGHT_SPLIT = Answers(
-    right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttention.",
+ONLY_VALUES = Answers(
+    right="Right: it sees keys and values swapped, no output projection, and is blind to no scale, "
+    "mask one too late, merge without transpose.",
     wrong={
-        "merge by view": WrongAnswer(
-            {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
-            "The merge mixes tokens and heads. First transpose(1, 2), then view.",
+        "all tokens": WrongAnswer({"[:, :1]": ""}, "It also sees no scale: some token still has"),
+        "first output": WrongAnswer(
+            {"x[:, :1])": "x)[:, :1]"}, "It also sees mask one too late: there is still a later"
         ),
-        "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
+        "no values": WrongAnswer({"x[:, :1]": "0 * x[:, :1]"}, "It does not see keys and values"),
+    },
+)
+EQUAL_SCORES = Answers(
+    right="Right: it sees mask one too late, both without transpose, merge without transpose, and "
+    "is blind to no scale, scale by d_out.",
+    wrong={
+        "nothing changed": WrongAnswer(
+            {"    module.W_key.weight.zero_()\n": ""}, "It also sees no scale: the scores of a row"
+        ),
+        "one token": WrongAnswer({"module(x)": "module(x[:, :1])"}, "It does not see mask one too"),
+        "values instead": WrongAnswer(
+            {"W_key": "W_value"}, "It does not see mask one too late. Are all six tokens there?"
+        ),
+        "last output": WrongAnswer(
+            {"module(x)": "module(x)[:, -1]"}, "It does not see mask one too late."
+        ),
+    },
+)
+FOUND = Answers(
+    right="\n".join(
+        (
+            "mystery_2: right, line 12.",
+            "mystery_3: right, line 24.",
+            "mystery_4: right, line 18.",
+            "mystery_5: right, line 7, and line 24 with it.",
+            "mystery_6: right, line 21.",
+        )
+    ),
+    wrong={
+        "the softmax": WrongAnswer({"2: 12": "2: 21"}, "mystery_2: not line 21"),
+        "the split": WrongAnswer(
+            {"3: 24": "3: 7"},
+            "mystery_3: not line 7: a fault in it shows in the attention weights of two heads, and "
+            "this is right there.",
+        ),
+        "the mask": WrongAnswer(
+            {"4: 18": "4: 20"},
+            "mystery_4: not line 20: a fault in it shows in the first output of one head, and",
+        ),
+        "the output": WrongAnswer(
+            {"3: 24": "3: 27"}, "mystery_3: not line 27: a fault in it shows for one token of one"
+        ),
+        "the scale": WrongAnswer(
+            {"2: 12": "2: 18"},
+            "mystery_2: not line 18: it cannot matter at equal scores of one head, and this is "
+            "wrong there.",
+        ),
+        "near": WrongAnswer(
+            {"5: 7": "5: 6"}, "mystery_5: not line 6, though nothing asked so far speaks against it"
+        ),
+        "an empty line": WrongAnswer({"6: 21": "6: 22"}, "mystery_6: line 22 computes nothing."),
+        "some left": WrongAnswer({"6: 21": "6: None"}, "mystery_6: not attempted yet"),
     },
 )
 SAME_ON_PREFIXES = Answers(
@@ -850,7 +981,11 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "window_mask": WINDOW_MASK,
         "depends": DEPENDS,
     },
-    "02_stacked_heads": {"join_heads": JOIN_HEADS, "make_head_3": MAKE_HEAD_3},
+    "02_stacked_heads": {
+        "MyWrapper": MY_WRAPPER,
+        "look_at_first": LOOK_AT_FIRST,
+        "without_head": WITHOUT_HEAD,
+    },
     "03_weight_split": {
         "MyMultiHeadAttention": MY_MULTI_HEAD_ATTENTION,
         "copy_weights": COPY_WEIGHTS,
@@ -864,9 +999,11 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "padded_mask": PADDED_MASK,
     },
     "06_right_shape_wrong_answer": {
-        "MyCausalAttention": MY_CAUSAL_ATTENTION,
-        "MyStackedHeads": MY_STACKED_HEADS,
-        "MyWeightSplit": MY_WEIGHT_SPLIT,
+        "is_causal": IS_CAUSAL,
+        "equals_stacked": EQUALS_STACKED,
+        "only_values": ONLY_VALUES,
+        "equal_scores": EQUAL_SCORES,
+        "found": FOUND,
         "same_on_prefixes": SAME_ON_PREFIXES,
     },
     "07_speed_and_memory": {
