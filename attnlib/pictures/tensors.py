@@ -397,7 +397,7 @@ def matrix_picture(
         column_heads: for each column its head, counted from 0. None: no heads.
         title: what is drawn, above the matrix and in the alt text.
         digits: decimals of the values.
-        names: of the heads. None given: head 1, head 2 and so on.
+        names: of the heads. None given: head 0, head 1 and so on.
     """
     num_rows, num_columns = matrix.shape
     width, height, top = 30.0 + 8.0 * digits, 24.0, TOP
