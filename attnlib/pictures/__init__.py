@@ -2,14 +2,15 @@
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, arcs words and who looks where, plane vectors of two numbers, rows one row of
-weights as bars, charts times. matplotlib loads with the first PNG. Pictures import nothing else of
-attnlib.
+weights as bars, moves shapes line by line, charts times. matplotlib loads with the first PNG.
+Pictures import nothing else of attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
 from attnlib.pictures.between import cross_picture, rectangle_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
 from attnlib.pictures.curves import curves_picture
+from attnlib.pictures.moves import moves_picture, shapes_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
@@ -43,10 +44,12 @@ __all__ = [
     "lines_picture",
     "listing_picture",
     "matrix_picture",
+    "moves_picture",
     "plane_picture",
     "positions_picture",
     "rectangle_picture",
     "roofline_picture",
+    "shapes_picture",
     "shares_picture",
     "small_bars_picture",
     "softmax_picture",
