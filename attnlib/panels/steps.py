@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from attnlib.checks.by_hand import telling
 from attnlib.convert import PROJECTIONS
-from attnlib.examples import counting, counting_weights, seeded, three_rows
+from attnlib.examples import counting, counting_weights
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Pick, Touch
+from attnlib.pictures.moves import softmax_maps_picture
 from attnlib.pictures.scene import Box, Scene, above, beside
 from attnlib.pictures.tensors import listing_picture, tensor_picture
 from attnlib.tracing.source import numbered_lines
@@ -138,16 +140,38 @@ def readout_trace_step(data: TraceStep) -> str:
     )
 
 
+class OnePiece(MultiHeadAttention):
+    """MultiHeadAttention in one piece: the values take one step on a line, to be watched."""
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Any:
+        split = (*x.shape[:2], self.num_heads, self.head_dim)
+        queries = self.W_query(x).view(split).transpose(1, 2)
+        keys = self.W_key(x).view(split).transpose(1, 2)
+
+        values = self.W_value(x)  # (b, num_tokens, num_heads * head_dim)
+        values = values.view(split)  # (b, num_tokens, num_heads, head_dim)
+        values = values.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)
+
+        attn_scores = queries @ keys.transpose(2, 3)
+        attn_scores.masked_fill_(causal_mask(x.shape[1]), -torch.inf)
+        attn_weights = (attn_scores / self.head_dim**0.5).softmax(dim=-1)
+
+        context_vec = attn_weights @ values  # (b, num_heads, num_tokens, head_dim)
+        by_token = context_vec.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
+        merged = by_token.contiguous().view(*x.shape[:2], -1)
+        output = self.out_proj(merged)
+        return (output, attn_weights) if return_weights else output
+
+
 @cache
 def _shape_trace() -> Trace:
-    with seeded():
-        split = MultiHeadAttention(6, 6, 3, 0.0, num_heads=2)
+    module, x = telling(OnePiece)
     with torch.no_grad():
-        return trace(split, three_rows().inputs[None], depth=1)
+        return trace(module, x)
 
 
 def compute_shape_step(step: int) -> TraceStep:
-    """Trace the weight-split class on three tokens of width 6, and take one step."""
+    """Trace the class in one piece on five tokens of width 4, and take one step."""
     return _trace_step(_shape_trace(), step)
 
 
@@ -235,6 +259,9 @@ HIGHEST = 500.0  # in pixels: so a laptop shows the picture and its controls tog
 def draw_number_step(data: NumberStep) -> Scene:
     """Draw the tensors of the step under each other, two beside each other where they are high."""
     named = data.tensors.items()
+    if data.number == 8:
+        scaled, weights = (tensor[0] for tensor, _ in data.tensors.values())
+        return softmax_maps_picture(scaled, weights, counting().tokens)
     scenes = [tensor_picture(name, t, dims, data.num_heads) for name, (t, dims) in named]
     if sum(scene.height for scene in scenes) > HIGHEST:
         scenes = [beside(*scenes[:2]), *scenes[2:]]
@@ -253,8 +280,8 @@ def readout_number_step(data: NumberStep) -> str:
 
 SHAPE_STEPS = Panel(
     name="shape steps",
-    controls={"step": tuple(range(1, 29))},
-    default={"step": 5},
+    controls={"step": tuple(range(1, 14))},
+    default={"step": 6},
     compute=compute_shape_step,
     draw=draw_trace_step,
     readout=readout_trace_step,

@@ -10,7 +10,7 @@ from attnlib.pictures.arcs import arcs_picture
 from attnlib.pictures.between import cross_picture, rectangle_picture
 from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
 from attnlib.pictures.curves import curves_picture
-from attnlib.pictures.moves import moves_picture, shapes_picture
+from attnlib.pictures.moves import moves_picture, shapes_picture, softmax_maps_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
@@ -52,6 +52,7 @@ __all__ = [
     "shapes_picture",
     "shares_picture",
     "small_bars_picture",
+    "softmax_maps_picture",
     "softmax_picture",
     "stacked_weights_picture",
     "tensor_picture",

@@ -569,7 +569,7 @@ def _value_cell(owners: list[list[int]], value: float, row: int, column: int) ->
 
 
 def _label(dim: str, index: int) -> str:
-    return f"{ONE_OF.get(dim, dim)} {index + 1}"
+    return f"{ONE_OF.get(dim, dim)} {index}"
 
 
 def _shape(values: Tensor, dims: Sequence[str]) -> str:
