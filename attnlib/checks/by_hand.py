@@ -39,11 +39,13 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     token = torch.arange(5.0)
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}
-    for first in (0, 3):  # columns of each head: 2ts - s^2 is largest where s is t
-        weights["W_query"][first, 1] = 120.0
-        weights["W_query"][first + 1, 0] = -60.0
+    for first in (0, 3):  # columns of each head: the score of t for s is -30 (t - s)^2
+        weights["W_query"][first, 1] = 60.0
+        weights["W_query"][first + 1, 0] = -30.0
+        weights["W_query"][first + 2, 2] = -30.0
         weights["W_key"][first, 1] = 1.0
         weights["W_key"][first + 1, 2] = 1.0
+        weights["W_key"][first + 2, 0] = 1.0
     weights["W_value"][:, 0] = torch.arange(6.0)
     weights["W_value"][:, 3] = 1.0
     with torch.no_grad():
@@ -191,7 +193,7 @@ FAULTY = {
     "queries": "queries is right: row t of each head is the query of token t.",
     "keys": "keys is right: row t of each head is the key of token t.",
     "values": "values is right: head 1, token 2 holds 23, 24, 25.",
-    "attn_scores": "attn_scores is right: the largest score of each row is on the diagonal.",
+    "attn_scores": "attn_scores is right: token t has its largest score, 0, for itself.",
     "attn_weights": "attn_weights is right: each token looks at itself.",
     "context_vec": "context_vec is right: head 1, token 2 still holds 23, 24, 25.",
     "return": "The result is wrong too, but it was wrong before: look one line higher.",
@@ -199,7 +201,7 @@ FAULTY = {
 }
 
 
-def check_fault(name: str | None) -> str:
+def check_fault(name: object) -> str:
     """Check which tensor of the interleaved merge is the first that is wrong.
 
     Args:
@@ -219,7 +221,7 @@ def check_fault(name: str | None) -> str:
             "but the heads take turns."
         )
     known = ", ".join(key for key in FAULTY if key != "x")
-    return FAULTY.get(name, f"No line makes {name!r}. There are: {known}, merged.")
+    return FAULTY.get(str(name), f"No line makes {name!r}. There are: {known}, merged.")
 
 
 FOLLOWS = {

@@ -70,6 +70,14 @@ def _trace_step(traced: Trace, number: int) -> TraceStep:
             s for s in earlier if s.dtype == step.dtype and torch.equal(s.values, step.values)
         ]
         step = step._replace(dims=next((s.dims for s in known if s.dims), ()))
+    if not step.dims:  # or from the sizes, where each has one name in the whole trace
+        names: dict[int, set[str]] = {}
+        for s in traced.steps:
+            for size, name in zip(s.shape, s.dims, strict=False):
+                names.setdefault(size, set()).add(name)
+        told = [names.get(size, {""}) for size in step.shape]
+        if all(len(some) == 1 for some in told):
+            step = step._replace(dims=tuple(name for some in told for name in some))
     num_heads = [
         size
         for s in traced.steps
@@ -154,7 +162,8 @@ class OnePiece(MultiHeadAttention):
 
         attn_scores = queries @ keys.transpose(2, 3)
         attn_scores.masked_fill_(causal_mask(x.shape[1]), -torch.inf)
-        attn_weights = (attn_scores / self.head_dim**0.5).softmax(dim=-1)
+        scaled = attn_scores / self.head_dim**0.5
+        attn_weights = torch.softmax(scaled, dim=-1)
 
         context_vec = attn_weights @ values  # (b, num_heads, num_tokens, head_dim)
         by_token = context_vec.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
@@ -280,13 +289,14 @@ def readout_number_step(data: NumberStep) -> str:
 
 SHAPE_STEPS = Panel(
     name="shape steps",
-    controls={"step": tuple(range(1, 14))},
+    controls={"step": tuple(range(1, 15))},
     default={"step": 6},
     compute=compute_shape_step,
     draw=draw_trace_step,
     readout=readout_trace_step,
     time="step",
     touch=touch_trace_step,
+    telling=({"step": 6}, {"step": 8}, {"step": 10}),
 )
 NUMBER_STEPS = Panel(
     name="number steps",
@@ -296,4 +306,5 @@ NUMBER_STEPS = Panel(
     draw=draw_number_step,
     readout=readout_number_step,
     time="step",
+    telling=({"num_heads": 1}, {"num_heads": 6}),
 )

@@ -23,8 +23,8 @@ from attnlib.pictures.seen import largest_weights
 
 SIZE = 13.0  # of letters
 ROW, SIZE_BOX, STATEMENT = 27.0, 32.0, 158.0  # of shapes_picture: pixels
-WIDE, HIGH = 27.0, 22.0  # of a cell of moves_picture
-NAMES, ARROW = 62.0, 104.0  # room for the names of rows, and for an arrow
+WIDE, HIGH = 25.0, 22.0  # of a cell of moves_picture
+NAMES, ARROW = 56.0, 92.0  # room for the names of rows, and for an arrow
 WRONG = "#c0002a"  # what frames a line that stops, as in other pictures
 
 
@@ -247,11 +247,11 @@ def softmax_maps_picture(
                     items.append(Words(*where, text, SIZE, text_color(color)))
             total = f"sum {float(weights[q].sum()):.0f}"
             items.append(Words(after + side + 8, middle, total, SIZE, FAINT, "start"))
-            if worked == (h, q):
-                for x in (left, after):
-                    items.append(Box(x, y, side, row, stroke=INK, stroke_width=2.5))
         bottom = 42 + num_tokens * row
         items += _arrow(left + side + 14, (42 + bottom) / 2, "softmax")
+        if worked is not None and worked[0] == h:
+            y = 42 + worked[1] * row
+            items += [Box(x, y, side, row, stroke=INK, stroke_width=2.5) for x in (left, after)]
         clause = largest_weights(weights, tokens)
         said.append(f"Head {h}: {clause}.")
         width = after + side + 8 + text_width("sum 1", SIZE) + 4
