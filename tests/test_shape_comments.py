@@ -15,7 +15,7 @@ from attnlib.gpt2.model import GPT2, Gpt2Size
 from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
-from attnlib.panels.steps import NUMBER_STEPS
+from attnlib.panels.steps import NUMBER_STEPS, OnePiece
 from attnlib.pictures import arcs_picture, heads_picture
 from attnlib.pictures.tensors import leaks_picture, weights_picture
 from attnlib.torch_compatible import MultiheadAttention
@@ -108,6 +108,9 @@ def test_in_the_pictures_and_panels():
     )
     found.run(sizes, lambda: heads_picture(torch.stack([weights, weights])))
     found.run(sizes, lambda: arcs_picture("abcdefg", weights.tril()))
+    module, x = telling(OnePiece)
+    sizes = {"b": 1, "num_tokens": 5, "num_heads": 2, "head_dim": 3}
+    found.run(sizes, lambda: module(x))
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}

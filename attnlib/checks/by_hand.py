@@ -79,7 +79,7 @@ def check_scores_row(
     """
     if mine is None:
         return NOT_ATTEMPTED
-    scores = queries @ keys.mT  # (num_heads, num_tokens, num_tokens)
+    scores = queries @ keys.mT
     right = scores[head, token]
     root = queries.shape[-1] ** 0.5
     if (numbers := _numbers(mine, len(right))) is None:

@@ -76,7 +76,7 @@ def _trace_step(traced: Trace, number: int) -> TraceStep:
             for size, name in zip(s.shape, s.dims, strict=False):
                 names.setdefault(size, set()).add(name)
         told = [names.get(size, {""}) for size in step.shape]
-        if all(len(some) == 1 for some in told):
+        if all(len(some) == 1 and "" not in some for some in told):
             step = step._replace(dims=tuple(name for some in told for name in some))
     num_heads = [
         size
@@ -296,7 +296,7 @@ SHAPE_STEPS = Panel(
     readout=readout_trace_step,
     time="step",
     touch=touch_trace_step,
-    telling=({"step": 6}, {"step": 8}, {"step": 10}),
+    telling=({"step": 8}, {"step": 13}),
 )
 NUMBER_STEPS = Panel(
     name="number steps",

@@ -23,7 +23,7 @@ from attnlib.pictures.seen import largest_weights
 
 SIZE = 13.0  # of letters
 ROW, SIZE_BOX, STATEMENT = 27.0, 32.0, 158.0  # of shapes_picture: pixels
-WIDE, HIGH = 25.0, 22.0  # of a cell of moves_picture
+WIDE, HIGH = 24.0, 22.0  # of a cell of moves_picture
 NAMES, ARROW = 56.0, 92.0  # room for the names of rows, and for an arrow
 WRONG = "#c0002a"  # what frames a line that stops, as in other pictures
 
@@ -128,7 +128,7 @@ def moves_picture(stages: Sequence[Stage], moves: Sequence[str], followed: int) 
         if not found:
             raise ValueError(f"followed must be in every stage, and {followed} is not in {dims}")
         place, shape = found[0], tuple(values.shape)
-        left = x + NAMES
+        left = x + NAMES + (0 if number else 6)
         items.append(Words(left, 10, str(shape), SIZE, INK, "start", bold=True))
         at = f"{followed} at {[0, *place]}"
         items.append(Words(left, 30, at, SIZE, INK, "start"))
@@ -223,7 +223,7 @@ def softmax_maps_picture(
     maps = []
     said = []
     for h, (before, weights) in enumerate(zip(scaled, attn_weights, strict=True)):
-        items: list[Item] = [Words(0, 30, f"head {h}", SIZE, INK, "start", bold=True)]
+        items: list[Item] = [Words(2, 30, f"head {h}", SIZE, INK, "start", bold=True)]
         for x, title in ((left, "divided scores"), (after, "weights")):
             items.append(Words(x + side / 2, 10, title, SIZE, INK, bold=True))
             items += [
