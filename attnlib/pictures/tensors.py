@@ -528,7 +528,8 @@ def tensor_picture(
     top = 48 if num_blocks > 1 else 28  # room for a heading above each block
     across = max(1, min(num_blocks, int(room // (width + LABEL))))
     number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
-    digits = 0 if torch.equal(values, values.round()) else 2
+    whole = values.dtype == torch.bool or torch.equal(values, values.round())
+    digits = 0 if whole else 2
     items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
     for i, (block, owners) in enumerate(zip(values, _owners(values, dims, num_heads), strict=True)):
         x = LABEL + (i % across) * (width + LABEL)
