@@ -26,7 +26,7 @@ def shape_trace():
 def written(values):
     """Return the numbers of a tensor as its picture has them."""
     whole = torch.equal(values, values.round())
-    digits = 0 if whole else 2
+    digits = 0 if whole else 1 if values[values.isfinite()].abs().max() >= 100 else 2
     return [str(v) if isinstance(v, int) else f"{v:.{digits}f}" for v in values.flatten().tolist()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     >>> module(x)[0, 2].tolist()
     [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]
     """
-    module = written(d_in=4, d_out=6, context_length=5, dropout=0.0, num_heads=2)
+    module: Any = written(d_in=4, d_out=6, context_length=5, dropout=0.0, num_heads=2)
     token = torch.arange(5.0)
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}

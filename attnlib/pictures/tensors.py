@@ -513,8 +513,8 @@ def tensor_picture(
 
     Returns:
         A Scene: a title with the names and sizes, and a block for each index of the dimension
-        that comes before the last two. Whole numbers have no decimals, others two. A grey cell is
-        -inf, or True in a mask.
+        that comes before the last two. Whole numbers have no decimals, others two, or one where
+        they are large. A grey cell is -inf, or True in a mask.
     """
     title = f"{name}: {_shape(values, dims)}"
     if values.ndim == 4 or dims[:1] == ("b",) or (not dims and values.ndim == 3):
@@ -529,7 +529,8 @@ def tensor_picture(
     across = max(1, min(num_blocks, int(room // (width + LABEL))))
     number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
     whole = values.dtype == torch.bool or torch.equal(values, values.round())
-    digits = 0 if whole else 2
+    large = not whole and bool((values.isfinite() & (values.abs() >= 100)).any())
+    digits = 0 if whole else 1 if large else 2
     items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
     for i, (block, owners) in enumerate(zip(values, _owners(values, dims, num_heads), strict=True)):
         x = LABEL + (i % across) * (width + LABEL)
