@@ -165,8 +165,8 @@ def _stage(
             items.append(Words(left - 8, y + tall / 2, name, SIZE, INK, "end", bold=ink))
         for r, row in enumerate(block):
             if flat:
-                name = Words(left - 8, y + (r + 0.5) * HIGH, f"token {r}", SIZE, INK, "end")
-                items.append(name)
+                middle_row = y + (r + 0.5) * HIGH
+                items.append(Words(left - 8, middle_row, f"token {r}", SIZE, INK, "end"))
             for c, value in enumerate(row):
                 head = c * heads // num_columns if flat else b if by_head else r
                 fill = tint(head_color(head), 0.3)
