@@ -16,7 +16,7 @@ from attnlib.gpt2.model import GPT2, Gpt2Size
 from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
-from attnlib.panels.steps import NUMBER_STEPS, OnePiece
+from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
 from attnlib.pictures import arcs_picture, heads_picture
 from attnlib.pictures.tensors import leaks_picture, weights_picture
 from attnlib.torch_compatible import MultiheadAttention
@@ -115,6 +115,8 @@ def test_in_the_pictures_and_panels():
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
+            if panel is SHAPE_STEPS:
+                sizes |= {"num_tokens": 5, "num_heads": 2, "head_dim": 3}
             if panel is NUMBER_STEPS:
                 sizes |= {"num_tokens": 3, "d_in": 6}
             if panel is GALLERY:
