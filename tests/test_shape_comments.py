@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import attnlib
-from attnlib.checks.by_hand import telling
+from attnlib.checks.steps_by_hand import telling
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.gpt2.model import GPT2, Gpt2Size
 from attnlib.panels.gpt2 import GPT2_HEADS

@@ -16,7 +16,7 @@ PyTorch's module in twenty lines, with each option as a change of a few; mistake
 are wrong by one line. This folder imports only the core and tracing.
 """
 
-from attnlib.checks.by_hand import (
+from attnlib.checks.steps_by_hand import (
     check_broken_steps,
     check_equation,
     check_fault,

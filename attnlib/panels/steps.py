@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnlib.checks.by_hand import telling
+from attnlib.checks.steps_by_hand import telling
 from attnlib.convert import PROJECTIONS
 from attnlib.examples import counting, counting_weights
 from attnlib.functional import causal_mask
