@@ -10,7 +10,6 @@ from torch import Tensor
 
 from attnlib import causal_mask
 from attnlib.checks.mistakes import (
-    BY_NAME,
     CONDITIONS,
     GALLERY_SEED,
     MISTAKES,
@@ -19,6 +18,7 @@ from attnlib.checks.mistakes import (
     examine,
     tokens,
 )
+from attnlib.checks.mysteries import ALL_MISTAKES
 from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from attnlib.panels.mistakes import GALLERY, compute_gallery
 from attnlib.pictures.palette import HEAD_COLORS
@@ -26,6 +26,7 @@ from attnlib.pictures.palette import QUIET as GREY
 from support.pictures import boxes, text_in, words
 from support.wrong_classes import CAUGHT
 
+BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
 CHECKS = ("shape", "causality", "rows", "equality")
 QUIET = {  # what passes every check as usual, and the condition that exposes it
     "mask of the context": "context_length 1",
@@ -124,7 +125,7 @@ def test_every_mistake_is_caught_somewhere(name):
 def test_the_counts_that_the_notebook_names():
     found = [catches(mistake.name) for mistake in MISTAKES]
     assert [sum(column) for column in zip(*found, strict=True)] == [1, 9, 5, 16]
-    assert [name for name in BY_NAME if not any(catches(name))] == [*QUIET]
+    assert [m.name for m in MISTAKES if not any(catches(m.name))] == [*QUIET]
 
 
 def test_huge_scores_hide_a_wrong_scale():
@@ -173,7 +174,7 @@ def test_the_panel_shows_the_difference(state):
         assert line == f"{name} | {condition} | {said} | forward stops"
         reason = "Stopped in OnePageAttention.forward, line 16: context_vec = "
         assert any(line.startswith(reason) for line in lines)
-        assert len(boxes(scene, 18, 18)) == 2 * 36  # the right maps alone
+        assert len(boxes(scene, 16, 16)) == 2 * 36  # the right maps alone
         return
     right, wrong, attn_weights = both_in_training(name, condition)
     off = (wrong - right).abs().tolist()
@@ -187,13 +188,13 @@ def test_the_panel_shows_the_difference(state):
     largest = math.nan if "NaN" in texts else max(map(max, off))
     assert line == f"{name} | {condition} | {said} | off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
-    right_maps, maps = boxes(scene, 18, 18)[:72], boxes(scene, 18, 18)[72:]
+    right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
     unseen = (data.right_weights == 0).all(dim=0)
     assert [box.fill == GREY for box in right_maps] == unseen.flatten().tolist() * 2
     nobody = (attn_weights == 0).all(dim=0).expand(attn_weights.shape)
     assert [box.fill == GREY for box in maps] == nobody.flatten().tolist()
     assert [box.hatched for box in maps] == attn_weights.isnan().flatten().tolist()
-    framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 15, 15)}
+    framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 13, 13)}
     in_future = causal_mask(6).repeat(2, 1, 1).flatten().tolist()
     leaking = [
         (box.x, box.y)
@@ -206,10 +207,10 @@ def test_the_panel_shows_the_difference(state):
 def test_a_leak_is_not_grey():
     """With the lower triangle as mask, the weights lie above the diagonal."""
     scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
-    grey = [box.fill == GREY for box in boxes(scene, 18, 18)[72:]]
+    grey = [box.fill == GREY for box in boxes(scene, 16, 16)[72:]]
     assert grey == causal_mask(6).T.flatten().tolist() * 2
 
 
 def test_its_controls_are_the_mistakes_and_the_conditions():
-    names = tuple(mistake.name for mistake in MISTAKES)
+    names = tuple(mistake.name for mistake in ALL_MISTAKES)
     assert GALLERY.controls == {"mistake": names, "condition": tuple(CONDITIONS)}

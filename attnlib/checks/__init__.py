@@ -10,20 +10,28 @@ How a verdict on a learner's class comes about, in the order of the files:
 - verdict is what comes out.
 
 verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
-check the functions that a learner writes about one head and about several, by_hand the steps of
-attention that one fills in, torch_calls those around PyTorch's attention; torch_options has
-PyTorch's module in twenty lines, with each option as a change of a few; mistakes holds classes that
-are wrong by one line. This folder imports only the core and tracing.
+check the functions that a learner writes about one head and about several, torch_calls those around
+PyTorch's attention; torch_options has PyTorch's module in twenty lines, with each option as a
+change of a few; mistakes holds classes that are wrong by one line, mysteries hides some, by_hand
+has four checks as a learner writes them, steps_by_hand checks the steps of attention that one fills
+in. This folder imports only the core and tracing.
 """
 
-from attnlib.checks.steps_by_hand import (
-    check_broken_steps,
-    check_equation,
-    check_fault,
-    check_merge,
-    check_scores_row,
-    check_weights_row,
-    telling,
+from attnlib.checks.by_hand import (
+    CHECKS,
+    SIEVES,
+    ask,
+    check_equal_scores,
+    check_equals_stacked,
+    check_is_causal,
+    check_only_values,
+    check_prefixes,
+    differs,
+    equals_stacked,
+    has_full_rows,
+    is_causal,
+    keeps_shape,
+    make,
 )
 from attnlib.checks.exercises import (
     check_causal_attention,
@@ -40,6 +48,20 @@ from attnlib.checks.mistakes import (
     examine,
     tokens,
 )
+from attnlib.checks.mysteries import (
+    ALL_MISTAKES,
+    MYSTERIES,
+    check_found,
+    mystery_1,
+    mystery_2,
+    mystery_3,
+    mystery_4,
+    mystery_5,
+    mystery_6,
+    numbered,
+    opened,
+    suspect,
+)
 from attnlib.checks.one_head import (
     check_causal_weights,
     check_depends,
@@ -48,6 +70,15 @@ from attnlib.checks.one_head import (
     check_without_mask,
 )
 from attnlib.checks.stacks import check_look_at_first, check_without_head
+from attnlib.checks.steps_by_hand import (
+    check_broken_steps,
+    check_equation,
+    check_fault,
+    check_merge,
+    check_scores_row,
+    check_weights_row,
+    telling,
+)
 from attnlib.checks.torch_calls import (
     check_both_masks,
     check_cross_attention,
@@ -67,15 +98,20 @@ from attnlib.checks.verdicts import (
 )
 
 __all__ = [
+    "ALL_MISTAKES",
     "BY_NAME",
+    "CHECKS",
     "MISTAKES",
+    "MYSTERIES",
     "OPTIONS",
+    "SIEVES",
     "CoreAttention",
     "Fault",
     "Mistake",
     "OnePageAttention",
     "Option",
     "Verdict",
+    "ask",
     "build",
     "check_both_masks",
     "check_broken_steps",
@@ -85,13 +121,19 @@ __all__ = [
     "check_cross_attention",
     "check_depends",
     "check_equal",
+    "check_equal_scores",
+    "check_equals_stacked",
     "check_equation",
     "check_fault",
+    "check_found",
+    "check_is_causal",
     "check_look_at_first",
     "check_look_back",
     "check_merge",
     "check_new_queries",
+    "check_only_values",
     "check_padded",
+    "check_prefixes",
     "check_rows_sum_to_one",
     "check_same",
     "check_scores_row",
@@ -103,8 +145,23 @@ __all__ = [
     "check_window",
     "check_without_head",
     "check_without_mask",
+    "differs",
+    "equals_stacked",
     "examine",
     "exercise_check",
+    "has_full_rows",
+    "is_causal",
+    "keeps_shape",
+    "make",
+    "mystery_1",
+    "mystery_2",
+    "mystery_3",
+    "mystery_4",
+    "mystery_5",
+    "mystery_6",
+    "numbered",
+    "opened",
+    "suspect",
     "telling",
     "tokens",
     "tokens_for",

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from attnlib.checks.attempt import Diagnosis, call
 from attnlib.checks.mistakes import (
-    BY_NAME,
     CONDITIONS,
     GALLERY_SEED,
     Mistake,
@@ -18,6 +17,7 @@ from attnlib.checks.mistakes import (
     examine,
     tokens,
 )
+from attnlib.checks.mysteries import ALL_MISTAKES
 from attnlib.checks.verdict import Verdict
 from attnlib.examples import journey, one_thread, seeded
 from attnlib.functional import causal_mask
@@ -37,8 +37,9 @@ from attnlib.pictures.palette import (
 from attnlib.pictures.scene import Box, Item, Scene, Words, above, beside, moved
 from attnlib.pictures.tensors import difference_picture, weights_picture
 
+BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
 CAUGHT, PASSES = "caught", "passes"
-CELL = 18.0  # of a map, in pixels
+CELL = 16.0  # of a map, in pixels
 
 
 class Exhibit(NamedTuple):
@@ -75,7 +76,7 @@ def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor,
 def draw_gallery(data: Exhibit) -> Scene:
     """Draw the line and the verdicts, then right and wrong weights and how far outputs are off."""
     names = journey().tokens
-    head = beside(_headline(data), _verdicts(data))
+    head = above(_headline(data), _verdicts(data))
     right = _maps("right", data.right_weights)
     if data.difference is None or data.attn_weights is None:
         reason = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
@@ -85,19 +86,20 @@ def draw_gallery(data: Exhibit) -> Scene:
         return above(head, stopped, right)
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
-    return above(head, beside(right, wrong, off, gap=8))
+    return above(head, beside(right, wrong, gap=4), off)
 
 
 def _maps(title: str, attn_weights: Tensor) -> Scene:
     """Return the weights under a title; what no head sees is hidden, what leaks is framed."""
     in_no_head = (attn_weights == 0).all(dim=0)  # NaN is not 0
     framed = leaks(attn_weights)
+    names = [f"head {h}" for h in range(len(attn_weights))]
     maps = weights_picture(
-        attn_weights, journey().tokens, in_no_head, cell=CELL, title=title, marked=framed
+        attn_weights, journey().tokens, in_no_head, CELL, title, names=names, marked=framed
     )
     count = int(framed.sum())
     alt = f"{maps.alt} {count} cells in the future have a weight." if count else maps.alt
-    heading = Words(0, 10, title, 13, INK, "start", bold=True)
+    heading = Words(4, 10, title, 13, INK, "start", bold=True)
     return Scene(maps.width, maps.height + 20, alt, (heading, *moved(maps.items, 0, 20)))
 
 
@@ -113,7 +115,7 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
     places = iter(corners(scene, CELL, sum(map(len, both.values()))))
     maps = [
         Map(
-            f"{title}, head {h + 1}",
+            f"{title}, head {h}",
             head_color(h),
             *next(places),
             CELL,
@@ -139,15 +141,15 @@ def _headline(data: Exhibit) -> Scene:
 
 
 def _verdicts(data: Exhibit) -> Scene:
-    """Return the names of the checks, each with its outcome: two beside two."""
+    """Return the names of the checks, each with its outcome, in one row."""
     items: list[Item] = []
     for i, (name, verdict) in enumerate(data.verdicts.items()):
-        x, y, fill = 180 * (i % 2), 4 + 32 * (i // 2), PAPER if verdict else HEAD_COLORS[4]
+        x, y, fill = 168 * i, 4, PAPER if verdict else HEAD_COLORS[4]
         outcome, ink = (PASSES, INK) if verdict else (CAUGHT, text_color(fill))
         items.append(Words(x + 74, y + 13, name, 12, INK, "end"))
         items.append(Box(x + 82, y, 84, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
         items.append(Words(x + 124, y + 13, outcome, 12, ink, bold=not verdict))
-    return Scene(352, 66, f"{_outcomes(data.verdicts)}.", tuple(items))
+    return Scene(672, 32, f"{_outcomes(data.verdicts)}.", tuple(items))
 
 
 def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
@@ -170,4 +172,8 @@ GALLERY = Panel(
     draw=draw_gallery,
     readout=readout_gallery,
     touch=touch_gallery,
+    telling=(
+        {"mistake": "mask one too late"},
+        {"mistake": "minus 1e4", "condition": "half precision"},
+    ),
 )

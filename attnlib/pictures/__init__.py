@@ -2,8 +2,8 @@
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, arcs words and who looks where, plane vectors of two numbers, rows one row of
-weights as bars, moves shapes line by line, charts times. matplotlib loads with the first PNG.
-Pictures import nothing else of attnlib.
+weights as bars, moves shapes line by line, poster many small maps with their verdicts, charts
+times. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
@@ -12,6 +12,7 @@ from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_pi
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.moves import moves_picture, shapes_picture, softmax_maps_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
+from attnlib.pictures.poster import Small, poster_picture, two_losses_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
 from attnlib.pictures.stacked import shares_picture, stacked_weights_picture
@@ -29,6 +30,7 @@ from attnlib.pictures.tensors import (
 
 __all__ = [
     "Scene",
+    "Small",
     "above",
     "arcs_picture",
     "bars_picture",
@@ -47,6 +49,7 @@ __all__ = [
     "moves_picture",
     "plane_picture",
     "positions_picture",
+    "poster_picture",
     "rectangle_picture",
     "roofline_picture",
     "shapes_picture",
@@ -56,5 +59,6 @@ __all__ = [
     "softmax_picture",
     "stacked_weights_picture",
     "tensor_picture",
+    "two_losses_picture",
     "weights_picture",
 ]

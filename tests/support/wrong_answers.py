@@ -661,46 +661,136 @@ PADDED_MASK = Answers(
     },
 )
 
-# Of the three classes two each: test_exercise_checks.py and test_mistakes.py hold the sentences of
-# their checks. Here they are put through the notebook.
-PARTS = "dropout, and outputs and gradients equal to those of"
-MY_CAUSAL_ATTENTION = Answers(
-    right=f"MyCausalAttention is right: shapes, mask, mean, scale, {PARTS} CausalAttention.",
+IS_CAUSAL = Answers(
+    right="Right: it finds 7 classes that leak, and lets 4 others pass.",
     wrong={
-        "no mask": WrongAnswer(
-            {"        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)\n": ""},
-            "your mask lets token 0 see token 1. Nothing is hidden when softmax comes",
+        "all outputs": WrongAnswer(
+            {"[:, :t]": ""}, "It rejects the right class. When token t changes, outputs t and later"
         ),
-        "keys not transposed": WrongAnswer(
-            {"keys.transpose(1, 2)": "keys"},
-            "Stopped in MyCausalAttention.forward, line 3: attn_scores = queries @ keys |",
+        "one row too many": WrongAnswer(
+            {"[:, :t]": "[:, : t + 1]"}, "It rejects the right class. When token t changes"
         ),
-    },
-)
-MY_STACKED_HEADS = Answers(
-    right=f"MyStackedHeads is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttentionWrapper.",
-    wrong={
-        "a plain list": WrongAnswer({"nn.ModuleList(": "list("}, "make it an nn.ModuleList."),
-        "one after the other": WrongAnswer(
+        "x itself": WrongAnswer({"x.clone()": "x"}, "It changes the x that it was given"),
+        "the last token only": WrongAnswer(
+            {"range(1, x.shape[1])": "[5]"},
+            "It lets pass a class in which one token is seen too early.",
+        ),
+        "the weights": WrongAnswer(
             {
-                "return torch.cat([head(x) for head in self.heads], dim=-1)": (
-                    "return nn.Sequential(*self.heads)(x)"
+                "torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5)": (
+                    "not module(x, return_weights=True)[1].triu(1).any()"
                 )
             },
-            "the last dimension of x must be d_in=11, not 7",
+            "It lets pass a class whose softmax runs over the queries",
+        ),
+        "larger than": WrongAnswer(
+            {
+                "not torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5)": (
+                    "(module(changed)[:, :t] - before[:, :t]).abs().max() > 1e-5"
+                )
+            },
+            "It lets pass a class that returns NaN",
+        ),
+        "no return": WrongAnswer({"    return True": ""}, "is_causal returns None"),
+    },
+)
+EQUALS_STACKED = Answers(
+    right="Right: one head, two and four are equal, and four wrong classes are not.",
+    wrong={
+        "values not copied": WrongAnswer(
+            {', "W_value"': ""}, "It rejects the right class with one head. Are all three"
+        ),
+        "no out_proj": WrongAnswer(
+            {"module.out_proj(stacked(x))": "stacked(x)"},
+            "It rejects the right class with one head. Are all three",
+        ),
+        "always the first rows": WrongAnswer(
+            {"slice(h * width, (h + 1) * width)": "slice(0, width)"},
+            "It rejects the right class with 2 heads: head h owns the rows",
+        ),
+        "every other row": WrongAnswer(
+            {"slice(h * width, (h + 1) * width)": "slice(h, None, module.num_heads)"},
+            "It rejects the right class with 2 heads: head h owns the rows",
+        ),
+        "the other way": WrongAnswer(
+            {
+                "getattr(head, name).weight.copy_(getattr(module, name).weight[rows])": (
+                    "getattr(module, name).weight[rows] = getattr(head, name).weight"
+                )
+            },
+            "It changes the module that it was given",
+        ),
+        "shapes only": WrongAnswer(
+            {
+                "torch.allclose(module(x), module.out_proj(stacked(x)), atol=1e-5)": (
+                    "module(x).shape == stacked(x).shape"
+                )
+            },
+            "It lets pass a class whose heads are joined in the wrong order.",
         ),
     },
 )
-MY_WEIGHT_SPLIT = Answers(
-    right=f"MyWeightSplit is right: shapes, mask, mean, scale, split and merge of heads, {PARTS} "
-    "MultiHeadAttention.",
+ONLY_VALUES = Answers(
+    right="Right: it sees keys and values swapped, no output projection, and is blind to no scale, "
+    "mask one too late, merge without transpose.",
     wrong={
-        "merge by view": WrongAnswer(
-            {"(attn_weights @ values).transpose(1, 2)": "(attn_weights @ values)"},
-            "The merge mixes tokens and heads. First transpose(1, 2), then view.",
+        "all tokens": WrongAnswer({"[:, :1]": ""}, "It also sees no scale: some token still has"),
+        "first output": WrongAnswer(
+            {"x[:, :1])": "x)[:, :1]"}, "It also sees mask one too late: there is still a later"
         ),
-        "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
+        "no values": WrongAnswer({"x[:, :1]": "0 * x[:, :1]"}, "It does not see keys and values"),
+    },
+)
+EQUAL_SCORES = Answers(
+    right="Right: it sees mask one too late, both without transpose, merge without transpose, and "
+    "is blind to no scale, scale by d_out.",
+    wrong={
+        "nothing changed": WrongAnswer(
+            {"    module.W_key.weight.zero_()\n": ""}, "It also sees no scale: the scores of a row"
+        ),
+        "one token": WrongAnswer({"module(x)": "module(x[:, :1])"}, "It does not see mask one too"),
+        "values instead": WrongAnswer(
+            {"W_key": "W_value"}, "It does not see mask one too late. Are all six tokens there?"
+        ),
+        "last output": WrongAnswer(
+            {"module(x)": "module(x)[:, -1]"}, "It does not see mask one too late."
+        ),
+    },
+)
+FOUND = Answers(
+    right="\n".join(
+        (
+            "mystery_2: right, line 12.",
+            "mystery_3: right, line 24.",
+            "mystery_4: right, line 18.",
+            "mystery_5: right, line 7, and line 24 with it.",
+            "mystery_6: right, line 21.",
+        )
+    ),
+    wrong={
+        "the softmax": WrongAnswer({"2: 12": "2: 21"}, "mystery_2: not line 21"),
+        "the split": WrongAnswer(
+            {"3: 24": "3: 7"},
+            "mystery_3: not line 7: a fault in it shows in the attention weights of two heads, and "
+            "this is right there.",
+        ),
+        "the mask": WrongAnswer(
+            {"4: 18": "4: 20"},
+            "mystery_4: not line 20: a fault in it shows in the first output of one head, and",
+        ),
+        "the output": WrongAnswer(
+            {"3: 24": "3: 27"}, "mystery_3: not line 27: a fault in it shows for one token of one"
+        ),
+        "the scale": WrongAnswer(
+            {"2: 12": "2: 18"},
+            "mystery_2: not line 18: it cannot matter at equal scores of one head, and this is "
+            "wrong there.",
+        ),
+        "near": WrongAnswer(
+            {"5: 7": "5: 6"}, "mystery_5: not line 6, though nothing asked so far speaks against it"
+        ),
+        "an empty line": WrongAnswer({"6: 21": "6: 22"}, "mystery_6: line 22 computes nothing."),
+        "some left": WrongAnswer({"6: 21": "6: None"}, "mystery_6: not attempted yet"),
     },
 )
 SAME_ON_PREFIXES = Answers(
@@ -909,9 +999,11 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "padded_mask": PADDED_MASK,
     },
     "06_right_shape_wrong_answer": {
-        "MyCausalAttention": MY_CAUSAL_ATTENTION,
-        "MyStackedHeads": MY_STACKED_HEADS,
-        "MyWeightSplit": MY_WEIGHT_SPLIT,
+        "is_causal": IS_CAUSAL,
+        "equals_stacked": EQUALS_STACKED,
+        "only_values": ONLY_VALUES,
+        "equal_scores": EQUAL_SCORES,
+        "found": FOUND,
         "same_on_prefixes": SAME_ON_PREFIXES,
     },
     "07_speed_and_memory": {

@@ -1,0 +1,376 @@
+"""The four checks as a learner writes them, each a few lines, and what is said of a learner's own.
+
+verdicts has them with sentences, for any module. These here take a module of the weight split and
+its tokens, and answer True or False, so that a page can show them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from attnlib.checks.exercises import exercise_check
+from attnlib.checks.mistakes import MASK, MISTAKES, Mistake, OnePageAttention
+from attnlib.examples import journey, seeded
+from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
+
+Check = Callable[[MultiHeadAttention, Tensor], bool]
+Look = Callable[[MultiHeadAttention, Tensor], Tensor]
+
+# The four checks
+
+
+@torch.no_grad()
+def keeps_shape(module: MultiHeadAttention, x: Tensor) -> bool:
+    """Ask whether (b, num_tokens, d_in) becomes (b, num_tokens, d_out)."""
+    b, num_tokens, _ = x.shape
+    context_vec: Tensor = module(x)
+    return context_vec.shape == (b, num_tokens, module.d_out)
+
+
+@torch.no_grad()
+def is_causal(module: MultiHeadAttention, x: Tensor) -> bool:
+    """Change one token after the other: no output before it may move."""
+    before = module(x)
+    for t in range(1, x.shape[1]):
+        changed = x.clone()
+        changed[:, t] += 1
+        if not torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5):
+            return False
+    return True
+
+
+@torch.no_grad()
+def has_full_rows(module: MultiHeadAttention, x: Tensor) -> bool:
+    """Let every value be 1: then each output is the sum of its weights."""
+    all_ones = module.W_value.register_forward_hook(lambda _m, _x, out: torch.ones_like(out))
+    untouched = module.out_proj.register_forward_hook(lambda _m, given, _out: given[0])
+    with all_ones, untouched:
+        sums = module(x)
+    return torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
+
+
+@torch.no_grad()
+def equals_stacked(module: MultiHeadAttention, x: Tensor) -> bool:
+    """Copy the weights into stacked heads, and compare."""
+    d_in, width = x.shape[-1], module.head_dim
+    stacked = MultiHeadAttentionWrapper(d_in, width, x.shape[1], 0.0, module.num_heads)
+    for h, head in enumerate(stacked.heads):
+        rows = slice(h * width, (h + 1) * width)
+        for name in ("W_query", "W_key", "W_value"):
+            getattr(head, name).weight.copy_(getattr(module, name).weight[rows])
+    return torch.allclose(module(x), module.out_proj(stacked(x)), atol=1e-5)
+
+
+CHECKS: dict[str, Check] = {
+    "shape": keeps_shape,
+    "causality": is_causal,
+    "rows": has_full_rows,
+    "equality": equals_stacked,
+}
+
+
+def make(
+    cls: type[MultiHeadAttention],
+    num_heads: int = 2,
+    dropout: float = 0.0,
+    context_length: int = 6,
+) -> MultiHeadAttention:
+    """Make a module in eval, 3 numbers to 8, its weights normal numbers from one seed.
+
+    Args:
+        cls: OnePageAttention, or a class that is wrong by a line.
+        num_heads: 1, 2, 4 or 8.
+        dropout: of the attention weights.
+        context_length: the most tokens; OnePageAttention itself takes any number.
+
+    >>> make(OnePageAttention).head_dim
+    4
+    """
+    with seeded(1), torch.no_grad():
+        module = cls(3, 8, context_length, dropout, num_heads)
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module.eval()
+
+
+@torch.no_grad()
+def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
+    """Ask the four checks.
+
+    Returns:
+        By the name of the check "passes" or "CAUGHT". Where no check is needed, since the module
+        returns NaN or stops with an error, "NaN" or "stops" under all four.
+
+    >>> ask(make(OnePageAttention), journey().inputs[None])["causality"]
+    'passes'
+    """
+    try:
+        if module(x).isnan().any():
+            return dict.fromkeys(CHECKS, "NaN")
+    except RuntimeError:
+        return dict.fromkeys(CHECKS, "stops")
+    return {name: "passes" if check(module, x) else "CAUGHT" for name, check in CHECKS.items()}
+
+
+# What is said of a learner's check
+
+SPEAKS_UP = ("view without contiguous",)  # it needs no check
+NO_NUMBER = ("mask with the diagonal", "mask inverted")  # NaN, whatever is asked
+BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
+LEAK = (
+    "mask one too late",
+    "mask thrown away",
+    "mask of the past",
+    "softmax over queries",
+    "merge without transpose",
+    "split without transpose",
+)
+ONE_LEAK = Mistake(
+    "one column",
+    "One key is never hidden.",
+    MASK,
+    "is_future = torch.ones(num_tokens, num_tokens).triu(1).bool().logical_and("
+    "torch.arange(num_tokens) != 1)",
+)
+CAUSAL = ("no scale", "scale by d_out", "keys and values swapped", "no output projection")
+
+
+def _x() -> Tensor:
+    """Return the six tokens as a batch of one text."""
+    return journey().inputs[None]
+
+
+@exercise_check
+def check_is_causal(written: Check) -> str:
+    """Check a learner's check of causality.
+
+    Args:
+        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_is_causal(lambda module, x: True))
+    It lets pass a class in which every token sees the next one.
+    """
+    x = _x()
+    right = written(make(OnePageAttention), x)
+    if not torch.equal(x, _x()):
+        return "It changes the x that it was given. Change a clone."
+    if not right:
+        return (
+            "It rejects the right class. When token t changes, outputs t and later may move: "
+            "which rows must not?"
+        )
+    told = (
+        "a class in which every token sees the next one",
+        "a class that throws its mask away",
+        "a class that hides the past and shows the future",
+        "a class whose softmax runs over the queries: later queries move earlier outputs",
+        "a class that joins its heads in the wrong order",
+        "a class that cuts its heads out of several tokens",
+    )
+    for name, sentence in zip(LEAK, told, strict=True):
+        if written(make(BY_NAME[name].cls), x):
+            return f"It lets pass {sentence}."
+    if written(make(ONE_LEAK.cls), x):
+        return "It lets pass a class in which one token is seen too early. Does every token change?"
+    for name in CAUSAL:
+        if not written(make(BY_NAME[name].cls), x):
+            return f"It rejects a class that is causal, though wrong: {name}."
+    if written(make(BY_NAME["mask with the diagonal"].cls), x):
+        return (
+            "It lets pass a class that returns NaN: no comparison with NaN is true. Use allclose."
+        )
+    return f"Right: it finds {len(LEAK) + 1} classes that leak, and lets {len(CAUSAL)} others pass."
+
+
+@exercise_check
+def check_equals_stacked(written: Check) -> str:
+    """Check a learner's comparison with stacked heads.
+
+    Args:
+        written: takes a module of the weight split and x, and returns True or False.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_equals_stacked(lambda module, x: True))
+    It lets pass a class whose heads are joined in the wrong order.
+    """
+    x = _x()
+    if not written(make(OnePageAttention, num_heads=1), x):
+        return (
+            "It rejects the right class with one head. Are all three matrices copied, and does "
+            "the stacked output go through module.out_proj?"
+        )
+    for num_heads in (2, 4):
+        if not written(make(OnePageAttention, num_heads), x):
+            return (
+                f"It rejects the right class with {num_heads} heads: head h owns the rows "
+                "h * head_dim to (h + 1) * head_dim."
+            )
+    module = make(OnePageAttention)
+    before = {name: weight.clone() for name, weight in module.state_dict().items()}
+    written(module, x)
+    if not all(torch.equal(before[name], now) for name, now in module.state_dict().items()):
+        return "It changes the module that it was given: copy into the stacked heads."
+    told = {
+        "merge without transpose": "a class whose heads are joined in the wrong order",
+        "scale by d_out": "a class that divides by the root of the wrong width",
+        "keys and values swapped": "a class that takes keys for values",
+        "no output projection": "a class that leaves out_proj out: the stacked side needs it",
+    }
+    for name, sentence in told.items():
+        if written(make(BY_NAME[name].cls), x):
+            return f"It lets pass {sentence}."
+    return "Right: one head, two and four are equal, and four wrong classes are not."
+
+
+# Inputs that leave only one part of a class to matter
+
+
+def one_token(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Look at a text of one token: its one weight is 1."""
+    found: Tensor = module(x[:, :1])
+    return found
+
+
+def first_query(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Look at the first output: it may see one token."""
+    found: Tensor = module(x)[:, 0]
+    return found
+
+
+def equal_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Look at the outputs where all scores are 0: each is a plain mean of the past."""
+    module.W_key.weight.zero_()
+    found: Tensor = module(x)
+    return found
+
+
+def two_tokens(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Look at a text of two tokens: one choice, between two keys."""
+    found: Tensor = module(x[:, :2])
+    return found
+
+
+def the_weights(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    """Look at the attention weights themselves."""
+    found: Tensor = module(x, return_weights=True)[1]
+    return found
+
+
+SIEVES: dict[str, Look] = {
+    "one token": one_token,
+    "first query": first_query,
+    "equal scores": equal_scores,
+    "two tokens": two_tokens,
+    "the weights": the_weights,
+}
+
+
+@torch.no_grad()
+def differs(cls: type[MultiHeadAttention], look: Look, num_heads: int = 2) -> bool:
+    """Return whether a class differs from the right one, looked at in one way.
+
+    Args:
+        cls: a class that is wrong by a line; both get the same weights.
+        look: takes a module and x, and returns what to compare. It may change the module.
+        num_heads: 1, 2, 4 or 8.
+
+    >>> differs(OnePageAttention, one_token)
+    False
+    """
+    right, wrong = (look(make(made, num_heads), _x()) for made in (OnePageAttention, cls))
+    return right.shape != wrong.shape or not torch.allclose(wrong, right, atol=1e-5)
+
+
+@exercise_check
+def check_only_values(written: Look) -> str:
+    """Check an input at which only W_value and out_proj can matter.
+
+    Args:
+        written: takes a module and x, and returns the outputs to look at.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_only_values(lambda module, x: module(x)))
+    It also sees no scale: some token still has a choice of keys.
+    """
+    hidden = {
+        "no scale": "some token still has a choice of keys",
+        "mask one too late": "there is still a later token",
+        "merge without transpose": "there is still more than one token to mix up",
+    }
+    return _sieve(written, ("keys and values swapped", "no output projection"), hidden)
+
+
+@exercise_check
+def check_equal_scores(written: Look) -> str:
+    """Check an input at which scores cannot matter, but mask, split and merge can.
+
+    Args:
+        written: takes a module, which it may change, and x; returns the outputs to look at.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
+    It does not see mask one too late. Are all six tokens there?
+    """
+    hidden = {
+        "no scale": "the scores of a row still differ",
+        "scale by d_out": "the scores of a row still differ",
+    }
+    seen = ("mask one too late", "both without transpose", "merge without transpose")
+    return _sieve(written, seen, hidden)
+
+
+def _sieve(written: Look, seen: Iterable[str], hidden: dict[str, str]) -> str:
+    """Say whether a look tells these classes from the right one, and does not tell the others."""
+    for name, reason in hidden.items():
+        if _told_apart(written, BY_NAME[name]):
+            return f"It also sees {name}: {reason}."
+    for name in seen:
+        if not _told_apart(written, BY_NAME[name]):
+            more = "are all six tokens" if "mask" in name or "without" in name else "is a value"
+            return f"It does not see {name}. {more.capitalize()} there?"
+    return f"Right: it sees {', '.join(seen)}, and is blind to {', '.join(hidden)}."
+
+
+def _told_apart(written: Look, mistake: Mistake) -> bool:
+    with torch.no_grad():
+        right, wrong = (written(make(cls), _x()) for cls in (OnePageAttention, mistake.cls))
+    return right.shape != wrong.shape or not torch.allclose(wrong, right, atol=1e-5)
+
+
+@exercise_check
+def check_prefixes(written: Check) -> str:
+    """Check a learner's fifth check: the first t tokens alone give the first t rows.
+
+    Args:
+        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_prefixes(lambda module, x: True))
+    It misses 9 of 9, for one: split without transpose. Every t looked at?
+    """
+    if not written(make(OnePageAttention), _x()):
+        return "It rejects the right class. Which rows belong to the first t tokens?"
+    tried = [mistake for mistake in MISTAKES if mistake.name not in SPEAKS_UP]
+    leaks = {"both without transpose", *LEAK, *NO_NUMBER}
+    passed = [mistake.name for mistake in tried if written(make(mistake.cls), _x())]
+    missed = [mistake.name for mistake in tried if mistake.name in leaks & set(passed)]
+    if missed:
+        return f"It misses {len(missed)} of {len(leaks)}, for one: {missed[0]}. Every t looked at?"
+    if len(passed) < len(tried) - len(leaks):
+        wrongly = next(m.name for m in tried if m.name not in leaks and m.name not in passed)
+        return f"It rejects {wrongly}, which is the same on every prefix."
+    return f"Right: it rejects {len(leaks)} and lets {len(passed)} pass."

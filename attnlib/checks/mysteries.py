@@ -1,0 +1,222 @@
+"""Six classes without a label, and what is said of the line that a learner blames.
+
+Each is wrong by one mistake. What its name is stands nowhere but in this file: whoever hunts for it
+should not read on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import linecache
+from collections.abc import Mapping
+from typing import cast
+
+from attnlib.checks.attempt import NOT_ATTEMPTED
+from attnlib.checks.by_hand import SIEVES, differs
+from attnlib.checks.mistakes import (
+    FILL,
+    MASK,
+    MISTAKES,
+    SCALE,
+    WEIGHTS,
+    WHAT_THE_TEXT_USES,
+    Mistake,
+    OnePageAttention,
+)
+from attnlib.modules import MultiHeadAttention
+from attnlib.tracing.diffs import Diff
+from attnlib.tracing.source import Source
+
+QKV = "queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)"
+
+# Two mistakes more, which are easily made
+MORE: tuple[Mistake, ...] = (
+    Mistake(
+        "mask after softmax",
+        "The future is set to 0 when softmax has already counted it, and nobody divides again.",
+        WEIGHTS,
+        "attn_weights = self.dropout(attn_scores.softmax(dim=-1).masked_fill(is_future, 0))",
+        after=Mistake("no mask", "The line is missing.", FILL, ""),
+    ),
+    Mistake(
+        "keys by W_query",
+        "A line was copied, and one name in it was not changed.",
+        QKV,
+        "queries, keys, values = self.W_query(x), self.W_query(x), self.W_value(x)",
+    ),
+)
+ALL_MISTAKES = MISTAKES + MORE
+_BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
+
+
+def _unlabeled(name: str, title: str) -> type[MultiHeadAttention]:
+    """Compile the text of a mistake under another name, in a file of that name."""
+    text = _BY_NAME[name].text.replace("OnePageAttention", title)
+    file = f"<{title}>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    space = dict(WHAT_THE_TEXT_USES)
+    exec(compile(text, file, "exec"), space)
+    return cast(type[MultiHeadAttention], space[title])
+
+
+HIDDEN = {
+    "Suspect": "mask one too late",
+    "Mystery1": "mask after softmax",
+    "Mystery2": "keys by W_query",
+    "Mystery3": "merge without transpose",
+    "Mystery4": "scale by d_out",
+    "Mystery5": "both without transpose",
+    "Mystery6": "dropout in eval",
+}
+suspect, *MYSTERIES = (_unlabeled(name, title) for title, name in HIDDEN.items())
+mystery_1, mystery_2, mystery_3, mystery_4, mystery_5, mystery_6 = MYSTERIES
+
+
+# The right page, line by line
+
+
+def page(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
+    """Return the lines of a class's source.
+
+    >>> page()[0]
+    'class OnePageAttention(MultiHeadAttention):'
+    """
+    file = cls.forward.__code__.co_filename
+    if file in linecache.cache and file.startswith("<"):
+        return [line.rstrip("\n") for line in linecache.getlines(file)]
+    return inspect.getsource(cls).splitlines()
+
+
+def numbered(cls: type[MultiHeadAttention] = OnePageAttention) -> Source:
+    """Show the source of a class with the number of each line.
+
+    >>> print(str(numbered()).splitlines()[0])
+     1  class OnePageAttention(MultiHeadAttention):
+    """
+    return Source("\n".join(f"{i:2}  {line}".rstrip() for i, line in enumerate(page(cls), start=1)))
+
+
+def opened(cls: type[MultiHeadAttention]) -> Diff:
+    """Show where a class departs from the right one: - what should be there, + what is.
+
+    >>> print(str(opened(suspect)).splitlines()[2].split("triu")[-1])
+    (diagonal=2).bool()
+    """
+    theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
+    return Diff("\n".join(page()), "\n".join(theirs))
+
+
+def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
+    """Return the lines of the right page that a class does not have, counted from 1.
+
+    >>> changed_lines(OnePageAttention)
+    set()
+    """
+    theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
+    changes = difflib.SequenceMatcher(None, page(), theirs, autojunk=False).get_opcodes()
+    return {i + 1 for kind, i, stop, _, _ in changes if kind != "equal" for i in range(i, stop)}
+
+
+# The line that a learner blames
+
+EVERYWHERE = tuple((sieve, num_heads) for sieve in SIEVES for num_heads in (1, 2))
+WITH_ONE_HEAD = tuple((sieve, 1) for sieve in SIEVES)
+ONE_TOKEN = (("one token", 1), ("one token", 2))
+NO_CHOICE = (*ONE_TOKEN, ("first query", 1), ("first query", 2))
+Place = tuple[str, int]  # a sieve and a number of heads
+# By what a line makes: where a fault in it cannot show, and where it must
+PARTS: dict[str, tuple[tuple[Place, ...], tuple[Place, ...]]] = {
+    "split": ((*WITH_ONE_HEAD, ("one token", 2)), (("the weights", 2), ("equal scores", 2))),
+    "merge": ((*WITH_ONE_HEAD, ("one token", 2), ("the weights", 2)), (("equal scores", 2),)),
+    "projections": ((), (("two tokens", 1),)),
+    "scores": ((*NO_CHOICE, ("equal scores", 1), ("equal scores", 2)), (("two tokens", 2),)),
+    "mask": ((), (("first query", 1),)),
+    "softmax": (ONE_TOKEN, (("the weights", 1),)),
+    "mix": ((("the weights", 1), ("the weights", 2)), (("equal scores", 1),)),
+    "out_proj": ((("the weights", 1), ("the weights", 2)), (("one token", 1),)),
+}
+BEGINNINGS = {
+    "x = ": "split",
+    "queries, keys": "projections",
+    "queries = ": "split",
+    "keys = ": "split",
+    "values = ": "split",
+    "attn_scores = queries": "scores",
+    SCALE: "scores",
+    MASK: "mask",
+    FILL: "mask",
+    WEIGHTS: "softmax",
+    "context_vec = attn_weights": "mix",
+    "context_vec = self.out_proj": "out_proj",
+    "context_vec = ": "merge",
+}
+WHERE = {
+    "one token": "for one token",
+    "first query": "in the first output",
+    "equal scores": "at equal scores",
+    "two tokens": "for two tokens",
+    "the weights": "in the attention weights",
+}
+
+
+def check_found(found: Mapping[int, int | None]) -> str:
+    """Say of each mystery whether the line that is blamed is the one that is wrong.
+
+    Args:
+        found: by the number of the mystery the number of a line, as numbered() shows them, or
+            None where nothing is blamed yet.
+
+    Returns:
+        A sentence for each mystery. Where the line is another one, it names an input that shows
+        it: one at which the blamed line cannot matter, or one at which it would.
+
+    Raises:
+        ValueError: there is no such mystery.
+
+    >>> print(check_found({1: 12}))
+    mystery_1: not line 12, though nothing asked so far speaks against it. Look near it.
+    """
+    unknown = [number for number in found if number not in range(1, len(MYSTERIES) + 1)]
+    if unknown:
+        raise ValueError(f"found has no mystery {unknown[0]}: they are 1 to {len(MYSTERIES)}")
+    if all(line is None for line in found.values()):
+        return NOT_ATTEMPTED
+    return "\n".join(f"mystery_{number}: {_said(number, line)}" for number, line in found.items())
+
+
+def _said(number: int, line: int | None) -> str:
+    if line is None:
+        return NOT_ATTEMPTED
+    cls, lines = MYSTERIES[number - 1], page()
+    part = _part(lines[line - 1]) if 1 <= line <= len(lines) else None
+    if part is None:
+        return f"line {line} computes nothing. Which line makes the number that is off?"
+    wrong = changed_lines(cls)
+    if line in wrong:
+        others = sorted(wrong - {line})
+        return f"right, line {line}" + (f", and line {others[0]} with it." if others else ".")
+    blind, shows = PARTS[part]
+    for place in EVERYWHERE:
+        if place in blind and _differs(cls, place):
+            return f"not line {line}: it cannot matter {_at(place)}, and this is wrong there."
+    for place in shows:
+        if not _differs(cls, place):
+            return f"not line {line}: a fault in it shows {_at(place)}, and this is right there."
+    return f"not line {line}, though nothing asked so far speaks against it. Look near it."
+
+
+def _differs(cls: type[MultiHeadAttention], place: Place) -> bool:
+    sieve, num_heads = place
+    return differs(cls, SIEVES[sieve], num_heads)
+
+
+def _at(place: Place) -> str:
+    sieve, num_heads = place
+    return f"{WHERE[sieve]} of {'one head' if num_heads == 1 else 'two heads'}"
+
+
+def _part(line: str) -> str | None:
+    """Return what a line of the right page makes, or None."""
+    text = line.partition("  #")[0].strip()
+    return next((part for start, part in BEGINNINGS.items() if text.startswith(start)), None)

@@ -1,0 +1,137 @@
+"""The four checks as a learner writes them, and six classes without a label."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+
+from attnlib.checks import by_hand, mysteries
+from attnlib.checks.by_hand import CHECKS, SIEVES, ask, differs, make
+from attnlib.checks.mistakes import MISTAKES, OnePageAttention
+from attnlib.checks.mysteries import ALL_MISTAKES, HIDDEN, MORE, PARTS, changed_lines, check_found
+from attnlib.examples import journey
+from support.exercise_tools import find_exercises
+from support.notebook_tools import NOTEBOOKS, read
+from support.wrong_classes import CAUGHT
+
+X = journey().inputs[None]
+NO_CHECK = {
+    "mask with the diagonal": "NaN",
+    "mask inverted": "NaN",
+    "view without contiguous": "stops",
+}
+each_mistake = pytest.mark.parametrize("mistake", ALL_MISTAKES, ids=lambda mistake: mistake.name)
+
+
+def test_the_right_class_passes_with_any_number_of_heads():
+    for num_heads in (1, 2, 4, 8):
+        assert set(ask(make(OnePageAttention, num_heads), X).values()) == {"passes"}
+
+
+@each_mistake
+def test_four_checks_of_a_few_lines_say_what_the_long_ones_say(mistake):
+    said = ask(make(mistake.cls), X)
+    if mistake.name in NO_CHECK:
+        assert said == dict.fromkeys(CHECKS, NO_CHECK[mistake.name])
+        return
+    more = {
+        "mask after softmax": (False, True, True, True),
+        "keys by W_query": (False, False, False, True),
+    }
+    caught = (CAUGHT | more)[mistake.name]
+    assert tuple(verdict == "CAUGHT" for verdict in said.values()) == caught
+
+
+def test_what_is_made_depends_on_the_class_alone():
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    right = make(OnePageAttention).state_dict()
+    wrong = make(mysteries.mystery_3).state_dict()
+    assert all(torch.equal(weight, wrong[name]) for name, weight in right.items())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_a_check_changes_neither_module_nor_tokens(check):
+    module, x = make(OnePageAttention), X.clone()
+    before = {name: weight.clone() for name, weight in module.state_dict().items()}
+    check(module, x)
+    assert torch.equal(x, X)
+    assert all(torch.equal(before[name], now) for name, now in module.state_dict().items())
+    assert not module.W_value._forward_hooks
+
+
+def test_the_page_shows_what_the_package_runs():
+    """The solutions are the package's checks, but for annotations and names of the page."""
+    (path,) = (path for path in NOTEBOOKS if path.stem.startswith("06"))
+    solutions = {each.name: each.solution for each in find_exercises(read(path))}
+
+    def body(text: str) -> list[str]:
+        lines = [line.strip() for line in text.splitlines()]
+        return [line for line in lines if line and not line.startswith(("@", "def", '"""'))]
+
+    assert body(solutions["is_causal"]) == body(inspect.getsource(by_hand.is_causal))
+    theirs = body(inspect.getsource(by_hand.equals_stacked))
+    assert body(solutions["equals_stacked"])[1:] == theirs[2:]
+
+
+# The mysteries
+
+
+def test_no_mystery_shows_its_name():
+    for title, name in HIDDEN.items():
+        cls = next(c for c in (mysteries.suspect, *mysteries.MYSTERIES) if c.__name__ == title)
+        module = make(cls)
+        assert name not in repr(module)
+        assert repr(module).startswith(title)
+        assert cls.forward.__code__.co_filename == f"<{title}>"
+
+
+@pytest.mark.parametrize("title", HIDDEN)
+def test_a_mystery_is_the_mistake_that_it_hides(title):
+    cls = next(c for c in (mysteries.suspect, *mysteries.MYSTERIES) if c.__name__ == title)
+    mistake = next(m for m in ALL_MISTAKES if m.name == HIDDEN[title])
+    told = [line.replace(title, "OnePageAttention") for line in mysteries.page(cls)]
+    assert told == mistake.text.splitlines()
+    lines = str(mysteries.opened(cls)).splitlines()
+    goes = [line[1:].strip() for line in lines if line.startswith("-")]
+    right = [mysteries.page()[i - 1].strip() for i in sorted(changed_lines(cls))]
+    assert goes == right
+
+
+def test_a_mystery_with_a_name_of_its_own_is_no_other():
+    assert len(set(HIDDEN.values())) == len(HIDDEN)
+    assert len(MISTAKES) + len(MORE) == len(ALL_MISTAKES) == 22
+
+
+def test_every_line_that_computes_has_a_part_and_a_sentence():
+    silent = [i for i, line in enumerate(mysteries.page(), 1) if mysteries._part(line) is None]
+    assert silent == [1, 2, 3, 4, 5, 8, 9, 10, 11, 16, 22, 28]
+    for number in range(1, 7):
+        for line in range(30):
+            said = check_found({number: line})
+            assert said.startswith(f"mystery_{number}: ")
+            assert ("right" in said.split(",")[0]) == (
+                line in changed_lines(mysteries.MYSTERIES[number - 1])
+            )
+
+
+@each_mistake
+def test_what_a_part_is_said_to_show_and_to_hide_is_true(mistake):
+    """No mistake shows where its part cannot matter; each that the four checks see shows."""
+    if mistake.name in NO_CHECK or mistake.after is not None:
+        return
+    lines = [line.partition("  #")[0].strip() for line in mysteries.page()]
+    blind, shows = PARTS[mysteries._part(lines[lines.index(mistake.right)])]
+    for sieve, num_heads in blind:
+        if mistake.name != "heads in reverse":  # that one is no fault of the merge alone
+            assert not differs(mistake.cls, SIEVES[sieve], num_heads)
+    quiet = not any(CAUGHT.get(mistake.name, (True,)))
+    assert quiet or any(differs(mistake.cls, SIEVES[sieve], heads) for sieve, heads in shows)
+
+
+def test_a_mystery_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="found has no mystery 7: they are 1 to 6"):
+        check_found({7: 3})
