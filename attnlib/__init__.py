@@ -16,6 +16,7 @@ from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.tiled import tiled_attention
+from attnlib.tracing.shapes import shape_table
 from attnlib.tracing.source import show_source
 from attnlib.tracing.tracer import trace
 
@@ -28,6 +29,7 @@ __all__ = [
     "causal_mask",
     "fused_to_split",
     "merge_heads",
+    "shape_table",
     "show_source",
     "split_heads",
     "split_to_fused",

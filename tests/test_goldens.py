@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import attnlib
-from attnlib.examples import SEED, journey, three_rows
+from attnlib.examples import SEED, counting, journey, published_steps, three_rows
 from support.notebook_tools import ROOT, code_cells, read
 from support.notebook_tools import text_of as text_shown
 
@@ -138,3 +138,23 @@ def test_the_worked_example_does_not_multiply_out():
     assert context_vec[1][0] == 0.7681
     assert "= 0.7681, not 0.8036" in reasons["step 9, context"]
     assert WORKED["context_printed"][0][1][0] == 0.8036
+
+
+def test_the_worked_example_is_shown_to_the_digit():
+    theirs = published_steps()
+    assert counting().inputs.tolist() == WORKED["X"]
+    for name, letter in (("queries", "Q"), ("keys", "K"), ("values", "V")):
+        assert shown(getattr(theirs, name)) == WORKED[f"{letter}_by_head"][0]
+    assert shown(theirs.cut.transpose(0, 1)) == WORKED["Q_by_head"]
+    assert shown(theirs.scores) == WORKED["scores_printed"][0]
+    assert shown(theirs.weights) == WORKED["weights_printed"][0]
+    assert shown(theirs.context) == WORKED["context_printed"]
+    assert shown(theirs.by_token.transpose(0, 1)) == WORKED["context_printed"]
+    assert shown(theirs.merged) == WORKED["context_flattened_printed"]
+    computed = WORKED["where_it_does_not_multiply_out"]["step 4, X @ W_q"]
+    (given,) = re.findall(r"\[\[.*?\]\]", computed)
+    difference = counting().inputs @ theirs.W_query - torch.tensor(json.loads(given))
+    assert difference.abs().max() < 6e-5
+    assert computed.endswith(
+        f"prints {theirs.product[0, 0]:.4f}, {theirs.product[0, 1]:.4f}, ... instead"
+    )

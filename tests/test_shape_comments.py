@@ -10,13 +10,15 @@ import pytest
 import torch
 
 import attnlib
+from attnlib.checks.steps_by_hand import telling
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.gpt2.model import GPT2, Gpt2Size
 from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.split import WEIGHT_SPLIT
-from attnlib.panels.steps import NUMBER_STEPS
+from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
 from attnlib.pictures import arcs_picture, heads_picture
 from attnlib.pictures.tensors import leaks_picture, weights_picture
 from attnlib.torch_compatible import MultiheadAttention
@@ -97,6 +99,7 @@ def test_in_the_pictures_and_panels():
         "learning/record",
         "panels/heads",
         "panels/split",
+        "panels/built",
         "panels/steps",
         "panels/gpt2",
     )
@@ -110,11 +113,18 @@ def test_in_the_pictures_and_panels():
     )
     found.run(sizes, lambda: heads_picture(torch.stack([weights, weights])))
     found.run(sizes, lambda: arcs_picture("abcdefg", weights.tril()))
+    module, x = telling(OnePiece)
+    sizes = {"b": 1, "num_tokens": 5, "num_heads": 2, "head_dim": 3}
+    found.run(sizes, lambda: module(x))
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
+            if panel is SHAPE_STEPS:
+                sizes |= {"num_tokens": 5, "num_heads": 2, "head_dim": 3}
             if panel is NUMBER_STEPS:
                 sizes |= {"num_tokens": 3, "d_in": 6}
+            if panel is STACKED_HEADS:
+                sizes |= {"head_dim": 2, "d_in": 5}
             if panel is WEIGHT_SPLIT:
                 sizes |= {"d_out": 12}
             if panel is GALLERY:
@@ -147,7 +157,14 @@ def test_no_other_module_has_some():
         if comments_in(file.read_text("utf-8"))
     }
     read = {"functional", "modules", "tiled", "torch_compatible", "fused", "gpt2/model"}
-    read |= {"pictures/tensors", "panels/heads", "panels/split", "panels/steps", "panels/gpt2"}
+    read |= {
+        "pictures/tensors",
+        "panels/heads",
+        "panels/split",
+        "panels/built",
+        "panels/steps",
+        "panels/gpt2",
+    }
     read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
     read |= {"panels/plane"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests

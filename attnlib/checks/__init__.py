@@ -14,7 +14,8 @@ check the functions that a learner writes about one head and about several, weig
 move the parameters of several in one matrix, torch_calls those around PyTorch's attention;
 torch_options has PyTorch's module in twenty lines, with each option as a change of a few; mistakes
 holds classes that are wrong by one line, mysteries hides some, by_hand has four checks as a learner
-writes them. This folder imports only the core and tracing.
+writes them, steps_by_hand checks the steps of attention that one fills in. This folder imports only
+the core and tracing.
 """
 
 from attnlib.checks.by_hand import (
@@ -70,6 +71,15 @@ from attnlib.checks.one_head import (
     check_without_mask,
 )
 from attnlib.checks.stacks import check_look_at_first, check_without_head
+from attnlib.checks.steps_by_hand import (
+    check_broken_steps,
+    check_equation,
+    check_fault,
+    check_merge,
+    check_scores_row,
+    check_weights_row,
+    telling,
+)
 from attnlib.checks.torch_calls import (
     check_both_masks,
     check_cross_attention,
@@ -106,6 +116,7 @@ __all__ = [
     "ask",
     "build",
     "check_both_masks",
+    "check_broken_steps",
     "check_causal",
     "check_causal_attention",
     "check_causal_weights",
@@ -115,21 +126,26 @@ __all__ = [
     "check_equal",
     "check_equal_scores",
     "check_equals_stacked",
+    "check_equation",
+    "check_fault",
     "check_found",
     "check_is_causal",
     "check_look_at_first",
     "check_look_back",
+    "check_merge",
     "check_new_queries",
     "check_only_values",
     "check_padded",
     "check_prefixes",
     "check_rows_sum_to_one",
     "check_same",
+    "check_scores_row",
     "check_shapes",
     "check_stacked_heads",
     "check_swapped_heads",
     "check_weight_split",
     "check_weights",
+    "check_weights_row",
     "check_window",
     "check_without_head",
     "check_without_mask",
@@ -150,6 +166,7 @@ __all__ = [
     "numbered",
     "opened",
     "suspect",
+    "telling",
     "tokens",
     "tokens_for",
 ]

@@ -13,7 +13,7 @@ from attnlib.panels.panel import Panel
 from attnlib.panels.plane import PLANE
 from attnlib.panels.speed import SPEED
 from attnlib.panels.split import WEIGHT_SPLIT
-from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, eleven_steps, step_panel
+from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
 from attnlib.panels.torch_equality import TORCH_EQUALITY
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "TORCH_EQUALITY",
     "TRAINING_STEP",
     "WEIGHT_SPLIT",
+    "OnePiece",
     "Panel",
     "eleven_steps",
     "gpt2_panel",

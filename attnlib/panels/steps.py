@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from attnlib.checks.steps_by_hand import telling
 from attnlib.convert import PROJECTIONS
-from attnlib.examples import counting, counting_weights, seeded, three_rows
+from attnlib.examples import counting, counting_weights
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Pick, Touch
+from attnlib.pictures.moves import softmax_maps_picture
 from attnlib.pictures.scene import Box, Scene, above, beside
 from attnlib.pictures.tensors import listing_picture, tensor_picture
 from attnlib.tracing.source import numbered_lines
@@ -68,6 +70,14 @@ def _trace_step(traced: Trace, number: int) -> TraceStep:
             s for s in earlier if s.dtype == step.dtype and torch.equal(s.values, step.values)
         ]
         step = step._replace(dims=next((s.dims for s in known if s.dims), ()))
+    if not step.dims:  # or from the sizes, where each has one name in the whole trace
+        names: dict[int, set[str]] = {}
+        for s in traced.steps:
+            for size, name in zip(s.shape, s.dims, strict=False):
+                names.setdefault(size, set()).add(name)
+        told = [names.get(size, {""}) for size in step.shape]
+        if all(len(some) == 1 and "" not in some for some in told):
+            step = step._replace(dims=tuple(name for some in told for name in some))
     num_heads = [
         size
         for s in traced.steps
@@ -138,16 +148,39 @@ def readout_trace_step(data: TraceStep) -> str:
     )
 
 
+class OnePiece(MultiHeadAttention):
+    """MultiHeadAttention in one piece: the values take one step on a line, to be watched."""
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Any:
+        split = (*x.shape[:2], self.num_heads, self.head_dim)
+        queries = self.W_query(x).view(split).transpose(1, 2)
+        keys = self.W_key(x).view(split).transpose(1, 2)
+
+        values = self.W_value(x)  # (b, num_tokens, num_heads * head_dim)
+        values = values.view(split)  # (b, num_tokens, num_heads, head_dim)
+        values = values.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)
+
+        attn_scores = queries @ keys.transpose(2, 3)
+        attn_scores.masked_fill_(causal_mask(x.shape[1]), -torch.inf)
+        scaled = attn_scores / self.head_dim**0.5
+        attn_weights = torch.softmax(scaled, dim=-1)
+
+        context_vec = attn_weights @ values  # (b, num_heads, num_tokens, head_dim)
+        by_token = context_vec.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
+        merged = by_token.contiguous().view(*x.shape[:2], -1)
+        output = self.out_proj(merged)
+        return (output, attn_weights) if return_weights else output
+
+
 @cache
 def _shape_trace() -> Trace:
-    with seeded():
-        split = MultiHeadAttention(6, 6, 3, 0.0, num_heads=2)
+    module, x = telling(OnePiece)
     with torch.no_grad():
-        return trace(split, three_rows().inputs[None], depth=1)
+        return trace(module, x)
 
 
 def compute_shape_step(step: int) -> TraceStep:
-    """Trace the weight-split class on three tokens of width 6, and take one step."""
+    """Trace the class in one piece on five tokens of width 4, and take one step."""
     return _trace_step(_shape_trace(), step)
 
 
@@ -235,6 +268,9 @@ HIGHEST = 500.0  # in pixels: so a laptop shows the picture and its controls tog
 def draw_number_step(data: NumberStep) -> Scene:
     """Draw the tensors of the step under each other, two beside each other where they are high."""
     named = data.tensors.items()
+    if data.number == 8:
+        scaled, weights = (tensor[0] for tensor, _ in data.tensors.values())
+        return softmax_maps_picture(scaled, weights, counting().tokens)
     scenes = [tensor_picture(name, t, dims, data.num_heads) for name, (t, dims) in named]
     if sum(scene.height for scene in scenes) > HIGHEST:
         scenes = [beside(*scenes[:2]), *scenes[2:]]
@@ -253,13 +289,14 @@ def readout_number_step(data: NumberStep) -> str:
 
 SHAPE_STEPS = Panel(
     name="shape steps",
-    controls={"step": tuple(range(1, 29))},
-    default={"step": 5},
+    controls={"step": tuple(range(1, 15))},
+    default={"step": 6},
     compute=compute_shape_step,
     draw=draw_trace_step,
     readout=readout_trace_step,
     time="step",
     touch=touch_trace_step,
+    telling=({"step": 8}, {"step": 13}),
 )
 NUMBER_STEPS = Panel(
     name="number steps",
@@ -269,4 +306,5 @@ NUMBER_STEPS = Panel(
     draw=draw_number_step,
     readout=readout_number_step,
     time="step",
+    telling=({"num_heads": 1}, {"num_heads": 6}),
 )

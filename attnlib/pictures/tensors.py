@@ -513,7 +513,8 @@ def tensor_picture(
 
     Returns:
         A Scene: a title with the names and sizes, and a block for each index of the dimension
-        that comes before the last two. A grey cell is -inf, or True in a mask.
+        that comes before the last two. Whole numbers have no decimals, others two, or one where
+        they are large. A grey cell is -inf, or True in a mask.
     """
     title = f"{name}: {_shape(values, dims)}"
     if values.ndim == 4 or dims[:1] == ("b",) or (not dims and values.ndim == 3):
@@ -527,6 +528,9 @@ def tensor_picture(
     top = 48 if num_blocks > 1 else 28  # room for a heading above each block
     across = max(1, min(num_blocks, int(room // (width + LABEL))))
     number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
+    whole = values.dtype == torch.bool or torch.equal(values, values.round())
+    large = not whole and bool((values.isfinite() & (values.abs() >= 100)).any())
+    digits = 0 if whole else 1 if large else 2
     items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
     for i, (block, owners) in enumerate(zip(values, _owners(values, dims, num_heads), strict=True)):
         x = LABEL + (i % across) * (width + LABEL)
@@ -536,7 +540,7 @@ def tensor_picture(
         for row in range(num_rows):
             middle = y + (row + 0.5) * VALUE_HEIGHT
             items.append(Words(x - 5, middle, _label(row_dim, row), SIZE, INK, "end"))
-        look = partial(_value_cell, owners.tolist())
+        look = partial(_value_cell, owners.tolist(), digits)
         items += moved(_grid(block, look, VALUE_WIDTH, VALUE_HEIGHT, number), x, y)
     right = LABEL + across * (width + LABEL)
     bottom = top + math.ceil(num_blocks / across) * (height + 44)
@@ -560,16 +564,16 @@ def _owners(values: Tensor, dims: Sequence[str], num_heads: int | None) -> Tenso
     return owners
 
 
-def _value_cell(owners: list[list[int]], value: float, row: int, column: int) -> Cell:
+def _value_cell(owners: list[list[int]], digits: int, value: float, row: int, column: int) -> Cell:
     head = owners[row][column]
     hidden = value is True or value == -math.inf
     fill = QUIET if hidden else PAPER if head < 0 else tint(head_color(head), 0.3)
-    text = str(value) if isinstance(value, int) else f"{value:.2f}"  # a bool is an int
+    text = str(value) if isinstance(value, int) else f"{value:.{digits}f}"  # a bool is an int
     return Cell(fill, text, text_color(fill), QUIET, hatched=value != value)
 
 
 def _label(dim: str, index: int) -> str:
-    return f"{ONE_OF.get(dim, dim)} {index + 1}"
+    return f"{ONE_OF.get(dim, dim)} {index}"
 
 
 def _shape(values: Tensor, dims: Sequence[str]) -> str:

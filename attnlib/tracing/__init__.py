@@ -1,12 +1,14 @@
 """What every line of a forward does, and the source that the course shows.
 
-tracer runs a module and records each tensor that a line makes, table is the record, operations
-records every single operation and the line that asked for it, source cuts and marks the text of a
-class, diffs shows two texts as lines with - and +. Tracing imports nothing else of attnlib.
+tracer runs a module and records each tensor that a line makes, table is the record, shapes shows
+its shapes first, operations records every single operation and the line that asked for it, source
+cuts and marks the text of a class, diffs shows two texts as lines with - and +. Tracing imports
+nothing else of attnlib.
 """
 
 from attnlib.tracing.diffs import Diff
 from attnlib.tracing.operations import Line, Operation, Recording
+from attnlib.tracing.shapes import ShapeTable, shape_table
 from attnlib.tracing.source import Source, numbered_lines, show_source
 from attnlib.tracing.table import Failure, Step, Trace
 from attnlib.tracing.tracer import locate, trace
@@ -17,11 +19,13 @@ __all__ = [
     "Line",
     "Operation",
     "Recording",
+    "ShapeTable",
     "Source",
     "Step",
     "Trace",
     "locate",
     "numbered_lines",
+    "shape_table",
     "show_source",
     "trace",
 ]

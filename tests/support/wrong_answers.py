@@ -480,50 +480,120 @@ SWAP_HEADS = Answers(
         ),
     },
 )
-MY_X = Answers(
-    right="Right, it runs. Scores (1, 2, 2, 2) are heads by heads.",
+FAULT = Answers(
+    right="Right: token 2 has 20, 23, 21, 24, 22, 25. Every number is in its row, but the heads "
+    "take turns.",
     wrong={
-        "more tokens than heads": WrongAnswer(
-            {"1, 2, 6": "1, 4, 6"}, "Shapes there: attn_scores (1, 4, 2, 2), is_future (4, 4)"
+        "one line too early": WrongAnswer(
+            {"merged": "context_vec"}, "context_vec is right: head 1, token 2 still holds 23"
         ),
-        "no batch": WrongAnswer({"1, 2, 6": "2, 6"}, "Shapes there: x (2, 6)"),
+        "the split": WrongAnswer({"merged": "values"}, "values is right: head 1, token 2 holds 23"),
+        "the weights": WrongAnswer({"merged": "attn_weights"}, "each token looks at itself."),
+        "the result": WrongAnswer(
+            {"merged": "return"}, "it was wrong before: look one line higher"
+        ),
+        "no such name": WrongAnswer({"merged": "mask"}, "No line makes 'mask'. There are: queries"),
+        "not a name": WrongAnswer({'"merged"': "7"}, "No line makes 7."),
+        "a list": WrongAnswer({'"merged"': '["merged"]'}, "No line makes ['merged']."),
     },
 )
-MY_WEIGHTS = Answers(
-    right="Right, for 1, 2, 3 and 6 heads.",
+SCORES_ROW = Answers(
+    right="Right: each key of head 0, multiplied by the query of token 1.",
     wrong={
-        "no scale": WrongAnswer(
-            {" / head_dim**0.5": ""}, "2 heads: you divided by the root of 1.00, not of 3."
+        "divided": WrongAnswer(
+            {"[-1.7, -3.55, -0.75]": "[-0.98, -2.05, -0.43]"}, "Divided already"
         ),
-        "scaled by d_out": WrongAnswer(
-            {"head_dim**0.5": "6**0.5"}, "2 heads: you divided by the root of 6.00, not of 3."
+        "the column": WrongAnswer({"[-1.7, -3.55, -0.75]": "[-2.12, -3.55, -0.81]"}, "is column 1"),
+        "both heads": WrongAnswer({"[-1.7, -3.55, -0.75]": "[-1.02, -0.24, -0.18]"}, "both heads."),
+        "masked": WrongAnswer({"-0.75": "0"}, "The mask comes later: here every key has a score."),
+        "head 1": WrongAnswer({"[-1.7, -3.55, -0.75]": "[0.68, 3.31, 0.57]"}, "the row of head 1,"),
+        "token 2": WrongAnswer({"[-1.7, -3.55, -0.75]": "[0.39, -0.81, -0.06]"}, "row of token 2,"),
+        "a sign": WrongAnswer(
+            {"-3.55": "-1.25"},
+            "The number for key 1 is -1.25. The query of token 1 times that key, entry by entry, "
+            "is -3.55.",
         ),
-        "always two heads": WrongAnswer(
-            {"6 // num_heads": "3"},
-            "Stopped in my_weights, line 3: queries = (X @ W_query).view(",
+        "two numbers": WrongAnswer({", -0.75": ""}, "It must be 3 numbers, one for each key."),
+        "words": WrongAnswer({"-0.75": "'x'"}, "It must be 3 numbers, one for each key."),
+    },
+)
+WEIGHTS_ROW = Answers(
+    right="Right: 2 keys share the whole weight of token 1.",
+    wrong={
+        "not divided": WrongAnswer(
+            {"0.74, 0.26": "0.864, 0.136"}, "divide by the root of 3 first."
         ),
-        "view alone": WrongAnswer(
-            {"(1, 3, num_heads, head_dim).transpose(1, 2)": "(1, num_heads, 3, head_dim)"},
-            "2 heads: wrong scores. Cut by view, transpose? Product with keys transposed?",
+        "divided by 3": WrongAnswer({"0.74, 0.26": "0.65, 0.35"}, "Divided by 3: it is the root"),
+        "not normalized": WrongAnswer(
+            {"0.74, 0.26": "0.375, 0.129"}, "Those are the exponentials."
         ),
-        "keys not transposed": WrongAnswer(
-            {".transpose(2, 3)": ""},
-            "2 heads: wrong scores. Cut by view, transpose? Product with keys transposed?",
+        "shares of scores": WrongAnswer(
+            {"0.74, 0.26": "0.324, 0.676"}, "Shares of the scores them"
         ),
-        "no mask": WrongAnswer(
-            {"    attn_scores.masked_fill_(causal_mask(3), -torch.inf)\n": ""},
-            "2 heads: A weight above the diagonal is 0.93",
+        "not masked": WrongAnswer(
+            {"0.74, 0.26, 0.0": "0.31, 0.11, 0.54"}, "Key 2 is in the future of token 1"
         ),
-        "mask upside down": WrongAnswer(
-            {"causal_mask(3)": "causal_mask(3).T"}, "2 heads: A weight above the diagonal is 0.93"
+        "no sum of 1": WrongAnswer({"0.26": "0.36"}, "The row sums to 1.10, not to 1."),
+        "the wrong way round": WrongAnswer(
+            {"0.74, 0.26": "0.26, 0.74"}, "The weight of key 0 is 0.26, not 0.74."
         ),
-        "softmax down": WrongAnswer(
-            {"dim=-1": "dim=-2"}, "2 heads: A row's sum is off from 1 by 0.91"
+        "one number": WrongAnswer({"[0.74, 0.26, 0.0]": "0.74"}, "It must be 3 numbers"),
+    },
+)
+MERGE = Answers(
+    right="Right: two heads of 3 became rows of 6, and every number is in the row of its token.",
+    wrong={
+        "no transpose": WrongAnswer(
+            {"context_vec.transpose(1, 2)": "context_vec"},
+            "row of token 0 holds numbers of token 1",
         ),
-        "mask for one head": WrongAnswer(
-            {".transpose(1, 2)": ""},
-            "Shapes there: attn_scores (1, 3, 2, 2).",
+        "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
+        "heads take turns": WrongAnswer(
+            {"context_vec.transpose(1, 2)": "context_vec.permute(0, 2, 3, 1)"},
+            "the columns of the heads take turns",
         ),
+        "heads turned round": WrongAnswer(
+            {"context_vec.transpose(1, 2)": "context_vec.flip(1).transpose(1, 2)"},
+            "Head 1 comes before head 0.",
+        ),
+        "another swap": WrongAnswer(
+            {"transpose(1, 2)": "transpose(2, 3)"}, "the numbers are not where they belong"
+        ),
+        "not merged": WrongAnswer(
+            {"by_token.contiguous().view(b, num_tokens, num_heads * head_dim)": "by_token"},
+            "(2, 2, 5, 3) became (2, 5, 2, 3), not (2, 5, 6).",
+        ),
+        "no return": WrongAnswer({"return": "merged ="}, "is the return missing?"),
+    },
+)
+BROKEN = Answers(
+    right="Right: 4, 5, 7, 8 and 9. Steps 6, 10 and 11 follow.",
+    wrong={
+        "the last alone": WrongAnswer(
+            {"4, 5, 7, 8, 9": "9"}, "So far 9: right. 4 more do not follow."
+        ),
+        "four of them": WrongAnswer(
+            {"8, ": ""}, "So far 4, 5, 7, 9: right. 1 more does not follow."
+        ),
+        "a regrouping": WrongAnswer({"5": "6"}, "Step 6 follows: these are the blocks of step 5"),
+        "the merge": WrongAnswer({"9}": "11}"}, "Step 11 follows: the two rows of a token"),
+        "a number": WrongAnswer({"{4, 5, 7, 8, 9}": "7"}, "So far 7: right. 4 more do not follow."),
+        "a step that computes nothing": WrongAnswer({"4": "3"}, "3 is not a step that computes"),
+        "text": WrongAnswer({"{4, 5, 7, 8, 9}": "'45789'"}, "'4' is not a step that computes"),
+    },
+)
+EQUATION = Answers(
+    right="Right: the letter that is missing on the right is summed over, head_dim.",
+    wrong={
+        "turned round": WrongAnswer({"bhqk": "bhkq"}, "Queries and keys are the wrong way round"),
+        "one letter for both": WrongAnswer(
+            {"bhqd,bhkd->bhqk": "bhtd,bhtd->bht"}, "each query meets its own key alone."
+        ),
+        "heads summed": WrongAnswer({"bhqk": "bqk"}, "Batch or heads are summed too"),
+        "nothing summed": WrongAnswer({"bhqk": "bhqkd"}, "head_dim is not summed"),
+        "tokens first": WrongAnswer({"bhqk": "bqkh"}, "The result has the shape (2, 5, 5, 3);"),
+        "as a product": WrongAnswer({"bhkd": "bhdk"}, "einsum cannot read it: "),
+        "no arrow": WrongAnswer({"->bhqk": ""}, "It must be a text with an arrow"),
     },
 )
 BOTH_MASKS = Answers(
@@ -991,7 +1061,14 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "copy_weights": COPY_WEIGHTS,
         "swap_heads": SWAP_HEADS,
     },
-    "04_shapes_and_numbers": {"my_x": MY_X, "my_weights": MY_WEIGHTS},
+    "04_shapes_and_numbers": {
+        "fault": FAULT,
+        "scores_row": SCORES_ROW,
+        "weights_row": WEIGHTS_ROW,
+        "merge": MERGE,
+        "broken": BROKEN,
+        "equation": EQUATION,
+    },
     "05_pytorch_attention": {
         "both_masks": BOTH_MASKS,
         "cross_attention": CROSS_ATTENTION,

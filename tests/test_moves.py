@@ -1,0 +1,158 @@
+"""Pictures of shapes and moves: every size, every number, and where the followed one is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from attnlib import trace
+from attnlib.checks import telling
+from attnlib.panels import OnePiece, eleven_steps
+from attnlib.pictures import moves_picture, shapes_picture, softmax_maps_picture
+from attnlib.pictures.moves import HIGH, SIZE_BOX, WIDE
+from attnlib.pictures.palette import QUIET, head_color, tint
+from attnlib.pictures.scene import BOOK, Box
+from attnlib.tracing import shape_table
+from support.pictures import boxes, outside, overlapping, text_in, words
+
+MEANINGS = {1: "text", 2: "heads", 3: "head_dim", 4: "d_in", 5: "tokens", 6: "d_out"}
+FLAT = torch.arange(5.0)[:, None] * 10 + torch.arange(6.0)
+BY_TOKEN = FLAT.view(1, 5, 2, 3)
+STAGES = [
+    (FLAT[None], ("b", "num_tokens", "d_out")),
+    (BY_TOKEN, ("b", "num_tokens", "num_heads", "head_dim")),
+    (BY_TOKEN.transpose(1, 2), ("b", "num_heads", "num_tokens", "head_dim")),
+]
+
+
+def traced():
+    module, x = telling(OnePiece)
+    with torch.no_grad():
+        return trace(module, x)
+
+
+def softmax_step(num_heads: int):
+    scaled, attn_weights = (t[0] for t, _ in eleven_steps(num_heads)[7].tensors.values())
+    return scaled, attn_weights
+
+
+EVERY = {
+    "shapes": shapes_picture(traced().steps, MEANINGS),
+    "stopped": shapes_picture(traced().steps[:3], MEANINGS, "Stopped in f, line 7: x\nError: no"),
+    "there": moves_picture(STAGES, ("view", "transpose"), 24),
+    "back": moves_picture(STAGES[::-1], ("transpose", "contiguous view"), 24),
+    "two heads": softmax_maps_picture(*softmax_step(2), ("rising", "falling", "ones"), (0, 1)),
+    "six heads": softmax_maps_picture(*softmax_step(6), ("a", "b", "c")),
+}
+
+
+@pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
+def test_everything_fits_and_can_be_read(scene):
+    assert outside(scene) == []
+    assert overlapping(scene) == []
+    assert {item.size for item in words(scene)} == {13.0}
+
+
+@pytest.mark.parametrize("name", ["shapes", "stopped", "there", "back", "two heads"])
+def test_a_page_is_wide_enough(name):
+    assert EVERY[name].width <= BOOK
+
+
+def test_every_line_has_its_shape_in_boxes():
+    scene = EVERY["shapes"]
+    found = boxes(scene, SIZE_BOX, 22)
+    rows: dict[float, list[Box]] = {}
+    for box in found:
+        rows.setdefault(box.y, []).append(box)
+    legend, *lines = (rows[y] for y in sorted(rows))
+    assert [text_in(scene, box) for box in legend] == ["1", "2", "3", "4", "5", "6"]
+    for boxes_of_line, step in zip(lines, traced().steps, strict=True):
+        assert tuple(int(text_in(scene, box)) for box in boxes_of_line) == step.shape
+        assert step.source in [item.text for item in words(scene)]
+    assert "then values (1, 5, 6), then values (1, 5, 2, 3), then values (1, 2, 5, 3)," in scene.alt
+
+
+def test_a_size_has_one_color_and_each_size_another():
+    scene = EVERY["shapes"]
+    colors: dict[str, set[str | None]] = {}
+    for box in boxes(scene, SIZE_BOX, 22):
+        colors.setdefault(text_in(scene, box), set()).add(box.fill)
+    assert all(len(fills) == 1 for fills in colors.values())
+    assert len(set.union(*colors.values())) == 6
+    assert colors["1"] == {QUIET}
+
+
+def test_a_line_that_stops_is_told():
+    scene = EVERY["stopped"]
+    assert scene.alt.endswith("Stopped in f, line 7: x Error: no")
+    assert {"Stopped in f, line 7: x", "Error: no"} <= {item.text for item in words(scene)}
+
+
+def test_a_long_statement_goes_on_below():
+    class Long(nn.Module):
+        def forward(self, x):
+            y = x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x
+            return y
+
+    scene = shapes_picture(trace(Long(), torch.ones(2)).steps, {2: "two"})
+    assert outside(scene) == []
+    assert overlapping(scene) == []
+
+
+@pytest.mark.parametrize(("name", "order"), [("there", 1), ("back", -1)])
+def test_the_followed_number_is_framed_in_every_stage(name, order):
+    scene = EVERY[name]
+    cells = boxes(scene, WIDE, HIGH)
+    frames = [cell for cell in cells if cell.stroke_width > 2]
+    assert [text_in(scene, frame) for frame in frames] == ["24"] * 3
+    places = ["24 at [0, 2, 4]", "24 at [0, 2, 1, 1]", "24 at [0, 1, 2, 1]"][::order]
+    assert [item.text for item in words(scene) if item.text.startswith("24 at")] == places
+    assert all(place in scene.alt for place in places)
+
+
+def test_every_number_has_the_color_of_its_head():
+    scene = EVERY["there"]
+    cells = [cell for cell in boxes(scene, WIDE, HIGH) if cell.stroke_width < 2]
+    assert len(cells) == 90
+    for cell in cells:
+        head = int(text_in(scene, cell)) % 10 // 3
+        assert cell.fill == tint(head_color(head), 0.3)
+
+
+@pytest.mark.parametrize(
+    ("moves", "followed", "problem"),
+    [
+        (("view",), 24, "moves must have 2 names for 3 stages"),
+        (("view", "transpose"), 99, "followed must be in every stage, and 99 is not in"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(moves, followed, problem):
+    with pytest.raises(ValueError, match=problem):
+        moves_picture(STAGES, moves, followed)
+
+
+def test_softmax_turns_scores_into_weights():
+    scene = EVERY["two heads"]
+    scaled, attn_weights = softmax_step(2)
+    shown = [item.text for item in words(scene)]
+    for tensor in (scaled, attn_weights):
+        seen = [f"{v:.2f}" for v in tensor[scaled.isfinite()].tolist()]
+        assert set(seen) <= set(shown)
+    assert shown.count("sum 1") == 6
+    grey = [item for item in scene.items if isinstance(item, Box) and item.fill == QUIET]
+    assert len(grey) == 2 * 2 * 3
+    frames = [item for item in scene.items if isinstance(item, Box) and item.stroke_width > 2]
+    assert len(frames) == 2
+    assert scene.alt.endswith("The row of falling in head 0 is framed.")
+
+
+def test_the_table_begins_with_the_shape_and_folds():
+    table = shape_table(traced())
+    assert [row[0] for row in table.rows] == [str(step.shape) for step in traced().steps]
+    assert repr(table).splitlines()[0].split() == ["shape", "tensor", "function", "statement"]
+    page = table._repr_html_()
+    assert page.startswith("<details><summary>The shape after each of 14 steps</summary>")
+    assert page.count("<tr>") == 15
+    assert "&quot;" not in repr(table)
+    assert "<summary>Look</summary>" in shape_table(traced(), "Look")._repr_html_()

@@ -1,0 +1,108 @@
+"""Checks of attention by hand: what no exercise of the notebooks asks them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attnlib import MultiHeadAttention
+from attnlib.checks import (
+    check_broken_steps,
+    check_equation,
+    check_fault,
+    check_merge,
+    check_scores_row,
+    check_weights_row,
+    telling,
+)
+from attnlib.examples import counting, published_steps
+
+ORIGINS = 10 * torch.arange(5.0)[:, None] + torch.arange(6.0)  # token and column
+
+
+class HalfMerged(MultiHeadAttention):
+    def forward(self, x, return_weights=False):
+        output, attn_weights = super().forward(x, return_weights=True)
+        return output.roll(1, dims=-1), attn_weights
+
+
+def test_a_right_class_returns_every_value_to_its_place():
+    module, x = telling(MultiHeadAttention)
+    output, attn_weights = module(x, return_weights=True)
+    assert torch.equal(output[0], ORIGINS)
+    torch.testing.assert_close(attn_weights, torch.eye(5).expand(1, 2, 5, 5))
+    assert not module.training
+
+
+def test_a_wrong_place_shows():
+    module, x = telling(HalfMerged)
+    assert module(x)[0][0, 2].tolist() == [25.0, 20.0, 21.0, 22.0, 23.0, 24.0]
+
+
+def test_a_class_without_the_names_says_which_is_missing():
+    with pytest.raises(AttributeError, match="W_query"):
+        telling(lambda **_sizes: torch.nn.Linear(4, 6))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        check_scores_row(None, torch.eye(2)[None], torch.eye(2)[None], 0, 0),
+        check_weights_row(None, torch.zeros(2), 1, 3),
+        check_fault(None),
+        check_broken_steps(None),
+        check_equation(None),
+        check_merge(lambda _: (_ for _ in ()).throw(NotImplementedError)),
+    ],
+)
+def test_a_stub_is_not_attempted_yet(said):
+    assert said == "not attempted yet"
+
+
+def test_a_wrong_number_is_named_with_the_right_one():
+    queries, keys = counting().inputs.view(1, 3, 6) / 10, torch.ones(1, 3, 6)
+    keys[0, 2, 0] = 3.0
+    said = check_scores_row([2.1, 2.1, 9.0], queries, keys, head=0, token=1)
+    assert said.startswith("The number for key 2 is 9.00.")
+    assert said.endswith("entry by entry, is 3.30.")
+
+
+def test_tensors_are_answers_too():
+    scores = torch.tensor([1.0, 0.0, 5.0])
+    right = torch.softmax(scores[:2] / 3**0.5, dim=-1)
+    assert check_weights_row(torch.cat([right, torch.zeros(1)]), scores, 1, 3).startswith("Right")
+
+
+def test_a_merge_must_leave_its_input_alone():
+    def in_place(context_vec):
+        context_vec.zero_()
+        return context_vec.transpose(1, 2).reshape(2, 5, 6)
+
+    assert check_merge(in_place) == "It changes context_vec itself."
+
+
+def test_the_broken_steps_are_those_that_do_not_follow():
+    """Computed here from the printed matrices, not looked up."""
+    theirs = published_steps()
+    x = counting().inputs
+    pairs = {
+        4: (x @ theirs.W_query, theirs.product),
+        5: (theirs.product.view(3, 2, 3), theirs.cut),
+        6: (theirs.cut[:, 0], theirs.queries),
+        7: (theirs.queries @ theirs.keys.T, theirs.scores),
+        8: (torch.softmax(theirs.scaled, dim=-1), theirs.weights),
+        9: (theirs.weights @ theirs.values, theirs.context[0]),
+        10: (theirs.context.transpose(0, 1), theirs.by_token),
+        11: (theirs.by_token.reshape(3, 6), theirs.merged),
+    }
+    broken = {n for n, (one, other) in pairs.items() if not torch.allclose(one, other, atol=5e-3)}
+    assert check_broken_steps(broken).startswith("Right")
+    divided = theirs.scores / 3**0.5
+    seen = theirs.scaled.isfinite()
+    assert (divided - theirs.scaled)[seen].abs().max() < 5e-4  # the division follows
+
+
+def test_no_matrix_gives_the_published_products():
+    theirs = published_steps()
+    for rows in (theirs.product, theirs.queries):
+        assert not torch.allclose(rows[0] + rows[1], 7 * rows[2], atol=1.0)
