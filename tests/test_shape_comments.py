@@ -14,6 +14,7 @@ from attnlib.checks.steps_by_hand import telling
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.gpt2.model import GPT2, Gpt2Size
 from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
@@ -99,7 +100,13 @@ def test_in_the_pictures_and_panels():
         "panels/steps",
         "panels/gpt2",
     )
-    names += ("panels/torch_equality", "panels/mistakes", "panels/learning", "panels/speed")
+    names += (
+        "panels/built",
+        "panels/torch_equality",
+        "panels/mistakes",
+        "panels/learning",
+        "panels/speed",
+    )
     found = reading(*(PACKAGE / f"{name}.py" for name in names))
     weights = torch.full((H, T, T), 1 / T)
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
@@ -117,6 +124,8 @@ def test_in_the_pictures_and_panels():
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
             if panel is SHAPE_STEPS:
                 sizes |= {"num_tokens": 5, "num_heads": 2, "head_dim": 3}
+            if panel is STACKED_HEADS:
+                sizes |= {"head_dim": 2, "d_in": 5}
             if panel is NUMBER_STEPS:
                 sizes |= {"num_tokens": 3, "d_in": 6}
             if panel is GALLERY:
@@ -151,7 +160,7 @@ def test_no_other_module_has_some():
     read = {"functional", "modules", "tiled", "torch_compatible", "fused", "gpt2/model"}
     read |= {"pictures/tensors", "panels/heads", "panels/steps", "panels/gpt2"}
     read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
-    read |= {"panels/plane"}
+    read |= {"panels/plane", "panels/built"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"pictures/arcs", "learning/writing"}
     assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is

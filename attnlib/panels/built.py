@@ -25,7 +25,7 @@ def placed(inputs: Tensor) -> Tensor:
     """
     angles = STEP * torch.arange(len(inputs))
     places = torch.stack((angles.cos(), angles.sin()), dim=-1)  # (num_tokens, 2)
-    return torch.cat((inputs, places), dim=-1)  # (num_tokens, d_in + 2)
+    return torch.cat((inputs, places), dim=-1)  # (num_tokens, d_in)
 
 
 def built_stack(num_heads: int) -> MultiHeadAttentionWrapper:
