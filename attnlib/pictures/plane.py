@@ -113,7 +113,8 @@ def plane_picture(
     if query_vec is not None:
         said = f"query of {names[last]}" if query is not None else "query"
         start, end = place((0.0, 0.0)), place(tuple(query_vec.tolist()))
-        labels.append(_Name([said], end, True, True, start))
+        along = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        labels.insert(0, _Name([said], along, True, True, middle))
     for label in labels:
         items += _label(label, side, taken)
     wide = max(side, text_width(title, SIZE, bold=True)) + 2

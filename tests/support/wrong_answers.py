@@ -11,9 +11,7 @@ from support.exercise_tools import Answers, WrongAnswer
 EQUAL = "Equal within 1e-05: the largest difference is at most 1e-06."
 
 CAUSAL_WEIGHTS = Answers(
-    right=(
-        "Right: 144 heads, 5,184 attention weights, each within 2e-07 of the one that GPT-2 used."
-    ),
+    right="Right: all 144 heads, 5,184 attention weights, are those that GPT-2 used.",
     wrong={
         "not divided": WrongAnswer(
             {" / 64**0.5": ""}, "The scores are not divided by 8, the root of the width."
@@ -35,6 +33,15 @@ CAUSAL_WEIGHTS = Answers(
         ),
         "filled with 0": WrongAnswer(
             {"-torch.inf": "0.0"}, "A weight on the future is 0.99: which score gives exactly 0?"
+        ),
+        "filled with -100": WrongAnswer(
+            {"-torch.inf": "-100.0"}, "Right for these scores, but not for every score: lower all"
+        ),
+        "filled with infinity": WrongAnswer(
+            {"-torch.inf": "torch.inf"}, "is no number to divide by. Hide with minus infinity."
+        ),
+        "over the layers": WrongAnswer(
+            {"dim=-1": "dim=0"}, "Softmax runs over the layers, dim=0: it must run along each row."
         ),
         "down the columns": WrongAnswer(
             {"dim=-1": "dim=-2"}, "Softmax runs down the columns: it is each row that sums to 1."
@@ -119,7 +126,7 @@ LOOK_BACK = Answers(
     wrong={
         "not shifted": WrongAnswer(
             {".roll(-1, dims=0)": ""},
-            "Each token looks at itself: its query is its own key. Shift the rows by one.",
+            "Each token looks at itself: its query is its own key. Move the ones by a row.",
         ),
         "shifted the other way": WrongAnswer(
             {"roll(-1": "roll(1"},
@@ -179,7 +186,7 @@ CONTEXT_WITHOUT_MASK = Answers(
         ),
         "a row for a vector": WrongAnswer(
             {"values[: i + 1]": "values[: i + 1, :1]"},
-            "A context vector has the shape (1,), not (3,).",
+            "The context vector of token 0 has the shape (1,), not (3,), the width of the values.",
         ),
     },
 )
@@ -220,7 +227,7 @@ DEPENDS = Answers(
     wrong={
         "signs cancel": WrongAnswer(
             {".abs()": ""},
-            "of a shift by one token does not depend on token 6. Derivatives of both signs cancel",
+            "(the last one comes first) does not depend on token 6. Derivatives of both signs",
         ),
         "all widths kept": WrongAnswer(
             {".sum(dim=(1, 3))": ""}, "The shape is (7, 3, 7, 5), not (7, 7)"
