@@ -233,5 +233,5 @@ PLANE = Panel(
     draw=draw_plane,
     readout=readout_plane,
     handle=handle_plane,
-    telling=({"angle": 180, "length": 5}, {"angle": 180, "length": 20}),
+    telling=({"angle": 175, "length": 5}, {"angle": 175, "length": 10}),
 )
