@@ -68,12 +68,13 @@ CAUSAL_WEIGHTS = Answers(
 )
 CAUSAL_ATTENTION = Answers(
     right=(
-        "CausalAttention is right: shapes, mask, mean, scale, dropout, half precision, and "
-        "outputs and gradients equal to those of CausalAttention in float64."
+        "CausalAttention is right: shapes, mask, mean, scale, dropout, and outputs and gradients "
+        "equal to those of CausalAttention."
     ),
     wrong={
         "no mask": WrongAnswer(
-            {"scores.masked_fill(is_future, -torch.inf)": "scores"}, "Nothing is hidden at all"
+            {"scores.masked_fill(is_future, -torch.inf)": "scores"},
+            "Nothing is hidden when softmax comes",
         ),
         "the past hidden": WrongAnswer(
             {"place[None, :] > place": "place[None, :] < place"},
@@ -83,7 +84,8 @@ CAUSAL_ATTENTION = Answers(
             {"] > place": "] >= place"}, "Your mask hides each token from itself too"
         ),
         "filled with 0": WrongAnswer(
-            {"-torch.inf": "0.0"}, "were their scores set to a number such as 0?"
+            {"-torch.inf": "0.0"},
+            "The scores that the mask hides are set to 0, and softmax still gives them weight",
         ),
         "filled with -1e4": WrongAnswer(
             {"-torch.inf": "-1e4"}, "the number that hides, such as -1e4, is not the lowest"
@@ -96,7 +98,9 @@ CAUSAL_ATTENTION = Answers(
         "down the columns": WrongAnswer(
             {"dim=-1": "dim=-2"}, "The columns of the weights sum to 1, not the rows"
         ),
-        "over the batch": WrongAnswer({"dim=-1": "dim=0"}, "does it run over the keys, dim=-1?"),
+        "over the batch": WrongAnswer(
+            {"dim=-1": "dim=0"}, "It must run over the keys, so that each row sums"
+        ),
         "no dropout": WrongAnswer(
             {"self.dropout(torch.softmax(hidden, dim=-1))": "torch.softmax(hidden, dim=-1)"},
             "In training nothing is dropped",
@@ -110,10 +114,10 @@ CAUSAL_ATTENTION = Answers(
                 "scores.masked_fill(is_future, -torch.inf)": "scores",
                 "hidden, dim=-1)": "hidden, dim=-1).masked_fill(is_future, 0)",
             },
-            "the future was set to 0 after softmax",
+            "The future is hidden only after softmax",
         ),
         "keys for values": WrongAnswer(
-            {"self.W_value(x)": "self.W_key(x)"}, "yours comes from its key"
+            {"self.W_value(x)": "self.W_key(x)"}, "Here values holds the keys: it is made by W_key."
         ),
         "a mask for six tokens": WrongAnswer(
             {"x.shape[1], device": "6, device"}, "Shapes there: scores (b, num_tokens, num_tokens)"
