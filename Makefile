@@ -17,9 +17,9 @@ endif
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
 
-lab: setup  ## open your copy of notebook 01 in JupyterLab
+lab: setup  ## open your copy of the course in JupyterLab
 	$(PY) tools/working_copy.py
-	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/work/01_causal_attention.ipynb
+	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/work/00_start.ipynb
 
 fresh: setup  ## start a notebook over, the old one is kept aside (make fresh NB=03)
 	$(PY) tools/working_copy.py fresh "$(NB)"

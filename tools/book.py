@@ -52,7 +52,7 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "docs", source / "docs")
     shutil.copytree(ROOT / "images", source / "images")
     (source / "notebooks").mkdir()
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    for path in sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb")):
         text = json.dumps(with_live_panels(read(path)), ensure_ascii=False)
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
 

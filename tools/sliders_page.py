@@ -20,7 +20,7 @@ from typing import Any
 from attnlib.panels.panel import Panel
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))
 PAGE = ROOT / "build" / "sliders.html"
 PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
 IMPORT = re.compile(r"^from (attnlib[.\w]*) import (.+)", re.MULTILINE)
