@@ -12,14 +12,14 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student book page bench bench-quick bench-sliders digits mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student book bench bench-quick bench-sliders digits mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
 
-lab: setup  ## open your copy of notebook 01 in JupyterLab
+lab: setup  ## open your copy of the course in JupyterLab
 	$(PY) tools/working_copy.py
-	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/work/01_causal_attention.ipynb
+	$(PY) -m jupyterlab --ip=127.0.0.1 $(ROOT) --LabApp.default_url=/lab/tree/work/00_start.ipynb
 
 fresh: setup  ## start a notebook over, the old one is kept aside (make fresh NB=03)
 	$(PY) tools/working_copy.py fresh "$(NB)"
@@ -50,11 +50,8 @@ images: dev  ## redraw the diagrams
 student: setup  ## write the notebooks without solutions into build/student, with them into build/solutions
 	$(PY) tools/student_copies.py
 
-book: dev  ## write the course as a website into build/book, sliders included, without kernel or network
+book: dev  ## write the course as a website into build/book, with sliders that move without Python
 	$(PY) tools/book.py
-
-page: setup  ## write all sliders into build/sliders.html, which needs no Python
-	$(PY) tools/sliders_page.py
 
 bench: dev  ## time every variant on this machine (10 minutes), print the goals
 	$(PY) benchmarks/bench.py

@@ -2,7 +2,7 @@
 
 What a panel must show is computed here, by attnlib in this process, and compared with what stands
 on the page. nbval runs the cells that no slider needs; here they show what is stored. The first
-notebook is run whole. `test_browser_page.py` goes through all states of every panel.
+notebook is run whole. `test_book.py` goes through all states of every panel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.split import WEIGHT_SPLIT
-from sliders_page import panels_of
+from book import panels_of
 from support.browser_tools import found_browser, running_jupyterlab
 from support.exercise_tools import needed_cells
 from support.notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read, source, tags

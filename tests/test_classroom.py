@@ -26,7 +26,7 @@ from attnlib.classroom.grade import Grade, commonest, grade, write_csv, write_ht
 from attnlib.classroom.lessons import copy_course, course, lessons, read, write
 from attnlib.classroom.sandbox import run, walls
 
-LESSONS = lessons()
+LESSONS = lessons()[1:]  # the first page has no exercises
 BYTES_OF = {path: path.read_bytes() for path in LESSONS}
 
 CELLS = [

@@ -8,25 +8,43 @@ from pathlib import Path
 import pytest
 
 from execute_notebooks import normalise, to_text
-from support.notebook_tools import NOTEBOOKS, RULES, links_resolve, read
+from support.notebook_tools import (
+    NOTEBOOKS,
+    RULES,
+    START,
+    leads_on,
+    links_resolve,
+    read,
+    says_what_it_proved,
+    title_is_a_question,
+)
 
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+each_notebook = pytest.mark.parametrize("path", [START, *NOTEBOOKS], ids=lambda path: path.stem)
+each_lesson = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+OF_LESSONS = (title_is_a_question, says_what_it_proved)
 
 
 def test_there_are_notebooks():
     assert NOTEBOOKS, "notebooks/ is empty: nothing below was checked"
+    assert sorted((START.parent).glob("*.ipynb")) == [START, *NOTEBOOKS]
 
 
 @each_notebook
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_rule(path: Path, rule: Callable[[dict], list[str]]):
-    problems = rule(read(path))
+    problems = [] if path == START and rule in OF_LESSONS else rule(read(path))
     assert not problems, "\n".join([path.name, *problems])
 
 
 @each_notebook
 def test_links_resolve(path: Path):
     problems = links_resolve(read(path), path.parent)
+    assert not problems, "\n".join([path.name, *problems])
+
+
+@each_lesson
+def test_leads_on(path: Path):
+    problems = leads_on(read(path), path, NOTEBOOKS)
     assert not problems, "\n".join([path.name, *problems])
 
 

@@ -143,6 +143,35 @@ def test_every_rule_has_a_fault():
     assert {rule for rule, _, _ in FAULTS} == set(rules.RULES)
 
 
+def test_the_same_line_leads_on_at_both_ends(tmp_path):
+    lessons = [tmp_path / f"0{n}_{name}.ipynb" for n, name in ((1, "one"), (2, "two"), (3, "six"))]
+    for path in lessons:
+        name = f"# {path.stem[:2]} · Why {path.stem[3:]}?"
+        path.write_text(json.dumps({"cells": [markdown(name)]}), encoding="utf-8")
+    start = "[All lessons](00_start.ipynb)"
+    lines = [
+        f"{start} · [02 · Why two? →](02_two.ipynb)",
+        f"[← 01 · Why one?](01_one.ipynb) · {start} · [03 · Why six? →](03_six.ipynb)",
+        f"[← 02 · Why two?](02_two.ipynb) · {start}",
+    ]
+    assert [rules.way_on(path, lessons) for path in lessons] == lines
+
+    def problems(first: str, last: str) -> list[str]:
+        cells = [
+            markdown(f"# 02 · Why two?\n\n{first}\n"),
+            code("1", 1),
+            markdown(f"Six.\n\n{last}"),
+        ]
+        return rules.leads_on({"cells": cells}, lessons[1], lessons)
+
+    assert problems(lines[1], lines[1]) == []
+    assert problems(lines[1], "") == [f"the last cell has no line {lines[1]}"]
+    assert problems(f"See {lines[1]}", lines[1]) == [f"the first cell has no line {lines[1]}"]
+    twice = "Next: [03 · Why six?](03_six.ipynb)"
+    found = problems(lines[1], f"{lines[1]}\n\n{twice}")
+    assert found == [f"the last cell leads on twice: {twice}"]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from support.notebook_tools import HEADING, NOTEBOOKS, ROOT, broken_links, minutes, read, title
+from support.notebook_tools import (
+    HEADING,
+    NOTEBOOKS,
+    ROOT,
+    START,
+    broken_links,
+    minutes,
+    read,
+    source,
+    title,
+)
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -69,12 +79,17 @@ def test_links_resolve(name):
     assert all(alt for alt in re.findall(r"!\[(.*?)\]", text)), "an image without alt text"
 
 
-def test_its_table_lists_every_notebook_as_it_is():
-    rows = re.findall(r"^\| *\[(\d\d)\]\(([^)]+)\) *\| *(.*?) *\|.*\| *(\d+) *\|$", README, re.M)
+@pytest.mark.parametrize(
+    ("text", "folder"), [(README, "notebooks/"), (source(read(START)["cells"][0]), "")]
+)
+def test_its_table_lists_every_notebook_as_it_is(text, folder):
+    """That of the first page of the course too."""
+    row = r"^\| *\[(\d\d)\]\(([^)]+)\) *\| *([^|]*?) *\|.*?(\d+) *\|$"
+    rows = re.findall(row, text, re.MULTILINE)
     expected = []
     for path in NOTEBOOKS:
         notebook = read(path)
-        number, link = path.name[:2], f"notebooks/{path.name}"
+        number, link = path.name[:2], f"{folder}{path.name}"
         question = re.sub(r"^\d\d\W+", "", title(notebook))
         expected.append((number, link, question, str(minutes(notebook))))
     assert rows == expected

@@ -99,11 +99,16 @@ def test_in_the_pictures_and_panels():
         "learning/record",
         "panels/heads",
         "panels/split",
-        "panels/built",
         "panels/steps",
         "panels/gpt2",
     )
-    names += ("panels/torch_equality", "panels/mistakes", "panels/learning", "panels/speed")
+    names += (
+        "panels/built",
+        "panels/torch_equality",
+        "panels/mistakes",
+        "panels/learning",
+        "panels/speed",
+    )
     found = reading(*(PACKAGE / f"{name}.py" for name in names))
     weights = torch.full((H, T, T), 1 / T)
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
@@ -121,10 +126,10 @@ def test_in_the_pictures_and_panels():
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
             if panel is SHAPE_STEPS:
                 sizes |= {"num_tokens": 5, "num_heads": 2, "head_dim": 3}
-            if panel is NUMBER_STEPS:
-                sizes |= {"num_tokens": 3, "d_in": 6}
             if panel is STACKED_HEADS:
                 sizes |= {"head_dim": 2, "d_in": 5}
+            if panel is NUMBER_STEPS:
+                sizes |= {"num_tokens": 3, "d_in": 6}
             if panel is WEIGHT_SPLIT:
                 sizes |= {"d_out": 12}
             if panel is GALLERY:
@@ -161,12 +166,11 @@ def test_no_other_module_has_some():
         "pictures/tensors",
         "panels/heads",
         "panels/split",
-        "panels/built",
         "panels/steps",
         "panels/gpt2",
     }
     read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
-    read |= {"panels/plane"}
+    read |= {"panels/plane", "panels/built"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"pictures/arcs", "learning/writing"}
     assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is

@@ -124,9 +124,9 @@ def test_the_handle_stands_at_the_tip_of_the_query(sheet):
     for state, page in zip(PLANE.states(), sheet["pages"], strict=True):
         x, y = page["handle"]
         angle, length = math.radians(state["angle"]), state["length"]
-        far = length / 20 / 2.2 * 300
+        far = length / 25 / 2.1 * 320
         assert (x, y) == pytest.approx(
-            (150 + far * math.cos(angle), 174 - far * math.sin(angle)), abs=0.1
+            (320 * 1.2 / 2.1 + far * math.cos(angle), 184 - far * math.sin(angle)), abs=0.1
         )
 
 

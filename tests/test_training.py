@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+import attnlib.learning.training
 from attnlib.learning.model import AttentionModel
 from attnlib.learning.tasks import NO_ANSWER, Batch, look_ups
 from attnlib.learning.training import accuracy, mean_loss, right_answers, train
+from support.notebook_tools import MAY_RAISE, NOTEBOOKS, code_cells, read, source, tags
 
 TASK = look_ups(2, vocabulary=5, num_tokens=7)
+TRAINING = [path for path in NOTEBOOKS if path.stem == "08_what_heads_learn"]
 
 
 def model(seed: int = 1) -> AttentionModel:
@@ -111,6 +116,40 @@ def test_an_interrupt_keeps_what_was_trained_and_says_where_it_stopped(capsys):
     assert list(history.snapshots) == [2]
     for name, weight in whole.state_dict().items():
         assert torch.equal(module.state_dict()[name], weight)
+
+
+def test_weights_that_were_not_kept_are_missed_in_words():
+    history = train(model(), TASK, steps=2, seed=1, snapshots_at=(2,))
+    with pytest.raises(KeyError, match=r"after step 1: there are those after \[2\]"):
+        history.snapshots[1]
+
+
+@pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.stem)
+def test_after_an_interrupt_the_next_cells_go_on_or_say_what_is_missing(path, monkeypatch):
+    """Every training of a lesson is stopped at its third step; no name is missing after it."""
+    calls = itertools.count(1)
+
+    def interrupted(*batch: Any) -> torch.Tensor:
+        if next(calls) % 3 == 0:
+            raise KeyboardInterrupt
+        return mean_loss(*batch)
+
+    monkeypatch.setattr(attnlib.learning.training, "mean_loss", interrupted)
+    before, namespace = torch.is_grad_enabled(), {"__name__": "__main__"}
+    complaints = []
+    try:
+        for place, cell in code_cells(read(path)):
+            if MAY_RAISE in tags(cell) or "PanelBox" in source(cell):
+                continue
+            try:
+                exec(source(cell), namespace)
+            except KeyError as error:
+                complaints.append((place, str(error)))
+    finally:
+        torch.set_grad_enabled(before)
+    assert next(calls) > 3
+    for place, said in complaints:
+        assert "the training was stopped after step 2 of" in said, (place, said)
 
 
 def test_it_trains_in_one_thread_and_restores_their_number():

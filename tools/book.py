@@ -8,26 +8,77 @@ ahead. The sliders are those of the notebooks, by the same module.
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sphinx.cmd.build import build_main
+from attnlib.panels.panel import Panel
+from working_copy import ROOT, read
 
-from sliders_page import LOOKS, MODULE, MOUNT, ROOT, panels_of, section
-from working_copy import read
-
-SOURCE = ROOT / "build" / "book-source"
-DOCTREES = ROOT / "build" / "book-doctrees"
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))
+START = "00_start.ipynb"  # the book has a first page of its own
 BOOK = ROOT / "build" / "book"
+PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
+IMPORT = re.compile(r"^from (attnlib[.\w]*) import (.+)", re.MULTILINE)
+MODULE, LOOKS = (ROOT / "attnlib" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
+MOUNT = """
+for (const sheet of document.querySelectorAll('script[type="application/json"]'))
+    mount(sheet.previousElementSibling, JSON.parse(sheet.textContent));
+"""
 # inline: a browser loads no module by file://
 FRONT_END = (
     f"<style>{LOOKS.read_text('utf-8')}</style>\n"
     f'<script type="module">{MODULE.read_text("utf-8")}{MOUNT}</script>'
 )
+MENDED = (  # what the theme leaves out, for whoever hears a page
+    ('role="heading"', 'role="heading" aria-level="2"'),
+    ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="all pages">'),
+    ('<aside class="toc-drawer', '<aside aria-label="on this page" class="toc-drawer'),
+    ('<th class="head"><p></p></th>', "<td></td>"),
+    ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ('<div class="output text_html">', '<div class="output text_html" tabindex="0">'),
+    ('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">'),
+    ('<div class="math">', '<div class="math" tabindex="0">'),
+)
+
+
+def panels_of(notebook: Mapping[str, Any]) -> list[tuple[int, Panel]]:
+    """Return the panels that a notebook shows, each with the place of its cell, from 1."""
+    cells = [
+        (i, "".join(cell["source"]))
+        for i, cell in enumerate(notebook["cells"], start=1)
+        if cell["cell_type"] == "code"
+    ]
+    imported = {
+        name: module
+        for _, text in cells
+        for module, names in IMPORT.findall(text)
+        for name in names.split(", ")
+    }
+    shown = [(i, name) for i, text in cells for name in PANEL_BOX.findall(text)]
+    return [(i, getattr(import_module(imported[name]), name)) for i, name in shown]
+
+
+def section(panel: Panel) -> str:
+    """Return a panel as HTML: the page at the start, and all that replaces it as JSON."""
+    start = panel.page(panel.default)
+    return (
+        f"<h3>{html.escape(panel.name)}</h3>\n"
+        f'<div class="attn-panel"><p>{html.escape(start["line"])}</p>'
+        f'<div class="attn-sheet">{start["picture"]}</div></div>\n'
+        f'<script type="application/json">{in_script(panel.sheet())}</script>'
+    )
+
+
+def in_script(data: object) -> str:
+    """Return data as JSON that ends no script element and begins no comment in one."""
+    return json.dumps(data, ensure_ascii=False).replace("</", "<\\/").replace("<!", "<\\u0021")
 
 
 def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
@@ -52,19 +103,37 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "docs", source / "docs")
     shutil.copytree(ROOT / "images", source / "images")
     (source / "notebooks").mkdir()
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    for path in NOTEBOOKS:
         text = json.dumps(with_live_panels(read(path)), ensure_ascii=False)
+        text = text.replace(f"]({START})", "](../index.md)")
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
+
+
+def mend(page: Path) -> None:
+    """Add to a page what its theme leaves out: names, levels, a heading, focus for what scrolls."""
+    text = page.read_text(encoding="utf-8")
+    for old, new in MENDED:
+        text = text.replace(old, new)
+    if "<h1" not in text:
+        text = re.sub('<article role="main"[^>]*>', r"\g<0><h1>Search</h1>", text, count=1)
+    page.write_text(text, encoding="utf-8", newline="\n")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Write the book; what Sphinx warns of is an error."""
+    from sphinx.cmd.build import build_main
+
     book = Path(arguments[0]) if arguments else BOOK
-    put_together(SOURCE)
+    source, doctrees = (book.with_name(f"{book.name}-{kind}") for kind in ("source", "doctrees"))
+    put_together(source)
     shutil.rmtree(book, ignore_errors=True)
-    return build_main(
-        ["-b", "html", "-W", "--keep-going", "-q", "-d", str(DOCTREES), str(SOURCE), str(book)]
+    failed = build_main(
+        ["-b", "html", "-W", "--keep-going", "-q", "-d", str(doctrees), str(source), str(book)]
     )
+    for page in book.rglob("*.html"):
+        mend(page)
+    print(f"{book / 'index.html'}: open it in a browser")
+    return failed
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from attnlib.functional import attention, causal_mask
 from attnlib.modules import CausalAttention
 
 NEAR = 1e-5  # as close as this, an answer is one of the usual mistakes
+LOWER = 1_000_000  # taken from all scores, it changes no attention weight
 
 
 def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor) -> str:
@@ -41,10 +42,17 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
             return f"The shape is {tuple(mine.shape)}, not {tuple(used.shape)}."
         difference = (mine - used).abs().max().item()
         if difference <= 2e-7:
+            lowered = causal_weights(exact - LOWER).double()
+            if not torch.allclose(lowered, used.double(), rtol=0, atol=2e-7):
+                return (
+                    "Right for these scores, but not for every score: lower all of them by "
+                    f"{LOWER:,}, and your weights change, because a hidden score is no longer "
+                    "the lowest. Which number is below every other?"
+                )
             heads = used.shape[0] * used.shape[1]
             return (
-                f"Right: {heads} heads, {used.numel():,} attention weights, "
-                "each within 2e-07 of the one that GPT-2 used."
+                f"Right: all {heads} heads, {used.numel():,} attention weights, "
+                "are those that GPT-2 used."
             )
         is_future = causal_mask(exact.shape[-1], device=exact.device)
         leak = mine[..., is_future].max().item()
@@ -66,6 +74,15 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
         for sentence, numbers in usual.items():
             if torch.allclose(mine, numbers, rtol=0, atol=NEAR):
                 return sentence
+        for dim, wrong in enumerate(("layers", "heads")):
+            if torch.allclose(mine, (hidden / 8).softmax(dim), rtol=0, atol=NEAR, equal_nan=True):
+                return f"Softmax runs over the {wrong}, dim={dim}: it must run along each row."
+        empty = mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0).tolist()
+        if empty == [*[True] * (len(empty) - 1), False]:  # only the last row has no future
+            return (
+                "Every row that has a future is NaN: e to the power of +inf is no number to divide "
+                "by. Hide with minus infinity."
+            )
         if mine.isnan().any():
             row = int(mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0).nonzero()[0])
             return (
@@ -90,7 +107,7 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
         A sentence.
 
     >>> print(check_look_back(lambda num_tokens: 20 * torch.eye(num_tokens)))
-    Each token looks at itself: its query is its own key. Shift the rows by one.
+    Each token looks at itself: its query is its own key. Move the ones by a row.
     """
     lowest = 1.0
     for num_tokens in (6, 5):
@@ -100,13 +117,13 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
         attn_weights = _weights_of_places(mine)
         looked_at = attn_weights.argmax(dim=-1).tolist()  # by token, the one it looks at most
         if looked_at == list(range(num_tokens)):
-            return "Each token looks at itself: its query is its own key. Shift the rows by one."
+            return "Each token looks at itself: its query is its own key. Move the ones by a row."
         one_back = [0, *range(num_tokens - 1)]
         transposed = _weights_of_places(mine.mT).argmax(dim=-1).tolist()
         if looked_at != one_back and transposed == one_back:
             return (
                 "Each token asks for the one after it, which is hidden. "
-                "nn.Linear multiplies by the transpose: change rows and columns."
+                "nn.Linear multiplies by the transpose: swap rows and columns."
             )
         for query in range(1, num_tokens):
             if looked_at[query] != query - 1:
@@ -144,9 +161,14 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
     """
     queries, keys, values = draw(7, 5, seed=1), draw(7, 5, seed=2), draw(7, 3, seed=3)
     is_future = causal_mask(7)
-    mine = torch.stack([context_without_mask(queries, keys, values, i) for i in range(7)])
-    if mine.shape != values.shape:
-        return f"A context vector has the shape {tuple(mine.shape[1:])}, not (3,)."
+    made = [context_without_mask(queries, keys, values, i) for i in range(7)]
+    for i, vector in enumerate(made):
+        if vector.shape != (3,):
+            return (
+                f"The context vector of token {i} has the shape {tuple(vector.shape)}, not (3,), "
+                "the width of the values."
+            )
+    mine = torch.stack(made)
     if not mine[0].any():
         return "Token 0 gets nothing: which keys are in keys[:0]?"
     scaled = queries @ keys.mT / 5**0.5
@@ -227,7 +249,7 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
     shift[:, 4] = 0
     functions = {
         "a causal head": (lambda x: head(x[None])[0], ~causal_mask(7)),
-        "a shift by one token": (
+        "a shift by one token (the last one comes first)": (
             lambda x: x.roll(1, dims=0) @ shift.mT,
             torch.eye(7, dtype=torch.bool).roll(1, dims=0),
         ),

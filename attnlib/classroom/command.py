@@ -55,14 +55,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def lab(asked: argparse.Namespace) -> int:
-    """Copy the notebooks, and open the first in JupyterLab."""
+    """Copy the notebooks, and open the list of them in JupyterLab."""
     if importlib.util.find_spec("jupyterlab") is None:
         print("JupyterLab is not installed; try: pip install 'attnlib[lab]'", file=sys.stderr)
         return 1
     kept = copy_course(asked.folder)
     if kept:
         print(f"{len(kept)} notebooks were there already and stay as they are")
-    first = "/lab/tree/notebooks/01_causal_attention.ipynb"
+    first = "/lab/tree/notebooks/00_start.ipynb"
     command = [sys.executable, "-m", "jupyterlab", f"--LabApp.default_url={first}"]
     return subprocess.run(command, cwd=asked.folder).returncode
 

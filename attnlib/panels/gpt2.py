@@ -68,6 +68,7 @@ def draw_gpt2_head(data: Gpt2Head) -> Scene:
         data.tokens,
         causal_mask(len(data.tokens)),
         title=f"layer {data.layer}, head {data.head}",
+        hues=[data.head - 1],
     )
     return beside(one, heads_picture(data.maps, (data.layer, data.head), _small(data), first=1))
 

@@ -154,7 +154,7 @@ def draw_stacked_heads(data: Heads) -> Scene:
     title = "context_vec: each head owns its columns"
     names = [f"head {h}" for h in range(data.num_heads)]
     output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3, names)
-    is_future = causal_mask(len(data.tokens))  # (num_tokens, num_tokens)
+    is_future = causal_mask(len(data.tokens))
     attn_weights, tokens = data.attn_weights, data.tokens
     maps = weights_picture(attn_weights, tokens, is_future, STACKED, columns=4, names=names)
     return above(_framed(output, data), maps)

@@ -8,6 +8,7 @@ picture is dragged from one to the next.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -19,12 +20,15 @@ from attnlib.functional import attention
 from attnlib.modules import CausalAttention
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import number
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words
+from attnlib.pictures.letters import text_width
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
+from attnlib.pictures.plane import diamond, hull
+from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
 ANGLES = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the right
 LENGTHS = (1, 5, 10, 15, 20)
-SHRUNK = 20  # the query is drawn at this part of its length, or it would leave the plane
+SIZE = 13.0  # of letters
+SHRUNK = 25  # the query is drawn at this part of its length, or it would leave the plane
 
 
 class Plane(NamedTuple):
@@ -66,13 +70,15 @@ def compute_plane(angle: int, length: int) -> Plane:
     return Plane(tokens, angle, length, query, keys, values, *made)
 
 
-# The picture: on the left query and keys, on the right values; between them a row for each token.
+# The picture, as wide as a page: two planes, and below them a row for each token.
 
-SIDE, TOP = 300.0, 24.0  # of each plane; above it
-KEYS = (-1.1, 1.1, -1.1)  # from where to where the first plane reaches across, and its lower end
-VALUES = (-0.79, -0.31, -0.225)
-BARS, BAR, ROW = 390.0, 110.0, 40.0
-VALUES_LEFT = BARS + 2 * BAR + 150
+SIDE, TOP = 320.0, 24.0  # of each plane; above it
+KEYS = (-1.2, 0.9, -1.05)  # from where to where the first plane reaches across, and its lower end
+VALUES = (-0.8, -0.28, -0.27)
+VALUES_LEFT = BOOK - SIDE - 2
+ROWS, ROW = TOP + SIDE + 42, 22.0  # where the rows begin; the height of one
+ZERO, FARTHEST = 190.0, 80.0  # where a bar of a score begins, and how far the longest one reaches
+WEIGHTS, WIDEST = 400.0, 230.0  # where a bar of a weight begins, and how long a weight of 1 is
 LARGEST = 18.0  # score at the end of a bar
 
 
@@ -90,20 +96,20 @@ def handle_plane(data: Plane) -> tuple[float, float]:
 
 
 def draw_plane(data: Plane) -> Scene:
-    """Draw the query among the keys, the score and weight of each token, and the mixture."""
+    """Draw the query among the keys, the mixture of the values, each token's score and weight."""
     return Scene(
-        VALUES_LEFT + SIDE + 8,
-        TOP + SIDE + 8,
-        f"The query at {data.angle} degrees, {data.length} long, among six keys; beside it a bar "
-        f"for each score and weight; among the values the context vector.",
-        (*_query_and_keys(data), *_rows(data), *_mixture(data, VALUES_LEFT)),
+        BOOK,
+        ROWS + 6 * ROW + 4,
+        f"The query at {data.angle} degrees, {data.length} long, among six keys; beside it the "
+        f"context vector among the values; below, a bar for each score and weight.",
+        (*_query_and_keys(data), *_mixture(data), *_rows(data)),
     )
 
 
 def _sheet(left: float, title: str) -> list[Item]:
     return [
-        Words(left, 10, title, 13, INK, "start", bold=True),
-        Box(left + 0.5, TOP + 0.5, SIDE, SIDE, None, QUIET),
+        Words(left, 10, title, SIZE, INK, "start", bold=True),
+        Box(left + 0.5, TOP + 0.5, SIDE, SIDE, None, FAINT),
     ]
 
 
@@ -113,86 +119,98 @@ def _dot(place: tuple[float, float], size: float, fill: str, stroke: str = PAPER
 
 
 def _query_and_keys(data: Plane) -> list[Item]:
-    items = _sheet(0, f"the query (drawn at 1/{SHRUNK}) and the keys")
+    items = _sheet(0, f"the keys; the query, drawn at 1/{SHRUNK}")
     origin = _on(KEYS, 0, torch.zeros(2))
     x, y = origin
-    items.append(Line(((x - SIDE / 2, y), (x + SIDE / 2, y)), QUIET, 1.0))
-    items.append(Line(((x, y - SIDE / 2), (x, y + SIDE / 2)), QUIET, 1.0))
-    for token, key in zip(data.tokens, data.keys, strict=True):
-        place = _on(KEYS, 0, key)
-        items.append(_dot(place, 9, head_color(0)))
-        items.append(_label(token, place, BESIDE_KEYS[token]))
+    items.append(Line(((1, y), (SIDE, y)), QUIET, 1.0))
+    items.append(Line(((x, TOP + 1), (x, TOP + SIDE)), QUIET, 1.0))
     tip = handle_plane(data)
     end = (round(tip[0], 1), round(tip[1], 1))
     items.append(Line((origin, end), head_color(4), 3.0))
+    places = {token: _on(KEYS, 0, key) for token, key in zip(data.tokens, data.keys, strict=True)}
+    items += [_dot(place, 9, head_color(0)) for place in places.values()]
+    items += _labels(places, BESIDE_KEYS)
     items.append(_dot(end, 16, head_color(4), INK))
     return items
 
 
-# Where a token's name stands beside its point: to the right and down, in pixels
+# Where the middle of a name stands, to the right of its point and below it, in pixels. The points
+# of journey and starts are almost one.
 BESIDE_KEYS = {
-    "Your": (0.0, -13.0),
-    "journey": (-6.0, -13.0),
-    "starts": (-6.0, 14.0),
-    "with": (9.0, 2.0),
-    "one": (9.0, -2.0),
-    "step": (0.0, 15.0),
+    "Your": (4.0, -15.0),
+    "journey": (-10.0, -32.0),
+    "starts": (-10.0, -16.0),
+    "with": (20.0, 15.0),
+    "one": (26.0, 0.0),
+    "step": (-18.0, 16.0),
 }
 BESIDE_VALUES = {
-    "Your": (10.0, 0.0),
-    "journey": (10.0, -12.0),
-    "starts": (10.0, 12.0),
-    "with": (10.0, -2.0),
-    "one": (0.0, 14.0),
-    "step": (4.0, -13.0),
+    "Your": (32.0, 0.0),
+    "journey": (-16.0, -36.0),
+    "starts": (-16.0, -20.0),
+    "with": (29.0, 0.0),
+    "one": (-6.0, 24.0),
+    "step": (6.0, 24.0),
 }
 
 
-def _label(token: str, place: tuple[float, float], beside: tuple[float, float]) -> Words:
-    anchor = "start" if beside[0] > 8 else "middle"
-    return Words(place[0] + beside[0], place[1] + beside[1], token, 12, INK, anchor)  # type: ignore[arg-type]
+def _labels(
+    places: Mapping[str, tuple[float, float]], beside: Mapping[str, tuple[float, float]]
+) -> list[Item]:
+    """Return the names of points, each on a strip of paper, so that no line runs through it."""
+    items: list[Item] = []
+    for token, (right, down) in beside.items():
+        x, y = places[token][0] + right, places[token][1] + down
+        wide = text_width(token, SIZE) + 4
+        items.append(Box(round(x - wide / 2, 1), round(y - 8, 1), round(wide, 1), 16, PAPER))
+        items.append(Words(round(x, 1), round(y, 1), token, SIZE, INK))
+    return items
+
+
+def _mixture(data: Plane) -> list[Item]:
+    """Return the values, each as large as its weight, and the context vector."""
+    items = _sheet(VALUES_LEFT, "the values; the context vector:")
+    after = VALUES_LEFT + text_width("the values; the context vector:", SIZE, bold=True)
+    items.append(diamond((round(after + 16, 1), 10.0)))
+    places = {
+        token: _on(VALUES, VALUES_LEFT, value)
+        for token, value in zip(data.tokens, data.values, strict=True)
+    }
+    corners = tuple(hull([(round(x, 1), round(y, 1)) for x, y in places.values()]))
+    items.append(Line(corners, None, fill=tint(head_color(0), 0.12)))
+    items += _labels(places, BESIDE_VALUES)
+    x, y = _on(VALUES, VALUES_LEFT, data.context_vec)
+    end = (round(x, 1), round(y, 1))
+    weights = data.attn_weights.tolist()
+    for place, weight in zip(places.values(), weights, strict=True):
+        width = 0.505 + round(6 * weight, 2)  # never 1, which an SVG would leave out
+        items.append(Line((place, end), head_color(0), width))
+    for place, weight in zip(places.values(), weights, strict=True):
+        items.append(_dot(place, 6 + 20 * weight**0.5, head_color(0)))
+    items.append(diamond(end))
+    return items
 
 
 def _rows(data: Plane) -> list[Item]:
     """Return a row for each token: its score as a bar from the middle, its weight as a bar."""
-    zero, start = BARS + BAR / 2, BARS + BAR + 70
     items: list[Item] = [
-        Words(zero, 10, "query · key", 13, INK, bold=True),
-        Words(start, 10, "weight", 13, INK, "start", bold=True),
+        Words(ZERO, ROWS - 14, "query · key", SIZE, INK, bold=True),
+        Words(WEIGHTS, ROWS - 14, "attention weight", SIZE, INK, "start", bold=True),
     ]
-    bottom = TOP + 24 + 6 * ROW
-    items.append(Line(((zero, TOP + 12), (zero, bottom)), FAINT, 1.0))
     for i, token in enumerate(data.tokens):
-        y = TOP + 24 + i * ROW
+        y = ROWS + i * ROW
         score, weight = data.attn_scores[i].item(), data.attn_weights[i].item()
-        long = BAR / 2 * abs(score) / LARGEST
-        left = zero if score >= 0 else zero - long
-        items.append(Words(BARS - 14, y + ROW / 2, token, 13, INK, "end"))
-        items.append(Box(round(left, 1), y + 6, round(long, 1), ROW - 12, head_color(4)))
-        said = Words(BARS + BAR + 52, y + ROW / 2, number(score, 2), 13, INK, "end", mono=True)
-        items.append(said)
-        items.append(Box(start, y + 6, BAR, ROW - 12, QUIET))
-        items.append(Box(start, y + 6, round(BAR * weight, 1), ROW - 12, head_color(0)))
-        at = start + BAR + 6
-        items.append(Words(at, y + ROW / 2, number(weight), 13, INK, "start", mono=True))
-    return items
-
-
-def _mixture(data: Plane, left: float) -> list[Item]:
-    """Return the values, each as large as its weight, and the context vector."""
-    items = _sheet(left, "the values, mixed into the context vector")
-    place = _on(VALUES, left, data.context_vec)
-    end = (round(place[0], 1), round(place[1], 1))
-    for value, weight in zip(data.values, data.attn_weights.tolist(), strict=True):
-        width = 0.505 + round(6 * weight, 2)  # never 1, which an SVG would leave out
-        items.append(Line((_on(VALUES, left, value), end), head_color(0), width))
-    for token, value, weight in zip(
-        data.tokens, data.values, data.attn_weights.tolist(), strict=True
-    ):
-        at = _on(VALUES, left, value)
-        items.append(_dot(at, 6 + 24 * weight**0.5, head_color(0)))
-        items.append(_label(token, at, BESIDE_VALUES[token]))
-    items.append(_dot(end, 14, head_color(4), INK))
+        long = FARTHEST * abs(score) / LARGEST
+        left = ZERO if score >= 0 else ZERO - long
+        items.append(Words(66, y + ROW / 2, token, SIZE, INK, "end"))
+        items.append(Box(round(left, 1), y + 4, round(long, 1), ROW - 8, head_color(4)))
+        said = number(score, 2)
+        items.append(Words(ZERO + 150, y + ROW / 2, said, SIZE, INK, "end", mono=True))
+        items.append(Box(WEIGHTS, y + 4, WIDEST, ROW - 8, QUIET))
+        items.append(Box(WEIGHTS, y + 4, round(WIDEST * weight, 1), ROW - 8, head_color(0)))
+        said = number(weight)
+        items.append(Words(WEIGHTS + WIDEST + 8, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+    items.append(Line(((ZERO, ROWS), (ZERO, ROWS + 6 * ROW)), FAINT, 1.0))
     return items
 
 
@@ -215,9 +233,5 @@ PLANE = Panel(
     draw=draw_plane,
     readout=readout_plane,
     handle=handle_plane,
-    telling=(
-        {"angle": 270, "length": 15},
-        {"angle": 180, "length": 5},
-        {"angle": 180, "length": 20},
-    ),
+    telling=({"angle": 175, "length": 5}, {"angle": 175, "length": 10}),
 )

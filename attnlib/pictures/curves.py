@@ -60,7 +60,9 @@ def curves_picture(
     if mark:
         y = place(0, mark[1])[1]
         items.append(Line(((LEFT, y), (LEFT + WIDE, y)), FAINT, 1.5, dashed=True))
-        items.append(Words(LEFT + 150, y - 11, f"{mark[0]} {mark[1]:.3f}", 13, INK, "start"))
+        said = f"{mark[0]} {mark[1]:.3f}"
+        drawn = [place(i, loss) for losses in curves.values() for i, loss in enumerate(losses)]
+        items.append(Words(*_free(y, text_width(said, 13), drawn), said, 13, INK, "start"))
     ends = []
     for (name, losses), hue in zip(curves.items(), hues, strict=False):
         points = tuple(place(step, loss) for step, loss in enumerate(losses))
@@ -77,3 +79,14 @@ def curves_picture(
     )
     line = f"; the dashed line is {mark[0]} {mark[1]:.3f}" if mark else ""
     return Scene(width, TOP + HIGH + 30, f"{title}: {told}{line}.", tuple(items))
+
+
+def _free(y: float, wide: float, drawn: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return where words of a mark at y begin so that they cover least, rather above the line."""
+
+    def covered(left: float, middle: float) -> int:
+        return sum(left - 4 < x < left + wide + 4 and abs(at - middle) < 11 for x, at in drawn)
+
+    lefts = [LEFT + 10 + (WIDE - wide - 20) * i / 8 for i in range(9)]
+    spots = [(left, y + side) for side in (-12.0, 12.0) for left in lefts]
+    return min(spots, key=lambda spot: covered(*spot))

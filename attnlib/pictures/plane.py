@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -28,21 +29,23 @@ def plane_picture(
     query_vec: Tensor | None = None,
     hue: int = 0,
     side: float = 336.0,
+    room: Sequence[Point] = (),
 ) -> Scene:
-    """Draw vectors of width 2 in the plane: values as dots, or a query among the keys as arrows.
+    """Draw vectors of width 2 in the plane, as dots: values, or keys and a query, an arrow.
 
     Args:
         words: the names of the tokens.
         values: (num_tokens, 2): the dots. Where keys are given, the values are not drawn.
         attn_weights: (num_tokens): what the query gives to each token; a dot's area follows it,
-            and the context vector stands where the values have that mean. None: dots alone.
+            and a diamond, the context vector, is where the values have that mean. None: dots alone.
         query: the place of the query's token. Only tokens up to it are its past, coloured and
             enclosed by their hull; later ones are grey. None: all are.
         title: what is drawn, above the plane and in the alt text.
-        keys: (num_tokens, 2): arrows from the origin, coloured by weight. None: draw the values.
-        query_vec: (2): the query, an arrow of its own among the keys.
+        keys: (num_tokens, 2): drawn in place of the values. None: draw the values.
+        query_vec: (2): the query, an arrow from the origin among the keys.
         hue: the head, counted from 0, that gives the colour.
         side: pixels of a side of the plane.
+        room: more points that must fit in, so that several planes can have one scale.
 
     Returns:
         A Scene; one scale for both axes, the origin marked where it lies inside.
@@ -60,7 +63,7 @@ def plane_picture(
     if keys is None and attn_weights is not None:
         mean = tuple((attn_weights[: last + 1, None] * values[: last + 1]).sum(dim=0).tolist())
     shown = [tuple(point) for point in points.tolist()]
-    more = [(0.0, 0.0)] if keys is not None else []
+    more = [*room, (0.0, 0.0)] if keys is not None else [*room]
     more += [tuple(query_vec.tolist())] if query_vec is not None else []
     place = _placing([*shown, *more], side)
     color = head_color(hue)
@@ -68,10 +71,10 @@ def plane_picture(
     items.append(Box(0.5, TOP + 0.5, side, side, None, FAINT))
     past = [place(point) for point in shown[: last + 1]]
     if keys is None:
-        hull = _hull(past)
-        if len(hull) > 2:
-            items.append(Line(tuple(hull), None, fill=tint(color, 0.12)))
-            items.append(Line((*hull, hull[0]), tint(color, 0.5), 1.0))
+        corners = hull(past)
+        if len(corners) > 2:
+            items.append(Line(tuple(corners), None, fill=tint(color, 0.12)))
+            items.append(Line((*corners, corners[0]), tint(color, 0.5), 1.0))
     else:
         items += _axes(place((0.0, 0.0)), side)
     lines: list[Item] = []
@@ -81,36 +84,39 @@ def plane_picture(
         x, y = place(point)
         seen = i <= last
         ink = color if seen else FAINT
-        if keys is not None:
-            strong = ink if seen else QUIET
-            lines += _arrow(place((0.0, 0.0)), (x, y), strong, 1.2 + 4.0 * weights[i])
-            taken += _along(place((0.0, 0.0)), (x, y))
-        radius = 4.0 if keys is not None or not weights[i] else 3.0 + 13.0 * math.sqrt(weights[i])
+        radius = 3.0 + (8.0 if keys is not None else 13.0) * math.sqrt(weights[i])
         fill = (tint(color, 0.75) if weights[i] else color) if seen else QUIET
-        if keys is None:
-            dots.append(_dot((x, y), radius, fill, ink))
+        dots.append(_dot((x, y), radius if weights[i] else 4.0, fill, ink))
         taken.append((x - radius, y - radius, x + radius, y + radius))
     if mean is not None:
         x, y = place(mean)
         for i in range(last + 1):
             lines.append(Line((place(shown[i]), (x, y)), color, 0.5 + 4.0 * weights[i]))
             taken += _along(place(shown[i]), (x, y))
-        dots.append(_diamond((x, y)))
+        dots.append(diamond((x, y)))
         taken.append((x - 8, y - 8, x + 8, y + 8))
     if query_vec is not None:
         end = place(tuple(query_vec.tolist()))
-        lines += _arrow(place((0.0, 0.0)), end, INK, 3.0)
+        lines += _arrow(place((0.0, 0.0)), end, head_color(4), 3.0)
         taken += _along(place((0.0, 0.0)), end)
         taken.append((end[0] - 6, end[1] - 6, end[0] + 6, end[1] + 6))
     items += [*lines, *dots]
-    labels = [(names[i], place(point), i == query, i <= last) for i, point in enumerate(shown)]
+    across, down = zip(*map(place, shown), strict=True)
+    middle = (sum(across) / len(across), sum(down) / len(down))
+    labels: list[_Name] = []
+    for together in _close([place(point) for point in shown]):
+        texts = [names[i] for i in together]
+        at = place(shown[together[0]])
+        labels.append(_Name(texts, at, query in together, together[0] <= last, middle))
     if mean is not None:
-        labels.append(("context vector", place(mean), True, True))
+        labels.append(_Name(["context vector"], place(mean), True, True, None))
     if query_vec is not None:
         said = f"query of {names[last]}" if query is not None else "query"
-        labels.append((said, place(tuple(query_vec.tolist())), True, True))
-    for text, at, bold, seen in labels:
-        items.append(_label(text, at, bold, seen, side, taken))
+        start, end = place((0.0, 0.0)), place(tuple(query_vec.tolist()))
+        along = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        labels.insert(0, _Name([said], along, True, True, middle))
+    for label in labels:
+        items += _label(label, side, taken)
     wide = max(side, text_width(title, SIZE, bold=True)) + 2
     return Scene(
         wide, TOP + side + 4, _alt(title, names, shown, weights, last, mean, keys), tuple(items)
@@ -136,17 +142,17 @@ def positions_picture(
         query_vecs: (num_positions, 2).
         attn_weights: (num_positions, num_tokens).
         titles: of the positions. None given: query 1, query 2 and so on.
-        shrunk: the queries are drawn at this part of their length, and the picture says so.
+        shrunk: a query is drawn as its length divided by this, and the picture says so.
         hue: the head, counted from 0, that gives the colour.
     """
     gap, count = 14.0, len(query_vecs)
     side = (BOOK - gap * (count - 1)) / count - 2
     columns, said = [], []
+    room = [tuple(point) for point in [*keys.tolist(), *(query_vecs / shrunk).tolist()]]
     for p, (query_vec, weights) in enumerate(zip(query_vecs, attn_weights, strict=True)):
         title = titles[p] if titles else f"query {p + 1}"
-        short = f"{title} (length / {shrunk:g})" if shrunk != 1 else title
         look = plane_picture(
-            words, values, weights, None, short, keys, query_vec / shrunk, hue, side
+            words, values, weights, None, title, keys, query_vec / shrunk, hue, side, room
         )
         mixed = plane_picture(words, values, weights, None, "", None, None, hue, side)
         columns.append(above(look, mixed, gap=0))
@@ -161,7 +167,24 @@ def positions_picture(
     start = (
         f"{count} positions of a query, above among the keys, below what they make of the values."
     )
-    return beside(*columns, gap=gap).described(f"{start} {' '.join(said)}")
+    note = "The larger the dot, the more attention weight."
+    note += f" The query is drawn at 1/{shrunk:g} of its length." if shrunk != 1 else ""
+    drawn = beside(*columns, gap=gap)
+    below = Words(0, drawn.height + 8, note, SIZE, FAINT, "start")
+    alt = f"{start} {' '.join(said)}"
+    return Scene(drawn.width, drawn.height + 18, alt, (*drawn.items, below))
+
+
+def _close(places: Sequence[Point]) -> list[list[int]]:
+    """Return the points in groups: those that one cannot tell apart are together."""
+    groups: list[list[int]] = []
+    for i, place in enumerate(places):
+        near = [group for group in groups if math.dist(places[group[0]], place) < 4]
+        if near:
+            near[0].append(i)
+        else:
+            groups.append([i])
+    return groups
 
 
 def _placing(points: Sequence[Point], side: float) -> Callable[[Point], Point]:
@@ -193,7 +216,8 @@ def _dot(place: Point, radius: float, fill: str, stroke: str) -> Box:
     return Box(round(x - r, 1), round(y - r, 1), 2 * r, 2 * r, fill, stroke, radius=r)
 
 
-def _diamond(place: Point) -> Line:
+def diamond(place: Point) -> Line:
+    """Return the mark of a context vector."""
     x, y = place
     corners = ((x - 8, y), (x, y - 8), (x + 8, y), (x, y + 8))
     return Line(corners, PAPER, 1.5, fill=INK)
@@ -222,22 +246,43 @@ def _along(start: Point, end: Point) -> list[Area]:
     return [(x - 4, y - 4, x + 4, y + 4) for x, y in middles]
 
 
-def _label(text: str, at: Point, bold: bool, seen: bool, side: float, taken: list[Area]) -> Words:
+class _Name(NamedTuple):
+    """What is written beside a point: lines of text, and from where they should point away."""
+
+    texts: Sequence[str]
+    at: Point
+    bold: bool
+    seen: bool
+    away_from: Point | None
+
+
+def _label(name: _Name, side: float, taken: list[Area]) -> list[Item]:
     """Return a name beside its point, where as little as possible stands; taken gets its place."""
-    wide = text_width(text, SIZE, bold)
+    wide = max(text_width(text, SIZE, name.bold) for text in name.texts)
+    tall = 16.0 * len(name.texts)
     frame = (2.0, TOP + 2, side - 2, TOP + side - 2)
+    outward = None
+    if name.away_from is not None and name.away_from != name.at:
+        outward = math.atan2(name.at[1] - name.away_from[1], name.at[0] - name.away_from[0])
     places = []
-    for far in (13.0, 18.0, 26.0, 36.0):
+    for far in (11.0, 14.0, 18.0, 26.0, 36.0):
         for turn in range(16):
-            dx, dy = math.cos(math.pi * turn / 8), math.sin(math.pi * turn / 8)
-            x, y = at[0] + dx * (far + wide / 2), at[1] + dy * (far + 3)
-            area = (x - wide / 2, y - 8, x + wide / 2, y + 8)
-            free = wide * 16 - _common(area, frame)
-            cost = 20 * free + sum(_common(area, other) for other in taken) + 1.5 * far
+            angle = math.pi * turn / 8
+            x = name.at[0] + math.cos(angle) * (far + wide / 2)
+            y = name.at[1] + math.sin(angle) * (far - 5 + tall / 2)
+            area = (x - wide / 2, y - tall / 2, x + wide / 2, y + tall / 2)
+            free = wide * tall - _common(area, frame)
+            cost = 20 * free + sum(_common(area, other) for other in taken) + 3 * far
+            if outward is not None:
+                cost += 40 * (1 - math.cos(angle - outward))
             places.append((cost, x, y, area))
     _, x, y, area = min(places)
-    taken.append(area)
-    return Words(round(x, 1), round(y, 1), text, SIZE, INK if seen else FAINT, bold=bold)
+    taken.append((area[0] - 6, area[1], area[2] + 6, area[3]))
+    ink, top = INK if name.seen else FAINT, y - tall / 2 + 8
+    return [
+        Words(round(x, 1), round(top + 16 * i, 1), text, SIZE, ink, bold=name.bold)
+        for i, text in enumerate(name.texts)
+    ]
 
 
 def _common(one: Area, other: Area) -> float:
@@ -247,7 +292,7 @@ def _common(one: Area, other: Area) -> float:
     return max(across, 0.0) * max(down, 0.0)
 
 
-def _hull(points: Sequence[Point]) -> list[Point]:
+def hull(points: Sequence[Point]) -> list[Point]:
     """Return the corners of the smallest convex shape around the points, in their order."""
     ordered = sorted(set(points))
     if len(ordered) < 3:
@@ -275,7 +320,7 @@ def _alt(
     keys: Tensor | None,
 ) -> str:
     """Return where everything stands, and which weights mix the context vector."""
-    what = "Values as dots" if keys is None else "Keys as arrows"
+    what = "Values as dots" if keys is None else "Keys as dots"
     points = ", ".join(
         f"{name} at ({number(x)}, {number(y)})" for name, (x, y) in zip(names, shown, strict=True)
     )

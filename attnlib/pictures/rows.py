@@ -41,7 +41,7 @@ def softmax_picture(
     bottom = 40 + HIGH
     second, third = bottom + 42, bottom + 88
     floor = third + HIGH
-    steps = (("scores", 40 + HIGH / 2), ("masked", second), ("weights", third + HIGH / 2))
+    steps = (("scaled", 40 + HIGH / 2), ("masked", second), ("weights", third + HIGH / 2))
     for name, y in steps:
         items.append(Words(left - 14, y, name, SIZE, INK, "end", bold=True))
     items.append(Words(left - 14, third + HIGH / 2 + 17, "after softmax", SIZE, FAINT, "end"))

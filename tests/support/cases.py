@@ -26,6 +26,7 @@ from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
+from attnlib.panels.plane import PLANE
 from attnlib.panels.speed import SPEED
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS
@@ -113,7 +114,7 @@ CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latte
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
 ALL_PANELS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
-ALL_PANELS += (GPT2_HEADS, GALLERY, SPEED, TRAINING_STEP, MUTE)
+ALL_PANELS += (GPT2_HEADS, GALLERY, SPEED, TRAINING_STEP, MUTE, PLANE)
 
 
 def name(case: Case) -> str:

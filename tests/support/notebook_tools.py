@@ -2,21 +2,22 @@
 
 A rule is a function from a notebook (the dict that json reads) to a list of problems, one
 sentence each; no problem, empty list. RULES holds them all; `links_resolve` also takes the folder
-that the notebook lies in.
+that the notebook lies in, `leads_on` its path and those of all lessons.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from urllib.parse import unquote
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))  # the lessons
+START = ROOT / "notebooks" / "00_start.ipynb"  # the first page, which lists them
 
 MAY_RAISE = "raises-exception"  # known to JupyterLab, nbclient and nbval
 UNCHECKED = ("nbval-skip", "NBVAL_SKIP")
@@ -271,6 +272,33 @@ def broken_links(text: str, folder: Path, anchors: set[str]) -> Iterator[str]:
             yield f"link {target} leads nowhere"
         elif not path and fragment not in anchors:
             yield f"link {target} names no heading"
+
+
+def way_on(path: Path, lessons: Sequence[Path]) -> str:
+    """Return the line that leads from a lesson to the one before, to the list, and to the next."""
+    place, links = lessons.index(path), [f"[All lessons]({START.name})"]
+    if place > 0:
+        before = lessons[place - 1]
+        links.insert(0, f"[← {title(read(before))}]({before.name})")
+    if place + 1 < len(lessons):
+        after = lessons[place + 1]
+        links.append(f"[{title(read(after))} →]({after.name})")
+    return " · ".join(links)
+
+
+def leads_on(notebook: dict, path: Path, lessons: Sequence[Path]) -> list[str]:
+    """The first cell and the last have the same line, alone, and no other of its kind."""
+    line, problems = way_on(path, lessons), []
+    for name, cell in (("first", notebook["cells"][0]), ("last", notebook["cells"][-1])):
+        lines = source(cell).splitlines()
+        if lines.count(line) != 1:
+            problems.append(f"the {name} cell has no line {line}")
+        problems += [
+            f"the {name} cell leads on twice: {other}"
+            for other in lines
+            if other != line and re.match(r"(Previous|Next|\[←|\[\d\d .*→)", other)
+        ]
+    return problems
 
 
 RULES: list[Callable[[dict], list[str]]] = [

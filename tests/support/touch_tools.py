@@ -11,10 +11,17 @@ from typing import Any
 from playwright.sync_api import Browser, Locator, Page
 
 from attnlib.panels.panel import Panel
-from sliders_page import LOOKS, MODULE, MOUNT, STYLE, section
+from book import FRONT_END, section
 
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 64rem; padding: 1rem; }
+"""
 AXE = files("axe_playwright_python") / "axe.min.js"
-AUDIT = "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
+AUDIT = """async unseen => (await axe.run(
+    { include: [["html"]], exclude: unseen.map(selector => [selector]) },
+    { resultTypes: ["violations"], preload: false },
+)).violations"""
 
 
 def write_page(path: Path, panels: Sequence[Panel]) -> str:
@@ -22,10 +29,10 @@ def write_page(path: Path, panels: Sequence[Panel]) -> str:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Panels</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{STYLE}{LOOKS.read_text('utf-8')}</style></head><body><main>",
+        f"<style>{STYLE}</style></head><body><main>",
         "<h1>Panels</h1><h2>Some</h2>",
         *map(section, panels),
-        f'</main><script type="module">{MODULE.read_text("utf-8")}{MOUNT}</script></body></html>',
+        f"</main>{FRONT_END}</body></html>",
     ]
     path.write_text("\n".join(parts), encoding="utf-8")
     return path.as_uri()
@@ -45,13 +52,18 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
     assert not complaints
 
 
-def violations(page: Page) -> list[str]:
-    """Return what axe-core finds against accessibility, a line for each rule and element."""
+def violations(page: Page, unseen: Sequence[str] = ()) -> list[str]:
+    """Return what axe-core finds against accessibility, a line for each rule and element.
+
+    Args:
+        page: where to look.
+        unseen: CSS selectors of what is left out.
+    """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     return [
         f"{found['id']}: {node['target']} {node['failureSummary']}"
-        for found in page.evaluate(AUDIT)
+        for found in page.evaluate(AUDIT, list(unseen))
         for node in found["nodes"]
     ]
 

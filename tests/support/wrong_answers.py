@@ -11,9 +11,7 @@ from support.exercise_tools import Answers, WrongAnswer
 EQUAL = "Equal within 1e-05: the largest difference is at most 1e-06."
 
 CAUSAL_WEIGHTS = Answers(
-    right=(
-        "Right: 144 heads, 5,184 attention weights, each within 2e-07 of the one that GPT-2 used."
-    ),
+    right="Right: all 144 heads, 5,184 attention weights, are those that GPT-2 used.",
     wrong={
         "not divided": WrongAnswer(
             {" / 64**0.5": ""}, "The scores are not divided by 8, the root of the width."
@@ -35,6 +33,15 @@ CAUSAL_WEIGHTS = Answers(
         ),
         "filled with 0": WrongAnswer(
             {"-torch.inf": "0.0"}, "A weight on the future is 0.99: which score gives exactly 0?"
+        ),
+        "filled with -100": WrongAnswer(
+            {"-torch.inf": "-100.0"}, "Right for these scores, but not for every score: lower all"
+        ),
+        "filled with infinity": WrongAnswer(
+            {"-torch.inf": "torch.inf"}, "is no number to divide by. Hide with minus infinity."
+        ),
+        "over the layers": WrongAnswer(
+            {"dim=-1": "dim=0"}, "Softmax runs over the layers, dim=0: it must run along each row."
         ),
         "down the columns": WrongAnswer(
             {"dim=-1": "dim=-2"}, "Softmax runs down the columns: it is each row that sums to 1."
@@ -61,12 +68,13 @@ CAUSAL_WEIGHTS = Answers(
 )
 CAUSAL_ATTENTION = Answers(
     right=(
-        "CausalAttention is right: shapes, mask, mean, scale, dropout, half precision, and "
-        "outputs and gradients equal to those of CausalAttention in float64."
+        "CausalAttention is right: shapes, mask, mean, scale, dropout, and outputs and gradients "
+        "equal to those of CausalAttention."
     ),
     wrong={
         "no mask": WrongAnswer(
-            {"scores.masked_fill(is_future, -torch.inf)": "scores"}, "Nothing is hidden at all"
+            {"scores.masked_fill(is_future, -torch.inf)": "scores"},
+            "Nothing is hidden when softmax comes",
         ),
         "the past hidden": WrongAnswer(
             {"place[None, :] > place": "place[None, :] < place"},
@@ -76,7 +84,8 @@ CAUSAL_ATTENTION = Answers(
             {"] > place": "] >= place"}, "Your mask hides each token from itself too"
         ),
         "filled with 0": WrongAnswer(
-            {"-torch.inf": "0.0"}, "were their scores set to a number such as 0?"
+            {"-torch.inf": "0.0"},
+            "The scores that the mask hides are set to 0, and softmax still gives them weight",
         ),
         "filled with -1e4": WrongAnswer(
             {"-torch.inf": "-1e4"}, "the number that hides, such as -1e4, is not the lowest"
@@ -89,7 +98,9 @@ CAUSAL_ATTENTION = Answers(
         "down the columns": WrongAnswer(
             {"dim=-1": "dim=-2"}, "The columns of the weights sum to 1, not the rows"
         ),
-        "over the batch": WrongAnswer({"dim=-1": "dim=0"}, "does it run over the keys, dim=-1?"),
+        "over the batch": WrongAnswer(
+            {"dim=-1": "dim=0"}, "It must run over the keys, so that each row sums"
+        ),
         "no dropout": WrongAnswer(
             {"self.dropout(torch.softmax(hidden, dim=-1))": "torch.softmax(hidden, dim=-1)"},
             "In training nothing is dropped",
@@ -103,10 +114,10 @@ CAUSAL_ATTENTION = Answers(
                 "scores.masked_fill(is_future, -torch.inf)": "scores",
                 "hidden, dim=-1)": "hidden, dim=-1).masked_fill(is_future, 0)",
             },
-            "the future was set to 0 after softmax",
+            "The future is hidden only after softmax",
         ),
         "keys for values": WrongAnswer(
-            {"self.W_value(x)": "self.W_key(x)"}, "yours comes from its key"
+            {"self.W_value(x)": "self.W_key(x)"}, "Here values holds the keys: it is made by W_key."
         ),
         "a mask for six tokens": WrongAnswer(
             {"x.shape[1], device": "6, device"}, "Shapes there: scores (b, num_tokens, num_tokens)"
@@ -119,7 +130,7 @@ LOOK_BACK = Answers(
     wrong={
         "not shifted": WrongAnswer(
             {".roll(-1, dims=0)": ""},
-            "Each token looks at itself: its query is its own key. Shift the rows by one.",
+            "Each token looks at itself: its query is its own key. Move the ones by a row.",
         ),
         "shifted the other way": WrongAnswer(
             {"roll(-1": "roll(1"},
@@ -179,7 +190,7 @@ CONTEXT_WITHOUT_MASK = Answers(
         ),
         "a row for a vector": WrongAnswer(
             {"values[: i + 1]": "values[: i + 1, :1]"},
-            "A context vector has the shape (1,), not (3,).",
+            "The context vector of token 0 has the shape (1,), not (3,), the width of the values.",
         ),
     },
 )
@@ -220,7 +231,7 @@ DEPENDS = Answers(
     wrong={
         "signs cancel": WrongAnswer(
             {".abs()": ""},
-            "of a shift by one token does not depend on token 6. Derivatives of both signs cancel",
+            "(the last one comes first) does not depend on token 6. Derivatives of both signs",
         ),
         "all widths kept": WrongAnswer(
             {".sum(dim=(1, 3))": ""}, "The shape is (7, 3, 7, 5), not (7, 7)"

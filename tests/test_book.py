@@ -1,0 +1,295 @@
+"""The book: complete, self-contained, readable by all; its sliders are moved in a real browser.
+
+What a panel must show is computed here, by attnlib in this process, and compared with what stands
+on the page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.panels.heads import STACKED_HEADS
+from attnlib.panels.learning import TRAINING_STEP
+from attnlib.panels.mistakes import GALLERY
+from attnlib.panels.panel import Panel, spelled
+from book import LOOKS, MODULE, in_script, panels_of
+from support.browser_tools import found_browser
+from support.cases import ALL_PANELS
+from support.notebook_tools import NOTEBOOKS, ROOT, read
+from support.panel_tools import SECONDS, check_shows, listen_to, move_sliders, photograph
+from support.touch_tools import box_of, violations
+
+browser_test = pytest.mark.browser
+
+SHOWN = [(path, panel) for path in NOTEBOOKS for _, panel in panels_of(read(path))]
+PAGES = ["index", "search", "docs/checks", "docs/contract"]
+PAGES += [f"notebooks/{path.stem}" for path in NOTEBOOKS]
+MUCH_CODE = "notebooks/06_right_shape_wrong_answer"
+MOST_BYTES = 15_000_000
+COLORS = """panel => {
+    const shown = getComputedStyle(panel);
+    const word = getComputedStyle(panel.querySelector("svg text"));
+    return { ground: shown.backgroundColor, ink: shown.color, word: word.fill };
+}"""
+
+
+class Reader(HTMLParser):
+    """Notes the tags of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        self.anchors = {attrs["id"] for _, attrs in self.tags if attrs.get("id")}
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The book, as `make book` writes it."""
+    folder = tmp_path_factory.mktemp("made") / "book"
+    command = [sys.executable, str(ROOT / "tools" / "book.py"), str(folder)]
+    made = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (made.stderr, made.returncode) == ("", 0)
+    assert made.stdout == f"{folder / 'index.html'}: open it in a browser\n"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(book: Path) -> dict[str, Reader]:
+    return {path.relative_to(book).as_posix(): Reader(path) for path in book.rglob("*.html")}
+
+
+def test_it_has_a_page_for_every_lesson_and_for_no_more_than_that(book, pages):
+    assert sorted(pages) == sorted(f"{name}.html" for name in PAGES)
+    assert sum(path.stat().st_size for path in book.rglob("*") if path.is_file()) < MOST_BYTES
+
+
+def test_every_panel_that_is_shown_is_tested():
+    names = [panel.name for _, panel in SHOWN]
+    assert len(set(names)) == len(names)
+    assert set(names) <= {panel.name for panel in ALL_PANELS}
+    assert {path for path, _ in SHOWN} == set(NOTEBOOKS)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_page_holds_its_panels_and_shows_them_without_any_script(book, path):
+    text = (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
+    panels = [panel for _, panel in panels_of(read(path))]
+    sheets = re.findall(r'<script type="application/json">(.*?)</script>', text)
+    assert [json.loads(sheet) for sheet in sheets] == [panel.sheet() for panel in panels]
+    for panel in panels:
+        assert text.count(panel.page(panel.default)["picture"]) == 1
+    for file in (MODULE, LOOKS):
+        assert text.count(file.read_text(encoding="utf-8")) == 1
+
+
+def test_every_link_leads_somewhere(book, pages):
+    """Inside the book: to a file, and to an anchor of it. Outside: only where one clicks."""
+    for name, reader in pages.items():
+        for tag, attrs in reader.tags:
+            for target in filter(None, (attrs.get("href"), attrs.get("src"))):
+                if target.startswith(("https://", "data:")):
+                    assert tag == "a" or target.startswith("data:"), (name, tag, target)
+                    continue
+                file, _, anchor = unquote(target).partition("#")
+                there = (reader.path.parent / file.partition("?")[0]) if file else reader.path
+                assert there.is_file(), (name, target)
+                if anchor and there.suffix == ".html":
+                    assert anchor in pages[there.resolve().relative_to(book).as_posix()].anchors, (
+                        name,
+                        target,
+                    )
+
+
+def test_every_image_says_what_it_shows(pages):
+    for name, reader in pages.items():
+        for image in reader.all("img"):
+            assert image.get("alt"), (name, image["src"][:60])
+
+
+def test_what_stands_in_a_script_does_not_end_it():
+    said = ["</script>", "<!-- <script>", "</SCRIPT >", "a < b"]
+    written = in_script(said)
+    assert json.loads(written) == said
+    assert not re.search("</|<!", written)
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with found_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def open_page(browser: Browser, book: Path) -> Iterator[Callable[..., Page]]:
+    """Open the page of a panel, or of a name, in a window that may be narrow, dark and so on."""
+    complaints: list[list[str]] = []
+    contexts = []
+
+    def opened(shows: Panel | str, width: int = 1400, **options: Any) -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 1000}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        complaints.append(listen_to(page, book.as_uri()))
+        go_to(page, book, shows)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not any(complaints), complaints
+
+
+def go_to(page: Page, book: Path, shows: Panel | str) -> None:
+    if isinstance(shows, Panel):
+        (shows,) = (f"notebooks/{path.stem}" for path, panel in SHOWN if panel is shows)
+    page.goto((book / f"{shows}.html").as_uri())
+
+
+@browser_test
+@pytest.mark.parametrize("panel", [panel for _, panel in SHOWN], ids=lambda panel: panel.name)
+def test_sliders_on_a_page_without_a_kernel(open_page: Callable[..., Page], panel: Panel):
+    page = open_page(panel)
+    move_sliders(page, box_of(page, panel), panel, "page")
+
+
+@browser_test
+def test_home_and_end(open_page: Callable[..., Page]):
+    page = open_page(GPT2_HEADS)
+    box, state = box_of(page, GPT2_HEADS), dict(GPT2_HEADS.default)
+    for control, values in GPT2_HEADS.controls.items():
+        slider = box.get_by_role("slider", name=control, exact=True)
+        for key, value in (("End", values[-1]), ("Home", values[0])):
+            slider.press(key)
+            state[control] = value
+            check_shows(page, box, GPT2_HEADS, state)
+            expect(slider).to_have_attribute("aria-valuetext", spelled(value))
+
+
+@browser_test
+def test_a_slider_by_pointer(open_page: Callable[..., Page]):
+    """A list and buttons too; the line says what is shown."""
+    page = open_page(STACKED_HEADS)
+    box = box_of(page, STACKED_HEADS)
+    slider = box.get_by_role("slider")
+    room = slider.bounding_box()
+    for share, value in ((0.99, 4), (0.01, 1)):
+        slider.click(position={"x": share * room["width"], "y": room["height"] / 2})
+        check_shows(page, box, STACKED_HEADS, {"num_heads": value})
+    page = open_page(GALLERY)
+    box, state = box_of(page, GALLERY), dict(GALLERY.default)
+    state["mistake"] = GALLERY.controls["mistake"][3]
+    box.get_by_role("combobox", name="mistake", exact=True).select_option(state["mistake"])
+    check_shows(page, box, GALLERY, state)
+    state["condition"] = "half precision"
+    box.get_by_role("radio", name="half precision", exact=True).check()
+    check_shows(page, box, GALLERY, state)
+
+
+@browser_test
+def test_time_plays_and_steps(open_page: Callable[..., Page]):
+    page = open_page(TRAINING_STEP)
+    page.clock.install(time=datetime(2000, 1, 1))
+    page.clock.pause_at(datetime(2000, 1, 2))  # a slow machine changes nothing
+    box, values = box_of(page, TRAINING_STEP), TRAINING_STEP.controls["step"]
+    button = {name: box.get_by_role("button", name=name) for name in ("Play", "Pause", "Step")}
+    check_shows(page, box, TRAINING_STEP, {"step": values[0]})
+    button["Step"].click()
+    check_shows(page, box, TRAINING_STEP, {"step": values[1]})
+    button["Play"].click()
+    check_shows(page, box, TRAINING_STEP, {"step": values[2]})
+    page.clock.run_for(SECONDS)
+    check_shows(page, box, TRAINING_STEP, {"step": values[3]})
+    button["Pause"].click()
+    page.clock.run_for(10 * SECONDS)
+    check_shows(page, box, TRAINING_STEP, {"step": values[3]})
+    button["Play"].click()
+    page.clock.run_for(60 * SECONDS)
+    check_shows(page, box, TRAINING_STEP, {"step": values[-1]})
+    expect(button["Play"]).to_be_visible()
+    button["Step"].click()  # after the end comes the beginning
+    check_shows(page, box, TRAINING_STEP, {"step": values[0]})
+
+
+@browser_test
+def test_nothing_plays_where_motion_is_not_wanted(open_page: Callable[..., Page]):
+    box = box_of(open_page(TRAINING_STEP, reduced_motion="reduce"), TRAINING_STEP)
+    expect(box.get_by_role("button")).to_have_text(["Step"])
+
+
+@browser_test
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("panel", [STACKED_HEADS, GALLERY], ids=lambda panel: panel.name)
+def test_a_panel_can_be_read_light_and_dark(open_page: Callable[..., Page], panel, scheme: str):
+    colors = box_of(open_page(panel, color_scheme=scheme), panel).evaluate(COLORS)
+    assert contrast(colors["ink"], colors["ground"]) >= 4.5
+    assert contrast(colors["word"], colors["ground"]) >= 4.5
+    assert (luminance(colors["ground"]) < 0.1) == (scheme == "dark")
+
+
+@browser_test
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1000, "light")])
+def test_nothing_sticks_out_and_nobody_is_shut_out(
+    open_page: Callable[..., Page], book: Path, width: int, scheme: str
+):
+    """No picture of a panel is smaller than three quarters; axe-core finds no violation.
+
+    It leaves out the panels, of which test_touch.py shows it all, and on all pages but one the
+    colours of the code.
+    """
+    page = open_page("index", width, color_scheme=scheme)
+    for name in PAGES:
+        go_to(page, book, name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        unseen = [".attn-panel"] + [".highlight span"] * (name != MUCH_CODE)
+        assert violations(page, unseen) == [], name
+        for box in page.locator(".attn-panel").all():
+            photograph(box, f"page.{width}.{box.get_attribute('aria-label')}".replace(" ", "-"))
+            svg = box.locator("svg")
+            share = svg.bounding_box()["width"] / float(svg.get_attribute("width"))
+            assert 0.749 <= share <= 1.001, name
+            for control in box.locator("label, button, select").all():
+                assert control.bounding_box()["height"] >= 44, name
+
+
+@browser_test
+def test_a_page_without_javascript(open_page: Callable[..., Page]):
+    page = open_page(STACKED_HEADS, java_script_enabled=False)
+    box = page.locator(".attn-panel")
+    expect(box).to_contain_text(STACKED_HEADS.page(STACKED_HEADS.default)["line"])
+    expect(box.get_by_role("img", name=STACKED_HEADS.picture().alt, exact=True)).to_be_visible()
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours as CSS has them, from 1 to 21."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(color: str) -> float:
+    shares = zip((0.2126, 0.7152, 0.0722), re.findall(r"[\d.]+", color), strict=False)
+    return sum(share * (float(value) / 255) ** 2.2 for share, value in shares)
