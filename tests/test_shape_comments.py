@@ -17,6 +17,7 @@ from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
+from attnlib.panels.plane import PLANE
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
 from attnlib.pictures import arcs_picture, heads_picture
@@ -104,6 +105,7 @@ def test_in_the_pictures_and_panels():
     )
     names += (
         "panels/built",
+        "panels/plane",
         "panels/torch_equality",
         "panels/mistakes",
         "panels/learning",
@@ -126,6 +128,8 @@ def test_in_the_pictures_and_panels():
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
             if panel is SHAPE_STEPS:
                 sizes |= {"num_tokens": 5, "num_heads": 2, "head_dim": 3}
+            if panel is PLANE:
+                sizes |= {"head_dim": 2}
             if panel is STACKED_HEADS:
                 sizes |= {"head_dim": 2, "d_in": 5}
             if panel is NUMBER_STEPS:
