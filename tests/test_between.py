@@ -104,9 +104,10 @@ def test_a_rounded_zero_has_no_sign():
 
 def test_a_share_above_the_limit_is_framed():
     shares = torch.tensor([[0.02, 0.91, 0.9], [1.0, 0.5, 0.0]])
-    scene = shares_picture(shares, "weight on the first token", limit=0.905)
+    shares[0, 1:] = torch.tensor([0.904, 0.896])
+    scene = shares_picture(shares, "weight on the first token", limit=0.9)
     cells = boxes(scene, 46.0, 26.0)
-    assert [text_in(scene, cell) for cell in cells] == ["2", "91", "90", "100", "50", "0"]
+    assert [text_in(scene, cell) for cell in cells] == ["2", "90.4", "89.6", "100", "50", "0"]
     frames = [item for item in scene.items if isinstance(item, Box) and item.stroke == INK]
     assert len(frames) == 2
     assert scene.alt.endswith("more than 90 in 2 of 6 heads, which are framed.")

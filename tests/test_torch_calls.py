@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 from attnlib import causal_mask, merge_heads, split_heads
 from attnlib.checks import (
@@ -25,15 +26,15 @@ from attnlib.checks import (
         ),
         (
             lambda n: [nn.Transformer.generate_square_subsequent_mask(n), ~causal_mask(n)],
-            "Right: the module's True hides, the function's True shows.",
+            "Right: the module's True hides, SDPA's True shows.",
         ),
         (
             lambda n: (causal_mask(n), ~causal_mask(n).T),
-            "With the function's mask tokens look ahead: rows are queries, columns are keys.",
+            "With SDPA's mask tokens look ahead: rows are queries, columns are keys.",
         ),
         (
             lambda n: (causal_mask(n), torch.ones(n, n).bool()),
-            "The function's mask hides nothing.",
+            "SDPA's mask hides nothing.",
         ),
         (
             lambda n: (causal_mask(7), ~causal_mask(7)),
@@ -41,7 +42,7 @@ from attnlib.checks import (
         ),
         (
             lambda n: (causal_mask(n), ~causal_mask(n) & (torch.arange(n) != 1)),
-            "With the function's mask token 1 sees [0], not [0, 1].",
+            "With SDPA's mask token 1 sees [0], not [0, 1].",
         ),
     ],
 )
@@ -99,6 +100,31 @@ def test_new_queries_without_tril(width):
     assert check_new_queries(new_queries_mask).startswith("Right: for 3 new tokens of 7")
     none = check_new_queries(lambda num_new, num_keys: torch.ones(width, num_keys).bool())
     assert "Right" not in none
+
+
+def test_the_mask_that_pytorch_makes_for_new_queries_is_right():
+    assert check_new_queries(causal_lower_right).startswith("Right: for 3 new tokens of 7")
+    assert "this is the upper left" in check_new_queries(causal_upper_left)
+
+
+def test_the_pair_that_attention_returns_is_told():
+    told = check_cross_attention(lambda module, x, memory: (x, memory))
+    assert told == "It returns a tuple. attention returns two things: go on with the first."
+
+
+def test_a_mask_for_one_length_is_not_enough():
+    right = (causal_mask(8) | (torch.arange(8) < 2)) & ~torch.eye(8, dtype=torch.bool)
+    told = check_padded(lambda is_padding: right)
+    assert told == "It is torch.bool, (8, 8); it must be torch.bool, (7, 7)."
+
+
+@pytest.mark.parametrize("hidden", [lambda n: torch.arange(n) < 2, lambda n: torch.zeros(n) > 0])
+def test_a_padding_mask_that_is_not_causal_is_told(hidden):
+    told = check_padded(lambda is_padding: hidden(len(is_padding)).expand(8, 8))
+    assert told in (
+        "Query 0 sees token 2: that is its future.",
+        "Query 0 sees token 1: that is its future.",
+    )
 
 
 def test_the_right_number_of_wrong_keys_is_told():

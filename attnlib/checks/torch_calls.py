@@ -16,6 +16,7 @@ from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
 NEAR = 1e-5  # as close as this, an answer is right, or one of the usual mistakes
+MODULE, SDPA = "The module's", "SDPA's"  # whose mask it is, as a sentence begins
 
 
 @exercise_check
@@ -24,31 +25,31 @@ def check_both_masks(both_masks: Callable[[int], tuple[Tensor, Tensor]]) -> str:
 
     Args:
         both_masks: takes num_tokens and returns two masks, (num_tokens, num_tokens), boolean or
-            of numbers that are added to the scores: for the module, and for the function.
+            of numbers that are added to the scores: for the module, and for SDPA.
 
     Returns:
         A sentence.
 
     >>> print(check_both_masks(lambda n: (causal_mask(n), causal_mask(n))))
-    The function's mask shows each token its future and nothing else: there True means may look.
+    SDPA's mask shows each token its future and nothing else: there True means may look.
     """
     for num_tokens in (7, 5):
         masks = both_masks(num_tokens)
         if not isinstance(masks, (tuple, list)) or len(masks) != 2:
-            return "It must return two masks, the module's and the function's, in this order."
-        for owner, mask in zip(("module", "function"), masks, strict=True):
+            return "It must return two masks, the module's and SDPA's, in this order."
+        for owner, mask in zip((MODULE, SDPA), masks, strict=True):
             if tuple(mask.shape) != (num_tokens, num_tokens):
-                return f"The {owner}'s mask is {tuple(mask.shape)}, not {(num_tokens, num_tokens)}."
+                return f"{owner} mask is {tuple(mask.shape)}, not {(num_tokens, num_tokens)}."
             if mask.dtype != torch.bool and not mask.is_floating_point():
-                return f"The {owner}'s mask is {mask.dtype}: make it boolean, or of floats."
-        for owner, weights in _looks(num_tokens, *masks).items():
-            problem = _not_causal(owner, weights)
+                return f"{owner} mask is {mask.dtype}: make it boolean, or of floats."
+        for (owner, weights), mask in zip(_looks(num_tokens, *masks).items(), masks, strict=True):
+            problem = _not_causal(owner, weights, mask.is_floating_point())
             if problem:
                 return problem
     numbers = [mask.is_floating_point() for mask in masks]
     if all(numbers):
         return "Right, for both: a mask of numbers is added to the scores, and means one thing."
-    return "Right: the module's True hides, the function's True shows."
+    return "Right: the module's True hides, SDPA's True shows."
 
 
 def _looks(num_tokens: int, for_module: Tensor, for_function: Tensor) -> dict[str, Tensor]:
@@ -62,31 +63,32 @@ def _looks(num_tokens: int, for_module: Tensor, for_function: Tensor) -> dict[st
         if for_function.is_floating_point():
             for_function = for_function.to(x.dtype)
         shown = F.scaled_dot_product_attention(x, x, eye, attn_mask=for_function)
-    return {"module": weights[0], "function": shown[0]}
+    return {MODULE: weights[0], SDPA: shown[0]}
 
 
-def _not_causal(owner: str, weights: Tensor) -> str | None:
+def _not_causal(owner: str, weights: Tensor, added: bool) -> str | None:
     """Return what is wrong with weights that should be causal, or None."""
     num_tokens = len(weights)
     seen = weights.nan_to_num(0.0) > 0
     is_future = causal_mask(num_tokens)
-    means = "hide" if owner == "module" else "may look"
+    means = "hide" if owner == MODULE else "may look"
+    with_mask = f"With {'the module' if owner == MODULE else 'SDPA'}'s mask"
     if seen.equal(~is_future):
         return None
     if seen.equal(is_future):
         return (
-            f"The {owner}'s mask shows each token its future and nothing else: "
-            f"there True means {means}."
+            f"{owner} mask shows each token its future and nothing else: there True means {means}."
         )
     if seen.equal(~is_future & ~torch.eye(num_tokens, dtype=torch.bool)):
-        return f"With the {owner}'s mask no token sees itself, and token 0 sees nothing at all."
+        return f"{with_mask} no token sees itself, and token 0 sees nothing at all."
     if seen.equal(~is_future.mT):
-        return f"With the {owner}'s mask tokens look ahead: rows are queries, columns are keys."
+        return f"{with_mask} tokens look ahead: rows are queries, columns are keys."
     if seen.all():
-        return f"The {owner}'s mask hides nothing."
+        why = " Its numbers are added to the scores: 0 shows, -inf hides." if added else ""
+        return f"{owner} mask hides nothing.{why}"
     query = int((seen != ~is_future).any(dim=-1).nonzero()[0])
     columns = seen[query].nonzero().flatten().tolist()
-    return f"With the {owner}'s mask token {query} sees {columns}, not {list(range(query + 1))}."
+    return f"{with_mask} token {query} sees {columns}, not {list(range(query + 1))}."
 
 
 @exercise_check
@@ -111,6 +113,8 @@ def check_cross_attention(
         x, memory = draw(2, lengths[0], 7, seed=2), draw(2, lengths[1], 7, seed=3)
         with torch.no_grad():
             mine = cross_attention(module, x, memory)
+            if isinstance(mine, tuple):
+                return "It returns a tuple. attention returns two things: go on with the first."
             wanted = (2, lengths[0], 6)
             if tuple(mine.shape) != wanted:
                 return (
@@ -202,6 +206,8 @@ def check_new_queries(new_queries_mask: Callable[[int, int], Tensor]) -> str:
     """
     for num_new, num_keys in ((3, 7), (1, 6), (5, 5)):
         mask = new_queries_mask(num_new, num_keys)
+        if isinstance(mask, Tensor) and type(mask) is not Tensor:  # as of causal_lower_right
+            mask = _seen_with(mask, num_new, num_keys)
         if mask.dtype != torch.bool or tuple(mask.shape) != (num_new, num_keys):
             return (
                 f"It is {mask.dtype}, {tuple(mask.shape)}; "
@@ -211,7 +217,7 @@ def check_new_queries(new_queries_mask: Callable[[int, int], Tensor]) -> str:
         if mask.equal(right):
             continue
         if mask.equal(~right):
-            return "Your True hides. In this function True means: may look."
+            return "Your True hides. In SDPA's mask True means: may look."
         first = num_keys - num_new
         seen = mask[0].nonzero().flatten().tolist()
         if mask.equal(torch.ones_like(mask).tril()):
@@ -228,6 +234,14 @@ def check_new_queries(new_queries_mask: Callable[[int, int], Tensor]) -> str:
     return "Right: for 3 new tokens of 7, for 1 of 6, and for a whole text of 5."
 
 
+def _seen_with(bias: Tensor, num_new: int, num_keys: int) -> Tensor:
+    """Return which keys queries see with a mask that only scaled_dot_product_attention can read."""
+    queries, keys = torch.zeros(1, 1, num_new, num_keys), torch.zeros(1, 1, num_keys, num_keys)
+    eye = torch.eye(num_keys)[None, None]
+    with torch.no_grad():
+        return F.scaled_dot_product_attention(queries, keys, eye, attn_mask=bias)[0, 0] > 0
+
+
 @exercise_check
 def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
     """Check a mask for a text that is padded on the left, with no row that hides everything.
@@ -242,22 +256,41 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
     >>> print(check_padded(lambda is_padding: causal_mask(8) | is_padding))
     Query 0 sees no key: its row becomes NaN.
     """
-    mask = padded_mask(torch.arange(8) < 2)
-    if mask.dtype != torch.bool or tuple(mask.shape) != (8, 8):
-        return f"It is {mask.dtype}, {tuple(mask.shape)}; it must be torch.bool, (8, 8)."
-    if not mask[causal_mask(8)].all():
-        return "Some query sees the future, or your True means visible."
+    for num_tokens, num_padding in ((8, 2), (7, 3)):
+        mask = padded_mask(torch.arange(num_tokens) < num_padding)
+        problem = _not_padded(mask, num_tokens, num_padding)
+        if problem:
+            return problem
+    return "Right: no NaN, and the words come out as if they were alone, 6 of 8 tokens and 4 of 7."
+
+
+def _not_padded(mask: Tensor, num_tokens: int, num_padding: int) -> str | None:
+    """Return what is wrong with a mask for padding on the left, or None."""
+    shape = (num_tokens, num_tokens)
+    if mask.dtype != torch.bool or tuple(mask.shape) != shape:
+        return f"It is {mask.dtype}, {tuple(mask.shape)}; it must be torch.bool, {shape}."
+    is_future = causal_mask(num_tokens)
+    if mask.any() and not mask[is_future].any():
+        return "Your True shows. In the module's mask True means: hide."
+    ahead = (is_future & ~mask).nonzero().tolist()
+    if ahead:
+        return f"Query {ahead[0][0]} sees token {ahead[0][1]}: that is its future."
     seen = mask.logical_not().sum(dim=-1).tolist()
     if 0 in seen:
         return f"Query {seen.index(0)} sees no key: its row becomes NaN."
-    if seen != [1, 1, 1, 2, 3, 4, 5, 6]:
-        return f"Keys seen: {seen}, not [1, 1, 1, 2, 3, 4, 5, 6]. Is padding still seen?"
+    num_words = num_tokens - num_padding
+    wanted = [1] * num_padding + list(range(1, num_words + 1))
+    if seen != wanted:
+        return (
+            f"The number of keys that each query sees is {seen}, not {wanted}. "
+            "Is padding still seen?"
+        )
     with seeded(1), torch.no_grad():
         module = nn.MultiheadAttention(4, 2, batch_first=True)
-        x = torch.rand(1, 8, 4)
+        x = torch.rand(1, num_tokens, 4)
         padded, _ = module(x, x, x, attn_mask=mask)
-        words = x[:, 2:]
-        alone, _ = module(words, words, words, attn_mask=causal_mask(6))
-    if not torch.allclose(padded[:, 2:], alone, rtol=0, atol=NEAR):
+        words = x[:, num_padding:]
+        alone, _ = module(words, words, words, attn_mask=causal_mask(num_words))
+    if not torch.allclose(padded[:, num_padding:], alone, rtol=0, atol=NEAR):
         return "The right number of keys, but not the right ones: a word's output moved."
-    return "Right: no NaN, and the six words come out as if they stood alone."
+    return None

@@ -93,10 +93,11 @@ class Option:
         return Diff(_core(), self.text, context=0)
 
     def __repr__(self) -> str:
-        return f"{self.diff}\n{self.compare()}"
+        return f"{self.name}\n{self.diff}\n{self.compare()}"
 
     def _repr_html_(self) -> str:
-        return f"{self.diff._repr_html_()}<p>{html.escape(self.compare())}</p>"
+        name, said = html.escape(self.name), html.escape(self.compare())
+        return f"<p><b>{name}</b></p>{self.diff._repr_html_()}<p>{said}</p>"
 
     def compare(self) -> str:
         """Run PyTorch's module and these lines with the same parameters on two texts.

@@ -86,7 +86,7 @@ def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
     Args:
         shares: (num_layers, num_heads), from 0 to 1.
         title: what is shared, above the picture and in the alt text.
-        limit: a larger share is framed.
+        limit: a larger share is framed; one that rounds to it has a decimal more.
     """
     num_layers, num_heads = shares.shape
     wide, tall, left, top = 46.0, 26.0, 74.0, 52.0
@@ -104,6 +104,8 @@ def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
             fill = amount_color(0.6 * share)
             items.append(Box(x, y, wide, tall, fill, PAPER))
             text = f"{100 * share:.0f}"
+            if text == f"{100 * limit:.0f}":  # a decimal more says on which side it is
+                text = f"{100 * share:.1f}"
             items.append(Words(x + wide / 2, y + tall / 2, text, SIZE, text_color(fill)))
             if share > limit:
                 frames.append(Box(x + 2, y + 2, wide - 4, tall - 4, stroke=INK, stroke_width=2.5))

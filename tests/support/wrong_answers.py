@@ -608,11 +608,11 @@ EQUATION = Answers(
     },
 )
 BOTH_MASKS = Answers(
-    right="Right: the module's True hides, the function's True shows.",
+    right="Right: the module's True hides, SDPA's True shows.",
     wrong={
         "one mask for both": WrongAnswer(
             {"~is_future": "is_future"},
-            "The function's mask shows each token its future and nothing else: there True means",
+            "SDPA's mask shows each token its future and nothing else: there True means",
         ),
         "the wrong way round": WrongAnswer(
             {"is_future, ~is_future": "~is_future, is_future"},
@@ -630,7 +630,8 @@ BOTH_MASKS = Answers(
             "With the module's mask tokens look ahead: rows are queries, columns are keys.",
         ),
         "ones and zeros": WrongAnswer(
-            {".bool()": "", "~is_future": "1 - is_future"}, "The module's mask hides nothing."
+            {".bool()": "", "~is_future": "1 - is_future"},
+            "The module's mask hides nothing. Its numbers are added",
         ),
         "whole numbers": WrongAnswer(
             {".bool()": ".int()"}, "The module's mask is torch.int32: make it boolean, or of floats"
@@ -693,7 +694,7 @@ NEW_QUERIES_MASK = Answers(
                     "return ~may_look.tril(diagonal=num_keys - num_new)"
                 )
             },
-            "Your True hides. In this function True means: may look.",
+            "Your True hides. In SDPA's mask True means: may look.",
         ),
         "one too many": WrongAnswer(
             {"num_keys - num_new)": "num_keys - num_new + 1)"},
@@ -716,11 +717,11 @@ NEW_QUERIES_MASK = Answers(
     },
 )
 PADDED_MASK = Answers(
-    right="Right: no NaN, and the six words come out as if they stood alone.",
+    right="Right: no NaN, and the words come out as if they were alone, 6 of 8 tokens and 4 of 7.",
     wrong={
         "padding forgotten": WrongAnswer(
             {" | is_padding": ""},
-            "Keys seen: [1, 2, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2, 3, 4, 5, 6]. Is padding",
+            "The number of keys that each query sees is [1, 2, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2,",
         ),
         "empty rows": WrongAnswer(
             {"hidden & ~torch.eye(num_tokens, dtype=torch.bool)": "hidden"},
@@ -728,11 +729,11 @@ PADDED_MASK = Answers(
         ),
         "padding hidden as a query": WrongAnswer(
             {"| is_padding": "| is_padding[:, None]"},
-            "Keys seen: [1, 1, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2, 3, 4, 5, 6]. Is padding",
+            "The number of keys that each query sees is [1, 1, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2,",
         ),
         "True for visible": WrongAnswer(
             {"return ": "return ~(", "bool)": "bool))"},
-            "Some query sees the future, or your True means visible.",
+            "Your True shows. In the module's mask True means: hide.",
         ),
         "eye of numbers": WrongAnswer(
             {", dtype=torch.bool": ""},
