@@ -268,8 +268,8 @@ def two_heads() -> Scene:
         "The six tokens, x of shape (6, 3), go into two heads. In head 0, blue, x with Wq₀ and "
         "Wk₀ makes the attention weights, a triangle of shape (6, 6). Only then the values join: "
         "weights @ V₀, where V₀ is x with Wv₀, is Z₀ of shape (6, 2). Head 1, orange, does the "
-        "same with its own matrices. Side by side Z₀ and Z₁ are Z of shape (6, 4), two columns "
-        "for each head."
+        "same with its own matrices. Side by side Z₀ and Z₁ are context_vec of shape (6, 4), two "
+        "columns for each head."
     )
     _, context_vec, attn_weights = stacked_heads(2)
     own, cell, lane, gap, wide = 14.0, 15.0, 244.0, 18.0, 364.0
@@ -285,12 +285,12 @@ def two_heads() -> Scene:
         Words(left + 24, top - 13, "x", SIZE, bold=True),
         *grid(left, top, grey, width=16, height=CELL),
         note(left + 24, top + 6 * CELL + 13, str(tuple(INPUTS.shape))),
-        *matrix(right, top, "Z", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
+        *matrix(right, top, "context_vec", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
         Line(((fork - 10, middle), (fork, middle))),
     ]
     for h, lower in enumerate("₀₁"):
         color, y = head_color(h), MARGIN + h * (lane + gap)
-        start = y + 64  # of the map, of the values and of Z
+        start = y + 64  # of the map, of the values and of Z₀ or Z₁
         axis, last = start + tall / 2, start + tall + 55  # of the map; of W_value
         cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
@@ -328,13 +328,13 @@ def two_heads() -> Scene:
     items += notes(
         MARGIN,
         below,
-        "Wq₀ is heads[0].W_query.weight.T; the other matrices likewise. "
-        "Z = torch.cat([Z₀, Z₁], dim=-1)",
+        "Wq₀ is heads[0].W_query.weight.T and Q₀ is x @ Wq₀; the other matrices likewise.",
         "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Grey: the future, its weight is 0.",
+        "context_vec = torch.cat([Z₀, Z₁], dim=-1)",
         align="start",
         step=18,
     )
-    return Scene(WIDTH, below + 41, alt, tuple(items))
+    return Scene(WIDTH, below + 59, alt, tuple(items))
 
 
 def view_and_transpose() -> Scene:

@@ -60,7 +60,7 @@ def test_the_lesson_on_stacked_heads_prints_the_published_tensors(which):
     golden = PRINTED[which]
     lesson = read(ROOT / "notebooks" / "02_stacked_heads.ipynb")
     printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
-    ending = f"context_vecs.shape: {torch.Size(golden['shape'])}"
+    ending = f"context_vec.shape: {torch.Size(golden['shape'])}"
     (text,) = [text.partition("grad_fn")[0] for text in printed if ending in text]
     first, second = golden["printed"]  # the batch holds one text twice; the lesson prints it once
     assert re.findall(r"-?\d\.\d{4}", text) == [f"{x:.4f}" for row in first for x in row]

@@ -38,7 +38,8 @@ def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> str:
         if row[: token + 1].max() - row[: token + 1].min() < 1e-6:
             return (
                 f"Token {token} looks at all tokens evenly: its query is 0, or all keys are equal. "
-                "A query is a column of W_query.weight, a key is one of W_key.weight."
+                "Did you fill a column? Column t of W_query.weight is the query of token t, "
+                "column t of W_key.weight is its key."
             )
         if at_first > row[other] + 0.01:
             return (

@@ -166,8 +166,7 @@ def _row(
         else:
             items.append(Words(x, 14, word, SIZE, INK, bold=bold))
         if row is not None and row[i] >= least:
-            number = f"{row[i]:.2f}".removeprefix("0") if slanted else f"{row[i]:.2f}"
-            items.append(Words(x, 12 if slanted else 32, number, 13, INK))
+            items.append(Words(x, 12 if slanted else 32, f"{row[i]:.2f}", 13, INK))
     return items
 
 

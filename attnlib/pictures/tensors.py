@@ -391,6 +391,8 @@ def matrix_picture(
 ) -> Scene:
     """Draw a matrix with its values written in, each column in the colour of its head.
 
+    Where columns have heads they have their numbers too, counted from 0.
+
     Args:
         matrix: (num_rows, num_columns).
         rows: the names of the rows.
@@ -409,7 +411,10 @@ def matrix_picture(
             owned = [c for c, owner in enumerate(column_heads) if owner == head]
             place, name = LABEL + owned[0] * width + 1, names[head] if names else ""
             items += head_tag(place, top, len(owned) * width - 2, head, name)
-        top += 22
+        for column in range(num_columns):
+            middle = LABEL + (column + 0.5) * width
+            items.append(Words(middle, top + 28, str(column), SIZE, FAINT, mono=True))
+        top += 38
 
     def look(value: float, _row: int, column: int) -> Cell:
         return Cell(fills[column], f"{value:.{digits}f}", text_color(fills[column]))

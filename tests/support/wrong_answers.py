@@ -302,7 +302,8 @@ LOOK_AT_FIRST = Answers(
         "a column": WrongAnswer(
             {"weight[0]": "weight[:, 0]"},
             "Token 5 looks at all tokens evenly: its query is 0, or all keys are equal. "
-            "A query is a column of W_query.weight, a key is one of W_key.weight.",
+            "Did you fill a column? Column t of W_query.weight is the query of token t, "
+            "column t of W_key.weight is its key.",
         ),
         "nothing cleared": WrongAnswer(
             {"    head.W_query.weight.zero_()\n": ""},
