@@ -200,7 +200,8 @@ def more_tokens_than_context_length(trial: Trial) -> Answer:
     if (attn_weights[:, 0, 0, 1:NUM_TOKENS].abs() > 1e-6).any() or attn_weights.isnan().any():
         trial.note(
             "With context_length=1 more than one token passes, and token 0 sees token 1: the mask "
-            "is 1 x 1 and broadcasts. Raise a ValueError if num_tokens > context_length."
+            "is 1 x 1 and broadcasts. Raise a ValueError if num_tokens > context_length.",
+            code="mask.broadcasts",
         )
     return None
 

@@ -25,6 +25,7 @@ PARTS = ("queries", "keys", "values")
 ASSIGNS = {"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "narrow_copy"}
 SOFTMAX = re.compile(r"softmax|exp|^a?max|^sub|^__sub__|sigmoid|tanh|relu")
 RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
+HIDES = {"masked_fill", "where", "add", "iadd", "radd"}
 MASKS = {"triu", "tril", "triu_", "tril_", "gt", "lt", "ge", "le", "__gt__", "__lt__"}
 
 
@@ -504,6 +505,21 @@ class Departures(Path):
                     return self.operations[n]
                 later.extend(self.operations[n].parents)
             numbers = later
+        return self._mask_writer(operation)
+
+    def _mask_writer(self, operation: Operation) -> Operation | None:
+        """Return the operation that last wrote into a mask that no triangle was drawn for."""
+        numbers, seen = [n for n in operation.parents if n not in self.from_x], set[int]()
+        while numbers:
+            number = max(numbers)
+            numbers.remove(number)
+            if number in seen:
+                continue
+            seen.add(number)
+            made = self.operations[number]
+            if made.name in ASSIGNS and made.line is not None:
+                return made
+            numbers.extend(made.parents)
         return None
 
     def _wrong_mask(
@@ -600,8 +616,9 @@ class Departures(Path):
             number_ = float(added[0])
             said = f"get {number_:+.4g}"
         if number_ is not None and (pattern is None or (pattern & causal_mask(len(pattern))).any()):
+            added_up = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             return self._at(
-                operation,
+                (added_up and self._mask_writer(operation)) or operation,
                 "mask.fill",
                 f"the scores that the mask hides {said}, and softmax still gives them weight: they "
                 "must be -torch.inf.",
@@ -645,6 +662,18 @@ class Departures(Path):
                         "the future is hidden only after softmax, so the rows that softmax made "
                         "still counted it. Hide the scores with -torch.inf before softmax.",
                     )
+        for later in self._chain(number):
+            masks = [n for n in later.parents if n not in self.from_x]
+            if later.name.strip("_") in HIDES and any(
+                not self.operations[n].given and self.operations[n].values.numel() > 1
+                for n in masks
+            ):
+                return self._at(
+                    later,
+                    "mask.empty",
+                    f"{LEAK} The mask of this line hides nothing of these tokens: is it cut to "
+                    "the rows and columns of the tokens that there are?",
+                )
         return self._at(
             operation,
             "mask.none",
@@ -737,7 +766,7 @@ class Departures(Path):
                     if code:
                         return self._at(self._mask_maker(operation) or operation, code, cause)
                     said = scale_sentence(factor, self.root, self.width, self.widths)
-                    return self._at(operation, *said)
+                    return self._at(self._scaler(parents) or operation, *said)
         for mask in (ones.tril(), ones.triu(1), ones.triu()):
             weights = (self.root * q @ k.mT + mask).softmax(dim=-1)
             if _has(operation.values, weights @ v):
@@ -755,6 +784,16 @@ class Departures(Path):
             "causal attention.",
             sure=False,
         )
+
+    def _scaler(self, parents: Mapping[int, Found | None]) -> Operation | None:
+        """Return the operation that scales the queries or the keys, before PyTorch does."""
+        for number in sorted(self.leads_here & self.from_x):
+            found = self.found.get(number)
+            if found is None or found.name not in PARTS or abs(found.factor - 1) < 1e-4:
+                continue
+            if number <= max(parents):
+                return self.operations[number]
+        return None
 
     # From the weights to the context vectors
 
