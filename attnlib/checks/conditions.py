@@ -73,6 +73,8 @@ def calls_in_turn(trial: Trial) -> Answer:
         have, want = trial.run(mine, x, weights), run(ours, x, weights)
         if not close(have, want, 1e-4):
             where = trial.departure(mine, x, weights, num_heads)
+            if number == 0 and where is not None and where.sure:
+                return Fault("", where.code, where.cause, where.line)
             return _fault(
                 "state",
                 f"The first call is right, but call {number} of the same module, counted from 0, "

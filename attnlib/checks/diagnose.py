@@ -262,7 +262,7 @@ def _with_line(fault: Fault, question: Question, trial: Trial) -> Fault:
 
 
 RUN_ASTRAY = ("error.", "result.", "merge.", "context", "state", "check.failed", "attention")
-DRAWN = ("diagonal", "past", "late", "leaks", "too-much", "inverted", "fill")
+DRAWN = ("diagonal", "past", "late", "leaks", "too-much", "inverted")
 
 
 def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
@@ -280,7 +280,7 @@ def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
         return fault
     line = text.origin(fault.code, fault.line)
     kind, _, what = fault.code.partition(".")
-    if line is None and kind == "mask" and what in DRAWN[:-1]:
+    if line is None and ((kind == "mask" and what in DRAWN) or fault.code == "result.unwritten"):
         line = text.loop_of(fault.line)
     return Fault(fault.question, fault.code, fault.cause, line or fault.line)
 

@@ -85,6 +85,8 @@ class Text:
             return self._of_names(line, statement, NUMBERS)
         if code == "mask.inverted":
             return self._of_names(line, statement, FUTURE)
+        if code == "mask.empty":
+            return self._cut_of(line, statement)
         if code.startswith("dropout"):
             return self._of_keyword(line, statement, ("dropout_p", "p"))
         return None
@@ -98,6 +100,15 @@ class Text:
         }
         names = [name for name in reads if fits.search(name.removeprefix("self."))]
         return self._assigned(line, names[0]) if len(names) == 1 else None
+
+    def _cut_of(self, line: Line, statement: ast.stmt) -> Line | None:
+        """Return the line that cuts the mask which a statement uses."""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                made = self._assigned(line, node.id)
+                if made is not None and re.search(r"self\.\w+\[", made.text):
+                    return made
+        return None
 
     def _of_keyword(self, line: Line, statement: ast.stmt, words: tuple[str, ...]) -> Line | None:
         for node in ast.walk(statement):
@@ -118,9 +129,9 @@ class Text:
                     continue
                 if name not in [ast.unparse(target) for target in node.targets]:
                     continue
-                if isinstance(node.value, ast.Name) and not also_names:
-                    if node.value.id == name.removeprefix("self."):
-                        continue
+                given_on = ast.unparse(node.value) == name.removeprefix("self.")
+                if given_on and not also_names:
+                    continue
                 last = self._line(function, node)
         return last
 
@@ -177,7 +188,7 @@ class Text:
             if isinstance(place, ast.Tuple) and [ast.unparse(p) for p in place.elts] == order[::-1]:
                 return None
         bounds = inner.iter.args if isinstance(inner.iter, ast.Call) else []
-        plain = len(bounds) == 1 and isinstance(bounds[0], (ast.Name, ast.Attribute))
+        plain = len(bounds) == 1 and isinstance(bounds[0], (ast.Name, ast.Attribute, ast.Subscript))
         return None if plain and len(loops) == 1 else self._line(line.function, inner)
 
     def slip(self) -> Slip | None:

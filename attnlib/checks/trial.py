@@ -485,6 +485,8 @@ def scale_suspects(
     """Return factors that scores are multiplied by in error, with a code and what to say."""
     width, d_in = trial.head_width, trial.d_in(num_heads)
     all_heads = num_heads * HEAD_DIM
+    same = d_in // num_heads == num_heads
+    heads = f"{num_heads}: num_heads, or d_in // num_heads" if same else "num_heads"
     return (
         (1.0, "scale.none", "they are not scaled at all."),
         (HEAD_DIM**0.5, "scale.times", "they are multiplied by the root, not divided."),
@@ -502,8 +504,8 @@ def scale_suspects(
         (d_in**-0.5, "scale.d-in", "you divide by the root of d_in, the width of the embedding."),
         *(
             (
-                (num_heads**-0.5, "scale.num-heads", "you divide by the root of num_heads."),
-                (1 / num_heads, "scale.num-heads", "you divide by num_heads."),
+                (num_heads**-0.5, "scale.num-heads", f"you divide by the root of {heads}."),
+                (1 / num_heads, "scale.num-heads", f"you divide by {heads}."),
             )
             if num_heads > 1
             else ()
