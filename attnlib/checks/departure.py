@@ -184,7 +184,7 @@ class Departures(Path):
         return self._at(
             made,
             "mask.nan",
-            "NaN arises here, where a mask is made: 0 * inf is NaN. Use "
+            "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: use "
             "masked_fill(is_future, -torch.inf).",
         )
 

@@ -475,7 +475,7 @@ WRONG_STACKS = {
     "the first head each time": (
         "head(x) for head",
         "self.heads[0](x) for head",
-        "The heads come out in another order: head 0 belongs in the first columns.",
+        "Every head returns what one head returns: does the loop use its own head each time?",
     ),
     "one head repeated": (
         "[CausalAttention(*sizes) for _ in range(num_heads)]",
