@@ -192,3 +192,13 @@ def test_one_tensor_twice_in_pytorchs_attention_is_told():
     verdict = check_causal_attention(write(text))
     assert verdict.code == "parts.twice"
     assert "here come queries, keys and keys" in verdict.sentence
+
+
+def test_a_width_that_is_right_is_not_blamed_for_a_second_scaling():
+    wrong = several(
+        ONE_HEAD,
+        (TRIANGLE, TRIANGLE + "        self.d_k = d_out\n"),
+        ("scores / keys.shape[-1] ** 0.5", "scores / self.d_k"),
+    )
+    verdict = check_causal_attention(write(wrong))
+    assert (verdict.code, verdict.line.text) == ("scale.no-root", "scores = scores / self.d_k")

@@ -18,6 +18,7 @@ from attnlib.tracing.operations import Line
 from attnlib.tracing.tracer import statements_of
 
 NUMBERS = re.compile(r"scale|factor|temper|norm|inv|^d_?k$|head_?(dim|size|width)|d_?head|^h[sd]$")
+FACTORS = re.compile(r"scale|factor|temper|norm|inv")
 FUTURE = re.compile(r"future|hidden|hide|forbid|block|upper|later")
 
 
@@ -82,9 +83,13 @@ class Text:
         if code == "scale.none":
             return self._never_read(line.function)
         if code.startswith("scale."):
-            return self._of_names(line, statement, NUMBERS)
+            names_a_width = not code.endswith(("no-root", "half", "times", "one-side", "sign"))
+            made = self._of_names(line, statement, NUMBERS if names_a_width else FACTORS)
+            right = made and code == "scale.no-root" and re.search(r"\*\*|sqrt", made.text)
+            return None if right else made
         if code == "mask.inverted":
-            return self._of_names(line, statement, FUTURE)
+            made = self._of_names(line, statement, FUTURE)
+            return made if made and "tril" in made.text else None
         if code == "mask.empty":
             return self._cut_of(line, statement)
         if code.startswith("dropout"):

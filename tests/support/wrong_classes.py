@@ -509,8 +509,8 @@ WRONG_STACKS = {
     "one head after the other": (
         "        return torch.cat([head(x) for head in self.heads], dim=-1)",
         "        for head in self.heads:\n            x = head(x)\n        return x",
-        "Stopped in Mine.forward, line 3: x = head(x) | ValueError: the last dimension of x must "
-        "be d_in=11, not 7: (2, 5, 7). | Shapes there: x (b, num_tokens, d_out) = (2, 5, 7).",
+        "Each head takes x as the head before has left it: all heads take the same x, and their "
+        "results stand side by side.",
     ),
     "a loop that breaks the values": (
         "head(x) for head in self.heads",
