@@ -23,7 +23,7 @@ from attnlib.checks import (
 from attnlib.checks.guard import TimeIsUp, time_limit
 from support.many_styles import EINSUM, STYLES
 from support.odd_classes import HIDDEN_FAULTS, RIGHT
-from support.wrong_classes import ONE_HEAD, SPLIT, change, write
+from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, change, write
 
 SLIPS = [
     pytest.param(style, slip, id=f"{name}-{what}")
@@ -131,11 +131,12 @@ def test_a_verdict_carries_all_faults_the_line_and_what_was_not_asked():
     assert verdict.notes == ()
 
 
-def test_a_right_verdict_carries_its_notes():
+def test_a_note_with_a_code_stays_out_of_the_sentence():
     verdict = check_causal_attention(change(ONE_HEAD, "if num_tokens > len(self.mask)", "if False"))
     assert verdict
     assert (verdict.code, verdict.question, verdict.line) == ("", "", None)
-    assert verdict.sentence.endswith(f"Note: {verdict.notes[0]}")
+    assert "Note" not in verdict.sentence
+    assert verdict.notes[0].code == "mask.broadcasts"
     assert "With context_length=1 more than one token passes" in verdict.notes[0]
 
 
@@ -193,6 +194,12 @@ def test_names_lead_to_parameters_called_otherwise():
     assert check_rows_sum_to_one(module, names={"W_value": "to_v"})
     with pytest.raises(ValueError, match="if it is called otherwise: names="):
         check_rows_sum_to_one(module)
+
+
+def test_a_name_leads_to_a_list_of_heads_called_otherwise():
+    renamed = write(STACKED.replace("self.heads", "self.attention_heads"))
+    assert not check_stacked_heads(renamed)
+    assert check_stacked_heads(renamed, names={"heads": "attention_heads"})
 
 
 def test_a_fused_projection_needs_no_names():

@@ -164,8 +164,17 @@ def test_an_error_with_words_is_no_stub():
 
 def test_a_missing_return_is_told_from_a_stub():
     verdict = check_causal_attention(change(ONE_HEAD, "        return context\n", ""))
+    assert verdict.code == "result.none"
     assert verdict.sentence == (
-        "not attempted yet: forward makes context and returns None. Is the return missing?"
+        f"In {verdict.line} | Forward makes context and returns None: end with return."
+    )
+    assert "context = " in verdict.line.text
+
+
+def test_a_beginning_without_a_return_is_not_attempted_yet():
+    begun = ONE_HEAD[: ONE_HEAD.index("        keys, queries")] + "        keys = self.W_key(x)\n"
+    assert check_causal_attention(write(begun)).sentence == (
+        "not attempted yet: forward makes keys and returns None. Is the return missing?"
     )
 
 

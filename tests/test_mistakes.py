@@ -204,9 +204,7 @@ SENTENCES = {
     "tensor, masked_fill_ changes the old one.",
     "mask of the context": "MaskOfTheContext is right: "
     "shapes, mask, mean, scale, split and merge of heads, "
-    "dropout, and outputs and gradients equal to those of MultiHeadAttention. Note: With "
-    "context_length=1 more than one token passes, and token 0 sees token 1: the mask is 1"
-    " x 1 and broadcasts. Raise a ValueError if num_tokens > context_length.",
+    "dropout, and outputs and gradients equal to those of MultiHeadAttention.",
     "minus 1e4": "In OnePageAttention.forward, line 11: "
     "attn_scores = "
     "attn_scores.masked_fill(is_future, -1e4) | Scores can be as far apart as 1e+06, and "

@@ -73,6 +73,8 @@ def calls_in_turn(trial: Trial) -> Answer:
         have, want = trial.run(mine, x, weights), run(ours, x, weights)
         if not close(have, want, 1e-4):
             where = trial.departure(mine, x, weights, num_heads)
+            if number == 0 and where is not None and where.sure:
+                return Fault("", where.code, where.cause, where.line)
             return _fault(
                 "state",
                 f"The first call is right, but call {number} of the same module, counted from 0, "
@@ -200,7 +202,8 @@ def more_tokens_than_context_length(trial: Trial) -> Answer:
     if (attn_weights[:, 0, 0, 1:NUM_TOKENS].abs() > 1e-6).any() or attn_weights.isnan().any():
         trial.note(
             "With context_length=1 more than one token passes, and token 0 sees token 1: the mask "
-            "is 1 x 1 and broadcasts. Raise a ValueError if num_tokens > context_length."
+            "is 1 x 1 and broadcasts. Raise a ValueError if num_tokens > context_length.",
+            code="mask.broadcasts",
         )
     return None
 

@@ -25,6 +25,7 @@ PARTS = ("queries", "keys", "values")
 ASSIGNS = {"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "narrow_copy"}
 SOFTMAX = re.compile(r"softmax|exp|^a?max|^sub|^__sub__|sigmoid|tanh|relu")
 RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
+HIDES = {"masked_fill", "where", "add", "iadd", "radd"}
 MASKS = {"triu", "tril", "triu_", "tril_", "gt", "lt", "ge", "le", "__gt__", "__lt__"}
 
 
@@ -52,6 +53,8 @@ class Departures(Path):
         """Return the first line that leaves the path; None if nothing can be said."""
         if self._good(self.result):
             return self._ends_too_early()
+        if unwritten := self._unwritten():
+            return unwritten
         bad, new = {self.result}, [self.result]
         while new:
             for parent in self._parents(self.operations[new.pop()]):
@@ -95,6 +98,10 @@ class Departures(Path):
             return None
         if random := self._random(operation):
             return random
+        if nan := self._nan_of_a_mask(operation):
+            return nan
+        if operation.name == "scaled_dot_product_attention" and len(names) == 2 <= len(parents):
+            return self._twice(operation)
         if (
             made is not None
             and made.name in names - {"scores", "attn_weights"}
@@ -156,6 +163,73 @@ class Departures(Path):
                 return self._at(operation, "random", "random numbers come in here, though in eval.")
         return None
 
+    def _nan_of_a_mask(self, operation: Operation) -> Departure | None:
+        """Tell a tensor without x that holds NaN: 0 * inf, in most cases."""
+        number = next(
+            (
+                n
+                for n in operation.parents
+                if n not in self.from_x and bool(self.operations[n].values.isnan().any())
+            ),
+            None,
+        )
+        if number is None:
+            return None
+        while True:
+            made = self.operations[number]
+            before = [n for n in made.parents if bool(self.operations[n].values.isnan().any())]
+            if not before:
+                break
+            number = before[0]
+        return self._at(
+            made,
+            "mask.nan",
+            "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: use "
+            "masked_fill(is_future, -torch.inf).",
+        )
+
+    def _twice(self, operation: Operation) -> Departure | None:
+        """Tell what comes into PyTorch's attention, if one of the three comes twice."""
+        given = [self.found.get(n) for n in operation.parents[:3]]
+        names = [found.name for found in given if found is not None]
+        if len(names) < 3 or not set(names) <= set(PARTS):
+            return None
+        return self._at(
+            operation,
+            "parts.twice",
+            f"PyTorch's attention takes queries, keys and values, and here come {names[0]}"
+            f", {names[1]} and {names[2]}.",
+        )
+
+    def _unwritten(self) -> Departure | None:
+        """Tell rows or columns of the result into which nothing was ever written."""
+        chain = [self.operations[self.result]]
+        while chain[-1].name in ASSIGNS and chain[-1].parents:
+            chain.append(self.operations[chain[-1].parents[0]])
+        begun, end = chain[-1], chain[0]
+        if len(chain) < 2 or begun.number in self.from_x or begun.values.shape != end.values.shape:
+            return None
+        same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
+        if same.ndim != 3 or not same.any() or same.all():
+            return None
+        for axis, what in ((1, "token"), (2, "column"), (0, "text")):
+            others = [i for i in range(3) if i != axis]
+            never = same.all(dim=others[1]).all(dim=others[0]).nonzero().flatten().tolist()
+            if never:
+                places = f"{what} {never[0]}"
+                if len(never) > 1:
+                    places = f"{what}s {', '.join(map(str, never[:-1]))} and {never[-1]}"
+                if len(never) > 3 and never == list(range(never[0], never[-1] + 1)):
+                    places = f"{what}s {never[0]} to {never[-1]}"
+                verb = "are" if len(never) > 1 else "is"
+                return self._at(
+                    end,
+                    "result.unwritten",
+                    f"{places} of the result {verb} never written, counted from 0: what "
+                    f"{begun.name} put there is still there.",
+                )
+        return None
+
     def _at(self, operation: Operation, code: str, cause: str, sure: bool = True) -> Departure:
         begin = cause if cause.startswith("x ") else cause[0].upper() + cause[1:]
         return Departure(code, begin, self._line(operation), sure)
@@ -175,6 +249,16 @@ class Departures(Path):
 
     def _mixed(self, operation: Operation, made: Found) -> Departure:
         name = made.name
+        if made.moved is None and name in PARTS and self._other_numbers(operation):
+            return self._at(
+                operation,
+                f"{name}.changed",
+                f"this line changes {_the(name)}: it {_does(operation)}.",
+            )
+        if made.moved is None and self.num_heads == 1:
+            return self._at(
+                operation, f"{name}.mixed", f"the numbers of {_the(name)} get mixed up here."
+            )
         if made.moved is not None:
             what, how = made.moved
             if name == "context_vec" and what == "columns":
@@ -223,6 +307,14 @@ class Departures(Path):
         return self._at(
             operation, f"{name}.mixed", f"the numbers of {_the(name)} get mixed up here."
         )
+
+    def _other_numbers(self, operation: Operation) -> bool:
+        """Return whether an operation on one tensor changes numbers, and not only their places."""
+        (number, *more) = self._parents(operation)
+        old, new = self.operations[number].values, operation.values
+        if more or old.numel() != new.numel() or operation.name in ASSIGNS:
+            return False
+        return not torch.equal(old.flatten().sort().values, new.flatten().sort().values)
 
     def _misnamed(self, operation: Operation, names: set[str]) -> Departure | None:
         return None
@@ -317,6 +409,13 @@ class Departures(Path):
             if values.isnan().any() and not old.isnan().any():
                 if old.isneginf().any() and self._state(before) is not None:
                     return self._blame_state(operation, number, before)
+                if re.search(r"pow|sqrt|log", operation.name) and (old < 0).any():
+                    return self._at(
+                        operation,
+                        "scores.root",
+                        "scores are negative too, and a root or a logarithm of those is NaN. Only "
+                        f"the number that divides them is a root: {self.width}**0.5.",
+                    )
                 return self._at(
                     operation,
                     "mask.nan",
@@ -504,6 +603,21 @@ class Departures(Path):
                     return self.operations[n]
                 later.extend(self.operations[n].parents)
             numbers = later
+        return self._mask_writer(operation)
+
+    def _mask_writer(self, operation: Operation) -> Operation | None:
+        """Return the operation that last wrote into a mask that no triangle was drawn for."""
+        numbers, seen = [n for n in operation.parents if n not in self.from_x], set[int]()
+        while numbers:
+            number = max(numbers)
+            numbers.remove(number)
+            if number in seen:
+                continue
+            seen.add(number)
+            made = self.operations[number]
+            if made.name in ASSIGNS and made.line is not None:
+                return made
+            numbers.extend(made.parents)
         return None
 
     def _wrong_mask(
@@ -600,8 +714,9 @@ class Departures(Path):
             number_ = float(added[0])
             said = f"get {number_:+.4g}"
         if number_ is not None and (pattern is None or (pattern & causal_mask(len(pattern))).any()):
+            added_up = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             return self._at(
-                operation,
+                (added_up and self._mask_writer(operation)) or operation,
                 "mask.fill",
                 f"the scores that the mask hides {said}, and softmax still gives them weight: they "
                 "must be -torch.inf.",
@@ -645,6 +760,18 @@ class Departures(Path):
                         "the future is hidden only after softmax, so the rows that softmax made "
                         "still counted it. Hide the scores with -torch.inf before softmax.",
                     )
+        for later in self._chain(number):
+            masks = [n for n in later.parents if n not in self.from_x]
+            if later.name.strip("_") in HIDES and any(
+                not self.operations[n].given and self.operations[n].values.numel() > 1
+                for n in masks
+            ):
+                return self._at(
+                    later,
+                    "mask.empty",
+                    f"{LEAK} The mask of this line hides nothing of these tokens: is it cut to "
+                    "the rows and columns of the tokens that there are?",
+                )
         return self._at(
             operation,
             "mask.none",
@@ -737,7 +864,7 @@ class Departures(Path):
                     if code:
                         return self._at(self._mask_maker(operation) or operation, code, cause)
                     said = scale_sentence(factor, self.root, self.width, self.widths)
-                    return self._at(operation, *said)
+                    return self._at(self._scaler(parents) or operation, *said)
         for mask in (ones.tril(), ones.triu(1), ones.triu()):
             weights = (self.root * q @ k.mT + mask).softmax(dim=-1)
             if _has(operation.values, weights @ v):
@@ -755,6 +882,16 @@ class Departures(Path):
             "causal attention.",
             sure=False,
         )
+
+    def _scaler(self, parents: Mapping[int, Found | None]) -> Operation | None:
+        """Return the operation that scales the queries or the keys, before PyTorch does."""
+        for number in sorted(self.leads_here & self.from_x):
+            found = self.found.get(number)
+            if found is None or found.name not in PARTS or abs(found.factor - 1) < 1e-4:
+                continue
+            if number <= max(parents):
+                return self.operations[number]
+        return None
 
     # From the weights to the context vectors
 

@@ -45,6 +45,7 @@ from attnlib.checks.trial import Trial
 from attnlib.checks.verdict import Fault, Verdict
 from attnlib.examples import seeded
 from attnlib.modules import CausalAttention
+from attnlib.tracing.table import Failure
 from attnlib.tracing.tracer import locate
 
 
@@ -155,11 +156,13 @@ def diagnose(
                     fault = _ask(question, trial)
                     if fault is not None:
                         failed.add(now)
-                        faults.append(_with_line(fault, question, trial))
+                        faults.append(_from_its_origin(_with_line(fault, question, trial), trial))
             except Diagnosis as diagnosis:
                 faults.append(Fault(now, diagnosis.code, str(diagnosis), diagnosis.line))
+                if trial is not None:
+                    faults[-1] = _from_its_origin(faults[-1], trial)
     except TimeIsUp as error:
-        failure = locate(error)
+        failure = _where_time_ran_out(error)
         faults.insert(
             0,
             Fault(now, "time", _too_slow(failure.function, failure.line, failure.source, seconds)),
@@ -174,9 +177,18 @@ def diagnose(
     return Verdict(True, _praise(trial, skip), (), notes)
 
 
+def _where_time_ran_out(error: BaseException) -> Failure:
+    """Return where it was stopped first: a second alarm may ring while we look at the first."""
+    failure = locate(error)
+    while not failure.line and error.__context__ is not None:
+        error = error.__context__
+        failure = locate(error)
+    return failure
+
+
 def _too_slow(function: str, line: int, source: str, seconds: float) -> str:
-    where = f"in {function}, line {line}: {source} | " if line else ": "
-    return f"After {seconds:g} seconds it was stopped {where}does a loop there never end?"
+    where = f"in {function}, line {line}: {source} | " if line else "| "
+    return f"After {seconds:g} seconds it was stopped {where}Does a loop there never end?"
 
 
 def _trial(
@@ -249,6 +261,30 @@ def _with_line(fault: Fault, question: Question, trial: Trial) -> Fault:
     return Fault(fault.question, where.code, where.cause, where.line)
 
 
+RUN_ASTRAY = ("error.", "result.", "merge.", "context", "state", "check.failed", "attention")
+DRAWN = ("diagonal", "past", "late", "leaks", "too-much", "inverted")
+
+
+def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
+    """Say it of the line that made the value, or of the loop, where the text of the class shows it.
+
+    What goes wrong in one line may have been made in another: a number, a mask, an argument.
+    """
+    text = trial.text()
+    if fault.code.startswith(RUN_ASTRAY) or fault.code == fault.question.replace(" ", "-"):
+        if (kept := trial.kept_list()) is not None:
+            return Fault(fault.question, "state.list", *kept)
+        if (slip := text.slip()) is not None:
+            return Fault(fault.question, slip.code, slip.cause, slip.line)
+    if fault.line is None or str(fault.line) in fault.cause:
+        return fault
+    line = text.origin(fault.code, fault.line)
+    kind, _, what = fault.code.partition(".")
+    if line is None and ((kind == "mask" and what in DRAWN) or fault.code == "result.unwritten"):
+        line = text.loop_of(fault.line)
+    return Fault(fault.question, fault.code, fault.cause, line or fault.line)
+
+
 def _praise(trial: Trial, skip: tuple[str, ...]) -> str:
     heads = "" if trial.right is CausalAttention else "split and merge of heads, "
     dropout = "" if "dropout" in skip else "dropout, "
@@ -256,4 +292,4 @@ def _praise(trial: Trial, skip: tuple[str, ...]) -> str:
         f"{trial.make.name} is right: shapes, mask, mean, scale, {heads}{dropout}"
         f"and outputs and gradients equal to those of {trial.right.__name__}."
     )
-    return " ".join([sentence, *(f"Note: {note}" for note in trial.notes)])
+    return " ".join([sentence, *(f"Note: {note}" for note in trial.notes if not note.code)])

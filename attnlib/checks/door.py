@@ -94,6 +94,7 @@ class Maker:
         for name in ours:
             path, _, kind = name.rpartition(".")
             head, _, part = path.rpartition(".")
+            head = ".".join(self.names.get(word, word) for word in head.split(".") if word)
             called = self.names.get(path) or self.names.get(part, part)
             fused = self.names.get("W_qkv", "W_qkv") if part in PROJECTIONS else called
             for guess in (called, fused):

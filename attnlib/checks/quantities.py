@@ -268,6 +268,8 @@ def _how_moved(axes: str, index: list[Tensor]) -> str | None:
             order = "".join(axes[place] for place in some)
             alternates = order == "dh" and int(index[axes.index("h")].max()) > 0
             return "alternating" if alternates else None
+    if axes == "d" and len(set(index[0].tolist())) < len(index[0]):
+        return "those of one head, repeated"
     if "h" in axes and len(axes) > 1 and _is_one(index[axes.index("h")]):
         return "those of one head, repeated"
     code = torch.zeros_like(index[0])

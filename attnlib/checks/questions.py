@@ -15,9 +15,11 @@ from attnlib.checks.attempt import NOT_ATTEMPTED, Diagnosis, call, draw, name_sh
 from attnlib.checks.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
 from attnlib.checks.verdict import Fault
 from attnlib.modules import MultiHeadAttention
+from attnlib.tracing.operations import Line
 from attnlib.tracing.tracer import trace
 
 Answer = str | Fault | None
+FULL_ATTEMPT = 5  # tensors, of those that forward makes: queries, keys, values, scores, weights
 
 
 def it_returns_something(trial: Trial) -> Answer:
@@ -38,10 +40,18 @@ def it_returns_something(trial: Trial) -> Answer:
     made = [step for step in trace(mine, x).steps if step.change != "given"]
     if not made:
         return Fault("", "stub", NOT_ATTEMPTED)
+    last = made[-1]
+    if len(made) < FULL_ATTEMPT:
+        return Fault(
+            "",
+            "stub.return",
+            f"{NOT_ATTEMPTED}: forward makes {last.name} and returns None. Is the return missing?",
+        )
     return Fault(
         "",
-        "stub.return",
-        f"{NOT_ATTEMPTED}: forward makes {made[-1].name} and returns None. Is the return missing?",
+        "result.none",
+        f"Forward makes {last.name} and returns None: end with return.",
+        Line(last.function, last.line, last.source),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from attnlib.checks.departure import RANDOM, Departure, Departures, misnamed
 from attnlib.checks.door import Maker
 from attnlib.checks.path import CONSTANTS
 from attnlib.checks.quantities import quantities
+from attnlib.checks.text import Text
+from attnlib.checks.verdict import Note
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import causal_mask, split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
@@ -45,7 +48,8 @@ class Trial:
         self.make = make
         self.right = right
         self.one_width = one_width
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
+        self._text: Text | None = None
         self._constructed: dict[int, tuple[nn.Module, Recording]] = {}
 
     @property
@@ -265,10 +269,36 @@ class Trial:
         x = draw(B, NUM_TOKENS, self.d_in(num_heads), seed=1)
         return self.departure(mine, x, self.random_weights(ours), num_heads)
 
-    def note(self, text: str) -> None:
-        """Keep what is worth a word and no fault."""
+    def text(self) -> Text:
+        """Return the text of the class, and of the modules inside that the learner wrote too."""
+        if self._text is None:
+            kinds: list[Any] = [self.make.make]
+            with contextlib.suppress(Diagnosis):
+                mine, _ = self.build()
+                kinds += dict.fromkeys(type(part) for part in mine.modules())
+            self._text = Text(function for kind in kinds for function in own_functions(kind))
+        return self._text
+
+    def kept_list(self) -> tuple[str, Line | None] | None:
+        """Return what to say of a list on self that still holds what an earlier call put in."""
+        try:
+            mine, _ = self.build()
+            run(mine, draw(B, NUM_TOKENS, self.d_in(), seed=1))
+        except Diagnosis:
+            return None
+        for name, value in vars(mine).items():
+            if isinstance(value, list) and any(isinstance(one, Tensor) for one in value):
+                cause = (
+                    f"self.{name} still holds the tensors of earlier calls when the next one "
+                    "appends to it: make the list in forward."
+                )
+                return cause, self.line_with(rf"self\.{name}\b", ("forward",))
+        return None
+
+    def note(self, text: str, code: str = "") -> None:
+        """Keep what is worth a word and no fault; with a code it stays out of the sentence."""
         if text not in self.notes:
-            self.notes.append(text)
+            self.notes.append(Note(text, code))
 
     def returns_weights(self, mine: nn.Module) -> bool:
         """Return whether forward can return the attention weights too."""
@@ -455,6 +485,8 @@ def scale_suspects(
     """Return factors that scores are multiplied by in error, with a code and what to say."""
     width, d_in = trial.head_width, trial.d_in(num_heads)
     all_heads = num_heads * HEAD_DIM
+    same = d_in // num_heads == num_heads
+    heads = f"{num_heads}: num_heads, or d_in // num_heads" if same else "num_heads"
     return (
         (1.0, "scale.none", "they are not scaled at all."),
         (HEAD_DIM**0.5, "scale.times", "they are multiplied by the root, not divided."),
@@ -472,8 +504,8 @@ def scale_suspects(
         (d_in**-0.5, "scale.d-in", "you divide by the root of d_in, the width of the embedding."),
         *(
             (
-                (num_heads**-0.5, "scale.num-heads", "you divide by the root of num_heads."),
-                (1 / num_heads, "scale.num-heads", "you divide by num_heads."),
+                (num_heads**-0.5, "scale.num-heads", f"you divide by the root of {heads}."),
+                (1 / num_heads, "scale.num-heads", f"you divide by {heads}."),
             )
             if num_heads > 1
             else ()

@@ -31,6 +31,27 @@ class Fault:
         return f"In {self.line} | {self.cause}"
 
 
+class Note(str):
+    """What is worth a word and no fault.
+
+    Args:
+        text: a sentence.
+        code: short and stable, for counting. A note with a code is for whoever counts or writes
+            lessons: it stays out of the learner's sentence.
+
+    >>> Note("The mask broadcasts.", "mask.broadcasts").code
+    'mask.broadcasts'
+    """
+
+    code: str
+
+    def __new__(cls, text: str, code: str = "") -> Note:
+        """Make a string that carries a code."""
+        note = super().__new__(cls, text)
+        note.code = code
+        return note
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether a claim holds, and a sentence that says so.
@@ -41,14 +62,14 @@ class Verdict:
         holds: whether it does; a verdict is true or false like this.
         sentence: what a learner reads.
         faults: all that was found, the first one first: the sentence is about that.
-        notes: what is worth a word, and no fault.
+        notes: what is worth a word, and no fault; one with a code is not in the sentence.
         not_asked: questions that could not be asked because of an earlier fault.
     """
 
     holds: bool
     sentence: str
     faults: tuple[Fault, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     not_asked: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:

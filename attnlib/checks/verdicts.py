@@ -18,7 +18,7 @@ from attnlib.checks.attempt import (
     run,
 )
 from attnlib.checks.door import NO_NAMES, Given, as_module
-from attnlib.checks.verdict import Verdict
+from attnlib.checks.verdict import Note, Verdict
 from attnlib.compare import TOLERANCES, all_gradients, at_most
 from attnlib.convert import join_heads
 from attnlib.examples import seeded
@@ -157,7 +157,7 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
             True,
             f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding "
             f"error ({cuts}). Note: {note}",
-            notes=(note,),
+            notes=(Note(note),),
         )
     return Verdict(
         True, f"Causal: no output moved by a single bit when later tokens changed ({cuts})."

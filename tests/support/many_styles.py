@@ -386,7 +386,7 @@ STYLES: dict[str, Style] = {
         "no mask": Slip("attn_mask=may_look", "attn_mask=None", "mask.none"),
         "scale": Slip("dropout_p=p)", "dropout_p=p, scale=1.0)", "scale.none"),
         "scale d_out": Slip("dropout_p=p)", "dropout_p=p, scale=self.d_out ** -0.5)", "scale.d-out"),
-        "drops in eval": Slip("self.dropout.p if self.training else 0.0", "self.dropout.p", "dropout.eval", "scaled_dot"),
+        "drops in eval": Slip("self.dropout.p if self.training else 0.0", "self.dropout.p", "dropout.eval", "p = self.dropout.p"),
         "order": Slip("(self.W_query, self.W_key, self.W_value)", "(self.W_key, self.W_query, self.W_value)", "parts.swapped", "scaled_dot"),
         "merge": Slip("y = y.transpose(1, 2)\n        y = y.flatten(-2)", "y = y.reshape(B, T, -1)", "merge.mixed"),
         "no split": Slip("view(B, T, self.n_head, -1).transpose(1, 2)", "view(B, self.n_head, T, -1)", "split.mixed"),

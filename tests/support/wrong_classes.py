@@ -475,7 +475,7 @@ WRONG_STACKS = {
     "the first head each time": (
         "head(x) for head",
         "self.heads[0](x) for head",
-        "The heads come out in another order: head 0 belongs in the first columns.",
+        "Every head returns what one head returns: does the loop use its own head each time?",
     ),
     "one head repeated": (
         "[CausalAttention(*sizes) for _ in range(num_heads)]",
@@ -509,8 +509,8 @@ WRONG_STACKS = {
     "one head after the other": (
         "        return torch.cat([head(x) for head in self.heads], dim=-1)",
         "        for head in self.heads:\n            x = head(x)\n        return x",
-        "Stopped in Mine.forward, line 3: x = head(x) | ValueError: the last dimension of x must "
-        "be d_in=11, not 7: (2, 5, 7). | Shapes there: x (b, num_tokens, d_out) = (2, 5, 7).",
+        "Each head takes x as the head before has left it: all heads take the same x, and their "
+        "results stand side by side.",
     ),
     "a loop that breaks the values": (
         "head(x) for head in self.heads",

@@ -1,0 +1,261 @@
+"""What the text of a learner's class shows: where a value was made, and slips that need no run.
+
+A run finds the operation that goes wrong. What it used may come from elsewhere: a number from
+__init__, a mask from a loop, an argument from a call. Here are the lines of those.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from types import FunctionType
+from typing import NamedTuple
+
+from attnlib.tracing.operations import Line
+from attnlib.tracing.tracer import statements_of
+
+NUMBERS = re.compile(r"scale|factor|temper|norm|inv|^d_?k$|head_?(dim|size|width)|d_?head|^h[sd]$")
+FACTORS = re.compile(r"scale|factor|temper|norm|inv")
+FUTURE = re.compile(r"future|hidden|hide|forbid|block|upper|later")
+
+
+class Slip(NamedTuple):
+    """Something that is wrong whenever a run shows that something is."""
+
+    code: str
+    cause: str
+    line: Line
+
+
+class Text:
+    """The text of some functions.
+
+    Args:
+        functions: a learner's own; what has no source is left out.
+    """
+
+    def __init__(self, functions: Iterable[FunctionType]) -> None:
+        self.trees: dict[str, ast.FunctionDef] = {}
+        self._codes = {}
+        for function in functions:
+            code = function.__code__
+            name, _ = statements_of(code)
+            try:
+                tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+            except (OSError, SyntaxError):
+                continue
+            if tree.body and isinstance(tree.body[0], ast.FunctionDef) and name not in self.trees:
+                self.trees[name] = tree.body[0]
+                self._codes[name] = code
+
+    def _line(self, function: str, node: ast.AST) -> Line | None:
+        statement = statements_of(self._codes[function])[1].get(getattr(node, "lineno", 0))
+        return Line(function, statement.line, statement.text) if statement else None
+
+    def _statement(self, line: Line) -> ast.stmt | None:
+        """Return the innermost statement at a line."""
+        tree = self.trees.get(line.function)
+        found = [
+            node
+            for node in (ast.walk(tree) if tree else ())
+            if isinstance(node, ast.stmt) and node.lineno == line.number
+        ]
+        return found[-1] if found else None
+
+    def origin(self, code: str, line: Line) -> Line | None:
+        """Return the line that made the value with which a line goes wrong.
+
+        Args:
+            code: of the fault, which says what kind of value matters.
+            line: where the run left the path.
+
+        Returns:
+            None if the line itself is all there is to say.
+        """
+        statement = self._statement(line)
+        if statement is None:
+            return None
+        if code.startswith(("parts.", "scores.")):
+            return self._call_out_of_order(line.function)
+        if code == "scale.none":
+            return self._never_read(line.function)
+        if code.startswith("scale."):
+            names_a_width = not code.endswith(("no-root", "half", "times", "one-side", "sign"))
+            made = self._of_names(line, statement, NUMBERS if names_a_width else FACTORS)
+            right = made and code == "scale.no-root" and re.search(r"\*\*|sqrt", made.text)
+            return None if right else made
+        if code == "mask.inverted":
+            made = self._of_names(line, statement, FUTURE)
+            return made if made and "tril" in made.text else None
+        if code == "mask.empty":
+            return self._cut_of(line, statement)
+        if code.startswith("dropout"):
+            return self._of_keyword(line, statement, ("dropout_p", "p"))
+        return None
+
+    def _of_names(self, line: Line, statement: ast.stmt, fits: re.Pattern[str]) -> Line | None:
+        """Return the assignment of the one name in a statement that fits, if it computes."""
+        reads = {
+            ast.unparse(node)
+            for node in ast.walk(statement)
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        }
+        names = [name for name in reads if fits.search(name.removeprefix("self."))]
+        return self._assigned(line, names[0]) if len(names) == 1 else None
+
+    def _cut_of(self, line: Line, statement: ast.stmt) -> Line | None:
+        """Return the line that cuts the mask which a statement uses."""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                made = self._assigned(line, node.id)
+                if made is not None and re.search(r"self\.\w+\[", made.text):
+                    return made
+        return None
+
+    def _of_keyword(self, line: Line, statement: ast.stmt, words: tuple[str, ...]) -> Line | None:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.keyword) and node.arg in words:
+                return self._assigned(line, ast.unparse(node.value), True)
+        return None
+
+    def _assigned(self, line: Line, name: str, also_names: bool = False) -> Line | None:
+        """Return the last assignment of a variable before a line, or of an attribute."""
+        owner = line.function.rpartition(".")[0]
+        last = None
+        for function, tree in self.trees.items():
+            own = function == line.function
+            if not own and not (name.startswith("self.") and function == f"{owner}.__init__"):
+                continue
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.Assign) or (own and node.lineno >= line.number):
+                    continue
+                if name not in [ast.unparse(target) for target in node.targets]:
+                    continue
+                given_on = ast.unparse(node.value) == name.removeprefix("self.")
+                if given_on and not also_names:
+                    continue
+                last = self._line(function, node)
+        return last
+
+    def _never_read(self, function: str) -> Line | None:
+        """Return the one line that divides into a variable that nothing reads."""
+        tree = self.trees[function]
+        reads = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.BinOp)
+                and isinstance(node.value.op, (ast.Div, ast.Mult))
+                and all(isinstance(t, ast.Name) and t.id not in reads for t in node.targets)
+            ):
+                return self._line(function, node)
+        return None
+
+    def _call_out_of_order(self, function: str) -> Line | None:
+        """Return the call that hands a helper its own names in another order."""
+        owner, _, method = function.rpartition(".")
+        own = [arg.arg for arg in self.trees[function].args.args if arg.arg != "self"]
+        for caller, tree in self.trees.items():
+            if caller == function or caller.rpartition(".")[0] != owner:
+                continue
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{method}":
+                    given = [ast.unparse(arg) for arg in node.args]
+                    common = [name for name in given if name in own]
+                    if len(common) > 1 and common != [name for name in own if name in common]:
+                        return self._line(caller, node)
+        return None
+
+    def loop_of(self, line: Line) -> Line | None:
+        """Return the innermost loop around a line, if its bounds are more than a plain count.
+
+        Where mask[j, i] is set with the outer loop's variable last, that is the line itself.
+        """
+        loops = [
+            node
+            for node in ast.walk(self.trees.get(line.function, ast.Module([], [])))
+            if isinstance(node, ast.For) and node.lineno < line.number <= (node.end_lineno or 0)
+        ]
+        statement = self._statement(line)
+        if not loops or not isinstance(statement, ast.Assign):
+            return None
+        inner = loops[-1]
+        if len(loops) > 1 and isinstance(statement.targets[0], ast.Subscript):
+            order = [ast.unparse(loop.target) for loop in loops[-2:]]
+            place = statement.targets[0].slice
+            if isinstance(place, ast.Tuple) and [ast.unparse(p) for p in place.elts] == order[::-1]:
+                return None
+        bounds = inner.iter.args if isinstance(inner.iter, ast.Call) else []
+        plain = len(bounds) == 1 and isinstance(bounds[0], (ast.Name, ast.Attribute, ast.Subscript))
+        return None if plain and len(loops) == 1 else self._line(line.function, inner)
+
+    def slip(self) -> Slip | None:
+        """Return what a loop over heads or tokens shows: a return, a fresh list, a chain."""
+        return next((slip for name in self.trees for slip in self._slips(name)), None)
+
+    def _slips(self, function: str) -> Iterator[Slip]:
+        loops = [
+            node
+            for node in ast.walk(self.trees[function])
+            if isinstance(node, (ast.For, ast.While))
+        ]
+        for loop in loops:
+            for code, cause, node in (*_returns(loop), *_fresh_lists(loop), *_chains(loop)):
+                line = self._line(function, node)
+                if line is not None:
+                    yield Slip(code, cause, line)
+
+
+Said = Iterator[tuple[str, str, ast.AST]]
+
+
+def _returns(loop: ast.For | ast.While) -> Said:
+    if isinstance(loop.body[-1], ast.Return):
+        cause = "The return stands in the loop, and ends it after its first round: indent it less."
+        yield "loop.return", cause, loop.body[-1]
+
+
+def _fresh_lists(loop: ast.For | ast.While) -> Said:
+    for node in loop.body:
+        if not isinstance(node, ast.Assign) or ast.unparse(node.value) not in ("[]", "list()"):
+            continue
+        name = ast.unparse(node.targets[0])
+        if any(
+            ast.unparse(n.func) == f"{name}.append"
+            for step in loop.body
+            if isinstance(step, ast.Expr)
+            for n in ast.walk(step)
+            if isinstance(n, ast.Call)
+        ):
+            cause = (
+                f"{name} is made anew in each round of the loop, so only the last round is left: "
+                "make it before the loop."
+            )
+            yield "loop.list", cause, node
+
+
+def _chains(loop: ast.For | ast.While) -> Said:
+    """Find a loop's own head that takes what the round before has made."""
+    heads = {ast.unparse(n) for n in ast.walk(loop.target)} if isinstance(loop, ast.For) else set()
+    for node in loop.body:
+        if not isinstance(node, ast.Assign):
+            continue
+        made = ast.unparse(node.targets[0])
+        for call in ast.walk(node.value):
+            if (
+                isinstance(call, ast.Call)
+                and ast.unparse(call.func) in heads
+                and made in [ast.unparse(arg) for arg in call.args]
+            ):
+                cause = (
+                    f"Each head takes {made} as the head before has left it: all heads take the "
+                    "same x, and their results stand side by side."
+                )
+                yield "heads.chained", cause, node
