@@ -28,6 +28,7 @@ from attnlib.gpt2.model import (
 )
 from attnlib.gpt2.weights import count_layers, from_gpt2, to_gpt2
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
+from attnlib.pictures.palette import QUIET
 from attnlib.pictures.scene import Box
 from attnlib.pictures.tensors import heads_picture
 from attnlib.speed.count import count_parameters
@@ -487,10 +488,10 @@ def test_the_picture_of_all_heads():
     maps = torch.full((12, 12, 6, 6), 1 / 6)
     scene = heads_picture(maps, chosen=(3, 5), cell=5.0)
     drawn = [item for item in scene.items if isinstance(item, Box)]
-    assert sum(box.hatched for box in drawn) == 144
+    assert sum(box.fill == QUIET for box in drawn) == 144
     assert sum((box.width, box.height) == (5.0, 5.0) for box in drawn) == 144 * 21
     (frame,) = [box for box in drawn if box.stroke_width > 2]
-    framed = [box for box in drawn if box.hatched][2 * 12 + 4]
+    framed = [box for box in drawn if box.fill == QUIET][2 * 12 + 4]
     assert (frame.x, frame.y) == (framed.x - 2, framed.y - 2)
     assert scene.alt == (
         "all 144 heads: 12 layers (down) by 12 heads (across). Layer 3, head 5 is framed."

@@ -204,4 +204,5 @@ def test_lines_picture():
     assert outside(scene) == []
     assert overlapping(scene) == []
     assert "3 queries" in scene.alt
-    assert "2 heads" in scene.alt
+    assert "Head 0: " in scene.alt
+    assert "Head 1: " in scene.alt

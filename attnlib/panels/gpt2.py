@@ -130,6 +130,7 @@ def _panel(
         draw=draw_gpt2_head,
         readout=readout_gpt2_head,
         touch=touch_gpt2_head,
+        telling=({"layer": 1, "head": 1}, {"layer": num_layers, "head": num_heads}),
     )
 
 

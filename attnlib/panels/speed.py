@@ -60,4 +60,5 @@ SPEED = Panel(
     compute=compute_speed,
     draw=draw_speed,
     readout=readout_speed,
+    telling=tuple({"num_heads": 12, "num_tokens": n} for n in (64, 256, 512)),
 )

@@ -122,7 +122,7 @@ CAUSAL_ATTENTION = Answers(
         "a mask for six tokens": WrongAnswer(
             {"x.shape[1], device": "6, device"}, "Shapes there: scores (b, num_tokens, num_tokens)"
         ),
-        "no return": WrongAnswer({"return weights": "weights"}, "Is the return missing?"),
+        "no return": WrongAnswer({"return weights": "weights"}, "end with return."),
     },
 )
 LOOK_BACK = Answers(
@@ -391,7 +391,7 @@ MY_MULTI_HEAD_ATTENTION = Answers(
         ),
         "no return": WrongAnswer(
             {"return self.out_proj(context_vec)": "context_vec = self.out_proj(context_vec)"},
-            "Is the return missing?",
+            "end with return.",
         ),
     },
 )
