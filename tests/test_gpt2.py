@@ -491,7 +491,7 @@ def test_the_picture_of_all_heads():
     assert sum(box.fill == QUIET for box in drawn) == 144
     assert sum((box.width, box.height) == (5.0, 5.0) for box in drawn) == 144 * 21
     (frame,) = [box for box in drawn if box.stroke_width > 2]
-    framed = [box for box in drawn if box.fill == QUIET][2 * 12 + 4]
+    framed = [box for box in drawn if box.fill == QUIET][3 * 12 + 5]
     assert (frame.x, frame.y) == (framed.x - 2, framed.y - 2)
     assert scene.alt == (
         "all 144 heads: 12 layers (down) by 12 heads (across). Layer 3, head 5 is framed."
