@@ -86,7 +86,7 @@ def draw_gallery(data: Exhibit) -> Scene:
         return above(head, stopped, right)
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
-    return above(head, beside(right, wrong, gap=4), off)
+    return above(head, beside(right, wrong, gap=4), off, gap=8)
 
 
 def _maps(title: str, attn_weights: Tensor) -> Scene:

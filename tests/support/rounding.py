@@ -33,7 +33,8 @@ import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from support import rounding; rounding.note_in_kernel(NOTES); del rounding, sys.path[0], sys
 """
 
-DRAWS, SAYS = "attnlib.pictures", "attnlib.pictures.seen"  # cells of a picture; its alt text
+# what the cells of a picture say, drawn or touched; its alt text
+DRAWS, SAYS = ("attnlib.pictures", "attnlib.panels.touch"), "attnlib.pictures.seen"
 
 Pair = tuple[str, str]  # a number as it is printed, and with more decimals
 
