@@ -220,7 +220,7 @@ def _by_number(pairs: Iterable[Pair]) -> dict[Number, set[Pair]]:
 
 
 def _number(text: str) -> Number:
-    return Number(abs(Decimal(text)), text.lstrip("-").isdigit())
+    return Number(abs(Decimal(text)), text.lstrip("-").rstrip(".").isdigit())
 
 
 def is_uncompared(cell: dict) -> bool:
