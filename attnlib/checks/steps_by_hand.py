@@ -36,7 +36,8 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     >>> module(x)[0, 2].tolist()
     [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]
     """
-    module: Any = written(d_in=4, d_out=6, context_length=5, dropout=0.0, num_heads=2)
+    with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay as they are
+        module: Any = written(d_in=4, d_out=6, context_length=5, dropout=0.0, num_heads=2)
     token = torch.arange(5.0)
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}
