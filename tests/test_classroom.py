@@ -152,6 +152,15 @@ def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
         assert b"sleep\x0083\x00" not in [one.read_bytes() for one in commands if one.exists()]
 
 
+def test_a_child_that_left_the_session_holds_nobody_up(tmp_path):
+    """Where there are no namespaces it lives on: it is not waited for."""
+    child = "subprocess.Popen(['sleep', '90'], start_new_session=True)"
+    assert run([sys.executable, "-c", f"import subprocess\n{child}\nprint(1)"], tmp_path, 30) == (
+        0,
+        "1\n",
+    )
+
+
 @pytest.mark.skipif(not walls(), reason="this system offers no namespaces")
 def test_a_hostile_program_can_write_nowhere_else_and_reach_nobody(tmp_path):
     (tmp_path / "box").mkdir()

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 # In the new namespaces: the folder becomes a mount of its own, every other mount read-only.
 ENTER = r"""
@@ -70,24 +70,30 @@ def run(command: Sequence[str], folder: Path, seconds: float) -> Ended:
     }
     if walls():
         command = ["unshare", *UNSHARE, "sh", "-c", ENTER, "sh", str(folder), *command]
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        said, _ = process.communicate(timeout=seconds)
-        status: int | None = process.returncode
-    except subprocess.TimeoutExpired:
-        _end(process)
-        said, status = process.communicate()[0], None
-    finally:
-        _end(process)
-    return Ended(status, said.decode("utf-8", "replace")[-2000:])
+    with tempfile.TemporaryFile() as out:  # a pipe would stay open as long as any child of theirs
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status: int | None = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(process)
+        process.wait()
+        return Ended(status, _last(out))
+
+
+def _last(out: IO[bytes]) -> str:
+    """Return the end of what was written to a file."""
+    out.seek(max(0, out.seek(0, os.SEEK_END) - 2000))
+    return out.read(2000).decode("utf-8", "replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
