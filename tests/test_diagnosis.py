@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 
 import pytest
@@ -115,6 +117,41 @@ def test_time_is_limited_in_every_thread():
     thread.join(timeout=20)
     assert caught
     assert time.monotonic() - began < 20
+
+
+TRACED_AFTERWARDS = """
+import sys, threading, time
+from attnlib.checks.guard import TimeIsUp, time_limit
+
+def run(seconds, works):
+    try:
+        with time_limit(seconds):
+            end = time.monotonic() + works
+            while time.monotonic() < end:
+                time.sleep(0)
+    except TimeIsUp:
+        pass
+
+def work():
+    for i in range(30):
+        run(0.001 * (i % 3), 0.002)
+    run(60, 0)  # in time: nothing is sent
+
+def traced(x):
+    return x
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+sys.settrace(lambda *what: None)
+print(traced(7))
+"""
+
+
+def test_after_a_time_limit_functions_can_be_traced():
+    """Python 3.11 waits for ever where an exception for a thread was sent and never arrived."""
+    command = [sys.executable, "-c", TRACED_AFTERWARDS]
+    assert subprocess.check_output(command, text=True, timeout=120) == "7\n"
 
 
 # What a verdict carries

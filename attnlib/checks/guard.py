@@ -7,6 +7,7 @@ import ctypes
 import io
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from types import FrameType
@@ -69,24 +70,49 @@ def time_limit(seconds: float) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, rest)
             signal.signal(signal.SIGALRM, before)
         return
-    over, lock = threading.Event(), threading.Lock()
-    thread = ctypes.c_ulong(threading.get_ident())
-
-    def watch() -> None:
-        wait = seconds
-        while not over.wait(wait):
-            with lock:
-                if not over.is_set():
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TimeIsUp))
-            wait = 0.2
-
-    threading.Thread(target=watch, daemon=True).start()
+    watch = _Watch(seconds)
     try:
         yield
     finally:
-        with lock:
-            over.set()
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)
+        watch.end()
+
+
+class _Watch:
+    """Raises TimeIsUp in the thread that makes it, after some seconds, and again if it is caught.
+
+    An exception that was sent must also arrive: Python 3.11 keeps a note that one is on its way,
+    which taking it back does not clear, and with that note a traced function never begins.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.thread = ctypes.c_ulong(threading.get_ident())
+        self.over, self.lock, self.has_sent = threading.Event(), threading.Lock(), False
+        threading.Thread(target=self._wait, args=(seconds,), daemon=True).start()
+
+    def _wait(self, seconds: float) -> None:
+        while not self.over.wait(seconds):
+            with self.lock:
+                if not self.over.is_set():
+                    self._send()
+            seconds = 0.2
+
+    def _send(self) -> None:
+        self.has_sent = True
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(self.thread, ctypes.py_object(TimeIsUp))
+
+    def end(self) -> None:
+        """Send nothing more, and let arrive what was sent."""
+        while not self.over.is_set():
+            try:
+                with self.lock:
+                    self.over.set()
+                    if not self.has_sent:
+                        return
+                    self._send()  # takes the place of one that has not arrived
+                while True:
+                    time.sleep(0)  # it arrives between two lines
+            except TimeIsUp:
+                continue
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
