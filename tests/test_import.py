@@ -25,7 +25,7 @@ before = set(sys.modules)
 import attnlib
 print(*(set(sys.modules) - before))
 from attnlib import panels
-panels.ONE_HEAD.picture().svg()
+panels.STACKED_HEADS.picture().svg()
 print(*(set(sys.modules) - before))
 """
 

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 import attnlib.panels.panel
-from attnlib import CausalAttention, MultiHeadAttention, causal_mask
+from attnlib import MultiHeadAttention, causal_mask
 from attnlib.examples import journey
 from attnlib.panels.built import LOOKS, built_stack, placed
-from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
+from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attnlib.pictures.scene import BOOK, Box, Line, Scene, Words
+from attnlib.pictures.scene import BOOK, Box, Scene, Words
 from support.cases import ALL_PANELS
 from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 
@@ -197,7 +197,7 @@ def test_the_kinds_of_controls(monkeypatch):
     }
     assert kinds["gallery", "mistake"] == "list"
     assert kinds["gallery", "condition"] == kinds["mute a head", "mute"] == "words"
-    assert kinds["one head", "dropout"] == kinds["stacked heads", "num_heads"] == "number"
+    assert kinds["stacked heads", "num_heads"] == "number"
 
 
 def test_text_on_a_color_that_stays_in_the_dark_stays_too(every):
@@ -216,55 +216,6 @@ def test_text_on_a_color_that_stays_in_the_dark_stays_too(every):
             ]
             if below and below[-1].fill not in THEME:
                 assert item.color != INK, (state, item)
-
-
-# One head
-
-
-def one_head(num_tokens: int, dropout: float) -> Tensor:
-    """Return the weights of the first head of the course in training."""
-    torch.manual_seed(123)
-    head = CausalAttention(3, 2, context_length=6, dropout=dropout)
-    return head(INPUTS[None, :num_tokens], return_weights=True)[1][0].detach()
-
-
-@states(ONE_HEAD)
-def test_one_head_is_the_first_head_in_training(state):
-    data = ONE_HEAD.compute(**state)
-    attn_weights = one_head(**state)
-    num_tokens, dropout = state["num_tokens"], state["dropout"]
-    assert torch.equal(data.attn_weights, attn_weights)
-    assert data.tokens == NAMES[:num_tokens]
-    sums = [sum(row) for row in attn_weights.tolist()]
-    assert data.row_sums.tolist() == pytest.approx(sums)
-    visible = [w for q, row in enumerate(attn_weights.tolist()) for w in row[: q + 1]]
-    assert data.num_visible == len(visible) == num_tokens * (num_tokens + 1) // 2
-    assert data.num_dropped == visible.count(0.0)
-    assert data.dropout == dropout
-    if dropout == 0:
-        assert sums == pytest.approx([1.0] * num_tokens)
-
-    line = " ".join(f"{row_sum:.3f}" for row_sum in data.row_sums.tolist())
-    assert ONE_HEAD.readout(data) == (
-        f"num_tokens = {num_tokens} | dropout = {dropout:g} | dropped {data.num_dropped} of "
-        f"{len(visible)} weights | the others times {1 / (1 - dropout):.3f} | row sums {line}"
-    )
-    cells = boxes(ONE_HEAD.draw(data), 40, 40)
-    assert [cell.fill == QUIET for cell in cells] == causal_mask(num_tokens).flatten().tolist()
-    shown = [text_in(ONE_HEAD.draw(data), cell) for cell in cells if cell.fill != QUIET]
-    assert shown == [f"{weight:.2f}" for weight in visible]
-    crosses = [item for item in ONE_HEAD.draw(data).items if isinstance(item, Line)]
-    assert len(crosses) == 2 * data.num_dropped
-    texts = [item.text for item in words(ONE_HEAD.draw(data))]
-    assert [text for text in texts if text[0] == "="] == [f"= {s}" for s in line.split()]
-
-
-def test_what_is_not_dropped_is_scaled_up():
-    for state in ONE_HEAD.states():
-        whole = ONE_HEAD.compute(state["num_tokens"], 0.0).attn_weights
-        dropped = ONE_HEAD.compute(**state).attn_weights
-        kept = dropped != 0
-        torch.testing.assert_close(dropped[kept], whole[kept] / (1 - state["dropout"]))
 
 
 # Several heads
@@ -388,7 +339,6 @@ def test_a_head_without_a_column_looks_evenly():
 def test_the_split_can_be_put_on_divisors_only():
     assert WEIGHT_SPLIT.controls["num_heads"] == (1, 2, 3, 4, 6, 12)
     assert STACKED_HEADS.controls["num_heads"] == (1, 2, 3, 4)
-    assert ONE_HEAD.controls["num_tokens"] == (1, 2, 3, 4, 5, 6)
 
 
 def test_the_head_count_leaves_weights_and_parameters_of_the_split_alone():

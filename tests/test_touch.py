@@ -10,7 +10,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from attnlib import CausalAttention, MultiHeadAttention
+from attnlib import MultiHeadAttention
 from attnlib.examples import journey, seeded
 from attnlib.gpt2.model import TINY
 from attnlib.learning.record import SAVED_AT, SHOWN
@@ -18,7 +18,6 @@ from attnlib.panels import (
     GALLERY,
     GPT2_HEADS,
     MUTE,
-    ONE_HEAD,
     SHAPE_STEPS,
     STACKED_HEADS,
     TORCH_EQUALITY,
@@ -34,7 +33,7 @@ from support.cases import ALL_PANELS
 from support.touch_tools import box_of, opened, violations, write_page
 
 browser_test = pytest.mark.browser
-WITH_MAPS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, GPT2_HEADS, MUTE, TRAINING_STEP)
+WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT, GPT2_HEADS, MUTE, TRAINING_STEP)
 WITH_TWO = (GALLERY, TORCH_EQUALITY)
 each_panel = pytest.mark.parametrize("panel", [*WITH_MAPS, *WITH_TWO], ids=lambda p: p.name)
 
@@ -82,7 +81,6 @@ def louder(module: MultiHeadAttention) -> MultiHeadAttention:
 @pytest.mark.parametrize(
     ("panel", "build"),
     [
-        (ONE_HEAD, lambda: CausalAttention(3, 2, 6, 0.0)),
         (STACKED_HEADS, lambda: built_stack(3)),
         (WEIGHT_SPLIT, lambda: louder(MultiHeadAttention(3, 12, 6, 0.0, 3))),
     ],

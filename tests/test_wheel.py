@@ -30,7 +30,7 @@ from attnlib.classroom.lessons import lessons
 from attnlib.gpt2 import recorded
 from attnlib.learning.record import recorded_model
 from attnlib.learning.tasks import story
-from attnlib.panels import ONE_HEAD
+from attnlib.panels import STACKED_HEADS
 from attnlib.speed.results import grid_result, stored_results
 found = {
     "homes": homes,
@@ -40,7 +40,7 @@ found = {
     "words": "".join(recorded("planet").tokens)[:8],
     "layers": len(recorded_model(1200).layers),
     "story": story()[:12],
-    "picture": ONE_HEAD.picture().svg()[:4],
+    "picture": STACKED_HEADS.picture().svg()[:4],
 }
 print(json.dumps(found))
 """

@@ -484,12 +484,6 @@ AROUND = (
     ),
     # Panels, figures, scenes, sliders
     Mutant(
-        "panel-counts-hidden-as-dropped",
-        "attnlib/panels/heads.py",
-        {"(attn_weights[visible] == 0)": "(attn_weights == 0)"},
-        "tests/test_panels.py::test_one_head_is_the_first_head_in_training",
-    ),
-    Mutant(
         "panel-colors-columns-by-turns",
         "attnlib/panels/heads.py",
         {"[column // data.head_dim for column in": "[column % data.num_heads for column in"},

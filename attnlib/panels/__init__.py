@@ -6,7 +6,7 @@ must be imported explicitly. Panels may import everything else in attnlib; nothi
 """
 
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel
-from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
+from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import Panel
@@ -21,7 +21,6 @@ __all__ = [
     "GPT2_HEADS",
     "MUTE",
     "NUMBER_STEPS",
-    "ONE_HEAD",
     "PLANE",
     "SHAPE_STEPS",
     "SPEED",

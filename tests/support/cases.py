@@ -23,7 +23,7 @@ from attnlib import (
     torch_to_split,
 )
 from attnlib.panels.gpt2 import GPT2_HEADS
-from attnlib.panels.heads import ONE_HEAD, STACKED_HEADS
+from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.plane import PLANE
@@ -113,7 +113,7 @@ CASES = (
 CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latter by an adapter
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
-ALL_PANELS = (ONE_HEAD, STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
+ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
 ALL_PANELS += (GPT2_HEADS, GALLERY, SPEED, TRAINING_STEP, MUTE, PLANE)
 
 
