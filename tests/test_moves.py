@@ -81,6 +81,14 @@ def test_a_size_has_one_color_and_each_size_another():
     assert all(len(fills) == 1 for fills in colors.values())
     assert len(set.union(*colors.values())) == 6
     assert colors["1"] == {QUIET}
+    heads = {tint(head_color(head), 0.3) for head in (0, 1)}  # as moves_picture has them
+    assert not heads & set.union(*colors.values())
+
+
+def test_no_border_is_cut_at_the_edge():
+    for name in ("shapes", "stopped"):
+        assert min(box.x for box in EVERY[name].items if isinstance(box, Box)) > 0
+        assert min(box.y for box in EVERY[name].items if isinstance(box, Box)) > 0
 
 
 def test_a_line_that_stops_is_told():
@@ -107,7 +115,9 @@ def test_the_followed_number_is_framed_in_every_stage(name, order):
     frames = [cell for cell in cells if cell.stroke_width > 2]
     assert [text_in(scene, frame) for frame in frames] == ["24"] * 3
     places = ["24 at [0, 2, 4]", "24 at [0, 2, 1, 1]", "24 at [0, 1, 2, 1]"][::order]
-    assert [item.text for item in words(scene) if item.text.startswith("24 at")] == places
+    line = [item for item in words(scene) if item.y == 30]
+    assert "".join(item.text for item in line).replace(" ", "") == "".join(places).replace(" ", "")
+    assert [item.text for item in line if item.bold] == ["2, 1,", "1, 2,"][::order]
     assert all(place in scene.alt for place in places)
 
 
@@ -142,6 +152,8 @@ def test_softmax_turns_scores_into_weights():
     assert shown.count("sum 1") == 6
     grey = [item for item in scene.items if isinstance(item, Box) and item.fill == QUIET]
     assert len(grey) == 2 * 2 * 3
+    assert (shown.count("-inf"), shown.count("0")) == (2 * 3, 2 * 3)
+    assert shown.count("attention weights") == 2
     frames = [item for item in scene.items if isinstance(item, Box) and item.stroke_width > 2]
     assert len(frames) == 2
     assert scene.alt.endswith("The row of falling in head 0 is framed.")

@@ -49,7 +49,8 @@ def test_each_stop_shows_the_line_and_the_tensor_of_its_step():
         data = SHAPE_STEPS.compute(step=number)
         assert torch.equal(data.step.values, step.values)
         line = SHAPE_STEPS.readout(data)
-        assert f"step {number} of 14 | {step.function}, line {step.line} | {step.name}:" in line
+        assert line.startswith(f"Step {number} of 14: line {step.line} of {step.function} ")
+        assert step.name in line
         assert str(step.shape) in line
         shown = words(SHAPE_STEPS.draw(data))
         current = data.text.splitlines()[step.line - 1]
@@ -60,7 +61,12 @@ def test_each_stop_shows_the_line_and_the_tensor_of_its_step():
 def test_the_readout_tells_what_the_variable_was_before():
     data = SHAPE_STEPS.compute(step=6)
     assert data.before.shape == (1, 5, 2, 3)
-    assert SHAPE_STEPS.readout(data).endswith("| strides (30, 3, 6, 1) | before: (1, 5, 2, 3)")
+    assert SHAPE_STEPS.readout(data) == (
+        "Step 6 of 14: line 8 of OnePiece.forward makes values anew, (1, 2, 5, 3), before "
+        "(1, 5, 2, 3); strides (30, 3, 6, 1)"
+    )
+    in_place = SHAPE_STEPS.readout(SHAPE_STEPS.compute(step=8))
+    assert in_place.endswith("changes attn_scores in place, (1, 2, 5, 5)")
 
 
 def test_before_is_the_time_right_before():
@@ -72,7 +78,7 @@ def test_before_is_the_time_right_before():
             return y
 
     panel = step_panel(trace(Shrink(), torch.ones(3)))
-    assert panel.readout(panel.compute(step=4)).endswith("| before: (1,)")
+    assert panel.readout(panel.compute(step=4)).endswith("makes y anew, (), before (1,)")
 
 
 def test_a_panel_steps_through_any_trace():
@@ -154,8 +160,10 @@ def test_every_number_of_every_state_stands_in_its_picture():
     for state in NUMBER_STEPS.states():
         data = NUMBER_STEPS.compute(**state)
         shown = words(NUMBER_STEPS.draw(data))
+        line = NUMBER_STEPS.readout(data)
+        assert line.startswith(f"Step {data.number} of 11, {state['num_heads']} head")
         for tensor, _ in data.tensors.values():
-            if data.number == 8:  # the future is grey, without a number
+            if data.number == 8:  # the future is -inf and then 0, without decimals
                 tensor = tensor.masked_fill(causal_mask(3), 0.5)
                 shown = [*shown, "0.50"]
             assert set(written(tensor)) <= set(shown)

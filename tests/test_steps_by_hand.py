@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib import MultiHeadAttention
+from attnlib import MultiHeadAttention, trace
 from attnlib.checks import (
     check_broken_steps,
     check_equation,
@@ -31,6 +31,9 @@ def test_a_right_class_returns_every_value_to_its_place():
     output, attn_weights = module(x, return_weights=True)
     assert torch.equal(output[0], ORIGINS)
     torch.testing.assert_close(attn_weights, torch.eye(5).expand(1, 2, 5, 5))
+    heads = trace(module, x)["queries"].values @ trace(module, x)["keys"].values.mT
+    distance = torch.arange(5.0)[:, None] - torch.arange(5.0)
+    assert torch.equal(heads[0], torch.stack([-30 * distance**2, -60 * distance**2]))
     assert not module.training
 
 
@@ -59,12 +62,12 @@ def test_a_stub_is_not_attempted_yet(said):
     assert said == "not attempted yet"
 
 
-def test_a_wrong_number_is_named_with_the_right_one():
+def test_a_wrong_number_is_named_and_the_right_one_is_not():
     queries, keys = counting().inputs.view(1, 3, 6) / 10, torch.ones(1, 3, 6)
     keys[0, 2, 0] = 3.0
     said = check_scores_row([2.1, 2.1, 9.0], queries, keys, head=0, token=1)
-    assert said.startswith("The number for key 2 is 9.00.")
-    assert said.endswith("entry by entry, is 3.30.")
+    assert said.startswith("You have 9.00 for key 2:")
+    assert "3.30" not in said
 
 
 def test_tensors_are_answers_too():
@@ -96,7 +99,14 @@ def test_the_broken_steps_are_those_that_do_not_follow():
         11: (theirs.by_token.reshape(3, 6), theirs.merged),
     }
     broken = {n for n, (one, other) in pairs.items() if not torch.allclose(one, other, atol=5e-3)}
-    assert check_broken_steps(broken).startswith("Right")
+    assert broken == {4, 5, 7, 8, 9}
+    assert check_broken_steps(broken - {4, 5}).startswith("Right")  # the row that is asked for
+    row = {
+        7: (theirs.scores - pairs[7][0])[1],
+        8: (theirs.weights - pairs[8][0])[1],
+        9: (theirs.context[0] - pairs[9][0])[1],
+    }
+    assert all(off.abs().max() > 0.01 for off in row.values())
     divided = theirs.scores / 3**0.5
     seen = theirs.scaled.isfinite()
     assert (divided - theirs.scaled)[seen].abs().max() < 5e-4  # the division follows

@@ -18,8 +18,10 @@ NEAR = 0.006  # as close as two decimals, an answer is meant
 def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     """Make a module whose values say where they come from, and the input for it.
 
-    Each token looks at itself alone, and out_proj changes nothing. So the value of token t in
-    column c is 10 * t + c, and stays so up to the output, if every number stays where it belongs.
+    Each token looks at itself alone, since its score for another falls with the square of their
+    distance: times -30 in head 0, times -60 in head 1. out_proj changes nothing. So the value of
+    token t in column c is 10 * t + c, and stays so up to the output, if every number stays where
+    it belongs.
 
     Args:
         written: a class made as MultiHeadAttention is.
@@ -41,10 +43,10 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     token = torch.arange(5.0)
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}
-    for first in (0, 3):  # columns of each head: the score of t for s is -30 (t - s)^2
-        weights["W_query"][first, 1] = 60.0
-        weights["W_query"][first + 1, 0] = -30.0
-        weights["W_query"][first + 2, 2] = -30.0
+    for first, steep in ((0, 30.0), (3, 60.0)):  # columns: the score of t for s, -steep (t - s)^2
+        weights["W_query"][first, 1] = 2 * steep
+        weights["W_query"][first + 1, 0] = -steep
+        weights["W_query"][first + 2, 2] = -steep
         weights["W_key"][first, 1] = 1.0
         weights["W_key"][first + 1, 2] = 1.0
         weights["W_key"][first + 2, 0] = 1.0
@@ -77,7 +79,7 @@ def check_scores_row(
     >>> check_scores_row([2.0, 3.0], queries, keys, 0, 0)
     'Right: each key of head 0, multiplied by the query of token 0.'
     >>> check_scores_row([2.0, 5.5], queries, keys, 0, 0)
-    'The number for key 1 is 5.50. The query of token 0 times that key, entry by entry, is 3.00.'
+    'You have 5.50 for key 1: multiply the query of token 0 with it once more, entry by entry.'
     """
     if mine is None:
         return NOT_ATTEMPTED
@@ -108,8 +110,8 @@ def check_scores_row(
         return sentence
     key = int((numbers - right).abs().argmax())
     return (
-        f"The number for key {key} is {numbers[key]:.2f}. "
-        f"The query of token {token} times that key, entry by entry, is {right[key]:.2f}."
+        f"You have {numbers[key]:.2f} for key {key}: multiply the query of token {token} with it "
+        "once more, entry by entry."
     )
 
 
@@ -126,7 +128,7 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
         A sentence.
 
     >>> check_weights_row([0.5, 0.5], torch.zeros(2), token=0, width=3)
-    'Key 1 is in the future of token 0, and has a weight.'
+    'Key 1 is in the future of token 0: its attention weight must be 0.'
     """
     if mine is None:
         return NOT_ATTEMPTED
@@ -139,7 +141,7 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
     shares[: token + 1] = seen / seen.sum()
     exponentials = (hidden / width**0.5).exp()
     usual = {
-        f"Right: {token + 1} keys share the whole weight of token {token}.": right,
+        f"Right: {token + 1} keys share the attention of token {token}.": right,
         f"Softmax of the plain scores: divide by the root of {width} first.": hidden.softmax(-1),
         f"Divided by {width}: it is the root of {width}.": (hidden / width).softmax(-1),
         "Those are the exponentials. Divide each by their sum.": exponentials,
@@ -150,11 +152,12 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
     future = numbers[token + 1 :].abs() > NEAR
     if future.any():
         key = token + 1 + int(future.int().argmax())
-        return f"Key {key} is in the future of token {token}, and has a weight."
+        return f"Key {key} is in the future of token {token}: its attention weight must be 0."
     if abs(float(numbers.sum()) - 1) > 2 * NEAR:
         return f"The row sums to {numbers.sum():.2f}, not to 1."
-    key = int((numbers - right).abs().argmax())
-    return f"The weight of key {key} is {numbers[key]:.2f}, not {right[key]:.2f}."
+    if torch.allclose(numbers.sort().values, right.sort().values, rtol=0, atol=NEAR):
+        return "Right numbers at wrong places: the larger score has the larger attention weight."
+    return "The row sums to 1, but its numbers are not right: compute the powers of e again."
 
 
 @exercise_check
@@ -227,38 +230,39 @@ def check_fault(name: object) -> str:
 
 
 FOLLOWS = {
-    6: "Step 6 follows: these are the blocks of step 5, grouped by head.",
-    10: "Step 10 follows: these are the rows of step 9, grouped by token.",
-    11: "Step 11 follows: the two rows of a token are side by side.",
+    10: "Step 10 follows: it moves the row of step 9 and changes no number.",
+    11: "Step 11 follows: the first three numbers are those of head 0, from step 9.",
 }
-BREAKS = {4, 5, 7, 8, 9}
+BREAKS = {7, 8, 9}
 
 
-def check_broken_steps(mine: Collection[int] | None) -> str:
+def check_broken_steps(mine: Collection[int] | int | None) -> str:
     """Check which steps of the published worked example do not follow from the ones before.
 
     Args:
-        mine: numbers of steps, 4 to 11; None is "not attempted yet".
+        mine: numbers of steps, 7 to 11; None is "not attempted yet".
 
     Returns:
         A sentence.
 
-    >>> check_broken_steps({5, 6})
-    'Step 6 follows: these are the blocks of step 5, grouped by head.'
+    >>> check_broken_steps({9, 11})
+    'Step 11 follows: the first three numbers are those of head 0, from step 9.'
     """
     if mine is None:
         return NOT_ATTEMPTED
-    steps = {mine} if isinstance(mine, int) else set(mine)
-    for step in sorted(steps, key=str):
+    given = mine if isinstance(mine, Collection) else [mine]
+    if not all(type(step) is int for step in given):
+        return "It must be a set of numbers, such as {10, 11}."
+    steps = set(given)
+    for step in sorted(steps):
         if step in FOLLOWS:
             return FOLLOWS[step]
         if step not in BREAKS:
-            return f"{step!r} is not a step that computes: those are 4 to 11."
+            return f"Step {step} is not one of the five: those are 7 to 11."
     if steps != BREAKS:
         found = ", ".join(map(str, sorted(steps))) or "none"
-        left = len(BREAKS - steps)
-        return f"So far {found}: right. {left} more {'does' if left == 1 else 'do'} not follow."
-    return "Right: 4, 5, 7, 8 and 9. Steps 6, 10 and 11 follow."
+        return f"So far {found}: right. Those are not all."
+    return "Right: 7, 8 and 9 do not follow. Steps 10 and 11 only move numbers, and do."
 
 
 def check_equation(text: str | None) -> str:
@@ -278,6 +282,8 @@ def check_equation(text: str | None) -> str:
     queries, keys = draw(2, 3, 5, 7, seed=1), draw(2, 3, 5, 7, seed=2)
     if not isinstance(text, str) or "->" not in text:
         return 'It must be a text with an arrow, such as "ij,jk->ik".'
+    if (slip := _slip_of_letters(text)) is not None:
+        return slip
     try:
         mine = torch.einsum(text, queries, keys)
     except (RuntimeError, ValueError) as error:
@@ -292,10 +298,48 @@ def check_equation(text: str | None) -> str:
         "head_dim is not summed: leave its letter out on the right.": (
             queries[..., :, None, :] * keys[..., None, :, :]
         ),
+        "Two letters for head_dim are summed one by one. With one letter in both, each number of "
+        "a query meets its own number of the key.": (
+            queries.sum(-1)[..., :, None] * keys.sum(-1)[..., None, :]
+        ),
     }
     if (sentence := _first(usual, mine)) is not None:
         return sentence
-    return f"The result has the shape {tuple(mine.shape)}; the scores have {tuple(right.shape)}."
+    if mine.shape == right.shape:
+        return "The shape is right, and the numbers are not: which letters are summed?"
+    return (
+        f"With 2 texts, 3 heads and 5 tokens the result is {tuple(mine.shape)}, and the scores "
+        f"are {tuple(right.shape)}."
+    )
+
+
+DIMENSIONS = ("b", "num_heads", "num_tokens", "head_dim")
+
+
+def _slip_of_letters(text: str) -> str | None:
+    """Return what is wrong with the letters of an equation for queries and keys, or None."""
+    given, _, result = text.replace(" ", "").partition("->")
+    inputs = given.split(",")
+    if "." in text or not (given + result).replace(",", "").isalpha():
+        return None  # an ellipsis stands for some letters, and einsum refuses the rest
+    if len(inputs) != 2 or any(len(letters) != 4 for letters in inputs):
+        return "On the left of the arrow: four letters for queries, a comma, four for keys."
+    for letter in result:
+        if letter not in given:
+            return f"The letter {letter} is not on the left of the arrow: what is its size?"
+        if result.count(letter) > 1:
+            return (
+                f"The letter {letter} is twice in the result. The tokens of the queries and those "
+                "of the keys are two dimensions, and need two letters."
+            )
+    for query, key in ((q, k) for q in range(4) for k in range(4) if q != k):
+        letter = inputs[0][query]
+        if letter == inputs[1][key] and letter != inputs[1][query]:
+            return (
+                f"The letter {letter} is {DIMENSIONS[query]} in queries and {DIMENSIONS[key]} in "
+                "keys. A letter is one dimension."
+            )
+    return None
 
 
 def _numbers(mine: Sequence[float], count: int) -> Tensor | None:

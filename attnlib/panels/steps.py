@@ -23,6 +23,14 @@ from attnlib.tracing.source import numbered_lines
 from attnlib.tracing.table import Step, Trace
 from attnlib.tracing.tracer import trace
 
+CHANGES = {  # of a step of a trace, for the readout
+    "given": "receives {}",
+    "new": "makes {}",
+    "re-bound": "makes {} anew",
+    "in place": "changes {} in place",
+    "returned": "returns {}",
+}
+
 
 class TraceStep(NamedTuple):
     """One step of a trace: what the line made, and what the variable held before."""
@@ -138,13 +146,14 @@ def _resized(scene: Scene, width: float) -> Scene:
 
 
 def readout_trace_step(data: TraceStep) -> str:
-    """Return which line ran, what it made, and what the variable held before."""
+    """Return which line ran, what it made, and which shape the variable had before."""
     step = data.step
-    names = f"({', '.join(step.dims)}) = " if step.dims else ""
-    before = f" | before: {data.before.shape}" if data.before else ""
+    does = CHANGES[step.change].format("the result" if step.name == "return" else step.name)
+    was = f", before {data.before.shape}" if data.before and data.before.shape != step.shape else ""
+    memory = "" if step.contiguous else f"; {step.memory()}"
     return (
-        f"step {data.number} of {data.num_steps} | {step.function}, line {step.line} | "
-        f"{step.name}: {step.change} | {names}{step.shape} | {step.memory()}{before}"
+        f"Step {data.number} of {data.num_steps}: line {step.line} of {step.function} "
+        f"{does}, {step.shape}{was}{memory}"
     )
 
 
@@ -225,15 +234,15 @@ def eleven_steps(num_heads: int) -> list[NumberStep]:
     merged = by_token.contiguous().view(1, 3, 6)
 
     columns: Named = {name: (t, ("d_in", "num_heads * head_dim")) for name, t in W.items()}
-    numbers = torch.arange(1, 7)[None]
+    numbers = torch.arange(6)[None]
     made: list[tuple[str, Named]] = [
         ("the input x", {"x": (x, ("b", "num_tokens", "d_in"))}),
         (
             f"d_out = 6 columns are shared out: {num_heads} x head_dim {head_dim}",
             {"column": (numbers, ("", "num_heads * head_dim"))},
         ),
-        ("the weights; each head owns columns", columns),
-        ("x times each weight", {name: (t, tokens) for name, t in flat.items()}),
+        ("three matrices; each head owns columns", columns),
+        ("x times each matrix", {name: (t, tokens) for name, t in flat.items()}),
         ("view: cut each row into heads", {name: (t, split) for name, t in viewed.items()}),
         (
             "transpose: heads before tokens",
@@ -278,12 +287,12 @@ def draw_number_step(data: NumberStep) -> Scene:
 
 
 def readout_number_step(data: NumberStep) -> str:
-    """Return which step it is, and the shapes that it makes."""
-    named = data.tensors.items()
-    shapes = " | ".join(f"{name} {tuple(t.shape)}" for name, (t, _) in named)
+    """Return which step it is, and the shape of what it makes last."""
+    name, (tensor, _) = list(data.tensors.items())[-1]
+    many = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
     return (
-        f"step {data.number} of 11 | num_heads = {data.num_heads} | "
-        f"head_dim = {6 // data.num_heads} | {data.title} | {shapes}"
+        f"Step {data.number} of 11, {many} of width {6 // data.num_heads}: {data.title}; "
+        f"{name} {tuple(tensor.shape)}"
     )
 
 
@@ -296,7 +305,7 @@ SHAPE_STEPS = Panel(
     readout=readout_trace_step,
     time="step",
     touch=touch_trace_step,
-    telling=({"step": 8}, {"step": 13}),
+    telling=({"step": 7}, {"step": 8}),
 )
 NUMBER_STEPS = Panel(
     name="number steps",

@@ -23,8 +23,11 @@ from attnlib.pictures.seen import largest_weights
 
 SIZE = 13.0  # of letters
 ROW, SIZE_BOX, STATEMENT = 27.0, 32.0, 158.0  # of shapes_picture: pixels
-WIDE, HIGH = 24.0, 22.0  # of a cell of moves_picture
-NAMES, ARROW = 56.0, 92.0  # room for the names of rows, and for an arrow
+WIDE, HIGH = 23.0, 22.0  # of a cell of moves_picture
+NAMES, ARROW = 56.0, 100.0  # room for the names of rows, and for an arrow
+EDGE = 1.0  # so that a border at the edge is drawn whole
+# Of sizes, the smallest first: none is the hue of head 0 or 1 in a picture of moves.
+SIZE_COLORS = (QUIET, *(tint(HEAD_COLORS[hue], 0.45) for hue in (3, 4, 5, 2, 6)))
 WRONG = "#c0002a"  # what frames a line that stops, as in other pictures
 
 
@@ -51,15 +54,14 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
         A Scene: a row for each step, its shape on the left, the statement that made it beside it.
     """
     colors = {
-        size: QUIET if size == 1 else tint(HEAD_COLORS[place + 2], 0.45)
-        for place, size in enumerate(sorted(meanings))
+        size: SIZE_COLORS[place % len(SIZE_COLORS)] for place, size in enumerate(sorted(meanings))
     }
     items: list[Item] = []
-    x, y = 0.0, 0.0
+    x, y = EDGE, EDGE
     for size, meaning in sorted(meanings.items()):
         wide = SIZE_BOX + 8 + text_width(meaning, SIZE) + 16
         if x + wide > BOOK:
-            x, y = 0.0, y + ROW
+            x, y = EDGE, y + ROW
         items += _size(x, y, size, colors)
         items.append(Words(x + SIZE_BOX + 6, y + 11, meaning, SIZE, INK, "start"))
         x += wide
@@ -69,7 +71,7 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
     said = []
     for step in steps:
         for place, size in enumerate(step.shape):
-            items += _size(place * (SIZE_BOX + 4), y, size, colors)
+            items += _size(EDGE + place * (SIZE_BOX + 4), y, size, colors)
         lines = wrapped(step.source, BOOK - STATEMENT, SIZE, mono=True)
         for number, line in enumerate(lines):
             below = y + 11 + number * 18
@@ -131,7 +133,7 @@ def moves_picture(stages: Sequence[Stage], moves: Sequence[str], followed: int) 
         left = x + NAMES + (0 if number else 6)
         items.append(Words(left, 10, str(shape), SIZE, INK, "start", bold=True))
         at = f"{followed} at {[0, *place]}"
-        items.append(Words(left, 30, at, SIZE, INK, "start"))
+        items += _address(left, 30, followed, place, "transpose" in moves)
         block_items, wide, high = _stage(values[0], dims, heads, place, left, 48)
         items += block_items
         said.append(f"{shape}, {at}")
@@ -194,6 +196,20 @@ def _arrow(x: float, y: float, move: str) -> list[Item]:
     return items
 
 
+def _address(x: float, y: float, number: int, place: Sequence[int], swapped: bool) -> list[Item]:
+    """Return where a number is; of four indices the two that a transpose swaps may be bold."""
+    first, *rest = place
+    parts = [(f"{number} at {[0, *place]}", False)]
+    if swapped and len(rest) == 2:
+        swap = f"{first}, {rest[0]},"
+        parts = [(f"{number} at [0,", False), (swap, True), (f"{rest[1]}]", False)]
+    items: list[Item] = []
+    for text, bold in parts:
+        items.append(Words(x, y, text, SIZE, INK, "start", bold=bold))
+        x += text_width(f"{text} ", SIZE, bold)
+    return items
+
+
 LEAST_CELL = 46.0  # of softmax_maps_picture: pixels
 
 
@@ -207,7 +223,7 @@ def softmax_maps_picture(
 
     Args:
         scaled: (num_heads, num_tokens, num_tokens), divided, the future -inf.
-        attn_weights: of the same shape; what is -inf before is 0 here, and flat grey.
+        attn_weights: of the same shape; what is -inf before is 0 here; both are flat grey.
         tokens: the names of the tokens.
         worked: the head and the query of the row that is framed, counted from 0. None: no row.
 
@@ -224,7 +240,7 @@ def softmax_maps_picture(
     said = []
     for h, (before, weights) in enumerate(zip(scaled, attn_weights, strict=True)):
         items: list[Item] = [Words(2, 30, f"head {h}", SIZE, INK, "start", bold=True)]
-        for x, title in ((left, "divided scores"), (after, "weights")):
+        for x, title in ((left, "divided scores"), (after, "attention weights")):
             items.append(Words(x + side / 2, 10, title, SIZE, INK, bold=True))
             items += [
                 Words(x + (k + 0.5) * cell, 30, token, SIZE, INK) for k, token in enumerate(tokens)
@@ -236,15 +252,15 @@ def softmax_maps_picture(
             for k in range(num_tokens):
                 hidden = not before[q, k].isfinite()
                 fill = tint(head_color(h), float(weights[q, k]))
-                for x, value, color in (
-                    (left, before[q, k], PAPER),
-                    (after, weights[q, k], fill),
+                for x, value, color, future in (
+                    (left, before[q, k], PAPER, "-inf"),
+                    (after, weights[q, k], fill, "0"),
                 ):
                     color = QUIET if hidden else color
                     items.append(Box(x + k * cell, y, cell, row, color, QUIET))
-                    text = "" if hidden else f"{float(value):.2f}"
-                    where = (x + (k + 0.5) * cell, middle)
-                    items.append(Words(*where, text, SIZE, text_color(color)))
+                    text, ink = f"{float(value):.2f}", text_color(color)
+                    text, ink = (future, FAINT) if hidden else (text, ink)
+                    items.append(Words(x + (k + 0.5) * cell, middle, text, SIZE, ink))
             total = f"sum {float(weights[q].sum()):.0f}"
             items.append(Words(after + side + 8, middle, total, SIZE, FAINT, "start"))
         bottom = 42 + num_tokens * row
@@ -257,7 +273,7 @@ def softmax_maps_picture(
         width = after + side + 8 + text_width("sum 1", SIZE) + 4
         maps.append(Scene(width, bottom + 4, said[-1], tuple(items)))
     alt = "Scores before and attention weights after softmax, queries down, keys across, the "
-    alt += f"future grey. {' '.join(said)}"
+    alt += f"future grey: -inf before, 0 after. {' '.join(said)}"
     if worked is not None:
         alt += f" The row of {tokens[worked[1]]} in head {worked[0]} is framed."
     many = len(maps) > 3

@@ -522,15 +522,14 @@ SCORES_ROW = Answers(
         "token 2": WrongAnswer({"[-1.7, -3.55, -0.75]": "[0.39, -0.81, -0.06]"}, "row of token 2,"),
         "a sign": WrongAnswer(
             {"-3.55": "-1.25"},
-            "The number for key 1 is -1.25. The query of token 1 times that key, entry by entry, "
-            "is -3.55.",
+            "You have -1.25 for key 1: multiply the query of token 1 with it once more",
         ),
         "two numbers": WrongAnswer({", -0.75": ""}, "It must be 3 numbers, one for each key."),
         "words": WrongAnswer({"-0.75": "'x'"}, "It must be 3 numbers, one for each key."),
     },
 )
 WEIGHTS_ROW = Answers(
-    right="Right: 2 keys share the whole weight of token 1.",
+    right="Right: 2 keys share the attention of token 1.",
     wrong={
         "not divided": WrongAnswer(
             {"0.74, 0.26": "0.864, 0.136"}, "divide by the root of 3 first."
@@ -543,11 +542,15 @@ WEIGHTS_ROW = Answers(
             {"0.74, 0.26": "0.324, 0.676"}, "Shares of the scores them"
         ),
         "not masked": WrongAnswer(
-            {"0.74, 0.26, 0.0": "0.31, 0.11, 0.54"}, "Key 2 is in the future of token 1"
+            {"0.74, 0.26, 0.0": "0.31, 0.11, 0.54"},
+            "Key 2 is in the future of token 1: its attention weight must be 0.",
         ),
         "no sum of 1": WrongAnswer({"0.26": "0.36"}, "The row sums to 1.10, not to 1."),
         "the wrong way round": WrongAnswer(
-            {"0.74, 0.26": "0.26, 0.74"}, "The weight of key 0 is 0.26, not 0.74."
+            {"0.74, 0.26": "0.26, 0.74"}, "Right numbers at wrong places: the larger score has"
+        ),
+        "a slip": WrongAnswer(
+            {"0.74, 0.26": "0.6, 0.4"}, "The row sums to 1, but its numbers are not right"
         ),
         "one number": WrongAnswer({"[0.74, 0.26, 0.0]": "0.74"}, "It must be 3 numbers"),
     },
@@ -579,19 +582,17 @@ MERGE = Answers(
     },
 )
 BROKEN = Answers(
-    right="Right: 4, 5, 7, 8 and 9. Steps 6, 10 and 11 follow.",
+    right="Right: 7, 8 and 9 do not follow. Steps 10 and 11 only move numbers, and do.",
     wrong={
-        "the last alone": WrongAnswer(
-            {"4, 5, 7, 8, 9": "9"}, "So far 9: right. 4 more do not follow."
-        ),
-        "four of them": WrongAnswer(
-            {"8, ": ""}, "So far 4, 5, 7, 9: right. 1 more does not follow."
-        ),
-        "a regrouping": WrongAnswer({"5": "6"}, "Step 6 follows: these are the blocks of step 5"),
-        "the merge": WrongAnswer({"9}": "11}"}, "Step 11 follows: the two rows of a token"),
-        "a number": WrongAnswer({"{4, 5, 7, 8, 9}": "7"}, "So far 7: right. 4 more do not follow."),
-        "a step that computes nothing": WrongAnswer({"4": "3"}, "3 is not a step that computes"),
-        "text": WrongAnswer({"{4, 5, 7, 8, 9}": "'45789'"}, "'4' is not a step that computes"),
+        "the last alone": WrongAnswer({"7, 8, 9": "9"}, "So far 9: right. Those are not all."),
+        "two of them": WrongAnswer({"8, ": ""}, "So far 7, 9: right. Those are not all."),
+        "a swap": WrongAnswer({"9}": "10}"}, "Step 10 follows: it moves the row of step 9"),
+        "the merge": WrongAnswer({"9}": "11}"}, "Step 11 follows: the first three numbers are"),
+        "a number": WrongAnswer({"{7, 8, 9}": "7"}, "So far 7: right. Those are not all."),
+        "a number with a point": WrongAnswer({"{7, 8, 9}": "7.5"}, "It must be a set of numbers"),
+        "none": WrongAnswer({"{7, 8, 9}": "set()"}, "So far none: right. Those are not all."),
+        "a step above": WrongAnswer({"7": "3"}, "Step 3 is not one of the five: those are 7 to 11"),
+        "text": WrongAnswer({"{7, 8, 9}": "'789'"}, "It must be a set of numbers, such as"),
     },
 )
 EQUATION = Answers(
@@ -603,8 +604,20 @@ EQUATION = Answers(
         ),
         "heads summed": WrongAnswer({"bhqk": "bqk"}, "Batch or heads are summed too"),
         "nothing summed": WrongAnswer({"bhqk": "bhqkd"}, "head_dim is not summed"),
-        "tokens first": WrongAnswer({"bhqk": "bqkh"}, "The result has the shape (2, 5, 5, 3);"),
-        "as a product": WrongAnswer({"bhkd": "bhdk"}, "einsum cannot read it: "),
+        "tokens first": WrongAnswer({"bhqk": "bqkh"}, "5 tokens the result is (2, 5, 5, 3), and"),
+        "as a product": WrongAnswer(
+            {"bhkd": "bhdk"}, "The letter d is head_dim in queries and num_tokens in keys."
+        ),
+        "two letters for head_dim": WrongAnswer(
+            {"bhkd": "bhke"}, "Two letters for head_dim are summed one by one."
+        ),
+        "one letter twice": WrongAnswer(
+            {"bhqd,bhkd->bhqk": "bhtd,bhtd->bhtt"}, "The letter t is twice in the result."
+        ),
+        "a new letter": WrongAnswer({"bhqk": "bhqz"}, "The letter z is not on the left"),
+        "three letters": WrongAnswer({"bhqd,bhkd": "hqd,hkd"}, "four letters for queries, a comma"),
+        "two texts apart": WrongAnswer({"bhkd": "ahkd"}, "The shape is right, and the numbers are"),
+        "a sign": WrongAnswer({"bhqd,": "bh*d,"}, "einsum cannot read it: "),
         "no arrow": WrongAnswer({"->bhqk": ""}, "It must be a text with an arrow"),
     },
 )
