@@ -42,6 +42,24 @@ def test_what_goes_and_what_comes_are_named_in_the_html_too():
     assert "b &lt; 3" in text
 
 
+def test_the_numbers_are_those_of_the_text_after():
+    diff = Diff(OLD, NEW, title="two of them", numbered=True)
+    assert repr(diff).splitlines() == [
+        "two of them",
+        "   1  a = 1",
+        "-  2  b = x.transpose(1, 2)",
+        "+  2  b = x.view(1, 2)",
+        "   3  c = b < 3",
+        "  ...",
+        "   6  f = 6",
+        "+  7  g = 7",
+    ]
+    assert shown(diff) == repr(diff).splitlines()[1:]
+    assert "<b>two of them</b>" in diff._repr_html_()
+    more = Diff("a\nb\nc", "a\nd", numbered=True)  # two lines for one: no number of theirs
+    assert repr(more).splitlines() == ["   1  a", "-     b", "-     c", "+  2  d"]
+
+
 def test_the_words_that_differ_are_marked():
     text = Diff(OLD, NEW)._repr_html_()
     assert re.findall(r"<b [^>]*>(.*?)</b>", text) == ["transpose", "view"]

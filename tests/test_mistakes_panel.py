@@ -166,8 +166,8 @@ def test_the_panel_shows_the_difference(state):
     orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 84, 26)]
     assert orange == [mark == "caught" for mark in marks]
     lines = [item.text for item in words(scene)]
-    assert f"- {data.mistake.right}" in lines
-    assert f"+ {data.mistake.wrong or '(nothing)'}" in lines
+    assert f"right: {data.mistake.right}" in lines
+    assert f"wrong: {data.mistake.wrong or '(no such line)'}" in lines
 
     if name == "view without contiguous":
         assert data.difference is None
@@ -179,8 +179,10 @@ def test_the_panel_shows_the_difference(state):
     right, wrong, attn_weights = both_in_training(name, condition)
     off = (wrong - right).abs().tolist()
     cells = [text_in(scene, box) for box in boxes(scene, 54, 26)]
+    numbers = [value for row in off for value in row if not math.isnan(value)]
+    digits = 1 if max(numbers, default=0) >= 100 else 3  # one for all of a picture
     texts = [
-        "NaN" if math.isnan(value) else f"{value:.{1 if value >= 100 else 3}f}" if value else "0"
+        "NaN" if math.isnan(value) else f"{value:.{digits}f}" if value else "0"
         for row in off
         for value in row
     ]

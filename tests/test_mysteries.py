@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from attnlib.checks import by_hand, mysteries
-from attnlib.checks.by_hand import CHECKS, SIEVES, ask, differs, make
-from attnlib.checks.mistakes import MISTAKES, OnePageAttention
+from attnlib.checks.by_hand import CHECKS, PROBES, ask, differs, make
+from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib.checks.mysteries import ALL_MISTAKES, HIDDEN, MORE, PARTS, changed_lines, check_found
 from attnlib.examples import journey
 from support.exercise_tools import find_exercises
@@ -96,9 +96,13 @@ def test_a_mystery_is_the_mistake_that_it_hides(title):
     told = [line.replace(title, "OnePageAttention") for line in mysteries.page(cls)]
     assert told == mistake.text.splitlines()
     lines = str(mysteries.opened(cls)).splitlines()
-    goes = [line[1:].strip() for line in lines if line.startswith("-")]
-    right = [mysteries.page()[i - 1].strip() for i in sorted(changed_lines(cls))]
-    assert goes == right
+    comes = [line[1:] for line in lines if line.startswith("+")]
+    right = [(i, mysteries.page()[i - 1].partition("  #")[0]) for i in sorted(changed_lines(cls))]
+    assert comes == [f" {number:2}  {line}" for number, line in right]
+    goes = [line[1:].lstrip(" 0123456789") for line in lines if line.startswith("-")]
+    assert all(
+        line in mistake.text and line not in inspect.getsource(OnePageAttention) for line in goes
+    )
 
 
 def test_a_mystery_with_a_name_of_its_own_is_no_other():
@@ -113,9 +117,35 @@ def test_every_line_that_computes_has_a_part_and_a_sentence():
         for line in range(30):
             said = check_found({number: line})
             assert said.startswith(f"mystery_{number}: ")
-            assert ("right" in said.split(",")[0]) == (
+            assert said.startswith(f"mystery_{number}: right") == (
                 line in changed_lines(mysteries.MYSTERIES[number - 1])
             )
+
+
+AS_GOOD = [(number, line) for number, lines in mysteries.AS_GOOD.items() for line in lines]
+HALF = {6: "merge without transpose", 25: "split without transpose", 26: "split without transpose"}
+
+
+@pytest.mark.parametrize(("number", "line"), AS_GOOD)
+def test_a_line_that_is_as_good_makes_the_same_class(number, line):
+    """No input can tell them apart, since they compute the same, bit for bit."""
+    half = next(m for m in ALL_MISTAKES if m.name == HALF[line]) if number == 5 else None
+    right = mysteries.page()[line - 1].partition("  #")[0].strip()
+    other = Mistake("other", "", right, mysteries.AS_GOOD[number][line], after=half).cls
+    for num_heads in (1, 2, 4):
+        made = (make(cls, num_heads) for cls in (mysteries.MYSTERIES[number - 1], other))
+        (its, its_weights), (mine, my_weights) = (each(X, return_weights=True) for each in made)
+        assert torch.equal(its, mine)
+        assert torch.equal(its_weights, my_weights)
+    said = check_found({number: line})
+    assert said.startswith(f"mystery_{number}: as good as right. The slip is in line")
+
+
+def test_what_is_not_a_number_of_a_line_gets_a_sentence():
+    said = (
+        "mystery_2: '12' is not the number of a line. Give one as it stands on the page, like 17."
+    )
+    assert check_found({2: "12"}) == said
 
 
 @each_mistake
@@ -125,11 +155,11 @@ def test_what_a_part_is_said_to_show_and_to_hide_is_true(mistake):
         return
     lines = [line.partition("  #")[0].strip() for line in mysteries.page()]
     blind, shows = PARTS[mysteries._part(lines[lines.index(mistake.right)])]
-    for sieve, num_heads in blind:
+    for probe, num_heads in blind:
         if mistake.name != "heads in reverse":  # that one is no fault of the merge alone
-            assert not differs(mistake.cls, SIEVES[sieve], num_heads)
+            assert not differs(mistake.cls, PROBES[probe], num_heads)
     quiet = not any(CAUGHT.get(mistake.name, (True,)))
-    assert quiet or any(differs(mistake.cls, SIEVES[sieve], heads) for sieve, heads in shows)
+    assert quiet or any(differs(mistake.cls, PROBES[probe], heads) for probe, heads in shows)
 
 
 def test_a_mystery_that_is_not_there_is_refused():

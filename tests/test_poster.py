@@ -10,7 +10,7 @@ from attnlib.pictures.poster import (
     CAUGHT,
     CELL,
     DOT,
-    Small,
+    LEGEND,
     poster_picture,
     two_losses_picture,
 )
@@ -28,20 +28,36 @@ def verdicts(*said: str) -> dict[str, str]:
     return dict(zip(CHECKS, said, strict=True))
 
 
-SMALL = {
-    "right": Small(GOOD, verdicts("passes", "passes", "passes")),
-    "it leaks": Small(LEAKS, verdicts("passes", "CAUGHT", "passes")),
-    "a row of NaN": Small(NO_NUMBER, verdicts("NaN", "NaN", "NaN")),
-    "it raises": Small(None, verdicts("stops", "stops", "stops")),
-    "a name that is rather long": Small(GOOD, verdicts("passes", "CAUGHT", "CAUGHT")),
+VERDICTS = {
+    "right": verdicts("passes", "passes", "passes"),
+    "past everything": verdicts("passes", "passes", "passes"),
+    "a row of NaN": verdicts("NaN", "NaN", "NaN"),
+    "it raises": verdicts("stops", "stops", "stops"),
+    "it leaks": verdicts("passes", "CAUGHT", "passes"),
+    "a name that is rather long": verdicts("passes", "CAUGHT", "CAUGHT"),
 }
-LOSSES = {"right": (1.0, 1.0), "it leaks": (0.25, 2.5)}
+MAPS = {
+    "right": GOOD,
+    "past everything": GOOD,
+    "it leaks": LEAKS,
+    "a row of NaN": NO_NUMBER,
+    "a name that is rather long": GOOD,
+}
+ORDER = [
+    "right",
+    "a name that is rather long",
+    "it leaks",
+    "a row of NaN",
+    "it raises",
+    "past everything",
+]
+LOSSES = {"right": (1.0, 1.0), "it leaks": (0.25, 2.5), "it raises": "stops with an error"}
 
 
 @pytest.mark.parametrize(
     "scene",
     [
-        poster_picture(SMALL, columns=3),
+        poster_picture(MAPS, VERDICTS, columns=3),
         two_losses_picture(LOSSES, ("at once", "letter by letter"), {"best": 0.95, "worst": 2.0}),
     ],
     ids=["poster", "losses"],
@@ -54,11 +70,11 @@ def test_everything_fits_and_can_be_read(scene):
 
 
 def test_a_dot_is_filled_where_something_was_caught():
-    scene = poster_picture(SMALL)
+    scene = poster_picture(MAPS, VERDICTS)
     dots = boxes(scene, DOT, DOT)
-    assert [text_in(scene, dot) for dot in dots] == ["S", "C", "R"] * len(SMALL)
+    assert [text_in(scene, dot) for dot in dots] == ["S", "C", "R"] * len(VERDICTS)
     fills = {"passes": PAPER, "CAUGHT": CAUGHT, "NaN": QUIET, "stops": QUIET}
-    said = [verdict for each in SMALL.values() for verdict in each.verdicts.values()]
+    said = [verdict for name in ORDER for verdict in VERDICTS[name].values()]
     assert [dot.fill for dot in dots] == [fills[verdict] for verdict in said]
     assert [dot.stroke for dot in dots] == [
         CAUGHT if verdict == "CAUGHT" else FAINT for verdict in said
@@ -68,31 +84,47 @@ def test_a_dot_is_filled_where_something_was_caught():
 
 
 def test_a_leak_is_framed_and_a_row_of_nan_hatched():
-    scene = poster_picture(SMALL)
-    cells = boxes(scene, CELL, CELL)
-    assert len(cells) == 4 * 2 * 4  # four classes have maps, two heads each
+    scene = poster_picture(MAPS, VERDICTS)
+    cells = [box for box in boxes(scene, CELL, CELL) if box.y > LEGEND]
+    assert len(cells) == 5 * 2 * 4  # five classes have maps, two heads each
     assert sum(cell.hatched for cell in cells) == 2 * 2
     frames = [box for box in boxes(scene, CELL - 2, CELL - 2) if box.stroke == WRONG]
-    assert len(frames) == 2
+    assert len(frames) == 2 + 1  # one in the legend
     grey = [cell for cell in cells if cell.fill == QUIET]
-    assert len(grey) == 2 * 2  # the future of the two that are right
+    assert len(grey) == 3 * 2  # the future of the three that hide it
+
+
+def test_what_most_checks_catch_comes_first_and_what_none_does_last():
+    texts = [item.text for item in words(poster_picture(MAPS, VERDICTS))]
+    assert [text for text in texts if text in VERDICTS] == ORDER
+
+
+def test_the_legend_names_every_sign():
+    scene = poster_picture(MAPS, VERDICTS)
+    told = [item.text for item in words(scene) if item.y < LEGEND]
+    assert told[:5] == ["head 0", "head 1", "hidden", "a weight on the future", "no number"]
+    assert told[5:] == ["caught by this check", "passes", "nothing to check"]
 
 
 def test_the_alt_text_counts():
-    assert poster_picture(SMALL).alt == (
-        "5 small maps with 3 dots each. Caught by shape 0, causality 2, rows 1. "
-        "Past every check: right."
+    assert poster_picture(MAPS, VERDICTS).alt == (
+        "6 small maps with 3 dots each. Caught by shape 0, causality 2, rows 1. "
+        "Past every check: right, past everything."
     )
 
 
 def test_each_model_has_two_dots_on_one_scale():
     marks = {"best": 0.95}
     scene = two_losses_picture(LOSSES, ("at once", "in use"), marks, hues=(0, 4))
-    assert scene.alt.endswith("right: 1.0 and 1.0; it leaks: 0.2 and 2.5.")
-    dots = boxes(scene, 12, 12)[2:]  # after the legend
-    places = [dot.x for dot in dots]  # of each model the second, then the first
-    assert places[0] == places[1]
-    assert places[2] > places[0] > places[3]
+    told = "right: 1.0 and 1.0; it leaks: 0.2 and 2.5; it raises: stops with an error."
+    assert scene.alt.endswith(told)
+    dots, rings = boxes(scene, 10, 10)[1:], boxes(scene, 17, 17)[1:]  # after the legend
+    assert len(dots) == len(rings) == 2
+    right, leak = zip(
+        *((box.x + box.width / 2 for box in each) for each in (dots, rings)), strict=True
+    )
+    assert right[0] == right[1]
+    assert leak[0] < right[0] < leak[1]
     dashed = [item for item in scene.items if isinstance(item, Line) and item.dashed]
     assert len(dashed) == 1
 
@@ -100,10 +132,11 @@ def test_each_model_has_two_dots_on_one_scale():
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: poster_picture({}), "small is empty"),
+        (lambda: poster_picture({}, VERDICTS), "maps is empty"),
+        (lambda: two_losses_picture({"a": "stops"}, ("a", "b"), {}), "losses has no number"),
         (lambda: two_losses_picture({}, ("a", "b"), {}), "losses is empty"),
     ],
-    ids=["poster", "losses"],
+    ids=["poster", "no number", "losses"],
 )
 def test_nothing_is_not_drawn(draw, words):
     with pytest.raises(ValueError, match=words):

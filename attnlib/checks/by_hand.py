@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnlib.checks.exercises import exercise_check
 from attnlib.checks.mistakes import MASK, MISTAKES, Mistake, OnePageAttention
@@ -45,9 +45,17 @@ def is_causal(module: MultiHeadAttention, x: Tensor) -> bool:
 @torch.no_grad()
 def has_full_rows(module: MultiHeadAttention, x: Tensor) -> bool:
     """Let every value be 1: then each output is the sum of its weights."""
-    all_ones = module.W_value.register_forward_hook(lambda _m, _x, out: torch.ones_like(out))
-    untouched = module.out_proj.register_forward_hook(lambda _m, given, _out: given[0])
-    with all_ones, untouched:
+
+    def all_ones(_layer: nn.Module, _given: tuple[Tensor], values: Tensor) -> Tensor:
+        return torch.ones_like(values)
+
+    def untouched(_layer: nn.Module, given: tuple[Tensor], _output: Tensor) -> Tensor:
+        return given[0]
+
+    with (
+        module.W_value.register_forward_hook(all_ones),
+        module.out_proj.register_forward_hook(untouched),
+    ):
         sums = module(x)
     return torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
 
@@ -55,10 +63,10 @@ def has_full_rows(module: MultiHeadAttention, x: Tensor) -> bool:
 @torch.no_grad()
 def equals_stacked(module: MultiHeadAttention, x: Tensor) -> bool:
     """Copy the weights into stacked heads, and compare."""
-    d_in, width = x.shape[-1], module.head_dim
-    stacked = MultiHeadAttentionWrapper(d_in, width, x.shape[1], 0.0, module.num_heads)
+    d_in, head_dim = x.shape[-1], module.head_dim
+    stacked = MultiHeadAttentionWrapper(d_in, head_dim, x.shape[1], 0.0, module.num_heads)
     for h, head in enumerate(stacked.heads):
-        rows = slice(h * width, (h + 1) * width)
+        rows = slice(h * head_dim, (h + 1) * head_dim)
         for name in ("W_query", "W_key", "W_value"):
             getattr(head, name).weight.copy_(getattr(module, name).weight[rows])
     return torch.allclose(module(x), module.out_proj(stacked(x)), atol=1e-5)
@@ -154,7 +162,7 @@ def check_is_causal(written: Check) -> str:
         A sentence.
 
     >>> print(check_is_causal(lambda module, x: True))
-    It lets pass a class in which every token sees the next one.
+    It lets a class through in which every token sees the next one.
     """
     x = _x()
     right = written(make(OnePageAttention), x)
@@ -166,24 +174,27 @@ def check_is_causal(written: Check) -> str:
             "which rows must not?"
         )
     told = (
-        "a class in which every token sees the next one",
-        "a class that throws its mask away",
-        "a class that hides the past and shows the future",
-        "a class whose softmax runs over the queries: later queries move earlier outputs",
-        "a class that joins its heads in the wrong order",
-        "a class that cuts its heads out of several tokens",
+        "in which every token sees the next one",
+        "that throws its mask away",
+        "that hides the past and shows the future",
+        "whose softmax runs over the queries: later queries move earlier outputs",
+        "that joins its heads in the wrong order",
+        "that cuts its heads out of several tokens",
     )
     for name, sentence in zip(LEAK, told, strict=True):
         if written(make(BY_NAME[name].cls), x):
-            return f"It lets pass {sentence}."
+            return f"It lets a class through {sentence}."
     if written(make(ONE_LEAK.cls), x):
-        return "It lets pass a class in which one token is seen too early. Does every token change?"
+        return (
+            "It lets a class through in which one token is seen too early. Does every token change?"
+        )
     for name in CAUSAL:
         if not written(make(BY_NAME[name].cls), x):
-            return f"It rejects a class that is causal, though wrong: {name}."
+            return f"It rejects the mistake '{name}', which is causal, though wrong."
     if written(make(BY_NAME["mask with the diagonal"].cls), x):
         return (
-            "It lets pass a class that returns NaN: no comparison with NaN is true. Use allclose."
+            "It lets a class through that returns NaN: no comparison with NaN is true. "
+            "Use allclose."
         )
     return f"Right: it finds {len(LEAK) + 1} classes that leak, and lets {len(CAUSAL)} others pass."
 
@@ -199,14 +210,11 @@ def check_equals_stacked(written: Check) -> str:
         A sentence.
 
     >>> print(check_equals_stacked(lambda module, x: True))
-    It lets pass a class whose heads are joined in the wrong order.
+    It lets a class through whose heads are joined in the wrong order.
     """
     x = _x()
     if not written(make(OnePageAttention, num_heads=1), x):
-        return (
-            "It rejects the right class with one head. Are all three matrices copied, and does "
-            "the stacked output go through module.out_proj?"
-        )
+        return f"It rejects the right class with one head. {_not_copied(written, x)}"
     for num_heads in (2, 4):
         if not written(make(OnePageAttention, num_heads), x):
             return (
@@ -219,15 +227,40 @@ def check_equals_stacked(written: Check) -> str:
     if not all(torch.equal(before[name], now) for name, now in module.state_dict().items()):
         return "It changes the module that it was given: copy into the stacked heads."
     told = {
-        "merge without transpose": "a class whose heads are joined in the wrong order",
-        "scale by d_out": "a class that divides by the root of the wrong width",
-        "keys and values swapped": "a class that takes keys for values",
-        "no output projection": "a class that leaves out_proj out: the stacked side needs it",
+        "merge without transpose": "whose heads are joined in the wrong order",
+        "scale by d_out": "that divides by the root of the wrong width",
+        "keys and values swapped": "that takes keys for values",
+        "no output projection": "that leaves out_proj out: the stacked side needs it",
     }
     for name, sentence in told.items():
         if written(make(BY_NAME[name].cls), x):
-            return f"It lets pass {sentence}."
+            return f"It lets a class through {sentence}."
     return "Right: one head, two and four are equal, and four wrong classes are not."
+
+
+def _not_copied(written: Check, x: Tensor) -> str:
+    """Say what a comparison forgets that rejects the right class: it accepts it where that is 0."""
+
+    def accepts(tokens: Tensor = x, **changed: Tensor) -> bool:
+        module = make(OnePageAttention, num_heads=1)
+        for name, weight in changed.items():
+            state = {"weight": weight, "bias": torch.zeros(8)}  # out_proj alone has a bias
+            module.get_submodule(name).load_state_dict(state, strict=False)
+        return bool(written(module, tokens))
+
+    nothing = torch.zeros(8, 3)  # with it as W_query the keys cannot matter, and the other way
+    if accepts(out_proj=torch.eye(8)):
+        return "Does what the stacked heads return go through module.out_proj?"
+    if accepts(W_query=nothing):
+        return "It accepts it where the keys cannot matter: is W_key copied?"
+    if accepts(W_key=nothing):
+        return "It accepts it where the queries cannot matter: is W_query copied?"
+    if accepts(x[:, :1]):
+        return "It accepts it for a single token: are W_query and W_key copied?"
+    return (
+        "Even with a single token, where only W_value and out_proj matter: is W_value copied, and "
+        "does what the stacked heads return go through module.out_proj?"
+    )
 
 
 # Inputs that leave only one part of a class to matter
@@ -264,7 +297,7 @@ def the_weights(module: MultiHeadAttention, x: Tensor) -> Tensor:
     return found
 
 
-SIEVES: dict[str, Look] = {
+PROBES: dict[str, Look] = {
     "one token": one_token,
     "first query": first_query,
     "equal scores": equal_scores,
@@ -300,14 +333,14 @@ def check_only_values(written: Look) -> str:
         A sentence.
 
     >>> print(check_only_values(lambda module, x: module(x)))
-    It also sees no scale: some token still has a choice of keys.
+    It also notices the mistake 'no scale': some token still has a choice of keys.
     """
     hidden = {
         "no scale": "some token still has a choice of keys",
         "mask one too late": "there is still a later token",
         "merge without transpose": "there is still more than one token to mix up",
     }
-    return _sieve(written, ("keys and values swapped", "no output projection"), hidden)
+    return _probed(written, ("keys and values swapped", "no output projection"), hidden)
 
 
 @exercise_check
@@ -321,26 +354,30 @@ def check_equal_scores(written: Look) -> str:
         A sentence.
 
     >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
-    It does not see mask one too late. Are all six tokens there?
+    It does not notice the mistake 'mask one too late'. Are all six tokens there?
     """
     hidden = {
         "no scale": "the scores of a row still differ",
         "scale by d_out": "the scores of a row still differ",
     }
     seen = ("mask one too late", "both without transpose", "merge without transpose")
-    return _sieve(written, seen, hidden)
+    return _probed(written, seen, hidden)
 
 
-def _sieve(written: Look, seen: Iterable[str], hidden: dict[str, str]) -> str:
+def _probed(written: Look, seen: Iterable[str], hidden: dict[str, str]) -> str:
     """Say whether a look tells these classes from the right one, and does not tell the others."""
     for name, reason in hidden.items():
         if _told_apart(written, BY_NAME[name]):
-            return f"It also sees {name}: {reason}."
+            return f"It also notices the mistake '{name}': {reason}."
     for name in seen:
         if not _told_apart(written, BY_NAME[name]):
             more = "are all six tokens" if "mask" in name or "without" in name else "is a value"
-            return f"It does not see {name}. {more.capitalize()} there?"
-    return f"Right: it sees {', '.join(seen)}, and is blind to {', '.join(hidden)}."
+            return f"It does not notice the mistake '{name}'. {more.capitalize()} there?"
+    return f"Right: it notices {_quoted(seen)}, and is blind to {_quoted(hidden)}."
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def _told_apart(written: Look, mistake: Mistake) -> bool:
@@ -360,7 +397,7 @@ def check_prefixes(written: Check) -> str:
         A sentence.
 
     >>> print(check_prefixes(lambda module, x: True))
-    It misses 9 of 9, for one: split without transpose. Every t looked at?
+    It misses all 9 classes that it must reject, for example 'split without transpose'.
     """
     if not written(make(OnePageAttention), _x()):
         return "It rejects the right class. Which rows belong to the first t tokens?"
@@ -369,8 +406,35 @@ def check_prefixes(written: Check) -> str:
     passed = [mistake.name for mistake in tried if written(make(mistake.cls), _x())]
     missed = [mistake.name for mistake in tried if mistake.name in leaks & set(passed)]
     if missed:
-        return f"It misses {len(missed)} of {len(leaks)}, for one: {missed[0]}. Every t looked at?"
+        count = (
+            f"all {len(leaks)}" if len(missed) == len(leaks) else f"{len(missed)} of {len(leaks)}"
+        )
+        return f"It misses {count} classes that it must reject, for example '{missed[0]}'."
+    for t in range(1, _x().shape[1]):
+        if written(make(_wrong_on_prefix(t)), _x()):
+            few = "the first token" if t == 1 else f"the first {t} tokens"
+            return (
+                f"It lets a class through that goes wrong only for {few} alone. Is every t asked, "
+                "and must each of them be the same?"
+            )
     if len(passed) < len(tried) - len(leaks):
         wrongly = next(m.name for m in tried if m.name not in leaks and m.name not in passed)
-        return f"It rejects {wrongly}, which is the same on every prefix."
-    return f"Right: it rejects {len(leaks)} and lets {len(passed)} pass."
+        return f"It rejects the mistake '{wrongly}', which is the same on every prefix."
+    return (
+        f"Right: it rejects {len(leaks)} of the mistakes and {_x().shape[1] - 1} classes that go "
+        f"wrong for one t each, and lets {len(passed)} others through."
+    )
+
+
+def _wrong_on_prefix(t: int) -> type[MultiHeadAttention]:
+    """Return a class whose outputs are wrong for texts of t tokens, and right for all others."""
+
+    class WrongOnPrefix(OnePageAttention):
+        def forward(
+            self, x: Tensor, return_weights: bool = False
+        ) -> Tensor | tuple[Tensor, Tensor]:
+            context_vec, attn_weights = super().forward(x, return_weights=True)
+            context_vec = context_vec + 1.0 if x.shape[1] == t else context_vec
+            return (context_vec, attn_weights) if return_weights else context_vec
+
+    return WrongOnPrefix

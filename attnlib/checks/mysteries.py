@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from attnlib.checks.attempt import NOT_ATTEMPTED
-from attnlib.checks.by_hand import SIEVES, differs
+from attnlib.checks.by_hand import PROBES, differs
 from attnlib.checks.mistakes import (
     FILL,
     MASK,
@@ -71,6 +71,7 @@ HIDDEN = {
 }
 suspect, *MYSTERIES = (_unlabeled(name, title) for title, name in HIDDEN.items())
 mystery_1, mystery_2, mystery_3, mystery_4, mystery_5, mystery_6 = MYSTERIES
+class_a, class_b = OnePageAttention, suspect  # for whoever is not to know which one is right
 
 
 # The right page, line by line
@@ -97,14 +98,24 @@ def numbered(cls: type[MultiHeadAttention] = OnePageAttention) -> Source:
     return Source("\n".join(f"{i:2}  {line}".rstrip() for i, line in enumerate(page(cls), start=1)))
 
 
-def opened(cls: type[MultiHeadAttention]) -> Diff:
-    """Show where a class departs from the right one: - what should be there, + what is.
+def opened(cls: type[MultiHeadAttention], title: str = "") -> Diff:
+    """Show where a class departs from the right one: - what it has, + what belongs there.
 
-    >>> print(str(opened(suspect)).splitlines()[2].split("triu")[-1])
+    Args:
+        cls: a class that is wrong by a line or two.
+        title: a line above, to tell several apart.
+
+    Returns:
+        The lines without their comments, with their numbers on the right page.
+
+    >>> print(str(opened(suspect)).splitlines()[1].split("triu")[-1])
     (diagonal=2).bool()
     """
     theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
-    return Diff("\n".join(page()), "\n".join(theirs))
+    wrong, right = (
+        "\n".join(line.partition("  #")[0] for line in text) for text in (theirs, page())
+    )
+    return Diff(wrong, right, title=title, numbered=True)
 
 
 def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
@@ -120,17 +131,19 @@ def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
 
 # The line that a learner blames
 
-EVERYWHERE = tuple((sieve, num_heads) for sieve in SIEVES for num_heads in (1, 2))
-WITH_ONE_HEAD = tuple((sieve, 1) for sieve in SIEVES)
+EVERYWHERE = tuple((probe, num_heads) for probe in PROBES for num_heads in (1, 2))
+WITH_ONE_HEAD = tuple((probe, 1) for probe in PROBES)
 ONE_TOKEN = (("one token", 1), ("one token", 2))
 NO_CHOICE = (*ONE_TOKEN, ("first query", 1), ("first query", 2))
-Place = tuple[str, int]  # a sieve and a number of heads
+Place = tuple[str, int]  # a probe and a number of heads
 # By what a line makes: where a fault in it cannot show, and where it must
 PARTS: dict[str, tuple[tuple[Place, ...], tuple[Place, ...]]] = {
     "split": ((*WITH_ONE_HEAD, ("one token", 2)), (("the weights", 2), ("equal scores", 2))),
     "merge": ((*WITH_ONE_HEAD, ("one token", 2), ("the weights", 2)), (("equal scores", 2),)),
     "projections": ((), (("two tokens", 1),)),
-    "scores": ((*NO_CHOICE, ("equal scores", 1), ("equal scores", 2)), (("two tokens", 2),)),
+    # Not blind at equal scores: they are equal only if W_key makes the keys that are used
+    "scores": (NO_CHOICE, (("two tokens", 2),)),
+    "scale": ((*NO_CHOICE, ("equal scores", 1), ("equal scores", 2)), (("two tokens", 2),)),
     "mask": ((), (("first query", 1),)),
     "softmax": (ONE_TOKEN, (("the weights", 1),)),
     "mix": ((("the weights", 1), ("the weights", 2)), (("equal scores", 1),)),
@@ -143,13 +156,26 @@ BEGINNINGS = {
     "keys = ": "split",
     "values = ": "split",
     "attn_scores = queries": "scores",
-    SCALE: "scores",
+    SCALE: "scale",
     MASK: "mask",
     FILL: "mask",
     WEIGHTS: "softmax",
     "context_vec = attn_weights": "mix",
     "context_vec = self.out_proj": "out_proj",
     "context_vec = ": "merge",
+}
+# By the mystery: other lines of the right page, and what in their place does exactly the same
+AS_GOOD: dict[int, dict[int, str]] = {
+    2: {14: "keys = queries", 17: "attn_scores = queries @ queries.transpose(2, 3)"},
+    3: {
+        25: "context_vec = context_vec.transpose(1, 2).contiguous()",
+        26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
+    },
+    5: {
+        6: "x = x.view(b, self.num_heads, num_tokens, self.head_dim).transpose(1, 2)",
+        25: "context_vec = context_vec.transpose(1, 2).contiguous()",
+        26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
+    },
 }
 WHERE = {
     "one token": "for one token",
@@ -169,7 +195,8 @@ def check_found(found: Mapping[int, int | None]) -> str:
 
     Returns:
         A sentence for each mystery. Where the line is another one, it names an input that shows
-        it: one at which the blamed line cannot matter, or one at which it would.
+        it: one at which the blamed line cannot matter, or one at which it would. A line that could
+        do exactly the same is as good.
 
     Raises:
         ValueError: there is no such mystery.
@@ -188,6 +215,8 @@ def check_found(found: Mapping[int, int | None]) -> str:
 def _said(number: int, line: int | None) -> str:
     if line is None:
         return NOT_ATTEMPTED
+    if not isinstance(line, int):
+        return f"{line!r} is not the number of a line. Give one as it stands on the page, like 17."
     cls, lines = MYSTERIES[number - 1], page()
     part = _part(lines[line - 1]) if 1 <= line <= len(lines) else None
     if part is None:
@@ -196,24 +225,36 @@ def _said(number: int, line: int | None) -> str:
     if line in wrong:
         others = sorted(wrong - {line})
         return f"right, line {line}" + (f", and line {others[0]} with it." if others else ".")
+    if line in AS_GOOD.get(number, {}):
+        return (
+            f"as good as right. The slip is in line {_and(wrong)}, but {AS_GOOD[number][line]} in "
+            f"line {line} would do exactly the same, and no input can tell them apart."
+        )
     blind, shows = PARTS[part]
     for place in EVERYWHERE:
         if place in blind and _differs(cls, place):
             return f"not line {line}: it cannot matter {_at(place)}, and this is wrong there."
     for place in shows:
         if not _differs(cls, place):
-            return f"not line {line}: a fault in it shows {_at(place)}, and this is right there."
+            return (
+                f"not line {line}: a fault in it would most likely show {_at(place)}, and this is "
+                "right there."
+            )
     return f"not line {line}, though nothing asked so far speaks against it. Look near it."
 
 
+def _and(lines: set[int]) -> str:
+    return " and line ".join(map(str, sorted(lines)))
+
+
 def _differs(cls: type[MultiHeadAttention], place: Place) -> bool:
-    sieve, num_heads = place
-    return differs(cls, SIEVES[sieve], num_heads)
+    probe, num_heads = place
+    return differs(cls, PROBES[probe], num_heads)
 
 
 def _at(place: Place) -> str:
-    sieve, num_heads = place
-    return f"{WHERE[sieve]} of {'one head' if num_heads == 1 else 'two heads'}"
+    probe, num_heads = place
+    return f"{WHERE[probe]} of {'one head' if num_heads == 1 else 'two heads'}"
 
 
 def _part(line: str) -> str | None:

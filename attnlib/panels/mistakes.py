@@ -76,7 +76,7 @@ def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor,
 def draw_gallery(data: Exhibit) -> Scene:
     """Draw the line and the verdicts, then right and wrong weights and how far outputs are off."""
     names = journey().tokens
-    head = above(_headline(data), _verdicts(data))
+    head = above(_headline(data), _verdicts(data), gap=4)
     right = _maps("right", data.right_weights)
     if data.difference is None or data.attn_weights is None:
         reason = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
@@ -86,7 +86,7 @@ def draw_gallery(data: Exhibit) -> Scene:
         return above(head, stopped, right)
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
-    return above(head, beside(right, wrong, gap=4), off, gap=8)
+    return above(head, beside(right, wrong, gap=60), off, gap=8)
 
 
 def _maps(title: str, attn_weights: Tensor) -> Scene:
@@ -95,7 +95,14 @@ def _maps(title: str, attn_weights: Tensor) -> Scene:
     framed = leaks(attn_weights)
     names = [f"head {h}" for h in range(len(attn_weights))]
     maps = weights_picture(
-        attn_weights, journey().tokens, in_no_head, CELL, title, names=names, marked=framed
+        attn_weights,
+        journey().tokens,
+        in_no_head,
+        CELL,
+        title,
+        names=names,
+        marked=framed,
+        upright=True,
     )
     count = int(framed.sum())
     alt = f"{maps.alt} {count} cells in the future have a weight." if count else maps.alt
@@ -128,15 +135,17 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
 
 
 def _headline(data: Exhibit) -> Scene:
-    """Return the line that is wrong below the one that is right."""
+    """Return the line as it should be, and below it the line as it is."""
     items: list[Item] = [
         Words(4, 10, f"{data.mistake.name}, {data.condition}", 13, INK, "start", bold=True)
     ]
-    lines = (("-", data.mistake.right, QUIET), ("+", data.mistake.wrong, MARKED))
-    for i, (sign, line, fill) in enumerate(lines):
+    lines = (("right", data.mistake.right, QUIET), ("wrong", data.mistake.wrong, MARKED))
+    for i, (which, line, fill) in enumerate(lines):
         y = 34 + 20 * i
         items.append(Box(4, y - 9, 640, 18, fill=fill))
-        items.append(Words(10, y, f"{sign} {line or '(nothing)'}", 11, INK, "start", mono=True))
+        items.append(
+            Words(10, y, f"{which}: {line or '(no such line)'}", 11, INK, "start", mono=True)
+        )
     return Scene(644, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
 
 
@@ -167,13 +176,13 @@ def readout_gallery(data: Exhibit) -> str:
 GALLERY = Panel(
     name="gallery",
     controls={"mistake": tuple(BY_NAME), "condition": tuple(CONDITIONS)},
-    default={"mistake": "split without transpose", "condition": "as usual"},
+    default={"mistake": "minus 1e4", "condition": "as usual"},
     compute=compute_gallery,
     draw=draw_gallery,
     readout=readout_gallery,
     touch=touch_gallery,
     telling=(
-        {"mistake": "mask one too late"},
+        {"mistake": "minus 1e4", "condition": "as usual"},
         {"mistake": "minus 1e4", "condition": "half precision"},
     ),
 )

@@ -13,7 +13,7 @@ from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_pi
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.moves import moves_picture, shapes_picture, softmax_maps_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
-from attnlib.pictures.poster import Small, poster_picture, two_losses_picture
+from attnlib.pictures.poster import poster_picture, two_losses_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
 from attnlib.pictures.split import blocks_and_maps_picture, product_picture
@@ -32,7 +32,6 @@ from attnlib.pictures.tensors import (
 
 __all__ = [
     "Scene",
-    "Small",
     "above",
     "arcs_picture",
     "bars_picture",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from torch import Tensor
 
@@ -23,70 +22,105 @@ from attnlib.pictures.tensors import WRONG
 
 SIZE = 13.0  # of letters
 CELL, GAP = 11.0, 8.0  # of a small map, and between two
+LEGEND = 58.0  # of two lines, and the space below
 DOT = 20.0
 CAUGHT = HEAD_COLORS[4]
 
 
-class Small(NamedTuple):
-    """One of many: attention weights, and what each check says.
-
-    Args:
-        weights: (num_heads, num_tokens, num_tokens), or None where there are none.
-        verdicts: by the name of a check "passes", "CAUGHT", or another word where it cannot tell.
-    """
-
-    weights: Tensor | None
-    verdicts: Mapping[str, str]
-
-
-def poster_picture(small: Mapping[str, Small], columns: int = 4) -> Scene:
+def poster_picture(
+    maps: Mapping[str, Tensor], verdicts: Mapping[str, Mapping[str, str]], columns: int = 4
+) -> Scene:
     """Draw maps with the verdicts of their checks below, all alike, as many as there are.
 
     Args:
-        small: by name, the weights and the verdicts.
+        maps: by name the attention weights, (num_heads, num_tokens, num_tokens). A name that has
+            verdicts and no map is hatched.
+        verdicts: by name, and by the name of a check, "passes", "CAUGHT", or another word where
+            it cannot tell.
         columns: so many stand side by side.
 
     Returns:
-        A Scene. Queries go down and keys across, the future is flat grey, a weight in the future
-        is framed in red, NaN is hatched. A dot is filled where a check caught something, empty
-        where the class passed, grey where there was nothing to check, with the word for it. The
-        alt text counts them.
+        A Scene. A legend says what the colours are. The first name comes first, then those that
+        most checks catch; those that pass everything are the last. The alt text counts them.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no map.
     """
-    if not small:
-        raise ValueError("small is empty: give at least one map with its verdicts")
+    if not maps:
+        raise ValueError("maps is empty: give the attention weights of at least one class")
     wide = BOOK / columns
-    heads = next(each.weights for each in small.values() if each.weights is not None)
-    high = 26.0 + heads.shape[-1] * CELL + 8 + DOT + 22
+    like = next(iter(maps.values()))
+    high = 26.0 + like.shape[-1] * CELL + 8 + DOT + 22
+    items = _legend(len(like))
+    for i, name in enumerate(_in_order(verdicts)):
+        x, y = (i % columns) * wide, LEGEND + (i // columns) * high
+        items += moved(_small(name, maps.get(name), verdicts[name], like), x, y)
+    rows = -(-len(verdicts) // columns)
+    return Scene(BOOK, LEGEND + rows * high - 14, _counted(verdicts), tuple(items))
+
+
+def _in_order(verdicts: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the first name, then the others: what most checks catch first, what none does last."""
+
+    def rank(name: str) -> tuple[bool, int, list[bool]]:
+        said = verdicts[name].values()
+        caught = [verdict == "CAUGHT" for verdict in said]
+        return set(said) == {"passes"}, -sum(caught), [not each for each in caught]
+
+    first, *others = verdicts
+    return [first, *sorted(others, key=rank)]
+
+
+def _legend(num_heads: int) -> list[Item]:
+    """Return what the colours of the maps and the dots stand for, in two lines."""
+    line = CELL + 10
+    signs: list[list[tuple[Item, str]]] = [
+        [
+            *(
+                (Box(0, 0, CELL, CELL, head_color(h), QUIET, 0.5), f"head {h}")
+                for h in range(num_heads)
+            ),
+            (Box(0, 0, CELL, CELL, QUIET, QUIET, 0.5), "hidden"),
+            (Box(1, 1, CELL - 2, CELL - 2, PAPER, WRONG, 1.5), "a weight on the future"),
+            (Box(0, 0, CELL, CELL, PAPER, QUIET, 0.5, hatched=True), "no number"),
+        ],
+        [
+            (Box(0, 0, CELL, CELL, CAUGHT, CAUGHT, 1, CELL / 2), "caught by this check"),
+            (Box(0, 0, CELL, CELL, PAPER, FAINT, 1, CELL / 2), "passes"),
+            (Box(0, 0, CELL, CELL, QUIET, FAINT, 1, CELL / 2), "nothing to check"),
+        ],
+    ]
     items: list[Item] = []
-    for i, (name, each) in enumerate(small.items()):
-        x, y = (i % columns) * wide, (i // columns) * high
-        items += moved(_small(name, each, heads), x, y)
-    rows = -(-len(small) // columns)
-    return Scene(BOOK, rows * high - 14, _counted(small), tuple(items))
+    for k, row in enumerate(signs):
+        x = 4.0
+        for sign, text in row:
+            items += moved([sign], x, 4 + k * line)
+            items.append(Words(x + CELL + 7, 4 + k * line + CELL / 2, text, SIZE, INK, "start"))
+            x += CELL + 7 + text_width(text, SIZE) + 22
+    return items
 
 
-def _small(name: str, each: Small, like: Tensor) -> list[Item]:
+def _small(
+    name: str, weights: Tensor | None, verdicts: Mapping[str, str], like: Tensor
+) -> list[Item]:
     """Return one of the maps, its name above it and its dots below, at the origin."""
     items: list[Item] = [Words(4, 9, name, SIZE, INK, "start")]
     num_heads, num_tokens, _ = like.shape
     side = num_tokens * CELL
     for h in range(num_heads):
         x = 4 + h * (side + GAP)
-        if each.weights is None:
+        if weights is None:
             items.append(Box(x, 22, side, side, PAPER, QUIET, hatched=True))
         else:
-            items += moved(_map(each.weights[h], h), x, 22)
-    for k, (check, verdict) in enumerate(each.verdicts.items()):
+            items += moved(_map(weights[h], h), x, 22)
+    for k, (check, verdict) in enumerate(verdicts.items()):
         x, y = 4 + k * (DOT + 6), 22 + side + 8
         caught, passes = verdict == "CAUGHT", verdict == "passes"
         fill = CAUGHT if caught else PAPER if passes else QUIET
         items.append(Box(x, y, DOT, DOT, fill, CAUGHT if caught else FAINT, 1, DOT / 2))
         ink = text_color(fill) if caught else INK
         items.append(Words(x + DOT / 2, y + DOT / 2, check[0].upper(), SIZE, ink, bold=caught))
-        if not caught and not passes and k == len(each.verdicts) - 1:
+        if not caught and not passes and k == len(verdicts) - 1:
             items.append(Words(x + DOT + 6, y + DOT / 2, verdict, SIZE, INK, "start"))
     return items
 
@@ -109,19 +143,14 @@ def _map(weights: Tensor, head: int) -> list[Item]:
     return cells + frames
 
 
-def _counted(small: Mapping[str, Small]) -> str:
-    checks = next(iter(small.values())).verdicts
+def _counted(verdicts: Mapping[str, Mapping[str, str]]) -> str:
+    checks = next(iter(verdicts.values()))
     counts = ", ".join(
-        f"{check} {sum(each.verdicts[check] == 'CAUGHT' for each in small.values())}"
-        for check in checks
+        f"{check} {sum(said[check] == 'CAUGHT' for said in verdicts.values())}" for check in checks
     )
-    quiet = [
-        name
-        for name, each in small.items()
-        if all(verdict == "passes" for verdict in each.verdicts.values())
-    ]
+    quiet = [name for name, said in verdicts.items() if set(said.values()) == {"passes"}]
     return (
-        f"{len(small)} small maps with {len(checks)} dots each. Caught by {counts}. "
+        f"{len(verdicts)} small maps with {len(checks)} dots each. Caught by {counts}. "
         f"Past every check: {', '.join(quiet) or 'none'}."
     )
 
@@ -130,15 +159,15 @@ def _counted(small: Mapping[str, Small]) -> str:
 
 
 def two_losses_picture(
-    losses: Mapping[str, tuple[float, float]],
+    losses: Mapping[str, tuple[float, float] | str],
     names: tuple[str, str],
     marks: Mapping[str, float],
     hues: tuple[int, int] = (0, 4),
 ) -> Scene:
-    """Draw two losses of each of several models as two dots on one line.
+    """Draw two losses of each of several models on one line: a dot, and a ring around it or apart.
 
     Args:
-        losses: by name of the model, two finite losses.
+        losses: by name of the model two finite losses, or a word for why there are none.
         names: what the first and the second are.
         marks: by name, losses drawn as dashed lines.
         hues: whose head's colour the dots have.
@@ -157,7 +186,10 @@ def two_losses_picture(
     left = 16 + max(text_width(name, SIZE) for name in losses)
     top, row = 58.0, 22.0
     right = BOOK - 24
-    largest = max(*(max(pair) for pair in losses.values()), *marks.values())
+    pairs = {name: pair for name, pair in losses.items() if not isinstance(pair, str)}
+    if not pairs:
+        raise ValueError("losses has no number: give at least one pair")
+    largest = max(*(max(pair) for pair in pairs.values()), *marks.values())
     bottom = top + row * len(losses)
 
     def place(loss: float) -> float:
@@ -170,23 +202,32 @@ def two_losses_picture(
         items.append(Words(x, top - 22, f"{name} {loss:.2f}", SIZE, FAINT))
     for loss in range(int(largest) + 1):
         items.append(Words(place(loss), bottom + 14, str(loss), SIZE, INK))
+    items.append(Words(left - 10, bottom + 14, "loss", SIZE, INK, "end"))
     for k, name in enumerate(names):
         x = left + k * 190
-        items.append(Box(x, 4, 12, 12, *_dot(k, hues), radius=6))
+        items.append(_dot(k, hues, x + 6, 10))
         items.append(Words(x + 18, 10, name, SIZE, INK, "start"))
     for i, (name, pair) in enumerate(losses.items()):
         y = top + (i + 0.5) * row
         items.append(Words(left - 10, y, name, SIZE, INK, "end"))
         items.append(Line(((place(0), y), (right, y)), QUIET, 1.0))
+        if isinstance(pair, str):
+            items.append(Box(left, y - 9, text_width(pair, SIZE) + 12, 18, PAPER))
+            items.append(Words(left + 4, y, pair, SIZE, INK, "start"))
+            continue
         items.append(Line(((place(pair[0]), y), (place(pair[1]), y)), FAINT, 1.5))
-        for k in (1, 0):
-            items.append(Box(place(pair[k]) - 6, y - 6, 12, 12, *_dot(k, hues), radius=6))
-    told = "; ".join(f"{name}: {a:.1f} and {b:.1f}" for name, (a, b) in losses.items())
+        items += [_dot(k, hues, place(pair[k]), y) for k in (1, 0)]
+    told = "; ".join(
+        f"{name}: {pair}" if isinstance(pair, str) else f"{name}: {pair[0]:.1f} and {pair[1]:.1f}"
+        for name, pair in losses.items()
+    )
     alt = f"For each of {len(losses)} models {names[0]} and {names[1]}. {told}."
     return Scene(BOOK, bottom + 26, alt, tuple(items))
 
 
-def _dot(k: int, hues: Sequence[int]) -> tuple[str, str, float]:
-    """Return fill, stroke and its width: the first dot is full, the second a ring."""
+def _dot(k: int, hues: Sequence[int], x: float, y: float) -> Box:
+    """Return the first loss as a dot, the second as a ring that shows around it."""
     color = head_color(hues[k])
-    return (color, color, 2.0) if k == 0 else (PAPER, color, 2.0)
+    size = (10.0, 17.0)[k]
+    fill = (color, PAPER)[k]
+    return Box(x - size / 2, y - size / 2, size, size, fill, color, 2.0, radius=size / 2)

@@ -112,6 +112,7 @@ def weights_picture(
     hues: Sequence[int] | None = None,
     muted: Sequence[int] = (),
     marked: Tensor | None = None,
+    upright: bool = False,
 ) -> Scene:
     """Draw the weights of one head or of several, side by side, on one scale from 0 to 1.
 
@@ -128,6 +129,7 @@ def weights_picture(
         hues: whose colour each head has, counted from 0. None: its own.
         muted: the heads, counted from 0, that are not used: grey, with the word.
         marked: bool, as attn_weights or (num_tokens, num_tokens): these cells are framed in red.
+        upright: whether long names of keys stand upright, for cells too small for slanting ones.
 
     Returns:
         A Scene; each of several heads stands under a strip in its own colour. A weight above 1,
@@ -142,9 +144,10 @@ def weights_picture(
     side, longest = len(tokens) * cell, max(text_width(token, SIZE) for token in tokens)
     every = math.ceil((SIZE + 0.5) / cell)  # where cells are small not every token has a name
     level = longest <= cell * every or len(tokens) == 1
-    rise = 0.0 if level else 0.71 * longest  # what slanting names take up, and hang over
+    rise = 0.0 if level else longest if upright else 0.71 * longest  # what the names take up
     left, top = max(longest, 56.0) + 14, 24.0 + max(rise, 18.0) + 8  # tag; names of the keys
-    gap, below = max(18.0, rise - cell / 2 + 6), 18.0
+    over = 0.0 if upright else rise  # slanting names hang over
+    gap, below = max(18.0, over - cell / 2 + 6), 18.0
     notes = max((text_width(note, SIZE, mono=True) for note in row_notes), default=-12.0) + 12
     if columns is None:
         columns = int((BOOK - left - notes - 36 + gap) // (side + gap)) or 1
@@ -166,6 +169,8 @@ def weights_picture(
                 items.append(Words(x - 6, y + top + middle, token, SIZE, INK, "end"))
             if level:
                 items.append(Words(x + middle, y + top - 11, token, SIZE, INK))
+            elif upright:
+                items.append(Words(x + middle, y + top - 4, token, SIZE, INK, "start", angle=90))
             else:
                 foot = (x + middle + 2, y + top - 6)
                 items.append(Words(*foot, token, SIZE, INK, "start", angle=45))
@@ -176,7 +181,7 @@ def weights_picture(
             for q, k in marked.expand(heads.shape)[h].nonzero().tolist():
                 place = (x + k * cell + 1.5, y + top + q * cell + 1.5, cell - 3, cell - 3)
                 items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
-    width = left + columns * (side + gap) - gap + max(rise - cell / 2, 0.0)
+    width = left + columns * (side + gap) - gap + max(over - cell / 2, 0.0)
     for i, note in enumerate(row_notes):
         middle = top + (i + 0.5) * cell
         items.append(Words(width + 8, middle, note, SIZE, INK, "start", mono=True))
@@ -488,7 +493,7 @@ def _difference_cell(largest: float, value: float, *_place: int) -> Cell:
     if value == 0:
         return Cell(PAPER, "0", FAINT, stroke=QUIET)
     fill = amount_color(0.15 + 0.85 * value / largest)
-    text = f"{value:.3f}" if value < 100 else f"{value:.1f}"  # as much as a cell has room for
+    text = f"{value:.3f}" if largest < 100 else f"{value:.1f}"  # as much as a cell has room for
     return Cell(fill, text, text_color(fill), stroke=QUIET)
 
 

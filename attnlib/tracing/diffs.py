@@ -21,30 +21,40 @@ class Diff:
         old: the text before.
         new: the text after.
         context: so many lines around each change are shown.
+        title: a line above the others.
+        numbered: whether each line has its number in the text after, and what goes the number of
+            the line that replaces it.
 
     >>> print(Diff("scale = head_dim", "scale = d_out"))
     - scale = head_dim
     + scale = d_out
     """
 
-    def __init__(self, old: str, new: str, context: int = 1) -> None:
-        self.lines = _lines(old.splitlines(), new.splitlines(), context)
+    def __init__(
+        self, old: str, new: str, context: int = 1, title: str = "", numbered: bool = False
+    ) -> None:
+        self.title = title
+        self.lines = _lines(old.splitlines(), new.splitlines(), context, numbered)
 
     def __repr__(self) -> str:
-        return "\n".join(
-            f"{sign} {''.join(text for text, _ in parts)}" for sign, parts in self.lines
-        )
+        lines = [f"{sign} {''.join(text for text, _ in parts)}" for sign, parts in self.lines]
+        return "\n".join([self.title, *lines] if self.title else lines)
 
     def _repr_html_(self) -> str:
         lines = "".join(_html(sign, parts) for sign, parts in self.lines)
-        return f'<pre style="line-height: 1.5">{lines}</pre>'
+        title = f"<b>{html.escape(self.title)}</b>\n" if self.title else ""
+        return f'<pre style="line-height: 1.5">{title}{lines}</pre>'
 
 
 Parts = list[tuple[str, bool]]  # pieces of a line, and whether they differ
 
 
-def _lines(old: list[str], new: list[str], context: int) -> list[tuple[str, Parts]]:
+def _lines(old: list[str], new: list[str], context: int, numbered: bool) -> list[tuple[str, Parts]]:
     """Return the lines to show, each with its sign and its parts."""
+
+    def number(place: int | None) -> Parts:
+        return [("    " if place is None else f"{place + 1:2}  ", False)] if numbered else []
+
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     lines: list[tuple[str, Parts]] = []
     for place, group in enumerate(matcher.get_grouped_opcodes(context)):
@@ -53,13 +63,15 @@ def _lines(old: list[str], new: list[str], context: int) -> list[tuple[str, Part
         for kind, i1, i2, j1, j2 in group:
             before, after = old[i1:i2], new[j1:j2]
             if kind == "equal":
-                lines += [(" ", [(line, False)]) for line in before]
+                lines += [(" ", [*number(j1 + k), (line, False)]) for k, line in enumerate(before)]
                 continue
             pairs = len(before) == len(after)
             parts = [_words(a, b) for a, b in zip(before, after, strict=True)] if pairs else []
             olds = [first for first, _ in parts] or [[(line, False)] for line in before]
             news = [second for _, second in parts] or [[(line, False)] for line in after]
-            lines += [("-", part) for part in olds] + [("+", part) for part in news]
+            places = [j1 + k if pairs else None for k in range(len(olds))]
+            lines += [("-", number(j) + part) for j, part in zip(places, olds, strict=True)]
+            lines += [("+", number(j1 + k) + part) for k, part in enumerate(news)]
     return lines
 
 

@@ -772,7 +772,7 @@ IS_CAUSAL = Answers(
         "x itself": WrongAnswer({"x.clone()": "x"}, "It changes the x that it was given"),
         "the last token only": WrongAnswer(
             {"range(1, x.shape[1])": "[5]"},
-            "It lets pass a class in which one token is seen too early.",
+            "It lets a class through in which one token is seen too early.",
         ),
         "the weights": WrongAnswer(
             {
@@ -780,7 +780,7 @@ IS_CAUSAL = Answers(
                     "not module(x, return_weights=True)[1].triu(1).any()"
                 )
             },
-            "It lets pass a class whose softmax runs over the queries",
+            "It lets a class through whose softmax runs over the queries",
         ),
         "larger than": WrongAnswer(
             {
@@ -788,7 +788,7 @@ IS_CAUSAL = Answers(
                     "(module(changed)[:, :t] - before[:, :t]).abs().max() > 1e-5"
                 )
             },
-            "It lets pass a class that returns NaN",
+            "It lets a class through that returns NaN",
         ),
         "no return": WrongAnswer({"    return True": ""}, "is_causal returns None"),
     },
@@ -797,18 +797,39 @@ EQUALS_STACKED = Answers(
     right="Right: one head, two and four are equal, and four wrong classes are not.",
     wrong={
         "values not copied": WrongAnswer(
-            {', "W_value"': ""}, "It rejects the right class with one head. Are all three"
+            {', "W_value"': ""},
+            "It rejects the right class with one head. Even with a single token, where only "
+            "W_value and out_proj matter: is W_value copied",
+        ),
+        "keys not copied": WrongAnswer(
+            {', "W_key"': ""},
+            "It rejects the right class with one head. It accepts it where the keys cannot matter: "
+            "is W_key copied?",
+        ),
+        "queries not copied": WrongAnswer(
+            {'"W_query", ': ""},
+            "It rejects the right class with one head. It accepts it where the queries cannot "
+            "matter: is W_query copied?",
+        ),
+        "values alone copied": WrongAnswer(
+            {'"W_query", "W_key", "W_value"': '"W_value",'},
+            "It rejects the right class with one head. It accepts it for a single token: are "
+            "W_query and W_key copied?",
+        ),
+        "nothing copied": WrongAnswer(
+            {".copy_(getattr(module, name).weight[rows])": ""},
+            "It rejects the right class with one head. Even with a single token",
         ),
         "no out_proj": WrongAnswer(
             {"module.out_proj(stacked(x))": "stacked(x)"},
-            "It rejects the right class with one head. Are all three",
+            "It rejects the right class with one head. Does what the stacked heads return go",
         ),
         "always the first rows": WrongAnswer(
-            {"slice(h * width, (h + 1) * width)": "slice(0, width)"},
+            {"slice(h * head_dim, (h + 1) * head_dim)": "slice(0, head_dim)"},
             "It rejects the right class with 2 heads: head h owns the rows",
         ),
         "every other row": WrongAnswer(
-            {"slice(h * width, (h + 1) * width)": "slice(h, None, module.num_heads)"},
+            {"slice(h * head_dim, (h + 1) * head_dim)": "slice(h, None, module.num_heads)"},
             "It rejects the right class with 2 heads: head h owns the rows",
         ),
         "the other way": WrongAnswer(
@@ -825,34 +846,44 @@ EQUALS_STACKED = Answers(
                     "module(x).shape == stacked(x).shape"
                 )
             },
-            "It lets pass a class whose heads are joined in the wrong order.",
+            "It lets a class through whose heads are joined in the wrong order.",
         ),
     },
 )
 ONLY_VALUES = Answers(
-    right="Right: it sees keys and values swapped, no output projection, and is blind to no scale, "
-    "mask one too late, merge without transpose.",
+    right="Right: it notices 'keys and values swapped', 'no output projection', and is blind to "
+    "'no scale', 'mask one too late', 'merge without transpose'.",
     wrong={
-        "all tokens": WrongAnswer({"[:, :1]": ""}, "It also sees no scale: some token still has"),
-        "first output": WrongAnswer(
-            {"x[:, :1])": "x)[:, :1]"}, "It also sees mask one too late: there is still a later"
+        "all tokens": WrongAnswer(
+            {"[:, :1]": ""}, "It also notices the mistake 'no scale': some token"
         ),
-        "no values": WrongAnswer({"x[:, :1]": "0 * x[:, :1]"}, "It does not see keys and values"),
+        "first output": WrongAnswer(
+            {"x[:, :1])": "x)[:, :1]"},
+            "It also notices the mistake 'mask one too late': there is still a later token.",
+        ),
+        "no values": WrongAnswer(
+            {"x[:, :1]": "0 * x[:, :1]"}, "It does not notice the mistake 'keys and values swapped'"
+        ),
     },
 )
 EQUAL_SCORES = Answers(
-    right="Right: it sees mask one too late, both without transpose, merge without transpose, and "
-    "is blind to no scale, scale by d_out.",
+    right="Right: it notices 'mask one too late', 'both without transpose', 'merge without "
+    "transpose', and is blind to 'no scale', 'scale by d_out'.",
     wrong={
         "nothing changed": WrongAnswer(
-            {"    module.W_key.weight.zero_()\n": ""}, "It also sees no scale: the scores of a row"
+            {"    module.W_key.weight.zero_()\n": ""},
+            "It also notices the mistake 'no scale': the scores of a row still differ.",
         ),
-        "one token": WrongAnswer({"module(x)": "module(x[:, :1])"}, "It does not see mask one too"),
+        "one token": WrongAnswer(
+            {"module(x)": "module(x[:, :1])"}, "It does not notice the mistake 'mask one too late'."
+        ),
         "values instead": WrongAnswer(
-            {"W_key": "W_value"}, "It does not see mask one too late. Are all six tokens there?"
+            {"W_key": "W_value"},
+            "It does not notice the mistake 'mask one too late'. Are all six tokens there?",
         ),
         "last output": WrongAnswer(
-            {"module(x)": "module(x)[:, -1]"}, "It does not see mask one too late."
+            {"module(x)": "module(x)[:, -1]"},
+            "It does not notice the mistake 'mask one too late'.",
         ),
     },
 )
@@ -870,15 +901,16 @@ FOUND = Answers(
         "the softmax": WrongAnswer({"2: 12": "2: 21"}, "mystery_2: not line 21"),
         "the split": WrongAnswer(
             {"3: 24": "3: 7"},
-            "mystery_3: not line 7: a fault in it shows in the attention weights of two heads, and "
-            "this is right there.",
+            "mystery_3: not line 7: a fault in it would most likely show in the attention weights "
+            "of two heads, and this is right there.",
         ),
         "the mask": WrongAnswer(
             {"4: 18": "4: 20"},
-            "mystery_4: not line 20: a fault in it shows in the first output of one head, and",
+            "mystery_4: not line 20: a fault in it would most likely show in the first output of",
         ),
         "the output": WrongAnswer(
-            {"3: 24": "3: 27"}, "mystery_3: not line 27: a fault in it shows for one token of one"
+            {"3: 24": "3: 27"},
+            "mystery_3: not line 27: a fault in it would most likely show for one token of",
         ),
         "the scale": WrongAnswer(
             {"2: 12": "2: 18"},
@@ -886,18 +918,44 @@ FOUND = Answers(
             "wrong there.",
         ),
         "near": WrongAnswer(
-            {"5: 7": "5: 6"}, "mystery_5: not line 6, though nothing asked so far speaks against it"
+            {"5: 7": "5: 13"},
+            "mystery_5: not line 13, though nothing asked so far speaks against it. Look near it.",
+        ),
+        "the same from outside": WrongAnswer(
+            {"2: 12": "2: 17"},
+            "mystery_2: as good as right. The slip is in line 12, but attn_scores = queries @ "
+            "queries.transpose(2, 3) in line 17 would do exactly the same",
+        ),
+        "a text": WrongAnswer(
+            {"2: 12": '2: "12"'}, "mystery_2: '12' is not the number of a line. Give one as it"
         ),
         "an empty line": WrongAnswer({"6: 21": "6: 22"}, "mystery_6: line 22 computes nothing."),
         "some left": WrongAnswer({"6: 21": "6: None"}, "mystery_6: not attempted yet"),
     },
 )
 SAME_ON_PREFIXES = Answers(
-    right="Right: it rejects 9 and lets 10 pass.",
+    right="Right: it rejects 9 of the mistakes and 5 classes that go wrong for one t each, and "
+    "lets 10 others through.",
     wrong={
         "the whole only": WrongAnswer(
             {"range(1, x.shape[1])": "range(x.shape[1], x.shape[1] + 1)"},
-            "It misses 7 of 9, for one: split without transpose. Every t looked at?",
+            "It misses 7 of 9 classes that it must reject, for example 'split without",
+        ),
+        "one t only": WrongAnswer(
+            {"range(1, x.shape[1])": "[3]"},
+            "It lets a class through that goes wrong only for the first token alone. Is every t",
+        ),
+        "from two on": WrongAnswer(
+            {"range(1, x.shape[1])": "range(2, x.shape[1])"},
+            "It lets a class through that goes wrong only for the first token alone. Is every t",
+        ),
+        "one short": WrongAnswer(
+            {"range(1, x.shape[1])": "range(1, x.shape[1] - 1)"},
+            "It lets a class through that goes wrong only for the first 5 tokens alone. Is every t",
+        ),
+        "any": WrongAnswer(
+            {"return all": "return any"},
+            "must each of them be the same?",
         ),
         "shapes only": WrongAnswer(
             {
@@ -905,11 +963,11 @@ SAME_ON_PREFIXES = Answers(
                     "module(x[:, :t]).shape == whole[:, :t].shape"
                 )
             },
-            "It misses 9 of 9, for one: split without transpose. Every t looked at?",
+            "It misses all 9 classes that it must reject, for example 'split without transpose'.",
         ),
         "NaN equals NaN": WrongAnswer(
             {"atol=1e-5": "atol=1e-5, equal_nan=True"},
-            "It misses 1 of 9, for one: mask with the diagonal. ",
+            "It misses 1 of 9 classes that it must reject, for example 'mask with the diagonal'.",
         ),
         "the last rows": WrongAnswer(
             {"whole[:, :t]": "whole[:, -t:]"},
