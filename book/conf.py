@@ -28,6 +28,7 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
+html_show_copyright = False
 html_show_search_summary = False  # it would fetch pages, which file:// does not allow
 html_theme_options = {"navigation_with_keys": True}
 
