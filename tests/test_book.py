@@ -37,7 +37,7 @@ from support.touch_tools import box_of, violations
 browser_test = pytest.mark.browser
 
 SHOWN = [(path, panel) for path in NOTEBOOKS for _, panel in panels_of(read(path))]
-PAGES = ["index", "search", "docs/checks", "docs/contract"]
+PAGES = ["index", "search", "docs/teaching", "docs/checks", "docs/contract"]
 PAGES += [f"notebooks/{path.stem}" for path in NOTEBOOKS]
 MUCH_CODE = "notebooks/06_right_shape_wrong_answer"
 MOST_BYTES = 15_000_000
@@ -308,8 +308,9 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
 def test_a_page_has_each_kind_of_colored_code_once(open_page: Callable[..., Page]):
     """What the test above leaves out is there a second time."""
     page = open_page(MUCH_CODE, 1000)
-    kinds = """() => [...new Set([...document.querySelectorAll(".highlight span[class]")].map(word =>
-        JSON.stringify([getComputedStyle(word).color, getComputedStyle(word).fontWeight])))].sort()"""
+    kinds = """() => [...new Set(
+        [...document.querySelectorAll(".highlight span[class]")].map(word => getComputedStyle(word)).map(
+            ({ color, fontWeight }) => `${color} ${fontWeight}`))].sort()"""
     before, words = page.evaluate(kinds), page.locator(".highlight span[class]").count()
     page.evaluate(ONE_OF_A_KIND)
     assert page.evaluate(kinds) == before
