@@ -308,9 +308,10 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
 def test_a_page_has_each_kind_of_colored_code_once(open_page: Callable[..., Page]):
     """What the test above leaves out is there a second time."""
     page = open_page(MUCH_CODE, 1000)
-    kinds = """() => [...new Set(
-        [...document.querySelectorAll(".highlight span[class]")].map(word => getComputedStyle(word)).map(
-            ({ color, fontWeight }) => `${color} ${fontWeight}`))].sort()"""
+    kinds = """() => [...new Set([...document.querySelectorAll(".highlight [class]")].map(word => {
+        const { color, fontWeight } = getComputedStyle(word);
+        return `${color} ${fontWeight}`;
+    }))].sort()"""
     before, words = page.evaluate(kinds), page.locator(".highlight span[class]").count()
     page.evaluate(ONE_OF_A_KIND)
     assert page.evaluate(kinds) == before
@@ -391,6 +392,30 @@ def test_no_figure_is_cut_on_paper(browser: Browser, book: Path):
 def cut(page: Page) -> list[str]:
     """Return what is wrong with the figures of a page that is to be printed."""
     return page.evaluate(CUT)
+
+
+@browser_test
+def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
+    """By arrow keys, which still move a slider; Escape brings the page back where one is."""
+    page = open_page(STACKED_HEADS, 1300)
+    shown = page.locator("article :is(h1, h2, h3)").locator("visible=true")
+    titles = [text.removesuffix("¶") for text in shown.all_text_contents()]
+    named = page.locator("article section > :is(h1, h2, h3)").all_text_contents()
+    page.get_by_role("button", name="Present").click()
+    for place, key in ((0, "ArrowRight"), (1, "ArrowRight"), (2, "ArrowLeft"), (1, "ArrowLeft")):
+        expect(shown.first).to_have_text(named[place])
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1300
+        page.keyboard.press(key)
+    assert violations(page, [".attn-panel", ".highlight span"]) == []
+    slider = box_of(page, STACKED_HEADS).get_by_role("slider")
+    while not slider.is_visible():
+        page.keyboard.press("ArrowRight")
+    slider.press("Home")
+    slider.press("ArrowRight")
+    check_shows(page, box_of(page, STACKED_HEADS), STACKED_HEADS, {"num_heads": 2})
+    page.keyboard.press("Escape")
+    expect(slider).to_be_in_viewport()
+    assert [text.removesuffix("¶") for text in shown.all_text_contents()] == titles
 
 
 @browser_test
