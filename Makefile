@@ -12,7 +12,7 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student book bench bench-quick bench-sliders digits mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student book pdf colab bench bench-quick bench-sliders digits mutants audit clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -52,6 +52,12 @@ student: setup  ## write the notebooks without solutions into build/student, wit
 
 book: dev  ## write the course as a website into build/book, with sliders that move without Python
 	$(PY) tools/book.py
+
+pdf: book  ## print the lessons of the book, each as a PDF, into build/pdf (needs Chromium)
+	PYTHONPATH="$(CURDIR)/tests" $(PY) tools/pdf.py
+
+colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from)
+	$(PY) tools/colab_copies.py $(ADDRESS)
 
 bench: dev  ## time every variant on this machine (10 minutes), print the goals
 	$(PY) benchmarks/bench.py

@@ -22,12 +22,15 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "furo"
 html_title = "Multi-head causal attention, line by line"
-html_static_path = ["book.css"]
+html_favicon = "favicon.svg"
+html_static_path = ["book.css", "present.js"]
 html_css_files = ["book.css"]
+html_js_files = [("present.js", {"defer": "defer"})]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
+html_show_copyright = False
 html_show_search_summary = False  # it would fetch pages, which file:// does not allow
 html_theme_options = {"navigation_with_keys": True}
 

@@ -20,22 +20,24 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from attnlib.classroom.exercises import find_exercises
 from attnlib.panels.gpt2 import GPT2_HEADS
 from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import Panel, spelled
 from book import LOOKS, MODULE, in_script, panels_of
+from pdf import print_lesson, put_on_paper
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS
-from support.notebook_tools import NOTEBOOKS, ROOT, read
+from support.notebook_tools import NOTEBOOKS, ROOT, code_cells, markdown_cells, read, source
 from support.panel_tools import SECONDS, check_shows, listen_to, move_sliders, photograph
 from support.touch_tools import box_of, violations
 
 browser_test = pytest.mark.browser
 
 SHOWN = [(path, panel) for path in NOTEBOOKS for _, panel in panels_of(read(path))]
-PAGES = ["index", "search", "docs/checks", "docs/contract"]
+PAGES = ["index", "search", "docs/teaching", "docs/checks", "docs/contract"]
 PAGES += [f"notebooks/{path.stem}" for path in NOTEBOOKS]
 MUCH_CODE = "notebooks/06_right_shape_wrong_answer"
 MOST_BYTES = 15_000_000
@@ -44,6 +46,30 @@ COLORS = """panel => {
     const word = getComputedStyle(panel.querySelector("svg text"));
     return { ground: shown.backgroundColor, ink: shown.color, word: word.fill };
 }"""
+
+ONE_OF_A_KIND = """() => {
+    for (const panel of document.querySelectorAll(".attn-panel")) panel.remove();
+    const seen = new Set();
+    for (const word of document.querySelectorAll(".highlight span")) {
+        const kind = `${word.closest("[class*=highlight-]").className} ${word.className}`;
+        if (seen.has(kind)) word.replaceWith(...word.childNodes);
+        seen.add(kind);
+    }
+}"""
+CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(figure => {
+    if (figure.closest("h1, h2, h3, a, button")) return [];
+    const name = (figure.alt ?? figure.getAttribute("aria-label") ?? "").slice(0, 60);
+    const room = figure.getBoundingClientRect(), wrong = [];
+    if (!room.width || !room.height) wrong.push("is not shown");
+    if (room.height > innerHeight) wrong.push(`is ${room.height} high`);
+    if (room.left < -0.5 || room.right > innerWidth + 0.5) wrong.push(`ends at ${room.right}`);
+    if (getComputedStyle(figure).breakInside !== "avoid") wrong.push("may be broken");
+    for (let box = figure.parentElement; box; box = box.parentElement)
+        if (getComputedStyle(box).overflow !== "visible"
+            && room.right > box.getBoundingClientRect().right + 0.5)
+            wrong.push(`is cut by ${box.className}`);
+    return wrong.map(line => `${name} ${line}`);
+})"""
 
 
 class Reader(HTMLParser):
@@ -252,28 +278,144 @@ def test_a_panel_can_be_read_light_and_dark(open_page: Callable[..., Page], pane
 
 
 @browser_test
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1000, "light")])
-def test_nothing_sticks_out_and_nobody_is_shut_out(
-    open_page: Callable[..., Page], book: Path, width: int, scheme: str
-):
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page], name: str):
     """No picture of a panel is smaller than three quarters; axe-core finds no violation.
 
-    It leaves out the panels, of which test_touch.py shows it all, and on all pages but one the
-    colours of the code.
+    Wide and light, then narrow and dark. Of the words of the code it sees each kind once, and of
+    the panels nothing: test_touch.py shows it all of those.
     """
-    page = open_page("index", width, color_scheme=scheme)
-    for name in PAGES:
-        go_to(page, book, name)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-        unseen = [".attn-panel"] + [".highlight span"] * (name != MUCH_CODE)
-        assert violations(page, unseen) == [], name
+    page = open_page(name, 1000)
+    for width, scheme in ((1000, "light"), (390, "dark")):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
         for box in page.locator(".attn-panel").all():
             photograph(box, f"page.{width}.{box.get_attribute('aria-label')}".replace(" ", "-"))
             svg = box.locator("svg")
             share = svg.bounding_box()["width"] / float(svg.get_attribute("width"))
-            assert 0.749 <= share <= 1.001, name
+            assert 0.749 <= share <= 1.001
             for control in box.locator("label, button, select").all():
-                assert control.bounding_box()["height"] >= 44, name
+                assert control.bounding_box()["height"] >= 44
+    page.evaluate(ONE_OF_A_KIND)
+    for width, scheme in ((390, "dark"), (1000, "light")):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.emulate_media(color_scheme=scheme)
+        assert violations(page) == []
+
+
+@browser_test
+def test_a_page_has_each_kind_of_colored_code_once(open_page: Callable[..., Page]):
+    """What the test above leaves out is there a second time."""
+    page = open_page(MUCH_CODE, 1000)
+    kinds = """() => [...new Set([...document.querySelectorAll(".highlight [class]")].map(word => {
+        const { color, fontWeight } = getComputedStyle(word);
+        return `${color} ${fontWeight}`;
+    }))].sort()"""
+    before, words = page.evaluate(kinds), page.locator(".highlight span[class]").count()
+    page.evaluate(ONE_OF_A_KIND)
+    assert page.evaluate(kinds) == before
+    assert len(before) < page.locator(".highlight span[class]").count() < words / 10
+
+
+@browser_test
+@pytest.mark.parametrize("key", ["Enter", "mouse"])
+def test_what_is_folded_opens(open_page: Callable[..., Page], key: str):
+    """Guesses, hints and solutions: shut at first, opened by keyboard and by pointer."""
+    page = open_page(MUCH_CODE)
+    for kind in ("Look", "Hint", "Solution"):
+        summary = page.locator("summary", has_text=re.compile(f"^{kind}$")).first
+        folded = summary.locator("xpath=..")
+        inside = folded.locator(":scope > :not(summary)").first
+        expect(inside).not_to_be_visible()
+        if key == "mouse":
+            summary.click()
+        else:
+            summary.press(key)
+        expect(inside).to_be_visible()
+    assert page.locator("details[open]").count() == 3
+
+
+@browser_test
+def test_a_cell_is_copied_as_it_stands(open_page: Callable[..., Page]):
+    """Also the solution that was folded; what a cell prints can be copied too."""
+    page = open_page(MUCH_CODE)
+    (lesson,) = (path for path in NOTEBOOKS if path.stem in MUCH_CODE)
+    page.evaluate("document.body.prepend(document.createElement('textarea'))")
+    paper = page.locator("body > textarea")
+    first = source(next(cell for _, cell in code_cells(read(lesson))))
+    solution = page.locator("details", has=page.get_by_text("Solution", exact=True)).first
+    solution.locator("summary").click()
+    for box, code in (
+        (page.locator(".cell_input .highlight").first, first),
+        (solution.locator(".highlight").first, find_exercises(read(lesson))[0].solution),
+    ):
+        box.hover()
+        box.locator("button.copybtn").click()
+        paper.fill("")
+        paper.press("ControlOrMeta+v")
+        assert paper.input_value().strip() == code.strip()
+
+
+@browser_test
+@pytest.mark.parametrize("path", NOTEBOOKS[:1], ids=lambda path: path.stem)
+def test_a_lesson_on_paper(browser: Browser, book: Path, tmp_path: Path, path: Path):
+    """Pages, nothing folded away, no address of this machine, and no figure cut."""
+    lesson, pdf = book / "notebooks" / f"{path.stem}.html", tmp_path / "lesson.pdf"
+    print_lesson(browser, lesson, pdf)
+    text = pdf.read_bytes()
+    assert len(re.findall(rb"/Type\s*/Page\b", text)) >= 10
+    assert b"file:" not in text
+    page = browser.new_page()
+    put_on_paper(page, lesson)
+    assert page.locator("details:not([open])").count() == 0
+    stored = "\n".join(text for _, text in markdown_cells(read(path)))
+    assert page.locator(".at-the-end summary", has_text="Solution").count() == stored.count(
+        "<summary>Solution</summary>"
+    )
+    assert cut(page) == []
+    page.close()
+
+
+@browser_test
+def test_no_figure_is_cut_on_paper(browser: Browser, book: Path):
+    """In no lesson; and a figure that is cut would be found."""
+    page = browser.new_page()
+    for path in NOTEBOOKS:
+        put_on_paper(page, book / "notebooks" / f"{path.stem}.html")
+        assert cut(page) == [], path.stem
+    page.add_style_tag(content=".cell_output img { height: 30cm !important; max-height: none }")
+    assert any("high" in line for line in cut(page))
+    page.close()
+
+
+def cut(page: Page) -> list[str]:
+    """Return what is wrong with the figures of a page that is to be printed."""
+    return page.evaluate(CUT)
+
+
+@browser_test
+def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
+    """By arrow keys, which still move a slider; Escape brings the page back where one is."""
+    page = open_page(STACKED_HEADS, 1300)
+    shown = page.locator("article :is(h1, h2, h3)").locator("visible=true")
+    titles = [text.removesuffix("¶") for text in shown.all_text_contents()]
+    named = page.locator("article section > :is(h1, h2, h3)").all_text_contents()
+    page.get_by_role("button", name="Present").click()
+    for place, key in ((0, "ArrowRight"), (1, "ArrowRight"), (2, "ArrowLeft"), (1, "ArrowLeft")):
+        expect(shown.first).to_have_text(named[place])
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1300
+        page.keyboard.press(key)
+    assert violations(page, [".attn-panel", ".highlight span"]) == []
+    slider = box_of(page, STACKED_HEADS).get_by_role("slider")
+    while not slider.is_visible():
+        page.keyboard.press("ArrowRight")
+    slider.press("Home")
+    slider.press("ArrowRight")
+    check_shows(page, box_of(page, STACKED_HEADS), STACKED_HEADS, {"num_heads": 2})
+    page.keyboard.press("Escape")
+    expect(slider).to_be_in_viewport()
+    assert [text.removesuffix("¶") for text in shown.all_text_contents()] == titles
 
 
 @browser_test

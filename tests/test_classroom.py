@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -233,6 +234,81 @@ def test_grades_of_a_class(small_course):
     assert "died" in grades["exit"].said
     assert "not a notebook" in grades["damaged"].said
     assert "shares no cell" in grades["foreign"].said
+
+
+def test_an_answer_counts_wherever_the_learner_wrote_it(small_course):
+    """In a cell of one's own, with or without the stub; under lines that only IPython reads."""
+    folder = small_course / "class"
+    below, instead, magic = lesson(), lesson(), answered(f"%matplotlib inline\n{RIGHT}")
+    below["cells"].insert(4, cell("mine", RIGHT))
+    instead["cells"][3] = cell("mine", RIGHT)
+    later = lesson()  # right at first, then broken by a second try
+    later["cells"][3:4] = [answered(RIGHT)["cells"][3], cell("mine", "def double(number): 1 / 0")]
+    for name, one in {"1": below, "2": instead, "3": magic, "4": later}.items():
+        write(one, folder / f"{name}.ipynb")
+    found = grade(sorted(folder.glob("*")), seconds=5)
+    assert [one.state for one in found] == ["solved"] * 4
+
+
+def test_a_notebook_may_come_back_without_its_ids(small_course):
+    """Other programs keep them in the metadata, or not at all."""
+    folder = small_course / "class"
+    for name in ("metadata", "nowhere"):
+        mine = answered(RIGHT)
+        for one in mine["cells"]:
+            there = one.pop("id")
+            one["metadata"] = {"id": there} if name == "metadata" else {}
+        write(mine, folder / f"{name}.ipynb")
+    found = grade(sorted(folder.glob("*")), seconds=5)
+    assert [one.state for one in found] == ["solved", "solved"]
+
+
+def test_what_is_no_notebook_and_no_code_ends_as_a_line_of_the_table(small_course, monkeypatch):
+    folder = small_course / "class"
+    odd = lesson()
+    odd["cells"] += [{"cell_type": "code", "id": ["x"], "source": 5}, {"metadata": 3}]
+    write(odd, folder / "1.ipynb")
+    for name, code in (("2", "a\0b"), ("3", "x = " + "-" * 100_000 + "1"), ("4", "# \ud800")):
+        mine = lesson()
+        mine["cells"][3]["source"] = code
+        (folder / f"{name}.ipynb").write_text(json.dumps(mine))
+    (folder / "5.ipynb").write_text("[" * 200_000)
+    found = grade(sorted(folder.glob("*")), seconds=5)
+    states = [one.state for one in found]
+    assert states == ["not attempted", "attempted", "attempted", "failed", "failed"]
+    write_csv(found, small_course / "g.csv")
+    write_html(found, small_course / "g.html")
+    monkeypatch.setattr(grading, "grade_one", lambda *_: 1 / 0)
+    assert "ZeroDivisionError" in grade([folder / "1.ipynb"])[0].said
+
+
+def test_two_files_of_one_name_are_told_apart(tmp_path):
+    paths = [tmp_path / who / "01.ipynb" for who in ("ann", "bob")]
+    assert list(grading.labels([*paths, paths[0]])) == ["ann/01.ipynb", "bob/01.ipynb"]
+    assert list(grading.labels(paths[:1])) == ["01.ipynb"]
+
+
+@pytest.mark.parametrize("line", ["[1, 2]", "5", "{{{", "[" * 100_000, '["a", "ran", "\\ud800"]'])
+def test_what_a_run_tells_may_be_anything(tmp_path, line):
+    told = tmp_path / "told.jsonl"
+    told.write_text(f'["stub", "ran", "Right."]\n{line}\n')
+    assert grading._read_told(told)["stub"] == ("ran", "Right.")
+    assert "".join(said for _, said in grading._read_told(told).values()).encode("utf-8")
+    told.unlink()
+    assert grading._read_told(told) == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_a_pipe_that_never_ends_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "told.jsonl")
+    assert grading._read_told(tmp_path / "told.jsonl") == {}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux keeps this limit")
+def test_no_notebook_takes_all_memory(small_course):
+    write(answered(f"x = bytearray(9 << 30)\n\n\n{RIGHT}"), small_course / "a.ipynb")
+    (found,) = grade([small_course / "a.ipynb"], seconds=20)
+    assert (found.state, found.said) == ("attempted", "MemoryError:")
 
 
 CHECKED = "stub" + grading.CHECK

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
-from attnlib.classroom.grade import commonest, grade, write_csv, write_html
+from attnlib.classroom.grade import Grade, commonest, graded, write_csv, write_html
 from attnlib.classroom.lessons import copy_course
 from attnlib.classroom.sandbox import walls
 
@@ -108,7 +108,10 @@ def grades(asked: argparse.Namespace) -> int:
         return 2
     if not walls():
         print("this system offers no namespaces: the notebooks can use the network and your files")
-    found = grade(asked.notebooks, asked.seconds)
+    found: list[Grade] = []
+    for name, some in graded(asked.notebooks, asked.seconds):
+        print(f"{name}: {sum(one.state == 'solved' for one in some)} of {len(some)} solved")
+        found += some
     asked.out.mkdir(parents=True, exist_ok=True)
     write_csv(found, asked.out / "grades.csv")
     write_html(found, asked.out / "grades.html")

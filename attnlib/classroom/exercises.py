@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 from attnlib.checks.attempt import NOT_ATTEMPTED
 
+OWN = "own cell "
 Notebook = dict[str, Any]  # what json reads from an .ipynb file
 SOLUTION = re.compile(
     r"<details>\s*<summary>Solution</summary>\n\n(.*?)\n\n</details>\n*", re.DOTALL
 )
+MAGIC = re.compile(r"^[%!?].*$", re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -138,10 +140,13 @@ def needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
 
 
 def _names(code: str) -> tuple[set[str], set[str]]:
-    """Return the names that a cell binds, and those that it uses without binding them."""
+    """Return the names that a cell binds, and those that it uses without binding them.
+
+    Of IPython's own lines, `%time` or `!ls`, it sees nothing; of code that is no Python neither.
+    """
     try:
-        table = symtable.symtable(code, "cell", "exec")
-    except SyntaxError:
+        table = symtable.symtable(MAGIC.sub("", code), "cell", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # null bytes, 10,000 brackets
         return set(), set()
     binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_local()}
     uses, scopes = set(table.get_identifiers()), list(table.get_children())
@@ -149,6 +154,51 @@ def _names(code: str) -> tuple[set[str], set[str]]:
         scopes += scope.get_children()
         uses |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global()}
     return binds, uses - binds
+
+
+def by_lesson(mine: Notebook, lesson: Notebook) -> dict[str, str]:
+    """Return the code cells of a learner's copy, by the ids of the cells of the lesson.
+
+    Programs that know no ids drop them, or keep them in the metadata. Such a cell is known by its
+    code, or by the name of an exercise that it binds. All others are the learner's own: their names
+    begin with OWN.
+    """
+    code: dict[int, str] = {}
+    found: dict[str, int] = {}
+    known = {cell["id"]: source(cell) for cell in lesson["cells"] if cell["cell_type"] == "code"}
+    for i, cell in enumerate(mine["cells"]):
+        text = cell.get("source")
+        parts = text if isinstance(text, list) else [text]
+        if cell.get("cell_type") == "code" and all(isinstance(part, str) for part in parts):
+            code[i] = "".join(parts)
+            for name in ids_of(cell):
+                if name in known:
+                    found.setdefault(name, i)
+    names = {exercise.cell: exercise.name for exercise in find_exercises(lesson)}
+    for is_it in (
+        lambda name, text: text == known[name],
+        lambda name, text: name in names and names[name] in _names(text)[0],
+    ):
+        for name in known:
+            left = (i for i in code if i not in found.values() and is_it(name, code[i]))
+            place = None if name in found else next(left, None)
+            if place is not None:
+                found[name] = place
+    named = {i: name for name, i in found.items()}
+    return {named.get(i, f"{OWN}{i}"): text for i, text in code.items()}
+
+
+def ids_of(cell: Mapping[str, Any]) -> list[str]:
+    """Return the id of a cell, which some programs keep in its metadata."""
+    metadata = cell.get("metadata")
+    there = [cell.get("id"), metadata.get("id") if isinstance(metadata, dict) else None]
+    return [name for name in there if isinstance(name, str)]
+
+
+def answers(exercise: Exercise, cells: Mapping[str, str]) -> list[str]:
+    """Return the cells that may hold an answer: that of the stub, own ones that bind the name."""
+    own = [c for c in cells if c.startswith(OWN) and exercise.name in _names(cells[c])[0]]
+    return [exercise.cell] * (exercise.cell in cells) + own
 
 
 def without_solutions(lesson: Notebook) -> Notebook:

@@ -2,8 +2,8 @@
 
 Each notebook runs in a kernel of its own, in the sandbox: the cells that its exercises build on,
 as the learner left them. Behind each exercise the check runs as the course wrote it, whatever the
-learner made of its lines. Solved is what makes the check say what it says of the course's own
-solution.
+learner made of its lines; if the learner answered in a cell of their own, it runs behind that too.
+Solved is what makes the check say what it says of the course's own solution.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import csv
 import html
 import json
+import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,10 +24,14 @@ from typing import NamedTuple
 from attnlib.checks.attempt import NOT_ATTEMPTED
 from attnlib.classroom import inside
 from attnlib.classroom.exercises import (
+    OWN,
     Exercise,
     Notebook,
+    answers,
+    by_lesson,
     check_of,
     find_exercises,
+    ids_of,
     needed,
     put,
     source,
@@ -35,6 +41,7 @@ from attnlib.classroom.sandbox import run
 
 START = 60.0  # seconds that a kernel may take to start, on a busy machine
 CHECK = " (check)"
+MOST = 10_000_000  # bytes of what a run tells
 ENDS = ("slow", "dead")  # how a cell can end the kernel; the others are ran and raised
 
 
@@ -65,33 +72,60 @@ def grade(paths: Iterable[Path], seconds: float = 60.0) -> list[Grade]:
         A Grade for each exercise of the lesson that a notebook is a copy of. A notebook that is
         damaged, or a copy of no lesson, has one Grade that says so.
     """
-    return [grade for path in paths for grade in grade_one(path, seconds)]
+    return [grade for _, grades in graded(paths, seconds) for grade in grades]
 
 
-def grade_one(path: Path, seconds: float) -> list[Grade]:
+def graded(paths: Iterable[Path], seconds: float = 60.0) -> Iterator[tuple[str, list[Grade]]]:
+    """Yield the name of each notebook with its grades, as soon as it has them."""
+    for name, path in labels(paths).items():
+        try:
+            yield name, grade_one(name, path, seconds)
+        except Exception as error:  # one notebook must not take the others with it
+            said = f"could not be graded: {type(error).__name__}: {error}"
+            yield name, [Grade(name, "", "failed", said[:1000])]
+
+
+def labels(paths: Iterable[Path]) -> dict[str, Path]:
+    """Return files by their names; where two have one name, by the folders that tell them apart.
+
+    >>> list(labels([Path("class/ann/01.ipynb"), Path("class/bob/01.ipynb")]))
+    ['ann/01.ipynb', 'bob/01.ipynb']
+    """
+    there = list(dict.fromkeys(path.absolute() for path in paths))
+    if len({path.name for path in there}) == len(there):
+        return {path.name: path for path in there}
+    common = os.path.commonpath([path.parent for path in there])
+    return {path.relative_to(common).as_posix(): path for path in there}
+
+
+def grade_one(name: str, path: Path, seconds: float) -> list[Grade]:
     """Grade one notebook."""
     try:
         mine = read(path)
         lesson = _lesson_of(mine)
     except (OSError, ValueError) as error:
-        return [Grade(path.name, "", "failed", str(error))]
+        return [Grade(name, "", "failed", str(error))]
     exercises = find_exercises(lesson)
     expected = _solved(lesson["cells"][0].get("id", ""), seconds)
-    cells = {
-        cell.get("id", f"cell {i}"): source(cell)
-        for i, cell in enumerate(mine["cells"])
-        if cell.get("cell_type") == "code" and "source" in cell
-    }
+    cells = by_lesson(mine, lesson)
     told = _told(cells, exercises, seconds)
-    return [_grade(path.name, exercise, cells, told, expected) for exercise in exercises]
+    return [_grade(name, exercise, cells, told, expected) for exercise in exercises]
 
 
 def _lesson_of(mine: Notebook) -> Notebook:
-    """Return the lesson that shares most cells with a notebook."""
-    ids = {cell.get("id") for cell in mine["cells"]}
-    shared = {path: len(ids & {cell["id"] for cell in read(path)["cells"]}) for path in lessons()}
+    """Return the lesson that shares most cells with a notebook: by their ids, or else their code.
+
+    The first cells of two lessons may be alike, so one cell without an id is not enough.
+    """
+    ids = {name for cell in mine["cells"] for name in ids_of(cell)}
+    shared = {}
+    for path in lessons():
+        lesson = read(path)
+        same = ids & {cell["id"] for cell in lesson["cells"]}
+        known = [name for name in by_lesson(mine, lesson) if not name.startswith(OWN)]
+        shared[path] = len(same) or len(known) - 1
     best = max(shared, key=lambda path: shared[path])
-    if not shared[best]:
+    if shared[best] <= 0:
         raise ValueError("shares no cell with any notebook of the course")
     return read(best)
 
@@ -114,9 +148,10 @@ def _told(
     cells: dict[str, str], exercises: Sequence[Exercise], seconds: float
 ) -> dict[str, tuple[str, str]]:
     """Run what the exercises build on; where one ends the kernel, run each with a kernel alone."""
-    there = [exercise for exercise in exercises if exercise.cell in cells]
+    there = [exercise for exercise in exercises if answers(exercise, cells)]
     told = _run(cells, there, seconds)
-    if len(there) < 2 or (told and not any(kind in ENDS for kind, _ in told.values())):
+    whole = all(_checked(e, cell) in told for e in there for cell in answers(e, cells))
+    if len(there) < 2 or (whole and not any(kind in ENDS for kind, _ in told.values())):
         return told
     for exercise in there:
         told |= _run(cells, [exercise], seconds)
@@ -127,13 +162,19 @@ def _run(
     cells: dict[str, str], exercises: Sequence[Exercise], seconds: float
 ) -> dict[str, tuple[str, str]]:
     """Run the cells that exercises build on in the sandbox, and their checks behind them."""
-    checks = {exercise.cell: check_of(exercise) for exercise in exercises}
-    with_checks = cells | {cell: f"{cells[cell]}\n{check}" for cell, check in checks.items()}
-    order = needed(with_checks, checks)
+    checks = [
+        (cell, _checked(exercise, cell), check_of(exercise))
+        for exercise in exercises
+        for cell in answers(exercise, cells)
+    ]
+    with_checks = dict(cells)
+    for cell, _, check in checks:
+        with_checks[cell] += f"\n{check}"
+    order = needed(with_checks, [cell for cell, _, _ in checks])
     job = [[cell, cells[cell]] for cell in order]
-    for cell, check in checks.items():
+    for cell, called, check in checks:
         place = next(i for i, (name, _) in enumerate(job) if name == cell)
-        job.insert(place + 1, [cell + CHECK, check])
+        job.insert(place + 1, [called, check])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         text = json.dumps({"cells": job, "seconds": seconds})
@@ -147,15 +188,20 @@ def _run(
     return told
 
 
+def _checked(exercise: Exercise, cell: str) -> str:
+    """Return how the check behind a cell is called."""
+    return cell + CHECK if cell == exercise.cell else f"{cell}{CHECK} of {exercise.name}"
+
+
 def _read_told(path: Path) -> dict[str, tuple[str, str]]:
-    """Read what was written down; a learner's code may have damaged or removed it."""
-    told = {}
-    try:
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    """Read what was written down; a learner's code may have damaged, removed or replaced it."""
+    told: dict[str, tuple[str, str]] = {}
+    if path.is_symlink() or not path.is_file():  # a pipe would never end
+        return told
+    with suppress(OSError, ValueError, TypeError, RecursionError), path.open("rb") as file:
+        for line in file.read(MOST).decode("utf-8", "replace").splitlines():
             name, kind, said = json.loads(line)
-            told[str(name)] = (str(kind), str(said))
-    except (OSError, ValueError):
-        pass
+            told[str(name)] = (str(kind), str(said).encode("utf-8", "replace").decode("utf-8"))
     return told
 
 
@@ -169,18 +215,25 @@ def _grade(
     def is_(state: str, said: str) -> Grade:
         return Grade(notebook, exercise.name, state, said)
 
-    if exercise.cell not in cells:
+    checked = [
+        (cell, *told.get(_checked(exercise, cell), ("", ""))) for cell in answers(exercise, cells)
+    ]
+    if not checked:
         return is_("not attempted", "its cell is gone")
-    kind, said = told.get(exercise.cell + CHECK, ("", ""))
-    if kind == "ran":
-        if said == NOT_ATTEMPTED:
-            return is_("not attempted", said)
-        right = said.partition(" Note: ")[0] == expected[exercise.cell]  # a note is no fault
-        return is_("solved" if right else "attempted", said)
-    if kind == "raised":
-        own, error = told.get(exercise.cell, ("", ""))
-        return is_("attempted", error if own == "raised" else said)
+    ran = [said for _, kind, said in checked if kind == "ran"]
+    tried = [said for said in ran if said != NOT_ATTEMPTED]
+    for said in tried:
+        if said.partition(" Note: ")[0] == expected[exercise.cell]:  # a note is no fault
+            return is_("solved", said)
+    if tried:
+        return is_("attempted", tried[-1])
+    for cell, kind, said in checked:
+        if kind == "raised":
+            own, error = told.get(cell, ("", ""))
+            return is_("attempted", error if own == "raised" else said)
     stopped = [said for kind, said in told.values() if kind in ENDS]
+    if ran and len(ran) == len(checked):
+        return is_("not attempted", NOT_ATTEMPTED)
     return is_("failed", stopped[-1] if stopped else "it ended without an answer")
 
 
