@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,7 +63,9 @@ def _wait(child: int, limit: float) -> int | None:
             return os.waitstatus_to_exitcode(status)
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
-    os.killpg(child, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it has not come to setsid yet
+        os.killpg(child, signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
 
