@@ -83,7 +83,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
 
     Args:
         texts_that_fit: takes memory, in bytes, num_parameters, num_layers, width, num_tokens and
-            bytes_per_number. It returns how many texts of num_tokens can have their keys and
+            size, the bytes of a number. It returns how many texts of num_tokens can have their keys and
             values in memory beside the parameters.
 
     Returns:
@@ -115,8 +115,8 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
             memory // one: "The parameters need memory too.",
             free // (one // num_layers): "Every layer has a cache of its own.",
             free // (one // num_tokens): "That many tokens fit; a text has num_tokens of them.",
-            (memory - num_parameters) // one: "A parameter has bytes_per_number bytes too.",
-            free // (one // size): "A number in the cache has bytes_per_number bytes.",
+            (memory - num_parameters) // one: "A parameter has its bytes too.",
+            free // (one // size): "A number in the cache has its bytes too.",
         }
         why = f" {usual[int(mine)]}" if int(mine) in usual else ""
         return f"For {name} you say {int(mine):,}; {right} texts fit.{why}"

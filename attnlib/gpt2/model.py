@@ -298,8 +298,9 @@ def new_gpt2(size: Gpt2Size, std: float = 0.02) -> GPT2:
         size: how large it is.
         std: the standard deviation of its weights. GPT-2 began with 0.02.
 
-    >>> new_gpt2(Gpt2Size(2, 2, 6, vocabulary=5, context_length=4)).blocks[1].narrow.bias.sum().item()
-    0.0
+    >>> model = new_gpt2(Gpt2Size(2, 2, 6, vocabulary=5, context_length=4))
+    >>> model.blocks[1].narrow.bias.count_nonzero().item()
+    0
 
     Source: Radford et al. 2019, by way of its published code.
     """
@@ -324,6 +325,19 @@ def tiny_gpt2() -> GPT2:
             if "norm" not in name:
                 nn.init.uniform_(parameter, -0.15, 0.15)
     return model.eval()
+
+
+def parameter_parts(size: Gpt2Size) -> list[tuple[str, int]]:
+    """Return where the parameters of a GPT-2 are, in the order of the computation.
+
+    >>> parts = parameter_parts(SIZES["small"])
+    >>> parts[2], sum(number for _, number in parts)
+    (('attention', 2362368), 124439808)
+    """
+    d = size.width
+    layer = [("attention", 4 * d**2 + 4 * d), ("MLP", 8 * d**2 + 5 * d), ("norms", 4 * d)]
+    tables = [("token embedding", size.vocabulary * d), ("positions", size.context_length * d)]
+    return [*tables, *size.num_layers * layer, ("norms", 2 * d)]
 
 
 def cache_bytes(size: Gpt2Size, dtype: torch.dtype) -> int:

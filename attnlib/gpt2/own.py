@@ -30,12 +30,14 @@ class Read(NamedTuple):
     Args:
         tokens: the tokens, spaces included.
         weights: (num_layers, num_heads, num_tokens, num_tokens), the attention weights.
-        next_tokens: the ten likeliest next tokens with their probabilities, the likeliest first.
+        next_tokens: the ten likeliest next tokens with their logits, the likeliest first.
+        token_ids: the numbers of the tokens in the model's vocabulary, int64, (num_tokens).
     """
 
     tokens: tuple[str, ...]
     weights: Tensor
     next_tokens: tuple[tuple[str, float], ...]
+    token_ids: Tensor
 
 
 class OwnGpt2:
@@ -55,7 +57,8 @@ class OwnGpt2:
 
     def __repr__(self) -> str:
         size = self.model.size
-        return f"<GPT-2 of {self.file.path.name}: {size.num_layers} layers of {size.num_heads} heads>"
+        heads = f"{size.num_layers} layers of {size.num_heads} heads"
+        return f"<GPT-2 of {self.file.path.name}: {heads}>"
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -83,13 +86,13 @@ class OwnGpt2:
         token_ids = self.ids(text)
         hidden, maps = self.model(token_ids, return_weights=True)
         logits = hidden[0, -1] @ self.model.token_embedding.weight.T  # (vocabulary)
-        likeliest = logits.softmax(dim=-1).topk(min(10, len(logits)))
+        likeliest = logits.topk(min(10, len(logits)))
         words = self.tokens(likeliest.indices)
-        chances = tuple(zip(words, likeliest.values.tolist(), strict=True))
-        return Read(self.tokens(token_ids[0]), maps[0], chances)
+        expected = tuple(zip(words, likeliest.values.tolist(), strict=True))
+        return Read(self.tokens(token_ids[0]), maps[0], expected, token_ids[0])
 
     def write(self, text: str, num_new: int = 20, seed: int | None = None) -> str:
-        """Continue a text by num_new tokens, with the cache; without a seed always the likeliest."""
+        """Continue a text by num_new tokens, with the cache; without a seed the likeliest."""
         token_ids = self.ids(text)
         longest = min(token_ids.shape[1] + num_new, self.model.size.context_length)
         written: str = self.tokenizer.decode(

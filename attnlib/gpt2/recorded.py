@@ -78,6 +78,22 @@ def recorded(name: str) -> RecordedText:
     return RecordedText(part["text"], tuple(part["tokens"]), scores, weights, likeliest, ids)
 
 
+def best_heads(table: Tensor, how_many: int = 4) -> str:
+    """Return the heads with the largest numbers in a table, the largest first, in one line.
+
+    Args:
+        table: a number for each head, (num_layers, num_heads).
+        how_many: of them are named, as layer.head with two decimals.
+
+    >>> best_heads(torch.tensor([[0.25, 1.0], [0.5, 0.75]]), how_many=2)
+    '0.1 1.00  1.1 0.75'
+    """
+    num_heads = table.shape[-1]
+    top = table.flatten().topk(how_many)
+    pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    return "  ".join(f"{i // num_heads}.{i % num_heads} {share:.2f}" for i, share in pairs)
+
+
 def recorded_names() -> tuple[RecordedSentence, ...]:
     """Return eight sentences in which a name comes back, with heads 5.5, 10.7 and 11.10.
 

@@ -28,7 +28,7 @@ def check_gpt2(model: GPT2, texts: Sequence[RecordedText] | None = None) -> str:
 
     >>> from attnlib.gpt2.model import tiny_gpt2
     >>> check_gpt2(tiny_gpt2())
-    'This is not the released model: it has 4 layers of 3 heads, and that has 12 layers of 12 heads.'
+    'This is not the released model: it has 4 layers of 3 heads, that has 12 layers of 12 heads.'
     """
     texts = [recorded(name) for name in TEXTS] if texts is None else texts
     num_layers, num_heads = texts[0].weights.shape[:2]
@@ -36,7 +36,7 @@ def check_gpt2(model: GPT2, texts: Sequence[RecordedText] | None = None) -> str:
     if (size.num_layers, size.num_heads) != (num_layers, num_heads):
         return (
             f"This is not the released model: it has {_heads(size.num_layers, size.num_heads)}"
-            f"{_published(size)}, and that has {_heads(num_layers, num_heads)}."
+            f"{_published(size)}, that has {_heads(num_layers, num_heads)}."
         )
     longest = max(len(text.tokens) for text in texts)
     most = max(int(text.token_ids.max()) for text in texts)
@@ -52,8 +52,7 @@ def check_gpt2(model: GPT2, texts: Sequence[RecordedText] | None = None) -> str:
         off = (maps[0] - text.weights).abs().flatten(start_dim=2).amax(dim=-1)
         off = off.nan_to_num(torch.inf)  # (num_layers, num_heads)
         logits = hidden[0, -1] @ model.token_embedding.weight.T  # (vocabulary)
-        kept = {token: logit for token, logit in text.next_tokens}
-        first, second = sorted(kept.values(), reverse=True)[:2]
+        (_, first), (_, second), *_ = text.next_tokens
         firsts += bool(abs(logits.max() - first) < first - second)
         if not worst >= off.max():
             worst = float(off.max())

@@ -1,4 +1,4 @@
-"""Panels that go through the heads of a GPT-2: all those of the released one, or of the reader's."""
+"""Panels that go through the heads of a GPT-2: the released one, or the reader's own."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def _recorded() -> tuple[tuple[RecordedText, ...], Tensor, Tensor, Tensor]:
     before = [each.diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1) for each in maps]
     first = [each[:, :, 1:, 0].mean(dim=-1) for each in maps]
     itself = [each.diagonal(dim1=-2, dim2=-1)[..., 1:].mean(dim=-1) for each in maps]
-    means = (torch.stack(each).mean(dim=0) for each in (before, first, itself))
-    return (texts, *means)
+    means = [torch.stack(each).mean(dim=0) for each in (before, first, itself)]
+    return texts, means[0], means[1], means[2]
 
 
 def compute_recorded_head(head: int, layer: int) -> RecordedHead:
@@ -79,14 +79,17 @@ def draw_recorded_head(data: RecordedHead) -> Scene:
     told = "; ".join(_favorite(text, data.layer, data.head) for text in data.texts)
     alt = (
         f"Head {name} of GPT-2 as arcs over five texts, each word but the first to the words it "
-        f"looks at. The last word of each: {told}. Beside them a table of 12 layers by 12 heads, the paler the "
-        f"more weight on the first word; {name} is framed."
+        f"looks at. The last word of each: {told}. Beside them a table of 12 layers by 12 heads, "
+        f"the paler the more weight on the first word; {name} is framed."
     )
     return Scene(BOOK, 5 * ROW + 16, alt, tuple(items))
 
 
 def _text(text: RecordedText, layer: int, head: int, base: float) -> list[Item]:
-    """Return the words of a text below the line at base, and the arcs above it."""
+    """Return the words of a text below the line at base, and the arcs above it.
+
+    The first word has no choice where to look, and no arc.
+    """
     words = [token.strip() for token in text.tokens]
     middles, x = [], LEFT
     for word in words:
@@ -96,7 +99,7 @@ def _text(text: RecordedText, layer: int, head: int, base: float) -> list[Item]:
     longest = middles[-1] - middles[0]
     arcs: list[Item] = []
     for query, row in enumerate(text.weights[layer, head].tolist()):
-        for key, weight in enumerate(row[: query + 1] if query else []):  # the first has no choice
+        for key, weight in enumerate(row[: query + 1] if query else []):
             points = _arc(middles[key], middles[query], base - 12, longest)
             wide = round(0.05 + 4.5 * weight, 1) + 0.05 if weight >= LEAST else 0  # never 1
             arcs.append(Line(points, head_color(head), wide))
