@@ -83,8 +83,8 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
 
     Args:
         texts_that_fit: takes memory, in bytes, num_parameters, num_layers, width, num_tokens and
-            size, the bytes of a number. It returns how many texts of num_tokens can have their keys and
-            values in memory beside the parameters.
+            size, the bytes of a number. It returns how many texts of num_tokens can have their keys
+            and values in memory beside the parameters.
 
     Returns:
         A sentence.

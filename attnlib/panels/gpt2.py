@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
@@ -16,10 +15,10 @@ from attnlib.gpt2.model import GPT2
 from attnlib.gpt2.recorded import TEXTS, RecordedText, recorded
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
-from attnlib.pictures.letters import text_width
 from attnlib.pictures.palette import FAINT, INK, PAPER, head_color, tint
-from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, beside
+from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, beside
 from attnlib.pictures.seen import number
+from attnlib.pictures.sentences import arcs_in_place
 from attnlib.pictures.tensors import heads_picture, weights_picture
 
 SIZE = 13.0  # of letters
@@ -59,11 +58,9 @@ def compute_recorded_head(head: int, layer: int) -> RecordedHead:
     return RecordedHead(layer, head, *_recorded())
 
 
-ROW, ARCS = 80.0, 46.0  # the height of a text with its arcs; the highest arc
-LEFT, GAP = 8.0, 11.0  # where a text begins; between two words
+ROW = 80.0  # the height of a text with its arcs
 SQUARE, TOP = 21.0, 48.0  # of a head in the table; above the table
 TABLE = BOOK - 12 * SQUARE - 6  # where the table begins
-LEAST = 0.05  # a smaller weight has no arc
 
 
 def draw_recorded_head(data: RecordedHead) -> Scene:
@@ -73,7 +70,8 @@ def draw_recorded_head(data: RecordedHead) -> Scene:
     """
     items: list[Item] = []
     for i, text in enumerate(data.texts):
-        items += _text(text, data.layer, data.head, (i + 1) * ROW - 10)
+        weights = text.weights[data.layer, data.head]
+        items += arcs_in_place(text.tokens, weights, (i + 1) * ROW - 10, data.head)
     items += _table(data)
     name = f"{data.layer}.{data.head}"
     told = "; ".join(_favorite(text, data.layer, data.head) for text in data.texts)
@@ -83,41 +81,6 @@ def draw_recorded_head(data: RecordedHead) -> Scene:
         f"the paler the more weight on the first word; {name} is framed."
     )
     return Scene(BOOK, 5 * ROW + 16, alt, tuple(items))
-
-
-def _text(text: RecordedText, layer: int, head: int, base: float) -> list[Item]:
-    """Return the words of a text below the line at base, and the arcs above it.
-
-    The first word has no choice where to look, and no arc.
-    """
-    words = [token.strip() for token in text.tokens]
-    middles, x = [], LEFT
-    for word in words:
-        wide = text_width(word, SIZE)
-        middles.append(round(x + wide / 2, 1))
-        x += wide + GAP
-    longest = middles[-1] - middles[0]
-    arcs: list[Item] = []
-    for query, row in enumerate(text.weights[layer, head].tolist()):
-        for key, weight in enumerate(row[: query + 1] if query else []):
-            points = _arc(middles[key], middles[query], base - 12, longest)
-            wide = round(0.05 + 4.5 * weight, 1) + 0.05 if weight >= LEAST else 0  # never 1
-            arcs.append(Line(points, head_color(head), wide))
-    return [*arcs, *(Words(at, base, word, SIZE) for at, word in zip(middles, words, strict=True))]
-
-
-def _arc(key: float, query: float, base: float, longest: float) -> tuple[tuple[float, float], ...]:
-    """Return half an ellipse from a query back to a key; for a look at itself a small loop."""
-    if key == query:
-        angles = [math.pi * (2 * i / 12 - 0.5) for i in range(13)]
-        across, up, middle, low = 6.0, 6.0, query, base - 6
-    else:
-        angles = [math.pi * i / 12 for i in range(13)]
-        across, middle, low = (query - key) / 2 - 3, (query + key) / 2, base
-        up = 12 + (ARCS - 12) * math.sqrt((query - key) / longest)
-    return tuple(
-        (round(middle + across * math.cos(a), 1), round(low - up * math.sin(a), 1)) for a in angles
-    )
 
 
 def _table(data: RecordedHead) -> list[Item]:
@@ -164,12 +127,16 @@ def readout_recorded_head(data: RecordedHead) -> str:
         "itself": data.itself,
     }
     told = ", ".join(
-        f"on {name} {number(each[data.layer, data.head].item())}" for name, each in means.items()
+        f"on {name} {_share(each[data.layer, data.head].item())}" for name, each in means.items()
     )
     spaceship = _favorite(data.texts[0], data.layer, data.head)
     return (
         f"head {data.layer}.{data.head} | mean weight {told} | spaceship text: the last {spaceship}"
     )
+
+
+def _share(weight: float) -> str:
+    return "nothing" if weight < 0.005 else number(weight)
 
 
 GPT2_HEADS = Panel(
