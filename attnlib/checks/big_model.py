@@ -32,7 +32,7 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
     """
     width, num_heads, head_dim = 15, 3, 5
     c_attn = draw(width, 3 * width)
-    thirds = [third.mT for third in c_attn.chunk(3, dim=1)]  # (width, width) each
+    thirds = [third.mT for third in c_attn.chunk(3, dim=1)]
     for head in (1, 2, 0):
         mine = cut(c_attn.clone(), num_heads, head)
         if isinstance(mine, Tensor):

@@ -85,7 +85,7 @@ class OwnGpt2:
         """Run the model on a text."""
         token_ids = self.ids(text)
         hidden, maps = self.model(token_ids, return_weights=True)
-        logits = hidden[0, -1] @ self.model.token_embedding.weight.T  # (vocabulary)
+        logits = hidden[0, -1] @ self.model.token_embedding.weight.T
         likeliest = logits.topk(min(10, len(logits)))
         words = self.tokens(likeliest.indices)
         expected = tuple(zip(words, likeliest.values.tolist(), strict=True))

@@ -50,8 +50,8 @@ def check_gpt2(model: GPT2, texts: Sequence[RecordedText] | None = None) -> str:
     for text in texts:
         hidden, maps = model(text.token_ids[None], return_weights=True)
         off = (maps[0] - text.weights).abs().flatten(start_dim=2).amax(dim=-1)
-        off = off.nan_to_num(torch.inf)  # (num_layers, num_heads)
-        logits = hidden[0, -1] @ model.token_embedding.weight.T  # (vocabulary)
+        off = off.nan_to_num(torch.inf)
+        logits = hidden[0, -1] @ model.token_embedding.weight.T
         (_, first), (_, second), *_ = text.next_tokens
         firsts += bool(abs(logits.max() - first) < first - second)
         if not worst >= off.max():

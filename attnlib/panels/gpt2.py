@@ -15,7 +15,7 @@ from attnlib.gpt2.model import GPT2
 from attnlib.gpt2.recorded import TEXTS, RecordedText, recorded
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
-from attnlib.pictures.palette import FAINT, INK, PAPER, head_color, tint
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
 from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, beside
 from attnlib.pictures.seen import number
 from attnlib.pictures.sentences import arcs_in_place
@@ -245,6 +245,7 @@ def touch_gpt2_head(data: Gpt2Head, scene: Scene) -> Touch:
     large = head_maps(scene, _cell(data), [head_color(data.head)], weights, seen, [name])
     side = num_tokens * _small(data)
     sheets = [b for b in scene.items if isinstance(b, Box) and b.width == b.height == side]
+    sheets = [b for b in sheets if b.fill == QUIET][-num_layers * num_heads :]
     heads = itertools.product(range(num_layers), range(num_heads))
     small = [
         Pick(box.x, box.y, side, side, {"layer": layer, "head": head})
