@@ -41,6 +41,12 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
             mine = tuple(mine)
         if not isinstance(mine, (tuple, list)) or len(mine) != 3:
             return "Return three matrices: of the queries, of the keys and of the values."
+        by_head = c_attn.mT[head * 3 * head_dim :][: 3 * head_dim].chunk(3)
+        if all(found.equal(part) for found, part in zip(mine, by_head, strict=True)):
+            return (
+                "The three are cut as if each head had its parts side by side. In c_attn come all "
+                "queries, then all keys, then all values."
+            )
         own = slice(head * head_dim, (head + 1) * head_dim)
         for place, (name, found) in enumerate(zip(THIRDS, mine, strict=True)):
             which = f"The {('first', 'second', 'third')[place]} of the three"
@@ -67,12 +73,6 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
                 for h in range(num_heads):
                     if found.equal(third[h * head_dim : (h + 1) * head_dim]):
                         return f"{which} is {other} of head {h}, not {name} of head {head}."
-            by_head = c_attn.mT[head * 3 * head_dim :][place * head_dim :][:head_dim]
-            if found.equal(by_head):
-                return (
-                    f"{which} is cut as if each head had its three parts side by side. In c_attn "
-                    "come all queries, then all keys, then all values."
-                )
             return f"{which} is not {name} of head {head}, nor of another: which columns are these?"
     return "Right: the queries, keys and values of each of three heads."
 

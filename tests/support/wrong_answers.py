@@ -958,7 +958,7 @@ CUT = Answers(
                 "[third[:, own].T for third in c_attn.chunk(3, dim=1)]": "c_attn.T[3 * head_dim "
                 "* head : 3 * head_dim * (head + 1)].chunk(3)"
             },
-            "The first of the three is cut as if each head had its three parts side by side.",
+            "The three are cut as if each head had its parts side by side. In c_attn come all",
         ),
         "values before keys": WrongAnswer(
             {"c_attn.chunk(3, dim=1)]": "[c_attn.chunk(3, dim=1)[i] for i in (0, 2, 1)]]"},
