@@ -442,7 +442,7 @@ def heads_over_devices() -> Scene:
         "Two devices, one below the other, each with the same x and with one head: its columns of "
         "W_query, W_key and W_value, its columns Z of the context vectors, and its rows of W_out, "
         "which give a part of shape (6, 4). To the right, the all-reduce: both parts and b_out "
-        "are added up to out, which then stands on both devices."
+        "are added up to out, which both devices then have."
     )
     torch.manual_seed(SEED)
     split = attnlib.MultiHeadAttention(3, 4, 6, 0.0, num_heads=2)
@@ -460,9 +460,9 @@ def heads_over_devices() -> Scene:
     for y, *lines in (
         (
             below + 10,
-            "out = part 1 + part 2 + b_out, with b_out =",
+            "out = part 0 + part 1 + b_out, with b_out =",
             f"({bias}), all rounded.",
-            "After the all-reduce, out stands on both devices.",
+            "After the all-reduce, both devices have out.",
         ),
         (
             below + 82,
@@ -484,12 +484,12 @@ def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
     rows = context + 2 * 16 + 28
     last = MARGIN + DEVICE_WIDTH - 4 * NUMBER - 8
     items: list[Item] = [Box(MARGIN, top, DEVICE_WIDTH, DEVICE_HEIGHT, stroke=EDGE, radius=8)]
-    items.append(heading(MARGIN + 12, top + 20, f"Device {h + 1}"))
-    items += head_tag(MARGIN + 92, top + 11, 64, h, f"head {h + 1}")
+    items.append(heading(MARGIN + 12, top + 20, f"Device {h}"))
+    items += head_tag(MARGIN + 92, top + 11, 64, h, f"head {h}")
     items += token_names(x, y)
     for place, name, values, color in (
         (x, "x", INPUTS, cell_color(NO_HEAD)),
-        (context, f"Z{'₁₂'[h]}", made, cell_color(h)),
+        (context, f"Z{'₀₁'[h]}", made, cell_color(h)),
     ):
         columns = values.shape[1]
         items.append(Words(place + columns * 8, y - 13, name, SIZE, bold=True))
@@ -507,7 +507,7 @@ def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
     items.append(Words(rows + 32, axis - CELL - 13, "W_out", SIZE, bold=True))
     items.append(note(rows + 32, axis + CELL + 13, "(2, 4)"))
     items.append(Words((rows + 64 + last) / 2, axis, "=", 15))
-    items += matrix(last, y, f"part {h + 1}", part, [h] * 4, two_decimals(part))
+    items += matrix(last, y, f"part {h}", part, [h] * 4, two_decimals(part))
     return items
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.split import WEIGHT_SPLIT
 from book import panels_of
 from support.browser_tools import found_browser, running_jupyterlab
@@ -158,7 +158,7 @@ BUSY = (
 )
 LARGE = (
     "import attnlib.panels.panel\n\nattnlib.panels.panel.MOST_PAGES = 1",
-    BUSY[0].replace("WEIGHT_SPLIT", "GPT2_HEADS"),
+    BUSY[0].replace("WEIGHT_SPLIT", "STACKED_HEADS"),
 )
 
 
@@ -177,8 +177,8 @@ def test_a_large_panel_follows_its_slider(lab: dict, page: Page):
     notebook = open_notebook(page, lab, "large", LARGE)
     run_all(page, notebook)
     box = page.locator(".attn-panel")
-    move_sliders(page, box, GPT2_HEADS, "large")
-    drag_slider(page, box, GPT2_HEADS)
+    move_sliders(page, box, STACKED_HEADS, "large")
+    drag_slider(page, box, STACKED_HEADS)
 
 
 def open_notebook(page: Page, lab: dict, name: str, sources: tuple[str, ...]) -> dict:

@@ -11,25 +11,25 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.examples import journey
 from attnlib.gpt2.files import read_gpt2
 from attnlib.gpt2.model import (
     GPT2,
-    JOURNEY_IDS,
     SIZES,
     TINY,
     Gpt2Size,
     cache_bytes,
     gpt2_state,
-    journey_ids,
     load_gpt2,
+    new_gpt2,
+    parameter_parts,
     tiny_gpt2,
     write_gpt2,
 )
+from attnlib.gpt2.recorded import best_heads, recorded
 from attnlib.gpt2.weights import count_layers, from_gpt2, to_gpt2
 from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
 from attnlib.pictures.palette import QUIET
-from attnlib.pictures.scene import Box
+from attnlib.pictures.scene import Box, Line
 from attnlib.pictures.tensors import heads_picture
 from attnlib.speed.count import count_parameters
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
@@ -97,6 +97,31 @@ def test_there_are_four_sizes():
 def test_the_bytes_of_a_cached_token(name, dtype):
     size = SIZES[name]
     assert cache_bytes(size, dtype) == 2 * size.width * size.num_layers * dtype.itemsize
+
+
+def test_the_parts_of_a_model_are_its_parameters():
+    for size in (*SIZES.values(), SIZE):
+        with torch.device("meta"):
+            model = GPT2(size)
+        parts = parameter_parts(size)
+        assert sum(number for _, number in parts) == count_parameters(model)
+        in_attention = sum(number for name, number in parts if name == "attention")
+        assert in_attention == size.num_layers * count_parameters(model.blocks[0].attention)
+
+
+def test_a_new_model_is_drawn_around_0():
+    torch.manual_seed(1)
+    model = new_gpt2(SIZE, std=0.5)
+    assert not any(p.any() for n, p in model.named_parameters() if n.endswith("bias"))
+    spread = torch.cat([b.widen.weight.flatten() for b in model.blocks]).std().item()
+    assert 0.45 < spread < 0.55
+    assert torch.equal(model.final_norm.weight, torch.ones(WIDTH))
+
+
+def test_heads_are_named_by_layer_and_head():
+    table = torch.zeros(12, 12)
+    table[10, 7], table[3, 11] = 0.5, 0.75
+    assert best_heads(table, 2) == "3.11 0.75  10.7 0.50"
 
 
 # Copies
@@ -370,6 +395,17 @@ def test_a_model_survives_its_file(tmp_path):
         assert torch.equal(again.state_dict()[name], weight)
 
 
+def test_a_file_with_the_mask_is_the_same_model(tmp_path):
+    model = model_of()
+    path = tmp_path / "model.safetensors"
+    write_gpt2(model, path, with_mask=True)
+    file = read_gpt2(path)
+    assert len([name for name in file if name.startswith("h.1.")]) == 13
+    assert torch.equal(file["h.1.attn.bias"], torch.ones(1, 1, T, T).tril())
+    ids = torch.arange(T)[None]
+    assert torch.equal(load_gpt2(file, H).logits(ids), model.logits(ids))
+
+
 def test_no_token_sees_the_future():
     model, token_ids = model_of(), torch.arange(T)[None].repeat(B, 1)
     with torch.no_grad():
@@ -454,39 +490,66 @@ def test_the_tiny_model_is_always_the_same_and_draws_nothing():
     )
 
 
-def test_the_ids_of_the_six_tokens():
-    assert journey_ids(50257).tolist() == [list(JOURNEY_IDS)]
-    assert journey_ids(TINY.vocabulary).tolist() == [[0, 1, 2, 3, 4, 5]]
-    assert len(JOURNEY_IDS) == len(journey().tokens)
-
-
-def test_the_panel_shows_the_weights_of_the_model():
-    panel = gpt2_panel(tiny_gpt2(), journey_ids(6), journey().tokens)
-    assert panel.states() == GPT2_HEADS.states()
-    with torch.no_grad():
-        _, maps = tiny_gpt2()(torch.arange(6)[None], return_weights=True)
-    for state in panel.states():
-        data = panel.compute(**state)
-        assert torch.equal(data.maps, maps[0])
-        assert torch.equal(GPT2_HEADS.compute(**state).maps, maps[0])
-        assert panel.draw(data) == GPT2_HEADS.draw(GPT2_HEADS.compute(**state))
-
-
-def test_the_readout_is_the_head_that_was_chosen():
-    data = GPT2_HEADS.compute(layer=2, head=3)
-    weights = maps_of(tiny_gpt2(), journey_ids(6))[1, 2].tolist()
-    itself = sum(weights[t][t] for t in range(6)) / 6
+def test_the_panel_of_a_model_shows_its_weights():
+    panel = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
+    assert panel.controls == {"layer": (0, 1, 2, 3), "head": (0, 1, 2)}
+    maps = maps_of(tiny_gpt2(), torch.arange(6)[None])
+    data = panel.compute(layer=1, head=2)
+    assert torch.equal(data.maps, maps)
+    weights = maps[1, 2].tolist()
     before = sum(weights[t][t - 1] for t in range(1, 6)) / 5
+    first = sum(weights[t][0] for t in range(1, 6)) / 5
+    itself = sum(weights[t][t] for t in range(1, 6)) / 5
     best = max(range(6), key=lambda k: weights[5][k])
-    assert GPT2_HEADS.readout(data) == (
-        f"layer = 2 | head = 3 | mean weight on the token itself {itself:.2f} | on the one before "
-        f"it {before:.2f} | step looks most at {journey().tokens[best]} ({weights[5][best]:.2f})"
+    assert panel.readout(data) == (
+        f"head 1.2 | mean weight on the token before {before:.2f}, on the first {first:.2f}, on "
+        f"itself {itself:.2f} | the last token, f, looks most at {'abcdef'[best]} "
+        f"({weights[5][best]:.2f})"
     )
+
+
+@pytest.mark.parametrize("num_tokens", [1, 2, 40])
+def test_the_panel_takes_short_texts_and_long_ones(num_tokens):
+    size = Gpt2Size(num_layers=2, num_heads=H, width=WIDTH, vocabulary=50, context_length=40)
+    model = model_of(size)
+    panel = gpt2_panel(model, torch.arange(num_tokens)[None], ["word"] * num_tokens)
+    data = panel.compute(layer=1, head=2)
+    scene = panel.draw(data)
+    assert scene.width < 900
+    touch = panel.touch(data, scene)
+    assert [len(shown.numbers["weight"]) for shown in touch.maps] == [num_tokens]
+    assert [pick.state["head"] for pick in touch.picks] == [0, 1, 2] * 2
+    assert panel.readout(data).startswith("head 1.2 | ")
+
+
+def test_the_panel_of_the_released_model_says_what_was_recorded():
+    assert len(GPT2_HEADS.states()) == 144
+    weights = recorded("spaceship").weights[9, 8]
+    line = GPT2_HEADS.readout(GPT2_HEADS.compute(head=8, layer=9))
+    assert line.startswith("head 9.8 | mean weight on the word before 0.22, on the first word 0.8")
+    assert line.endswith(f"spaceship text: the last the to spaceship ({weights[5, 2]:.2f})")
+    line = GPT2_HEADS.readout(GPT2_HEADS.compute(head=11, layer=4))
+    assert "before 1.00, on the first word 0.19, on itself nothing" in line
+
+
+def test_the_panel_of_the_released_model_draws_thick_what_is_large():
+    data = GPT2_HEADS.compute(head=11, layer=4)
+    lines = [item for item in GPT2_HEADS.draw(data).items if isinstance(item, Line)]
+    weights = [
+        weight
+        for text in data.texts
+        for query, row in enumerate(text.weights[4, 11].tolist())
+        for weight in row[: query + 1]
+        if query
+    ]
+    assert len(lines) == len(weights) == 4 * 20 + 27
+    assert [line.width > 4 for line in lines] == [weight > 0.9 for weight in weights]
+    assert [line.width == 0 for line in lines] == [weight < 0.05 for weight in weights]
 
 
 def test_the_picture_of_all_heads():
     maps = torch.full((12, 12, 6, 6), 1 / 6)
-    scene = heads_picture(maps, chosen=(3, 5), cell=5.0)
+    scene = heads_picture(maps, chosen=(3, 5), cell=5.0, framed=[(0, 1)])
     drawn = [item for item in scene.items if isinstance(item, Box)]
     assert sum(box.fill == QUIET for box in drawn) == 144
     assert sum((box.width, box.height) == (5.0, 5.0) for box in drawn) == 144 * 21
@@ -496,6 +559,6 @@ def test_the_picture_of_all_heads():
     assert scene.alt == (
         "all 144 heads: 12 layers (down) by 12 heads (across). Most weight on the token before: "
         "layer 0, head 0, with 0.17. More than 0.9 of the weight on the first token: 0 heads. "
-        "Layer 3, head 5 is framed."
+        "Framed: 0.1. Layer 3, head 5 is framed."
     )
     assert all(box.x + box.width <= scene.width for box in drawn)

@@ -82,9 +82,9 @@ def two(tmp_path_factory) -> list[dict]:
 def test_two_processes_compute_what_one_computes(two):
     for found in two:
         assert found["report"].splitlines() == [
-            "one process alone: heads 1 to 6, 7,224 parameters",
-            "process 1 of 2: heads 1 to 3, 3,633 parameters",
-            "process 2 of 2: heads 4 to 6, 3,633 parameters",
+            "one process alone: heads 0 to 5, 7,224 parameters",
+            "process 0 of 2: heads 0 to 2, 3,633 parameters",
+            "process 1 of 2: heads 3 to 5, 3,633 parameters",
             "outputs: off by at most 1e-05 of the largest",
             "weights: off by at most 1e-05 of the largest",
             "gradients: off by at most 1e-05 of the largest",
@@ -267,7 +267,7 @@ def test_they_start_without_torchrun_and_without_libuv(monkeypatch):
     )
     monkeypatch.setenv("USE_LIBUV", "1")
     printed = report_of([sys.executable, "-c", without], 2, patience=120)
-    assert printed.splitlines()[1] == "process 1 of 2: heads 1 to 6, 1,181,568 parameters"
+    assert printed.splitlines()[1] == "process 0 of 2: heads 0 to 5, 1,181,568 parameters"
 
 
 def test_torchrun_starts_them_too():
@@ -277,7 +277,7 @@ def test_torchrun_starts_them_too():
     alone = {"USE_LIBUV": "0", "OMP_NUM_THREADS": "1", **os.environ}
     ran = subprocess.run(command, env=alone, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("one process alone: heads 1 to 12, 2,362,368 parameters")
+    assert ran.stdout.startswith("one process alone: heads 0 to 11, 2,362,368 parameters")
 
 
 def test_no_program(tmp_path):

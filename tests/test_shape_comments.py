@@ -12,8 +12,9 @@ import torch
 import attnlib
 from attnlib.checks.steps_by_hand import telling
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.gpt2.model import GPT2, Gpt2Size
-from attnlib.panels.gpt2 import GPT2_HEADS
+from attnlib.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
+from attnlib.gpt2.writing import CachedGpt2, write_on
+from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
@@ -139,21 +140,29 @@ def test_in_the_pictures_and_panels():
             if panel is GALLERY:
                 sizes |= {"num_heads": 2, "d_out": 8}
             if panel is GPT2_HEADS:
-                sizes |= {"num_layers": 4, "num_heads": 3}
+                sizes |= {"num_layers": 12, "num_heads": 12}
             if panel in (TRAINING_STEP, MUTE):
                 sizes |= {"num_layers": 2, "num_heads": 2, "num_tokens": 16}
             sizes |= state
             data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
             found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
+    own = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
+    sizes = {"num_layers": 4, "num_heads": 3, "num_tokens": 6}
+    found.fields(sizes, own.compute(layer=3, head=2))
     assert found.lies == []
     assert found.unreached() == []
 
 
 def test_in_gpt2():
-    found = reading(PACKAGE / "gpt2" / "model.py")
+    found = reading(PACKAGE / "gpt2" / "model.py", PACKAGE / "gpt2" / "writing.py")
     sizes = {"b": B, "num_tokens": T, "width": H * HEAD_DIM}
     model = GPT2(Gpt2Size(2, H, H * HEAD_DIM, vocabulary=17, context_length=19))
-    found.run(sizes, lambda: model(torch.arange(B * T).view(B, T)))
+    ids = torch.arange(B * T).view(B, T) % 17
+    found.run(sizes, lambda: model.logits(ids))
+    reader = CachedGpt2(model.eval(), batch_size=B)
+    found.run(sizes | {"num_new": T}, lambda: reader.next_logits(ids))
+    for seed in (None, 1):
+        found.run(sizes | {"num_new": T}, lambda: write_on(model, ids, T + 1, seed))  # noqa: B023
     assert found.lies == []
     assert found.unreached() == []
 
@@ -165,7 +174,15 @@ def test_no_other_module_has_some():
         for file in PACKAGE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
-    read = {"functional", "modules", "tiled", "torch_compatible", "fused", "gpt2/model"}
+    read = {
+        "functional",
+        "modules",
+        "tiled",
+        "torch_compatible",
+        "fused",
+        "gpt2/model",
+        "gpt2/writing",
+    }
     read |= {
         "pictures/tensors",
         "panels/heads",

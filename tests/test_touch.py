@@ -12,11 +12,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from attnlib import MultiHeadAttention
 from attnlib.examples import journey, seeded
-from attnlib.gpt2.model import TINY
+from attnlib.gpt2.model import TINY, tiny_gpt2
 from attnlib.learning.record import SAVED_AT, SHOWN
 from attnlib.panels import (
     GALLERY,
-    GPT2_HEADS,
     MUTE,
     SHAPE_STEPS,
     STACKED_HEADS,
@@ -25,6 +24,7 @@ from attnlib.panels import (
     WEIGHT_SPLIT,
 )
 from attnlib.panels.built import built_stack, placed
+from attnlib.panels.gpt2 import gpt2_panel
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, corners, head_maps, looks
 from attnlib.pictures.scene import Box, Scene
@@ -33,7 +33,8 @@ from support.cases import ALL_PANELS
 from support.touch_tools import box_of, opened, violations, write_page
 
 browser_test = pytest.mark.browser
-WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT, GPT2_HEADS, MUTE, TRAINING_STEP)
+OWN_GPT2 = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
+WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT, OWN_GPT2, MUTE, TRAINING_STEP)
 WITH_TWO = (GALLERY, TORCH_EQUALITY)
 each_panel = pytest.mark.parametrize("panel", [*WITH_MAPS, *WITH_TWO], ids=lambda p: p.name)
 
@@ -58,8 +59,8 @@ def test_every_cell_says_the_weights_that_are_drawn(panel):
         scene = panel.draw(data)
         touch = panel.touch(data, scene)
         assert touch.maps
-        if panel is GPT2_HEADS:
-            heads = data.maps[data.layer - 1, data.head - 1][None]
+        if panel is OWN_GPT2:
+            heads = data.maps[data.layer, data.head][None]
         else:
             heads = data.attn_weights.reshape(-1, *data.attn_weights.shape[-2:])
         said = {"gallery": "wrong", "torch equality": "ours"}.get(panel.name, "weight")
@@ -166,7 +167,7 @@ def test_a_click_leads_to_the_state_that_the_picture_shows_there():
     for step in lines:
         there = SHAPE_STEPS.compute(step=step)
         assert there.step.function == data.step.function
-    heads = [pick["places"] for pick in GPT2_HEADS.page(GPT2_HEADS.default)["touch"]["picks"]]
+    heads = [pick["places"] for pick in OWN_GPT2.page(OWN_GPT2.default)["touch"]["picks"]]
     assert heads == [
         {"layer": layer, "head": head}
         for layer in range(TINY.num_layers)
@@ -195,7 +196,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_page(tmp_path_factory.mktemp("touch") / "panels.html", ALL_PANELS)
+    return write_page(tmp_path_factory.mktemp("touch") / "panels.html", (*ALL_PANELS, OWN_GPT2))
 
 
 @pytest.fixture
@@ -320,9 +321,7 @@ def test_a_click_mutes_a_head_and_enter_wakes_it(page):
 
 
 @browser_test
-@pytest.mark.parametrize(
-    ("panel", "pick"), [(SHAPE_STEPS, 1), (TRAINING_STEP, 7), (GPT2_HEADS, 10)]
-)
+@pytest.mark.parametrize(("panel", "pick"), [(SHAPE_STEPS, 1), (TRAINING_STEP, 7), (OWN_GPT2, 10)])
 def test_a_click_on_a_line_a_step_or_a_head_goes_there(page, panel, pick):
     box = box_of(page, panel)
     chosen = panel.page(panel.default)["touch"]["picks"][pick]

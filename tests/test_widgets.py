@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import attnlib.panels.panel
-from attnlib.gpt2.model import journey_ids, tiny_gpt2
+from attnlib.gpt2.model import tiny_gpt2
 from attnlib.panels.gpt2 import gpt2_panel
 from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled, told
@@ -180,10 +180,10 @@ def test_what_asks_for_no_page_gets_no_answer(message, capsys):
 
 def test_a_box_shows_any_gpt2(monkeypatch):
     monkeypatch.setattr(attnlib.panels.panel, "MOST_PAGES", 5)
-    panel = gpt2_panel(tiny_gpt2(), journey_ids(6), ("a", "b", "c", "d", "e", "f"))
+    panel = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
     box = PanelBox(panel)
     place = panel.states().index({"layer": 3, "head": 2})
     assert box.sheet["pages"][place] is None
     (answer,) = asked(box, {"draw": place})
     assert answer["page"] == panel.page({"layer": 3, "head": 2})
-    assert answer["page"]["line"].startswith("layer = 3 | head = 2")
+    assert answer["page"]["line"].startswith("head 3.2 | ")

@@ -19,6 +19,7 @@ writes them, steps_by_hand checks the steps of attention that one fills in. This
 the core and tracing.
 """
 
+from attnlib.checks.big_model import check_cut, check_device_part, check_texts_that_fit
 from attnlib.checks.by_hand import (
     CHECKS,
     PROBES,
@@ -125,7 +126,9 @@ __all__ = [
     "check_causal_weights",
     "check_copied_weights",
     "check_cross_attention",
+    "check_cut",
     "check_depends",
+    "check_device_part",
     "check_equal",
     "check_equal_scores",
     "check_equals_stacked",
@@ -146,6 +149,7 @@ __all__ = [
     "check_shapes",
     "check_stacked_heads",
     "check_swapped_heads",
+    "check_texts_that_fit",
     "check_weight_split",
     "check_weights",
     "check_weights_row",

@@ -31,7 +31,6 @@ from attnlib.gpt2.weights import (
 from attnlib.modules import MultiHeadAttention
 
 VOCABULARY = 50257
-JOURNEY_IDS = (7120, 7002, 4940, 351, 530, 2239)  # "Your journey starts with one step"
 NAMES = {  # ours: the file's
     "token_embedding": "wte",
     "position_embedding": "wpe",
@@ -95,10 +94,14 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         context_vec, attn_weights = self.attention(self.norm_1(x), return_weights=True)
         x = x + context_vec  # (b, num_tokens, width)
-        hidden = self.widen(self.norm_2(x))  # (b, num_tokens, 4 * width)
-        hidden = F.gelu(hidden, approximate="tanh")  # (b, num_tokens, 4 * width)
-        x = x + self.narrow(hidden)  # (b, num_tokens, width)
+        x = x + self.mlp(self.norm_2(x))  # (b, num_tokens, width)
         return x, attn_weights
+
+    def mlp(self, x: Tensor) -> Tensor:
+        """Let the small network look at each token for itself."""
+        hidden = F.gelu(self.widen(x), approximate="tanh")  # (b, num_tokens, 4 * width)
+        narrowed: Tensor = self.narrow(hidden)  # (b, num_tokens, width)
+        return narrowed
 
 
 class GPT2(nn.Module):
@@ -152,6 +155,11 @@ class GPT2(nn.Module):
         if not return_weights:
             return x
         return x, torch.stack(maps, dim=1)
+
+    def logits(self, token_ids: Tensor) -> Tensor:
+        """Return the scores of every possible next token, (b, num_tokens, vocabulary)."""
+        x: Tensor = self(token_ids)  # (b, num_tokens, width)
+        return x @ self.token_embedding.weight.T
 
 
 def require_token_ids(token_ids: Tensor, size: Gpt2Size) -> None:
@@ -264,11 +272,46 @@ def gpt2_state(model: GPT2) -> dict[str, Tensor]:
     return state
 
 
-def write_gpt2(model: GPT2, path: str | Path) -> None:
-    """Write a model's weights into a safetensors file that read_gpt2 and Hugging Face read."""
+def write_gpt2(model: GPT2, path: str | Path, with_mask: bool = False) -> None:
+    """Write a model's weights into a safetensors file that read_gpt2 and Hugging Face read.
+
+    Args:
+        model: any GPT2.
+        path: where the file is written.
+        with_mask: whether each layer also gets its causal mask, under the name attn.bias, as in
+            the file of the released model: 1 where a token may look.
+    """
     from safetensors.torch import save_file
 
-    save_file(gpt2_state(model), path, metadata={"format": "pt"})
+    state = gpt2_state(model)
+    if with_mask:
+        n = model.size.context_length
+        for layer in range(model.size.num_layers):
+            state[f"h.{layer}.attn.bias"] = torch.ones(1, 1, n, n).tril()
+    save_file(state, path, metadata={"format": "pt"})
+
+
+def new_gpt2(size: Gpt2Size, std: float = 0.02) -> GPT2:
+    """Return a GPT2 before its training: weights drawn around 0, biases 0. Seed torch before.
+
+    Args:
+        size: how large it is.
+        std: the standard deviation of its weights. GPT-2 began with 0.02.
+
+    >>> model = new_gpt2(Gpt2Size(2, 2, 6, vocabulary=5, context_length=4))
+    >>> model.blocks[1].narrow.bias.count_nonzero().item()
+    0
+
+    Source: Radford et al. 2019, by way of its published code.
+    """
+    model = GPT2(size)
+    for name, parameter in model.named_parameters():
+        if "norm" not in name:
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.normal_(parameter, std=std)
+    return model
 
 
 def tiny_gpt2() -> GPT2:
@@ -284,15 +327,17 @@ def tiny_gpt2() -> GPT2:
     return model.eval()
 
 
-def journey_ids(vocabulary: int) -> Tensor:
-    """Return the ids of the course's six tokens, (b, num_tokens) = (1, 6).
+def parameter_parts(size: Gpt2Size) -> list[tuple[str, int]]:
+    """Return where the parameters of a GPT-2 are, in the order of the computation.
 
-    In GPT-2's vocabulary they are JOURNEY_IDS, in a smaller one 0 to 5.
-
-    >>> journey_ids(6).tolist()
-    [[0, 1, 2, 3, 4, 5]]
+    >>> parts = parameter_parts(SIZES["small"])
+    >>> parts[2], sum(number for _, number in parts)
+    (('attention', 2362368), 124439808)
     """
-    return torch.tensor([JOURNEY_IDS if vocabulary == VOCABULARY else range(6)])
+    d = size.width
+    layer = [("attention", 4 * d**2 + 4 * d), ("MLP", 8 * d**2 + 5 * d), ("norms", 4 * d)]
+    tables = [("token embedding", size.vocabulary * d), ("positions", size.context_length * d)]
+    return [*tables, *size.num_layers * layer, ("norms", 2 * d)]
 
 
 def cache_bytes(size: Gpt2Size, dtype: torch.dtype) -> int:

@@ -218,10 +218,11 @@ def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> 
     worst = torch.stack(tables).max(dim=0).values[1:].tolist()
     return "\n".join(
         [
-            f"one process alone: heads 1 to {num_heads}, {local_parameters(alone):,} parameters",
+            f"one process alone: heads 0 to {num_heads - 1}, "
+            f"{local_parameters(alone):,} parameters",
             *(
-                f"process {p + 1} of {num_processes}: heads {p * shared.num_heads + 1} to "
-                f"{(p + 1) * shared.num_heads}, {count:,} parameters"
+                f"process {p} of {num_processes}: heads {p * shared.num_heads} to "
+                f"{(p + 1) * shared.num_heads - 1}, {count:,} parameters"
                 for p, count in enumerate(counts)
             ),
             *(

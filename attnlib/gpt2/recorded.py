@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 DATA = Path(__file__).parent / "data" / "gpt2_small_attention.safetensors"
@@ -31,6 +32,7 @@ class RecordedText(NamedTuple):
             not yet scaled and not yet masked.
         weights: float32, of the same shape: the attention weights that GPT-2 used.
         next_tokens: the ten likeliest next tokens with their logits, the likeliest first.
+        token_ids: the numbers of the tokens in GPT-2's vocabulary, int64, (num_tokens).
     """
 
     text: str
@@ -38,6 +40,7 @@ class RecordedText(NamedTuple):
     scores: Tensor
     weights: Tensor
     next_tokens: tuple[tuple[str, float], ...]
+    token_ids: Tensor
 
 
 class RecordedSentence(NamedTuple):
@@ -71,7 +74,24 @@ def recorded(name: str) -> RecordedText:
     part, tensors = _parts()[name], _tensors()
     likeliest = tuple((token["token"], token["logit"]) for token in part["next_token_logits_top10"])
     scores, weights = tensors[f"{name}.scores"].clone(), tensors[f"{name}.weights"].clone()
-    return RecordedText(part["text"], tuple(part["tokens"]), scores, weights, likeliest)
+    ids = torch.tensor(part["token_ids"])
+    return RecordedText(part["text"], tuple(part["tokens"]), scores, weights, likeliest, ids)
+
+
+def best_heads(table: Tensor, how_many: int = 4) -> str:
+    """Return the heads with the largest numbers in a table, the largest first, in one line.
+
+    Args:
+        table: a number for each head, (num_layers, num_heads).
+        how_many: of them are named, as layer.head with two decimals.
+
+    >>> best_heads(torch.tensor([[0.25, 1.0], [0.5, 0.75]]), how_many=2)
+    '0.1 1.00  1.1 0.75'
+    """
+    num_heads = table.shape[-1]
+    top = table.flatten().topk(how_many)
+    pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+    return "  ".join(f"{i // num_heads}.{i % num_heads} {share:.2f}" for i, share in pairs)
 
 
 def recorded_names() -> tuple[RecordedSentence, ...]:

@@ -240,6 +240,7 @@ function maps(panel, touch, act) {
 // A handle in a picture: it is dragged, and stays at the nearest of the places where states have it.
 function grip(panel, point, choose) {
     const [across, along] = panel.controls;
+    const down = panel.pages[1].handle[1] > panel.pages[0].handle[1]; // where the second one leads
     const box = element("div", { class: "attn-handle", role: "slider", tabindex: 0, "aria-label": "handle" });
     let here = 0;
     const follow = event => {
@@ -259,8 +260,8 @@ function grip(panel, point, choose) {
         let [turn, row] = [Math.floor(here / rows), here % rows];
         if (event.key === "ArrowLeft") turn = (turn + turns - 1) % turns;
         else if (event.key === "ArrowRight") turn = (turn + 1) % turns;
-        else if (event.key === "ArrowUp") row = Math.min(row + 1, rows - 1);
-        else if (event.key === "ArrowDown") row = Math.max(row - 1, 0);
+        else if (event.key === (down ? "ArrowDown" : "ArrowUp")) row = Math.min(row + 1, rows - 1);
+        else if (event.key === (down ? "ArrowUp" : "ArrowDown")) row = Math.max(row - 1, 0);
         else return;
         event.preventDefault();
         choose(turn * rows + row);

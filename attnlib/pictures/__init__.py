@@ -1,10 +1,10 @@
 """How anything is drawn: one picture as plain data, written as a PNG or as an SVG.
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
-weights and matrices, split how heads are cut from one matrix, arcs words and who looks where, plane
-vectors of two numbers, rows one row of weights as bars, moves shapes line by line, poster many
-small maps with their verdicts, charts times. matplotlib loads with the first PNG. Pictures import
-nothing else of attnlib.
+weights and matrices, split how heads are cut from one matrix, arcs and sentences words and who
+looks where, plane vectors of two numbers, rows one row of weights as bars, moves shapes line by
+line, poster many small maps with their verdicts, charts times, sizes where a model's parameters
+are. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
@@ -16,6 +16,7 @@ from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.poster import poster_picture, two_losses_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
+from attnlib.pictures.sizes import c_attn_picture, parts_picture
 from attnlib.pictures.split import blocks_and_maps_picture, product_picture
 from attnlib.pictures.stacked import shares_picture, stacked_weights_picture
 from attnlib.pictures.tensors import (
@@ -38,6 +39,7 @@ __all__ = [
     "beside",
     "blocks_and_maps_picture",
     "blocks_picture",
+    "c_attn_picture",
     "cross_picture",
     "crossover_picture",
     "curves_picture",
@@ -49,6 +51,7 @@ __all__ = [
     "listing_picture",
     "matrix_picture",
     "moves_picture",
+    "parts_picture",
     "plane_picture",
     "positions_picture",
     "poster_picture",

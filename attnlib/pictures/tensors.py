@@ -8,7 +8,7 @@ flat grey. A hatched cell has no value: it is NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -287,15 +287,15 @@ def heads_picture(
     maps: Tensor,
     chosen: tuple[int, int] | None = None,
     cell: float | None = None,
-    first: int = 0,
+    framed: Collection[tuple[int, int]] = (),
 ) -> Scene:
     """Draw the maps of all heads as one picture: a row for each layer, a column for each head.
 
     Args:
         maps: (num_layers, num_heads, num_tokens, num_tokens).
-        chosen: the layer and the head that are framed, counted from `first`.
+        chosen: the layer and the head that have a thick frame, counted from 0.
         cell: pixels per weight; what lies above the diagonal is flat grey. None: as wide as a page.
-        first: the number of the first layer and of the first head, 0 or 1.
+        framed: layers and heads that have a thin frame.
 
     Returns:
         A Scene; each map has the colour of its head, that of the bar above its column.
@@ -309,11 +309,11 @@ def heads_picture(
     items: list[Item] = []
     for h in range(num_heads):
         x = left + h * step
-        items.append(Words(x + side / 2, 28, f"{h + first}", SIZE))
+        items.append(Words(x + side / 2, 28, f"{h}", SIZE))
         items.append(Box(x, 38, side, 4, fill=head_color(h)))
     for layer, heads in enumerate(maps.tolist()):
         y = top + layer * step
-        items.append(Words(left - 6, y + side / 2, f"layer {layer + first}", SIZE, INK, "end"))
+        items.append(Words(left - 6, y + side / 2, f"layer {layer}", SIZE, INK, "end"))
         for h, weights in enumerate(heads):
             x = left + h * step
             items.append(Box(x, y, side, side, fill=QUIET))
@@ -328,13 +328,18 @@ def heads_picture(
     if num_tokens > 1:
         layer, head = divmod(int(before.argmax()), num_heads)
         alt += (
-            f" Most weight on the token before: layer {layer + first}, head {head + first}, with "
+            f" Most weight on the token before: layer {layer}, head {head}, with "
             f"{number(before.max().item())}. More than 0.9 of the weight on the first token: "
             f"{int((sink > 0.9).sum())} heads."
         )
+    for layer, head in framed:
+        corner = (left + head * step - 2, top + layer * step - 2)
+        items.append(Box(*corner, side + 4, side + 4, stroke=INK, stroke_width=1.5))
+    if framed:
+        alt += f" Framed: {', '.join(f'{layer}.{head}' for layer, head in framed)}."
     if chosen is not None:
         layer, head = chosen
-        corner = (left + (head - first) * step - 2, top + (layer - first) * step - 2)
+        corner = (left + head * step - 2, top + layer * step - 2)
         items.append(Box(*corner, side + 4, side + 4, stroke=INK, stroke_width=2.5))
         alt += f" Layer {layer}, head {head} is framed."
     return _titled(title, items, left, left + num_heads * step, top + num_layers * step, alt)

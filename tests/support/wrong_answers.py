@@ -985,26 +985,80 @@ SAME_ON_PREFIXES = Answers(
     },
 )
 
-KEY_WEIGHT = Answers(
-    right="Right.",
+CUT = Answers(
+    right="Right: the queries, keys and values of each of three heads.",
     wrong={
-        "the queries": WrongAnswer({"[1]": "[0]"}, "This is W_query: which third are the keys?"),
-        "the values": WrongAnswer({"[1]": "[2]"}, "This is W_value: which third are the keys?"),
         "not transposed": WrongAnswer(
-            {".T": ""}, "This is W_key, transposed: nn.Linear computes x @ weight.T."
+            {"own].T": "own]"},
+            "The first of the three is (15, 5), as the file has it. nn.Linear computes x @ weight",
         ),
-        "cut along the rows": WrongAnswer(
-            {"dim=1": "dim=0", ".T": ""}, "The shape is (64, 576), not (192, 192)."
+        "rows of the file": WrongAnswer(
+            {"third[:, own].T": "third[own]"},
+            "The first of the three is cut from the rows of c_attn: those are the inputs.",
         ),
-        "all of it": WrongAnswer(
-            {".chunk(3, dim=1)[1]": ""}, "The shape is (576, 192), not (192, 192)."
+        "counted from 1": WrongAnswer(
+            {
+                "slice(head * head_dim, (head + 1) * head_dim)": "slice((head - 1) * head_dim, "
+                "head * head_dim)"
+            },
+            "The first of the three is W_query of head 0, not W_query of head 1.",
+        ),
+        "the whole third": WrongAnswer(
+            {"third[:, own].T": "third.T"},
+            "The first of the three is (15, 15), not (5, 15): head_dim is width // num_heads.",
         ),
         "every third column": WrongAnswer(
-            {".chunk(3, dim=1)[1]": "[:, 1::3]"},
-            "This is no projection: are the thirds side by side, or below each other?",
+            {"third[:, own].T": "third[:, head::num_heads].T"},
+            "The first of the three takes every third column. A head's columns are side by side.",
         ),
-        "the list of thirds": WrongAnswer(
-            {"[1].T": ""}, "The check cannot use what key_weight returns, a tuple: "
+        "three parts of each head": WrongAnswer(
+            {
+                "[third[:, own].T for third in c_attn.chunk(3, dim=1)]": "c_attn.T[3 * head_dim "
+                "* head : 3 * head_dim * (head + 1)].chunk(3)"
+            },
+            "The three are cut as if each head had its parts side by side. In c_attn come all",
+        ),
+        "values before keys": WrongAnswer(
+            {"c_attn.chunk(3, dim=1)]": "[c_attn.chunk(3, dim=1)[i] for i in (0, 2, 1)]]"},
+            "The second of the three is W_value of head 1, not W_key of head 1.",
+        ),
+        "two of them": WrongAnswer(
+            {"dim=1)]": "dim=1)[:2]]"},
+            "Return three matrices: of the queries, of the keys and of the values.",
+        ),
+    },
+)
+TEXTS_THAT_FIT = Answers(
+    right="Right: 28 texts of GPT-2 XL, 46 of the small one in half precision, and none in 5 GB.",
+    wrong={
+        "keys only": WrongAnswer(
+            {"2 * num_layers": "num_layers"},
+            "For GPT-2 XL in 24 GB you say 56; 28 texts fit. Both are kept, keys and values.",
+        ),
+        "no parameters": WrongAnswer(
+            {" - num_parameters * size": ""},
+            "you say 38; 28 texts fit. The parameters need memory too.",
+        ),
+        "one layer": WrongAnswer(
+            {" * num_layers": ""}, "28 texts fit. Every layer has a cache of its own."
+        ),
+        "parameters of one byte": WrongAnswer(
+            {"num_parameters * size": "num_parameters"},
+            "28 texts fit. A parameter has its bytes too.",
+        ),
+        "numbers for bytes": WrongAnswer(
+            {"num_tokens * size": "num_tokens"},
+            "28 texts fit. A number in the cache has its bytes too.",
+        ),
+        "tokens": WrongAnswer(
+            {" * num_tokens": ""}, "28 texts fit. That many tokens fit; a text has num_tokens"
+        ),
+        "a part of a text": WrongAnswer(
+            {"//": "/"}, "For GPT-2 XL in 24 GB you say 28.24: a part of a text cannot be written."
+        ),
+        "fewer than none": WrongAnswer(
+            {"max(free // one_text, 0)": "free // one_text"},
+            "For GPT-2 XL in 5 GB, which its parameters alone fill, you say -2: fewer than none",
         ),
     },
 )
@@ -1016,22 +1070,26 @@ DEVICE_PART = Answers(
             "With 4 devices out_proj.bias is added 4 times: it comes after the sum.",
         ),
         "heads of the wrong width": WrongAnswer(
-            {"module.num_heads // num_devices": "module.num_heads"},
-            "With 4 devices: Not equal: the largest difference is",
+            {"module.num_heads // num_devices": "module.num_heads // num_devices * 5"},
+            "With 4 devices the parts do not add up: a number is off by",
         ),
         "all devices alike": WrongAnswer(
             {"[device]": "[0]"}, "All devices make the same part: each has rows of its own."
         ),
         "no out_proj": WrongAnswer(
             {" @ module.out_proj.weight[:, own].T": ""},
-            "A part is (2, 6, 4), not (2, 6, 16), the full shape.",
+            "A part is (2, 7, 5), not (2, 7, 20), the full shape.",
         ),
         "rows of out_proj": WrongAnswer(
             {"weight[:, own].T": "weight[own].T"}, "Stopped in device_part, line 7: return merge_"
         ),
         "no mask": WrongAnswer(
             {", causal_mask(x.shape[1])": ""},
-            "With 4 devices: Not equal: the largest difference is",
+            "With 4 devices the parts do not add up: a number is off by",
+        ),
+        "all of it": WrongAnswer(
+            {"merge_heads(context_vec) @ module.out_proj.weight[:, own].T": "module(x)"},
+            "Each part is the whole output already: a device computes its own heads alone.",
         ),
         "a part of x": WrongAnswer(
             {"split_heads(x @": "split_heads(x[:, :, own] @"}, "Stopped in device_part, line "
@@ -1172,5 +1230,9 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "attend_in_blocks": ATTEND_IN_BLOCKS,
     },
     "08_what_heads_learn": {"two_letters": TWO_LETTERS, "mute_layer": MUTE_LAYER},
-    "09_gpt2_scale": {"key_weight": KEY_WEIGHT, "device_part": DEVICE_PART},
+    "09_gpt2_scale": {
+        "cut": CUT,
+        "texts_that_fit": TEXTS_THAT_FIT,
+        "device_part": DEVICE_PART,
+    },
 }
