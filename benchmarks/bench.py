@@ -28,7 +28,6 @@ from torch.profiler import ProfilerActivity, profile
 import goals
 from attnlib import MultiHeadAttention
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.panels.speed import GRID_HEADS, GRID_TOKENS
 from attnlib.speed.clock import (
     BOTH,
     FORWARD,
@@ -39,6 +38,7 @@ from attnlib.speed.clock import (
     machine,
     machine_name,
     next_token,
+    page_faults,
     race,
     require_equal,
     run_python,
@@ -48,6 +48,7 @@ from attnlib.speed.results import MEASURED, SCHEMA, medians, title
 from attnlib.speed.variants import VARIANTS
 
 FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
+GRID_HEADS, GRID_TOKENS = (1, 3, 6, 12, 24), (64, 128, 256, 512, 1024)
 WITH_GRADIENTS = (  # the others differ from one of these in a line or two
     "weight split, as published",
     "stacked heads",
@@ -172,13 +173,17 @@ def grid(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def grid_point(plan: Plan, num_heads: int, num_tokens: int) -> dict[str, Any]:
-    """Time all eager variants at one point of the grid."""
+    """Time all eager variants at one point of the grid, and count page faults in the same turns."""
     torch.manual_seed(123)
     names = [name for name in VARIANTS if name != FLEX]
     modules, x = build(plan, names, 1, num_tokens, num_heads, torch.float32)
     timed = Timed(plan, 1, num_tokens, num_heads, FORWARD)
     label = f"{num_heads} heads, {num_tokens} tokens"
-    return timed.entry("grid", modules, x, plan.grid_seconds, label)
+    entry = timed.entry("grid", modules, x, plan.grid_seconds, label)
+    calls = {name: PASSES[FORWARD](module, x) for name, module in modules.items()}
+    counts = in_turns(calls, 0.0, fewest=plan.fewest, clock=page_faults)
+    entry["page_faults"] = {name: counts[name] for name in ("stacked heads", goals.OURS)}
+    return entry
 
 
 class Timed(NamedTuple):

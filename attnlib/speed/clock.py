@@ -329,21 +329,34 @@ def run_python(script: str, **environment: str) -> str:
     return ran.stdout
 
 
+def faults_so_far() -> int:
+    """Return how many page faults this process has caused: first touches of a page of memory."""
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().num_page_faults)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def page_faults(call: Call) -> int:
-    """Return how many page faults a call causes: first touches of a page of memory."""
-
-    def so_far() -> int:
-        if sys.platform == "win32":
-            import psutil
-
-            return int(psutil.Process().memory_info().num_page_faults)
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-    before = so_far()
+    """Return how many page faults a call causes."""
+    before = faults_so_far()
     call()
-    return so_far() - before
+    return faults_so_far() - before
+
+
+def huge_pages() -> str:
+    """Return whether Linux may give this process pages of 2 MiB without being asked.
+
+    Returns:
+        "always", "madvise" (where a program asks for them) or "never"; "" where there is no such
+        setting.
+    """
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    found = re.search(r"\[(\w+)\]", setting.read_text()) if setting.exists() else None
+    return found[1] if found else ""
 
 
 def machine() -> dict[str, Any]:

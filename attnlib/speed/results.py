@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnlib.speed.clock import (
     MATRIX_PRODUCT,
@@ -19,6 +19,7 @@ from attnlib.speed.clock import (
 )
 
 SCHEMA = 1
+MANY_FAULTS = 1000
 MEASURED = Path(__file__).with_name("measured")
 
 
@@ -84,6 +85,42 @@ def times_table(samples: dict[str, list[float]], products: float) -> str:
             lower, median, upper = (1e3 * value for value in quartiles(samples[name]))
             over = ratio(samples, name, MATRIX_PRODUCT).median / products
             rows.append([name, *(f"{number:7.2f}" for number in (lower, median, upper, over))])
+    return aligned(rows)
+
+
+class Crossing(NamedTuple):
+    """Two variants on the stored grid, by number of heads and number of tokens."""
+
+    ratios: dict[tuple[int, int], float]  # the medians
+    undecided: list[tuple[int, int]]  # where the quartiles are on both sides of 1
+    faults: dict[tuple[int, int], str]  # of the first one, fewest to most; where there are 1000
+
+
+def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
+    """Return one variant's time over another's at every point of a result's grid."""
+    ratios, undecided, faults = {}, [], {}
+    for entry in result["grid"]:
+        place = (entry["num_heads"], entry["num_tokens"])
+        found = ratio(entry["samples"], name, other)
+        ratios[place] = found.median
+        if found.lower <= 1 <= found.upper:
+            undecided.append(place)
+        counts = entry.get("page_faults", {}).get(name, [0])
+        if max(counts) >= MANY_FAULTS:
+            faults[place] = f"{min(counts):,} to {max(counts):,}"
+    return Crossing(ratios, undecided, faults)
+
+
+def shapes_table(result: dict[str, Any], name: str, other: str) -> str:
+    """Return one variant's time over another's at every shape stored: median, ends, rounds."""
+    rows = [["batch", "tokens", "", "median", "rounds"]]
+    for entry in result["speed"]:
+        if entry["set"] == "all":
+            pairs = zip(entry["samples"][name], entry["samples"][other], strict=True)
+            found = [a / b for a, b in pairs]
+            ends = f"{min(found):.2f} to {max(found):.2f} (n = {len(found)})"
+            sizes = [str(entry["b"]), str(entry["num_tokens"]), entry["pass"]]
+            rows.append([*sizes, f"{quartiles(found).median:.2f}", ends])
     return aligned(rows)
 
 
