@@ -118,6 +118,11 @@ def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> s
 
 def _equal_scores(found: Tensor, right: Tensor, keys: Tensor, values: Tensor) -> str:
     """Say what is wrong where all scores are 0, so that no maximum changes."""
+    if found.isnan().any():
+        return (
+            "NaN: for an early query a later tile is all future, and its own maximum is minus "
+            "infinity. Subtract the largest score of all tiles so far."
+        )
     places = torch.arange(NUM_TOKENS)
     restarted = (places % 2)[None, :] <= places[:, None]
     even = restarted.to(values.dtype)
@@ -169,7 +174,8 @@ def _running(
     largest = torch.full_like(queries[:, :1], -torch.inf)
     totals, mixtures = torch.zeros_like(largest), torch.zeros_like(values)
     places = torch.arange(len(queries))
-    for tile in places.split(2):
+    for start in range(0, len(places), 2):
+        tile = places[start : start + 2]
         scores = queries @ keys[tile].T / HEAD_DIM**0.5
         scores = scores.masked_fill(tile > places[:, None], -torch.inf)
         now = torch.maximum(largest, scores.amax(dim=1, keepdim=True))

@@ -8,14 +8,14 @@ the new maximum, the tile is added.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
-from attnlib.modules import MultiHeadAttentionWrapper
+from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import number
 from attnlib.pictures.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color
@@ -67,7 +67,8 @@ class TileStep(NamedTuple):
 def head_and_scores() -> tuple[Tensor, Tensor, Tensor]:
     """Return the queries, keys and values of the second head, the queries made longer."""
     with seeded():
-        head = MultiHeadAttentionWrapper(3, 2, 6, dropout=0.0, num_heads=2).heads[HUE]
+        heads = MultiHeadAttentionWrapper(3, 2, 6, dropout=0.0, num_heads=2).heads
+    head = cast(CausalAttention, heads[HUE])
     x = journey().inputs
     with torch.no_grad():
         return LONGER * head.W_query(x), head.W_key(x), head.W_value(x)

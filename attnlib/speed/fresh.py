@@ -27,7 +27,7 @@ turns = {{
     name: lambda name=name, call=call: faults[name].append(speed.page_faults(call))
     for name, call in calls.items()
 }}
-seconds = speed.in_turns(turns, budget=0.0, fewest={rounds})
+seconds = speed.in_turns(turns, budget=0.0, fewest={rounds}, clock=speed.cpu_seconds)
 print(json.dumps([seconds, faults]))
 """
 PEAK = """
@@ -38,7 +38,7 @@ split = MultiHeadAttention({width}, {width}, {num_tokens}, 0.0, {num_heads})
 module = speed.VARIANTS[{name!r}](split)
 x = torch.randn(1, {num_tokens}, {width})
 few = x[:, :16]
-speed.forward(module, few)(), speed.forward_and_backward(module, few)()
+speed.forward(module, few)()
 start = peak_bytes()
 speed.forward(module, x)()
 forward = peak_bytes() - start
@@ -48,7 +48,7 @@ print(json.dumps([forward, peak_bytes() - start]))
 
 
 class Run(NamedTuple):
-    """What a forward pass of a variant took in one process: the medians of its rounds."""
+    """What a forward pass took in one process, by cpu_seconds: the medians of its rounds."""
 
     ms: float
     page_faults: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlib.speed.clock import Call, faults_so_far
+from attnlib.speed.clock import Call, cpu_seconds, faults_so_far
 
 PROJECTIONS, SCORES, SCALE, MASK = "projections", "scores", "scale", "mask"
 SOFTMAX, MIX, KERNEL, REST = "softmax", "mix", "fused kernel", "rest"
@@ -28,8 +27,8 @@ class Phase(NamedTuple):
 def phases(call: Call, rounds: int = 5) -> dict[str, Phase]:
     """Time the phases of attention inside a call that runs it.
 
-    Every kernel is timed where torch starts it, so the cost of Python between two of them is in
-    none: with few tokens the phases are less than the whole.
+    Every kernel is timed where torch starts it, by cpu_seconds, so the cost of Python between two
+    of them is in none: with few tokens the phases are less than the whole.
 
     Args:
         call: runs a forward pass; must have run before.
@@ -40,7 +39,7 @@ def phases(call: Call, rounds: int = 5) -> dict[str, Phase]:
 
     >>> from attnlib.functional import attention
     >>> list(phases(lambda: attention(*torch.ones(3, 2, 5, 4))))
-    ['scores', 'scale', 'softmax', 'mix']
+    ['scores', 'scale', 'softmax', 'mix', 'rest']
     """
     runs = []
     for _ in range(rounds):
@@ -61,10 +60,10 @@ class _Stopwatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch h
         self.spent: dict[str, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        faults, start = faults_so_far(), time.perf_counter()
-        result = func(*args, **(kwargs or {}))
-        seconds = time.perf_counter() - start
-        faults = faults_so_far() - faults
+        results = []
+        faults = faults_so_far()
+        seconds = cpu_seconds(lambda: results.append(func(*args, **(kwargs or {}))))
+        faults, result = faults_so_far() - faults, results[0]
         name = _phase(str(func.overloadpacket), args, result)
         before = self.spent[name]
         self.spent[name] = (before[0] + seconds, before[1] + faults)
@@ -79,7 +78,7 @@ def _phase(kernel: str, args: Any, result: Any) -> str:
     if kernel in {"mm", "addmm"}:
         return PROJECTIONS
     if kernel in {"bmm", "baddbmm"}:
-        return SCORES if result.shape[-1] == args[1].shape[-1] == result.shape[-2] else MIX
+        return SCORES if result.shape[-1] == result.shape[-2] else MIX
     if kernel in {"div", "div_", "mul", "mul_"}:
         return SCALE
     if kernel in {"masked_fill", "masked_fill_", "gt", "bitwise_not"}:
