@@ -57,10 +57,6 @@ WITH_GRADIENTS = (  # the others differ from one of these in a line or two
     "nn.MultiheadAttention, need_weights=False",
     FUSED,
 )
-AGAIN = (
-    "    The kernel keeps no scores, so its backward pass makes them again: 5 products over all "
-    "pairs,\n    2.5 times the forward's 2. The floor counts 4."
-)
 FINALISTS = 2  # this many of the fastest others run more rounds with the fused class
 
 
@@ -323,15 +319,13 @@ def profile_of(plan: Plan, entry: dict[str, Any], name: str) -> str:
 def report(result: dict[str, Any], plan: Plan) -> str:
     """Return the times, the goals, and a profile of each variant that misses one."""
     found = goals.goals(result)
-    missed = {(goal.what, goal.where) for goal in found if not goal.holds}
+    missed = {(goal.what, goal.where) for goal in found if goal.verdict == goals.MISSES}
     profiles = []
     for entry in result["speed"]:
         where = goals.place(entry)
         fused = any(what.startswith("fused") and place == where for what, place in missed)
         if fused and entry["set"] == "fastest" and not entry["compiled"]:
             profiles.append(profile_of(plan, entry, FUSED))
-            if entry["pass"] == BOTH:
-                profiles[-1] += f"\n{AGAIN}"
         if (goals.SPLIT_GOAL, where) in missed and entry["set"] == "all":
             profiles += [profile_of(plan, entry, n) for n in (goals.OURS, goals.PUBLISHED)]
     return "\n\n".join([title(result), goals.times(result), goals.table(found), *profiles])

@@ -262,40 +262,65 @@ def made_up(fused: float = 1.0, ours: float = 0.8, sdpa: float = 1.0, tokens: in
 
 
 def verdicts(result: dict) -> dict[str, bool]:
-    return {goal.what: goal.holds for goal in goals.goals(result)}
+    return {goal.what: goal.verdict for goal in goals.goals(result)}
 
 
 def test_each_goal_can_hold_and_fail():
     assert verdicts(made_up()) == {
-        "fused / sdpa": True,
-        "fused / floor": True,
-        goals.SPLIT_GOAL: True,
-        "next token, with cache / without": True,
-        "12 stacked heads, MB added to peak": True,
-        "fused forward, GB added to peak": False,
-        "import attnlib over torch, ms": True,
+        "fused / sdpa": goals.HOLDS,
+        "fused / floor": goals.HOLDS,
+        goals.SPLIT_GOAL: goals.HOLDS,
+        "next token, with cache / without": goals.OPEN,
+        "12 stacked heads, MB added to peak": goals.HOLDS,
+        "fused forward, GB added to peak": goals.MISSES,
+        "import attnlib over torch, ms": goals.OPEN,
     }
 
 
 @pytest.mark.parametrize(
     ("changes", "what", "holds"),
     [
-        ({"fused": 1.029}, "fused / sdpa", True),  # within the noise
-        ({"fused": 1.031}, "fused / sdpa", False),
-        ({"fused": 1.25, "sdpa": 2.0}, "fused / floor", True),
-        ({"fused": 1.26, "sdpa": 2.0}, "fused / floor", False),
-        ({"ours": 0.90}, goals.SPLIT_GOAL, True),
-        ({"ours": 0.91}, goals.SPLIT_GOAL, False),
-        ({"ours": 1.02, "tokens": 256}, goals.SPLIT_GOAL, True),  # elsewhere: no slower
-        ({"ours": 1.04, "tokens": 256}, goals.SPLIT_GOAL, False),
+        ({"fused": 1.029}, "fused / sdpa", goals.HOLDS),  # within the noise
+        ({"fused": 1.031}, "fused / sdpa", goals.MISSES),
+        ({"fused": 1.25, "sdpa": 2.0}, "fused / floor", goals.HOLDS),
+        ({"fused": 1.26, "sdpa": 2.0}, "fused / floor", goals.MISSES),
+        ({"ours": 0.90}, goals.SPLIT_GOAL, goals.HOLDS),
+        ({"ours": 0.91}, goals.SPLIT_GOAL, goals.MISSES),
+        ({"ours": 1.02, "tokens": 256}, goals.SPLIT_GOAL, goals.HOLDS),  # elsewhere: no slower
+        ({"ours": 1.04, "tokens": 256}, goals.SPLIT_GOAL, goals.MISSES),
     ],
 )
 def test_where_a_goal_begins_to_fail(changes, what, holds):
-    assert verdicts(made_up(**changes))[what] is holds
+    assert verdicts(made_up(**changes))[what] == holds
 
 
 def test_nothing_measured_holds_nothing():
-    assert not goals.Goal("a", "b", clock.quartiles([float("nan")]), 1.0).holds
+    nothing = clock.quartiles([float("nan")])
+    assert goals.Goal("a", "b", nothing, 1.0).verdict == goals.OPEN
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [
+        (0.9, 1.03, goals.HOLDS),
+        (0.9, 1.04, goals.OPEN),
+        (1.03, 1.2, goals.OPEN),
+        (1.04, 1.2, goals.MISSES),
+    ],
+)
+def test_a_goal_is_judged_with_its_spread(lower, upper, verdict):
+    assert goals.Goal("a", "b", Quartiles(lower, 1.03, upper), 1.0, 0.03).verdict == verdict
+
+
+def test_the_floor_of_a_kernel_that_makes_its_scores_again():
+    """Backward it has 5 products over the pairs, 2.5 times the forward's 2."""
+    sizes = (TEXTS, TOKENS, WIDTH, 5)
+    four, five = (clock.products_of_floor(*sizes, BOTH, again) for again in (False, True))
+    once = causal_flops(TEXTS, TOKENS, WIDTH) / (2 * 5**3)
+    assert five - four == pytest.approx(once / 2)
+    assert clock.products_of_floor(*sizes, FORWARD, True) == clock.products_of_floor(*sizes)
+    trained = {**entry("all", ours=[3.0], fused=[3.0]), "pass": BOTH}
+    assert results.over_floor(trained, goals.FUSED) < results.over_floor(trained, goals.OURS)
 
 
 def test_the_flat_cost_of_a_token_is_a_goal():
@@ -310,10 +335,10 @@ def test_the_flat_cost_of_a_token_is_a_goal():
         for n, t in {128: 1.0, 256: 2.0, 512: 4.0, 1024: 5.0, 2048: 9.5}.items()
         for heads in (2, 1)
     ]
-    assert verdicts(result)["next token, largest / smallest, t - slope * T"] is False
+    assert verdicts(result)["next token, largest / smallest, t - slope * T"] == goals.MISSES
     for cost in result["cache"]:
         cost["alone"] = [1.0 + cost["num_tokens"] / 100]
-    assert verdicts(result)["next token, largest / smallest, t - slope * T"] is True
+    assert verdicts(result)["next token, largest / smallest, t - slope * T"] == goals.HOLDS
 
 
 def test_the_table_marks_what_does_not_hold():
@@ -325,7 +350,7 @@ def test_the_table_marks_what_does_not_hold():
         ["fused forward, GB added to peak", "(1, 16384)"],
     ]
     assert re.search(r"1\.5 \(1\.5 to 1\.5\) +1 \+ 3% +DOES NOT HOLD", failing[0])
-    assert lines[-1] == "4 of 7 goals hold."
+    assert lines[-1] == "2 of 7 goals hold, 2 cannot be told."
 
 
 # The file.
@@ -349,11 +374,9 @@ def test_a_run_prints_times_goals_and_why_one_does_not_hold(ran):
     printed, path = ran
     assert "[2] (2, 11) forward + backward" in printed
     assert "fused / floor" in printed
-    assert "goals hold." in printed
+    assert "goals hold, " in printed
     missed = [line for line in printed.splitlines() if line.endswith("DOES NOT HOLD")]
     assert ("where the time goes" in printed) is bool(missed)
-    slow_training = [line for line in missed if line.startswith("fused") and "backward" in line]
-    assert ("makes them again" in printed) is bool(slow_training)
     assert printed.endswith(f"stored in {path.name}")
 
 
@@ -408,7 +431,6 @@ def test_a_result_in_words(ran):
 def test_over_the_floor():
     found = entry("all", fused=[1.0, 2.0, 3.0], sdpa=[4.0, 4.0, 4.0])
     assert results.over_floor(found, goals.FUSED) == pytest.approx((1.5, 2.0, 2.5))
-    assert results.floor_seconds(found) == pytest.approx(1.0)
     assert results.medians(found) == {goals.FUSED: 2.0, "sdpa": 4.0}
 
 

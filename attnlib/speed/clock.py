@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
 MATRIX_PRODUCT = "matrix product"
 PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
 FORWARD, BOTH = "forward", "forward + backward"
-COST_IN_FORWARDS = {FORWARD: 1, BOTH: 3}  # the backward pass has two products for each one
 
 Call = Callable[[], Any]
 Clock = Callable[[Call], float]
@@ -239,7 +238,12 @@ def race(
 
 
 def products_of_floor(
-    b: int, num_tokens: int, width: int, size: int = PRODUCT_SIZE, passes: str = FORWARD
+    b: int,
+    num_tokens: int,
+    width: int,
+    size: int = PRODUCT_SIZE,
+    passes: str = FORWARD,
+    scores_again: bool = False,
 ) -> float:
     """Return how many square matrix products take the FLOPs that every version needs.
 
@@ -247,13 +251,27 @@ def products_of_floor(
     faster only if it multiplies matrices faster than the machine's library does.
 
     Equation:
-        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass
+        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass,
+        which has two products for each one
+
+    Args:
+        b: texts in the batch.
+        num_tokens: in each.
+        width: d_in and d_out.
+        size: rows and columns of the square matrices.
+        passes: "forward" or "forward + backward".
+        scores_again: whether the backward pass makes the scores again, as a kernel must that does
+            not keep them: then attention has five products in it, not four.
 
     >>> products_of_floor(b=1, num_tokens=1024, width=1024, size=1024)
     5.0009765625
     """
-    flops = projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width)
-    return COST_IN_FORWARDS[passes] * flops / (2 * size**3)
+    flops = float(projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width))
+    if passes == BOTH:
+        flops *= 3
+        if scores_again:
+            flops += causal_flops(b, num_tokens, width) / 2
+    return flops / (2 * size**3)
 
 
 def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
