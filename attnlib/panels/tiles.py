@@ -34,7 +34,7 @@ class Running(NamedTuple):
 
     largest: float
     total: float
-    mixed: Tensor  # (head_dim)
+    mixed: Tensor  # one number for each column of the values
 
 
 class TileStep(NamedTuple):
