@@ -193,6 +193,7 @@ def test_the_kinds_of_controls(monkeypatch):
     assert {name for name, kind in kinds.items() if kind == "time"} == {
         ("shape steps", "step"),
         ("number steps", "step"),
+        ("tiles", "step"),
         ("training step", "step"),
     }
     assert kinds["gallery", "mistake"] == "list"

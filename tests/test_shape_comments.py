@@ -21,6 +21,7 @@ from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.plane import PLANE
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
+from attnlib.panels.tiles import TILES
 from attnlib.pictures import arcs_picture, heads_picture
 from attnlib.pictures.tensors import leaks_picture, weights_picture
 from attnlib.torch_compatible import MultiheadAttention
@@ -110,7 +111,7 @@ def test_in_the_pictures_and_panels():
         "panels/torch_equality",
         "panels/mistakes",
         "panels/learning",
-        "panels/speed",
+        "panels/tiles",
     )
     found = reading(*(PACKAGE / f"{name}.py" for name in names))
     weights = torch.full((H, T, T), 1 / T)
@@ -129,7 +130,7 @@ def test_in_the_pictures_and_panels():
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
             if panel is SHAPE_STEPS:
                 sizes |= {"num_tokens": 5, "num_heads": 2, "head_dim": 3}
-            if panel is PLANE:
+            if panel in (PLANE, TILES):
                 sizes |= {"head_dim": 2}
             if panel is STACKED_HEADS:
                 sizes |= {"head_dim": 2, "d_in": 5}
@@ -191,7 +192,7 @@ def test_no_other_module_has_some():
         "panels/gpt2",
     }
     read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
-    read |= {"panels/plane", "panels/built"}
+    read |= {"panels/plane", "panels/built", "panels/tiles"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"pictures/arcs", "learning/writing"}
     assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is

@@ -12,11 +12,11 @@ How a verdict on a learner's class comes about, in the order of the files:
 
 verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
 check the functions that a learner writes about one head and about several, weight_split those that
-move the parameters of several in one matrix, torch_calls those around PyTorch's attention;
-torch_options has PyTorch's module in twenty lines, with each option as a change of a few; mistakes
-holds classes that are wrong by one line, mysteries hides some, by_hand has four checks as a learner
-writes them, steps_by_hand checks the steps of attention that one fills in. This folder imports only
-the core and tracing.
+move the parameters of several in one matrix, torch_calls those around PyTorch's attention, tiles
+those about attention over tiles of keys; torch_options has PyTorch's module in twenty lines, with
+each option as a change of a few; mistakes holds classes that are wrong by one line, mysteries hides
+some, by_hand has four checks as a learner writes them, steps_by_hand checks the steps of attention
+that one fills in. This folder imports only the core and tracing.
 """
 
 from attnlib.checks.big_model import check_cut, check_device_part, check_texts_that_fit
@@ -84,6 +84,7 @@ from attnlib.checks.steps_by_hand import (
     check_weights_row,
     telling,
 )
+from attnlib.checks.tiles import check_joined, check_tiles
 from attnlib.checks.torch_calls import (
     check_both_masks,
     check_cross_attention,
@@ -136,6 +137,7 @@ __all__ = [
     "check_fault",
     "check_found",
     "check_is_causal",
+    "check_joined",
     "check_look_at_first",
     "check_look_back",
     "check_merge",
@@ -150,6 +152,7 @@ __all__ = [
     "check_stacked_heads",
     "check_swapped_heads",
     "check_texts_that_fit",
+    "check_tiles",
     "check_weight_split",
     "check_weights",
     "check_weights_row",

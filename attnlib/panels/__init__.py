@@ -11,9 +11,9 @@ from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import Panel
 from attnlib.panels.plane import PLANE
-from attnlib.panels.speed import SPEED
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
+from attnlib.panels.tiles import TILES
 from attnlib.panels.torch_equality import TORCH_EQUALITY
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "NUMBER_STEPS",
     "PLANE",
     "SHAPE_STEPS",
-    "SPEED",
     "STACKED_HEADS",
+    "TILES",
     "TORCH_EQUALITY",
     "TRAINING_STEP",
     "WEIGHT_SPLIT",

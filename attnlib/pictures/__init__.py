@@ -9,7 +9,7 @@ are. matplotlib loads with the first PNG. Pictures import nothing else of attnli
 
 from attnlib.pictures.arcs import arcs_picture
 from attnlib.pictures.between import cross_picture, rectangle_picture
-from attnlib.pictures.charts import bars_picture, crossover_picture, roofline_picture
+from attnlib.pictures.charts import crossover_picture, phases_picture
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.moves import moves_picture, shapes_picture, softmax_maps_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
@@ -35,7 +35,6 @@ __all__ = [
     "Scene",
     "above",
     "arcs_picture",
-    "bars_picture",
     "beside",
     "blocks_and_maps_picture",
     "blocks_picture",
@@ -52,12 +51,12 @@ __all__ = [
     "matrix_picture",
     "moves_picture",
     "parts_picture",
+    "phases_picture",
     "plane_picture",
     "positions_picture",
     "poster_picture",
     "product_picture",
     "rectangle_picture",
-    "roofline_picture",
     "shapes_picture",
     "shares_picture",
     "small_bars_picture",

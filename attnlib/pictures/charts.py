@@ -1,72 +1,88 @@
-"""Charts of measured times: bars against a floor, a table of ratios, a roofline."""
+"""Charts of measured times: bars cut into phases against a floor, and a table of ratios."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import count
+from collections.abc import Collection, Mapping
 
 from attnlib.pictures.letters import text_width
 from attnlib.pictures.palette import FAINT, INK, QUIET, head_color, signed_color, text_color
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words
+from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
 SIZE = 13.0  # of letters
-BAR, ROW = 200.0, 26.0
+ROW = 34.0
 
 
-def bars_picture(
-    times: Mapping[str, float],
-    floor: float,
-    heading: str,
-    end: float | None = None,
-    marked: Mapping[str, int] | None = None,
+def phases_picture(
+    bars: Mapping[str, Mapping[str, float]], floor: float | None, heading: str, unit: str = "ms"
 ) -> Scene:
-    """Draw times as bars from zero, in multiples of a floor, which is a dashed line.
+    """Draw a bar for each version, cut into the phases that its time goes into.
 
     Args:
-        times: seconds by name, drawn in this order.
-        floor: seconds.
+        bars: by version, by phase, numbers from 0 on; drawn in this order, the phases in the order
+            in which they come first.
+        floor: what no version can take less than, a dashed line; or None.
         heading: what was measured.
-        end: where the axis ends, in multiples of the floor, so that several pictures have the same
-            axis; a longer bar ends in a tip, with its number beside it. None: at the longest bar.
-        marked: by name, the head whose colour, counted from 0, a bar has. None: all are grey.
+        unit: of the numbers.
     """
-    last = max(*times.values(), floor) / floor if end is None else end
-    left = max(text_width(name, SIZE, bold=True) for name in times) + 10
-    top, scale = 58.0, BAR / last
-    bottom = top + ROW * len(times)
+    names = list(dict.fromkeys(phase for phases in bars.values() for phase in phases))
+    names.sort(key=lambda name: name == "rest")  # the last one
+    colors = {name: QUIET if name == "rest" else head_color(i) for i, name in enumerate(names)}
+    totals = {name: sum(phases.values()) for name, phases in bars.items()}
+    left = max(text_width(name, SIZE, bold=True) for name in bars) + 12
+    scale = (BOOK - left - 92) / max(*totals.values(), floor or 0.0)
     items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
-    fastest = min(times, key=lambda name: times[name])
-    for i, (name, seconds) in enumerate(times.items()):
-        y, ratio = top + i * ROW, seconds / floor
-        long = scale * min(ratio, last)
-        hue = (marked or {}).get(name)
-        fill = FAINT if hue is None else head_color(hue)
-        bold = hue is not None
-        items.append(Words(left - 10, y + ROW / 2, name, SIZE, INK, "end", bold=bold))
-        items.append(Box(left, y + 4, long, ROW - 8, fill=fill))
-        if ratio > last:
-            x, tip = left + long, left + long + 10
-            corners = ((x, y + 4), (tip, y + ROW / 2), (x, y + ROW - 4))
-            items.append(Line(corners, None, fill=fill))
-        text = f"{1e3 * seconds:.2f} ms, {ratio:.2f} x"
-        where = (left + BAR + 18, y + ROW / 2)
-        items.append(Words(*where, text, SIZE, INK, "start", bold=name == fastest, mono=True))
-    x = left + scale
-    items.append(Line(((x, top - 6), (x, bottom)), INK, 1.0, dashed=True))
-    items.append(Words(x, top - 16, f"floor {1e3 * floor:.2f} ms", SIZE))
-    listed = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in times.items())
-    alt = f"{heading}: {listed}; floor {1e3 * floor:.2f} ms. Fastest: {fastest}, with "
-    alt += f"{times[fastest] / floor:.2f} times the floor."
-    width = max(left + BAR + 170, text_width(heading, SIZE, bold=True) + 8)
-    return Scene(width, bottom + 8, alt, tuple(items))
+    x, y = 0.0, 34.0
+    for name, color in colors.items():
+        wide = 18 + text_width(name, SIZE) + 18
+        if x + wide > BOOK:
+            x, y = 0.0, y + 22
+        items.append(Box(x, y - 6, 12, 12, color, FAINT))
+        items.append(Words(x + 18, y, name, SIZE, INK, "start"))
+        x += wide
+    top = y + (40 if floor else 22)
+    for i, (name, phases) in enumerate(bars.items()):
+        y, x = top + i * ROW, left
+        items.append(Words(left - 12, y + ROW / 2, name, SIZE, INK, "end", bold=True))
+        for phase, value in phases.items():
+            wide = scale * value
+            items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
+            x += wide
+        said = f"{totals[name]:.0f} {unit}"
+        items.append(Words(x + 10, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+    bottom = top + ROW * len(bars)
+    if floor:
+        x = left + scale * floor
+        items.append(Line(((x, top - 4), (x, bottom)), INK, 1.5, dashed=True))
+        items.append(Words(x, top - 13, f"floor {floor:.0f} {unit}", SIZE))
+    alt = f"{heading}. " + " ".join(
+        f"{name}, {totals[name]:.0f} {unit}: "
+        + ", ".join(f"{phase} {value:.0f}" for phase, value in phases.items())
+        + "."
+        for name, phases in bars.items()
+    )
+    alt += f" Floor: {floor:.0f} {unit}." if floor else ""
+    return Scene(BOOK, bottom + 8, alt, tuple(items))
 
 
-def crossover_picture(ratios: Mapping[tuple[int, int], float], heading: str) -> Scene:
-    """Draw a table of ratios, heads down and tokens across: blue above 1, red below."""
+def crossover_picture(
+    ratios: Mapping[tuple[int, int], float],
+    heading: str,
+    undecided: Collection[tuple[int, int]] = (),
+    notes: Mapping[tuple[int, int], str] | None = None,
+) -> Scene:
+    """Draw a table of ratios, heads down and tokens across: blue above 1, red below.
+
+    Args:
+        ratios: by number of heads and of tokens.
+        heading: what is divided by what.
+        undecided: cells whose rounds lie on both sides of 1: grey, with a question mark.
+        notes: a few words under the ratio of a cell.
+    """
+    notes = notes or {}
     heads = sorted({num_heads for num_heads, _ in ratios})
     tokens = sorted({num_tokens for _, num_tokens in ratios})
-    left, top, width, height = 84.0, 56.0, 96.0, 32.0
+    left, top, width, height = 84.0, 56.0, 110.0, 50.0 if notes else 32.0
     largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
     items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
     for column, num_tokens in enumerate(tokens):
@@ -77,17 +93,24 @@ def crossover_picture(ratios: Mapping[tuple[int, int], float], heading: str) -> 
         words = "1 head" if num_heads == 1 else f"{num_heads} heads"
         items.append(Words(left - 8, y + height / 2, words, SIZE, INK, "end"))
         for column, num_tokens in enumerate(tokens):
-            value = ratios[num_heads, num_tokens]
-            fill = signed_color(math.log2(value), largest)
+            place = (num_heads, num_tokens)
+            value, open_ = ratios[place], place in undecided
+            fill = QUIET if open_ else signed_color(math.log2(value), largest)
             x = left + column * width
             items.append(Box(x, y, width - 2, height - 2, fill=fill))
-            ink = text_color(fill)
-            middle = (x + width / 2 - 1, y + height / 2 - 1)
-            items.append(Words(*middle, f"{value:.2f}", SIZE, ink, mono=True))
+            ink, note = text_color(fill), notes.get(place)
+            middle, up = x + width / 2 - 1, y + height / 2 - 1 - (9 if note else 0)
+            said = f"{value:.2f}{' ?' if open_ else ''}"
+            items.append(Words(middle, up, said, SIZE, ink, mono=True))
+            if note:
+                items.append(Words(middle, up + 19, note, 12, ink))
     size = max(left + width * len(tokens) + 8, text_width(heading, SIZE, bold=True) + 8)
     ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
     alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
     alt += f"least {ends[0]}, most {ends[1]}."
+    alt += f" {len(undecided)} of {len(ratios)} cells cannot be told." if undecided else ""
+    told = "; ".join(f"{h} heads, {t} tokens: {note}" for (h, t), note in notes.items())
+    alt += f" {told}." if told else ""
     return Scene(size, top + height * len(heads) + 8, alt, tuple(items))
 
 
@@ -95,74 +118,3 @@ def _ends(ratios: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], tup
     """Return where the least and where the largest ratio stands."""
     order = sorted(ratios, key=lambda place: ratios[place])
     return order[0], order[-1]
-
-
-def roofline_picture(
-    points: Mapping[str, tuple[float, float]], peak: float, bandwidth: float
-) -> Scene:
-    """Draw rates over intensities, both logarithmic, under the two limits of a machine.
-
-    Args:
-        points: by name, FLOPs per byte moved, and FLOPs per second reached.
-        peak: FLOPs per second of a matrix product, the flat part of the roof.
-        bandwidth: bytes per second of a copy, the slope of the roof.
-    """
-    left, top, width, height = 64.0, 40.0, 420.0, 240.0
-    intensities = [intensity for intensity, _ in points.values()]
-    low, high = _decades([*intensities, peak / bandwidth], 1.5)
-    bottom, ceiling = _decades([*(rate for _, rate in points.values()), peak], 1.15)
-
-    def place(intensity: float, rate: float) -> tuple[float, float]:
-        across = math.log(intensity / low) / math.log(high / low)
-        up = math.log(rate / bottom) / math.log(ceiling / bottom)
-        return left + width * across, top + height * (1 - up)
-
-    ridge, corner = peak / bandwidth, max(low, bottom / bandwidth)
-    roof = (place(corner, corner * bandwidth), place(ridge, peak), place(high, peak))
-    items: list[Item] = [Words(8, 12, "GFLOP/s over FLOP per byte", 12, INK, "start", bold=True)]
-    for mark in _marks(low, high):
-        x, _ = place(mark, bottom)
-        items.append(Line(((x, top), (x, top + height)), QUIET, 1.0))
-        items.append(Words(x, top + height + 12, f"{mark:g}", 10))
-    for mark in _marks(bottom / 1e9, ceiling / 1e9):
-        _, y = place(low, mark * 1e9)
-        items.append(Line(((left, y), (left + width, y)), QUIET, 1.0))
-        items.append(Words(left - 6, y, f"{mark:g}", 10, INK, "end"))
-    items.append(Line(roof, INK, 1.5))
-    limits = f"roof: {bandwidth / 1e9:.0f} GB/s, then {peak / 1e9:.0f} GFLOP/s"
-    items.append(Words(left + width, top - 12, limits, 10, INK, "end"))
-    places = [place(*point) for point in points.values()]
-    taken = list(places)
-    numbers: list[Item] = []
-    for i, (name, (intensity, rate)) in enumerate(points.items(), 1):
-        x, y = places[i - 1]
-        at = next(  # beside its dot, or as little above or below as leaves it free
-            (x + 20, y + 9 * step * sign)
-            for step in count()
-            for sign in (1, -1)
-            if all(abs(x + 20 - a) >= 18 or abs(y + 9 * step * sign - b) >= 17 for a, b in taken)
-        )
-        taken.append(at)
-        items.append(Line(((x, y), at), FAINT, 1.0))
-        numbers.append(Box(x - 2.5, y - 2.5, 5, 5, fill=INK, radius=2.5))
-        numbers.append(Box(at[0] - 8, at[1] - 8, 16, 16, fill=FAINT, radius=8))
-        numbers.append(Words(*at, str(i), 10, text_color(FAINT), bold=True))
-        said = f"{i}  {name}: {intensity:.1f} FLOP/B, {rate / 1e9:.0f} GFLOP/s"
-        items.append(Words(left + width + 20, top + 10 + (i - 1) * 20, said, 11, INK, "start"))
-    reached = ", ".join(f"{name} {rate / 1e9:.0f} GFLOP/s" for name, (_, rate) in points.items())
-    alt = f"Roofline, {limits}. {reached}."
-    bottom_edge = max(top + height + 28, top + 20 * len(points) + 16)
-    return Scene(left + width + 440, bottom_edge, alt, (*items, *numbers))
-
-
-def _decades(values: list[float], margin: float) -> tuple[float, float]:
-    """Return limits a little outside the values."""
-    return min(values) / margin**2, max(values) * margin
-
-
-def _marks(low: float, high: float) -> list[float]:
-    """Return round numbers between two limits, more of them where the limits are close."""
-    digits = (1, 1.5, 2, 3, 4, 5, 7) if high < 20 * low else (1, 2, 5)
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    marks = [digit * 10.0**exponent for exponent in exponents for digit in digits]
-    return [mark for mark in marks if low <= mark <= high]

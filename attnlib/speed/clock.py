@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
 MATRIX_PRODUCT = "matrix product"
 PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
 FORWARD, BOTH = "forward", "forward + backward"
-COST_IN_FORWARDS = {FORWARD: 1, BOTH: 3}  # the backward pass has two products for each one
 
 Call = Callable[[], Any]
 Clock = Callable[[Call], float]
@@ -70,6 +69,19 @@ def seconds(call: Call) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def cpu_seconds(call: Call) -> float:
+    """Return how long this process computes for a call, the system's work for it included.
+
+    What other processes take of the processor in between does not count. Use it with one thread:
+    those of several are added up. Windows counts such seconds too coarsely, so that there it is
+    the time that passes.
+    """
+    now = time.perf_counter if sys.platform == "win32" else time.process_time
+    start = now()
+    call()
+    return now() - start
 
 
 def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
@@ -226,7 +238,12 @@ def race(
 
 
 def products_of_floor(
-    b: int, num_tokens: int, width: int, size: int = PRODUCT_SIZE, passes: str = FORWARD
+    b: int,
+    num_tokens: int,
+    width: int,
+    size: int = PRODUCT_SIZE,
+    passes: str = FORWARD,
+    scores_again: bool = False,
 ) -> float:
     """Return how many square matrix products take the FLOPs that every version needs.
 
@@ -234,13 +251,27 @@ def products_of_floor(
     faster only if it multiplies matrices faster than the machine's library does.
 
     Equation:
-        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass
+        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass,
+        which has two products for each one
+
+    Args:
+        b: texts in the batch.
+        num_tokens: in each.
+        width: d_in and d_out.
+        size: rows and columns of the square matrices.
+        passes: "forward" or "forward + backward".
+        scores_again: whether the backward pass makes the scores again, as a kernel must that does
+            not keep them: then attention has five products in it, not four.
 
     >>> products_of_floor(b=1, num_tokens=1024, width=1024, size=1024)
     5.0009765625
     """
-    flops = projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width)
-    return COST_IN_FORWARDS[passes] * flops / (2 * size**3)
+    flops = float(projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width))
+    if passes == BOTH:
+        flops *= 3
+        if scores_again:
+            flops += causal_flops(b, num_tokens, width) / 2
+    return flops / (2 * size**3)
 
 
 def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
@@ -329,21 +360,34 @@ def run_python(script: str, **environment: str) -> str:
     return ran.stdout
 
 
+def faults_so_far() -> int:
+    """Return how many page faults this process has caused: first touches of a page of memory."""
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().num_page_faults)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def page_faults(call: Call) -> int:
-    """Return how many page faults a call causes: first touches of a page of memory."""
-
-    def so_far() -> int:
-        if sys.platform == "win32":
-            import psutil
-
-            return int(psutil.Process().memory_info().num_page_faults)
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-    before = so_far()
+    """Return how many page faults a call causes."""
+    before = faults_so_far()
     call()
-    return so_far() - before
+    return faults_so_far() - before
+
+
+def huge_pages() -> str:
+    """Return whether Linux may give this process pages of 2 MiB without being asked.
+
+    Returns:
+        "always", "madvise" (where a program asks for them) or "never"; "" where there is no such
+        setting.
+    """
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    found = re.search(r"\[(\w+)\]", setting.read_text()) if setting.exists() else None
+    return found[1] if found else ""
 
 
 def machine() -> dict[str, Any]:

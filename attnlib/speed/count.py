@@ -95,6 +95,24 @@ def count_work(module: Callable[[Tensor], object], x: Tensor) -> Work:
     )
 
 
+def kept_for_backward(function: Callable[..., Tensor], *inputs: Tensor) -> int:
+    """Return how many bytes autograd keeps of a function until the backward pass.
+
+    >>> kept_for_backward(torch.exp, torch.ones(5))
+    20
+    """
+    seen: dict[int, Tensor] = {}  # the tensors stay alive, so that no place is taken twice
+
+    def keep(tensor: Tensor) -> Tensor:
+        seen[tensor.data_ptr()] = tensor
+        return tensor
+
+    followed = [tensor.detach().clone().requires_grad_() for tensor in inputs]
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        function(*followed)
+    return sum(tensor.nbytes for tensor in seen.values())
+
+
 def _attention_flops(queries: Any, keys: Any, *_: Any, **__: Any) -> int:
     b, num_heads, num_queries, head_dim = queries
     return int(2 * 2 * b * num_heads * num_queries * keys[2] * head_dim)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnlib.speed.clock import (
     MATRIX_PRODUCT,
@@ -19,6 +19,14 @@ from attnlib.speed.clock import (
 )
 
 SCHEMA = 1
+MANY_FAULTS = 1000
+SCORES_AGAIN = {  # these keep no scores for the backward pass
+    "SDPA, is_causal",
+    "SDPA, explicit mask",
+    "FlexAttention, compiled",
+    "nn.MultiheadAttention, need_weights=False",
+    "FusedMultiHeadAttention",
+}
 MEASURED = Path(__file__).with_name("measured")
 
 
@@ -46,19 +54,14 @@ def title(result: dict[str, Any]) -> str:
 
 def over_floor(entry: dict[str, Any], name: str) -> Quartiles:
     """Return the quartiles of a variant's time over the floor, paired round by round."""
-    products = _floor_in_products(entry)
+    products = _floor_in_products(entry, name in SCORES_AGAIN)
     found = ratio(entry["samples"], name, MATRIX_PRODUCT)
     return Quartiles(*(share / products for share in found))
 
 
-def floor_seconds(entry: dict[str, Any]) -> float:
-    """Return the floor at the matrix product's median time."""
-    return _floor_in_products(entry) * quartiles(entry["samples"][MATRIX_PRODUCT]).median
-
-
-def _floor_in_products(entry: dict[str, Any]) -> float:
+def _floor_in_products(entry: dict[str, Any], scores_again: bool = False) -> float:
     sizes = entry["b"], entry["num_tokens"], entry["width"], entry["product_size"]
-    return products_of_floor(*sizes, entry["pass"])
+    return products_of_floor(*sizes, entry["pass"], scores_again)
 
 
 def medians(entry: dict[str, Any]) -> dict[str, float]:
@@ -84,6 +87,42 @@ def times_table(samples: dict[str, list[float]], products: float) -> str:
             lower, median, upper = (1e3 * value for value in quartiles(samples[name]))
             over = ratio(samples, name, MATRIX_PRODUCT).median / products
             rows.append([name, *(f"{number:7.2f}" for number in (lower, median, upper, over))])
+    return aligned(rows)
+
+
+class Crossing(NamedTuple):
+    """Two variants on the stored grid, by number of heads and number of tokens."""
+
+    ratios: dict[tuple[int, int], float]  # the medians
+    undecided: list[tuple[int, int]]  # where the quartiles are on both sides of 1
+    faults: dict[tuple[int, int], str]  # of the first one, fewest to most; where there are 1000
+
+
+def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
+    """Return one variant's time over another's at every point of a result's grid."""
+    ratios, undecided, faults = {}, [], {}
+    for entry in result["grid"]:
+        place = (entry["num_heads"], entry["num_tokens"])
+        found = ratio(entry["samples"], name, other)
+        ratios[place] = found.median
+        if found.lower <= 1 <= found.upper:
+            undecided.append(place)
+        counts = entry.get("page_faults", {}).get(name, [0])
+        if max(counts) >= MANY_FAULTS:
+            faults[place] = f"{min(counts):,} to {max(counts):,}"
+    return Crossing(ratios, undecided, faults)
+
+
+def shapes_table(result: dict[str, Any], name: str, other: str) -> str:
+    """Return one variant's time over another's at every shape stored: median, ends, rounds."""
+    rows = [["batch", "tokens", "", "median", "rounds"]]
+    for entry in result["speed"]:
+        if entry["set"] == "all":
+            pairs = zip(entry["samples"][name], entry["samples"][other], strict=True)
+            found = [a / b for a, b in pairs]
+            ends = f"{min(found):.2f} to {max(found):.2f} (n = {len(found)})"
+            sizes = [str(entry["b"]), str(entry["num_tokens"]), entry["pass"]]
+            rows.append([*sizes, f"{quartiles(found).median:.2f}", ends])
     return aligned(rows)
 
 

@@ -27,9 +27,9 @@ from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import MUTE, TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.plane import PLANE
-from attnlib.panels.speed import SPEED
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS
+from attnlib.panels.tiles import TILES
 from attnlib.panels.torch_equality import TORCH_EQUALITY
 from attnlib.torch_compatible import MultiheadAttention
 
@@ -114,7 +114,7 @@ CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latte
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
 ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
-ALL_PANELS += (GPT2_HEADS, GALLERY, SPEED, TRAINING_STEP, MUTE, PLANE)
+ALL_PANELS += (GPT2_HEADS, GALLERY, TILES, TRAINING_STEP, MUTE, PLANE)
 
 
 def name(case: Case) -> str:

@@ -1097,39 +1097,113 @@ DEVICE_PART = Answers(
     },
 )
 
-CACHE_BYTES = Answers(
-    right="Right: 629 MB for GPT-2's largest size at 1024 tokens.",
+ATTEND_IN_TILES = Answers(
+    right=(
+        "Right: equal within 1e-12 with tiles of 1, 2, 3 and 7 keys, and with 61 tokens no tensor "
+        "has a number for every pair."
+    ),
     wrong={
-        "keys only": WrongAnswer({"4 * 2 *": "4 *"}, "is 0.5 times the size, 629,145,600 bytes."),
-        "numbers for bytes": WrongAnswer({"4 * 2 *": "2 *"}, "is 0.25 times the size"),
-        "one layer": WrongAnswer({" * num_layers": ""}, "is 0.0208 times the size"),
-        "one text": WrongAnswer({" * b": ""}, "is 0.333 times the size, 18,480 bytes."),
-        "every pair": WrongAnswer(
-            {"head_dim * num_tokens": "num_tokens**2"}, "is 16 times the size"
+        "not scaled": WrongAnswer(
+            {" / queries.shape[1] ** 0.5": ""},
+            "The scores are not divided by the root of head_dim.",
+        ),
+        "no mask": WrongAnswer(
+            {"scores.masked_fill(tile > place, -torch.inf)": "scores"}, "Nothing is hidden"
+        ),
+        "not divided": WrongAnswer({"mixed / total": "mixed"}, "not divided by the total"),
+        "places of the tile": WrongAnswer(
+            {"tile > place": "torch.arange(len(tile)) > place"},
+            "count the keys from the start of the text, not of the tile.",
+        ),
+        "the last tile left out": WrongAnswer(
+            {".split(tile_size):": "[: 7 // tile_size * tile_size].split(tile_size):"},
+            "the last tile is smaller than the others, and its key 6 is missing.",
+        ),
+        "divided in every tile": WrongAnswer(
+            {"powers @ values[tile]": "powers @ values[tile] / powers.sum(1, keepdim=True)"},
+            "With a single tile of all 7 keys it is not yet attention",
+        ),
+        "an average in every tile": WrongAnswer(
+            {
+                "total = correction * total + powers.sum(dim=1, keepdim=True)": (
+                    "seen = powers.sum(dim=1, keepdim=True); total = total + (seen > 0)"
+                ),
+                "+ powers @ values[tile]": "+ powers @ values[tile] / seen.clamp(min=1e-9)",
+            },
+            "are total and mixed added up over all tiles, and divided once, at the end?",
+        ),
+        "total not corrected": WrongAnswer(
+            {"correction * total": "total"}, "total keeps what it summed up with a smaller maximum"
+        ),
+        "mixed not corrected": WrongAnswer(
+            {"correction * mixed": "mixed"}, "mixed keeps what it summed up with a smaller maximum"
+        ),
+        "nothing corrected": WrongAnswer(
+            {"correction * total": "total", "correction * mixed": "mixed"},
+            "Neither total nor mixed is corrected",
+        ),
+        "corrected the wrong way": WrongAnswer(
+            {"torch.exp(largest - larger)": "torch.exp((larger - largest).clamp(max=700))"},
+            "The correction is the wrong way up",
+        ),
+        "the maximum of the tile": WrongAnswer(
+            {"torch.maximum(largest, scores.amax(dim=1, keepdim=True))": "scores.amax(1, True)"},
+            "Subtract the largest score of all tiles so far.",
+        ),
+        "the maximum forgotten": WrongAnswer(
+            {"        largest = larger\n": ""}, "Subtract the largest score of all tiles so far."
+        ),
+        "no maximum": WrongAnswer(
+            {"        larger = ": "        larger = 0 * "},
+            "Right until scores are about a thousand",
+        ),
+        "a maximum from 0": WrongAnswer(
+            {"torch.full_like(queries[:, :1], -torch.inf)": "torch.zeros_like(queries[:, :1])"},
+            "must begin at minus infinity, not at 0.",
+        ),
+        "a mask of all pairs": WrongAnswer(
+            {"tile > place": "causal_mask(len(queries))[:, tile]"},
+            "Equal, but the mask is made for all pairs, (61, 61)",
+        ),
+        "all scores at once": WrongAnswer(
+            {"queries @ keys[tile].T": "(queries @ keys.T)[:, tile]"},
+            "Equal, but a tensor of (61, 61) was made",
+        ),
+        "no return": WrongAnswer(
+            {"return mixed": "mixed"}, "attend_in_tiles returns None: is the return missing?"
         ),
     },
 )
-ATTEND_IN_BLOCKS = Answers(
-    right="Right: equal, and no tensor has more than 3,072 bytes instead of 18,432.",
+JOIN = Answers(
+    right="Right: in either order, and with scores of a thousand.",
     wrong={
-        "all rows at once": WrongAnswer(
-            {"range(0, num_tokens, block)": "[0]", "start + block": "num_tokens"},
-            "Equal, but a tensor has 18,432 bytes; 8 queries at a time need 3,072.",
+        "only added": WrongAnswer(
+            {"c_0 * total_0 + c_1 * total_1": "total_0 + total_1"}, "The totals are added as they"
         ),
-        "rows of the first block": WrongAnswer(
-            {"[start:stop, :stop]": "[:block, :stop]"}, "Not equal: "
+        "mixtures only added": WrongAnswer(
+            {"c_0 * mixed_0 + c_1 * mixed_1": "mixed_0 + mixed_1"}, "The mixtures are added as they"
         ),
-        "no mask": WrongAnswer({", is_future)": ")"}, "Not equal: "),
-        "keys of the block alone": WrongAnswer(
+        "one factor": WrongAnswer(
+            {"c_1 * total_1": "total_1", "c_1 * mixed_1": "mixed_1"},
+            "total is wrong: correct each of the two by exp(its largest - the larger one).",
+        ),
+        "the first maximum": WrongAnswer(
+            {"torch.maximum(m_0, m_1)": "m_0"}, "largest is not the larger of the two, row by row."
+        ),
+        "powers without a maximum": WrongAnswer(
             {
-                "keys[:, :, :stop], values[:, :, :stop]": "keys[:, :, start:stop], "
-                "values[:, :, :stop]"
+                "torch.exp(m_0 - largest)": "torch.exp(m_0) / torch.exp(largest)",
+                "torch.exp(m_1 - largest)": "torch.exp(m_1) / torch.exp(largest)",
             },
-            "Stopped in attend_in_blocks, line 6: ",
+            "A number is infinite or NaN: take the larger maximum away before exp where scores",
         ),
-        "added": WrongAnswer({"torch.cat(parts, dim=2)": "sum(parts)"}, "(1, 2, 8, 8)"),
-        "the second result": WrongAnswer(
-            {"rows[0]": "rows[1]"}, "Stopped in attend_in_blocks, line 8: "
+        "divided": WrongAnswer(
+            {"c_0 * mixed_0 + c_1 * mixed_1": "(c_0 * mixed_0 + c_1 * mixed_1) / total_0"},
+            "mixed is wrong: correct each by its own factor, and do not divide yet.",
+        ),
+        "two of three": WrongAnswer(
+            {"largest, c_0 * total_0": "c_0 * total_0"},
+            "join returns three tensors: largest, total, mixed.",
         ),
     },
 )
@@ -1226,8 +1300,8 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "same_on_prefixes": SAME_ON_PREFIXES,
     },
     "07_speed_and_memory": {
-        "cache_bytes": CACHE_BYTES,
-        "attend_in_blocks": ATTEND_IN_BLOCKS,
+        "attend_in_tiles": ATTEND_IN_TILES,
+        "join": JOIN,
     },
     "08_what_heads_learn": {"two_letters": TWO_LETTERS, "mute_layer": MUTE_LAYER},
     "09_gpt2_scale": {

@@ -1,0 +1,162 @@
+"""Measure variants in a process of their own, which has no history and a memory of its own kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from attnlib.speed.clock import run_python
+from attnlib.speed.results import aligned
+
+USUAL, BLOCKS_KEPT = "as usual", "blocks kept"
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
+
+IMPORTS = "import json\nimport torch\nfrom attnlib import MultiHeadAttention, speed\n"
+SET_UP = """
+torch.set_num_threads(1)
+torch.manual_seed(123)
+split = MultiHeadAttention({width}, {width}, {num_tokens}, 0.0, {num_heads}).eval()
+x = torch.randn(1, {num_tokens}, {width})
+calls = {{name: speed.forward(speed.VARIANTS[name](split).eval(), x) for name in {names}}}
+speed.require_equal(calls, 1e-5)
+"""
+TIME = """
+faults = {{name: [] for name in calls}}
+turns = {{
+    name: lambda name=name, call=call: faults[name].append(speed.page_faults(call))
+    for name, call in calls.items()
+}}
+seconds = speed.in_turns(turns, budget=0.0, fewest={rounds}, clock=speed.cpu_seconds)
+print(json.dumps([seconds, faults]))
+"""
+PEAK = """
+from attnlib.speed.clock import peak_bytes
+torch.set_num_threads(1)
+torch.manual_seed(123)
+split = MultiHeadAttention({width}, {width}, {num_tokens}, 0.0, {num_heads})
+module = speed.VARIANTS[{name!r}](split)
+x = torch.randn(1, {num_tokens}, {width})
+few = x[:, :16]
+speed.forward(module, few)()
+start = peak_bytes()
+speed.forward(module, x)()
+forward = peak_bytes() - start
+speed.forward_and_backward(module, x)()
+print(json.dumps([forward, peak_bytes() - start]))
+"""
+
+
+class Run(NamedTuple):
+    """What a forward pass took in one process, by cpu_seconds: the medians of its rounds."""
+
+    ms: float
+    page_faults: int
+
+
+class Peak(NamedTuple):
+    """By how many bytes a variant raised the peak memory of a process."""
+
+    forward: int
+    both: int  # with the backward pass
+
+
+def in_fresh_process(
+    names: Sequence[str],
+    blocks_kept: bool = False,
+    num_tokens: int = 1024,
+    width: int = 768,
+    num_heads: int = 12,
+    rounds: int = 3,
+) -> dict[str, Run]:
+    """Time variants in turns in a new process, and count their page faults.
+
+    Args:
+        names: of VARIANTS; all are built with the same weights, and must be equal.
+        blocks_kept: whether the C library of Linux (glibc) is told to keep every block of memory
+            that is given back, however large. Other systems take no notice.
+        num_tokens: in the one text of the batch.
+        width: d_in and d_out.
+        num_heads: how many.
+        rounds: how often each runs.
+
+    Returns:
+        A Run for each name.
+    """
+    sizes = {"num_tokens": num_tokens, "width": width, "num_heads": num_heads}
+    script = IMPORTS + (SET_UP + TIME).format(names=list(names), rounds=rounds, **sizes)
+    seconds, faults = json.loads(run_python(script, **(KEPT if blocks_kept else {})))
+    return {name: Run(1e3 * _median(seconds[name]), round(_median(faults[name]))) for name in names}
+
+
+def with_and_without_kept_blocks(
+    names: Sequence[str], processes: int = 3, **options: int
+) -> dict[str, list[dict[str, Run]]]:
+    """Time variants in fresh processes, alternately as usual and with all blocks of memory kept.
+
+    Args:
+        names: of VARIANTS.
+        processes: how many of each kind.
+        options: of in_fresh_process.
+
+    Returns:
+        The runs "as usual", and those with "blocks kept".
+    """
+    runs: dict[str, list[dict[str, Run]]] = {USUAL: [], BLOCKS_KEPT: []}
+    for _ in range(processes):
+        for arm, some in runs.items():
+            some.append(in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options))
+    return runs
+
+
+def runs_table(runs: Mapping[str, Sequence[Mapping[str, Run]]]) -> str:
+    """Return a line for each variant and arm: the middle of its processes, the least, the most.
+
+    >>> found = [{"a": Run(2.0, 7)}, {"a": Run(4.0, 5)}, {"a": Run(3.0, 5)}]
+    >>> print(runs_table({"as usual": found}))
+                 ms          page faults
+    a, as usual  3 (2 to 4)  5 (5 to 7)
+    """
+    rows = [["", "ms", "page faults"]]
+    for name in next(iter(runs.values()))[0]:
+        for arm, some in runs.items():
+            columns = zip(*(run[name] for run in some), strict=True)
+            rows.append([f"{name}, {arm}", *map(_middle_and_ends, columns)])
+    return aligned(rows)
+
+
+def _middle_and_ends(samples: Sequence[float]) -> str:
+    return f"{_median(samples):,.0f} ({min(samples):,.0f} to {max(samples):,.0f})"
+
+
+def saved_by_keeping(runs: Mapping[str, Sequence[Mapping[str, Run]]], name: str) -> Run:
+    """Return by how much the middle process of a variant takes less with all blocks kept.
+
+    >>> runs = {"as usual": [{"a": Run(5.0, 7)}], "blocks kept": [{"a": Run(2.0, 3)}]}
+    >>> saved_by_keeping(runs, "a")
+    Run(ms=3.0, page_faults=4)
+    """
+    ms, faults = (
+        [_median([run[name][i] for run in runs[arm]]) for arm in (USUAL, BLOCKS_KEPT)]
+        for i in (0, 1)
+    )
+    return Run(ms[0] - ms[1], round(faults[0] - faults[1]))
+
+
+def peak(name: str, num_tokens: int = 1024, width: int = 768, num_heads: int = 12) -> Peak:
+    """Return by how much a variant raises the peak memory of a new process.
+
+    Args:
+        name: of VARIANTS.
+        num_tokens: in the one text of the batch.
+        width: d_in and d_out.
+        num_heads: how many.
+    """
+    script = IMPORTS + PEAK.format(
+        name=name, num_tokens=num_tokens, width=width, num_heads=num_heads
+    )
+    return Peak(*json.loads(run_python(script)))
+
+
+def _median(samples: Sequence[float]) -> float:
+    return sorted(samples)[len(samples) // 2]

@@ -1,0 +1,85 @@
+"""Where the time of a forward goes: phases, processes of their own, and what autograd keeps."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+import torch
+
+from attnlib import MultiHeadAttention, attention, causal_mask, tiled_attention
+from attnlib.speed import (
+    PHASES,
+    VARIANTS,
+    Run,
+    forward,
+    huge_pages,
+    in_fresh_process,
+    kept_for_backward,
+    peak,
+    phases,
+    saved_by_keeping,
+)
+from attnlib.speed import clock as clocks
+
+WIDTH, HEADS, TOKENS = 21, 7, 11
+SMALL = {"num_tokens": TOKENS, "width": WIDTH, "num_heads": HEADS}
+IN_PIECES = {"projections", "scores", "scale", "mask", "softmax", "mix"}
+EXPECTED = {
+    "stacked heads": IN_PIECES,
+    "weight split": IN_PIECES,
+    "weight split, as published": IN_PIECES,
+    "FusedMultiHeadAttention": {"projections", "fused kernel"},
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+@torch.no_grad()
+def test_every_kernel_is_put_under_its_phase(name):
+    torch.manual_seed(1)
+    split = MultiHeadAttention(WIDTH, WIDTH, TOKENS, 0.0, HEADS).eval()
+    call = forward(VARIANTS[name](split).eval(), torch.randn(2, TOKENS, WIDTH))
+    found = phases(call, rounds=2)
+    assert set(found) - {"rest"} == EXPECTED[name]
+    assert list(found) == [phase for phase in PHASES if phase in found]
+    assert all(phase.seconds >= 0 and phase.page_faults >= 0 for phase in found.values())
+
+
+def test_the_seconds_of_this_process_are_not_those_of_a_sleep():
+    slept = clocks.cpu_seconds(lambda: time.sleep(0.05))
+    assert slept < 0.04 or sys.platform == "win32"
+    assert clocks.cpu_seconds(lambda: torch.randn(400, 400) @ torch.randn(400, 400)) > 0
+
+
+def test_the_setting_of_huge_pages_is_one_word_or_nothing():
+    assert huge_pages() in {"", "always", "madvise", "never"}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_fresh_process_times_what_it_has_compared(kept):
+    found = in_fresh_process(("weight split", "stacked heads"), kept, rounds=1, **SMALL)
+    assert list(found) == ["weight split", "stacked heads"]
+    assert all(run.ms > 0 and run.page_faults >= 0 for run in found.values())
+
+
+def test_what_is_saved_is_told_between_the_middle_processes():
+    usual = [{"a": Run(ms, faults)} for ms, faults in ((9.0, 50), (5.0, 70), (7.0, 60))]
+    kept = [{"a": Run(ms, faults)} for ms, faults in ((1.0, 0), (4.0, 2), (99.0, 1))]
+    assert saved_by_keeping({"as usual": usual, "blocks kept": kept}, "a") == Run(3.0, 59)
+
+
+def test_the_backward_pass_raises_the_peak_further():
+    found = peak("weight split", num_tokens=512, width=24, num_heads=12)
+    scores = 12 * 512**2 * 4
+    assert scores <= found.forward < found.both
+
+
+def test_what_autograd_keeps():
+    mask = causal_mask(TOKENS)
+    inputs = torch.randn(3, HEADS, TOKENS, 3)
+    a_tensor, pairs = HEADS * TOKENS * 3 * 4, HEADS * TOKENS**2 * 4
+    everything = kept_for_backward(lambda *qkv: attention(*qkv, mask)[0], *inputs)
+    assert pairs <= everything <= 4 * a_tensor + pairs + TOKENS**2
+    in_tiles = kept_for_backward(lambda *qkv: tiled_attention(*qkv, tile_size=3), *inputs)
+    assert in_tiles == 4 * a_tensor + HEADS * TOKENS * 4  # q, k, v, the output, log of the total

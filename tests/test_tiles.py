@@ -1,0 +1,74 @@
+"""The panel of the running softmax: every step against attention itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attnlib import attention, tiled_attention
+from attnlib.panels.tiles import (
+    ADD,
+    CORRECT,
+    DIVIDE,
+    STEPS,
+    TILE_SIZE,
+    TILES,
+    TOKENS,
+    compute_tile_step,
+    head_and_scores,
+)
+
+ALL_STEPS = range(len(STEPS))
+
+
+@pytest.mark.parametrize("query", TOKENS)
+def test_it_ends_where_tiled_attention_ends(query):
+    last = compute_tile_step(query, len(STEPS) - 1)
+    queries, keys, values = head_and_scores()
+    right = tiled_attention(queries, keys, values, TILE_SIZE)[last.query]
+    torch.testing.assert_close(last.now.mixed / last.now.total, right)
+    torch.testing.assert_close(last.context_vec, right)
+
+
+@pytest.mark.parametrize("query", TOKENS)
+@pytest.mark.parametrize("step", [i for i in ALL_STEPS if STEPS[i] == ADD])
+def test_after_each_tile_it_is_attention_over_the_keys_so_far(query, step):
+    data = compute_tile_step(query, step)
+    queries, keys, values = head_and_scores()
+    q, seen = data.query, min(TILE_SIZE * (data.tile + 1), data.query + 1)
+    right, _ = attention(queries[q : q + 1], keys[:seen], values[:seen])
+    torch.testing.assert_close((data.now.mixed / data.now.total)[None], right)
+    assert data.now.largest == data.attn_scores[:seen].max().item()
+
+
+@pytest.mark.parametrize("query", TOKENS)
+def test_a_correction_moves_no_average(query):
+    for step in (i for i in ALL_STEPS if STEPS[i] == CORRECT and i > 2):
+        data = compute_tile_step(query, step)
+        before, now = (part.mixed / part.total for part in (data.before, data.now))
+        torch.testing.assert_close(now, before)
+        assert data.correction <= 1
+
+
+def test_a_tile_of_the_future_changes_nothing():
+    for step in ALL_STEPS:
+        data = compute_tile_step("journey", step)
+        if data.tile is not None and data.tile > 0:
+            assert data.skipped
+            assert data.now.total == data.before.total
+            assert "not read" in TILES.readout(data)
+
+
+def test_no_score_is_shown_but_those_of_the_tile():
+    for step in ALL_STEPS:
+        data = compute_tile_step("step", step)
+        shown = [words.text for words in TILES.draw(data).items if hasattr(words, "text")]
+        scores = [f"{score:.2f}".replace("-", "−") for score in data.attn_scores]
+        tile = range(0) if data.tile is None else range(2 * data.tile, 2 * data.tile + 2)
+        assert [i for i in range(6) if scores[i] in shown] == list(tile)
+
+
+def test_the_words_say_what_the_step_does():
+    said = [TILES.readout(compute_tile_step("step", step)) for step in ALL_STEPS]
+    assert "tile 2, correct | correction 0.632 | largest 1.419" in said[8]
+    assert DIVIDE in said[-1]
