@@ -109,13 +109,23 @@ def measure(model: AttentionModel) -> Measured:
     """Measure a model on the held-out batch."""
     batch = held_out_batch()
     _, attn_weights = model(batch.tokens, return_weights=True)
-    right = right_answers(model, batch)[:, 0].float()
-    unclear = is_ambiguous(batch.tokens)[asked(batch)]
     by_place = {
         name: score_by_place(attn_weights, where).flatten(end_dim=1)
         for name, where in watched(batch).items()
     }
-    return Measured(by_place, right[~unclear].mean().item(), right[unclear].mean().item())
+    return Measured(by_place, *clear_and_ambiguous(model))
+
+
+def clear_and_ambiguous(model: AttentionModel) -> tuple[float, float]:
+    """Return the share of right answers on the held-out batch, for two kinds of places.
+
+    Returns:
+        Of the places whose token was always followed by the same one so far, and of the others.
+    """
+    batch = held_out_batch()
+    right = right_answers(model, batch)[:, 0].float()
+    unclear = is_ambiguous(batch.tokens)[asked(batch)]
+    return right[~unclear].mean().item(), right[unclear].mean().item()
 
 
 class Growth(NamedTuple):

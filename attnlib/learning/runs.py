@@ -6,7 +6,7 @@ tools/train_runs.py trains them and stores how well they did; of a few it stores
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.examples import seeded
-from attnlib.learning.model import AttentionModel
+from attnlib.learning.model import AttentionModel, run_with_weights
 from attnlib.learning.tasks import Batch, look_ups
 
 DATA = Path(__file__).parent / "data"
@@ -121,20 +121,30 @@ def _runs() -> dict[str, list[dict[str, object]]]:
     return stored
 
 
-def look_up_runs(keep: Callable[[Setting], bool] = lambda setting: True) -> list[Run]:
-    """Return the stored trainings of the look-ups whose setting is one to keep.
+def look_up_runs(num_heads: int, **other: object) -> list[Run]:
+    """Return the stored trainings of the look-ups with one setting, one for each seed.
 
-    >>> [run.setting.seed for run in look_up_runs(lambda s: s.steps == LONG)]
+    Args:
+        num_heads: of the one layer.
+        other: any of the fields of Setting but the seed; what is not given is as in Setting.
+
+    Raises:
+        ValueError: none is stored with this setting.
+
+    >>> [run.setting.seed for run in look_up_runs(1, steps=2000)]
     [1, 2, 3]
     """
+    wanted = Setting(num_heads)._replace(**other)  # type: ignore[arg-type]
     runs = []
     for stored in _runs()["look_ups"]:
         run = Run(**stored)  # type: ignore[arg-type]
         setting = Setting(*run.setting)
         setting = setting._replace(distances=tuple(setting.distances))
-        if keep(setting):
-            kept = run._replace(setting=setting, named=tuple(run.named))
-            runs.append(kept._replace(over_time=tuple(run.over_time)))
+        if setting._replace(seed=wanted.seed) == wanted:
+            named, over_time = tuple(run.named), tuple(run.over_time)
+            runs.append(run._replace(setting=setting, named=named, over_time=over_time))
+    if not runs:
+        raise ValueError(f"{wanted} is not stored: tools/train_runs.py says which settings are")
     return runs
 
 
@@ -172,16 +182,64 @@ def late_head(seed: int) -> AttentionModel:
     return model.eval()
 
 
+def orders_named(
+    model: AttentionModel, batch: Batch, attn_weights: Tensor, place_weights: Tensor
+) -> tuple[float, float]:
+    """Return how often a model that is asked for two tokens names both, given its weights.
+
+    Args:
+        model: with two answers.
+        batch: only places that ask for two different tokens count.
+        attn_weights: by which the tokens are mixed, as in run_with_weights.
+        place_weights: by which their places are mixed.
+
+    Returns:
+        The share of places at which both are named in the right order, and in reversed order.
+    """
+    asked = batch.answers  # (b, num_tokens, 2)
+    differ = (asked[..., 0] != asked[..., 1]) & (asked >= 0).all(dim=-1)  # (b, num_tokens)
+    logits = run_with_weights(model, batch.tokens, attn_weights, place_weights)
+    named = logits.argmax(dim=-1)  # (b, num_tokens, 2)
+    in_order, reverse = (
+        (named == order).all(dim=-1)[differ].float().mean().item()
+        for order in (asked, asked.flip(-1))
+    )
+    return in_order, reverse
+
+
 def spread(shares: Iterable[float]) -> str:
     """Return the least and the largest of some shares, in whole percent.
 
     >>> spread([0.172, 0.113]), spread([1.0, 1.0])
     ('11 to 17 %', '100 %')
     """
-    low, high = (round(100 * share) for share in _ends(shares))
+    ordered = sorted(shares)
+    low, high = (round(100 * share) for share in (ordered[0], ordered[-1]))
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def _ends(shares: Iterable[float]) -> tuple[float, float]:
-    ordered = sorted(shares)
-    return ordered[0], ordered[-1]
+def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
+    """Return how often the best guess from places alone is right on repeats.
+
+    A text repeats itself at one of the distances, nobody knows which. Each distance that is still
+    possible has a letter to name; the guess is the letter that most of them name.
+
+    Args:
+        batch: of repeats() with these distances.
+        shortest: the least distance.
+        longest: the largest.
+
+    >>> batch = repeats(shortest=8, longest=8)(5, torch.Generator().manual_seed(0))
+    >>> guess_by_place(batch, shortest=8, longest=8)
+    1.0
+    """
+    votes = torch.zeros(*batch.tokens.shape, int(batch.tokens.max()) + 1)
+    for distance in range(shortest, longest + 1):
+        named = batch.tokens.roll(distance - 1, dims=1)  # (b, num_tokens)
+        vote = nn.functional.one_hot(named, votes.shape[-1]).float()
+        vote[:, :distance] = 0  # not possible yet
+        votes += vote
+    best = votes == votes.amax(dim=-1, keepdim=True)  # where several are best, one of them
+    has_answer = batch.answers[..., 0] >= 0
+    right = best.gather(-1, batch.answers.clamp_min(0))[..., 0] / best.sum(dim=-1)
+    return right[has_answer].mean().item()

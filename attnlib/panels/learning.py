@@ -26,7 +26,7 @@ from attnlib.learning.tasks import NO_ANSWER
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Map, Pick, Touch, head_maps, looks
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, text_color, tint
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above
 from attnlib.pictures.seen import number
 from attnlib.pictures.tensors import weights_picture
 

@@ -9,7 +9,15 @@ from typing import NamedTuple
 from torch import Tensor
 
 from attnlib.pictures.letters import text_width
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, signed_color, text_color, weight_color
+from attnlib.pictures.palette import (
+    FAINT,
+    INK,
+    PAPER,
+    QUIET,
+    signed_color,
+    text_color,
+    weight_color,
+)
 from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
 from attnlib.pictures.seen import number
 from attnlib.pictures.tensors import head_tag
