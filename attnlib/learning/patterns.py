@@ -189,7 +189,7 @@ def share_by_pair(attn_weights: Tensor, tokens: Tensor, near: int, far: int, pla
     on_near, on_far = attn_weights[:, place, place - near], attn_weights[:, place, place - far]
     share = on_near / (on_near + on_far)  # (b)
     size = int(tokens.max()) + 1
-    total, count = torch.zeros(size, size), torch.zeros(size, size)
+    total, count = share.new_zeros(size, size), share.new_zeros(size, size)
     total.index_put_(pair, share, accumulate=True)
     count.index_put_(pair, torch.ones_like(share), accumulate=True)
     return total / count

@@ -114,7 +114,7 @@ def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
     for name, heads in (("1 back", (0, 1)), ("2 back", (0,)), ("induction", (2, 3))):
         shares = now.by_place[name]
         upto = LAST_KEY + 1 if heads[0] < 2 else None
-        means = {HEADS[h]: shares[h][:upto].nanmean().item() for h in heads if h not in muted}
+        means = {NAMES[h]: shares[h][:upto].nanmean().item() for h in heads if h not in muted}
         told = ", ".join(f"{head} {number(mean)}" for head, mean in means.items())
         if told:
             said.append(f"{name}: {told}")
@@ -279,7 +279,7 @@ def readout_muted_heads(data: MutedHeads) -> str:
     where = "" if not data.heads else f", {data.where}"
     two = data.now.by_place["two letters"][2:].nanmean(dim=1).tolist()
     matched = ", ".join(
-        f"{HEADS[h]} {'-' if h in data.heads else number(share)}"
+        f"{NAMES[h]} {'-' if h in data.heads else number(share)}"
         for h, share in zip((2, 3), two, strict=True)
     )
     return f"muted: {data.mute}{where} | {_right(data.now)} | two letters: {matched}"

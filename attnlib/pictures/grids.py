@@ -91,7 +91,11 @@ def strips_picture(
         items.append(Words(x + 0.73 * wide, y + top + high + 11, "place", SIZE, FAINT))
         if i % columns == 0:
             items.append(Words(x - 6, y + 10, "step", SIZE, FAINT, "end"))
-            shown = [j for j in range(len(steps)) if j % max(len(steps) // 3, 1) == 0]
+            shown = [
+                j
+                for j in range(len(steps))
+                if j % max(len(steps) // 3, math.ceil(SIZE / ROW) + 1) == 0
+            ]
             items += [
                 Words(x - 6, y + top + (j + 0.5) * ROW, str(steps[j]), SIZE, FAINT, "end")
                 for j in shown
@@ -177,12 +181,14 @@ def signed_picture(
     cell = (BOOK - left - 50 - (len(tables) - 1) * gap) / len(tables) / size
     cell = math.floor(min(cell, 30.0) * 4) / 4
     side = size * cell
+    header = f"{axes[0]} ↓   {axes[1]} →"
+    gap = max(gap, text_width(header, SIZE) + 12 - side)
     items: list[Item] = []
     said = []
     for i, (name, table) in enumerate(tables.items()):
         x = left + i * (side + gap)
         items.append(Words(x, 10, name, SIZE, INK, "start", bold=True))
-        items.append(Words(x, 32, f"{axes[0]} ↓   {axes[1]} →", SIZE, FAINT, "start"))
+        items.append(Words(x, 32, header, SIZE, FAINT, "start"))
         for j, word in enumerate(names):
             along = (j + 0.5) * cell
             items.append(Words(x + along, top - 10, word, min(SIZE, cell - 1.0), INK))
