@@ -106,7 +106,7 @@ def look_up_model(setting: Setting) -> AttentionModel:
         if setting.hidden:
             first = nn.Linear(setting.width, setting.hidden)
             last = nn.Linear(setting.hidden, 12 * answers)
-            model.read_out = nn.Sequential(first, nn.ReLU(), last)
+            model.add_module("read_out", nn.Sequential(first, nn.ReLU(), last))
     return model
 
 
@@ -196,10 +196,10 @@ def orders_named(
     Returns:
         The share of places at which both are named in the right order, and in reversed order.
     """
-    asked = batch.answers  # (b, num_tokens, 2)
-    differ = (asked[..., 0] != asked[..., 1]) & (asked >= 0).all(dim=-1)  # (b, num_tokens)
+    asked = batch.answers
+    differ = (asked[..., 0] != asked[..., 1]) & (asked >= 0).all(dim=-1)
     logits = run_with_weights(model, batch.tokens, attn_weights, place_weights)
-    named = logits.argmax(dim=-1)  # (b, num_tokens, 2)
+    named = logits.argmax(dim=-1)
     in_order, reverse = (
         (named == order).all(dim=-1)[differ].float().mean().item()
         for order in (asked, asked.flip(-1))
@@ -235,7 +235,7 @@ def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
     """
     votes = torch.zeros(*batch.tokens.shape, int(batch.tokens.max()) + 1)
     for distance in range(shortest, longest + 1):
-        named = batch.tokens.roll(distance - 1, dims=1)  # (b, num_tokens)
+        named = batch.tokens.roll(distance - 1, dims=1)
         vote = nn.functional.one_hot(named, votes.shape[-1]).float()
         vote[:, :distance] = 0  # not possible yet
         votes += vote

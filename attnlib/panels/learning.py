@@ -276,13 +276,12 @@ def _other(muted: str, name: str) -> str:
 
 def readout_muted_heads(data: MutedHeads) -> str:
     """Return what is muted, and how often the model is right."""
-    where = "" if not data.heads else f", {data.where}"
     two = data.now.by_place["two letters"][2:].nanmean(dim=1).tolist()
     matched = ", ".join(
         f"{NAMES[h]} {'-' if h in data.heads else number(share)}"
         for h, share in zip((2, 3), two, strict=True)
     )
-    return f"muted: {data.mute}{where} | {_right(data.now)} | two letters: {matched}"
+    return f"muted: {data.mute}, {data.where} | {_right(data.now)} | two letters: {matched}"
 
 
 def _guesses(data: MutedHeads) -> Scene:
