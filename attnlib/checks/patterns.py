@@ -68,7 +68,7 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
                 lambda text, q, k: k < q and text[k] == text[q]
             ),
             "It marks the letter right before the earlier one: move the marks the other way.": (
-                lambda text, q, k: k < q - 1 and text[k + 1] == text[q]
+                lambda text, q, k: (k + 1) % 8 < q and text[(k + 1) % 8] == text[q]
             ),
             "It marks keys in the future too: after which earlier letters may the query look?": (
                 lambda text, q, k: k > 0 and text[k - 1] == text[q]
