@@ -11,7 +11,14 @@ from attnlib import merge_heads, split_heads
 from attnlib.checks.verdicts import check_causal
 from attnlib.learning import model as models
 from attnlib.learning import patterns
-from attnlib.learning.model import AttentionModel, mute_head, run_with_weights
+from attnlib.learning.model import (
+    AttentionModel,
+    exchanged,
+    mean_output,
+    mute_head,
+    reads_and_writes,
+    run_with_weights,
+)
 from support.shape_comments import reading
 
 SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5, "vocabulary": 17}
@@ -162,6 +169,83 @@ def test_shape_comments_are_true():
         found.run(SIZES, lambda: patterns.score(attn_weights[:, 0], means(tokens)))  # noqa: B023
     found.run(SIZES, lambda: patterns.even_score(patterns.same_token(tokens)))
     found.run(SIZES, lambda: patterns.is_ambiguous(tokens))
+    found.run(SIZES, lambda: patterns.two_letters(tokens))
+    found.run(SIZES, lambda: patterns.score_by_place(attn_weights, patterns.same_token(tokens)))
+    near_and_far = (attn_weights[:, 0, 0], tokens, 1, 3, 5)
+    found.run(SIZES, lambda: patterns.share_by_pair(*near_and_far))
     found.run(SIZES, lambda: run_with_weights(module, tokens, attn_weights))
+    sizes = SIZES | {"head_dim": 5}
+    found.run(sizes, lambda: models.mean_output(module, tokens, 1, 2))
+    found.run(sizes, lambda: mute_head(module, 1, 2)(tokens))
+    one_answer = AttentionModel(17, 11, 15, 3)
+    found.run(sizes, lambda: reads_and_writes(one_answer, 0, 1))
     assert found.lies == []
     assert found.unreached() == []
+
+
+def test_a_head_is_muted_at_some_places_only():
+    module, tokens = model(), some_tokens()
+    muted = mute_head(module, 1, 2, places=slice(2, 4))
+    whole, silent = module.layers[1], mute_head(module, 1, 2).layers[1]
+    x = torch.randn(3, tokens.shape[1], whole.W_query.in_features).double()
+    some = muted.layers[1](x)
+    torch.testing.assert_close(some[:, 2:4], silent(x)[:, 2:4])
+    torch.testing.assert_close(some[:, :2], whole(x)[:, :2])
+    torch.testing.assert_close(some[:, 4:], whole(x)[:, 4:])
+    assert not torch.allclose(some[:, 2:4], whole(x)[:, 2:4])
+
+
+def test_its_own_mean_can_stand_in_for_a_head():
+    module, tokens = model(), some_tokens()
+    usual = mean_output(module, tokens, 1, 2)
+    muted = mute_head(module, 1, 2, instead=usual)
+    assert usual.shape == (module.layers[1].head_dim,)
+    torch.testing.assert_close(mean_output(muted, tokens, 1, 2), usual)
+    heard = []
+    hook = muted.layers[1].out_proj.register_forward_pre_hook(lambda _, x: heard.append(x[0]))
+    muted(tokens)
+    hook.remove()
+    size = module.layers[1].head_dim
+    given = heard[0][..., 2 * size : 3 * size]
+    torch.testing.assert_close(given, usual.expand_as(given))
+
+
+def test_what_a_head_writes_is_what_it_adds_to_the_scores():
+    """A head that looks at one token alone adds that row of the table."""
+    torch.manual_seed(5)
+    module = AttentionModel(vocabulary=5, context_length=3, width=6, num_heads=2)
+    module.position_embedding.weight.data.zero_()
+    tokens = torch.arange(5)[:, None]  # one token each, which looks at itself
+    added = module(tokens) - mute_head(module, 0, 1)(tokens)
+    torch.testing.assert_close(added[:, 0, 0], reads_and_writes(module, 0, 1))
+
+
+def test_tokens_and_places_can_be_mixed_apart():
+    torch.manual_seed(5)
+    module = AttentionModel(vocabulary=5, context_length=7, width=6, num_heads=2)
+    tokens = torch.randint(5, (3, 7))
+    logits, own = module(tokens, return_weights=True)
+    torch.testing.assert_close(run_with_weights(module, tokens, own, own), logits)
+    other = exchanged(own, near=1, far=3)
+    changed = run_with_weights(module, tokens, own, other)
+    torch.testing.assert_close(changed[:, :3], logits[:, :3])
+    assert not torch.allclose(changed[:, 3:], logits[:, 3:])
+    module.position_embedding.weight.data.zero_()
+    without = run_with_weights(module, tokens, own, other)
+    torch.testing.assert_close(without, run_with_weights(module, tokens, own))
+
+
+def test_places_apart_need_a_single_layer():
+    module = model()
+    _, own = module(some_tokens(), return_weights=True)
+    with pytest.raises(ValueError, match="place_weights with 2 layers: only before the first"):
+        run_with_weights(module, some_tokens(), own, own)
+
+
+def test_exchanged_weights_are_those_of_two_keys_of_each_query():
+    weights = torch.rand(2, 7, 7).tril()
+    swapped = exchanged(weights, near=1, far=3)
+    for q in range(7):
+        for k in range(7):
+            key = {q - 1: q - 3, q - 3: q - 1}.get(k, k) if q >= 3 else k
+            assert torch.equal(swapped[:, q, k], weights[:, q, key])

@@ -14,7 +14,10 @@ from attnlib.learning.patterns import (
     previous_token,
     same_token,
     score,
+    score_by_place,
     scores,
+    share_by_pair,
+    two_letters,
 )
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 3, 1, 4], [2, 2, 2, 0, 1, 0, 2]])
@@ -42,6 +45,16 @@ def test_each_pattern_means_what_its_name_says(name):
     found = PATTERNS[name](TOKENS)
     assert found.dtype == torch.bool
     assert found.tolist() == expected
+
+
+def test_two_letters_are_marked_where_both_match():
+    def rule(row: list[int], q: int, k: int) -> bool:
+        return 1 < k <= q and row[k - 1] == row[q] and row[k - 2] == row[q - 1]
+
+    expected = [[[rule(row, q, k) for k in range(7)] for q in range(7)] for row in TOKENS.tolist()]
+    assert two_letters(TOKENS).tolist() == expected
+    assert any(map(any, expected[0]))
+    assert (two_letters(TOKENS) <= induction(TOKENS)).all()
 
 
 @pytest.mark.parametrize("k", [0, 1, 3, 6])
@@ -82,6 +95,30 @@ def test_scores_go_through_all_heads_layer_after_layer():
     for name, by_head in found.items():
         expected = score(attn_weights, PATTERNS[name](TOKENS))
         assert by_head == [expected[layer, head] for layer in range(3) for head in range(5)]
+
+
+def test_the_score_by_place_has_the_score_as_its_mean():
+    attn_weights, is_target = random_weights(2, 3, 5), same_token(TOKENS)
+    by_place = score_by_place(attn_weights, is_target)
+    assert by_place.shape == (3, 5, 7)
+    counts = is_target.any(dim=-1).sum(dim=0)
+    assert by_place.isnan().any(dim=0).any(dim=0).tolist() == (counts == 0).tolist()
+    mean = (by_place.nan_to_num() * counts).sum(dim=-1) / counts.sum()
+    torch.testing.assert_close(mean, score(attn_weights, is_target))
+    place, marked = 5, is_target[:, 5]
+    alone = [attn_weights[b, 2, 4, place][marked[b]].sum() for b in range(2) if marked[b].any()]
+    assert by_place[2, 4, place].item() == pytest.approx(sum(alone).item() / len(alone))
+
+
+def test_the_share_of_a_pair_is_a_mean_over_the_texts_that_have_it():
+    tokens = torch.tensor([[0, 2, 1], [0, 1, 1], [0, 2, 0]])
+    weights = torch.zeros(3, 3, 3)
+    weights[:, 2] = torch.tensor([[0.1, 0.3, 0.6], [0.5, 0.5, 0.0], [0.0, 0.4, 0.6]])
+    table = share_by_pair(weights, tokens, near=1, far=2, place=2)
+    assert table.shape == (3, 3)
+    assert table[2, 0].item() == pytest.approx((0.75 + 1.0) / 2)
+    assert table[1, 0].item() == pytest.approx(0.5)
+    assert table.isnan().sum() == 7
 
 
 def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():

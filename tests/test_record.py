@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from attnlib.learning.model import mute_head
-from attnlib.learning.patterns import PATTERNS, is_ambiguous, score
+from attnlib.learning.model import mute_head, reads_and_writes
+from attnlib.learning.patterns import PATTERNS, is_ambiguous, score, two_letters
 from attnlib.learning.record import (
+    HEADS,
     LETTERS,
+    MEASURED_AT,
     RECORD,
     SAVED_AT,
-    SHOWN,
+    asked,
+    clear_and_ambiguous,
+    growth,
     held_out_batch,
+    measure,
     new_model,
     recorded_model,
+    shown_tokens,
+    watched,
 )
 from attnlib.learning.tasks import NO_ANSWER, repeats
-from attnlib.learning.training import accuracy, mean_loss, right_answers
-from attnlib.panels.learning import MUTE, MUTE_CHOICES, TRAINING_STEP
+from attnlib.panels.learning import CHART, MUTE, MUTE_CHOICES, NAMES, PLACES, TRAINING_STEP
 from attnlib.pictures.palette import head_color
-from attnlib.pictures.scene import Box, Line
+from attnlib.pictures.scene import Line
 from attnlib.pictures.tensors import lines_picture
 from support.pictures import boxes, outside, overlapping, words
-from train_heads import TRAINING, train_record
+from train_heads import TRAINING, measured, train_record
 
 BATCH = held_out_batch()
 
@@ -47,6 +55,11 @@ def test_it_is_what_the_tool_makes(capsys):
         for name, weight in history.snapshots[step].items():
             rounded = weight.half().float()
             torch.testing.assert_close(stored[name], rounded, atol=tolerance, rtol=1e-2)
+    way, again = growth(), measured(history)
+    assert again["losses"].tolist() == pytest.approx(way.losses[:20], abs=2e-2)
+    for name, shares in way.by_place.items():
+        made = again[name].float()
+        torch.testing.assert_close(made, shares[:2], atol=1e-2, rtol=0, equal_nan=True)
     moved = history.snapshots[20]["token_embedding.weight"] - new_model().token_embedding.weight
     assert moved.abs().mean() > 0.01  # ten times the tolerance
 
@@ -67,102 +80,141 @@ def test_a_step_that_is_not_stored_is_refused():
         recorded_model(30)
 
 
-@pytest.mark.parametrize("step", SAVED_AT)
-def test_the_panel_says_what_the_model_does(step):
-    data, model = TRAINING_STEP.compute(step=step), recorded_model(step)
-    tokens = torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
+def test_what_was_measured_on_the_way_is_what_the_stored_weights_do():
+    way = growth()
+    assert way.steps == MEASURED_AT
+    assert len(way.losses) == SAVED_AT[-1]
+    for step in SAVED_AT:
+        i, now = MEASURED_AT.index(step), measure(recorded_model(step))
+        assert way.clear[i] == pytest.approx(now.clear, abs=2e-3)
+        assert way.ambiguous[i] == pytest.approx(now.ambiguous, abs=2e-3)
+        for name, shares in now.by_place.items():
+            stored = way.by_place[name][i]
+            torch.testing.assert_close(stored, shares, atol=2e-3, rtol=0, equal_nan=True)
+
+
+def test_what_is_measured_is_the_score_at_places_that_are_asked():
+    model = recorded_model(100)
     with torch.no_grad():
-        _, drawn = model(tokens, return_weights=True)
         _, attn_weights = model(BATCH.tokens, return_weights=True)
-        assert data.now.loss == mean_loss(model, BATCH).item()
-    assert torch.equal(data.attn_weights, drawn[0].view(4, 16, 16))
-    assert data.now.accuracy == accuracy(model, BATCH)
-    assert data.now.step == step
-    for name, means in PATTERNS.items():
-        shares = score(attn_weights, means(BATCH.tokens)).flatten().tolist()
-        assert data.now.scores[name] == shares
-    assert data.now == data.steps[SAVED_AT.index(step)]
-    shares = [data.now.scores[name][h] for h, name in enumerate(("2 back", "1 back"))]
-    third, fourth = data.now.scores["induction"][2:]
-    assert TRAINING_STEP.readout(data) == (
-        f"step = {step} | loss {data.now.loss:.2f} | right {100 * data.now.accuracy:.0f} % | "
-        f"2 back: head 1 {shares[0]:.2f} | 1 back: head 2 {shares[1]:.2f} | "
-        f"induction: head 3 {third:.2f}, head 4 {fourth:.2f}"
-    )
+    has_answer = asked(BATCH)
+    assert has_answer.tolist() == (BATCH.answers[..., 0] != NO_ANSWER).tolist()
+    for name, shares in measure(model).by_place.items():
+        where = watched(BATCH)[name]
+        counts = where.any(dim=-1).sum(dim=0)
+        mean = (shares.nan_to_num() * counts).sum(dim=-1) / counts.sum()
+        torch.testing.assert_close(mean, score(attn_weights, where).flatten())
+        if name in ("induction", "two letters"):
+            assert not where[~has_answer].any()
+    assert torch.equal(watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
 
 
 def test_the_heads_become_what_the_notebook_says():
-    first, last = (TRAINING_STEP.compute(step=step).now for step in (0, 1200))
-    assert first.accuracy < 0.1
-    assert last.accuracy > 0.98
-    assert all(share < 0.15 for shares in first.scores.values() for share in shares)
-    assert last.scores["2 back"][0] > 0.5
-    assert last.scores["1 back"][1] > 0.97
-    assert min(last.scores["induction"][2:]) > 0.93
-    by_step = {now.step: now for now in TRAINING_STEP.compute(step=0).steps}
-    assert max(by_step[40].scores["induction"][2:]) < 0.15 < 0.8
-    assert min(by_step[100].scores["induction"][2:]) > 0.8
-    assert by_step[100].scores["1 back"][1] < 0.3
-    assert by_step[800].scores["2 back"][0] < 0.1
-    assert by_step[800].accuracy < 0.86
-    assert by_step[1000].scores["2 back"][0] > 0.5
-    assert by_step[1000].accuracy > 0.97
+    way = growth()
+
+    def mean(name: str, head: int, step: int, places: slice = slice(None)) -> float:
+        return way.by_place[name][MEASURED_AT.index(step), head, places].nanmean().item()
+
+    early, needed, later = slice(1, 13), slice(25), slice(25, None)
+    for head in (0, 1):  # both look one back, where keys are needed first
+        assert mean("1 back", head, 40, early) < 0.25
+        assert mean("1 back", head, 100, early) > 0.85
+        assert mean("1 back", head, 100, later) < 0.05
+    assert min(mean("induction", head, 100) for head in (2, 3)) > 0.8
+    assert mean("1 back", 1, 440, needed) > 0.97
+    assert mean("2 back", 0, 800, needed) < 0.1
+    assert mean("2 back", 0, 1000, needed) > 0.95
+    assert mean("2 back", 0, 1000, later) < 0.1
+    assert mean("1 back", 1, 800, later) < 0.35 < 0.9 < mean("1 back", 1, 1000, later)
+    assert mean("two letters", 2, 800) < 0.7 < 0.9 < mean("two letters", 2, 1000)
+    clear, ambiguous = (
+        [shares[MEASURED_AT.index(step)] for step in (880, 960)]
+        for shares in (way.clear, way.ambiguous)
+    )
+    assert min(clear) > 0.99
+    assert ambiguous == pytest.approx([0.695, 0.952], abs=0.01)
 
 
-def test_head_1_is_there_for_the_ambiguous_places():
-    ambiguous = is_ambiguous(BATCH.tokens)[BATCH.answers[..., 0] != NO_ANSWER]
+@pytest.mark.parametrize("step", SAVED_AT)
+def test_the_panel_says_what_the_model_does(step):
+    data, way = TRAINING_STEP.compute(step=step), growth()
+    with torch.no_grad():
+        _, drawn = recorded_model(step)(shown_tokens(), return_weights=True)
+    assert torch.equal(data.attn_weights, drawn[0].view(4, 16, 16))
+    i, line = MEASURED_AT.index(step), TRAINING_STEP.readout(data)
+    assert data.step == step
+    assert line.startswith(f"step = {step} | right: clear ")
+    percent = [float(found) for found in re.findall(r"([\d.]+) %", line)]
+    assert percent == pytest.approx([100 * way.clear[i], 100 * way.ambiguous[i]], abs=0.51)
+    told = dict(re.findall(r"(head \d\.\d) ([\d.]+)", line.split("| 1 back: ")[1]))
+    assert list(told) == list(NAMES)
+    shares = way.by_place["induction"][i]
+    for name, head in (("head 1.0", 2), ("head 1.1", 3)):
+        assert float(told[name]) == pytest.approx(shares[head].nanmean().item(), abs=0.006)
 
-    def clear_and_ambiguous(model):
-        right = right_answers(model, BATCH)[:, 0].float()
-        return right[~ambiguous].mean().item(), right[ambiguous].mean().item()
 
-    assert ambiguous.sum() == 909
-    assert clear_and_ambiguous(recorded_model(800)) == pytest.approx((1.0, 0.669), abs=0.005)
-    assert clear_and_ambiguous(recorded_model(1200)) == pytest.approx((1.0, 0.976), abs=0.005)
-    muted = mute_head(recorded_model(1200), 0, 0)
-    assert clear_and_ambiguous(muted) == pytest.approx((0.996, 0.602), abs=0.005)
+# How often the model is right at clear and at ambiguous places, in percent.
+MUTED = {
+    ("no head", "everywhere"): (100.0, 97.6),
+    ("head 0.0", "everywhere"): (99.6, 60.2),
+    ("head 0.0", "places 0 to 24"): (99.5, 59.7),
+    ("head 0.0", "places 25 to 47"): (100.0, 97.6),
+    ("head 0.1", "everywhere"): (15.6, 17.5),
+    ("head 0.1", "places 0 to 24"): (56.6, 44.8),
+    ("head 0.1", "places 25 to 47"): (100.0, 68.9),
+    ("head 1.0", "everywhere"): (97.1, 90.4),
+    ("head 1.1", "everywhere"): (93.9, 86.1),
+}
 
 
-@pytest.mark.parametrize(
-    ("mute", "muted", "percent"),
-    [
-        ("no head", (), 99),
-        ("head 1", (0,), 82),
-        ("head 2", (1,), 16),
-        ("head 3", (2,), 94),
-        ("head 4", (3,), 90),
-        ("heads 3 and 4", (2, 3), 5),
-    ],
-)
-def test_muting_changes_the_accuracy_as_printed(mute, muted, percent):
-    model = recorded_model(1200)
+@pytest.mark.parametrize(("mute", "where"), MUTED)
+def test_muting_changes_what_the_notebook_says(mute, where):
+    data = MUTE.compute(mute=mute, where=where)
+    found = (100 * data.now.clear, 100 * data.now.ambiguous)
+    assert found == pytest.approx(MUTED[mute, where], abs=0.15)
+    model, muted = recorded_model(1200), [h for h in range(4) if HEADS[h] in mute]
     for h in muted:
-        model = mute_head(model, h // 2, h % 2)
-    data = MUTE.compute(mute=mute)
-    assert data.accuracy == accuracy(model, BATCH)
-    assert 100 * data.accuracy == pytest.approx(percent, abs=0.5)
-    assert f"muted: {mute} | right {percent} % of 99 %" in MUTE.readout(data)
+        model = mute_head(model, h // 2, h % 2, PLACES[where])
+    assert clear_and_ambiguous(model) == (data.now.clear, data.now.ambiguous)
     nothing = data.attn_weights.isnan().flatten(1)
-    assert nothing.all(dim=1).tolist() == [h in muted for h in range(4)]
-    assert not nothing[[h for h in range(4) if h not in muted]].any()
-    assert [share is None for share in data.induction] == [2 in muted, 3 in muted]
-    tokens = torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
-    assert torch.equal(data.guesses, model(tokens)[0, :, 0].argmax(-1))
+    silent = [] if where == "places 25 to 47" else muted  # the text drawn has 16 places
+    assert nothing.all(dim=1).tolist() == [h in silent for h in range(4)]
+    assert not nothing[[h for h in range(4) if h not in silent]].any()
+    assert torch.equal(data.guesses, model(shown_tokens())[0, :, 0].argmax(-1))
+    assert MUTE.readout(data).startswith(f"muted: {mute}")
 
 
-def test_every_mute_is_tried_above():
-    (mark,) = test_muting_changes_the_accuracy_as_printed.pytestmark
-    assert tuple(mute for mute, *_ in mark.args[1]) == MUTE_CHOICES == MUTE.controls["mute"]
+def test_both_heads_of_layer_1_together_are_all_it_has():
+    assert ("no head", *NAMES, "heads 1.0 and 1.1") == MUTE_CHOICES
+    data = MUTE.compute(mute="heads 1.0 and 1.1", where="everywhere")
+    assert data.heads == (2, 3)
+    assert max(data.now.clear, data.now.ambiguous) < 0.06
+    assert MUTE.readout(data).endswith("two letters: head 1.0 -, head 1.1 -")
 
 
-def test_muting_head_2_breaks_the_stripes_of_heads_3_and_4():
-    before, after = (MUTE.compute(mute=mute).induction for mute in ("no head", "head 2"))
-    assert min(before) > 0.93
-    assert max(after) < 0.15
+def test_only_with_head_0_0_do_two_letters_match():
+    """At ambiguous places, as the notebook has it: 0.9, and 0.5 without."""
+    here = is_ambiguous(BATCH.tokens) & asked(BATCH)
+    marked = two_letters(BATCH.tokens) & here[:, :, None]
+    shares = []
+    for model in (recorded_model(1200), mute_head(recorded_model(1200), 0, 0), recorded_model(800)):
+        with torch.no_grad():
+            _, attn_weights = model(BATCH.tokens, return_weights=True)
+        shares.append(score(attn_weights, marked)[1])
+    assert shares[0].min() > 0.88
+    assert max(shares[1].max(), shares[2].max()) < 0.5
+
+
+def test_heads_of_layer_1_copy_what_they_read():
+    letters = torch.arange(24)
+    for h in range(4):
+        table = reads_and_writes(recorded_model(1200), h // 2, h % 2)
+        copied = int((table.argmax(dim=1) == letters).sum())
+        assert copied == 24 if h >= 2 else copied < 6
 
 
 def test_the_guesses_are_coloured_by_whether_they_are_right():
-    data = MUTE.compute(mute="head 2")
+    data = MUTE.compute(mute="head 0.1", where="everywhere")
     scene = MUTE.draw(data)
     cells = boxes(scene, 26, 24)
     right = (data.guesses == data.answers)[8:].tolist()
@@ -172,20 +224,24 @@ def test_the_guesses_are_coloured_by_whether_they_are_right():
     others = {cell.fill for cell, is_right in zip(cells, right, strict=True) if not is_right}
     assert len(fills) == len(others) == 1
     assert fills != others
-    bar = next(box for box in scene.items if isinstance(box, Box) and box.width == 260)
-    full = next(item for item in boxes(scene, 260 * data.accuracy, 24) if item.x == bar.x)
-    assert full.fill == head_color(2)
+    for share in (data.now.clear, data.now.ambiguous):
+        assert len(boxes(scene, 260 * share, 24)) == 1
 
 
-def test_the_curves_end_where_the_marker_of_the_last_step_stands():
-    scene = TRAINING_STEP.picture()
-    curves = [i for i in scene.items if isinstance(i, Line) and len(i.points) == len(SAVED_AT)]
-    assert [curve.stroke for curve in curves[1:]] == [head_color(h) for h in range(4)]
-    data = TRAINING_STEP.compute(step=1200)
-    bottom = boxes(scene, 330, 96)[1].y + 96
-    shares = [data.now.scores[name][h] for h, name in enumerate(("2 back", "1 back"))]
-    for curve, share in zip(curves[1:], shares, strict=False):
-        assert (bottom - curve.points[-1][1]) / 96 == pytest.approx(share, abs=1e-6)
+def test_the_curves_and_the_profiles_are_drawn_to_scale():
+    scene, way = TRAINING_STEP.draw(TRAINING_STEP.compute(step=1000)), growth()
+    curves = [i for i in scene.items if isinstance(i, Line) and len(i.points) == len(MEASURED_AT)]
+    chart = boxes(scene, *CHART)[0]
+    for curve, shares in zip(curves[:2], (way.clear, way.ambiguous), strict=True):
+        for (x, y), share, step in zip(curve.points, shares, way.steps, strict=True):
+            assert (chart.y + chart.height - y) / chart.height == pytest.approx(share, abs=2e-3)
+            assert (x - chart.x) / chart.width == pytest.approx(step / 1200, abs=1e-3)
+    profile = [i for i in scene.items if isinstance(i, Line) and i.stroke == head_color(0)]
+    solid, dashed = profile[:2]
+    assert (solid.dashed, dashed.dashed) == (False, True)
+    assert len(solid.points) == 47  # the first place has nothing before it
+    assert len(dashed.points) == 46
+    assert outside(scene) == []
 
 
 def test_lines_picture():

@@ -13,7 +13,7 @@ How a verdict on a learner's class comes about, in the order of the files:
 verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
 check the functions that a learner writes about one head and about several, weight_split those that
 move the parameters of several in one matrix, torch_calls those around PyTorch's attention, tiles
-those about attention over tiles of keys; torch_options has PyTorch's module in twenty lines, with
+those about attention over tiles of keys, patterns those that mark where a head should look; torch_options has PyTorch's module in twenty lines, with
 each option as a change of a few; mistakes holds classes that are wrong by one line, mysteries hides
 some, by_hand has four checks as a learner writes them, steps_by_hand checks the steps of attention
 that one fills in. This folder imports only the core and tracing.
@@ -74,6 +74,7 @@ from attnlib.checks.one_head import (
     check_window,
     check_without_mask,
 )
+from attnlib.checks.patterns import check_induction, check_mute_layer, check_two_letters
 from attnlib.checks.stacks import check_look_at_first, check_without_head
 from attnlib.checks.steps_by_hand import (
     check_broken_steps,
@@ -136,11 +137,13 @@ __all__ = [
     "check_equation",
     "check_fault",
     "check_found",
+    "check_induction",
     "check_is_causal",
     "check_joined",
     "check_look_at_first",
     "check_look_back",
     "check_merge",
+    "check_mute_layer",
     "check_new_queries",
     "check_only_values",
     "check_padded",
@@ -153,6 +156,7 @@ __all__ = [
     "check_swapped_heads",
     "check_texts_that_fit",
     "check_tiles",
+    "check_two_letters",
     "check_weight_split",
     "check_weights",
     "check_weights_row",

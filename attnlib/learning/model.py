@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from attnlib.functional import merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
+EVERYWHERE = slice(None)
+
 
 class AttentionModel(nn.Module):
     """Name tokens by attention alone: no normalisation, and no layers between those of attention.
@@ -85,16 +87,26 @@ class AttentionModel(nn.Module):
         return (logits, torch.stack(weights, dim=1)) if return_weights else logits
 
 
-def run_with_weights(model: AttentionModel, tokens: Tensor, attn_weights: Tensor) -> Tensor:
+def run_with_weights(
+    model: AttentionModel, tokens: Tensor, attn_weights: Tensor, place_weights: Tensor | None = None
+) -> Tensor:
     """Run a model with given attention weights instead of its own.
+
+    What a layer mixes is made of a token and its place, x = token + place, and W_value is linear:
+    so the two may be mixed apart, each by weights of its own.
 
     Args:
         model: its queries and keys are not used.
         tokens: int64, (b, num_tokens).
         attn_weights: (b or 1, num_layers, num_heads, num_tokens, num_tokens).
+        place_weights: of the same shape, by which the places are mixed; the tokens by
+            attn_weights. Only for a model of one layer. None: attn_weights, too.
 
     Returns:
         logits, (b, num_tokens, num_answers, vocabulary).
+
+    Raises:
+        ValueError: place_weights are given and the model has more than one layer.
 
     >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=2)
     >>> tokens = torch.tensor([[2, 0]])
@@ -102,33 +114,77 @@ def run_with_weights(model: AttentionModel, tokens: Tensor, attn_weights: Tensor
     >>> torch.allclose(run_with_weights(model, tokens, attn_weights), logits)
     True
     """
-    x = model.token_embedding(tokens)  # (b, num_tokens, width)
-    x = x + model.position_embedding.weight[: tokens.shape[1]]  # (b, num_tokens, width)
+    if place_weights is not None and len(model.layers) > 1:
+        raise ValueError(
+            f"place_weights with {len(model.layers)} layers: only before the first layer are token "
+            "and place apart; give a model of one layer"
+        )
+    token = model.token_embedding(tokens)  # (b, num_tokens, width)
+    place = model.position_embedding.weight[: tokens.shape[1]].expand_as(token)
+    x = token + place  # (b, num_tokens, width)
     for i, layer in enumerate(model.layers):
         assert isinstance(layer, MultiHeadAttention)
-        values = split_heads(layer.W_value(x), layer.num_heads)
-        context_vec = merge_heads(attn_weights[:, i] @ values)  # (b, num_tokens, width)
-        x = x + layer.out_proj(context_vec)  # (b, num_tokens, width)
+        if place_weights is None:
+            mixed = _mixed(layer, attn_weights[:, i], x)
+        else:
+            mixed = _mixed(layer, attn_weights[:, i], token)
+            mixed = mixed + _mixed(layer, place_weights[:, i], place)
+        x = x + layer.out_proj(mixed)  # (b, num_tokens, width)
     logits: Tensor = model.read_out(x)  # (b, num_tokens, num_answers * vocabulary)
     return logits.view(*tokens.shape, model.num_answers, model.vocabulary)
 
 
-def mute_head(model: AttentionModel, layer: int, head: int) -> AttentionModel:
-    """Return a copy of a model in which one head adds nothing: its columns of out_proj are 0.
+def _mixed(layer: MultiHeadAttention, attn_weights: Tensor, x: Tensor) -> Tensor:
+    """Return the context vectors of all heads, (b, num_tokens, width)."""
+    values = x @ layer.W_value.weight.T
+    return merge_heads(attn_weights @ split_heads(values, layer.num_heads))
 
-    The head still has its attention weights, but its output is not used.
+
+def exchanged(attn_weights: Tensor, near: int, far: int) -> Tensor:
+    """Return attention weights in which each query has two of them exchanged.
+
+    Args:
+        attn_weights: (..., num_tokens, num_tokens); it is not changed.
+        near: the key so many places before the query gets what `far` had, and the other way
+            round, at all queries that have both.
+        far: as near.
+
+    >>> exchanged(torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.7, 0.2, 0.1]]), near=0, far=2)[2]
+    tensor([0.1000, 0.2000, 0.7000])
+    """
+    place = torch.arange(max(near, far), attn_weights.shape[-1])
+    swapped = attn_weights.clone()
+    swapped[..., place, place - near] = attn_weights[..., place, place - far]
+    swapped[..., place, place - far] = attn_weights[..., place, place - near]
+    return swapped
+
+
+def mute_head(
+    model: AttentionModel,
+    layer: int,
+    head: int,
+    places: slice = EVERYWHERE,
+    instead: Tensor | float = 0.0,
+) -> AttentionModel:
+    """Return a copy of a model in which one head adds nothing.
+
+    The head still has its attention weights, but its columns of what out_proj takes are 0.
 
     Args:
         model: it is not changed.
         layer: counted from 0.
         head: counted from 0.
+        places: the places at which it is muted, counted from 0; slice(25) is 0 to 24.
+        instead: what out_proj gets in the place of what the head says, such as the mean of that,
+            (head_dim) or (num_tokens, head_dim).
 
     Raises:
         ValueError: there is no such layer or head.
 
-    >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=2)
-    >>> mute_head(model, layer=0, head=1).layers[0].out_proj.weight[:, 2:].count_nonzero().item()
-    0
+    >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=1)
+    >>> attention = mute_head(model, layer=0, head=0).layers[0]
+    >>> torch.equal(attention(torch.ones(1, 1, 4))[0, 0], attention.out_proj.bias)
+    True
 
     Source: Michel et al. 2019, section 2.3, where a mask variable of a head is set to 0.
     """
@@ -140,6 +196,54 @@ def mute_head(model: AttentionModel, layer: int, head: int) -> AttentionModel:
     if not 0 <= head < attention.num_heads:
         raise ValueError(f"head={head}, but layer {layer} has heads 0 to {attention.num_heads - 1}")
     first = head * attention.head_dim
-    with torch.no_grad():
-        attention.out_proj.weight[:, first : first + attention.head_dim] = 0.0
+    columns = slice(first, first + attention.head_dim)
+
+    def without(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        context_vec = inputs[0].clone()  # (b, num_tokens, width)
+        context_vec[:, places, columns] = instead
+        return (context_vec,)
+
+    attention.out_proj.register_forward_pre_hook(without)
     return muted
+
+
+def mean_output(model: AttentionModel, tokens: Tensor, layer: int, head: int) -> Tensor:
+    """Return what a head hands to out_proj, as a mean over texts and places, (head_dim)."""
+    attention = model.layers[layer]
+    assert isinstance(attention, MultiHeadAttention)
+    heard: list[Tensor] = []
+    hook = attention.out_proj.register_forward_pre_hook(lambda _, inputs: heard.append(inputs[0]))
+    with torch.no_grad():
+        model(tokens)
+    hook.remove()
+    by_head = split_heads(heard[0], attention.num_heads)  # (b, num_heads, num_tokens, head_dim)
+    return by_head[:, head].mean(dim=(0, 1))
+
+
+def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:
+    """Return what a head adds to the score of each token when it looks at a token alone.
+
+    Equation:
+        W_E W_V^T W_O^T W_U^T, each for this head alone: what is read, (vocabulary), by what is
+        written, (vocabulary)
+
+    Args:
+        model: with one answer for each position.
+        layer: counted from 0.
+        head: counted from 0.
+
+    >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=2)
+    >>> reads_and_writes(model, layer=0, head=1).shape
+    torch.Size([3, 3])
+
+    Source: Elhage et al. 2021, "Splitting attention head terms into circuits", the OV circuit.
+    """
+    attention = model.layers[layer]
+    assert isinstance(attention, MultiHeadAttention)
+    assert isinstance(model.read_out, nn.Linear)
+    first = head * attention.head_dim
+    own = slice(first, first + attention.head_dim)
+    values = model.token_embedding.weight @ attention.W_value.weight[own].T
+    written = values @ attention.out_proj.weight[:, own].T
+    scores: Tensor = written @ model.read_out.weight.T  # (vocabulary, vocabulary)
+    return scores.detach()

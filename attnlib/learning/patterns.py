@@ -47,7 +47,7 @@ def same_token(tokens: Tensor) -> Tensor:
 
 
 def induction(tokens: Tensor) -> Tensor:
-    """Mean the keys right after an earlier occurrence of the query's token.
+    """Mark the keys right after an earlier occurrence of the query's token.
 
     >>> induction(torch.tensor([[5, 6, 5]])).int().tolist()
     [[[0, 0, 0], [0, 0, 0], [0, 1, 0]]]
@@ -55,6 +55,16 @@ def induction(tokens: Tensor) -> Tensor:
     Source: Olsson et al. 2022, "Definition of Induction Heads" (prefix matching).
     """
     return same_token(tokens).roll(1, dims=-1)
+
+
+def two_letters(tokens: Tensor) -> Tensor:
+    """Mark the keys right after an earlier occurrence of the query's token and the one before it.
+
+    >>> two_letters(torch.tensor([[8, 5, 6, 8, 5]]))[0, 4].int().tolist()
+    [0, 0, 1, 0, 0]
+    """
+    after = induction(tokens)  # (b, num_tokens, num_tokens)
+    return after & after.roll((1, 1), dims=(1, 2))
 
 
 PATTERNS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -86,6 +96,26 @@ def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     on_pattern = (heads * is_target).sum(dim=-1)  # (..., b, num_tokens)
     by_head: Tensor = on_pattern[..., is_target.any(dim=-1)].mean(dim=-1)
     return by_head
+
+
+def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
+    """Return the share of a head's weight that lies on a pattern, for each place of the query.
+
+    Args:
+        attn_weights: (b, ..., num_tokens, num_tokens), of any number of layers and heads.
+        is_target: a pattern. Queries without a target key do not count.
+
+    Returns:
+        (..., num_tokens), the mean over the texts; NaN at places where no text has a target key.
+
+    >>> halves = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
+    >>> score_by_place(halves, previous_token(torch.tensor([[7, 8]]))).tolist()
+    [nan, 0.5]
+    """
+    heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
+    on_pattern = (heads * is_target).sum(dim=-1)  # (..., b, num_tokens)
+    by_place: Tensor = on_pattern.sum(dim=-2) / is_target.any(dim=-1).sum(dim=0)
+    return by_place  # (..., num_tokens)
 
 
 def scores(attn_weights: Tensor, tokens: Tensor) -> dict[str, list[float]]:
@@ -134,3 +164,32 @@ def even_score(is_target: Tensor) -> float:
     visible = (~causal_mask(num_tokens)).float()  # (num_tokens, num_tokens)
     even = visible / visible.sum(dim=-1, keepdim=True)  # (num_tokens, num_tokens)
     return score(even.expand(b, num_tokens, num_tokens), is_target).item()
+
+
+def share_by_pair(attn_weights: Tensor, tokens: Tensor, near: int, far: int, place: int) -> Tensor:
+    """Return how a head divides its weight between two keys, by the tokens that they hold.
+
+    Args:
+        attn_weights: (b, num_tokens, num_tokens), of one head.
+        tokens: int64, (b, num_tokens).
+        near: the one key is so many places before the query.
+        far: the other key.
+        place: of the query.
+
+    Returns:
+        (vocabulary, vocabulary): of the weight on the two keys the share of the near one, a mean
+        over the texts, by its token (down) and that of the far key (across). NaN where no text
+        has that pair.
+
+    >>> weights = torch.tensor([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.6, 0.2]]])
+    >>> share_by_pair(weights, torch.tensor([[1, 0, 1]]), near=1, far=2, place=2).tolist()
+    [[nan, 0.75], [nan, nan]]
+    """
+    pair = (tokens[:, place - near], tokens[:, place - far])
+    on_near, on_far = attn_weights[:, place, place - near], attn_weights[:, place, place - far]
+    share = on_near / (on_near + on_far)  # (b)
+    size = int(tokens.max()) + 1
+    total, count = share.new_zeros(size, size), share.new_zeros(size, size)
+    total.index_put_(pair, share, accumulate=True)
+    count.index_put_(pair, torch.ones_like(share), accumulate=True)
+    return total / count

@@ -1,8 +1,8 @@
 """A stored training: the weights of a small model after some of its steps, and how well it did.
 
 The model predicts the next token of random sequences that repeat themselves. Its two layers have
-two heads each: heads 1 and 2 are in layer 1, heads 3 and 4 in layer 2. tools/train_heads.py trains
-it and stores the weights.
+two heads each: 0.0 and 0.1, then 1.0 and 1.1, layer and head counted from 0. tools/train_heads.py
+trains it, stores the weights of some steps, and of many more steps where each head looked.
 """
 
 from __future__ import annotations
@@ -16,13 +16,23 @@ from torch import Tensor
 
 from attnlib.examples import seeded
 from attnlib.learning.model import AttentionModel
-from attnlib.learning.patterns import scores
-from attnlib.learning.tasks import Batch, repeats
-from attnlib.learning.training import accuracy, mean_loss
+from attnlib.learning.patterns import (
+    induction,
+    is_ambiguous,
+    previous_token,
+    score_by_place,
+    two_back,
+    two_letters,
+)
+from attnlib.learning.tasks import NO_ANSWER, Batch, repeats
+from attnlib.learning.training import right_answers
 
 RECORD = Path(__file__).parent / "data" / "heads.safetensors"
+GROWTH = Path(__file__).parent / "data" / "growth.safetensors"
+HEADS = ("0.0", "0.1", "1.0", "1.1")  # layer.head
 SAVED_AT = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 LETTERS = "abcdefghijklmnopqrstuvwx"
+MEASURED_AT = tuple(range(0, 1201, 20))  # the steps of the growth
 SHOWN = "qhdbwmgtqhdbwmgt"  # the sequence whose maps are drawn
 
 
@@ -66,20 +76,79 @@ def shown_tokens() -> Tensor:
     return torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
 
 
-class Learned(NamedTuple):
-    """How far the training has come after this many steps."""
+def asked(batch: Batch) -> Tensor:
+    """Return which places of a batch have an answer, bool, (b, num_tokens)."""
+    return (batch.answers != NO_ANSWER).all(dim=-1)
 
-    step: int
-    loss: float
-    accuracy: float
-    scores: dict[str, list[float]]  # by pattern, of each head
+
+def watched(batch: Batch) -> dict[str, Tensor]:
+    """Return the patterns that are scored by place, bool, (b, num_tokens, num_tokens) each.
+
+    Induction and its sharper form, two letters, count where there is an answer only: elsewhere
+    nothing is gained by it.
+    """
+    tokens, has_answer = batch.tokens, asked(batch)[:, :, None]
+    return {
+        "1 back": previous_token(tokens),
+        "2 back": two_back(tokens),
+        "induction": induction(tokens) & has_answer,
+        "two letters": two_letters(tokens) & has_answer,
+    }
+
+
+class Measured(NamedTuple):
+    """Where the heads look, place by place, and how often the model is right."""
+
+    by_place: dict[str, Tensor]  # by pattern, (num_layers * num_heads, num_tokens)
+    clear: float  # right, of the places where the letter alone tells what comes next
+    ambiguous: float  # right, of those where it does not
+
+
+@torch.no_grad()
+def measure(model: AttentionModel) -> Measured:
+    """Measure a model on the held-out batch."""
+    batch = held_out_batch()
+    _, attn_weights = model(batch.tokens, return_weights=True)
+    by_place = {
+        name: score_by_place(attn_weights, where).flatten(end_dim=1)
+        for name, where in watched(batch).items()
+    }
+    return Measured(by_place, *clear_and_ambiguous(model))
+
+
+def clear_and_ambiguous(model: AttentionModel) -> tuple[float, float]:
+    """Return the share of right answers on the held-out batch, for two kinds of places.
+
+    Returns:
+        Of the places whose token was always followed by the same one so far, and of the others.
+    """
+    batch = held_out_batch()
+    right = right_answers(model, batch)[:, 0].float()
+    unclear = is_ambiguous(batch.tokens)[asked(batch)]
+    return right[~unclear].mean().item(), right[unclear].mean().item()
+
+
+class Growth(NamedTuple):
+    """What was measured on the way, after every 20 steps, and the loss of every step."""
+
+    steps: tuple[int, ...]
+    losses: list[float]  # of each step, on its own batch
+    clear: list[float]
+    ambiguous: list[float]
+    by_place: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
 
 
 @cache
-def learned(step: int) -> Learned:
-    """Return loss, accuracy and the scores of the heads on the held-out batch."""
-    model, batch = recorded_model(step), held_out_batch()
-    with torch.no_grad():
-        loss = mean_loss(model, batch).item()
-        _, attn_weights = model(batch.tokens, return_weights=True)
-    return Learned(step, loss, accuracy(model, batch), scores(attn_weights, batch.tokens))
+def growth() -> Growth:
+    """Return how the heads grew, step by step.
+
+    >>> growth().by_place["1 back"].shape
+    torch.Size([61, 4, 48])
+    """
+    from safetensors.torch import load_file
+
+    stored = {name: values.float() for name, values in load_file(GROWTH).items()}
+    losses, clear, ambiguous = (
+        stored.pop(name).tolist() for name in ("losses", "clear", "ambiguous")
+    )
+    return Growth(MEASURED_AT, losses, clear, ambiguous, stored)

@@ -9,48 +9,58 @@ import torch
 from torch import Tensor
 
 from attnlib.functional import causal_mask
-from attnlib.learning.model import AttentionModel, mute_head
-from attnlib.learning.patterns import scores
+from attnlib.learning.model import EVERYWHERE, AttentionModel, mute_head
 from attnlib.learning.record import (
+    HEADS,
     LETTERS,
+    MEASURED_AT,
     SAVED_AT,
     SHOWN,
-    Learned,
-    held_out_batch,
-    learned,
+    Measured,
+    growth,
+    measure,
     recorded_model,
     shown_tokens,
 )
 from attnlib.learning.tasks import NO_ANSWER
-from attnlib.learning.training import accuracy
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Map, Pick, Touch, head_maps, looks
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, text_color, tint
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, moved
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above
+from attnlib.pictures.seen import number
 from attnlib.pictures.tensors import weights_picture
 
-MUTE_CHOICES = ("no head", "head 1", "head 2", "head 3", "head 4", "heads 3 and 4")
-NAMES = tuple(f"head {h + 1}" for h in range(4))  # of both layers, in one count
-WATCHED = ("2 back", "1 back", "induction", "induction")  # what heads 1 to 4 come to do
+NAMES = tuple(f"head {head}" for head in HEADS)
+MUTE_CHOICES = ("no head", *NAMES, "heads 1.0 and 1.1")
+LAST_KEY = 24  # the longest distance: no key that is needed lies further on
+PLACES = {
+    "everywhere": EVERYWHERE,
+    "places 0 to 24": slice(LAST_KEY + 1),
+    "places 25 to 47": slice(LAST_KEY + 1, None),
+}
+WATCHED = (("1 back", "2 back"),) * 2 + (("induction", "two letters"),) * 2  # of each head
 
 
-# Training step -> maps and loss
+# Training step -> maps, where each head looks by place, and the curves
 
 
 class TrainingStep(NamedTuple):
-    """One step among all steps, and the maps of the heads at that step."""
+    """One step: the maps of the heads, and their scores at each place."""
 
-    now: Learned
-    steps: tuple[Learned, ...]
+    step: int
+    loss: float
+    now: Measured
     attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
     seen: Looks
 
 
 def compute_training_step(step: int) -> TrainingStep:
     """Run the model as it was after this many steps on the sequence that is drawn."""
-    model = recorded_model(step)
-    seen = looks(model, shown_tokens())
-    return TrainingStep(learned(step), tuple(map(learned, SAVED_AT)), _maps(model), seen)
+    model, way, i = recorded_model(step), growth(), MEASURED_AT.index(step)
+    by_place = {name: shares[i] for name, shares in way.by_place.items()}
+    now = Measured(by_place, way.clear[i], way.ambiguous[i])
+    loss = way.losses[max(step - 1, 0)]
+    return TrainingStep(step, loss, now, _maps(model), looks(model, shown_tokens()))
 
 
 def _maps(model: AttentionModel) -> Tensor:
@@ -61,20 +71,20 @@ def _maps(model: AttentionModel) -> Tensor:
 
 
 def draw_training_step(data: TrainingStep) -> Scene:
-    """Draw the maps of the four heads above the curves of the loss and of the scores."""
-    future = causal_mask(len(SHOWN))
-    maps = weights_picture(data.attn_weights, SHOWN, future, cell=CELL, columns=4, names=NAMES)
-    return above(maps, _curves(data), gap=4)
+    """Draw the maps of the four heads, under each its scores by place, and below all the curves."""
+    maps = weights_picture(
+        data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4, names=NAMES
+    )
+    return above(maps, _profiles(maps, data.now, ()), _curves(data), gap=4)
 
 
 def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
-    """Return the cells of the maps, and the steps under the charts."""
-    charts = [b for b in scene.items if isinstance(b, Box) and (b.width, b.height) == CHART]
-    gap = ACROSS / (len(SAVED_AT) - 1)
+    """Return the cells of the maps, and the stored steps in the chart below."""
+    chart = next(b for b in scene.items if isinstance(b, Box) and (b.width, b.height) == CHART)
+    gap = ACROSS * SAVED_AT[1] / SAVED_AT[-1]  # between the steps that lie nearest
     steps = [
-        Pick(chart.x + (i - 0.5) * gap, chart.y, gap, chart.height + 20, {"step": step})
-        for chart in charts
-        for i, step in enumerate(SAVED_AT)
+        Pick(chart.x + place - gap / 2, chart.y, gap, chart.height + 20, {"step": step})
+        for step, place in zip(SAVED_AT, map(_along, SAVED_AT), strict=True)
     ]
     return Touch(NAMED, _touched(scene, data.attn_weights, data.seen), steps)
 
@@ -86,125 +96,167 @@ def _touched(scene: Scene, attn_weights: Tensor, seen: Looks) -> list[Map]:
 
 def readout_training_step(data: TrainingStep) -> str:
     """Return how far the training has come."""
-    return (
-        f"step = {data.now.step} | loss {data.now.loss:.2f} | "
-        f"right {100 * data.now.accuracy:.0f} % | {_scores(data.now)}"
-    )
+    return f"step = {data.step} | {_right(data.now)} | {_shares(data.now)}"
 
 
-def _scores(now: Learned) -> str:
-    one, two, three, four = (
-        f"head {h + 1} {now.scores[name][h]:.2f}" for h, name in enumerate(WATCHED)
-    )
-    return f"2 back: {one} | 1 back: {two} | induction: {three}, {four}"
+def _right(now: Measured) -> str:
+    return f"right: clear {_percent(now.clear)}, ambiguous {_percent(now.ambiguous)}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, off the rounding boundaries."""
+    return f"{number(100 * share, 0)} %"
+
+
+def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
+    """Return what the heads give to their patterns: those of layer 0 where keys are needed."""
+    said = []
+    for name, heads in (("1 back", (0, 1)), ("2 back", (0,)), ("induction", (2, 3))):
+        shares = now.by_place[name]
+        upto = LAST_KEY + 1 if heads[0] < 2 else None
+        means = {NAMES[h]: shares[h][:upto].nanmean().item() for h in heads if h not in muted}
+        told = ", ".join(f"{head} {number(mean)}" for head, mean in means.items())
+        if told:
+            said.append(f"{name}: {told}")
+    return " | ".join(said)
 
 
 CELL = 14.0  # of a map, in pixels
-PLACES = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-NAMED = [f"{letter}{i}".translate(PLACES) for i, letter in enumerate(SHOWN, start=1)]
-CHART = ACROSS, HIGH = 330.0, 96.0
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+NAMED = [f"{letter}{i}".translate(SUBSCRIPTS) for i, letter in enumerate(SHOWN)]
+PROFILE = 62.0  # pixels from 0 to 1
+CHART = ACROSS, HIGH = 840.0, 96.0
 
 
-class Curve(NamedTuple):
-    """A line of a chart: a value from 0 to 1 for each step."""
+def _profiles(maps: Scene, now: Measured, muted: Sequence[int]) -> Scene:
+    """Draw under each map how much the head gives to its two patterns, place by place."""
+    cells = [b for b in maps.items if isinstance(b, Box) and b.width == b.height == CELL]
+    side, top = CELL * len(SHOWN), 24.0
+    items: list[Item] = []
+    for h, names in enumerate(WATCHED):
+        x = cells[h * len(SHOWN) ** 2].x
+        solid, dashed = names
+        items.append(Words(x, 10, f"— {solid}   - - {dashed}", 12, INK, "start"))
+        items.append(Box(x, top, side, PROFILE, PAPER, QUIET))
+        items.append(Words(x - 6, top + 4, "1", 12, FAINT, "end"))
+        items.append(Words(x - 6, top + PROFILE - 4, "0", 12, FAINT, "end"))
+        if h in muted:
+            items.append(Words(x + side / 2, top + PROFILE / 2, "muted", 12, INK, bold=True))
+        else:
+            items += [
+                Line(_profile(now.by_place[name][h], x, top), head_color(h), 2.0, dashed=i == 1)
+                for i, name in enumerate(names)
+            ]
+        for place, anchor in ((0, "start"), (LAST_KEY, "middle"), (47, "end")):
+            at = x + side * place / 47
+            items.append(Words(at, top + PROFILE + 10, str(place), 12, FAINT, anchor))  # type: ignore[arg-type]
+        items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", 12, FAINT))
+        cut = x + side * (LAST_KEY + 0.5) / 47
+        items.append(Line(((cut, top), (cut, top + PROFILE)), FAINT, 1.0, dashed=True))
+    return Scene(maps.width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
 
-    values: list[float]
-    color: str
-    dashed: bool = False
+
+def _profile(shares: Tensor, x: float, top: float) -> tuple[tuple[float, float], ...]:
+    """Return the points of a line over the places that have the pattern."""
+    wide = CELL * len(SHOWN) / (len(shares) - 1)
+    return tuple(
+        (round(x + place * wide, 1), round(top + PROFILE * (1 - share), 1))
+        for place, share in enumerate(shares.tolist())
+        if share == share  # NaN: no query here has it
+    )
+
+
+def _along(step: int) -> float:
+    """Return how far along the chart a step is."""
+    return ACROSS * step / SAVED_AT[-1]
 
 
 def _curves(data: TrainingStep) -> Scene:
-    """Draw the loss, and the score of each head on the pattern of its layer, step by step."""
-    largest = max(step.loss for step in data.steps)
-    loss = Curve([step.loss / largest for step in data.steps], INK)
-    by_head = [  # dashed where an earlier head has the same pattern, and so perhaps the same line
-        Curve([step.scores[name][h] for step in data.steps], head_color(h), name in WATCHED[:h])
-        for h, name in enumerate(WATCHED)
-    ]
-    title = "scores: head 1 on 2 back, head 2 on 1 back, 3 and 4 on induction"
-    left, top = 64.0, 34.0
-    second = left + ACROSS + 64
-    items = moved(_chart("loss", f"{largest:.1f}", [loss], data.now.step), left, top)
-    items += moved(_chart(title, "1", by_head, data.now.step), second, top)
-    alt = (
-        f"After {data.now.step} steps: loss {data.now.loss:.2f}, "
-        f"right {100 * data.now.accuracy:.0f} %, {_scores(data.now)}."
+    """Draw the loss and the right answers over all steps, one of them marked."""
+    way, left, top = growth(), 90.0, 26.0
+    largest = max(way.losses)
+    losses = way.losses[:: MEASURED_AT[1] // 2]
+    half = [(i * MEASURED_AT[1] // 2, loss / largest) for i, loss in enumerate(losses)]
+    lines = (
+        ("clear", list(zip(way.steps, way.clear, strict=True)), head_color(5), False),
+        ("ambiguous", list(zip(way.steps, way.ambiguous, strict=True)), head_color(4), False),
+        ("loss", half, INK, True),
     )
-    return Scene(second + ACROSS + 96, top + HIGH + 36, alt, tuple(items))
-
-
-def _chart(title: str, highest: str, curves: Sequence[Curve], now: int) -> list[Item]:
-    """Return curves over the steps, one step marked. `highest` labels the top of the axis."""
-    gap, place = ACROSS / (len(SAVED_AT) - 1), SAVED_AT.index(now)
     items: list[Item] = [
-        Words(0, -18, title, 11, INK, "start", bold=True),
-        Box(0, 0, ACROSS, HIGH, fill=None, stroke=QUIET),
-        Words(-6, 0, highest, 10, INK, "end"),
-        Words(-6, HIGH, "0", 10, INK, "end"),
-        Line(((place * gap, -6.0), (place * gap, HIGH)), FAINT, 1.0, dashed=True),
+        Words(left, 10, "right answers, clear and ambiguous; loss, dashed", 12, INK, "start"),
+        Box(left, top, ACROSS, HIGH, fill=None, stroke=QUIET),
+        Words(left - 6, top + 4, "100 %", 12, FAINT, "end"),
+        Words(left - 6, top + HIGH - 4, "0", 12, FAINT, "end"),
     ]
-    for values, color, dashed in curves:
-        points = tuple((i * gap, HIGH * (1 - value)) for i, value in enumerate(values))
-        x, y = points[place]
-        items.append(Line(points, color, 2.0, dashed=dashed))
-        items.append(Box(x - 3, y - 3, 6, 6, fill=color, stroke=PAPER))
-    for i, step in enumerate(SAVED_AT):
-        items.append(Words(i * gap, HIGH + 11, str(step), 9, INK, bold=i == place))
-    items.append(Words(ACROSS / 2, HIGH + 26, "training step", 10))
-    return items
+    at = left + _along(data.step)
+    items.append(Line(((at, top - 6), (at, top + HIGH)), FAINT, 1.5, dashed=True))
+    ends = {"clear": 2.0, "ambiguous": 18.0, "loss": HIGH - 4}
+    for name, points, color, dashed in lines:
+        drawn = tuple(
+            (round(left + _along(step), 1), round(top + HIGH * (1 - share), 1))
+            for step, share in points
+        )
+        items.append(Line(drawn, color, 2.0, dashed=dashed))
+        x, y = left + ACROSS + 8, top + ends[name]
+        items.append(Line(((x, y), (x + 12, y)), color, 3.0))
+        items.append(Words(x + 18, y, name, 12, INK, "start"))
+    for step in (0, *range(200, SAVED_AT[-1] + 1, 200)):
+        items.append(Words(left + _along(step), top + HIGH + 11, str(step), 12, FAINT))
+    items.append(Words(left + _along(100), top + HIGH + 11, "step", 12, FAINT))
+    alt = f"After {data.step} steps: loss {number(data.loss)}, {_right(data.now)}."
+    return Scene(left + ACROSS + 100, top + HIGH + 24, alt, tuple(items))
 
 
 # Mute a head -> accuracy
 
 
 class MutedHeads(NamedTuple):
-    """The trained model with one head muted, or none, or both of layer 2."""
+    """The trained model with one head muted, or none, or both of layer 1, at some places."""
 
-    muted: str
-    accuracy: float
-    whole: float  # the accuracy with nothing muted
+    mute: str
+    where: str
+    heads: tuple[int, ...]
+    now: Measured
+    whole: Measured  # with nothing muted
     attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
     answers: Tensor  # (num_tokens); NO_ANSWER in the first half
     guesses: Tensor  # (num_tokens)
-    induction: tuple[float | None, ...]  # the scores of heads 3 and 4; None where muted
     seen: Looks
 
 
-def compute_muted_heads(mute: str) -> MutedHeads:
+def compute_muted_heads(mute: str, where: str) -> MutedHeads:
     """Mute heads of the trained model; run it on the held-out batch and on the sequence drawn."""
-    heads = [h for h in range(4) if str(h + 1) in mute]
-    model = recorded_model(SAVED_AT[-1])
+    heads = tuple(h for h, name in enumerate(HEADS) if name in mute)
+    model, tokens = recorded_model(SAVED_AT[-1]), shown_tokens()
     for h in heads:
-        model = mute_head(model, layer=h // 2, head=h % 2)
-    batch, tokens = held_out_batch(), shown_tokens()
+        model = mute_head(model, layer=h // 2, head=h % 2, places=PLACES[where])
     attn_weights = _maps(model)
-    attn_weights[heads] = torch.nan  # muted: their output is not used
+    for h in heads:
+        attn_weights[h, PLACES[where]] = torch.nan  # muted: what it read is not used
     with torch.no_grad():
         guesses = model(tokens)[0, :, 0].argmax(dim=-1)  # (num_tokens)
-        _, test_weights = model(batch.tokens, return_weights=True)
     answers = tokens[0].roll(-1)  # (num_tokens)
     answers[: len(SHOWN) // 2] = NO_ANSWER
-    both = scores(test_weights, batch.tokens)["induction"]
-    return MutedHeads(
-        mute,
-        accuracy(model, batch),
-        learned(SAVED_AT[-1]).accuracy,
-        attn_weights,
-        answers,
-        guesses,
-        tuple(None if h in heads else both[h] for h in (2, 3)),
-        looks(model, tokens),
-    )
+    whole = measure(recorded_model(SAVED_AT[-1]))
+    now = measure(model) if heads else whole
+    seen = looks(model, tokens)
+    return MutedHeads(mute, where, heads, now, whole, attn_weights, answers, guesses, seen)
 
 
 def draw_muted_heads(data: MutedHeads) -> Scene:
-    """Draw the maps that are left, what the model guesses, and how often it is right."""
+    """Draw the maps that are left, where the heads look by place, what the model guesses."""
     muted = [h for h, weights in enumerate(data.attn_weights) if weights.isnan().all()]
-    future = causal_mask(len(SHOWN))
     maps = weights_picture(
-        data.attn_weights, SHOWN, future, cell=CELL, columns=4, muted=muted, names=NAMES
+        data.attn_weights,
+        SHOWN,
+        causal_mask(len(SHOWN)),
+        cell=CELL,
+        columns=4,
+        muted=muted,
+        names=NAMES,
     )
-    return above(maps, _guesses(data), gap=4)
+    silent = data.heads if data.where == "everywhere" else ()
+    return above(maps, _profiles(maps, data.now, silent), _guesses(data), gap=4)
 
 
 def touch_muted_heads(data: MutedHeads, scene: Scene) -> Touch:
@@ -214,7 +266,7 @@ def touch_muted_heads(data: MutedHeads, scene: Scene) -> Touch:
         rows = shown.numbers["weight"]
         rows[:] = [row.replace("NaN", "muted") for row in rows]
     side = CELL * len(SHOWN)
-    heads = [Pick(m.x, m.y, side, side, {"mute": _other(data.muted, m.name)}) for m in maps]
+    heads = [Pick(m.x, m.y, side, side, {"mute": _other(data.mute, m.name)}) for m in maps]
     return Touch(NAMED, maps, heads)
 
 
@@ -224,19 +276,20 @@ def _other(muted: str, name: str) -> str:
 
 def readout_muted_heads(data: MutedHeads) -> str:
     """Return what is muted, and how often the model is right."""
-    third, fourth = ("-" if share is None else f"{share:.2f}" for share in data.induction)
-    return (
-        f"muted: {data.muted} | right {100 * data.accuracy:.0f} % of {100 * data.whole:.0f} % | "
-        f"induction: head 3 {third}, head 4 {fourth}"
+    two = data.now.by_place["two letters"][2:].nanmean(dim=1).tolist()
+    matched = ", ".join(
+        f"{NAMES[h]} {'-' if h in data.heads else number(share)}"
+        for h, share in zip((2, 3), two, strict=True)
     )
+    return f"muted: {data.mute}, {data.where} | {_right(data.now)} | two letters: {matched}"
 
 
 def _guesses(data: MutedHeads) -> Scene:
-    """Draw a row of tokens, the model's guess under each, and a bar for the accuracy."""
+    """Draw a row of tokens, the model's guess under each, and two bars for what is right."""
     left, cell, high = 64.0, 26.0, 24.0
     items: list[Item] = []
     for y, name in ((0.0, "token"), (high, "next"), (2 * high, "guess")):
-        items.append(Words(left - 6, y + high / 2, name, 11, INK, "end"))
+        items.append(Words(left - 6, y + high / 2, name, 12, INK, "end"))
     for i, letter in enumerate(SHOWN):
         x, answer, guess = left + i * cell, int(data.answers[i]), int(data.guesses[i])
         items.append(Words(x + cell / 2, high / 2, letter, 12, mono=True))
@@ -248,16 +301,23 @@ def _guesses(data: MutedHeads) -> Scene:
         items.append(Words(x + cell / 2, 1.5 * high, LETTERS[answer], 12, mono=True))
         guessed, ink = LETTERS[guess], text_color(fill)
         items.append(Words(x + cell / 2, 2.5 * high, guessed, 12, ink, bold=not right, mono=True))
-    start, across = left + len(SHOWN) * cell + 70, 260.0
-    items.append(Words(start, high / 2, "right, of all repeats", 11, INK, "start", bold=True))
-    items.append(Box(start, high, across, high, fill=QUIET))
-    items.append(Box(start, high, across * data.accuracy, high, fill=head_color(2)))
-    whole = start + across * data.whole
-    items.append(Line(((whole, high - 3), (whole, 2 * high + 3)), INK, 1.0, dashed=True))
-    share = f"{100 * data.accuracy:.0f} %"
-    items.append(Words(start + across + 8, 1.5 * high, share, 12, INK, "start", bold=True))
-    alt = f"Muted: {data.muted}. Right: {share}."
-    return Scene(start + across + 60, 3 * high + 4, alt, tuple(items))
+    start, across = left + len(SHOWN) * cell + 150, 260.0
+    bars = (
+        ("clear", data.now.clear, data.whole.clear),
+        ("ambiguous", data.now.ambiguous, data.whole.ambiguous),
+    )
+    items.append(Words(start, high / 2, "right, of all test places", 12, INK, "start", bold=True))
+    for i, (name, share, whole) in enumerate(bars, start=1):
+        y, color = i * (high + 4), head_color(5 if name == "clear" else 4)
+        items.append(Words(start - 8, y + high / 2, name, 12, INK, "end"))
+        items.append(Box(start, y, across, high, fill=QUIET))
+        items.append(Box(start, y, across * share, high, fill=color))
+        end = start + across * whole
+        items.append(Line(((end, y - 2), (end, y + high + 2)), INK, 1.0, dashed=True))
+        percent = _percent(share)
+        items.append(Words(start + across + 8, y + high / 2, percent, 12, INK, "start", bold=True))
+    alt = f"Muted: {data.mute}, {data.where}. {_right(data.now)}."
+    return Scene(start + across + 70, 3 * high + 14, alt, tuple(items))
 
 
 # The panels
@@ -272,13 +332,18 @@ TRAINING_STEP = Panel(
     readout=readout_training_step,
     touch=touch_training_step,
     time="step",
+    telling=({"step": 100}, {"step": 800}, {"step": 1000}),
 )
 MUTE = Panel(
     name="mute a head",
-    controls={"mute": MUTE_CHOICES},
-    default={"mute": MUTE_CHOICES[0]},
+    controls={"mute": MUTE_CHOICES, "where": tuple(PLACES)},
+    default={"mute": MUTE_CHOICES[0], "where": "everywhere"},
     compute=compute_muted_heads,
     draw=draw_muted_heads,
     readout=readout_muted_heads,
     touch=touch_muted_heads,
+    telling=(
+        {"mute": "head 0.0", "where": "places 0 to 24"},
+        {"mute": "head 0.1", "where": "places 25 to 47"},
+    ),
 )

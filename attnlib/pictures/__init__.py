@@ -3,7 +3,7 @@
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, split how heads are cut from one matrix, arcs and sentences words and who
 looks where, plane vectors of two numbers, rows one row of weights as bars, moves shapes line by
-line, poster many small maps with their verdicts, charts times, sizes where a model's parameters
+line, poster many small maps with their verdicts, grids many numbers as colours alone, charts times, sizes where a model's parameters
 are. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
 """
 
@@ -11,6 +11,7 @@ from attnlib.pictures.arcs import arcs_picture
 from attnlib.pictures.between import cross_picture, rectangle_picture
 from attnlib.pictures.charts import crossover_picture, phases_picture
 from attnlib.pictures.curves import curves_picture
+from attnlib.pictures.grids import signed_picture, strips_picture
 from attnlib.pictures.moves import moves_picture, shapes_picture, softmax_maps_picture
 from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.poster import poster_picture, two_losses_picture
@@ -59,10 +60,12 @@ __all__ = [
     "rectangle_picture",
     "shapes_picture",
     "shares_picture",
+    "signed_picture",
     "small_bars_picture",
     "softmax_maps_picture",
     "softmax_picture",
     "stacked_weights_picture",
+    "strips_picture",
     "tensor_picture",
     "two_losses_picture",
     "weights_picture",

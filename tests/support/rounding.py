@@ -26,6 +26,7 @@ MOST_DECIMALS = 6  # float32 knows about seven digits
 GOLDEN = Path(__file__).parents[1] / "golden" / "printed_tensors.json"
 
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+HEAD = re.compile(r"\bheads? \d+\.\d+(?:(?:,| and) \d+\.\d+(?= and|:))*")  # names: layer.head
 PRECISION = re.compile(r"\.\d+(?=[eEfFgG%]$)")
 UNCOMPARED = ("nbval-ignore-output", "NBVAL_IGNORE_OUTPUT")
 NOTE_IN_KERNEL = f"""\
@@ -229,10 +230,15 @@ def is_uncompared(cell: dict) -> bool:
 
 
 def numbers(cell: dict) -> Iterator[str]:
-    """Yield the numbers that a cell's outputs show, as text; the bytes of a picture are none."""
+    """Yield the numbers that a cell's outputs show; bytes of a picture and names of heads are none.
+
+    >>> shown = {"output_type": "stream", "text": "head 1.1 0.25, heads 0.0 and 0.1: 3"}
+    >>> list(numbers({"outputs": [shown]}))
+    ['0.25', '3']
+    """
     for output in cell["outputs"]:
         text = DATA_URI.sub("", text_of({**output, "traceback": []}))
-        yield from NUMBER.findall(text)
+        yield from NUMBER.findall(HEAD.sub("", text))
 
 
 def why_unsafe(text: str, sharp: str) -> str | None:

@@ -1207,44 +1207,75 @@ JOIN = Answers(
         ),
     },
 )
+INDUCTION = Answers(
+    right="Right: this marks what an induction head should look at.",
+    wrong={
+        "the letters alone": WrongAnswer(
+            {".tril(-1).roll(1, dims=-1)": ""},
+            "It marks every key with the query's own letter, later ones and itself included.",
+        ),
+        "the occurrence itself": WrongAnswer(
+            {".roll(1, dims=-1)": ""},
+            "It marks the earlier letter itself; the key that counts comes right after it.",
+        ),
+        "the key before": WrongAnswer(
+            {"roll(1,": "roll(-1,"},
+            "It marks the letter right before the earlier one: move the marks the other way.",
+        ),
+        "moved along the queries": WrongAnswer(
+            {"dims=-1": "dims=1"}, "abcxbcab: query 0 marks keys [1, 4], not []."
+        ),
+        "cut after the move": WrongAnswer(
+            {".tril(-1).roll(1, dims=-1)": ".roll(1, dims=-1).tril(-1)"},
+            "marks keys",
+        ),
+        "numbers": WrongAnswer({"same.tril(-1)": "same.int().tril(-1)"}, "It is torch.int32"),
+        "one text": WrongAnswer(
+            {"dims=-1)": "dims=-1)[0]"}, "The shape is (8, 8), not (b, num_tokens, num_tokens)"
+        ),
+        "no return": WrongAnswer(
+            {"return same": "same"}, "induction returns None: is the return missing?"
+        ),
+    },
+)
 TWO_LETTERS = Answers(
-    right="Right, two letters.",
+    right="Right: two letters must match.",
     wrong={
         "one letter": WrongAnswer(
             {"after & after.roll((1, 1), dims=(1, 2))": "after"},
-            "abcxbcab: query 5 means keys [3], not [].",
+            "It asks for one letter only: this is induction.",
         ),
         "only the letter before": WrongAnswer(
-            {"after & after": "after"}, "abcxbcab: query 1 means keys [4, 7], not []."
+            {"after & after": "after"},
+            "It asks only for the letter before; the query's own letter must match too.",
         ),
         "one query earlier, the same key": WrongAnswer(
-            {"(1, 1), dims=(1, 2)": "1, dims=1"}, "abcxbcab: query 6 means keys [], not [4]."
+            {"(1, 1), dims=(1, 2)": "1, dims=1"}, "abcxbcab: query 5 marks keys [], not [3]."
         ),
         "either letter": WrongAnswer(
-            {"after & ": "after | "}, "query 1 means keys [4, 7], not []."
-        ),
-        "the occurrence itself": WrongAnswer(
-            {
-                "after & after.roll((1, 1), dims=(1, 2))": "("
-                "after & after.roll((1, 1), dims=(1, 2))).roll(-1, dims=2)"
-            },
-            "abcxbcab: query 6 means keys [3], not [4].",
+            {"after & ": "after | "}, "Either letter is enough for it; both must match."
         ),
         "numbers": WrongAnswer(
-            {"return after & after": "return after.float() * after"},
-            "It is torch.float32, (1, 8, 8); it must be bool, (1, 8, 8).",
+            {"return after & after": "return after.float() * after"}, "It is torch.float32;"
         ),
     },
 )
 MUTE_LAYER = Answers(
-    right="Right. Without layer 2: 5 % right.",
+    right="Right: nothing is added, not even the bias.",
     wrong={
-        "all heads, not the bias": WrongAnswer(
-            {".parameters():\n        parameter.zero_()": ".weight:\n        parameter.zero_()"},
-            "The bias is still added.",
+        "both heads, not the bias": WrongAnswer(
+            {
+                "muted = deepcopy(model)\n    for parameter in "
+                "muted.layers[layer].out_proj.parameters():\n        parameter.zero_()": (
+                    "muted = mute_head(mute_head(model, layer, 0), layer, 1)"
+                )
+            },
+            "Both heads are silent, but out_proj still adds its bias.",
         ),
         "no copy": WrongAnswer({"deepcopy(model)": "model"}, "The model itself has changed"),
-        "the other layer": WrongAnswer({"layers[layer]": "layers[layer - 1]"}, "Layer 0 is muted"),
+        "the other layer": WrongAnswer(
+            {"layers[layer]": "layers[layer - 1]"}, "Layer 0 has changed"
+        ),
         "one head": WrongAnswer(
             {
                 "for parameter in muted.layers[layer].out_proj.parameters():\n"
@@ -1303,7 +1334,11 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "attend_in_tiles": ATTEND_IN_TILES,
         "join": JOIN,
     },
-    "08_what_heads_learn": {"two_letters": TWO_LETTERS, "mute_layer": MUTE_LAYER},
+    "08_what_heads_learn": {
+        "induction": INDUCTION,
+        "two_letters": TWO_LETTERS,
+        "mute_layer": MUTE_LAYER,
+    },
     "09_gpt2_scale": {
         "cut": CUT,
         "texts_that_fit": TEXTS_THAT_FIT,

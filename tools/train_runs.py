@@ -1,0 +1,154 @@
+"""Train the small models whose results notebook 08 shows, and store how well they did.
+
+    python tools/train_runs.py
+
+Writes attnlib/learning/data/runs.json, and beside it one_head.safetensors: the weights of the long
+trainings with one head, in half precision. It takes some minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this file
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from attnlib.learning.model import AttentionModel
+from attnlib.learning.patterns import (
+    induction,
+    is_ambiguous,
+    previous_token,
+    score,
+    two_back,
+    two_letters,
+)
+from attnlib.learning.record import held_out_batch
+from attnlib.learning.runs import (
+    EVERY,
+    LATE,
+    LONG,
+    RUNS,
+    SEEDS,
+    Run,
+    Setting,
+    look_up_model,
+    look_up_test,
+)
+from attnlib.learning.tasks import NO_ANSWER, look_ups, repeats
+from attnlib.learning.training import accuracy, right_answers, train
+from train_heads import TRAINING
+
+RATES = (2e-3, 5e-3, 1e-2, 2e-2)
+REPEAT_SEEDS = range(1, 9)
+LONGEST = 24  # the largest distance of repeats(): keys that are needed lie at places up to it
+
+
+def settings() -> list[Setting]:
+    """Return what is trained on the look-ups."""
+    made = [
+        Setting(num_heads, learning_rate=rate, seed=seed)
+        for num_heads in (1, 2, 4)
+        for rate in RATES
+        for seed in SEEDS
+    ]
+    made += [Setting(1, (k,), seed=seed) for k in (1, 3) for seed in SEEDS]
+    made += [Setting(1, width=64, seed=seed) for seed in SEEDS]
+    made += [Setting(1, hidden=units, seed=seed) for units in (14, 64) for seed in SEEDS]
+    return made + [Setting(1, steps=LONG, seed=seed) for seed in SEEDS]
+
+
+def train_look_ups(setting: Setting) -> tuple[Run, AttentionModel]:
+    """Train one model and measure it."""
+    model, task = look_up_model(setting), look_ups(*setting.distances)
+    at = range(EVERY, LONG + 1, EVERY) if setting.steps == LONG else ()
+    history = train(
+        model,
+        task,
+        setting.steps,
+        setting.seed,
+        learning_rate=setting.learning_rate,
+        snapshots_at=at,
+    )
+    batch = look_up_test(*setting.distances)
+    over_time = []
+    for step in at:
+        model.load_state_dict(history.snapshots[step])
+        over_time.append(accuracy(model, batch))
+    named = right_answers(model, batch).float().mean(dim=0).tolist()
+    parameters = sum(weight.numel() for weight in model.parameters())
+    right = accuracy(model, batch)
+    return Run(setting, parameters, right, tuple(named), tuple(over_time)), model
+
+
+@torch.no_grad()
+def measured(model: AttentionModel) -> dict[str, Any]:
+    """Return how well a model does on the repeats held out, and the scores of its heads."""
+    batch = held_out_batch()
+    asked = batch.answers[..., 0] != NO_ANSWER  # (b, num_tokens)
+    right = right_answers(model, batch)[:, 0].float()
+    ambiguous = is_ambiguous(batch.tokens)[asked]
+    _, attn_weights = model(batch.tokens, return_weights=True)
+    early = torch.arange(batch.tokens.shape[1]) <= LONGEST  # (num_tokens)
+    places = {
+        "1 back": previous_token(batch.tokens) & early[:, None],
+        "2 back": two_back(batch.tokens) & early[:, None],
+        "induction": induction(batch.tokens) & asked[..., None],
+        "two letters": two_letters(batch.tokens) & asked[..., None],
+    }
+    return {
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "clear": right[~ambiguous].mean().item(),
+        "ambiguous": right[ambiguous].mean().item(),
+        "right": right.mean().item(),
+        "scores": {
+            name: [round(share, 4) for share in score(attn_weights, where).flatten().tolist()]
+            for name, where in places.items()
+        },
+    }
+
+
+def train_repeats(num_layers: int, num_heads: int, width: int, seed: int) -> list[dict[str, Any]]:
+    """Train one model on repeats and measure it twice on its way."""
+    torch.manual_seed(seed)
+    model = AttentionModel(24, 48, width, num_heads, num_layers)
+    how = {**TRAINING, "seed": seed}
+    history = train(model, repeats(), 1200, **how, snapshots_at=(200, 1200))
+    sizes = {"num_layers": num_layers, "num_heads": num_heads, "width": width, "seed": seed}
+    made = []
+    for step, weights in history.snapshots.items():
+        model.load_state_dict(weights)
+        made.append({**sizes, "steps": step, **measured(model)})
+    return made
+
+
+def main() -> None:
+    """Train them all and write the two files."""
+    runs: list[dict[str, Any]] = []
+    late: dict[str, Tensor] = {}
+    for setting in settings():
+        run, model = train_look_ups(setting)
+        runs.append(run._asdict())
+        print(setting, f"{run.parameters} parameters, right {run.right:.3f}", flush=True)
+        if setting.steps == LONG:
+            for name, weight in model.state_dict().items():
+                late[f"{setting.seed}/{name}"] = weight.half()
+    save_file(late, LATE)
+    repeaters = []
+    for seed in SEEDS:
+        repeaters += train_repeats(num_layers=1, num_heads=4, width=44, seed=seed)
+        print(repeaters[-1], flush=True)
+    for seed in REPEAT_SEEDS:
+        repeaters += train_repeats(num_layers=2, num_heads=2, width=32, seed=seed)
+        print(repeaters[-1], flush=True)
+    text = json.dumps({"look_ups": runs, "repeats": repeaters}, indent=1)
+    RUNS.write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main()
