@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+import torch
+
 from attnlib.pictures.letters import wrapped
 from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, on_white
 
@@ -240,14 +242,27 @@ def _path(line: Line) -> str:
 
 @lru_cache(maxsize=4)  # a notebook asks twice, for the image and for the image with its alt text
 def _small_png(scene: Scene) -> bytes:
-    """Return the PNG with 256 colours, a third of the size: a notebook keeps each twice."""
+    """Return the PNG with 256 colours, a third of the size: a notebook keeps each twice.
+
+    Half of them are the commonest, as they are: a cell keeps its hue, however many hues there are.
+    """
     from PIL import Image
 
     file = io.BytesIO()
     with Image.open(io.BytesIO(scene.png())) as image:
-        few = image.convert("RGB").quantize(
-            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-        )
+        whole = image.convert("RGB")
+    covering = whole.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
+    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(-1, 3).long()
+    shifts = torch.tensor([16, 8, 0])
+    found, of_pixels, counts = (
+        (pixels << shifts).sum(1).unique(return_inverse=True, return_counts=True)
+    )
+    colors = (found[:, None] >> shifts & 255).float()  # (num_colors, 3)
+    common = colors[counts.argsort(descending=True)[:128]]
+    palette = torch.cat([common, torch.tensor(covering[: 3 * 128]).view(-1, 3)])
+    nearest = torch.cdist(colors, palette).argmin(dim=1).byte()
+    few = Image.frombytes("P", whole.size, nearest[of_pixels].numpy().tobytes())
+    few.putpalette(palette.byte().flatten().tolist())
     few.save(file, format="png", optimize=True)
     return file.getvalue()
 
