@@ -252,17 +252,18 @@ def _small_png(scene: Scene) -> bytes:
     with Image.open(io.BytesIO(scene.png())) as image:
         whole = image.convert("RGB")
     covering = whole.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
-    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(-1, 3).long()
-    shifts = torch.tensor([16, 8, 0])
-    found, of_pixels, counts = (
-        (pixels << shifts).sum(1).unique(return_inverse=True, return_counts=True)
-    )
-    colors = (found[:, None] >> shifts & 255).float()  # (num_colors, 3)
-    common = colors[counts.argsort(descending=True)[:128]]
-    palette = torch.cat([common, torch.tensor(covering[: 3 * 128]).view(-1, 3)])
-    nearest = torch.cdist(colors, palette).argmin(dim=1).byte()
-    few = Image.frombytes("P", whole.size, nearest[of_pixels].numpy().tobytes())
-    few.putpalette(palette.byte().flatten().tolist())
+    counted = sorted(whole.getcolors(whole.width * whole.height) or [], reverse=True)
+    colors = torch.tensor([color for _, color in counted])  # (num_colors, 3), the commonest first
+    palette = torch.cat([colors[:128], torch.tensor(covering[: 3 * 128]).view(-1, 3)])
+    nearest = torch.cdist(colors.float(), palette.float()).argmin(dim=1).byte()
+
+    as_one = torch.tensor([1 << 16, 1 << 8, 1], dtype=torch.int32)
+    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(-1, 3)
+    places = torch.zeros(1 << 24, dtype=torch.uint8)  # in the palette, of every possible colour
+    places[(colors * as_one).sum(dim=1)] = nearest
+    of_pixels = places[(pixels * as_one).sum(dim=1, dtype=torch.int32)]
+    few = Image.frombytes("P", whole.size, of_pixels.numpy().tobytes())
+    few.putpalette(palette.flatten().tolist())
     few.save(file, format="png", optimize=True)
     return file.getvalue()
 
