@@ -236,6 +236,6 @@ PLANE = Panel(
     telling=(
         {"angle": 270, "length": 20},
         {"angle": 175, "length": 5},
-        {"angle": 175, "length": 15},
+        {"angle": 175, "length": 10},
     ),
 )

@@ -428,7 +428,7 @@ MY_MULTI_HEAD_ATTENTION = Answers(
             {"return self.out_proj(context_vec)": "return context_vec"}, "out_proj"
         ),
         "scaled by d_out": WrongAnswer(
-            {"self.head_dim**0.5": "self.out_proj.in_features**0.5"}, "head_dim"
+            {"self.head_dim**0.5": "self.d_out**0.5"}, "head_dim"
         ),
         "no mask": WrongAnswer(
             {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"}, "your mask"
