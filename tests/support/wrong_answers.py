@@ -427,9 +427,7 @@ MY_MULTI_HEAD_ATTENTION = Answers(
         "no out_proj": WrongAnswer(
             {"return self.out_proj(context_vec)": "return context_vec"}, "out_proj"
         ),
-        "scaled by d_out": WrongAnswer(
-            {"self.head_dim**0.5": "self.d_out**0.5"}, "head_dim"
-        ),
+        "scaled by d_out": WrongAnswer({"self.head_dim**0.5": "self.d_out**0.5"}, "head_dim"),
         "no mask": WrongAnswer(
             {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"}, "your mask"
         ),
