@@ -67,6 +67,16 @@ def test_the_lesson_on_stacked_heads_prints_the_published_tensors(which):
     assert first == second
 
 
+def test_the_lesson_on_the_weight_split_prints_the_published_tensor():
+    golden = PRINTED["weight_split"]
+    lesson = read(ROOT / "notebooks" / "03_weight_split.ipynb")
+    printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
+    first, second = golden["printed"]  # the batch holds one text twice; the lesson prints it once
+    numbers = [f"{x:.4f}" for row in first for x in row]
+    assert numbers in [re.findall(r"-?\d\.\d{4}", text) for text in printed]
+    assert first == second
+
+
 @pytest.mark.parametrize("which", OURS)
 def test_the_examples_by_name_are_the_published_inputs(which):
     golden = PRINTED[which]

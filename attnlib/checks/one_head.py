@@ -54,6 +54,8 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
                 f"Right: all {heads} heads, {used.numel():,} attention weights, "
                 "are those that GPT-2 used."
             )
+        if not torch.isfinite(mine).all() and not mine.isnan().any():
+            return "An infinite score is still there: softmax, along each row, comes last."
         is_future = causal_mask(exact.shape[-1], device=exact.device)
         leak = mine[..., is_future].max().item()
         hidden = exact.masked_fill(is_future, -torch.inf)
@@ -62,6 +64,9 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
         usual = {
             "The scores are not divided by 8, the root of the width.": hidden.softmax(dim=-1),
             "The scores are divided by 64, the width, not by its root.": (hidden / 64).softmax(-1),
+            "The scores are divided by √8. The heads are 64 wide: divide by √64, which is 8.": (
+                hidden / 8**0.5
+            ).softmax(-1),
             f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0.": (
                 exact / 8
             ).softmax(dim=-1),
@@ -74,6 +79,8 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
         for sentence, numbers in usual.items():
             if torch.allclose(mine, numbers, rtol=0, atol=NEAR):
                 return sentence
+        if torch.allclose(mine, hidden / 8) or torch.allclose(mine, exact / 8):
+            return "These are still scores: softmax, along each row, comes last."
         for dim, wrong in enumerate(("layers", "heads")):
             if torch.allclose(mine, (hidden / 8).softmax(dim), rtol=0, atol=NEAR, equal_nan=True):
                 return f"Softmax runs over the {wrong}, dim={dim}: it must run along each row."
@@ -109,8 +116,7 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
     >>> print(check_look_back(lambda num_tokens: 20 * torch.eye(num_tokens)))
     Each token looks at itself: its query is its own key. Move the ones by a row.
     """
-    lowest = 1.0
-    for num_tokens in (6, 5):
+    for num_tokens in (6, 5, 60):
         mine = look_back(num_tokens)
         if mine.shape != (num_tokens, num_tokens):
             return f"The shape is {tuple(mine.shape)}, not {(num_tokens, num_tokens)}."
@@ -127,14 +133,22 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
             )
         for query in range(1, num_tokens):
             if looked_at[query] != query - 1:
-                return f"Token {query} looks most at token {looked_at[query]}, not {query - 1}."
-        lowest = min(lowest, attn_weights.diagonal(-1).min().item())
-    if lowest < 0.99:
-        return (
-            f"Right way, but softly: one weight is only {lowest:.2f}. "
-            "Larger numbers in W_query make larger scores."
-        )
-    return "Right: for 6 tokens and for 5, each looks one back with more than 0.99 of its weight."
+                return (
+                    f"Of {num_tokens} tokens, token {query} looks most at token "
+                    f"{looked_at[query]}, not {query - 1}."
+                )
+        lowest = attn_weights.diagonal(-1).min().item()
+        if lowest <= 0.99:
+            more = (
+                "The scores are divided by √num_tokens: let your number grow with it."
+                if num_tokens == 60
+                else "Larger numbers in W_query make larger scores."
+            )
+            return (
+                f"Right way, but softly: of {num_tokens} tokens one gives only {lowest:.2f} "
+                f"of its attention to the one before. {more}"
+            )
+    return "Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99."
 
 
 def _weights_of_places(W_query: Tensor) -> Tensor:
@@ -177,6 +191,9 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
             queries, keys, values, is_future
         )[0],
         "Every token sees all keys. Cut them after token i.": attention(queries, keys, values)[0],
+        "Every token sees one key too many: keys[: i + 1] ends with token i.": attention(
+            queries, keys, values, torch.ones(7, 7).triu(diagonal=2).bool()
+        )[0],
         "The scores are not divided by the root of the width.": attention(
             queries * 5**0.5, keys, values, is_future
         )[0],
@@ -184,6 +201,15 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
             queries / 5**0.5, keys, values, is_future
         )[0],
         "The values are mixed by scores: softmax is missing.": scaled.tril() @ values,
+        "The values are mixed by scores, not divided either: softmax is missing.": (
+            (queries @ keys.mT).tril() @ values
+        ),
+        "Every value that token i sees counts the same: this is a plain mean, without scores.": (
+            values.cumsum(dim=0) / torch.arange(1.0, 8)[:, None]
+        ),
+        "The scores are divided by the root of the number of tokens, not of the width.": attention(
+            queries * (5 / 7) ** 0.5, keys, values, is_future
+        )[0],
     }
     right = next(iter(usual.values()))
     other = f"None of the usual mistakes: a number is off by {(mine - right).abs().max():.2g}."
@@ -216,8 +242,11 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
         mine = window_mask(num_tokens, window)
         if mine.dtype != torch.bool or mine.shape != (num_tokens, num_tokens):
             return f"It is {mine.dtype}, {tuple(mine.shape)}; it must be bool, tokens by tokens."
+        distance = torch.arange(num_tokens)[:, None] - torch.arange(num_tokens)
+        if torch.equal(mine, (distance >= 0) & (distance < window)):
+            return "Your True means visible. It must mean hidden."
         if mine.diagonal().any():
-            return "Some token does not see itself. Does your True mean visible?"
+            return "Some token does not see itself, where the distance i - j is 0."
         if not mine[causal_mask(num_tokens)].all():
             return "Some token sees the future, where the distance i - j is negative."
         seen = mine.logical_not().sum(dim=-1).tolist()
@@ -249,6 +278,7 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
     shift[:, 4] = 0
     functions = {
         "a causal head": (lambda x: head(x[None])[0], ~causal_mask(7)),
+        "a head that returns a millionth": (lambda x: head(x[None])[0] / 1e6, ~causal_mask(7)),
         "a shift by one token (the last one comes first)": (
             lambda x: x.roll(1, dims=0) @ shift.mT,
             torch.eye(7, dtype=torch.bool).roll(1, dims=0),
@@ -269,6 +299,12 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
         if not torch.equal(mine, right):
             output, token = (int(i) for i in mine.ne(right).nonzero()[0])
             verb = "depends" if mine[output, token] else "does not depend"
-            why = "" if mine[output, token] else " Derivatives of both signs cancel in a sum."
+            why = (
+                ""
+                if mine[output, token]
+                else " Derivatives of both signs cancel in a sum."
+                if name.startswith("a shift")
+                else " A derivative may be tiny: compare with 0."
+            )
             return f"It says that output {output} of {name} {verb} on token {token}.{why}"
     return "Right: the triangle of a causal head, and the shifted line of a shift by one token."

@@ -60,6 +60,11 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
     if any(not torch.equal(given[name], rows) for name, rows in stacked.state_dict().items()):
         return "The stacked heads have changed: copy from them, into split."
     mine, right = written.state_dict(), join_heads(given)
+    if "out_proj.weight" not in mine:
+        return (
+            "split.out_proj is another layer now. Keep the nn.Linear, which can be trained later: "
+            "with which weight, and which bias, does it return what it gets?"
+        )
     for name in (f"{projection}.weight" for projection in PROJECTIONS):
         if mine[name].shape != right[name].shape:
             return f"{name} is {tuple(mine[name].shape)}, not {tuple(right[name].shape)}."
@@ -126,11 +131,22 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
     for name, dim in {"W_query": 0, "W_key": 0, "W_value": 0, "out_proj": 1}.items():
         before, after = getattr(given, name).weight, getattr(swapped, name).weight
         if not torch.equal(after, before.roll(2, dims=dim)):
-            of = ("rows", "columns")[dim]
+            of, other = ("rows", "columns")[dim], ("columns", "rows")[dim]
+            if torch.equal(after, before):
+                return f"{name}.weight is as it was: its {of} have to change places by head."
+            if torch.equal(after, before.roll(1, dims=dim)) or torch.equal(
+                after, before.roll(-1, dims=dim)
+            ):
+                return f"{name}.weight: its {of} moved by one, but a head is two of them wide."
             if name == "out_proj" and torch.equal(after, before.roll(2, dims=0)):
                 return (
                     "out_proj.weight: you moved its rows, which make the columns of the result. "
                     "Its columns read the heads."
+                )
+            if torch.equal(after, before.roll(2, dims=1 - dim)):
+                return (
+                    f"{name}.weight: you moved its {other}. nn.Linear stores the transpose, so a "
+                    f"head is two of its {of}."
                 )
             return f"{name}.weight: its {of} have not changed places by head."
     x = draw(2, 7, 3)

@@ -195,7 +195,7 @@ def _rows(data: Plane) -> list[Item]:
     """Return a row for each token: its score as a bar from the middle, its weight as a bar."""
     items: list[Item] = [
         Words(ZERO, ROWS - 14, "query · key", SIZE, INK, bold=True),
-        Words(WEIGHTS, ROWS - 14, "attention weight", SIZE, INK, "start", bold=True),
+        Words(WEIGHTS, ROWS - 14, "attention weight, after / √2", SIZE, INK, "start", bold=True),
     ]
     for i, token in enumerate(data.tokens):
         y = ROWS + i * ROW
@@ -233,5 +233,9 @@ PLANE = Panel(
     draw=draw_plane,
     readout=readout_plane,
     handle=handle_plane,
-    telling=({"angle": 175, "length": 5}, {"angle": 175, "length": 10}),
+    telling=(
+        {"angle": 270, "length": 20},
+        {"angle": 175, "length": 5},
+        {"angle": 175, "length": 10},
+    ),
 )

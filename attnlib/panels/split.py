@@ -111,8 +111,8 @@ WEIGHT_SPLIT = Panel(
     readout=readout_weight_split,
     touch=touch_weight_split,
     telling=(
-        {"num_heads": 2, "zeroed_column": NO_COLUMN},
-        {"num_heads": 4, "zeroed_column": "2"},
+        {"num_heads": 1, "zeroed_column": "2"},
+        {"num_heads": 2, "zeroed_column": "2"},
         {"num_heads": 12, "zeroed_column": "2"},
     ),
 )

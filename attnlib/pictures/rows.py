@@ -29,7 +29,8 @@ def softmax_picture(
         hue: the head, counted from 0, that gives the colour.
 
     Returns:
-        A Scene: scores as bars up and down from 0, the same with -inf, weights as bars from 0 to 1.
+        A Scene: scores as bars up and down from 0, the same with -inf, weights as bars from 0 to 1,
+        blank where the future is hidden.
     """
     names, color = told_apart(words), head_color(hue)
     left, cell = 104.0, min(92.0, (BOOK - 112) / len(words))
@@ -62,8 +63,9 @@ def softmax_picture(
         if future:
             items.append(Box(x - cell / 2 + 2, second - 14, cell - 4, 28, QUIET))
         items.append(Words(x, second, "−inf" if future else f"{score:.2f}", SIZE, INK))
-        items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, color))
-        items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}", SIZE, INK))
+        if not future:  # there the weight is exactly 0, and nothing is drawn
+            items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, color))
+            items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}", SIZE, INK))
     order = sorted(range(query + 1), key=lambda i: -weights[i].item())
     told = ", ".join(f"{names[i]} {number(weights[i].item())}" for i in order)
     future_names = ", ".join(names[query + 1 :])

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+import torch
+
 from attnlib.pictures.letters import wrapped
 from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, on_white
 
@@ -240,14 +242,28 @@ def _path(line: Line) -> str:
 
 @lru_cache(maxsize=4)  # a notebook asks twice, for the image and for the image with its alt text
 def _small_png(scene: Scene) -> bytes:
-    """Return the PNG with 256 colours, a third of the size: a notebook keeps each twice."""
+    """Return the PNG with 256 colours, a third of the size: a notebook keeps each twice.
+
+    Half of them are the commonest, as they are: a cell keeps its hue, however many hues there are.
+    """
     from PIL import Image
 
     file = io.BytesIO()
     with Image.open(io.BytesIO(scene.png())) as image:
-        few = image.convert("RGB").quantize(
-            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-        )
+        whole = image.convert("RGB")
+    covering = whole.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
+    counted = sorted(whole.getcolors(whole.width * whole.height) or [], reverse=True)
+    colors = torch.tensor([color for _, color in counted])  # (num_colors, 3), the commonest first
+    palette = torch.cat([colors[:128], torch.tensor(covering[: 3 * 128]).view(-1, 3)])
+    nearest = torch.cdist(colors.float(), palette.float()).argmin(dim=1).byte()
+
+    as_one = torch.tensor([1 << 16, 1 << 8, 1], dtype=torch.int32)
+    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(-1, 3)
+    places = torch.zeros(1 << 24, dtype=torch.uint8)  # in the palette, of every possible colour
+    places[(colors * as_one).sum(dim=1)] = nearest
+    of_pixels = places[(pixels * as_one).sum(dim=1, dtype=torch.int32)]
+    few = Image.frombytes("P", whole.size, of_pixels.numpy().tobytes())
+    few.putpalette(palette.flatten().tolist())
     few.save(file, format="png", optimize=True)
     return file.getvalue()
 

@@ -19,6 +19,17 @@ CAUSAL_WEIGHTS = Answers(
         "divided by the width": WrongAnswer(
             {"64**0.5": "64"}, "The scores are divided by 64, the width, not by its root."
         ),
+        "divided by the root of the root": WrongAnswer(
+            {"64**0.5": "8**0.5"}, "The scores are divided by √8. The heads are 64 wide:"
+        ),
+        "no softmax": WrongAnswer(
+            {"torch.softmax(hidden, dim=-1)": "hidden"},
+            "An infinite score is still there: softmax, along each row, comes last.",
+        ),
+        "neither mask nor softmax": WrongAnswer(
+            {"torch.softmax(hidden, dim=-1)": "scaled"},
+            "These are still scores: softmax, along each row, comes last.",
+        ),
         "nothing hidden": WrongAnswer(
             {"scaled.masked_fill(is_future, -torch.inf)": "scaled"},
             "No score is hidden: the largest weight on the future is 0.96, not 0.",
@@ -126,7 +137,7 @@ CAUSAL_ATTENTION = Answers(
     },
 )
 LOOK_BACK = Answers(
-    right="Right: for 6 tokens and for 5, each looks one back with more than 0.99 of its weight.",
+    right="Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99.",
     wrong={
         "not shifted": WrongAnswer(
             {".roll(-1, dims=0)": ""},
@@ -141,14 +152,23 @@ LOOK_BACK = Answers(
             "Each token asks for the one after it, which is hidden. nn.Linear multiplies by the",
         ),
         "too quiet": WrongAnswer(
-            {"20 * ": ""}, "Right way, but softly: one weight is only 0.23. Larger numbers in"
+            {"n * ": ""},
+            "Right way, but softly: of 6 tokens one gives only 0.23 of its attention to the one "
+            "before. Larger numbers in",
         ),
-        "two back": WrongAnswer({"roll(-1": "roll(-2"}, "Token 2 looks most at token 0, not 1."),
+        "the same number for all": WrongAnswer(
+            {"10 * num_tokens**0.5": "20"},
+            "of 60 tokens one gives only 0.18 of its attention to the one before. The scores are "
+            "divided by √num_tokens: let your number grow with it.",
+        ),
+        "two back": WrongAnswer(
+            {"roll(-1": "roll(-2"}, "Of 6 tokens, token 2 looks most at token 0, not 1."
+        ),
         "always six": WrongAnswer(
             {"eye(num_tokens)": "eye(6)"}, "The shape is (6, 6), not (5, 5)."
         ),
         "no return": WrongAnswer(
-            {"return 20": "20"}, "look_back returns None: is the return missing?"
+            {"return n": "n"}, "look_back returns None: is the return missing?"
         ),
     },
 )
@@ -170,7 +190,22 @@ CONTEXT_WITHOUT_MASK = Answers(
         ),
         "divided by the tokens": WrongAnswer(
             {"keys.shape[-1]": "keys.shape[0]"},
-            "None of the usual mistakes: a number is off by 0.032.",
+            "The scores are divided by the root of the number of tokens, not of the width.",
+        ),
+        "divided by 2": WrongAnswer(
+            {"keys.shape[-1] ** 0.5": "2"}, "None of the usual mistakes: a number is off by"
+        ),
+        "one key too many": WrongAnswer(
+            {"[: i + 1]": "[: i + 2]"},
+            "Every token sees one key too many: keys[: i + 1] ends with token i.",
+        ),
+        "a plain mean": WrongAnswer(
+            {"torch.softmax(scores, dim=-1) @ values[: i + 1]": "values[: i + 1].mean(dim=0)"},
+            "Every value that token i sees counts the same: this is a plain mean, without scores.",
+        ),
+        "neither softmax nor root": WrongAnswer(
+            {"torch.softmax(scores, dim=-1)": "scores", " / keys.shape[-1] ** 0.5": ""},
+            "The values are mixed by scores, not divided either: softmax is missing.",
         ),
         "no softmax": WrongAnswer(
             {"torch.softmax(scores, dim=-1)": "scores"},
@@ -203,7 +238,11 @@ WINDOW_MASK = Answers(
         ),
         "True for visible": WrongAnswer(
             {"< 0) | (distance >=": ">= 0) & (distance <"},
-            "Some token does not see itself. Does your True mean visible?",
+            "Your True means visible. It must mean hidden.",
+        ),
+        "itself hidden": WrongAnswer(
+            {"distance < 0": "distance <= 0"},
+            "Some token does not see itself, where the distance i - j is 0.",
         ),
         "no word on the future": WrongAnswer(
             {"(distance < 0) | ": ""},
@@ -235,6 +274,13 @@ DEPENDS = Answers(
         ),
         "all widths kept": WrongAnswer(
             {".sum(dim=(1, 3))": ""}, "The shape is (7, 3, 7, 5), not (7, 7)"
+        ),
+        "above a threshold": WrongAnswer(
+            {"!= 0": "> 0.1"}, "does not depend on token 0. A derivative may be tiny"
+        ),
+        "above a small threshold": WrongAnswer(
+            {"!= 0": "> 1e-4"},
+            "It says that output 0 of a head that returns a millionth does not depend on token 0.",
         ),
         "numbers": WrongAnswer({" != 0": ""}, "It is torch.float32, not bool: compare with 0."),
         "wrong way round": WrongAnswer(
@@ -438,6 +484,15 @@ COPY_WEIGHTS = Answers(
             {"torch.eye(split.d_out)": "torch.eye(4)"},
             "The matrix has another size than the parameter that it is copied into.",
         ),
+        "another layer": WrongAnswer(
+            {
+                "        split.out_proj.bias.zero_()\n": "",
+                "split.out_proj.weight.copy_(torch.eye(split.d_out))": (
+                    "split.out_proj = torch.nn.Identity()"
+                ),
+            },
+            "split.out_proj is another layer now. Keep the nn.Linear",
+        ),
         "with gradients": WrongAnswer(
             {"with torch.no_grad():": "if True:"}, "put the line under torch.no_grad()."
         ),
@@ -470,14 +525,19 @@ SWAP_HEADS = Answers(
         ),
         "out_proj forgotten": WrongAnswer(
             {"swapped.out_proj.weight.copy_(": "deepcopy("},
-            "out_proj.weight: its columns have not changed places by head.",
+            "out_proj.weight is as it was: its columns have to change places by head.",
         ),
         "queries only": WrongAnswer(
             {", swapped.W_key, swapped.W_value": ","},
-            "W_key.weight: its rows have not changed places by head.",
+            "W_key.weight is as it was: its rows have to change places by head.",
         ),
         "columns": WrongAnswer(
-            {"dims=0": "dims=1"}, "W_query.weight: its rows have not changed places by head."
+            {"dims=0": "dims=1"},
+            "W_query.weight: you moved its columns. nn.Linear stores the transpose",
+        ),
+        "by one row": WrongAnswer(
+            {"roll(2, dims=0)": "roll(1, dims=0)"},
+            "W_query.weight: its rows moved by one, but a head is two of them wide.",
         ),
         "row by row": WrongAnswer(
             {"roll(2, dims=0)": "flip(0)"},
