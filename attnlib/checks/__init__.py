@@ -13,10 +13,11 @@ How a verdict on a learner's class comes about, in the order of the files:
 verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
 check the functions that a learner writes about one head and about several, weight_split those that
 move the parameters of several in one matrix, torch_calls those around PyTorch's attention, tiles
-those about attention over tiles of keys, patterns those that mark where a head should look; torch_options has PyTorch's module in twenty lines, with
-each option as a change of a few; mistakes holds classes that are wrong by one line, mysteries hides
-some, by_hand has four checks as a learner writes them, steps_by_hand checks the steps of attention
-that one fills in. This folder imports only the core and tracing.
+those about attention over tiles of keys, patterns those that mark where a head should look;
+torch_options has PyTorch's module in twenty lines, with each option as a change of a few; mistakes
+holds classes that are wrong by one line, mysteries hides some, by_hand has four checks as a learner
+writes them, steps_by_hand checks the steps of attention that one fills in. This folder imports only
+the core and tracing.
 """
 
 from attnlib.checks.big_model import check_cut, check_device_part, check_texts_that_fit

@@ -3,8 +3,9 @@
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, split how heads are cut from one matrix, arcs and sentences words and who
 looks where, plane vectors of two numbers, rows one row of weights as bars, moves shapes line by
-line, poster many small maps with their verdicts, grids many numbers as colours alone, charts times, sizes where a model's parameters
-are. matplotlib loads with the first PNG. Pictures import nothing else of attnlib.
+line, poster many small maps with their verdicts, grids many numbers as colours alone, charts times,
+sizes where a model's parameters are. matplotlib loads with the first PNG. Pictures import nothing
+else of attnlib.
 """
 
 from attnlib.pictures.arcs import arcs_picture
