@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import Diagnosis, draw, reporting, run
-from attnlib.checks.departure import RANDOM, Departure
+from attnlib.checks.departure import RANDOM
+from attnlib.checks.explained import Departure
 from attnlib.checks.questions import Answer
 from attnlib.checks.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close, set_mode
 from attnlib.checks.verdict import Fault

@@ -18,8 +18,9 @@ from attnlib.checks.attempt import (
     returns_weights,
     run,
 )
-from attnlib.checks.departure import RANDOM, Departure, Departures, misnamed
+from attnlib.checks.departure import RANDOM, Departures, misnamed
 from attnlib.checks.door import Maker
+from attnlib.checks.explained import Departure
 from attnlib.checks.path import CONSTANTS
 from attnlib.checks.quantities import quantities
 from attnlib.checks.text import Text

@@ -1,0 +1,175 @@
+"""What an operation does, in words, and the line it stands in: what every explanation needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnlib.checks.path import Path
+from attnlib.checks.quantities import Found, Quantity, find
+from attnlib.tracing.operations import Line, Operation
+
+PARTS = ("queries", "keys", "values")
+ASSIGNS = {"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "narrow_copy"}
+LEAK = "Outputs before the changed token moved: your mask lets token 0 see token 1."
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Where forward leaves the path, and why.
+
+    Args:
+        code: short and stable, for counting: "scale.none".
+        cause: a sentence that a learner reads.
+        line: the learner's own, if it is known.
+        sure: whether one relation fits; otherwise the cause says only what should be there.
+    """
+
+    code: str
+    cause: str
+    line: Line | None
+    sure: bool = True
+
+
+class Explained(Path):
+    """A path, and sentences on its operations."""
+
+    def _at(self, operation: Operation, code: str, cause: str, sure: bool = True) -> Departure:
+        begin = cause if cause.startswith("x ") else cause[0].upper() + cause[1:]
+        return Departure(code, begin, self._line(operation), sure)
+
+    def _line(self, operation: Operation) -> Line | None:
+        """Return the line of an operation, or of the nearest one before it that has a line."""
+        while operation.line is None and operation.parents:
+            operation = self.operations[operation.parents[0]]
+        return operation.line
+
+    def _given_name(self, number: int) -> str:
+        """Return the name of the parameter that an operation only copies or turns."""
+        operation = self.operations[number]
+        while operation.parents and number not in self.from_x:
+            operation = self.operations[operation.parents[0]]
+        return operation.name if operation.given else ""
+
+    def _by_head(self, found: Found) -> bool:
+        """Return whether all columns of a head, and of no other, lie along one dimension."""
+        if self.num_heads == 1 or found.layout is None:
+            return True
+        columns = set(found.index["d"].flatten().tolist())
+        if len(columns) < self.named["queries"][0].values.shape[-1]:
+            return False
+        for axes in found.layout:
+            if "d" in axes:
+                return "h" not in axes or bool(
+                    (found.index["h"] == found.index["h"].flatten()[0]).all()
+                )
+        return True
+
+    def _mixed(self, operation: Operation, made: Found) -> Departure:
+        name = made.name
+        if made.moved is None and name in PARTS and self._other_numbers(operation):
+            return self._at(
+                operation,
+                f"{name}.changed",
+                f"this line changes {the(name)}: it {does(operation)}.",
+            )
+        if made.moved is None and self.num_heads == 1:
+            return self._at(
+                operation, f"{name}.mixed", f"the numbers of {the(name)} get mixed up here."
+            )
+        if made.moved is not None:
+            what, how = made.moved
+            if name == "context_vec" and what == "columns":
+                code = f"merge.{'alternating' if how == 'alternating' else 'order'}"
+                if how == "alternating":
+                    cause = (
+                        "the columns of the heads alternate: all columns of head 0 come first, "
+                        "then all of head 1."
+                    )
+                elif how == "reversed":
+                    cause = (
+                        "the heads come out in reverse order: head 0 belongs in the first columns."
+                    )
+                elif "repeated" in how:
+                    cause = (
+                        "every head returns what one head returns: does the loop use its own head "
+                        "each time?"
+                    )
+                else:
+                    cause = (
+                        "the heads come out in another order: head 0 belongs in the first columns."
+                    )
+                return self._at(operation, code, cause)
+            return self._at(
+                operation,
+                f"{name}.order",
+                f"the {what} of {the(name)} are {how} here; they must keep their places.",
+            )
+        if name == "context_vec":
+            return self._at(
+                operation,
+                "merge.mixed",
+                "the merge mixes tokens and heads. First transpose(1, 2), then view.",
+            )
+        if name in PARTS:
+            return self._at(
+                operation,
+                "split.mixed",
+                f"the split mixes tokens and heads of the {name}. First view(b, num_tokens, "
+                "num_heads, head_dim), then transpose(1, 2).",
+            )
+        if name == "scores":
+            return self._at(
+                operation, "scores.mixed", "the scores change places here and get mixed up."
+            )
+        return self._at(
+            operation, f"{name}.mixed", f"the numbers of {the(name)} get mixed up here."
+        )
+
+    def _other_numbers(self, operation: Operation) -> bool:
+        """Return whether an operation on one tensor changes numbers, and not only their places."""
+        (number, *more) = self._parents(operation)
+        old, new = self.operations[number].values, operation.values
+        if more or old.numel() != new.numel() or operation.name in ASSIGNS:
+            return False
+        return not torch.equal(old.flatten().sort().values, new.flatten().sort().values)
+
+
+def the(name: str) -> str:
+    """Return a quantity with its article."""
+    return {"x": "x", "attn_weights": "the weights", "context_vec": "the context vectors"}.get(
+        name, f"the {name}"
+    )
+
+
+def are(name: str) -> str:
+    """Return the verb that goes with a quantity."""
+    return "is" if name in {"x", "result"} else "are"
+
+
+def does(operation: Operation) -> str:
+    """Return what an operation does, in words."""
+    name = operation.name.strip("_").removeprefix("r")
+    words = {
+        "add": "adds something", "iadd": "adds something", "sub": "subtracts something",
+        "mul": "multiplies by something", "imul": "multiplies by something",
+        "div": "divides by something", "truediv": "divides by something",
+        "matmul": "makes another product", "bmm": "makes another product",
+        "einsum": "makes another product", "sum": "adds numbers up", "mean": "takes a mean",
+        "getitem": "takes out a part", "setitem": "overwrites a part", "cat": "puts parts together",
+        "stack": "puts parts together", "softmax": "applies softmax", "linear": "makes a product",
+        "masked_fill": "overwrites a part",
+    }  # fmt: skip
+    return words.get(name, f"applies {operation.name}")
+
+
+def has(tensor: Tensor, right: Tensor) -> bool:
+    """Return whether a tensor holds the numbers of another, in whatever layout."""
+    if tensor.numel() > right.numel() or not tensor.numel():
+        return False
+    axes = "bhij" if right.shape[-1] == right.shape[-2] else "bhtd"
+    axes = axes if right.ndim == 4 else "btd"
+    found = find(tensor, Quantity("", axes, right.nan_to_num(0.0)))
+    return found is not None
