@@ -23,16 +23,19 @@ from attnlib.tracing.tracer import trace
 RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
 ROLES = {"queries": r"^q(uer\w*|s)?\d?$", "keys": r"^k(eys?|s)?\d?$", "values": r"^v(al\w*|s)?\d?$"}
 
+BEFORE = ("split", "scores", "values", "weights", "softmax", "parts", "merge")  # an error
+
 
 class Departures(Whole, Results):
     """A path, the operation that leaves it, and why."""
 
     def departure(self) -> Departure | None:
         """Return the first line that leaves the path; None if nothing can be said."""
-        if self._good(self.result):
+        if self._good(self.result) and not self._repeats(self.result):
             return self._ends_too_early()
         if unwritten := self._unwritten():
             return unwritten
+        self.found = {n: None if self._repeats(n) else found for n, found in self.found.items()}
         bad, new = {self.result}, [self.result]
         while new:
             for parent in self._parents(self.operations[new.pop()]):
@@ -50,6 +53,34 @@ class Departures(Whole, Results):
             if found is not None:
                 return found
         return None
+
+    def before_an_error(self) -> Departure | None:
+        """Return the same of a run that an error stopped: the result is what was made last."""
+        begun = [n for n in self.leads_here & self.from_x if n in self.found]
+        last = [n for n in sorted(self.from_x) if self.operations[n].line is not None]
+        if not begun and not last:
+            return None
+        for number in last[::-1][:3]:
+            self.result = number
+            self.leads_here = self._lead_to(number)
+            for n in sorted(self.leads_here & self.from_x):
+                if n not in self.found:
+                    self.found[n] = self._look(self.operations[n])
+            if self._good(number):
+                continue
+            found = self.departure()
+            if found is not None and found.sure and found.code.startswith(BEFORE):
+                return found
+        return None
+
+    def _repeats(self, number: int) -> bool:
+        """Return whether a result or context vectors hold the same numbers for several tokens."""
+        found, values = self.found.get(number), self.operations[number].values
+        if found is None or found.layout is None or found.name not in ("context_vec", "result"):
+            return False
+        return any(
+            not axes and size > 1 for axes, size in zip(found.layout, values.shape, strict=True)
+        )
 
     def _is_partly_filled(self, number: int) -> bool:
         """Return whether parts of a tensor are set here that begins empty."""
@@ -76,11 +107,14 @@ class Departures(Whole, Results):
             return random
         if nan := self._nan_of_a_mask(operation):
             return nan
+        if "projections" in names:
+            mixed = next(n for n, f in parents.items() if f and f.name == "projections")
+            return self._parts_mixed(mixed)
         if operation.name == "scaled_dot_product_attention" and len(names) == 2 <= len(parents):
             return self._twice(operation)
         if (
             made is not None
-            and made.name in names - {"scores", "attn_weights"}
+            and made.name in names - {"scores", "attn_weights", "steps of softmax"}
             and not made.in_order
         ):
             return self._mixed(operation, made)
@@ -104,6 +138,12 @@ class Departures(Whole, Results):
             return self._scores(operation, parents, names)
         if "context_vec" in names:
             return self._after_context(operation, names)
+        if "result" in names and any("out_proj" in self._given_name(n) for n in operation.parents):
+            return self._at(
+                operation,
+                "out_proj.twice",
+                "out_proj is applied here a second time: once is right.",
+            )
         if "result" in names:
             return self._at(
                 operation,
@@ -114,6 +154,27 @@ class Departures(Whole, Results):
         if names == {"x"}:
             return self._after_x(operation)
         return None
+
+    def _parts_mixed(self, number: int) -> Departure:
+        """Tell the line that takes one projection of all three apart in another order."""
+        chain = [self.operations[number]]
+        while True:
+            before = [
+                n
+                for n in self._parents(chain[-1])
+                if (found := self.found.get(n)) is not None and found.name == "projections"
+            ]
+            if not before:
+                break
+            chain.append(self.operations[before[0]])
+        first = chain[-2] if len(chain) > 1 else chain[-1]
+        width = self.named["queries"][0].values.shape[-1] * self.num_heads
+        return self._at(
+            first,
+            "split.parts",
+            f"the projection makes {width} columns of queries first, then {width} of keys, then "
+            f"{width} of values, each head by head; here they are taken apart in another order.",
+        )
 
     def _random(self, operation: Operation) -> Departure | None:
         """Tell an operation that draws random numbers, or takes some in."""

@@ -37,7 +37,7 @@ class Explained(Path):
     """A path, and sentences on its operations."""
 
     def _at(self, operation: Operation, code: str, cause: str, sure: bool = True) -> Departure:
-        begin = cause if cause.startswith("x ") else cause[0].upper() + cause[1:]
+        begin = cause if cause.startswith(("x ", "out_proj ")) else cause[0].upper() + cause[1:]
         return Departure(code, begin, self._line(operation), sure)
 
     def _line(self, operation: Operation) -> Line | None:
@@ -52,6 +52,59 @@ class Explained(Path):
         while operation.parents and number not in self.from_x:
             operation = self.operations[operation.parents[0]]
         return operation.name if operation.given else ""
+
+    def _summed_letters(self, operation: Operation, kind: str) -> Departure | None:
+        """Tell a letter of einsum that stands in one tensor only and is not kept: it adds up."""
+        if operation.name != "einsum" or not isinstance(operation.arguments[0], str):
+            return None
+        equation = operation.arguments[0].replace(" ", "")
+        inputs, _, output = equation.partition("->")
+        tensors = inputs.split(",")
+        for place, letters in enumerate(tensors):
+            others = "".join(tensors[:place] + tensors[place + 1 :]) + output
+            for letter in letters:
+                if letter.isalpha() and letter not in others:
+                    return self._at(
+                        operation,
+                        f"{kind}.einsum",
+                        f"in {equation} the letter {letter} stands in one tensor alone and not "
+                        f"after the arrow, so einsum adds up over it. Axes that belong together, "
+                        "such as a head of the queries and the same head of the keys, need one "
+                        "letter.",
+                    )
+        return None
+
+    def _apart(self, one: int, other: int) -> tuple[str, int, int] | None:
+        """Return the axis, text or head, and the places at which two operands do not fit.
+
+        It is told only of tensors whose two last dimensions are tokens and columns, or tokens
+        and tokens.
+        """
+        first, second = self.found[one], self.found[other]
+        if first is None or second is None or None in (first.layout, second.layout):
+            return None
+        for axis in ("h", "b"):
+            if axis not in first.index or axis not in second.index:
+                continue
+            a, b = first.index[axis], second.index[axis]
+            rows = [part.shape[-2:].numel() for part in (a, b)]
+            if rows != [1, 1]:
+                continue
+            try:
+                shape = (a[..., 0, 0] + b[..., 0, 0]).shape
+            except RuntimeError:
+                continue
+            pairs = zip(*(part[..., 0, 0].expand(shape).flatten() for part in (a, b)), strict=True)
+            for mine, others in pairs:
+                if mine != others:
+                    return axis, int(mine), int(others)
+        return None
+
+    def _made_at(self, number: int) -> Operation:
+        """Return the operation that cut or turned a quantity last, of those that have a line."""
+        while self.operations[number].line is None and self.operations[number].parents:
+            number = self.operations[number].parents[0]
+        return self.operations[number]
 
     def _by_head(self, found: Found) -> bool:
         """Return whether all columns of a head, and of no other, lie along one dimension."""
@@ -93,10 +146,7 @@ class Explained(Path):
                         "the heads come out in reverse order: head 0 belongs in the first columns."
                     )
                 elif "repeated" in how:
-                    cause = (
-                        "every head returns what one head returns: does the loop use its own head "
-                        "each time?"
-                    )
+                    cause = _repeated(made, self.num_heads)
                 else:
                     cause = (
                         "the heads come out in another order: head 0 belongs in the first columns."
@@ -135,6 +185,19 @@ class Explained(Path):
         if more or old.numel() != new.numel() or operation.name in ASSIGNS:
             return False
         return not torch.equal(old.flatten().sort().values, new.flatten().sort().values)
+
+
+def _repeated(made: Found, num_heads: int) -> str:
+    """Return which columns of the result come from a head that was there before."""
+    heads = made.index["h"].flatten().tolist()
+    width = len(heads) // num_heads if len(heads) >= num_heads else 0
+    for place, head in enumerate(heads):
+        if width and head != place // width:
+            return (
+                f"columns {place} to {place + width - 1} are head {head} again, where head "
+                f"{place // width} belongs: does each round use a head of its own?"
+            )
+    return "every head returns what one head returns: does each round use a head of its own?"
 
 
 def the(name: str) -> str:

@@ -51,11 +51,12 @@ class Text:
                 self.trees[name] = tree.body[0]
                 self._codes[name] = code
 
-    def _line(self, function: str, node: ast.AST) -> Line | None:
+    def line_of(self, function: str, node: ast.AST) -> Line | None:
+        """Return the line of a node in a function."""
         statement = statements_of(self._codes[function])[1].get(getattr(node, "lineno", 0))
         return Line(function, statement.line, statement.text) if statement else None
 
-    def _statement(self, line: Line) -> ast.stmt | None:
+    def statement(self, line: Line) -> ast.stmt | None:
         """Return the innermost statement at a line."""
         tree = self.trees.get(line.function)
         found = [
@@ -75,7 +76,7 @@ class Text:
         Returns:
             None if the line itself is all there is to say.
         """
-        statement = self._statement(line)
+        statement = self.statement(line)
         if statement is None:
             return None
         if code.startswith(("parts.", "scores.")):
@@ -92,8 +93,13 @@ class Text:
             return made if made and "tril" in made.text else None
         if code == "mask.empty":
             return self._cut_of(line, statement)
+        if code.startswith("merge.order"):
+            return self.turned_loop(line)
         if code.startswith("dropout"):
-            return self._of_keyword(line, statement, ("dropout_p", "p"))
+            made = self._of_keyword(line, statement, ("dropout_p", "p"))
+            if made is not None:
+                return made if made.function == line.function else None
+            return None if code == "dropout.eval" else self._other_layer(statement)
         return None
 
     def _of_names(self, line: Line, statement: ast.stmt, fits: re.Pattern[str]) -> Line | None:
@@ -104,13 +110,23 @@ class Text:
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
         }
         names = [name for name in reads if fits.search(name.removeprefix("self."))]
-        return self._assigned(line, names[0]) if len(names) == 1 else None
+        return self.assigned(line, names[0]) if len(names) == 1 else None
+
+    def _other_layer(self, statement: ast.stmt) -> Line | None:
+        """Return the line that makes a layer which drops, if it is not nn.Dropout(dropout)."""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("self."):
+                for function, made in self.assignments(ast.unparse(node.func)):
+                    text = ast.unparse(made.value)
+                    if "Dropout" in text and not re.search(r"\bDropout\((p=)?dropout\)", text):
+                        return self.line_of(function, made)
+        return None
 
     def _cut_of(self, line: Line, statement: ast.stmt) -> Line | None:
         """Return the line that cuts the mask which a statement uses."""
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                made = self._assigned(line, node.id)
+                made = self.assigned(line, node.id)
                 if made is not None and re.search(r"self\.\w+\[", made.text):
                     return made
         return None
@@ -118,10 +134,10 @@ class Text:
     def _of_keyword(self, line: Line, statement: ast.stmt, words: tuple[str, ...]) -> Line | None:
         for node in ast.walk(statement):
             if isinstance(node, ast.keyword) and node.arg in words:
-                return self._assigned(line, ast.unparse(node.value), True)
+                return self.assigned(line, ast.unparse(node.value), True)
         return None
 
-    def _assigned(self, line: Line, name: str, also_names: bool = False) -> Line | None:
+    def assigned(self, line: Line, name: str, also_names: bool = False) -> Line | None:
         """Return the last assignment of a variable before a line, or of an attribute."""
         owner = line.function.rpartition(".")[0]
         last = None
@@ -137,8 +153,75 @@ class Text:
                 given_on = ast.unparse(node.value) == name.removeprefix("self.")
                 if given_on and not also_names:
                     continue
-                last = self._line(function, node)
+                last = self.line_of(function, node)
         return last
+
+    def assignments(self, name: str) -> list[tuple[str, ast.Assign]]:
+        """Return all assignments of a name or an attribute, with their functions."""
+        return [
+            (function, node)
+            for function, tree in self.trees.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign)
+            and name in [ast.unparse(target) for target in node.targets]
+        ]
+
+    def uses_value_of(self, name: str) -> bool:
+        """Return whether somewhere the value of a function is used, and not only called."""
+        alone = {
+            id(node.value)
+            for tree in self.trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr)
+        }
+        return any(
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) in (name, f"self.{name}")
+            and id(node) not in alone
+            for tree in self.trees.values()
+            for node in ast.walk(tree)
+        )
+
+    def line_of_origin(self, code: str, line: Line | None) -> Line | None:
+        """Return the line that made a value, or the line itself."""
+        return (line and self.origin(code, line)) or line
+
+    def maker_of_a_size(self, line: Line, said: str) -> Line | None:
+        """Return the line that made a size or a mask which does not fit at another line."""
+        statement = self.statement(line)
+        if statement is None:
+            return None
+        if "is invalid for input of size" in said:
+            names = {
+                ast.unparse(n)
+                for n in ast.walk(statement)
+                if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Load)
+            }
+            made = [m for name in sorted(names) if (m := self.assigned(line, name)) is not None]
+            wrong = [m for m in made if re.search(r"=.*(d_in|context_length)|= \d+$", m.text)]
+            return wrong[0] if len(wrong) == 1 else None
+        if "must match" in said:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    met = re.search(rf"\b{node.id} \((\w+), (\w+)\)", said)
+                    filled = self.assigned(line, node.id)
+                    if met and filled and met[1] == met[2] != "num_tokens":
+                        return filled
+        return None
+
+    def last_line(self, function: str) -> Line | None:
+        """Return the last statement of a function."""
+        tree = self.trees.get(function)
+        return self.line_of(function, tree.body[-1]) if tree is not None else None
+
+    def turned_loop(self, line: Line) -> Line | None:
+        """Return a loop that goes backwards, in the function of a line."""
+        for node in ast.walk(self.trees.get(line.function, ast.Module([], []))):
+            if isinstance(node, (ast.For, ast.comprehension)) and re.search(
+                r"reversed\(|\[::-1\]|, -1\)", ast.unparse(node.iter)
+            ):
+                return self.line_of(line.function, node if isinstance(node, ast.For) else node.iter)
+        return None
 
     def _never_read(self, function: str) -> Line | None:
         """Return the one line that divides into a variable that nothing reads."""
@@ -155,7 +238,7 @@ class Text:
                 and isinstance(node.value.op, (ast.Div, ast.Mult))
                 and all(isinstance(t, ast.Name) and t.id not in reads for t in node.targets)
             ):
-                return self._line(function, node)
+                return self.line_of(function, node)
         return None
 
     def _call_out_of_order(self, function: str) -> Line | None:
@@ -170,7 +253,7 @@ class Text:
                     given = [ast.unparse(arg) for arg in node.args]
                     common = [name for name in given if name in own]
                     if len(common) > 1 and common != [name for name in own if name in common]:
-                        return self._line(caller, node)
+                        return self.line_of(caller, node)
         return None
 
     def loop_of(self, line: Line) -> Line | None:
@@ -183,7 +266,7 @@ class Text:
             for node in ast.walk(self.trees.get(line.function, ast.Module([], [])))
             if isinstance(node, ast.For) and node.lineno < line.number <= (node.end_lineno or 0)
         ]
-        statement = self._statement(line)
+        statement = self.statement(line)
         if not loops or not isinstance(statement, ast.Assign):
             return None
         inner = loops[-1]
@@ -194,7 +277,7 @@ class Text:
                 return None
         bounds = inner.iter.args if isinstance(inner.iter, ast.Call) else []
         plain = len(bounds) == 1 and isinstance(bounds[0], (ast.Name, ast.Attribute, ast.Subscript))
-        return None if plain and len(loops) == 1 else self._line(line.function, inner)
+        return None if plain and len(loops) == 1 else self.line_of(line.function, inner)
 
     def slip(self) -> Slip | None:
         """Return what a loop over heads or tokens shows: a return, a fresh list, a chain."""
@@ -208,7 +291,7 @@ class Text:
         ]
         for loop in loops:
             for code, cause, node in (*_returns(loop), *_fresh_lists(loop), *_chains(loop)):
-                line = self._line(function, node)
+                line = self.line_of(function, node)
                 if line is not None:
                     yield Slip(code, cause, line)
 

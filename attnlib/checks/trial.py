@@ -243,14 +243,24 @@ class Trial:
         return found
 
     def _path(
-        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor], num_heads: int
+        self,
+        mine: nn.Module,
+        x: Tensor,
+        weights: Mapping[str, Tensor],
+        num_heads: int,
+        stopped: bool = False,
     ) -> Departures | None:
         recording, result = self.record(mine, x, weights)
         number = recording.number_of(result) if result is not None else None
         start = recording.number_of(x)
+        if result is None and stopped and recording.operations:
+            number = len(recording.operations) - 1
         if number is None or start is None:
             return None
-        named = quantities(x, weights, num_heads)
+        called = self.make.parameter_names(mine, weights)
+        first, second = (called.get(f"{name}.weight") for name in PROJECTIONS[:2])
+        fused = first is not None and first == second
+        named = quantities(x, weights, num_heads, fused)
         widths = scale_suspects(self, num_heads, x.shape[1])
         return Departures(recording, number, start, named, widths, self.head_width)
 
@@ -269,6 +279,46 @@ class Trial:
         mine, ours = self.recorded_build(num_heads)
         x = draw(B, NUM_TOKENS, self.d_in(num_heads), seed=1)
         return self.departure(mine, x, self.random_weights(ours), num_heads)
+
+    def departure_before_an_error(self) -> Departure | None:
+        """Return the line at which forward had left the path when an error stopped it."""
+        num_heads = self.head_counts[-1]
+        try:
+            mine, ours = self.recorded_build(num_heads)
+            x = draw(B, NUM_TOKENS, self.d_in(num_heads), seed=1)
+            path = self._path(mine, x, self.random_weights(ours), num_heads, stopped=True)
+            found = path.before_an_error() if path is not None else None
+        except (Diagnosis, RuntimeError, LookupError, TypeError, ValueError):
+            return None
+        return found if found is not None and found.sure else None
+
+    def departure_of_shape(self) -> Departure | None:
+        """Return why the result has another shape."""
+        try:
+            path = self.usual_path()
+            return path.of_shape() if path is not None else None
+        except (Diagnosis, RuntimeError, LookupError, TypeError, ValueError):
+            return None
+
+    def kept_by_forward(self) -> tuple[str, Line | None] | None:
+        """Return what to say of a tensor that forward keeps on self, if it does."""
+        try:
+            mine, _ = self.build()
+            before = {**vars(mine), **mine._buffers}
+            run(mine, draw(B, NUM_TOKENS, self.d_in(), seed=1))
+        except Diagnosis:
+            return None
+        for name, value in {**vars(mine), **mine._buffers}.items():
+            if isinstance(value, Tensor) and before.get(name) is not value:
+                cause = (
+                    f"self.{name} is kept from one call to the next, which may have other tokens, "
+                    "more or fewer: make it anew in forward, or cut it to the tokens that there "
+                    "are."
+                )
+                functions = tuple(f.__name__ for f in own_functions(self.make.make))
+                inside = tuple(name for name in functions if name != "__init__")
+                return cause, self.line_with(rf"self\.{name}\s*=|[\"']{name}[\"']", inside)
+        return None
 
     def text(self) -> Text:
         """Return the text of the class, and of the modules inside that the learner wrote too."""
@@ -435,6 +485,19 @@ class Trial:
             ):
                 return operation.line
         return self.line_with(r"detach|grad|\.data\b|tensor\(|numpy")
+
+    def line_of_another_dtype(self) -> Line | None:
+        """Return the first line that makes a tensor of another dtype in a float64 or half run."""
+        for turn, dtype in ((nn.Module.double, torch.float64), (nn.Module.half, torch.float16)):
+            try:
+                mine, _ = self.build()
+                turn(mine)
+                line = self._line_of_the_dtype(mine, draw(B, NUM_TOKENS, self.d_in()).to(dtype))
+            except (Diagnosis, RuntimeError):
+                continue
+            if line is not None:
+                return line
+        return None
 
     def line_of_the_seed(self) -> Line | None:
         """Return the line that sets a seed."""

@@ -13,7 +13,7 @@ from attnlib.checks.quantities import Found, find, find_any
 from attnlib.functional import causal_mask
 from attnlib.tracing.operations import Operation
 
-HIDES = {"masked_fill", "where", "add", "iadd", "radd"}
+HIDES = {"masked_fill", "where", "add", "iadd", "radd", "baddbmm", "addbmm"}
 MASKS = {"triu", "tril", "triu_", "tril_", "gt", "lt", "ge", "le", "__gt__", "__lt__"}
 
 
@@ -44,6 +44,69 @@ class Masks(Explained):
         every.view(-1).scatter_reduce_(0, places, flat, "amin")
         seen = torch.zeros(size * size).scatter_(0, places, 1.0).view(size, size).bool()
         return some.bool() if bool((some == every)[seen].all()) else None
+
+    def _row(self, scores: Found) -> tuple[int, set[int]] | None:
+        """Return the one query whose scores these are, and the keys that it sees."""
+        hidden = self._hidden(scores)
+        if scores.index["i"].numel() != 1 or scores.index["j"].numel() < 1:
+            return None
+        keys = scores.index["j"].expand(hidden.shape)[~hidden]
+        return int(scores.index["i"]), set(keys.tolist())
+
+    def _wrong_rows(self, number: int, before: Found) -> Departure | None:
+        """Tell a loop over the tokens in which one meets other keys than those up to itself."""
+        row = self._row(before)
+        if row is None:
+            return None
+        i, seen = row
+        first = self._first_scores(number)
+        rows = [
+            made
+            for n, found in self.found.items()
+            if found is not None
+            and found.name == "scores"
+            and self.operations[n].line == first.line
+            and (made := self._row(found)) is not None
+        ]
+        if len({query for query, _ in rows}) == 1 and len({len(keys) for _, keys in rows}) > 1:
+            return self._at(
+                first,
+                "scores.one-query",
+                f"each round of the loop takes the query of token {i} here: round i needs the "
+                "query of token i.",
+            )
+        cut = self._cut_of_keys(first)
+        low, high = min(seen), max(seen)
+        meets = f"the keys {low} to {high}" if low < high else f"key {low} alone"
+        may = f"the tokens 0 to {i}" if i else "token 0 alone"
+        return self._at(
+            cut or first,
+            "mask.rows",
+            f"token {i} meets {meets} here, and may see {may}: for token i, keys and values are "
+            "cut to [: i + 1].",
+        )
+
+    def _cut_of_keys(self, operation: Operation) -> Operation | None:
+        """Return the operation that took some tokens of the keys."""
+        new, seen = list(self._parents(operation)), set[int]()
+        while new:
+            number = new.pop()
+            if number in seen:
+                continue
+            seen.add(number)
+            found = self.found.get(number)
+            if found is None or found.name != "keys":
+                if found is None:
+                    new.extend(self._parents(self.operations[number]))
+                continue
+            tokens = set(found.index["t"].flatten().tolist())
+            for parent in self._parents(self.operations[number]):
+                before = self.found.get(parent)
+                if before is not None and before.name == "keys":
+                    if set(before.index["t"].flatten().tolist()) != tokens:
+                        return self.operations[number]
+                    new.append(parent)
+        return None
 
     def _chain(self, number: int) -> Iterator[Operation]:
         """Yield the operations on scores that led here, the last one first."""

@@ -55,6 +55,8 @@ class Results(Explained):
                         "split.missing",
                         "this takes other columns of the values than those of one head.",
                     )
+            if letters := self._summed_letters(operation, "context"):
+                return letters
             v = self.named["values"][0].values
             if has(values, weights.mT @ v):
                 return self._at(
@@ -62,6 +64,21 @@ class Results(Explained):
                     "weights.transposed",
                     "the weights are used the other way round: attn_weights @ values, without a "
                     "transpose.",
+                )
+        if other == "values" and len(parents) == 2:
+            two = sorted(
+                parents, key=lambda n: (f := parents[n]) is not None and f.name == "values"
+            )
+            held_by, given_by = two
+            apart = None if "einsum" in operation.name else self._apart(held_by, given_by)
+            if apart is not None:
+                axis, one, second = apart
+                what = {"h": "head", "b": "text"}[axis]
+                return self._at(
+                    self._made_at(given_by),
+                    "values.apart",
+                    f"the weights of {what} {one} multiply the values of {what} {second}: both "
+                    f"must come from the same {what}. Split and order them alike.",
                 )
         return self._at(
             operation,
@@ -104,6 +121,47 @@ class Results(Explained):
             f"the context vectors are right before this line, which changes them: it "
             f"{does(operation)}.",
         )
+
+    def of_shape(self) -> Departure | None:
+        """Return why a result has another shape, where its numbers are context vectors."""
+        operation, found = self.operations[self.result], self.found.get(self.result)
+        right = self.named["context_vec"][0].values
+        if right.shape[1] > 1:
+            for made, how in ((right.mean(dim=1), "averaged"), (right.sum(dim=1), "added")):
+                if has(operation.values, made):
+                    return self._at(
+                        operation,
+                        "merge.added",
+                        f"the heads are {how} here: each head writes {right.shape[-1]} columns of "
+                        "its own, and they stand side by side, head 0 first.",
+                    )
+        if found is None or found.layout is None:
+            return None
+        if found.name not in ("context_vec", "result"):
+            return self._at(
+                operation,
+                f"result.{found.name}",
+                f"{the(found.name)} {are(found.name)} returned, not the context vectors.",
+            )
+        side_by_side = (
+            f"Each head writes {right.shape[-1]} columns; side by side, along the last dimension, "
+            f"{right.shape[1]} heads make {right.shape[1] * right.shape[-1]}."
+        )
+        for dim, axes in enumerate(found.layout):
+            if "h" not in axes or "d" in axes:
+                continue
+            if axes == "h":
+                how = f"have a dimension of their own here, dimension {dim}, counted from 0"
+            else:
+                like = "texts" if "b" in axes else "tokens"
+                how = f"are joined along dimension {dim} here, counted from 0, like more {like}"
+            return self._at(operation, "merge.axis", f"the heads {how}. {side_by_side}")
+        if found.name == "context_vec" and right.shape[1] > 1 and found.index["h"].numel() == 1:
+            head = int(found.index["h"])
+            return self._at(
+                operation, "merge.one-head", f"only head {head} comes out. {side_by_side}"
+            )
+        return None
 
     def _ends_too_early(self) -> Departure | None:
         found = self.found[self.result]

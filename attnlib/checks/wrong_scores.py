@@ -12,8 +12,10 @@ from attnlib.checks.explained import PARTS, Departure, does
 from attnlib.checks.path import MAY_BE_SCALED, close_or_nan
 from attnlib.checks.quantities import Found
 from attnlib.checks.wrong_masks import Masks
+from attnlib.functional import causal_mask
 from attnlib.tracing.operations import Operation
 
+NOTHING = Found("", 1.0, None)
 SOFTMAX = re.compile(r"softmax|exp|^a?max|^sub|^__sub__|sigmoid|tanh|relu")
 
 
@@ -43,6 +45,8 @@ class Scores(Masks):
                     f"this takes other columns of the {found.name} than those of one head: head h "
                     f"owns columns h * {self.width} to (h + 1) * {self.width}.",
                 )
+        if names == {"queries", "keys"} and (why := self._wrong_operands(operation, parents)):
+            return why
         if names == {"queries", "keys"}:
             return self._at(
                 operation,
@@ -57,6 +61,102 @@ class Scores(Masks):
             f"scores.{'-'.join(sorted(names))}",
             f"the scores are {pair}. They are queries @ keys.transpose(-2, -1).",
         )
+
+    def _wrong_operands(
+        self, operation: Operation, parents: Mapping[int, Found | None]
+    ) -> Departure | None:
+        """Tell queries and keys that are right by themselves and do not fit each other."""
+        if letters := self._summed_letters(operation, "scores"):
+            return letters
+        if "einsum" in operation.name or len(parents) != 2:
+            return None
+        if added := self._with_a_mask(operation):
+            return added
+        numbers = sorted(parents, key=lambda n: (self.found[n] or NOTHING).name == "keys")
+        if beside := self._not_over_tokens(numbers):
+            return beside
+        apart = self._apart(*numbers)
+        if apart is None:
+            return None
+        axis, one, other = apart
+        what = {"h": "head", "b": "text"}[axis]
+        wrong = self._made_at(self._the_constant_one(operation, numbers, axis))
+        return self._at(
+            wrong if wrong.line is not None else operation,
+            "scores.apart",
+            f"the queries of {what} {one} meet the keys of {what} {other} in the scores: both must "
+            f"come from the same {what}. Split and order the two alike.",
+        )
+
+    def _the_constant_one(self, operation: Operation, numbers: list[int], axis: str) -> int:
+        """Return which of two operands is not ordered as it should be, or does not change."""
+        laid = [(self.found[n] or NOTHING).layout or () for n in numbers]
+        leading = ["".join(axes[:-2]) for axes in laid]
+        for number, order in zip(numbers, leading, strict=True):
+            if order == "hb" and leading != ["hb", "hb"]:
+                return number
+        rounds = [
+            other
+            for other in self.operations
+            if other.line == operation.line
+            and other.name == operation.name
+            and len(self._parents(other)) == 2
+        ]
+        places = []
+        for which in range(2):
+            at = set()
+            for other in rounds:
+                by_name = {
+                    found.name: found for n in self._parents(other) if (found := self.found.get(n))
+                }
+                found = by_name.get(("queries", "keys")[which])
+                if found is not None:
+                    at.add(tuple(found.index[axis].flatten().tolist()))
+            places.append(len(at))
+        return numbers[0] if places[0] < places[1] else numbers[1]
+
+    def _not_over_tokens(self, numbers: list[int]) -> Departure | None:
+        """Tell queries or keys whose product would not compare tokens with tokens."""
+        for number in numbers:
+            found = self.found[number]
+            if found is None or found.layout is None or len(found.layout) != 4:
+                continue
+            *leading, last, columns = found.layout
+            if {last, columns} == {"h", "d"} and "t" in leading:
+                made = self._made_at(number)
+                return self._at(
+                    made,
+                    "split.no-transpose",
+                    f"the {found.name} come from here with the tokens before the heads, so that "
+                    "the product compares the heads of one token: bring the heads forward first, "
+                    "transpose(1, 2).",
+                )
+        return None
+
+    def _with_a_mask(self, operation: Operation) -> Departure | None:
+        """Tell what is added to the scores in the operation that makes them, as baddbmm does."""
+        plain = self.named["scores"][0].values
+        values = operation.values.double()
+        others = [n for n in operation.parents if n not in self.from_x]
+        if values.numel() != plain.numel() or not others:
+            return None
+        values = values.reshape(plain.shape)
+        future = causal_mask(plain.shape[-1])
+        for factor in (self.root, 1.0, *(factor for factor, *_ in self.widths)):
+            off = values - factor * plain
+            if off.isnan().any() or float((off - off[:1, :1]).abs().max()) > 1e-4:
+                continue
+            added = off[0, 0]
+            number = float(added[0, -1])
+            if close_or_nan(added, number * future):
+                maker = self._mask_maker(operation) or operation
+                return self._at(
+                    maker,
+                    "mask.fill",
+                    f"the scores that the mask hides get {number:+.4g}, and softmax still gives "
+                    "them weight: they must be -torch.inf.",
+                )
+        return None
 
     def _after_scores(self, operation: Operation, number: int) -> Departure | None:
         scores, before = self.operations[number], self.found[number]
@@ -151,6 +251,13 @@ class Scores(Masks):
         self, operation: Operation, parents: Mapping[int, Found | None], names: set[str]
     ) -> Departure:
         rule = "softmax is exp, divided by the sum of its row: sum(dim=-1, keepdim=True)"
+        if "log_softmax" in {self.operations[n].name for n in parents}:
+            step = next(n for n in parents if self.operations[n].name == "log_softmax")
+            return self._at(
+                self.operations[step],
+                "softmax.log",
+                "log_softmax gives the logarithms of the weights: use softmax.",
+            )
         if names & set(PARTS):
             step = next(n for n, f in parents.items() if f is not None and f.name not in PARTS)
             return self._at(
@@ -168,6 +275,9 @@ class Scores(Masks):
 
     def _state(self, scores: Found) -> str | None:
         """Return what is wrong with scores that go into softmax."""
+        row = self._row(scores)
+        if row is not None and row[1] != set(range(row[0] + 1)):
+            return "rows"
         if not self._hidden(scores).equal(self._future(scores)):
             return "mask"
         if abs(scores.factor / self.root - 1) > 1e-4:
@@ -189,6 +299,8 @@ class Scores(Masks):
 
     def _blame_state(self, operation: Operation, number: int, before: Found) -> Departure | None:
         wrong = self._state(before)
+        if wrong == "rows":
+            return self._wrong_rows(number, before)
         if wrong == "scale":
             return self._wrong_scale(operation, number, before)
         if wrong == "mask":

@@ -68,8 +68,8 @@ CAUSAL_WEIGHTS = Answers(
 )
 CAUSAL_ATTENTION = Answers(
     right=(
-        "CausalAttention is right: shapes, mask, mean, scale, dropout, and outputs and gradients "
-        "equal to those of CausalAttention."
+        "CausalAttention is right: no token sees a later one, outputs and gradients are those of "
+        "CausalAttention, and in training dropout falls on single weights."
     ),
     wrong={
         "no mask": WrongAnswer(
@@ -254,8 +254,8 @@ DEPENDS = Answers(
     },
 )
 MY_WRAPPER = Answers(
-    right="MyWrapper is right: shapes, mask, mean, scale, split and merge of heads, dropout, and "
-    "outputs and gradients equal to those of MultiHeadAttentionWrapper.",
+    right="MyWrapper is right: no token sees a later one, outputs and gradients are those of "
+    "MultiHeadAttentionWrapper, and in training dropout falls on single weights.",
     wrong={
         "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
@@ -355,8 +355,8 @@ WITHOUT_HEAD = Answers(
     },
 )
 MY_MULTI_HEAD_ATTENTION = Answers(
-    right="MyMultiHeadAttention is right: shapes, mask, mean, scale, split and merge of heads, "
-    "dropout, and outputs and gradients equal to those of MultiHeadAttention.",
+    right="MyMultiHeadAttention is right: no token sees a later one, outputs and gradients are "
+    "those of MultiHeadAttention, and in training dropout falls on single weights.",
     wrong={
         "cut by view alone": WrongAnswer(
             {
