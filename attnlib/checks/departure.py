@@ -23,7 +23,7 @@ from attnlib.tracing.tracer import trace
 RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
 ROLES = {"queries": r"^q(uer\w*|s)?\d?$", "keys": r"^k(eys?|s)?\d?$", "values": r"^v(al\w*|s)?\d?$"}
 
-BEFORE = ("split", "scores", "values", "weights", "softmax", "parts", "merge")  # an error
+BEFORE = ("split", "scores", "values", "parts", "merge")  # an error
 
 
 class Departures(Whole, Results):
@@ -67,6 +67,9 @@ class Departures(Whole, Results):
                 if n not in self.found:
                     self.found[n] = self._look(self.operations[n])
             if self._good(number):
+                shape = self.of_shape() if self.found[number].name == "context_vec" else None  # type: ignore[union-attr]
+                if shape is not None and shape.code.startswith("merge"):
+                    return shape
                 continue
             found = self.departure()
             if found is not None and found.sure and found.code.startswith(BEFORE):
@@ -76,7 +79,16 @@ class Departures(Whole, Results):
     def _repeats(self, number: int) -> bool:
         """Return whether a result or context vectors hold the same numbers for several tokens."""
         found, values = self.found.get(number), self.operations[number].values
-        if found is None or found.layout is None or found.name not in ("context_vec", "result"):
+        if found is None or found.layout is None:
+            return False
+        if found.name == "values":  # values may be repeated on purpose, but not by a product
+            before = number
+            while not re.search(r"matmul|bmm|einsum|sum", self.operations[before].name):
+                parents = self._parents(self.operations[before])
+                if len(parents) != 1:
+                    return False
+                (before,) = parents
+        elif found.name not in ("context_vec", "result"):
             return False
         return any(
             not axes and size > 1 for axes, size in zip(found.layout, values.shape, strict=True)
@@ -109,7 +121,7 @@ class Departures(Whole, Results):
             return nan
         if "projections" in names:
             mixed = next(n for n, f in parents.items() if f and f.name == "projections")
-            return self._parts_mixed(mixed)
+            return self._parts_mixed(mixed, operation)
         if operation.name == "scaled_dot_product_attention" and len(names) == 2 <= len(parents):
             return self._twice(operation)
         if (
@@ -118,7 +130,7 @@ class Departures(Whole, Results):
             and not made.in_order
         ):
             return self._mixed(operation, made)
-        if made is not None and made.in_order and made.name in names:
+        if made is not None and made.in_order and made.name in names - {"steps of softmax"}:
             return self._at(
                 operation,
                 f"{made.name}.scaled",
@@ -155,7 +167,7 @@ class Departures(Whole, Results):
             return self._after_x(operation)
         return None
 
-    def _parts_mixed(self, number: int) -> Departure:
+    def _parts_mixed(self, number: int, operation: Operation) -> Departure:
         """Tell the line that takes one projection of all three apart in another order."""
         chain = [self.operations[number]]
         while True:
@@ -167,7 +179,7 @@ class Departures(Whole, Results):
             if not before:
                 break
             chain.append(self.operations[before[0]])
-        first = chain[-2] if len(chain) > 1 else chain[-1]
+        first = chain[-2] if len(chain) > 1 else operation
         width = self.named["queries"][0].values.shape[-1] * self.num_heads
         return self._at(
             first,
@@ -216,6 +228,13 @@ class Departures(Whole, Results):
             if not before:
                 break
             number = before[0]
+        if "empty" in made.name:
+            return self._at(
+                operation,
+                "result.unwritten",
+                f"{made.name} makes a tensor of whatever numbers lie in memory, and this line "
+                "computes with them: begin with zeros.",
+            )
         return self._at(
             made,
             "mask.nan",

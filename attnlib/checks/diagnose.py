@@ -49,7 +49,7 @@ from attnlib.checks.slips import (
     slip_of_arguments,
 )
 from attnlib.checks.text import Text
-from attnlib.checks.trial import Trial
+from attnlib.checks.trial import Trial, named_classes, own_functions
 from attnlib.checks.verdict import Fault, Verdict
 from attnlib.examples import seeded
 from attnlib.tracing.operations import Line
@@ -103,7 +103,7 @@ QUESTIONS: tuple[Question, ...] = (
 LINES = {  # where the line is known by its words alone
     "x.in-place": r"\bx\b\s*[-+*/@]=|\bx\.\w+_\(|\bx\[.*\]\s*=",
     "result.type": r"^(return|yield)\b",
-    "parameters.in-place": r"\.data\b|\w_\(|no_grad",
+    "parameters.in-place": r"\.data\b|weight\S* [-+*/]=|\.(?!__)\w*[a-z]_\(|no_grad",
     "dropout.fixed": r"seed",
     "settings": r"set_default|set_grad_enabled",
 }
@@ -171,9 +171,10 @@ def diagnose(
                         failed.add(now)
                         faults.append(_from_its_origin(_with_line(fault, question, trial), trial))
             except Diagnosis as diagnosis:
-                faults.append(Fault(now, diagnosis.code, str(diagnosis), diagnosis.line))
-                if trial is not None:
-                    faults[-1] = _from_its_origin(faults[-1], trial)
+                fault = Fault(now, diagnosis.code, str(diagnosis), diagnosis.line)
+                faults.append(
+                    _from_its_origin(fault, trial) if trial else _from_a_call(fault, given)
+                )
     except TimeIsUp as error:
         failure = _where_time_ran_out(error)
         stopped = Line(failure.function, failure.line, failure.source) if failure.line else None
@@ -309,9 +310,18 @@ def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
     if fault.code == "result.shape" and (where := trial.departure_of_shape()) is not None:
         begin, _, _ = fault.cause.partition(": look at")
         line = text.line_of_origin(where.code, where.line)
+        if where.code.startswith("result.") and where.code != "result.axes" and where.line:
+            owner = where.line.function.rpartition(".")[0]
+            line = text.last_line(f"{owner}.forward") or line
         return Fault(fault.question, where.code, f"{begin}. {where.cause}", line)
-    if fault.code in ("mask.none", "training") and (slip := condition_of_the_mask(text)):
+    if fault.code == "result.shape" and (line := text.loop_of_tokens(fault.cause)) is not None:
+        return Fault(fault.question, fault.code, fault.cause, line)
+    if fault.code in ("mask.none", "training", "state", "length") and (
+        slip := condition_of_the_mask(text)
+    ):
         return Fault(fault.question, slip.code, slip.cause, slip.line)
+    if fault.code == "gradient" and (line := text.without_gradient()) is not None:
+        return Fault(fault.question, fault.code, fault.cause, line)
     if fault.code in ("out_proj.missing", "result.none"):
         name = f"{fault.line.function.rpartition('.')[0]}.forward" if fault.line else ""
         line = text.last_line(name)
@@ -337,6 +347,16 @@ def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
         if line is not None:
             return Fault(fault.question, fault.code, fault.cause, line)
     return None
+
+
+def _from_a_call(fault: Fault, given: Given) -> Fault:
+    """Say of a class that cannot be made which arguments it hands on wrongly, if it does."""
+    kinds = [given, *named_classes(given)]
+    text = Text(function for kind in kinds for function in own_functions(kind))
+    slip = slip_of_arguments(text, fault.code, fault.cause)
+    if slip is None:
+        return fault
+    return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
 
 
 DTYPES = re.compile(r"same dtype|expected scalar type|must have the same|dtypes must")

@@ -12,6 +12,18 @@ from attnlib.checks.quantities import Found, Quantity, find
 from attnlib.tracing.operations import Line, Operation
 
 PARTS = ("queries", "keys", "values")
+TURNS = {"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims", "mT", "einsum"}
+PASSES = {
+    "contiguous",
+    "clone",
+    "unbind",
+    "__getitem__",
+    "select",
+    "chunk",
+    "split",
+    "to",
+    "squeeze",
+}
 ASSIGNS = {"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "narrow_copy"}
 LEAK = "Outputs before the changed token moved: your mask lets token 0 see token 1."
 
@@ -100,11 +112,41 @@ class Explained(Path):
                     return axis, int(mine), int(others)
         return None
 
+    def _cut_at(self, number: int, axis: str) -> Operation | None:
+        """Return the operation that took some places along an axis out of a quantity."""
+        found = self.found.get(number)
+        while found is not None and axis in found.index:
+            places = set(found.index[axis].flatten().tolist())
+            parents = [
+                (n, before)
+                for n in self._parents(self.operations[number])
+                if (before := self.found.get(n)) is not None and before.name == found.name
+            ]
+            if not parents:
+                return None
+            before_number, before = parents[0]
+            if set(before.index[axis].flatten().tolist()) != places:
+                return self.operations[number]
+            number, found = before_number, before
+        return None
+
     def _made_at(self, number: int) -> Operation:
         """Return the operation that cut or turned a quantity last, of those that have a line."""
         while self.operations[number].line is None and self.operations[number].parents:
             number = self.operations[number].parents[0]
         return self.operations[number]
+
+    def _turned_at(self, number: int) -> Operation | None:
+        """Return the operation that last ordered the dimensions of a quantity, if one did."""
+        found = self.found.get(number)
+        while found is not None and number in self.from_x:
+            operation = self.operations[number]
+            if operation.name in TURNS and operation.line is not None:
+                return operation
+            if not operation.parents or operation.name not in PASSES:
+                return None
+            number = operation.parents[0]
+        return None
 
     def _by_head(self, found: Found) -> bool:
         """Return whether all columns of a head, and of no other, lie along one dimension."""
@@ -151,7 +193,7 @@ class Explained(Path):
                     cause = (
                         "the heads come out in another order: head 0 belongs in the first columns."
                     )
-                return self._at(operation, code, cause)
+                return self._at(self._of_the_merge(operation, how), code, cause)
             return self._at(
                 operation,
                 f"{name}.order",
@@ -159,7 +201,7 @@ class Explained(Path):
             )
         if name == "context_vec":
             return self._at(
-                operation,
+                self._of_the_merge(operation, ""),
                 "merge.mixed",
                 "the merge mixes tokens and heads. First transpose(1, 2), then view.",
             )
@@ -178,6 +220,17 @@ class Explained(Path):
             operation, f"{name}.mixed", f"the numbers of {the(name)} get mixed up here."
         )
 
+    def _of_the_merge(self, operation: Operation, how: str) -> Operation:
+        """Return where the context vectors were turned wrongly before they were joined."""
+        before = self._parents(operation)
+        if how not in ("", "alternating") or len(before) != 1:
+            return operation
+        turned = self._turned_at(before[0])
+        found = self.found.get(turned.number) if turned is not None else None
+        if turned is None or found is None or found.layout is None or found.name != "context_vec":
+            return operation
+        return operation if "".join(found.layout) == "bthd" else turned
+
     def _other_numbers(self, operation: Operation) -> bool:
         """Return whether an operation on one tensor changes numbers, and not only their places."""
         (number, *more) = self._parents(operation)
@@ -189,8 +242,9 @@ class Explained(Path):
 
 def _repeated(made: Found, num_heads: int) -> str:
     """Return which columns of the result come from a head that was there before."""
-    heads = made.index["h"].flatten().tolist()
-    width = len(heads) // num_heads if len(heads) >= num_heads else 0
+    columns, heads = made.index["d"].flatten().tolist(), made.index["h"].flatten().tolist()
+    heads = heads * len(columns) if len(heads) == 1 else heads
+    width = len(columns) // num_heads
     for place, head in enumerate(heads):
         if width and head != place // width:
             return (

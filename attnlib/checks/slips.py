@@ -39,6 +39,8 @@ def slip_of_an_error(text: Text, line: Line, said: str) -> Slip | None:
         return _helper_without_return(text, line, statement)
     if "is not callable" in said:
         return _called_no_layer(text, line, statement)
+    if "expected Tensor as element" in said:
+        return _collected_layers(text, line)
     if re.search(r"must match the size|must match the existing|broadcast", said):
         return _dropped_dimension(text, line, statement)
     return None
@@ -95,6 +97,23 @@ def _called_no_layer(text: Text, line: Line, statement: ast.stmt) -> Slip | None
                         "calls it: make a layer of it, such as nn.Dropout(dropout).",
                         made,
                     )
+    return None
+
+
+def _collected_layers(text: Text, line: Line) -> Slip | None:
+    """Find a loop over heads that collects the heads, and not what they make."""
+    for loop in ast.walk(text.trees.get(line.function, ast.Module([], []))):
+        if not isinstance(loop, ast.For):
+            continue
+        targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        for call in _calls(loop):
+            collects = isinstance(call.func, ast.Attribute) and call.func.attr == "append"
+            if collects and len(call.args) == 1 and ast.unparse(call.args[0]) in targets:
+                where = text.line_of(line.function, call)
+                name = ast.unparse(call.args[0])
+                if where is not None:
+                    cause = f"{name} itself is collected here, not what it makes of x: {name}(x)."
+                    return Slip("heads.not-called", cause[0].upper() + cause[1:], where)
     return None
 
 
@@ -221,7 +240,9 @@ def condition_of_the_mask(text: Text) -> Slip | None:
                 continue
             body = " ".join(ast.unparse(step) for step in node.body)
             test = ast.unparse(node.test)
-            if not HIDING.search(body) or "raise" in body or "None" in test or "hasattr" in test:
+            if not HIDING.search(body) or re.search("raise|self.*=", body.partition("masked")[0]):
+                continue
+            if re.search(r"None|hasattr|self\.(?!training)", test):
                 continue
             line = text.line_of(function, node)
             if line is not None:

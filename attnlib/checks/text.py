@@ -17,9 +17,18 @@ from typing import NamedTuple
 from attnlib.tracing.operations import Line
 from attnlib.tracing.tracer import statements_of
 
-NUMBERS = re.compile(r"scale|factor|temper|norm|inv|^d_?k$|head_?(dim|size|width)|d_?head|^h[sd]$")
+NUMBERS = re.compile(
+    r"scale|factor|temper|norm|inv|^d_?k$|head_?(dim|size|width)|d_?head|^h[sd]$|d_out|width|dim$"
+)
 FACTORS = re.compile(r"scale|factor|temper|norm|inv")
 FUTURE = re.compile(r"future|hidden|hide|forbid|block|upper|later")
+VISIBLE = re.compile(r"visible|may|keep|allow|causal|see|look|past|lower|tril")
+KEYS = re.compile(r"^k\d?$|^ks?_|key|_k$")
+ROLES = {
+    "query": (r"^(q|quer)", r"W_query|\bq(uer)?"),
+    "key": (r"^k", r"W_key|\bk(ey)?"),
+    "value": (r"^v", r"W_value|\bv(al)?"),
+}
 
 
 class Slip(NamedTuple):
@@ -90,10 +99,19 @@ class Text:
             return None if right else made
         if code == "mask.inverted":
             made = self._of_names(line, statement, FUTURE)
-            return made if made and "tril" in made.text else None
+            if made is not None:
+                return made
+            used = ast.unparse(statement)
+            name = re.search(r"where\((\w+),|~\(?([\w.]+)|([\w.]+)(\[[^]]*\])? == (0|False)", used)
+            called = next((part for part in name.groups()[:3] if part), "") if name else ""
+            return self.assigned(line, called) if VISIBLE.search(called) else None
+        if code == "mask.rows":
+            names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+            named = [name for name in sorted(names) if KEYS.search(name)]
+            return self.assigned(line, named[0], True) if len(named) == 1 else None
         if code == "mask.empty":
             return self._cut_of(line, statement)
-        if code.startswith("merge.order"):
+        if code in ("merge.order", "context_vec.order", "merge.some-heads"):
             return self.turned_loop(line)
         if code.startswith("dropout"):
             made = self._of_keyword(line, statement, ("dropout_p", "p"))
@@ -146,6 +164,8 @@ class Text:
             if not own and not (name.startswith("self.") and function == f"{owner}.__init__"):
                 continue
             for node in ast.walk(tree):
+                if _registers(node, name):
+                    last = self.line_of(function, node)
                 if not isinstance(node, ast.Assign) or (own and node.lineno >= line.number):
                     continue
                 if name not in [ast.unparse(target) for target in node.targets]:
@@ -200,6 +220,17 @@ class Text:
             made = [m for name in sorted(names) if (m := self.assigned(line, name)) is not None]
             wrong = [m for m in made if re.search(r"=.*(d_in|context_length)|= \d+$", m.text)]
             return wrong[0] if len(wrong) == 1 else None
+        if re.search(r"must be int|integers|as an integer", said):
+            halves = [
+                divided
+                for function, tree in self.trees.items()
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.BinOp)
+                and isinstance(node.value.op, ast.Div)
+                and (divided := self.line_of(function, node)) is not None
+            ]
+            return halves[0] if len(halves) == 1 else None
         if "must match" in said:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -207,6 +238,15 @@ class Text:
                     filled = self.assigned(line, node.id)
                     if met and filled and met[1] == met[2] != "num_tokens":
                         return filled
+        return None
+
+    def without_gradient(self) -> Line | None:
+        """Return a decorator that cuts off the gradients of a function."""
+        for function, tree in self.trees.items():
+            for decorator in tree.decorator_list:
+                text = f"@{ast.unparse(decorator)}"
+                if "no_grad" in text or "inference" in text:
+                    return Line(function, decorator.lineno, text)
         return None
 
     def last_line(self, function: str) -> Line | None:
@@ -218,10 +258,27 @@ class Text:
         """Return a loop that goes backwards, in the function of a line."""
         for node in ast.walk(self.trees.get(line.function, ast.Module([], []))):
             if isinstance(node, (ast.For, ast.comprehension)) and re.search(
-                r"reversed\(|\[::-1\]|, -1\)", ast.unparse(node.iter)
+                r"reversed\(|\[::-1\]|, -1\)|- 1\)|\[:-1\]|\[1:\]", ast.unparse(node.iter)
             ):
                 return self.line_of(line.function, node if isinstance(node, ast.For) else node.iter)
+            if isinstance(node, (ast.Expr, ast.Assign)) and re.search(
+                r"\.insert\(0,|heads\[-?\d+\]\(", ast.unparse(node)
+            ):
+                return self.line_of(line.function, node)
         return None
+
+    def loop_of_tokens(self, said: str) -> Line | None:
+        """Return the loop over the tokens, where a result has too few or too many of them."""
+        shapes = re.findall(r"\((\d+), (\d+), (\d+)\)", said)
+        if len(shapes) != 2 or shapes[0][1] == shapes[1][1] or shapes[0][::2] != shapes[1][::2]:
+            return None
+        loops = [
+            (function, node)
+            for function, tree in self.trees.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.For) and "range(" in ast.unparse(node.iter)
+        ]
+        return self.line_of(*loops[0]) if len(loops) == 1 else None
 
     def _never_read(self, function: str) -> Line | None:
         """Return the one line that divides into a variable that nothing reads."""
@@ -251,6 +308,8 @@ class Text:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{method}":
                     given = [ast.unparse(arg) for arg in node.args]
+                    if any(_role_of(*pair) for pair in zip(own, given, strict=False)):
+                        return self.line_of(caller, node)
                     common = [name for name in given if name in own]
                     if len(common) > 1 and common != [name for name in own if name in common]:
                         return self.line_of(caller, node)
@@ -268,6 +327,14 @@ class Text:
         ]
         statement = self.statement(line)
         if not loops or not isinstance(statement, ast.Assign):
+            return None
+        used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        loops = [
+            loop
+            for loop in loops
+            if used & {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        ]
+        if not loops:
             return None
         inner = loops[-1]
         if len(loops) > 1 and isinstance(statement.targets[0], ast.Subscript):
@@ -294,6 +361,27 @@ class Text:
                 line = self.line_of(function, node)
                 if line is not None:
                     yield Slip(code, cause, line)
+
+
+def _registers(node: ast.AST, name: str) -> bool:
+    """Return whether a node registers a buffer of this name."""
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "self.register_buffer"
+        and bool(node.args)
+        and ast.unparse(node.args[0]).strip("'\"") == name.removeprefix("self.")
+    )
+
+
+def _role_of(parameter: str, given: str) -> bool:
+    """Return whether an argument is a query, a key or a value, and its parameter another."""
+    for role, (called, _) in ROLES.items():
+        if re.search(called, parameter):
+            others = [made for other, (_, made) in ROLES.items() if other != role]
+            return not re.search(ROLES[role][1], given) and any(
+                re.search(made, given) for made in others
+            )
+    return False
 
 
 Said = Iterator[tuple[str, str, ast.AST]]

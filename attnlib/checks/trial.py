@@ -317,13 +317,14 @@ class Trial:
                 )
                 functions = tuple(f.__name__ for f in own_functions(self.make.make))
                 inside = tuple(name for name in functions if name != "__init__")
-                return cause, self.line_with(rf"self\.{name}\s*=|[\"']{name}[\"']", inside)
+                line = self.line_with(rf"self\.{name}\s*=", inside)
+                return cause, line or self.line_with(rf"[\"']{name}[\"']", inside)
         return None
 
     def text(self) -> Text:
         """Return the text of the class, and of the modules inside that the learner wrote too."""
         if self._text is None:
-            kinds: list[Any] = [self.make.make]
+            kinds: list[Any] = [self.make.make, *named_classes(self.make.make)]
             with contextlib.suppress(Diagnosis):
                 mine, _ = self.build()
                 kinds += dict.fromkeys(type(part) for part in mine.modules())
@@ -424,6 +425,11 @@ class Trial:
         ]
         named = [line for line in lines if line is not None]
         return named[-1] if named else None
+
+    def line_that_drops(self) -> Line | None:
+        """Return the line of forward, or of a helper, that calls dropout, if one does."""
+        names = {f.__name__ for f in own_functions(self.make.make)} - {"__init__"}
+        return self.line_with(r"dropout\w*\(.*training", tuple(sorted(names))) if names else None
 
     def line_of_another_p(self) -> Line | None:
         """Return the line of __init__ that makes dropout of something else than dropout."""
@@ -543,6 +549,22 @@ def own_functions(given: Any) -> list[Any]:
     return [*first, *(f for f in found.values() if f not in first)]
 
 
+def named_classes(given: Any) -> list[type[nn.Module]]:
+    """Return the learner's own modules that the functions of a class name."""
+    found: dict[type[nn.Module], None] = {}
+    for function in own_functions(given):
+        for name in function.__code__.co_names + tuple(
+            name
+            for constant in function.__code__.co_consts
+            if inspect.iscode(constant)  # a comprehension
+            for name in constant.co_names
+        ):
+            kind = function.__globals__.get(name)
+            if isinstance(kind, type) and issubclass(kind, nn.Module) and own_functions(kind):
+                found[kind] = None
+    return list(found)
+
+
 def scale_suspects(
     trial: Trial, num_heads: int, num_tokens: int
 ) -> tuple[tuple[float, str, str], ...]:
@@ -557,6 +579,11 @@ def scale_suspects(
         (1 / HEAD_DIM, "scale.no-root", f"you divide by {width} itself, or twice by its root."),
         (
             1 / (2 * HEAD_DIM),
+            "scale.half",
+            f"{width}**1/2 is half of {width}, since ** binds before /.",
+        ),
+        (
+            2 / HEAD_DIM,
             "scale.half",
             f"{width}**1/2 is half of {width}, since ** binds before /.",
         ),

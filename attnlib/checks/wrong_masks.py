@@ -14,6 +14,7 @@ from attnlib.functional import causal_mask
 from attnlib.tracing.operations import Operation
 
 HIDES = {"masked_fill", "where", "add", "iadd", "radd", "baddbmm", "addbmm"}
+FILLERS = {"full", "full_like", "ones", "zeros", "mul", "__mul__", "rmul", "__rmul__", "new_full"}
 MASKS = {"triu", "tril", "triu_", "tril_", "gt", "lt", "ge", "le", "__gt__", "__lt__"}
 
 
@@ -69,8 +70,13 @@ class Masks(Explained):
             and (made := self._row(found)) is not None
         ]
         if len({query for query, _ in rows}) == 1 and len({len(keys) for _, keys in rows}) > 1:
+            queries = [
+                n
+                for n in self._parents(first)
+                if (found := self.found.get(n)) is not None and found.name == "queries"
+            ]
             return self._at(
-                first,
+                (queries and self._cut_at(queries[0], "t")) or first,
                 "scores.one-query",
                 f"each round of the loop takes the query of token {i} here: round i needs the "
                 "query of token i.",
@@ -150,6 +156,20 @@ class Masks(Explained):
             if made.name in ASSIGNS and made.line is not None:
                 return made
             numbers.extend(made.parents)
+        return None
+
+    def _filler(self, operation: Operation) -> Operation | None:
+        """Return the operation that put the numbers into a mask that is added."""
+        new, seen = [n for n in operation.parents if n not in self.from_x], set[int]()
+        while new:
+            number = max(new)
+            new.remove(number)
+            made = self.operations[number]
+            if made.name in FILLERS and made.line is not None:
+                return made
+            if number not in seen:
+                seen.add(number)
+                new.extend(made.parents)
         return None
 
     def _wrong_mask(
@@ -248,7 +268,8 @@ class Masks(Explained):
         if number_ is not None and (pattern is None or (pattern & causal_mask(len(pattern))).any()):
             added_up = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             return self._at(
-                (added_up and self._mask_writer(operation)) or operation,
+                (added_up and (self._mask_writer(operation) or self._filler(operation)))
+                or operation,
                 "mask.fill",
                 f"the scores that the mask hides {said}, and softmax still gives them weight: they "
                 "must be -torch.inf.",

@@ -75,7 +75,7 @@ class Results(Explained):
                 axis, one, second = apart
                 what = {"h": "head", "b": "text"}[axis]
                 return self._at(
-                    self._made_at(given_by),
+                    self._cut_at(given_by, axis) or self._made_at(given_by),
                     "values.apart",
                     f"the weights of {what} {one} multiply the values of {what} {second}: both "
                     f"must come from the same {what}. Split and order them alike.",
@@ -147,6 +147,25 @@ class Results(Explained):
             f"Each head writes {right.shape[-1]} columns; side by side, along the last dimension, "
             f"{right.shape[1]} heads make {right.shape[1] * right.shape[-1]}."
         )
+        heads = found.index["h"].numel() if "h" in found.index else right.shape[1]
+        if found.name == "context_vec" and 1 < heads < right.shape[1] * right.shape[-1]:
+            out = len(set(found.index["h"].flatten().tolist()))
+            if out < right.shape[1]:
+                return self._at(
+                    operation,
+                    "merge.some-heads",
+                    f"only {out} of {right.shape[1]} heads come out. {side_by_side}",
+                )
+        order = "".join(axes for axes in found.layout)
+        if right.shape[1] == 1 and order not in ("btd", "btc"):
+            names = {"b": "texts", "t": "tokens", "d": "columns", "c": "columns", "h": ""}
+            said = ", ".join(" and ".join(names[a] for a in axes) for axes in found.layout)
+            return self._at(
+                operation,
+                "result.axes",
+                f"the dimensions of the result are ({said}), and (texts, tokens, columns) are "
+                "right.",
+            )
         for dim, axes in enumerate(found.layout):
             if "h" not in axes or "d" in axes:
                 continue

@@ -80,7 +80,8 @@ class Scores(Masks):
             return None
         axis, one, other = apart
         what = {"h": "head", "b": "text"}[axis]
-        wrong = self._made_at(self._the_constant_one(operation, numbers, axis))
+        constant = self._the_constant_one(operation, numbers, axis)
+        wrong = self._cut_at(constant, axis) or self._made_at(constant)
         return self._at(
             wrong if wrong.line is not None else operation,
             "scores.apart",
@@ -123,7 +124,7 @@ class Scores(Masks):
                 continue
             *leading, last, columns = found.layout
             if {last, columns} == {"h", "d"} and "t" in leading:
-                made = self._made_at(number)
+                made = self._turned_at(number) or self._made_at(number)
                 return self._at(
                     made,
                     "split.no-transpose",
