@@ -23,6 +23,7 @@ from attnlib.tracing.tracer import trace
 RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
 ROLES = {"queries": r"^q(uer\w*|s)?\d?$", "keys": r"^k(eys?|s)?\d?$", "values": r"^v(al\w*|s)?\d?$"}
 
+JOINS = {"cat", "concat", "stack", "hstack", "reshape", "view", "flatten"}
 BEFORE = ("split", "scores", "values", "parts", "merge")  # an error
 
 
@@ -67,9 +68,12 @@ class Departures(Whole, Results):
                 if n not in self.found:
                     self.found[n] = self._look(self.operations[n])
             if self._good(number):
-                shape = self.of_shape() if self.found[number].name == "context_vec" else None  # type: ignore[union-attr]
-                if shape is not None and shape.code.startswith("merge"):
-                    return shape
+                held = self.found[number]
+                joined = number == last[-1] and self.operations[number].name in JOINS
+                if joined and held is not None and held.name == "context_vec":
+                    shape = self.of_shape()
+                    if shape is not None and shape.code.startswith("merge"):
+                        return shape
                 continue
             found = self.departure()
             if found is not None and found.sure and found.code.startswith(BEFORE):
@@ -232,7 +236,7 @@ class Departures(Whole, Results):
             return self._at(
                 operation,
                 "result.unwritten",
-                f"{made.name} makes a tensor of whatever numbers lie in memory, and this line "
+                f"torch.{made.name} holds whatever numbers lie in memory, and this line "
                 "computes with them: begin with zeros.",
             )
         return self._at(

@@ -342,7 +342,8 @@ def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
     if fault.code.startswith("error.") and fault.line is not None:
         where = trial.departure_before_an_error()
         if where is not None and where.line is not None:
-            return Fault(fault.question, where.code, _with_error(where.cause, fault), where.line)
+            line = text.line_of_origin(where.code, where.line)
+            return Fault(fault.question, where.code, _with_error(where.cause, fault), line)
         line = text.maker_of_a_size(fault.line, fault.cause)
         if line is not None:
             return Fault(fault.question, fault.code, fault.cause, line)

@@ -99,9 +99,9 @@ class Text:
             return None if right else made
         if code == "mask.inverted":
             made = self._of_names(line, statement, FUTURE)
-            if made is not None:
-                return made
             used = ast.unparse(statement)
+            if made is not None:
+                return None if "~" in used else made
             name = re.search(r"where\((\w+),|~\(?([\w.]+)|([\w.]+)(\[[^]]*\])? == (0|False)", used)
             called = next((part for part in name.groups()[:3] if part), "") if name else ""
             return self.assigned(line, called) if VISIBLE.search(called) else None
@@ -228,6 +228,7 @@ class Text:
                 if isinstance(node, ast.Assign)
                 and isinstance(node.value, ast.BinOp)
                 and isinstance(node.value.op, ast.Div)
+                and re.search("head|^h$", ast.unparse(node.value.right))
                 and (divided := self.line_of(function, node)) is not None
             ]
             return halves[0] if len(halves) == 1 else None

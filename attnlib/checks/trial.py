@@ -543,8 +543,9 @@ def own_functions(given: Any) -> list[Any]:
     found: dict[str, Any] = {}
     for base in given.__mro__:
         for name, value in vars(base).items():
-            if inspect.isfunction(value) and not value.__code__.co_filename.startswith(LIBRARIES):
-                found.setdefault(name, value)
+            function = inspect.unwrap(value) if inspect.isfunction(value) else None
+            if function and not function.__code__.co_filename.startswith(LIBRARIES):
+                found.setdefault(name, function)
     first = [found[name] for name in ("__init__", "forward") if name in found]
     return [*first, *(f for f in found.values() if f not in first)]
 
