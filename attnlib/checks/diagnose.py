@@ -367,8 +367,11 @@ def _with_error(cause: str, fault: Fault) -> str:
     """Return a cause with the error to which it led."""
     if not fault.code.startswith(("error", "init")):
         return cause
-    said = fault.cause.removeprefix("Stopped ")
-    return f"{cause} So it stops {said}"
+    before, _, where = fault.cause.partition("Stopped ")
+    if not where:
+        return f"{cause} That leads to: {fault.cause}"
+    before = f" {before[0].lower()}{before[1:].rstrip(': ')}" if before else ""
+    return f"{cause} So{before} it stops {where}"
 
 
 def _praise(trial: Trial, skip: tuple[str, ...]) -> str:

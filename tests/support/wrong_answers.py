@@ -292,7 +292,7 @@ MY_WRAPPER = Answers(
         ),
         "a plain list": WrongAnswer({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
         "the first head only": WrongAnswer(
-            {"in self.heads": "in self.heads[:1]"}, "look at the line that joins the heads."
+            {"in self.heads": "in self.heads[:1]"}, "Only head 0 comes out."
         ),
     },
 )
@@ -368,7 +368,7 @@ MY_MULTI_HEAD_ATTENTION = Answers(
             "The split mixes tokens and heads of the queries.",
         ),
         "no transpose in the cut": WrongAnswer(
-            {"return made.transpose(1, 2)": "return made"}, "Stopped in MyMultiHeadAttention.for"
+            {"return made.transpose(1, 2)": "return made"}, "bring the heads forward first"
         ),
         "join by view alone": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},
