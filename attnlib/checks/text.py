@@ -102,6 +102,8 @@ class Text:
             used = ast.unparse(statement)
             if made is not None:
                 return None if "~" in used else made
+            if "where(~" in used:
+                return None
             name = re.search(r"where\((\w+),|~\(?([\w.]+)|([\w.]+)(\[[^]]*\])? == (0|False)", used)
             called = next((part for part in name.groups()[:3] if part), "") if name else ""
             return self.assigned(line, called) if VISIBLE.search(called) else None

@@ -164,6 +164,14 @@ class Scores(Masks):
         assert before is not None
         if before.layout is None:
             return None
+        if before.hidden is not None and before.hidden.any() and "j" not in "".join(before.layout):
+            hides = [made for made in self._chain(number) if self._hides(made)]
+            return self._at(
+                self._mask_maker(hides[-1]) or hides[-1],
+                "mask.too-much",
+                "the mask leaves one key for all tokens to see: it is True above the diagonal "
+                "only, triu(..., diagonal=1), and as tall as it is wide.",
+            )
         values, old = operation.values.double(), scores.values.double()
         if values.shape == old.shape:
             for dim, axes in enumerate(before.layout):

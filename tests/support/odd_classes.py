@@ -38,7 +38,7 @@ HIDDEN_FAULTS = {
     "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.shared", "self.drop"),
     "a seed": (SPLIT, [("        weights = self.drop", "        torch.manual_seed(0)\n        weights = self.drop")], "dropout.fixed", ""),
     "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.zero", "dropout or 0.1"),
-    "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.sometimes", "if not self.training"),
+    "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.sometimes", "masked_fill_"),
     "hotter in training": (ONE_HEAD, [("        scores = scores / keys.shape[-1] ** 0.5", "        scores = scores / (1.0 if self.training else keys.shape[-1] ** 0.5)")], "training", "scores"),
     # dtype
     "float64 out": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).double()")], "result.dtype", "double"),

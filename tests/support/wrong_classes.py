@@ -454,8 +454,8 @@ WRONG_STACKS = {
         "dim=1",
         "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where (b, num_tokens, "
         "num_heads * d_out) = (2, 5, 21) is right. The heads are joined along dimension 1 here, "
-        "counted from 0, like more tokens. Each head writes 7 columns; side by side, along the last "
-        "dimension, 3 heads make 21.",
+        "counted from 0, like more tokens. Each head writes 7 columns; side by side, along the "
+        "last dimension, 3 heads make 21.",
     ),
     "joined along the batch": (", dim=-1", "", "The result is (b * num_heads, num_tokens, d_out)"),
     "stacked": ("torch.cat", "torch.stack", "The result is (b, num_tokens, d_out, num_heads) = "),
@@ -638,8 +638,8 @@ WRONG_SPLITS = {
     "a float32 mask": (
         ", dtype=x.dtype",
         "",
-        "This tensor is torch.float32 whatever x is: give it dtype=x.dtype. So in half precision it "
-        "stops in Mine.forward, line 9: ",
+        "This tensor is torch.float32 whatever x is: give it dtype=x.dtype. So in half precision "
+        "it stops in Mine.forward, line 9: ",
     ),
     "NaN in the values": (
         "weights @ values",
