@@ -304,6 +304,9 @@ def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
 
 def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
     """Return what the text or the run before an error shows of a fault, if it is more."""
+    if fault.code == "error.TimeIsUp":
+        loop = endless_loop(text, fault.line)
+        return Fault(fault.question, "time", fault.cause, loop or fault.line)
     slip = slip_of_arguments(text, fault.code, fault.cause)
     if slip is not None:
         return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
