@@ -25,7 +25,8 @@ from support.wrong_classes import (
 
 # Right classes
 
-PARTS = "dropout, and outputs and gradients equal to those of"
+PARTS = "is right: no token sees a later one, outputs and gradients are those of"
+END = ", and in training dropout falls on single weights."
 
 
 @pytest.mark.parametrize(
@@ -34,19 +35,17 @@ PARTS = "dropout, and outputs and gradients equal to those of"
         (
             check_causal_attention,
             CausalAttention,
-            f"CausalAttention is right: shapes, mask, mean, scale, {PARTS} CausalAttention.",
+            f"CausalAttention {PARTS} CausalAttention{END}",
         ),
         (
             check_stacked_heads,
             MultiHeadAttentionWrapper,
-            "MultiHeadAttentionWrapper is right: shapes, mask, mean, scale, split and merge of "
-            f"heads, {PARTS} MultiHeadAttentionWrapper.",
+            f"MultiHeadAttentionWrapper {PARTS} MultiHeadAttentionWrapper{END}",
         ),
         (
             check_weight_split,
             OnePageAttention,
-            "OnePageAttention is right: shapes, mask, mean, scale, split and merge of heads, "
-            f"{PARTS} MultiHeadAttention.",
+            f"OnePageAttention {PARTS} MultiHeadAttention{END}",
         ),
     ],
 )

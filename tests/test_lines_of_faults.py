@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
+from support.many_styles import BY_HAND, NANO, ROW_BY_ROW
+from support.many_styles import LOOP as LOOP_BY_HEADS
 from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, write
 
 TRIANGLE = "        mask = torch.triu(torch.ones(context_length, context_length), diagonal=1)\n"
@@ -168,7 +170,7 @@ def test_columns_that_are_never_written_are_named():
 
 def test_one_head_that_is_repeated_is_told():
     wrong = several(STACKED, ("[head(x) for head", "[self.heads[0](x) for head"))
-    assert "Every head returns what one head returns" in check_stacked_heads(write(wrong)).sentence
+    assert "Columns 7 to 13 are head 0 again" in check_stacked_heads(write(wrong)).sentence
 
 
 def test_a_coincidence_of_sizes_is_said():
@@ -202,3 +204,160 @@ def test_a_width_that_is_right_is_not_blamed_for_a_second_scaling():
     )
     verdict = check_causal_attention(write(wrong))
     assert (verdict.code, verdict.line.text) == ("scale.no-root", "scores = scores / self.d_k")
+
+
+# The line behind an error
+
+
+@pytest.mark.parametrize(
+    ("check", "text", "pairs", "code", "line"),
+    [
+        pytest.param(
+            check_causal_attention,
+            BY_HAND,
+            [("e.sum(dim=-1, keepdim=True)", "e.sum(dim=-1)")],
+            "keepdim",
+            "return e / e.sum(dim=-1)",
+            id="a sum without keepdim",
+        ),
+        pytest.param(
+            check_causal_attention,
+            BY_HAND,
+            [("        return e / e.sum", "        e / e.sum")],
+            "helper.none",
+            "e / e.sum(dim=-1, keepdim=True)",
+            id="a helper without return",
+        ),
+        pytest.param(
+            check_causal_attention,
+            ONE_HEAD,
+            [("self.drop = nn.Dropout(dropout)", "self.drop = dropout")],
+            "layer.none",
+            "self.drop = dropout",
+            id="a number that is called",
+        ),
+        pytest.param(
+            check_stacked_heads,
+            STACKED,
+            [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, dropout, context_length)")],
+            "arguments.context_length",
+            "CausalAttention(d_in, d_out, dropout, context_length)",
+            id="arguments that changed places",
+        ),
+        pytest.param(
+            check_stacked_heads,
+            STACKED,
+            [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, 0.0)")],
+            "arguments.dropout",
+            "CausalAttention(d_in, d_out, context_length, 0.0)",
+            id="a number for an argument",
+        ),
+        pytest.param(
+            check_stacked_heads,
+            STACKED,
+            [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, dropout)")],
+            "arguments.qkv_bias",
+            "CausalAttention(d_in, d_out, context_length, dropout)",
+            id="an argument that is not handed on",
+        ),
+        pytest.param(
+            check_weight_split,
+            NANO,
+            [("split(self.n_embd, dim=2)", "unflatten(2, (self.n_head, 3, -1)).unbind(3)")]
+            + [
+                (f"{name} = {name}.view(B, T, self.n_head, self.n_embd // self.n_head).tr", new)
+                for name, new in (("k", "k = k.tr"), ("q", "q = q.tr"), ("v", "v = v.tr"))
+            ],
+            "split.parts",
+            "q, k, v =",
+            id="three parts in another order",
+        ),
+        pytest.param(
+            check_causal_attention,
+            ROW_BY_ROW,
+            [("slice(0, t + 1)", "slice(0, t + 2)")],
+            "mask.rows",
+            "",
+            id="a row that sees one token too many",
+        ),
+        pytest.param(
+            check_weight_split,
+            LOOP_BY_HEADS,
+            [("kh = k[:, :, cols]", "kh = k[:, :, : self.size]")],
+            "scores.apart",
+            "kh = k[:, :, : self.size]",
+            id="keys of another head",
+        ),
+        pytest.param(
+            check_weight_split,
+            SPLIT,
+            [
+                (
+                    "keys = self.W_key(x).view(b, t, self.n, self.width).transpose(1, 2)",
+                    "keys = self.W_key(x).view(b, t, self.n, self.width)",
+                ),
+                (
+                    "queries = self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)",
+                    "queries = self.W_query(x).view(b, t, self.n, self.width)",
+                ),
+            ],
+            "split.no-transpose",
+            "self.width)",
+            id="tokens before heads",
+        ),
+    ],
+)
+def test_the_line_behind_a_fault_is_quoted(check, text, pairs, code, line):
+    verdict = check(write(several(text, *pairs)))
+    assert verdict.code == code, verdict.sentence
+    assert verdict.line is not None
+    assert line in verdict.line.text
+
+
+def test_a_mask_that_is_one_row_for_all_is_not_called_a_missing_bias():
+    wrong = several(
+        SPLIT, ("dtype=x.dtype).triu(1)", "dtype=x.dtype).triu(1)[:1]")
+    )  # row 0 hides all but token 0
+    verdict = check_weight_split(write(wrong))
+    assert verdict.code.startswith("mask."), verdict.sentence
+
+
+def test_a_mask_kept_for_the_first_length_is_told():
+    wrong = several(
+        ONE_HEAD,
+        (
+            "self.mask.bool()[:num_tokens, :num_tokens]",
+            "self.cut",
+        ),
+        (
+            "        scores = queries @",
+            "        if not hasattr(self, 'cut'):\n"
+            "            self.cut = self.mask.bool()[:num_tokens, :num_tokens]\n"
+            "        scores = queries @",
+        ),
+    )
+    verdict = check_causal_attention(write(wrong))
+    assert verdict.code == "state.kept", verdict.sentence
+    assert verdict.line is not None
+    assert "self.cut" in verdict.line.text
+
+
+def test_a_bias_that_is_never_used_does_not_hide_another_fault():
+    wrong = several(ONE_HEAD, ("scores = scores / keys.shape[-1] ** 0.5", "pass"))
+    wrong = wrong.replace("bias=qkv_bias", "bias=False")
+    codes = [fault.code for fault in check_causal_attention(write(wrong)).faults]
+    assert codes == ["scale.none", "parameters.bias-never"]
+
+
+def test_the_while_that_never_ends_is_quoted():
+    wrong = several(
+        ONE_HEAD,
+        (
+            "        scores = queries @",
+            "        while num_tokens:\n            pass\n        scores = queries @",
+        ),
+    )
+    verdict = check_causal_attention(write(wrong), seconds=1.0)
+    assert verdict.code == "time"
+    assert verdict.line is not None
+    assert verdict.line.text == "while num_tokens:"

@@ -7,7 +7,8 @@ How a verdict on a learner's class comes about, in the order of the files:
 - trial runs the class beside ours. questions, isolate and conditions ask.
 - text shows where a value was made that goes wrong later, and slips that need no run.
 - quantities are what should arise; path finds them among the learner's tensors; departure says
-  where the path is left, and why.
+  where the path is left. explained, wrong_masks, wrong_scores, whole_attention and wrong_results
+  say why.
 - verdict is what comes out.
 
 verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import Diagnosis, draw, reporting, run
-from attnlib.checks.departure import RANDOM, Departure
+from attnlib.checks.departure import RANDOM
+from attnlib.checks.explained import Departure
 from attnlib.checks.questions import Answer
 from attnlib.checks.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close, set_mode
 from attnlib.checks.verdict import Fault
@@ -333,7 +334,10 @@ def dropout_in_training(trial: Trial) -> Answer:
                 "dropout.none",
                 "In training nothing is dropped: is dropout handed on, and are the weights put "
                 "through it, attn_weights = self.dropout(attn_weights)?",
-                line or trial.line_of_another_p() or trial.line_of_the_weights(),
+                line
+                or trial.line_of_another_p()
+                or trial.line_that_drops()
+                or trial.line_of_the_weights(),
             )
         survived = dropped != 0
         wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -41,10 +42,17 @@ from attnlib.checks.questions import (
     the_weights_returned,
     the_whole,
 )
-from attnlib.checks.trial import Trial
+from attnlib.checks.slips import (
+    condition_of_the_mask,
+    endless_loop,
+    slip_of_an_error,
+    slip_of_arguments,
+)
+from attnlib.checks.text import Text
+from attnlib.checks.trial import Trial, named_classes, own_functions
 from attnlib.checks.verdict import Fault, Verdict
 from attnlib.examples import seeded
-from attnlib.modules import CausalAttention
+from attnlib.tracing.operations import Line
 from attnlib.tracing.table import Failure
 from attnlib.tracing.tracer import locate
 
@@ -95,7 +103,7 @@ QUESTIONS: tuple[Question, ...] = (
 LINES = {  # where the line is known by its words alone
     "x.in-place": r"\bx\b\s*[-+*/@]=|\bx\.\w+_\(|\bx\[.*\]\s*=",
     "result.type": r"^(return|yield)\b",
-    "parameters.in-place": r"\.data\b|\w_\(|no_grad",
+    "parameters.in-place": r"\.data\b|weight\S* [-+*/]=|\.(?!__)\w*[a-z]_\(|no_grad",
     "dropout.fixed": r"seed",
     "settings": r"set_default|set_grad_enabled",
 }
@@ -131,6 +139,7 @@ def diagnose(
             )
     trial = None
     faults: list[Fault] = []
+    late: list[Fault] = []  # said only after the others
     failed: set[str] = set()
     now = NAMES[0]
     dtype = torch.get_default_dtype()
@@ -154,19 +163,25 @@ def diagnose(
                             failed.add(now)
                         continue
                     fault = _ask(question, trial)
+                    if fault is not None and fault.code == "parameters.bias-never":
+                        trial.make.without = (*trial.make.without, "qkv_bias")
+                        late.append(_from_its_origin(fault, trial))
+                        fault = None
                     if fault is not None:
                         failed.add(now)
                         faults.append(_from_its_origin(_with_line(fault, question, trial), trial))
             except Diagnosis as diagnosis:
-                faults.append(Fault(now, diagnosis.code, str(diagnosis), diagnosis.line))
-                if trial is not None:
-                    faults[-1] = _from_its_origin(faults[-1], trial)
+                fault = Fault(now, diagnosis.code, str(diagnosis), diagnosis.line)
+                faults.append(
+                    _from_its_origin(fault, trial) if trial else _from_a_call(fault, given)
+                )
     except TimeIsUp as error:
         failure = _where_time_ran_out(error)
-        faults.insert(
-            0,
-            Fault(now, "time", _too_slow(failure.function, failure.line, failure.source, seconds)),
-        )
+        stopped = Line(failure.function, failure.line, failure.source) if failure.line else None
+        loop = endless_loop(trial.text() if trial else Text(()), stopped)
+        cause = _too_slow(failure.function, failure.line, failure.source, seconds)
+        faults.insert(0, Fault(now, "time", cause, loop))
+    faults.extend(late)
     not_asked = tuple(
         q.name for q in QUESTIONS if q.name in failed and q.name not in {f.question for f in faults}
     )
@@ -276,6 +291,8 @@ def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
             return Fault(fault.question, "state.list", *kept)
         if (slip := text.slip()) is not None:
             return Fault(fault.question, slip.code, slip.cause, slip.line)
+    if (deeper := _deeper(fault, trial, text)) is not None:
+        return deeper
     if fault.line is None or str(fault.line) in fault.cause:
         return fault
     line = text.origin(fault.code, fault.line)
@@ -285,11 +302,86 @@ def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
     return Fault(fault.question, fault.code, fault.cause, line or fault.line)
 
 
+def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
+    """Return what the text or the run before an error shows of a fault, if it is more."""
+    if fault.code == "error.TimeIsUp":
+        loop = endless_loop(text, fault.line)
+        return Fault(fault.question, "time", fault.cause, loop or fault.line)
+    slip = slip_of_arguments(text, fault.code, fault.cause)
+    if slip is not None:
+        return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
+    if fault.code == "result.shape" and (where := trial.departure_of_shape()) is not None:
+        begin, _, _ = fault.cause.partition(": look at")
+        line = text.line_of_origin(where.code, where.line)
+        if where.code.startswith("result.") and where.code != "result.axes" and where.line:
+            owner = where.line.function.rpartition(".")[0]
+            line = text.last_line(f"{owner}.forward") or line
+        return Fault(fault.question, where.code, f"{begin}. {where.cause}", line)
+    if fault.code == "result.shape" and (line := text.loop_of_tokens(fault.cause)) is not None:
+        return Fault(fault.question, fault.code, fault.cause, line)
+    if fault.code in ("mask.none", "training", "state", "length") and (
+        slip := condition_of_the_mask(text)
+    ):
+        return Fault(fault.question, slip.code, slip.cause, slip.line)
+    if fault.code == "gradient" and (line := text.without_gradient()) is not None:
+        return Fault(fault.question, fault.code, fault.cause, line)
+    if fault.code in ("out_proj.missing", "result.none"):
+        name = f"{fault.line.function.rpartition('.')[0]}.forward" if fault.line else ""
+        line = text.last_line(name)
+        return Fault(fault.question, fault.code, fault.cause, line) if line is not None else None
+    if fault.code.startswith(("error.", "state", "length")):
+        if fault.line is not None:
+            slip = slip_of_an_error(text, fault.line, fault.cause)
+            if slip is not None:
+                return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
+        kept = trial.kept_by_forward()
+        if kept is not None:
+            return Fault(fault.question, "state.kept", _with_error(kept[0], fault), kept[1])
+    if fault.code.startswith("error.") and DTYPES.search(fault.cause):
+        line = trial.line_of_another_dtype()
+        if line is not None and line != fault.line:
+            cause = f"This tensor is {torch.float32} whatever x is: give it dtype=x.dtype."
+            return Fault(fault.question, "error.dtype", _with_error(cause, fault), line)
+    if fault.code.startswith("error.") and fault.line is not None:
+        where = trial.departure_before_an_error()
+        if where is not None and where.line is not None:
+            line = text.line_of_origin(where.code, where.line)
+            return Fault(fault.question, where.code, _with_error(where.cause, fault), line)
+        line = text.maker_of_a_size(fault.line, fault.cause)
+        if line is not None:
+            return Fault(fault.question, fault.code, fault.cause, line)
+    return None
+
+
+def _from_a_call(fault: Fault, given: Given) -> Fault:
+    """Say of a class that cannot be made which arguments it hands on wrongly, if it does."""
+    kinds = [given, *named_classes(given)]
+    text = Text(function for kind in kinds for function in own_functions(kind))
+    slip = slip_of_arguments(text, fault.code, fault.cause)
+    if slip is None:
+        return fault
+    return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
+
+
+DTYPES = re.compile(r"same dtype|expected scalar type|must have the same|dtypes must")
+
+
+def _with_error(cause: str, fault: Fault) -> str:
+    """Return a cause with the error to which it led."""
+    if not fault.code.startswith(("error", "init")):
+        return cause
+    before, _, where = fault.cause.partition("Stopped ")
+    if not where:
+        return f"{cause} That leads to: {fault.cause}"
+    before = f" {before[0].lower()}{before[1:].rstrip(': ')}" if before else ""
+    return f"{cause} So{before} it stops {where}"
+
+
 def _praise(trial: Trial, skip: tuple[str, ...]) -> str:
-    heads = "" if trial.right is CausalAttention else "split and merge of heads, "
-    dropout = "" if "dropout" in skip else "dropout, "
+    name, right = trial.make.name, trial.right.__name__
+    dropout = "" if "dropout" in skip else ", and in training dropout falls on single weights"
     sentence = (
-        f"{trial.make.name} is right: shapes, mask, mean, scale, {heads}{dropout}"
-        f"and outputs and gradients equal to those of {trial.right.__name__}."
+        f"{name} is right: no token sees a later one, outputs and gradients are those of "
+        f"{right}{dropout}."
     )
     return " ".join([sentence, *(f"Note: {note}" for note in trial.notes if not note.code)])

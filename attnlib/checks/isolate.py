@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import draw, run
-from attnlib.checks.departure import scale_sentence
 from attnlib.checks.questions import Answer
 from attnlib.checks.trial import (
     HEAD_DIM,
@@ -25,6 +24,7 @@ from attnlib.checks.trial import (
     scale_suspects,
 )
 from attnlib.checks.verdict import Fault
+from attnlib.checks.wrong_scores import scale_sentence
 from attnlib.functional import causal_mask, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 

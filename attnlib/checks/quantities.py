@@ -30,6 +30,7 @@ AXES = {
     "j": "keys",
     "d": "columns",
     "c": "columns",
+    "p": "parts",
 }
 
 
@@ -78,7 +79,7 @@ class Found:
 
 
 def quantities(
-    x: Tensor, weights: Mapping[str, Tensor], num_heads: int
+    x: Tensor, weights: Mapping[str, Tensor], num_heads: int, fused: bool = False
 ) -> dict[str, tuple[Quantity, ...]]:
     """Return every quantity of causal attention by its name, in the variants that are right.
 
@@ -86,6 +87,7 @@ def quantities(
         x: (b, num_tokens, d_in).
         weights: of the right class, by the names of its parameters.
         num_heads: how many heads.
+        fused: whether one projection makes queries, keys and values together.
     """
     x = x.detach().double()
     parts = {}
@@ -133,6 +135,9 @@ def quantities(
             Quantity("steps of softmax", "bhi", (root * scores).amax(dim=-1)),
         ),
     }
+    if fused:
+        together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
+        named["projections"] = (Quantity("projections", "btphd", together),)
     if "out_proj.weight" in weights:
         weight, bias = (
             weights[f"out_proj.{kind}"].detach().double() for kind in ("weight", "bias")

@@ -125,7 +125,9 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
             "",
             "parameters.bias-never",
             "With qkv_bias=True the projections have no bias: hand qkv_bias on to them.",
-            trial.line_in_init(missing[0].split(".")[0]),
+            trial.line_in_init(
+                names.get(missing[0].replace("bias", "weight"), missing[0]).split(".")[0]
+            ),
         )
     if missing:
         has = f"it has {', '.join(have)}" if have else "it has no parameters at all"

@@ -18,8 +18,9 @@ from attnlib.checks.attempt import (
     returns_weights,
     run,
 )
-from attnlib.checks.departure import RANDOM, Departure, Departures, misnamed
+from attnlib.checks.departure import RANDOM, Departures, misnamed
 from attnlib.checks.door import Maker
+from attnlib.checks.explained import Departure
 from attnlib.checks.path import CONSTANTS
 from attnlib.checks.quantities import quantities
 from attnlib.checks.text import Text
@@ -242,14 +243,24 @@ class Trial:
         return found
 
     def _path(
-        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor], num_heads: int
+        self,
+        mine: nn.Module,
+        x: Tensor,
+        weights: Mapping[str, Tensor],
+        num_heads: int,
+        stopped: bool = False,
     ) -> Departures | None:
         recording, result = self.record(mine, x, weights)
         number = recording.number_of(result) if result is not None else None
         start = recording.number_of(x)
+        if result is None and stopped and recording.operations:
+            number = len(recording.operations) - 1
         if number is None or start is None:
             return None
-        named = quantities(x, weights, num_heads)
+        called = self.make.parameter_names(mine, weights)
+        first, second = (called.get(f"{name}.weight") for name in PROJECTIONS[:2])
+        fused = first is not None and first == second
+        named = quantities(x, weights, num_heads, fused)
         widths = scale_suspects(self, num_heads, x.shape[1])
         return Departures(recording, number, start, named, widths, self.head_width)
 
@@ -269,10 +280,51 @@ class Trial:
         x = draw(B, NUM_TOKENS, self.d_in(num_heads), seed=1)
         return self.departure(mine, x, self.random_weights(ours), num_heads)
 
+    def departure_before_an_error(self) -> Departure | None:
+        """Return the line at which forward had left the path when an error stopped it."""
+        num_heads = self.head_counts[-1]
+        try:
+            mine, ours = self.recorded_build(num_heads)
+            x = draw(B, NUM_TOKENS, self.d_in(num_heads), seed=1)
+            path = self._path(mine, x, self.random_weights(ours), num_heads, stopped=True)
+            found = path.before_an_error() if path is not None else None
+        except (Diagnosis, RuntimeError, LookupError, TypeError, ValueError):
+            return None
+        return found if found is not None and found.sure else None
+
+    def departure_of_shape(self) -> Departure | None:
+        """Return why the result has another shape."""
+        try:
+            path = self.usual_path()
+            return path.of_shape() if path is not None else None
+        except (Diagnosis, RuntimeError, LookupError, TypeError, ValueError):
+            return None
+
+    def kept_by_forward(self) -> tuple[str, Line | None] | None:
+        """Return what to say of a tensor that forward keeps on self, if it does."""
+        try:
+            mine, _ = self.build()
+            before = {**vars(mine), **mine._buffers}
+            run(mine, draw(B, NUM_TOKENS, self.d_in(), seed=1))
+        except Diagnosis:
+            return None
+        for name, value in {**vars(mine), **mine._buffers}.items():
+            if isinstance(value, Tensor) and before.get(name) is not value:
+                cause = (
+                    f"self.{name} is kept from one call to the next, which may have other tokens, "
+                    "more or fewer: make it anew in forward, or cut it to the tokens that there "
+                    "are."
+                )
+                functions = tuple(f.__name__ for f in own_functions(self.make.make))
+                inside = tuple(name for name in functions if name != "__init__")
+                line = self.line_with(rf"self\.{name}\s*=", inside)
+                return cause, line or self.line_with(rf"[\"']{name}[\"']", inside)
+        return None
+
     def text(self) -> Text:
         """Return the text of the class, and of the modules inside that the learner wrote too."""
         if self._text is None:
-            kinds: list[Any] = [self.make.make]
+            kinds: list[Any] = [self.make.make, *named_classes(self.make.make)]
             with contextlib.suppress(Diagnosis):
                 mine, _ = self.build()
                 kinds += dict.fromkeys(type(part) for part in mine.modules())
@@ -374,6 +426,11 @@ class Trial:
         named = [line for line in lines if line is not None]
         return named[-1] if named else None
 
+    def line_that_drops(self) -> Line | None:
+        """Return the line of forward, or of a helper, that calls dropout, if one does."""
+        names = {f.__name__ for f in own_functions(self.make.make)} - {"__init__"}
+        return self.line_with(r"dropout\w*\(.*training", tuple(sorted(names))) if names else None
+
     def line_of_another_p(self) -> Line | None:
         """Return the line of __init__ that makes dropout of something else than dropout."""
         return self.line_with(r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])[^)]", ("__init__",))
@@ -435,6 +492,19 @@ class Trial:
                 return operation.line
         return self.line_with(r"detach|grad|\.data\b|tensor\(|numpy")
 
+    def line_of_another_dtype(self) -> Line | None:
+        """Return the first line that makes a tensor of another dtype in a float64 or half run."""
+        for turn, dtype in ((nn.Module.double, torch.float64), (nn.Module.half, torch.float16)):
+            try:
+                mine, _ = self.build()
+                turn(mine)
+                line = self._line_of_the_dtype(mine, draw(B, NUM_TOKENS, self.d_in()).to(dtype))
+            except (Diagnosis, RuntimeError):
+                continue
+            if line is not None:
+                return line
+        return None
+
     def line_of_the_seed(self) -> Line | None:
         """Return the line that sets a seed."""
         return self.line_with(r"manual_seed|seed\(")
@@ -473,10 +543,27 @@ def own_functions(given: Any) -> list[Any]:
     found: dict[str, Any] = {}
     for base in given.__mro__:
         for name, value in vars(base).items():
-            if inspect.isfunction(value) and not value.__code__.co_filename.startswith(LIBRARIES):
-                found.setdefault(name, value)
+            function = inspect.unwrap(value) if inspect.isfunction(value) else None
+            if function and not function.__code__.co_filename.startswith(LIBRARIES):
+                found.setdefault(name, function)
     first = [found[name] for name in ("__init__", "forward") if name in found]
     return [*first, *(f for f in found.values() if f not in first)]
+
+
+def named_classes(given: Any) -> list[type[nn.Module]]:
+    """Return the learner's own modules that the functions of a class name."""
+    found: dict[type[nn.Module], None] = {}
+    for function in own_functions(given):
+        for name in function.__code__.co_names + tuple(
+            name
+            for constant in function.__code__.co_consts
+            if inspect.iscode(constant)  # a comprehension
+            for name in constant.co_names
+        ):
+            kind = function.__globals__.get(name)
+            if isinstance(kind, type) and issubclass(kind, nn.Module) and own_functions(kind):
+                found[kind] = None
+    return list(found)
 
 
 def scale_suspects(
@@ -493,6 +580,11 @@ def scale_suspects(
         (1 / HEAD_DIM, "scale.no-root", f"you divide by {width} itself, or twice by its root."),
         (
             1 / (2 * HEAD_DIM),
+            "scale.half",
+            f"{width}**1/2 is half of {width}, since ** binds before /.",
+        ),
+        (
+            2 / HEAD_DIM,
             "scale.half",
             f"{width}**1/2 is half of {width}, since ** binds before /.",
         ),

@@ -34,11 +34,11 @@ HIDDEN_FAULTS = {
     "mask after softmax, again normed": (SPLIT, [("        scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)\n        weights = self.drop(scores.softmax(dim=-1))", "        weights = scores.softmax(dim=-1).tril()\n        weights = self.drop(weights / weights.sum(dim=-1, keepdim=True))")], "mask.after-softmax", "tril()"),
     # dropout
     "rows": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "nn.functional.dropout1d(scores.softmax(dim=-1).flatten(0, 1), self.drop.p, self.training).view_as(scores)")], "dropout.together", "dropout1d"),
-    "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "weights ="),
+    "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "Dropout2d"),
     "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.shared", "self.drop"),
     "a seed": (SPLIT, [("        weights = self.drop", "        torch.manual_seed(0)\n        weights = self.drop")], "dropout.fixed", ""),
     "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.zero", "dropout or 0.1"),
-    "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "training", ""),
+    "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.sometimes", "masked_fill_"),
     "hotter in training": (ONE_HEAD, [("        scores = scores / keys.shape[-1] ** 0.5", "        scores = scores / (1.0 if self.training else keys.shape[-1] ** 0.5)")], "training", "scores"),
     # dtype
     "float64 out": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).double()")], "result.dtype", "double"),

@@ -79,8 +79,8 @@ CAUSAL_WEIGHTS = Answers(
 )
 CAUSAL_ATTENTION = Answers(
     right=(
-        "CausalAttention is right: shapes, mask, mean, scale, dropout, and outputs and gradients "
-        "equal to those of CausalAttention."
+        "CausalAttention is right: no token sees a later one, outputs and gradients are those of "
+        "CausalAttention, and in training dropout falls on single weights."
     ),
     wrong={
         "no mask": WrongAnswer(
@@ -300,8 +300,8 @@ DEPENDS = Answers(
     },
 )
 MY_WRAPPER = Answers(
-    right="MyWrapper is right: shapes, mask, mean, scale, split and merge of heads, dropout, and "
-    "outputs and gradients equal to those of MultiHeadAttentionWrapper.",
+    right="MyWrapper is right: no token sees a later one, outputs and gradients are those of "
+    "MultiHeadAttentionWrapper, and in training dropout falls on single weights.",
     wrong={
         "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
@@ -338,7 +338,7 @@ MY_WRAPPER = Answers(
         ),
         "a plain list": WrongAnswer({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
         "the first head only": WrongAnswer(
-            {"in self.heads": "in self.heads[:1]"}, "look at the line that joins the heads."
+            {"in self.heads": "in self.heads[:1]"}, "Only head 0 comes out."
         ),
     },
 )
@@ -401,8 +401,8 @@ WITHOUT_HEAD = Answers(
     },
 )
 MY_MULTI_HEAD_ATTENTION = Answers(
-    right="MyMultiHeadAttention is right: shapes, mask, mean, scale, split and merge of heads, "
-    "dropout, and outputs and gradients equal to those of MultiHeadAttention.",
+    right="MyMultiHeadAttention is right: no token sees a later one, outputs and gradients are "
+    "those of MultiHeadAttention, and in training dropout falls on single weights.",
     wrong={
         "cut by view alone": WrongAnswer(
             {
@@ -414,7 +414,7 @@ MY_MULTI_HEAD_ATTENTION = Answers(
             "The split mixes tokens and heads of the queries.",
         ),
         "no transpose in the cut": WrongAnswer(
-            {"return made.transpose(1, 2)": "return made"}, "Stopped in MyMultiHeadAttention.for"
+            {"return made.transpose(1, 2)": "return made"}, "bring the heads forward first"
         ),
         "join by view alone": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},

@@ -453,7 +453,9 @@ WRONG_STACKS = {
         "dim=-1",
         "dim=1",
         "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where (b, num_tokens, "
-        "num_heads * d_out) = (2, 5, 21) is right: look at the line that joins the heads.",
+        "num_heads * d_out) = (2, 5, 21) is right. The heads are joined along dimension 1 here, "
+        "counted from 0, like more tokens. Each head writes 7 columns; side by side, along the "
+        "last dimension, 3 heads make 21.",
     ),
     "joined along the batch": (", dim=-1", "", "The result is (b * num_heads, num_tokens, d_out)"),
     "stacked": ("torch.cat", "torch.stack", "The result is (b, num_tokens, d_out, num_heads) = "),
@@ -475,7 +477,8 @@ WRONG_STACKS = {
     "the first head each time": (
         "head(x) for head",
         "self.heads[0](x) for head",
-        "Every head returns what one head returns: does the loop use its own head each time?",
+        "Columns 7 to 13 are head 0 again, where head 1 belongs: does each round use a head of its "
+        "own?",
     ),
     "one head repeated": (
         "[CausalAttention(*sizes) for _ in range(num_heads)]",
@@ -557,8 +560,10 @@ WRONG_SPLITS = {
     "no transpose": (
         "view(b, t, self.n, self.width).transpose(1, 2)",
         "view(b, t, self.n, self.width)",
-        "Stopped in Mine.forward, line 7: scores = scores + torch.full((t, t), -torch.inf, "
-        "dtype=x.dtype).triu(1) | RuntimeError: The size of tensor a (3) must match the size of "
+        "The queries come from here with the tokens before the heads, so that the product compares "
+        "the heads of one token: bring the heads forward first, transpose(1, 2). So it stops in "
+        "Mine.forward, line 7: scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype)"
+        ".triu(1) | RuntimeError: The size of tensor a (3) must match the size of "
         "tensor b (5) at non-singleton dimension 3. | Shapes there: scores (b, num_tokens, "
         "num_heads, num_heads) = (2, 5, 3, 3), x (b, num_tokens, d_in) = (2, 5, 11). Two axes meet "
         "that do not fit: is a transpose missing, or does one swap the wrong axes?",
@@ -576,7 +581,8 @@ WRONG_SPLITS = {
         ".transpose(1, 2).flatten(2)\n        return self.out_proj(context)",
         ".transpose(1, 2)\n        return context",
         "The result is (b, num_tokens, num_heads, head_dim) = (2, 5, 3, 7) where (b, num_tokens, "
-        "d_out) = (2, 5, 21) is right: look at the line that joins the heads.",
+        "d_out) = (2, 5, 21) is right. The heads have a dimension of their own here, dimension 2, "
+        "counted from 0.",
     ),
     "head_dim is d_out": (
         "d_out // num_heads",
@@ -599,7 +605,7 @@ WRONG_SPLITS = {
     "out_proj twice": (
         "self.out_proj(context)",
         "self.out_proj(self.out_proj(context))",
-        "The result was complete before this line, which changes it: it makes a product.",
+        "out_proj is applied here a second time: once is right.",
     ),
     "out_proj without a bias": (
         "nn.Linear(d_out, d_out)",
@@ -632,7 +638,8 @@ WRONG_SPLITS = {
     "a float32 mask": (
         ", dtype=x.dtype",
         "",
-        "In half precision: Stopped in Mine.forward, line 9: ",
+        "This tensor is torch.float32 whatever x is: give it dtype=x.dtype. So in half precision "
+        "it stops in Mine.forward, line 9: ",
     ),
     "NaN in the values": (
         "weights @ values",
