@@ -1,8 +1,8 @@
-"""A reader's JupyterLab: every slider is moved in its notebook, in a real browser.
+"""A reader's JupyterLab, in a real browser: the first notebook is run whole, every slider is moved.
 
 What a panel must show is computed here, by attnlib in this process, and compared with what stands
-on the page. nbval runs the cells that no slider needs; here they show what is stored. The first
-notebook is run whole. `test_book.py` goes through all states of every panel.
+on the page. The sliders of the other notebooks stand in one, with the cells that they need; nbval
+runs the rest, and `test_book.py` goes through all states of every panel.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import re
 import shutil
 from collections.abc import Collection, Iterator
 from itertools import count
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.split import WEIGHT_SPLIT
+from attnlib.panels.panel import Panel
 from book import panels_of
 from support.browser_tools import found_browser, running_jupyterlab
 from support.exercise_tools import needed_cells
@@ -37,6 +36,14 @@ from support.rounding import is_uncompared
 pytestmark = pytest.mark.browser
 
 STOPS = 3  # of each control: both ends and the middle
+FIRST, *OTHERS = NOTEBOOKS
+SLIDERS = "sliders.ipynb"
+BUSY = "import time\n\ntime.sleep(600)"
+LARGE = (
+    "import attnlib.panels.panel\n\nattnlib.panels.panel.MOST_PAGES = 1",
+    "from attnlib.panels import STACKED_HEADS\n"
+    "from attnlib.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)",
+)
 ERRORS = "[data-mime-type$='.error'], [data-mime-type$='.stderr']"
 
 SCROLL = """paper => {
@@ -58,33 +65,57 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def cells_to_run(path: Path) -> set[int]:
-    """Return the places of the cells that run in the browser: those that the sliders need.
+def new_cell(text: str, number: int) -> dict:
+    return {
+        "cell_type": "code",
+        "id": f"c{number}",
+        "metadata": {},
+        "source": text,
+        "outputs": [],
+        "execution_count": None,
+    }
 
-    Of the first notebook, all: but those whose output is not compared, timings for the most part,
-    do nothing there.
+
+def first_notebook() -> dict:
+    """Return the first notebook without outputs.
+
+    Cells whose output nobody compares, timings for the most part, do nothing.
     """
-    notebook = read(path)
-    shown = {i: source(notebook["cells"][i - 1]) for i, _ in panels_of(notebook)}
-    if path == NOTEBOOKS[0]:
-        shown |= {i: source(c) for i, c in code_cells(notebook) if not is_uncompared(c)}
-    return needed_cells(notebook, shown)
+    notebook = read(FIRST)
+    compared = {i: source(cell) for i, cell in code_cells(notebook) if not is_uncompared(cell)}
+    needed = needed_cells(notebook, compared)
+    for i, cell in code_cells(notebook):
+        cell |= {"outputs": [], "execution_count": None}
+        if i not in needed:
+            cell["source"] = "pass"
+    return notebook
+
+
+def all_sliders() -> tuple[dict, list[Panel]]:
+    """Return a notebook of the other notebooks' panels, with the cells that they need.
+
+    Behind them is one whose pages come from the kernel, one by one, and a cell that keeps the
+    kernel busy.
+    """
+    texts, panels = [], []
+    for path in OTHERS:
+        notebook = read(path)
+        shown = {i: source(notebook["cells"][i - 1]) for i, _ in panels_of(notebook)}
+        assert shown, f"{path.name} has no slider"
+        panels += [panel for _, panel in panels_of(notebook)]
+        texts += [source(notebook["cells"][i - 1]) for i in sorted(needed_cells(notebook, shown))]
+    notebook = read(FIRST)
+    notebook["cells"] = [new_cell(text, i) for i, text in enumerate([*texts, *LARGE, BUSY])]
+    return notebook, panels
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict]:
-    """JupyterLab on a copy of the notebooks; what runs there has no output yet."""
+    """JupyterLab on the two notebooks."""
     folder = tmp_path_factory.mktemp("lesson")
     (folder / "notebooks").mkdir()
-    for path in NOTEBOOKS:
-        notebook = read(path)
-        run = cells_to_run(path)
-        for i, cell in code_cells(notebook):
-            if i in run or path == NOTEBOOKS[0]:
-                cell |= {"outputs": [], "execution_count": None}
-            if i not in run and path == NOTEBOOKS[0]:
-                cell["source"] = "pass"
-        (folder / "notebooks" / path.name).write_text(json.dumps(notebook), encoding="utf-8")
+    for name, notebook in ((FIRST.name, first_notebook()), (SLIDERS, all_sliders()[0])):
+        (folder / "notebooks" / name).write_text(json.dumps(notebook), encoding="utf-8")
     shutil.copytree(ROOT / "images", folder / "images")
     with running_jupyterlab(folder, tmp_path_factory.mktemp("jupyter")) as server:
         yield server
@@ -115,80 +146,62 @@ def page(lab: dict, context: BrowserContext) -> Iterator[Page]:
     assert not complaints, "\n".join(complaints)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_and_its_sliders_move(path: Path, page: Page):
-    notebook = read(path)
-    panels = panels_of(notebook)
-    assert panels, f"{path.name} has no slider"
-    page.goto(f"lab/tree/notebooks/{path.name}?reset")
-    if path == NOTEBOOKS[0]:
-        run_all(page, notebook)
-    else:
-        run_some(page, notebook, cells_to_run(path))
-    cells = page.locator(".jp-Notebook .jp-Cell")
-
-    prompts = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").all_text_contents()
-    failed = cells.evaluate_all(
-        "(cells, errors) => cells.map(cell => cell.querySelector(errors)?.textContent)", ERRORS
-    )
-    for (i, cell), prompt in zip(code_cells(notebook), prompts, strict=True):
-        assert MAY_RAISE in tags(cell) or not failed[i - 1], f"cell {i}: {failed[i - 1]}"
-        assert re.search(r"\d", prompt), f"cell {i} did not run"
+def test_the_first_notebook_runs_whole_and_its_sliders_move(page: Page):
+    notebook = first_notebook()
+    page.goto(f"lab/tree/notebooks/{FIRST.name}?reset")
+    run_all(page, notebook)
+    show_no_error(page, notebook, [i for i, _ in code_cells(notebook)])
 
     for image in page.locator(".jp-MarkdownCell img").all():
         name = f"the image '{image.get_attribute('alt')}'"
         expect(image, name).not_to_have_js_property("naturalWidth", 0)
 
+    panels = panels_of(notebook)
     expect(page.locator(".attn-panel")).to_have_count(len(panels))
-    for old in SCREENSHOTS.glob(f"{path.stem}.*.png"):
+    for old in SCREENSHOTS.glob(f"{FIRST.stem}.*.png"):
         old.unlink()
     if os.environ.get("ATTNLIB_SCREENSHOTS") == "1":
-        photograph_all(page, path.stem)
+        photograph_all(page, FIRST.stem)
     for i, panel in panels:
-        box = cells.nth(i - 1).locator(".attn-panel")
-        move_sliders(page, box, panel, path.stem, stops=STOPS)
+        box = page.locator(".jp-Notebook .jp-Cell").nth(i - 1).locator(".attn-panel")
+        move_sliders(page, box, panel, FIRST.stem, stops=STOPS)
         drag_slider(page, box, panel)
     expect(page.locator(".jp-Dialog")).to_have_count(0)
 
 
-BUSY = (
-    "from attnlib.panels import WEIGHT_SPLIT\nfrom attnlib.panels.widgets import PanelBox\n\n"
-    "PanelBox(WEIGHT_SPLIT)",
-    "import time\n\ntime.sleep(600)",
-)
-LARGE = (
-    "import attnlib.panels.panel\n\nattnlib.panels.panel.MOST_PAGES = 1",
-    BUSY[0].replace("WEIGHT_SPLIT", "STACKED_HEADS"),
-)
+def test_every_other_slider_moves_while_the_kernel_is_busy(page: Page):
+    """But for one, before, whose pages the kernel sends one by one."""
+    notebook, panels = all_sliders()
+    last = len(notebook["cells"])
+    page.goto(f"lab/tree/notebooks/{SLIDERS}?reset")
+    run_some(page, notebook, range(1, last))
+    show_no_error(page, notebook, range(1, last))
+    boxes = page.locator(".attn-panel")
+    expect(boxes).to_have_count(len(panels) + 1)
+    move_sliders(page, boxes.last, STACKED_HEADS, "large", stops=STOPS)
+    drag_slider(page, boxes.last, STACKED_HEADS)
 
-
-def test_a_slider_moves_while_the_kernel_is_busy(lab: dict, page: Page):
-    notebook = open_notebook(page, lab, "busy", BUSY)
-    choose_run_all(page, notebook)
-    box = page.locator(".attn-panel")
-    box.wait_for()
-    move_sliders(page, box, WEIGHT_SPLIT, "busy")
-    prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").nth(1)
+    start(page, last)
+    prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").last
     expect(prompt).to_have_text("[*]:")
+    for number, panel in enumerate(panels):
+        move_sliders(page, boxes.nth(number), panel, "busy", stops=STOPS)
+        drag_slider(page, boxes.nth(number), panel)
+    expect(prompt).to_have_text("[*]:")
+    expect(page.locator(".jp-Dialog")).to_have_count(0)
 
 
-def test_a_large_panel_follows_its_slider(lab: dict, page: Page):
-    """Its pages come from the kernel, one by one."""
-    notebook = open_notebook(page, lab, "large", LARGE)
-    run_all(page, notebook)
-    box = page.locator(".attn-panel")
-    move_sliders(page, box, STACKED_HEADS, "large")
-    drag_slider(page, box, STACKED_HEADS)
-
-
-def open_notebook(page: Page, lab: dict, name: str, sources: tuple[str, ...]) -> dict:
-    """Open a new notebook of code cells."""
-    notebook = read(NOTEBOOKS[0])
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-    notebook["cells"] = [{**cell, "id": f"c{i}", "source": s} for i, s in enumerate(sources)]
-    Path(lab["root_dir"], f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    page.goto(f"lab/tree/{name}.ipynb?reset")
-    return notebook
+def show_no_error(page: Page, notebook: dict, places: Collection[int]) -> None:
+    """All code cells at some places have run, and none shows an error that is not announced."""
+    shown = page.locator(".jp-Notebook .jp-Cell").evaluate_all(
+        "(cells, errors) => cells.map(cell => [cell.querySelector('.jp-InputPrompt')?.textContent,"
+        " cell.querySelector(errors)?.textContent])",
+        ERRORS,
+    )
+    for i, cell in code_cells(notebook):
+        prompt, error = shown[i - 1]
+        assert i not in places or re.search(r"\d", prompt), f"cell {i} did not run"
+        assert MAY_RAISE in tags(cell) or not error, f"cell {i}: {error}"
 
 
 def wait_for_kernel(page: Page, notebook: dict) -> None:
@@ -216,11 +229,15 @@ def run_all(page: Page, notebook: dict) -> None:
 def run_some(page: Page, notebook: dict, places: Collection[int]) -> None:
     """Run the cells at some places, counted from 1, and wait until they have run."""
     wait_for_kernel(page, notebook)
-    cells = page.locator(".jp-Notebook .jp-Cell")
     for i in sorted(places):
-        cells.nth(i - 1).locator(".jp-InputPrompt").click()
-        page.keyboard.press("Control+Enter")
+        start(page, i)
     wait_for_cells(page, notebook, sorted(places))
+
+
+def start(page: Page, place: int) -> None:
+    """Run the cell at a place, counted from 1, and do not wait for it."""
+    page.locator(".jp-Notebook .jp-Cell").nth(place - 1).locator(".jp-InputPrompt").click()
+    page.keyboard.press("Control+Enter")
 
 
 def wait_for_cells(page: Page, notebook: dict, places: Collection[int]) -> None:
