@@ -42,7 +42,8 @@ def test_the_sentences_of_its_table_are_real():
     shown = re.findall(r"\| \"(.*)\" \|$", PAGE, re.MULTILINE)
     assert len(shown) == 11
     verdicts = [checks.check_weight_split(mistake.cls) for mistake in MISTAKES]
-    verdicts += [check(change(text, right, wrong)) for check, text, _, right, wrong, _ in CASES]
+    cases = [case for case in CASES if case[-1] in shown]
+    verdicts += [check(change(text, right, wrong)) for check, text, _, right, wrong, _ in cases]
     answers = {fault.cause for verdict in verdicts for fault in verdict.faults}
     assert set(shown) - answers == set()
 

@@ -203,8 +203,8 @@ SENTENCES = {
     " | The future is hidden here, but the result is not kept: masked_fill returns a new "
     "tensor, masked_fill_ changes the old one.",
     "mask of the context": "MaskOfTheContext is right: "
-    "shapes, mask, mean, scale, split and merge of heads, "
-    "dropout, and outputs and gradients equal to those of MultiHeadAttention.",
+    "no token sees a later one, outputs and gradients are those of MultiHeadAttention, "
+    "and in training dropout falls on single weights.",
     "minus 1e4": "In OnePageAttention.forward, line 11: "
     "attn_scores = "
     "attn_scores.masked_fill(is_future, -1e4) | Scores can be as far apart as 1e+06, and "
@@ -253,10 +253,9 @@ SENTENCES = {
     "context_vec = context_vec.flip(1).transpose(1,"
     " 2) | The heads of the context vectors are reversed here; they must keep their "
     "places.",
-    "no output projection": "In OnePageAttention.forward, line 17: "
-    "context_vec = context_vec.view(b, num_tokens, "
-    "self.d_out) | The context vectors are returned without out_proj: end with "
-    "self.out_proj(context_vec).",
+    "no output projection": "In OnePageAttention.forward, line 18: "
+    "return (context_vec, attn_weights) if return_weights else context_vec | The context vectors "
+    "are returned without out_proj: end with self.out_proj(context_vec).",
 }
 
 

@@ -159,12 +159,18 @@ class Scores(Masks):
                 )
         return None
 
+    def _leaves_one_key(self, scores: Operation) -> bool:
+        """Return whether each query has one score only that is not hidden."""
+        num_tokens = self.named["scores"][0].values.shape[-1]
+        visible = int(scores.values.isfinite().sum())
+        return visible * num_tokens == scores.values.numel()
+
     def _after_scores(self, operation: Operation, number: int) -> Departure | None:
         scores, before = self.operations[number], self.found[number]
         assert before is not None
         if before.layout is None:
             return None
-        if before.hidden is not None and before.hidden.any() and "j" not in "".join(before.layout):
+        if self._leaves_one_key(scores) and "j" not in "".join(before.layout):
             hides = [made for made in self._chain(number) if self._hides(made)]
             return self._at(
                 self._mask_maker(hides[-1]) or hides[-1],

@@ -229,6 +229,7 @@ def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
         shortest: the least distance.
         longest: the largest.
 
+    >>> from attnlib.learning.tasks import repeats
     >>> batch = repeats(shortest=8, longest=8)(5, torch.Generator().manual_seed(0))
     >>> guess_by_place(batch, shortest=8, longest=8)
     1.0

@@ -253,7 +253,9 @@ def _small_png(scene: Scene) -> bytes:
         whole = image.convert("RGB")
     covering = whole.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
     counted = sorted(whole.getcolors(whole.width * whole.height) or [], reverse=True)
-    colors = torch.tensor([color for _, color in counted])  # (num_colors, 3), the commonest first
+    colors = torch.tensor(
+        [color for _, color in counted]
+    )  # three numbers each, the commonest first
     palette = torch.cat([colors[:128], torch.tensor(covering[: 3 * 128]).view(-1, 3)])
     nearest = torch.cdist(colors.float(), palette.float()).argmin(dim=1).byte()
 
