@@ -18,9 +18,10 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 64rem; padding: 1rem; }
 """
 AXE = files("axe_playwright_python") / "axe.min.js"
-AUDIT = """async unseen => (await axe.run(
+BY_SIZE_AND_COLOR = ("color-contrast", "link-in-text-block", "scrollable-region-focusable")
+AUDIT = """async ([unseen, rules]) => (await axe.run(
     { include: [["html"]], exclude: unseen.map(selector => [selector]) },
-    { resultTypes: ["violations"], preload: false },
+    { resultTypes: ["violations"], preload: false, ...(rules.length && { runOnly: rules }) },
 )).violations"""
 
 
@@ -52,18 +53,19 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
     assert not complaints
 
 
-def violations(page: Page, unseen: Sequence[str] = ()) -> list[str]:
+def violations(page: Page, unseen: Sequence[str] = (), rules: Sequence[str] = ()) -> list[str]:
     """Return what axe-core finds against accessibility, a line for each rule and element.
 
     Args:
         page: where to look.
         unseen: CSS selectors of what is left out.
+        rules: the names of those to ask, or none for all.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     return [
         f"{found['id']}: {node['target']} {node['failureSummary']}"
-        for found in page.evaluate(AUDIT, list(unseen))
+        for found in page.evaluate(AUDIT, [list(unseen), list(rules)])
         for node in found["nodes"]
     ]
 
