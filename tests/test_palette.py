@@ -159,3 +159,13 @@ def test_a_page_can_be_read(dark):
     assert contrast(colors[HATCH], colors[PAPER]) > 3
     if not dark:
         assert colors == {"accent": colors["accent"], **THEME}
+
+
+def test_the_lines_of_every_head_are_seen_light_and_dark():
+    """Those of the darker heads turn with the page."""
+    (paper,) = ((light, black) for name, light, black in PAGE_COLORS if name == "paper")
+    turned = re.findall(r'\[stroke="(#\w{6})"\] { stroke: light-dark\(\1, (#\w{6})\)', PAGE)
+    for color in HEAD_COLORS:
+        dark = dict(turned).get(color, color)
+        assert contrast(dark, paper[1]) >= 3, color
+    assert {color for color in HEAD_COLORS if contrast(color, paper[1]) < 3} == set(dict(turned))
