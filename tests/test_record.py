@@ -22,6 +22,7 @@ from attnlib.learning.record import (
     held_out_batch,
     measure,
     new_model,
+    longer_tokens,
     recorded_model,
     shown_tokens,
     watched,
@@ -135,6 +136,20 @@ def test_the_heads_become_what_the_notebook_says():
     assert ambiguous == pytest.approx([0.695, 0.952], abs=0.01)
 
 
+def test_the_text_of_the_panel_shows_who_is_missed_where():
+    """Every wrong guess is at an ambiguous place, and on the side where a head is missed."""
+    unclear = is_ambiguous(longer_tokens())[0]
+    wrong = {}
+    for mute, where in MUTED:
+        data = MUTE.compute(mute=mute, where=where)
+        missed = (data.answers >= 0) & (data.guesses != data.answers)
+        wrong[mute, where] = missed.nonzero().flatten().tolist()
+    assert wrong["no head", "everywhere"] == wrong["head 0.0", "places 25 to 47"] == []
+    assert wrong["head 0.1", "places 25 to 47"] == [25, 27, 29]
+    assert wrong["head 0.0", "places 0 to 24"] == [15, 17, 21, 25, 27, 29]
+    assert unclear[[15, 17, 21, 25, 27, 29]].all()
+
+
 @pytest.mark.parametrize("step", SAVED_AT)
 def test_the_panel_says_what_the_model_does(step):
     data, way = TRAINING_STEP.compute(step=step), growth()
@@ -177,10 +192,10 @@ def test_muting_changes_what_the_notebook_says(mute, where):
         model = mute_head(model, h // 2, h % 2, PLACES[where])
     assert clear_and_ambiguous(model) == (data.now.clear, data.now.ambiguous)
     nothing = data.attn_weights.isnan().flatten(1)
-    silent = [] if where == "places 25 to 47" else muted  # the text drawn has 16 places
-    assert nothing.all(dim=1).tolist() == [h in silent for h in range(4)]
-    assert not nothing[[h for h in range(4) if h not in silent]].any()
-    assert torch.equal(data.guesses, model(shown_tokens())[0, :, 0].argmax(-1))
+    gone = torch.zeros(4, 32, dtype=torch.bool)
+    gone[muted, PLACES[where]] = True
+    assert torch.equal(nothing, gone.repeat_interleave(32, dim=1))
+    assert torch.equal(data.guesses, model(longer_tokens())[0, :, 0].argmax(-1))
     assert MUTE.readout(data).startswith(f"muted: {mute}")
 
 
@@ -216,16 +231,17 @@ def test_heads_of_layer_1_copy_what_they_read():
 def test_the_guesses_are_coloured_by_whether_they_are_right():
     data = MUTE.compute(mute="head 0.1", where="everywhere")
     scene = MUTE.draw(data)
-    cells = boxes(scene, 26, 24)
-    right = (data.guesses == data.answers)[8:].tolist()
-    assert data.answers[8:].tolist() == [LETTERS.index(letter) for letter in "hdbwmgtq"]
-    assert len(cells) == 8
+    cells = boxes(scene, 20, 24)
+    right = (data.guesses == data.answers)[12:].tolist()
+    answers = [LETTERS.index(letter) for letter in "ulftujvdfrspulftujvd"]
+    assert data.answers[12:].tolist() == answers
+    assert len(cells) == 20
     fills = {cell.fill for cell, is_right in zip(cells, right, strict=True) if is_right}
     others = {cell.fill for cell, is_right in zip(cells, right, strict=True) if not is_right}
     assert len(fills) == len(others) == 1
     assert fills != others
     for share in (data.now.clear, data.now.ambiguous):
-        assert len(boxes(scene, 260 * share, 24)) == 1
+        assert len(boxes(scene, 200 * share, 24)) == 1
 
 
 def test_the_curves_and_the_profiles_are_drawn_to_scale():

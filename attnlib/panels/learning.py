@@ -10,21 +10,24 @@ from torch import Tensor
 
 from attnlib.functional import causal_mask
 from attnlib.learning.model import EVERYWHERE, AttentionModel, mute_head
+from attnlib.learning.patterns import is_ambiguous
 from attnlib.learning.record import (
     HEADS,
     LETTERS,
+    LONGER,
     MEASURED_AT,
     SAVED_AT,
     SHOWN,
     Measured,
     growth,
+    longer_tokens,
     measure,
     recorded_model,
     shown_tokens,
 )
 from attnlib.learning.tasks import NO_ANSWER
 from attnlib.panels.panel import Panel
-from attnlib.panels.touch import Looks, Map, Pick, Touch, head_maps, looks
+from attnlib.panels.touch import Looks, Map, Pick, Touch, corners, head_maps, looks
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, text_color, tint
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above
 from attnlib.pictures.seen import number
@@ -60,12 +63,13 @@ def compute_training_step(step: int) -> TrainingStep:
     by_place = {name: shares[i] for name, shares in way.by_place.items()}
     now = Measured(by_place, way.clear[i], way.ambiguous[i])
     loss = way.losses[max(step - 1, 0)]
-    return TrainingStep(step, loss, now, _maps(model), looks(model, shown_tokens()))
+    tokens = shown_tokens()
+    return TrainingStep(step, loss, now, _maps(model, tokens), looks(model, tokens))
 
 
-def _maps(model: AttentionModel) -> Tensor:
+def _maps(model: AttentionModel, tokens: Tensor) -> Tensor:
     with torch.no_grad():
-        _, attn_weights = model(shown_tokens(), return_weights=True)
+        _, attn_weights = model(tokens, return_weights=True)
     maps: Tensor = attn_weights[0].flatten(end_dim=1)
     return maps
 
@@ -75,7 +79,12 @@ def draw_training_step(data: TrainingStep) -> Scene:
     maps = weights_picture(
         data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4, names=NAMES
     )
-    return above(maps, _profiles(maps, data.now, ()), _curves(data), gap=4)
+    return above(maps, _profiles(maps.width, _corners(maps, CELL), data.now), _curves(data), gap=4)
+
+
+def _corners(maps: Scene, cell: float) -> list[float]:
+    """Return how far from the left each map begins."""
+    return [x for x, _ in corners(maps, cell, len(HEADS))]
 
 
 def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
@@ -86,12 +95,17 @@ def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
         Pick(chart.x + place - gap / 2, chart.y, gap, chart.height + 20, {"step": step})
         for step, place in zip(SAVED_AT, map(_along, SAVED_AT), strict=True)
     ]
-    return Touch(NAMED, _touched(scene, data.attn_weights, data.seen), steps)
+    return Touch(_told_apart(SHOWN), _touched(scene, CELL, data.attn_weights, data.seen), steps)
 
 
-def _touched(scene: Scene, attn_weights: Tensor, seen: Looks) -> list[Map]:
+def _told_apart(text: str) -> list[str]:
+    """Return the letters of a text, each with its place."""
+    return [f"{letter}{i}".translate(SUBSCRIPTS) for i, letter in enumerate(text)]
+
+
+def _touched(scene: Scene, cell: float, attn_weights: Tensor, seen: Looks) -> list[Map]:
     colors = [head_color(h) for h in range(len(attn_weights))]
-    return head_maps(scene, CELL, colors, attn_weights, seen, NAMES)
+    return head_maps(scene, cell, colors, attn_weights, seen, NAMES)
 
 
 def readout_training_step(data: TrainingStep) -> str:
@@ -123,42 +137,57 @@ def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
 
 CELL = 14.0  # of a map, in pixels
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-NAMED = [f"{letter}{i}".translate(SUBSCRIPTS) for i, letter in enumerate(SHOWN)]
+SMALL = 7.0  # of a map of the longer text
+SIDE = CELL * len(SHOWN)  # of either map
 PROFILE = 62.0  # pixels from 0 to 1
 CHART = ACROSS, HIGH = 840.0, 96.0
 
 
-def _profiles(maps: Scene, now: Measured, muted: Sequence[int]) -> Scene:
-    """Draw under each map how much the head gives to its two patterns, place by place."""
-    cells = [b for b in maps.items if isinstance(b, Box) and b.width == b.height == CELL]
-    side, top = CELL * len(SHOWN), 24.0
+def _profiles(
+    width: float, left: Sequence[float], now: Measured, muted: Sequence[int] = (), where: str = ""
+) -> Scene:
+    """Draw under each map how much the head gives to its two patterns, place by place.
+
+    Args:
+        width: of the maps together.
+        left: where each map begins.
+        now: of each head, its share of a pattern at each place.
+        muted: the heads that are.
+        where: at which places, of PLACES; there nothing is drawn of a muted head.
+    """
+    by_place = {name: shares.clone() for name, shares in now.by_place.items()}
+    for h in muted:
+        for shares in by_place.values():
+            shares[h, PLACES[where]] = torch.nan
+    side, top = SIDE, 24.0
     items: list[Item] = []
     for h, names in enumerate(WATCHED):
-        x = cells[h * len(SHOWN) ** 2].x
+        x = left[h]
         solid, dashed = names
         items.append(Words(x, 10, f"— {solid}   - - {dashed}", 12, INK, "start"))
         items.append(Box(x, top, side, PROFILE, PAPER, QUIET))
         items.append(Words(x - 6, top + 4, "1", 12, FAINT, "end"))
         items.append(Words(x - 6, top + PROFILE - 4, "0", 12, FAINT, "end"))
         if h in muted:
-            items.append(Words(x + side / 2, top + PROFILE / 2, "muted", 12, INK, bold=True))
-        else:
-            items += [
-                Line(_profile(now.by_place[name][h], x, top), head_color(h), 2.0, dashed=i == 1)
-                for i, name in enumerate(names)
-            ]
+            start, stop, _ = PLACES[where].indices(48)
+            middle = x + side * (start + stop - 1) / 2 / 47
+            items.append(Words(middle, top + PROFILE / 2, "muted", 12, INK, bold=True))
+        for i, name in enumerate(names):
+            points = _profile(by_place[name][h], x, top)
+            if points:
+                items.append(Line(points, head_color(h), 2.0, dashed=i == 1))
         for place, anchor in ((0, "start"), (LAST_KEY, "middle"), (47, "end")):
             at = x + side * place / 47
             items.append(Words(at, top + PROFILE + 10, str(place), 12, FAINT, anchor))  # type: ignore[arg-type]
         items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", 12, FAINT))
         cut = x + side * (LAST_KEY + 0.5) / 47
         items.append(Line(((cut, top), (cut, top + PROFILE)), FAINT, 1.0, dashed=True))
-    return Scene(maps.width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
+    return Scene(width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
 
 
 def _profile(shares: Tensor, x: float, top: float) -> tuple[tuple[float, float], ...]:
     """Return the points of a line over the places that have the pattern."""
-    wide = CELL * len(SHOWN) / (len(shares) - 1)
+    wide = SIDE / (len(shares) - 1)
     return tuple(
         (round(x + place * wide, 1), round(top + PROFILE * (1 - share), 1))
         for place, share in enumerate(shares.tolist())
@@ -219,7 +248,7 @@ class MutedHeads(NamedTuple):
     now: Measured
     whole: Measured  # with nothing muted
     attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
-    answers: Tensor  # (num_tokens); NO_ANSWER in the first half
+    answers: Tensor  # (num_tokens); NO_ANSWER in the first copy
     guesses: Tensor  # (num_tokens)
     seen: Looks
 
@@ -227,16 +256,17 @@ class MutedHeads(NamedTuple):
 def compute_muted_heads(mute: str, where: str) -> MutedHeads:
     """Mute heads of the trained model; run it on the held-out batch and on the sequence drawn."""
     heads = tuple(h for h, name in enumerate(HEADS) if name in mute)
-    model, tokens = recorded_model(SAVED_AT[-1]), shown_tokens()
+    model, tokens = recorded_model(SAVED_AT[-1]), longer_tokens()
     for h in heads:
         model = mute_head(model, layer=h // 2, head=h % 2, places=PLACES[where])
-    attn_weights = _maps(model)
+    attn_weights = _maps(model, tokens)
     for h in heads:
         attn_weights[h, PLACES[where]] = torch.nan  # muted: what it read is not used
     with torch.no_grad():
         guesses = model(tokens)[0, :, 0].argmax(dim=-1)  # (num_tokens)
-    answers = tokens[0].roll(-1)  # (num_tokens)
-    answers[: len(SHOWN) // 2] = NO_ANSWER
+    again = LONGER.index(LONGER[0], 1)  # where the second copy begins
+    answers = tokens[0].roll(again - 1)  # (num_tokens)
+    answers[:again] = NO_ANSWER
     whole = measure(recorded_model(SAVED_AT[-1]))
     now = measure(model) if heads else whole
     seen = looks(model, tokens)
@@ -246,28 +276,46 @@ def compute_muted_heads(mute: str, where: str) -> MutedHeads:
 def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, where the heads look by place, what the model guesses."""
     muted = [h for h, weights in enumerate(data.attn_weights) if weights.isnan().all()]
-    maps = weights_picture(
+    places = [str(i) if i % 8 == 0 else "" for i in range(len(LONGER))]
+    drawn = weights_picture(
         data.attn_weights,
-        SHOWN,
-        causal_mask(len(SHOWN)),
-        cell=CELL,
+        places,
+        causal_mask(len(LONGER)),
+        cell=SMALL,
         columns=4,
         muted=muted,
         names=NAMES,
     )
-    silent = data.heads if data.where == "everywhere" else ()
-    return above(maps, _profiles(maps, data.now, silent), _guesses(data), gap=4)
+    left = _corners(drawn, SMALL)
+    alt = "Where each head looks, place by place, queries down, keys across."
+    maps = Scene(drawn.width, drawn.height, alt, _without_future(drawn))
+    profiles = _profiles(maps.width, left, data.now, data.heads, data.where)
+    return above(maps, profiles, _guesses(data), gap=4)
+
+
+def _without_future(maps: Scene) -> tuple[Item, ...]:
+    """Return the items of small maps, with one box below each map for all cells of the future."""
+    size, first = len(LONGER), corners(maps, SMALL, len(HEADS))
+    kept: list[Item] = [Box(x, y, SIDE, SIDE, QUIET) for x, y in first]
+    found = 0
+    for item in maps.items:
+        if isinstance(item, Box) and item.width == item.height == SMALL:
+            query, key = divmod(found % size**2, size)
+            found += 1
+            if key > query:
+                continue
+        kept.append(item)
+    return tuple(kept)
 
 
 def touch_muted_heads(data: MutedHeads, scene: Scene) -> Touch:
     """Return the cells of the maps; a click on one mutes its head, or nothing if it was muted."""
-    maps = _touched(scene, data.attn_weights, data.seen)
+    maps = _touched(scene, SMALL, data.attn_weights, data.seen)
     for shown in maps:
         rows = shown.numbers["weight"]
         rows[:] = [row.replace("NaN", "muted") for row in rows]
-    side = CELL * len(SHOWN)
-    heads = [Pick(m.x, m.y, side, side, {"mute": _other(data.mute, m.name)}) for m in maps]
-    return Touch(NAMED, maps, heads)
+    heads = [Pick(m.x, m.y, SIDE, SIDE, {"mute": _other(data.mute, m.name)}) for m in maps]
+    return Touch(_told_apart(LONGER), maps, heads)
 
 
 def _other(muted: str, name: str) -> str:
@@ -286,29 +334,41 @@ def readout_muted_heads(data: MutedHeads) -> str:
 
 def _guesses(data: MutedHeads) -> Scene:
     """Draw a row of tokens, the model's guess under each, and two bars for what is right."""
-    left, cell, high = 64.0, 26.0, 24.0
+    left, top, cell, high = 84.0, 20.0, 20.0, 24.0
+    unclear = is_ambiguous(longer_tokens())[0].tolist()
     items: list[Item] = []
-    for y, name in ((0.0, "token"), (high, "next"), (2 * high, "guess")):
-        items.append(Words(left - 6, y + high / 2, name, 12, INK, "end"))
-    for i, letter in enumerate(SHOWN):
+    for i, name in enumerate(("token", "next", "guess", "ambiguous")):
+        items.append(Words(left - 6, top + (i + 0.5) * high, name, 12, INK, "end"))
+    for i, letter in enumerate(LONGER):
         x, answer, guess = left + i * cell, int(data.answers[i]), int(data.guesses[i])
-        items.append(Words(x + cell / 2, high / 2, letter, 12, mono=True))
+        items.append(Words(x + cell / 2, top + high / 2, letter, 12, mono=True))
         if answer == NO_ANSWER:
             continue
         right = answer == guess
         fill = tint(head_color(2), 0.35) if right else tint(head_color(4), 0.35)
-        items.append(Box(x, 2 * high, cell, high, fill=fill, stroke=PAPER))
-        items.append(Words(x + cell / 2, 1.5 * high, LETTERS[answer], 12, mono=True))
+        items.append(Box(x, top + 2 * high, cell, high, fill=fill, stroke=PAPER))
+        items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], 12, mono=True))
         guessed, ink = LETTERS[guess], text_color(fill)
-        items.append(Words(x + cell / 2, 2.5 * high, guessed, 12, ink, bold=not right, mono=True))
-    start, across = left + len(SHOWN) * cell + 150, 260.0
+        words = Words(x + cell / 2, top + 2.5 * high, guessed, 12, ink, bold=not right, mono=True)
+        items.append(words)
+        if unclear[i]:
+            items.append(Words(x + cell / 2, top + 3.5 * high, "•", 12, INK))
+    if data.heads:
+        start, stop, _ = PLACES[data.where].indices(len(LONGER))
+        ends = (left + start * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
+        items.append(Line(ends, INK, 2.0))
+        said = f"{data.mute} muted here"
+        items.append(Words(left + (start + stop) / 2 * cell, 8, said, 12, INK, bold=True))
+    start, across = left + len(LONGER) * cell + 84, 200.0
     bars = (
         ("clear", data.now.clear, data.whole.clear),
         ("ambiguous", data.now.ambiguous, data.whole.ambiguous),
     )
-    items.append(Words(start, high / 2, "right, of all test places", 12, INK, "start", bold=True))
+    said = "right, of all test places"
+    items.append(Words(start, top - 2, said, 12, INK, "start", bold=True))
+    items.append(Words(start, top + 16, "dashed: with no head muted", 12, INK, "start"))
     for i, (name, share, whole) in enumerate(bars, start=1):
-        y, color = i * (high + 4), head_color(5 if name == "clear" else 4)
+        y, color = top + i * (high + 6), head_color(5 if name == "clear" else 4)
         items.append(Words(start - 8, y + high / 2, name, 12, INK, "end"))
         items.append(Box(start, y, across, high, fill=QUIET))
         items.append(Box(start, y, across * share, high, fill=color))
@@ -316,8 +376,14 @@ def _guesses(data: MutedHeads) -> Scene:
         items.append(Line(((end, y - 2), (end, y + high + 2)), INK, 1.0, dashed=True))
         percent = _percent(share)
         items.append(Words(start + across + 8, y + high / 2, percent, 12, INK, "start", bold=True))
+    wrong = [
+        f"{letter} at place {i}"
+        for i, letter in enumerate(LONGER)
+        if data.answers[i] not in (NO_ANSWER, data.guesses[i])
+    ]
     alt = f"Muted: {data.mute}, {data.where}. {_right(data.now)}."
-    return Scene(start + across + 70, 3 * high + 14, alt, tuple(items))
+    alt += f" In the text shown the guess is wrong after {', '.join(wrong) or 'no letter'}."
+    return Scene(start + across + 64, top + 4 * high + 8, alt, tuple(items))
 
 
 # The panels
