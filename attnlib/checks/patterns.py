@@ -40,7 +40,7 @@ def _problem(mine: Tensor, right: Rule, usual: dict[str, Rule]) -> str | None:
             return sentence
     text, query, _ = (mine != expected).nonzero()[0].tolist()
     keys, wanted = (marks[text, query].nonzero().flatten().tolist() for marks in (mine, expected))
-    return f"{TEXTS[text]}: query {query} marks keys {keys}, not {wanted}."
+    return f"{TEXTS[text]}: query {query} marks keys {keys}; it should mark {wanted or 'none'}."
 
 
 @exercise_check
@@ -70,6 +70,8 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
             "It marks the letter right before the earlier one: move the marks the other way.": (
                 lambda text, q, k: (k + 1) % 8 < q and text[(k + 1) % 8] == text[q]
             ),
+            "It takes the query for an earlier occurrence of its own letter: a letter is not earlier "
+            "than itself.": lambda text, q, k: (k - 1) % 8 <= q and text[(k - 1) % 8] == text[q],
             "It marks keys in the future too: after which earlier letters may the query look?": (
                 lambda text, q, k: k > 0 and text[k - 1] == text[q]
             ),
@@ -105,6 +107,12 @@ def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
             "It asks for one letter only: this is induction.": one,
             "It asks only for the letter before; the query's own letter must match too.": (
                 lambda text, q, k: one(text, q - 1, k - 1)
+            ),
+            "It asks for the next pair: move the table one query and one key the other way.": (
+                lambda text, q, k: one(text, q, k) and one(text, (q + 1) % 8, (k + 1) % 8)
+            ),
+            "It moves the queries only; the keys must move with them.": (
+                lambda text, q, k: one(text, q, k) and one(text, q - 1, k)
             ),
             "Either letter is enough for it; both must match.": (
                 lambda text, q, k: one(text, q, k) or one(text, q - 1, k - 1)

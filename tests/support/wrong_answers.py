@@ -1283,7 +1283,10 @@ INDUCTION = Answers(
             "It marks the letter right before the earlier one: move the marks the other way.",
         ),
         "moved along the queries": WrongAnswer(
-            {"dims=-1": "dims=1"}, "abcxbcab: query 0 marks keys [1, 4], not []."
+            {"dims=-1": "dims=1"}, "abcxbcab: query 0 marks keys [1, 4]; it should mark none."
+        ),
+        "the query itself": WrongAnswer(
+            {"tril(-1)": "tril()"}, "a letter is not earlier than itself."
         ),
         "cut after the move": WrongAnswer(
             {".tril(-1).roll(1, dims=-1)": ".roll(1, dims=-1).tril(-1)"},
@@ -1310,7 +1313,16 @@ TWO_LETTERS = Answers(
             "It asks only for the letter before; the query's own letter must match too.",
         ),
         "one query earlier, the same key": WrongAnswer(
-            {"(1, 1), dims=(1, 2)": "1, dims=1"}, "abcxbcab: query 5 marks keys [], not [3]."
+            {"(1, 1), dims=(1, 2)": "1, dims=1"},
+            "It moves the queries only; the keys must move with them.",
+        ),
+        "one query earlier, the next key": WrongAnswer(
+            {"(1, 1), dims=(1, 2)": "(1, -1), dims=(1, 2)"},
+            "abcxbcab: query 5 marks keys []; it should mark [3].",
+        ),
+        "the pair after": WrongAnswer(
+            {"(1, 1), dims": "(-1, -1), dims"},
+            "It asks for the next pair: move the table one query and one key the other way.",
         ),
         "either letter": WrongAnswer(
             {"after & ": "after | "}, "Either letter is enough for it; both must match."
