@@ -70,8 +70,9 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
             "It marks the letter right before the earlier one: move the marks the other way.": (
                 lambda text, q, k: (k + 1) % 8 < q and text[(k + 1) % 8] == text[q]
             ),
-            "It takes the query for an earlier occurrence of its own letter: a letter is not earlier "
-            "than itself.": lambda text, q, k: (k - 1) % 8 <= q and text[(k - 1) % 8] == text[q],
+            "It also marks the key after the query: a letter is not earlier than itself.": (
+                lambda text, q, k: (k - 1) % 8 <= q and text[(k - 1) % 8] == text[q]
+            ),
             "It marks keys in the future too: after which earlier letters may the query look?": (
                 lambda text, q, k: k > 0 and text[k - 1] == text[q]
             ),

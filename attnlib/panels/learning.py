@@ -354,11 +354,11 @@ def _guesses(data: MutedHeads) -> Scene:
         if unclear[i]:
             items.append(Words(x + cell / 2, top + 3.5 * high, "•", 12, INK))
     if data.heads:
-        start, stop, _ = PLACES[data.where].indices(len(LONGER))
-        ends = (left + start * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
+        begin, stop, _ = PLACES[data.where].indices(len(LONGER))
+        ends = (left + begin * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
         items.append(Line(ends, INK, 2.0))
         said = f"{data.mute} muted here"
-        items.append(Words(left + (start + stop) / 2 * cell, 8, said, 12, INK, bold=True))
+        items.append(Words(left + (begin + stop) / 2 * cell, 8, said, 12, INK, bold=True))
     start, across = left + len(LONGER) * cell + 84, 200.0
     bars = (
         ("clear", data.now.clear, data.whole.clear),

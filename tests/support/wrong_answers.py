@@ -1339,7 +1339,7 @@ MUTE_LAYER = Answers(
             {
                 "muted = deepcopy(model)\n    for parameter in "
                 "muted.layers[layer].out_proj.parameters():\n        parameter.zero_()": (
-                    "muted = mute_head(mute_head(model, layer, 0), layer, 1)"
+                    "muted = learning.mute_head(learning.mute_head(model, layer, 0), layer, 1)"
                 )
             },
             "Both heads are silent, but out_proj still adds its bias.",
@@ -1351,7 +1351,7 @@ MUTE_LAYER = Answers(
         "one head": WrongAnswer(
             {
                 "for parameter in muted.layers[layer].out_proj.parameters():\n"
-                "        parameter.zero_()": "muted = mute_head(model, layer, 0)"
+                "        parameter.zero_()": "muted = learning.mute_head(model, layer, 0)"
             },
             "The layer still adds something.",
         ),
