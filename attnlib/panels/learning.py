@@ -276,7 +276,7 @@ def compute_muted_heads(mute: str, where: str) -> MutedHeads:
 def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, where the heads look by place, what the model guesses."""
     muted = [h for h, weights in enumerate(data.attn_weights) if weights.isnan().all()]
-    places = [str(i) if i % 8 == 0 else "" for i in range(len(LONGER))]
+    places = [str(i) if i and i % 8 == 0 else "" for i in range(len(LONGER))]
     drawn = weights_picture(
         data.attn_weights,
         places,
