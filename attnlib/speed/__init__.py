@@ -43,6 +43,7 @@ from attnlib.speed.fresh import (
     runs_table,
     saved_by_keeping,
     with_and_without_kept_blocks,
+    writing_twice,
 )
 from attnlib.speed.phases import PHASES, Phase, phases
 from attnlib.speed.results import (
@@ -103,4 +104,5 @@ __all__ = [
     "title",
     "trend",
     "with_and_without_kept_blocks",
+    "writing_twice",
 ]

@@ -95,7 +95,7 @@ class Crossing(NamedTuple):
 
     ratios: dict[tuple[int, int], float]  # the medians
     undecided: list[tuple[int, int]]  # where the quartiles are on both sides of 1
-    faults: dict[tuple[int, int], str]  # of the first one, fewest to most; where there are 1000
+    faults: dict[tuple[int, int], str]  # of the first one, where every round has 1000: the fewest
 
 
 def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
@@ -108,16 +108,25 @@ def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
         if found.lower <= 1 <= found.upper:
             undecided.append(place)
         counts = entry.get("page_faults", {}).get(name, [0])
-        if max(counts) >= MANY_FAULTS:
-            faults[place] = f"{min(counts):,} to {max(counts):,}"
+        if min(counts) >= MANY_FAULTS:
+            faults[place] = f"{min(counts):,} faults"
     return Crossing(ratios, undecided, faults)
 
 
-def shapes_table(result: dict[str, Any], name: str, other: str) -> str:
-    """Return one variant's time over another's at every shape stored: median, ends, rounds."""
+def shapes_table(
+    result: dict[str, Any], name: str, other: str, size: tuple[int, int] | None = None
+) -> str:
+    """Return one variant's time over another's at every shape stored: median, ends, rounds.
+
+    Args:
+        result: of `make bench`.
+        name: of the variant.
+        other: what it is compared with.
+        size: batch and number of tokens, if only these are wanted.
+    """
     rows = [["batch", "tokens", "", "median", "rounds"]]
     for entry in result["speed"]:
-        if entry["set"] == "all":
+        if entry["set"] == "all" and size in {None, (entry["b"], entry["num_tokens"])}:
             pairs = zip(entry["samples"][name], entry["samples"][other], strict=True)
             found = [a / b for a, b in pairs]
             ends = f"{min(found):.2f} to {max(found):.2f} (n = {len(found)})"
