@@ -108,7 +108,12 @@ def crossover_picture(
             items.append(Words(middle, up, said, SIZE, ink, mono=True))
             if note:
                 items.append(Words(middle, up + 19, note, 12, ink))
-    size = max(left + width * len(tokens) + 8, text_width(heading, SIZE, bold=True) + 8)
+    ends_of_words = (
+        item.x + text_width(item.text, item.size, bold=item.bold)
+        for item in items
+        if isinstance(item, Words) and item.anchor == "start"
+    )
+    size = 8 + max(left + width * len(tokens), *ends_of_words)
     ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
     alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
     alt += f"least {ends[0]}, most {ends[1]}."

@@ -53,7 +53,6 @@ from attnlib.speed.results import (
     over_floor,
     shapes_table,
     stored_results,
-    times_table,
     title,
 )
 from attnlib.speed.variants import VARIANTS
@@ -100,7 +99,6 @@ __all__ = [
     "saved_by_keeping",
     "shapes_table",
     "stored_results",
-    "times_table",
     "title",
     "trend",
     "with_and_without_kept_blocks",

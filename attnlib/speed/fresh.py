@@ -50,10 +50,7 @@ print(json.dumps([forward, peak_bytes() - start]))
 
 
 class Run(NamedTuple):
-    """What a call took: by cpu_seconds the quickest of its rounds, and the faults of a usual one.
-
-    The quickest, since another program on the machine can only make a round slower.
-    """
+    """What one call took, by cpu_seconds, and how many page faults it caused."""
 
     ms: float
     page_faults: int
@@ -73,7 +70,7 @@ def in_fresh_process(
     width: int = 768,
     num_heads: int = 12,
     rounds: int = 3,
-) -> dict[str, Run]:
+) -> list[dict[str, Run]]:
     """Time variants in turns in a new process, and count their page faults.
 
     Args:
@@ -86,16 +83,19 @@ def in_fresh_process(
         rounds: how often each runs.
 
     Returns:
-        A Run for each name.
+        For each round a Run for each name.
     """
     sizes = {"num_tokens": num_tokens, "width": width, "num_heads": num_heads}
     script = IMPORTS + (SET_UP + TIME).format(names=list(names), rounds=rounds, **sizes)
     seconds, faults = json.loads(run_python(script, **(KEPT if blocks_kept else {})))
-    return {name: Run(1e3 * min(seconds[name]), round(_median(faults[name]))) for name in names}
+    return [
+        {name: Run(1e3 * seconds[name][i], faults[name][i]) for name in names}
+        for i in range(rounds)
+    ]
 
 
 def with_and_without_kept_blocks(
-    names: Sequence[str], processes: int = 3, **options: int
+    names: Sequence[str], processes: int = 1, **options: int
 ) -> dict[str, list[dict[str, Run]]]:
     """Time variants in fresh processes, alternately as usual and with all blocks of memory kept.
 
@@ -105,17 +105,17 @@ def with_and_without_kept_blocks(
         options: of in_fresh_process.
 
     Returns:
-        The runs "as usual", and those with "blocks kept".
+        The rounds "as usual", and those with "blocks kept", of all processes.
     """
     runs: dict[str, list[dict[str, Run]]] = {USUAL: [], BLOCKS_KEPT: []}
     for _ in range(processes):
         for arm, some in runs.items():
-            some.append(in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options))
+            some += in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options)
     return runs
 
 
 def runs_table(runs: Mapping[str, Sequence[Mapping[str, Run]]]) -> str:
-    """Return a line for each variant and arm: what its processes took, the least and the most.
+    """Return a line for each variant and arm: what its rounds took, the least and the most.
 
     >>> found = [{"a": Run(2.0, 7)}, {"a": Run(4.0, 7)}]
     >>> print(runs_table({"as usual": found}))
@@ -136,7 +136,9 @@ def _ends(samples: Sequence[float]) -> str:
 
 
 def saved_by_keeping(runs: Mapping[str, Sequence[Mapping[str, Run]]], name: str) -> Run:
-    """Return how much less a variant takes, in its best process, with all blocks kept.
+    """Return how much less a variant takes, in its best round, with all blocks kept.
+
+    The best, since another program on the machine can only make a round slower.
 
     >>> runs = {"as usual": [{"a": Run(5.0, 7)}], "blocks kept": [{"a": Run(2.0, 3)}]}
     >>> saved_by_keeping(runs, "a")

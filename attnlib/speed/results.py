@@ -70,26 +70,6 @@ def medians(entry: dict[str, Any]) -> dict[str, float]:
     return {name: quartiles(some).median for name, some in samples if name != MATRIX_PRODUCT}
 
 
-def times_table(samples: dict[str, list[float]], products: float) -> str:
-    """Return for each variant a line with its quartiles in milliseconds, and median over floor.
-
-    Args:
-        samples: seconds by variant, including the matrix product's.
-        products: how many of these products the floor is.
-
-    >>> print(times_table({"slow": [0.004], "matrix product": [0.001]}, products=2.0))
-          quarter   median   three quarters  x floor
-    slow     4.00     4.00     4.00             2.00
-    """
-    rows = [["", "quarter", " median", " three quarters", "x floor"]]
-    for name in samples:
-        if name != MATRIX_PRODUCT:
-            lower, median, upper = (1e3 * value for value in quartiles(samples[name]))
-            over = ratio(samples, name, MATRIX_PRODUCT).median / products
-            rows.append([name, *(f"{number:7.2f}" for number in (lower, median, upper, over))])
-    return aligned(rows)
-
-
 class Crossing(NamedTuple):
     """Two variants on the stored grid, by number of heads and number of tokens."""
 
