@@ -256,7 +256,7 @@ def _plane(data: TileStep) -> list[Item]:
     x, y = _place(data.context_vec)
     for dx, dy in ((6, 6), (6, -6)):
         items.append(Line(((x - dx, y - dy), (x + dx, y + dy)), INK, 1.5))
-    legend = "○ average so far    × where it must end"
+    legend = "○ average so far   × where it ends"
     items.append(Words(PLANE_LEFT, PLANE_TOP + SIDE + 16, legend, SIZE, FAINT, "start"))
     if data.now.total > 0:
         x, y = _place(data.now.mixed / data.now.total)
