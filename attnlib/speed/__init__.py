@@ -39,11 +39,11 @@ from attnlib.speed.fresh import (
     Peak,
     Run,
     in_fresh_process,
+    new_and_used_block,
     peak,
     runs_table,
     saved_by_keeping,
     with_and_without_kept_blocks,
-    writing_twice,
 )
 from attnlib.speed.phases import PHASES, Phase, phases
 from attnlib.speed.results import (
@@ -83,6 +83,7 @@ __all__ = [
     "in_turns",
     "kept_for_backward",
     "machine",
+    "new_and_used_block",
     "next_token",
     "over_floor",
     "page_faults",
@@ -102,5 +103,4 @@ __all__ = [
     "title",
     "trend",
     "with_and_without_kept_blocks",
-    "writing_twice",
 ]

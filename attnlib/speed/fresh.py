@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from attnlib.speed.clock import cpu_seconds, faults_so_far, run_python
+from attnlib.speed.clock import Call, cpu_seconds, faults_so_far, run_python
 from attnlib.speed.results import aligned
 
 USUAL, BLOCKS_KEPT = "as usual", "blocks kept"
@@ -148,26 +148,33 @@ def saved_by_keeping(runs: Mapping[str, Sequence[Mapping[str, Run]]], name: str)
     return Run(usual.ms - kept.ms, usual.page_faults - kept.page_faults)
 
 
-def writing_twice(*shape: int, rounds: int = 5) -> tuple[Run, Run]:
-    """Return what it takes to fill a new tensor with zeros, and to do so once more.
+def new_and_used_block(*shape: int, rounds: int = 5) -> tuple[Run, Run]:
+    """Return what it takes to fill a tensor with zeros: a new one, and one that was filled before.
 
     Args:
         shape: of the tensor, float32.
-        rounds: how many new tensors are filled.
+        rounds: how often each is filled.
+
+    Returns:
+        The medians: with a tensor that is made, filled and given back, and with one that is there.
     """
+    used = torch.zeros(shape)
+
+    def fill_a_new_one() -> None:
+        torch.empty(shape).zero_()
+
+    calls: tuple[Call, Call] = (fill_a_new_one, used.zero_)
     found: tuple[list[Run], list[Run]] = ([], [])
     for _ in range(rounds):
-        tensor = torch.empty(shape)
-        for runs in found:
+        for runs, call in zip(found, calls, strict=True):
             before = faults_so_far()
-            seconds = cpu_seconds(tensor.zero_)
+            seconds = cpu_seconds(call)
             runs.append(Run(1e3 * seconds, faults_so_far() - before))
-        del tensor  # given back before the next one is made
-    first, again = (
+    new, old = (
         Run(_median([run.ms for run in runs]), round(_median([run.page_faults for run in runs])))
         for runs in found
     )
-    return first, again
+    return new, old
 
 
 def peak(name: str, num_tokens: int = 1024, width: int = 768, num_heads: int = 12) -> Peak:
