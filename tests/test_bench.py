@@ -16,7 +16,7 @@ import goals
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.pictures import charts
 from attnlib.pictures.palette import QUIET, head_color
-from attnlib.pictures.scene import Box, Line
+from attnlib.pictures.scene import Box, Line, Words
 from attnlib.speed import clock, results
 from attnlib.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
 from attnlib.speed.count import Work, causal_flops, count_work, projection_flops
@@ -443,22 +443,26 @@ def test_a_crossing_says_where_it_cannot_be_told_and_what_was_counted():
     grid = [
         at(3, 5, [0, 999], 1.1, 1.2, 1.3, 1.4),
         at(3, 7, [2001, 0], 0.5, 0.9, 1.2, 1.4),
-        at(5, 5, [1000], 0.5, 0.6, 0.7, 0.8),
+        at(5, 5, [1000, 1200], 0.5, 0.6, 0.7, 0.8),
     ]
     found = results.crossing({"grid": grid}, "a", "b")
     assert found.ratios == pytest.approx({(3, 5): 1.25, (3, 7): 1.05, (5, 5): 0.65})
     assert found.undecided == [(3, 7)]
-    assert found.faults == {(3, 7): "0 to 2,001", (5, 5): "1,000 to 1,000"}
+    assert found.faults == {(5, 5): "1,000 faults"}
     del grid[2]["page_faults"]  # a file of an earlier bench
-    assert list(results.crossing({"grid": grid}, "a", "b").faults) == [(3, 7)]
+    assert results.crossing({"grid": grid}, "a", "b").faults == {}
 
 
 def test_every_stored_shape_is_in_the_table():
     every = entry("all", 5, a=[3.0, 1.0, 2.0], b=[1.0, 1.0, 2.0])
-    table = results.shapes_table({"speed": [every, entry("fastest", a=[1.0])]}, "a", "b")
+    longer = entry("all", 7, a=[2.0], b=[1.0])
+    stored = {"speed": [every, longer, entry("fastest", a=[1.0])]}
+    table = results.shapes_table(stored, "a", "b")
     assert table.splitlines()[1:] == [
         "1      5       forward  1.00    1.00 to 3.00 (n = 3)",
+        "1      7       forward  2.00    2.00 to 2.00 (n = 1)",
     ]
+    assert len(results.shapes_table(stored, "a", "b", (1, 7)).splitlines()) == 2
 
 
 def test_the_stored_grid_has_its_page_faults():
@@ -498,11 +502,16 @@ def test_the_table_of_ratios_is_in_order():
 
 def test_the_table_of_ratios_marks_what_cannot_be_told():
     ratios = {(1, 2): 1.0, (8, 2): 2.0}
-    scene = charts.crossover_picture(ratios, "a / b", [(1, 2)], {(8, 2): "5 to 7 faults"})
+    notes = {(8, 2): "5 to 7 faults"}
+    scene = charts.crossover_picture(ratios, "a / b", [(1, 2)], notes, ("a wins", "b wins"))
     assert [item.text for item in scene.items if getattr(item, "mono", False)] == ["1.00 ?", "2.00"]
     fills = [item.fill for item in scene.items if isinstance(item, Box)]
-    assert fills[0] == QUIET
-    assert "1 of 2 cells cannot be told. 8 heads, 2 tokens: 5 to 7 faults." in scene.alt
+    assert fills[2:4] == [QUIET, QUIET]  # in the legend, and in the first cell
+    assert fills[1] == fills[4]  # blue: above 1
+    shown = [item.text for item in scene.items if isinstance(item, Words)]
+    assert shown[1:4] == ["a wins", "b wins", "?  too close to call"]
+    assert "Red: a wins; blue: b wins." in scene.alt
+    assert "1 of 2 cells are too close to call. 8 heads, 2 tokens: 5 to 7 faults." in scene.alt
     assert outside(scene) == overlapping(scene) == []
 
 

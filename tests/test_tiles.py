@@ -70,5 +70,5 @@ def test_no_score_is_shown_but_those_of_the_tile():
 
 def test_the_words_say_what_the_step_does():
     said = [TILES.readout(compute_tile_step("step", step)) for step in ALL_STEPS]
-    assert "tile 2, correct | correction 0.632 | largest 1.419" in said[8]
+    assert "tile 2, correction 0.632 | largest 1.419" in said[8]
     assert DIVIDE in said[-1]

@@ -8,13 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from attnlib.checks.exercises import exercise_check
 from attnlib.functional import attention, causal_mask
 
 NUM_TOKENS, HEAD_DIM, VALUE_DIM = 7, 3, 5
-MANY = 61  # tokens, to see how large the tensors are
+MANY, SMALL_TILE = 61, 4  # tokens and tile_size, to see how large the tensors are
 CLOSE = 1e-12
+ONE_LARGEST = (
+    "Right until the scores of one query are far above those of the others, whose powers are then "
+    "all 0: every query needs a largest score of its own, amax(dim=1, keepdim=True)."
+)
 Part = tuple[Tensor, Tensor, Tensor]  # largest, total, mixed
 
 
@@ -30,7 +35,8 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> str:
         A sentence: that it is right, or the first difficulty at which it is wrong.
     """
     queries, keys, values = _drawn(NUM_TOKENS)
-    found = attend_in_tiles(queries, keys, values, NUM_TOKENS)
+    with _Calls(keys, NUM_TOKENS) as calls:
+        found = attend_in_tiles(queries, keys, values, NUM_TOKENS)
     right = _exact(queries, keys, values)
     if found.shape != right.shape:
         return f"The shape is {tuple(found.shape)}, not {tuple(right.shape)}."
@@ -39,7 +45,7 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> str:
     still = torch.zeros_like(queries)  # equal scores: the maximum never changes
     found, right = attend_in_tiles(still, keys, values, 2), _exact(still, keys, values)
     if not _equal(found, right):
-        return _equal_scores(found, right, keys, values)
+        return _equal_scores(found, right, keys, values, calls.softmax)
     for rising in (True, False):
         some = _with_scores(3.0, rising)
         found, right = attend_in_tiles(*some, 2), _exact(*some)
@@ -49,6 +55,11 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> str:
         some = (torch.full_like(queries, size), torch.ones_like(keys), values)
         if not _equal(attend_in_tiles(*some, 2), _exact(*some)):
             return _extreme(name, size)
+    above = torch.ones_like(queries)
+    above[3] = 3000.0  # one query, its scores far above all others
+    some = (above, torch.ones_like(keys), values)
+    if not _equal(attend_in_tiles(*some, 2), _exact(*some)):
+        return ONE_LARGEST
     for tile_size in (1, 3):
         if not _equal(
             attend_in_tiles(queries, keys, values, tile_size), _exact(queries, keys, values)
@@ -97,6 +108,18 @@ def _first(found: Tensor, causes: Mapping[str, Tensor]) -> str | None:
 
 def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> str:
     """Say what is wrong where one tile holds all keys, so that nothing runs."""
+    missing = found.isnan().any(dim=1)
+    if missing.all():
+        return (
+            "NaN for every query, in the first tile already. Is the correction the wrong way up? "
+            "It is exp(old maximum - new maximum), which is 0 at first; upside down it is "
+            "infinite, and infinite times 0 is NaN."
+        )
+    if missing[0] and not missing[1:].any():
+        return (
+            "NaN for query 0, which sees no key at all: does the mask hide a query's own key? "
+            "Only keys at later places are hidden."
+        )
     scores = (queries @ keys.T / HEAD_DIM**0.5).masked_fill(causal_mask(NUM_TOKENS), -torch.inf)
     powers = torch.exp(scores - scores.amax(dim=1, keepdim=True))
     causes = {
@@ -111,13 +134,20 @@ def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> s
         ),
     }
     return _first(found, causes) or (
-        f"With a single tile of all {NUM_TOKENS} keys it is not yet attention: "
-        f"{_off(found, _exact(queries, keys, values))}."
+        f"With a single tile of all {NUM_TOKENS} keys it is not attention: "
+        f"{_off(found, _exact(queries, keys, values))}. Before you run over tiles, get this one "
+        "right: scores, mask, largest, powers, total, mixed, and one division at the end."
     )
 
 
-def _equal_scores(found: Tensor, right: Tensor, keys: Tensor, values: Tensor) -> str:
+def _equal_scores(found: Tensor, right: Tensor, keys: Tensor, values: Tensor, softmax: bool) -> str:
     """Say what is wrong where all scores are 0, so that no maximum changes."""
+    if softmax:
+        return (
+            "softmax divides every tile by a total of its own, as if each were a text by itself, "
+            "and where a tile is all future it gives NaN. Add up the powers and the mixtures of "
+            "all tiles, and divide once, at the end."
+        )
     if found.isnan().any():
         return (
             "NaN: for an early query a later tile is all future, and its own maximum is minus "
@@ -200,33 +230,62 @@ def _extreme(name: str, size: float) -> str:
     )
 
 
-class _Largest(TorchFunctionMode):
-    """Remember the largest tensor that any function of torch returns."""
+PRODUCTS = ("matmul", "mm", "mv", "bmm", "einsum", "linear", "inner", "tensordot", "mul")
 
-    def __init__(self) -> None:
+
+class _Calls(TorchFunctionMode):
+    """Watch the functions of torch that are called.
+
+    Args:
+        keys: those of the attention that runs.
+        tile_size: how many of them it may take at a time.
+    """
+
+    def __init__(self, keys: Tensor, tile_size: int) -> None:
         super().__init__()
-        self.tensor = torch.zeros(0)
+        self.keys, self.tile_size = keys, tile_size
+        self.largest = torch.zeros(0)  # tensor that a function returned
+        self.softmax = False  # whether it was called
+        self.whole_row = False  # whether a query met more keys than a tile has
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "").strip("_").removeprefix("r")
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         for tensor in result if isinstance(result, tuple) else (result,):
-            if isinstance(tensor, Tensor) and tensor.numel() > self.tensor.numel():
-                self.tensor = tensor
+            if isinstance(tensor, Tensor) and tensor.numel() > self.largest.numel():
+                self.largest = tensor
+        if name in {"softmax", "scaled_dot_product_attention"}:
+            self.softmax = True
+            self.whole_row |= max(inputs[0].shape) > self.tile_size
+        if name in PRODUCTS and len(inputs) > 1:
+            self.whole_row |= any(map(self._more_than_a_tile, inputs))
         return result
+
+    def _more_than_a_tile(self, tensor: Tensor) -> bool:
+        """Tell whether this is a view of more keys than a tile has."""
+        same = tensor.untyped_storage().data_ptr() == self.keys.untyped_storage().data_ptr()
+        return same and tensor.numel() > self.tile_size * self.keys.shape[1]
 
 
 def _sizes(attend_in_tiles: Callable[..., Any]) -> str:
     """Look for a tensor that has a number for every pair of tokens."""
     some = _drawn(MANY)
-    with _Largest() as largest:
-        attend_in_tiles(*some, 4)
-    shape, pairs = tuple(largest.tensor.shape), MANY * MANY
-    if largest.tensor.numel() < pairs:
+    with _Calls(some[1], SMALL_TILE) as calls:
+        attend_in_tiles(*some, SMALL_TILE)
+    shape, pairs = tuple(calls.largest.shape), MANY * MANY
+    if calls.largest.numel() < pairs:
+        if calls.whole_row:
+            return (
+                f"Equal, but with a tile_size of {SMALL_TILE} a query still meets more keys than "
+                f"that at a time. Take the keys tile by tile, and keep only largest, total and "
+                "mixed in between."
+            )
         return (
             "Right: equal within 1e-12 with tiles of 1, 2, 3 and 7 keys, and with 61 tokens no "
-            "tensor has a number for every pair."
+            "query meets more keys at a time than a tile has."
         )
-    if largest.tensor.dtype == torch.bool:
+    if calls.largest.dtype == torch.bool:
         return (
             f"Equal, but the mask is made for all pairs, {shape}: compare the places of one tile."
         )

@@ -122,7 +122,7 @@ def draw_tile_step(data: TileStep) -> Scene:
         f"Six keys in three tiles, in fast memory {where}{seen}. Below, the numbers that are kept "
         f"for the query {TOKENS[data.query]}, and its average so far among the values read."
     )
-    return Scene(BOOK, PLANE_TOP + SIDE + 12, alt, items)
+    return Scene(BOOK, PLANE_TOP + SIDE + 32, alt, items)
 
 
 def _left(key: int) -> float:
@@ -204,7 +204,7 @@ def _say(data: TileStep) -> tuple[str, str]:
     if data.kind == SCORES:
         return f"Tile {data.tile}: its keys and values arrive,", "and the query's scores with them."
     if data.kind == ADD:
-        return "exp(score − largest) joins the total,", "and times its value joins mixed."
+        return "exp(score − largest) is added to total,", "the same times the value to mixed."
     if data.tile == 0:
         return "The first maximum. There is nothing", "to correct yet."
     factor = _told(data.correction or 0.0)
@@ -248,7 +248,7 @@ def _plane(data: TileStep) -> list[Item]:
         items.append(Box(x - 4, y - 4, 8, 8, color, FAINT, radius=4))
         if TOKENS[key] == "starts":  # its value is all but that of journey
             continue
-        name = "journey, starts" if TOKENS[key] == "journey" else TOKENS[key]
+        name = "journey and starts" if TOKENS[key] == "journey" else TOKENS[key]
         if TOKENS[key] == "journey":
             items.append(Words(x + 4, y - 13, name, SIZE, FAINT, "end"))
         else:
@@ -256,9 +256,8 @@ def _plane(data: TileStep) -> list[Item]:
     x, y = _place(data.context_vec)
     for dx, dy in ((6, 6), (6, -6)):
         items.append(Line(((x - dx, y - dy), (x + dx, y + dy)), INK, 1.5))
-    for i, legend in enumerate(("○ average so far", "× where it ends")):
-        x, y = PLANE_LEFT + 8, PLANE_TOP + 42 + 18 * i
-        items.append(Words(x, y, legend, SIZE, FAINT, "start"))
+    legend = "○ average so far   × where it ends"
+    items.append(Words(PLANE_LEFT, PLANE_TOP + SIDE + 16, legend, SIZE, FAINT, "start"))
     if data.now.total > 0:
         x, y = _place(data.now.mixed / data.now.total)
         items.append(Box(x - 6, y - 6, 12, 12, None, INK, 2.0, radius=6))
@@ -268,12 +267,13 @@ def _plane(data: TileStep) -> list[Item]:
 def readout_tile_step(data: TileStep) -> str:
     """Return the step, and the numbers that are kept."""
     where = data.kind if data.tile is None else f"tile {data.tile}, {data.kind}"
+    if data.correction is not None:
+        where = f"tile {data.tile}, correction {_told(data.correction)}"
     skipped = ": not read, its keys are the future" if data.skipped else ""
-    factor = f" | correction {_told(data.correction)}" if data.correction is not None else ""
     x, y = data.now.mixed.tolist()
     return (
         f"query {TOKENS[data.query]} | step {data.step} of {len(STEPS) - 1} | {where}{skipped}"
-        f"{factor} | largest {_told(data.now.largest)} | total {_told(data.now.total)} | "
+        f" | largest {_told(data.now.largest)} | total {_told(data.now.total)} | "
         f"mixed ({_told(x)}, {_told(y)})"
     )
 

@@ -29,14 +29,14 @@ def phases_picture(
     names.sort(key=lambda name: name == "rest")  # the last one
     colors = {name: QUIET if name == "rest" else head_color(i) for i, name in enumerate(names)}
     totals = {name: sum(phases.values()) for name, phases in bars.items()}
-    left = max(text_width(name, SIZE, bold=True) for name in bars) + 12
+    left = max(text_width(name, SIZE, bold=True) for name in bars) + 20
     scale = (BOOK - left - 92) / max(*totals.values(), floor or 0.0)
     items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
-    x, y = 0.0, 34.0
+    x, y = 1.0, 34.0
     for name, color in colors.items():
         wide = 18 + text_width(name, SIZE) + 18
         if x + wide > BOOK:
-            x, y = 0.0, y + 22
+            x, y = 1.0, y + 22
         items.append(Box(x, y - 6, 12, 12, color, FAINT))
         items.append(Words(x + 18, y, name, SIZE, INK, "start"))
         x += wide
@@ -70,6 +70,7 @@ def crossover_picture(
     heading: str,
     undecided: Collection[tuple[int, int]] = (),
     notes: Mapping[tuple[int, int], str] | None = None,
+    sides: tuple[str, str] | None = None,
 ) -> Scene:
     """Draw a table of ratios, heads down and tokens across: blue above 1, red below.
 
@@ -78,13 +79,16 @@ def crossover_picture(
         heading: what is divided by what.
         undecided: cells whose rounds lie on both sides of 1: grey, with a question mark.
         notes: a few words under the ratio of a cell.
+        sides: what a ratio below 1 means, and one above; drawn as a legend.
     """
     notes = notes or {}
     heads = sorted({num_heads for num_heads, _ in ratios})
     tokens = sorted({num_tokens for _, num_tokens in ratios})
-    left, top, width, height = 84.0, 56.0, 110.0, 50.0 if notes else 32.0
+    left, top, width, height = 84.0, 80.0 if sides else 56.0, 116.0, 50.0 if notes else 32.0
     largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
     items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
+    if sides:
+        items += _legend(sides, largest)
     for column, num_tokens in enumerate(tokens):
         words = f"{num_tokens} tokens"
         items.append(Words(left + (column + 0.5) * width, top - 14, words, SIZE))
@@ -104,14 +108,31 @@ def crossover_picture(
             items.append(Words(middle, up, said, SIZE, ink, mono=True))
             if note:
                 items.append(Words(middle, up + 19, note, 12, ink))
-    size = max(left + width * len(tokens) + 8, text_width(heading, SIZE, bold=True) + 8)
+    ends_of_words = (
+        item.x + text_width(item.text, item.size, bold=item.bold)
+        for item in items
+        if isinstance(item, Words) and item.anchor == "start"
+    )
+    size = 8 + max(left + width * len(tokens), *ends_of_words)
     ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
     alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
     alt += f"least {ends[0]}, most {ends[1]}."
-    alt += f" {len(undecided)} of {len(ratios)} cells cannot be told." if undecided else ""
+    alt += f" Red: {sides[0]}; blue: {sides[1]}." if sides else ""
+    alt += f" {len(undecided)} of {len(ratios)} cells are too close to call." if undecided else ""
     told = "; ".join(f"{h} heads, {t} tokens: {note}" for (h, t), note in notes.items())
     alt += f" {told}." if told else ""
     return Scene(size, top + height * len(heads) + 8, alt, tuple(items))
+
+
+def _legend(sides: tuple[str, str], largest: float) -> list[Item]:
+    """Return a line of colors and what they mean."""
+    items, x = list[Item](), 1.0
+    colors = (signed_color(-largest, largest), signed_color(largest, largest), QUIET)
+    for color, words in zip(colors, (*sides, "?  too close to call"), strict=True):
+        items.append(Box(x, 30, 12, 12, color, FAINT))
+        items.append(Words(x + 18, 36, words, SIZE, INK, "start"))
+        x += 18 + text_width(words, SIZE) + 22
+    return items
 
 
 def _ends(ratios: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -39,6 +39,7 @@ from attnlib.speed.fresh import (
     Peak,
     Run,
     in_fresh_process,
+    new_and_used_block,
     peak,
     runs_table,
     saved_by_keeping,
@@ -52,7 +53,6 @@ from attnlib.speed.results import (
     over_floor,
     shapes_table,
     stored_results,
-    times_table,
     title,
 )
 from attnlib.speed.variants import VARIANTS
@@ -83,6 +83,7 @@ __all__ = [
     "in_turns",
     "kept_for_backward",
     "machine",
+    "new_and_used_block",
     "next_token",
     "over_floor",
     "page_faults",
@@ -99,7 +100,6 @@ __all__ = [
     "saved_by_keeping",
     "shapes_table",
     "stored_results",
-    "times_table",
     "title",
     "trend",
     "with_and_without_kept_blocks",

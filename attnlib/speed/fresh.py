@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from attnlib.speed.clock import run_python
+import torch
+
+from attnlib.speed.clock import Call, cpu_seconds, faults_so_far, run_python
 from attnlib.speed.results import aligned
 
 USUAL, BLOCKS_KEPT = "as usual", "blocks kept"
@@ -48,7 +50,7 @@ print(json.dumps([forward, peak_bytes() - start]))
 
 
 class Run(NamedTuple):
-    """What a forward pass took in one process, by cpu_seconds: the medians of its rounds."""
+    """What one call took, by cpu_seconds, and how many page faults it caused."""
 
     ms: float
     page_faults: int
@@ -68,7 +70,7 @@ def in_fresh_process(
     width: int = 768,
     num_heads: int = 12,
     rounds: int = 3,
-) -> dict[str, Run]:
+) -> list[dict[str, Run]]:
     """Time variants in turns in a new process, and count their page faults.
 
     Args:
@@ -81,16 +83,19 @@ def in_fresh_process(
         rounds: how often each runs.
 
     Returns:
-        A Run for each name.
+        For each round a Run for each name.
     """
     sizes = {"num_tokens": num_tokens, "width": width, "num_heads": num_heads}
     script = IMPORTS + (SET_UP + TIME).format(names=list(names), rounds=rounds, **sizes)
     seconds, faults = json.loads(run_python(script, **(KEPT if blocks_kept else {})))
-    return {name: Run(1e3 * _median(seconds[name]), round(_median(faults[name]))) for name in names}
+    return [
+        {name: Run(1e3 * seconds[name][i], faults[name][i]) for name in names}
+        for i in range(rounds)
+    ]
 
 
 def with_and_without_kept_blocks(
-    names: Sequence[str], processes: int = 3, **options: int
+    names: Sequence[str], processes: int = 1, **options: int
 ) -> dict[str, list[dict[str, Run]]]:
     """Time variants in fresh processes, alternately as usual and with all blocks of memory kept.
 
@@ -100,47 +105,76 @@ def with_and_without_kept_blocks(
         options: of in_fresh_process.
 
     Returns:
-        The runs "as usual", and those with "blocks kept".
+        The rounds "as usual", and those with "blocks kept", of all processes.
     """
     runs: dict[str, list[dict[str, Run]]] = {USUAL: [], BLOCKS_KEPT: []}
     for _ in range(processes):
         for arm, some in runs.items():
-            some.append(in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options))
+            some += in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options)
     return runs
 
 
 def runs_table(runs: Mapping[str, Sequence[Mapping[str, Run]]]) -> str:
-    """Return a line for each variant and arm: the middle of its processes, the least, the most.
+    """Return a line for each variant and arm: what its rounds took, the least and the most.
 
-    >>> found = [{"a": Run(2.0, 7)}, {"a": Run(4.0, 5)}, {"a": Run(3.0, 5)}]
+    >>> found = [{"a": Run(2.0, 7)}, {"a": Run(4.0, 7)}]
     >>> print(runs_table({"as usual": found}))
-                 ms          page faults
-    a, as usual  3 (2 to 4)  5 (5 to 7)
+                 ms      page faults
+    a, as usual  2 to 4  7
     """
     rows = [["", "ms", "page faults"]]
     for name in next(iter(runs.values()))[0]:
         for arm, some in runs.items():
             columns = zip(*(run[name] for run in some), strict=True)
-            rows.append([f"{name}, {arm}", *map(_middle_and_ends, columns)])
+            rows.append([f"{name}, {arm}", *map(_ends, columns)])
     return aligned(rows)
 
 
-def _middle_and_ends(samples: Sequence[float]) -> str:
-    return f"{_median(samples):,.0f} ({min(samples):,.0f} to {max(samples):,.0f})"
+def _ends(samples: Sequence[float]) -> str:
+    least, most = f"{min(samples):,.0f}", f"{max(samples):,.0f}"
+    return least if least == most else f"{least} to {most}"
 
 
 def saved_by_keeping(runs: Mapping[str, Sequence[Mapping[str, Run]]], name: str) -> Run:
-    """Return by how much the middle process of a variant takes less with all blocks kept.
+    """Return how much less a variant takes, in its quickest round, with all blocks kept.
+
+    The quickest, since another program on the machine can only make a round slower.
 
     >>> runs = {"as usual": [{"a": Run(5.0, 7)}], "blocks kept": [{"a": Run(2.0, 3)}]}
     >>> saved_by_keeping(runs, "a")
     Run(ms=3.0, page_faults=4)
     """
-    ms, faults = (
-        [_median([run[name][i] for run in runs[arm]]) for arm in (USUAL, BLOCKS_KEPT)]
-        for i in (0, 1)
+    usual, kept = (min(run[name] for run in runs[arm]) for arm in (USUAL, BLOCKS_KEPT))
+    return Run(usual.ms - kept.ms, usual.page_faults - kept.page_faults)
+
+
+def new_and_used_block(*shape: int, rounds: int = 5) -> tuple[Run, Run]:
+    """Return what it takes to fill a tensor with zeros: a new one, and one that was filled before.
+
+    Args:
+        shape: of the tensor, float32.
+        rounds: how often each is filled.
+
+    Returns:
+        The medians: with a tensor that is made, filled and given back, and with one that is there.
+    """
+    used = torch.zeros(shape)
+
+    def fill_a_new_one() -> None:
+        torch.empty(shape).zero_()
+
+    calls: tuple[Call, Call] = (fill_a_new_one, used.zero_)
+    found: tuple[list[Run], list[Run]] = ([], [])
+    for _ in range(rounds):
+        for runs, call in zip(found, calls, strict=True):
+            before = faults_so_far()
+            seconds = cpu_seconds(call)
+            runs.append(Run(1e3 * seconds, faults_so_far() - before))
+    new, old = (
+        Run(_median([run.ms for run in runs]), round(_median([run.page_faults for run in runs])))
+        for runs in found
     )
-    return Run(ms[0] - ms[1], round(faults[0] - faults[1]))
+    return new, old
 
 
 def peak(name: str, num_tokens: int = 1024, width: int = 768, num_heads: int = 12) -> Peak:

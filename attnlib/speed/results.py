@@ -70,32 +70,12 @@ def medians(entry: dict[str, Any]) -> dict[str, float]:
     return {name: quartiles(some).median for name, some in samples if name != MATRIX_PRODUCT}
 
 
-def times_table(samples: dict[str, list[float]], products: float) -> str:
-    """Return for each variant a line with its quartiles in milliseconds, and median over floor.
-
-    Args:
-        samples: seconds by variant, including the matrix product's.
-        products: how many of these products the floor is.
-
-    >>> print(times_table({"slow": [0.004], "matrix product": [0.001]}, products=2.0))
-          quarter   median   three quarters  x floor
-    slow     4.00     4.00     4.00             2.00
-    """
-    rows = [["", "quarter", " median", " three quarters", "x floor"]]
-    for name in samples:
-        if name != MATRIX_PRODUCT:
-            lower, median, upper = (1e3 * value for value in quartiles(samples[name]))
-            over = ratio(samples, name, MATRIX_PRODUCT).median / products
-            rows.append([name, *(f"{number:7.2f}" for number in (lower, median, upper, over))])
-    return aligned(rows)
-
-
 class Crossing(NamedTuple):
     """Two variants on the stored grid, by number of heads and number of tokens."""
 
     ratios: dict[tuple[int, int], float]  # the medians
     undecided: list[tuple[int, int]]  # where the quartiles are on both sides of 1
-    faults: dict[tuple[int, int], str]  # of the first one, fewest to most; where there are 1000
+    faults: dict[tuple[int, int], str]  # of the first one, where every round has 1000: the fewest
 
 
 def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
@@ -108,16 +88,25 @@ def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
         if found.lower <= 1 <= found.upper:
             undecided.append(place)
         counts = entry.get("page_faults", {}).get(name, [0])
-        if max(counts) >= MANY_FAULTS:
-            faults[place] = f"{min(counts):,} to {max(counts):,}"
+        if min(counts) >= MANY_FAULTS:
+            faults[place] = f"{min(counts):,} faults"
     return Crossing(ratios, undecided, faults)
 
 
-def shapes_table(result: dict[str, Any], name: str, other: str) -> str:
-    """Return one variant's time over another's at every shape stored: median, ends, rounds."""
+def shapes_table(
+    result: dict[str, Any], name: str, other: str, size: tuple[int, int] | None = None
+) -> str:
+    """Return one variant's time over another's at every shape stored: median, ends, rounds.
+
+    Args:
+        result: of `make bench`.
+        name: of the variant.
+        other: what it is compared with.
+        size: batch and number of tokens, if only these are wanted.
+    """
     rows = [["batch", "tokens", "", "median", "rounds"]]
     for entry in result["speed"]:
-        if entry["set"] == "all":
+        if entry["set"] == "all" and size in {None, (entry["b"], entry["num_tokens"])}:
             pairs = zip(entry["samples"][name], entry["samples"][other], strict=True)
             found = [a / b for a, b in pairs]
             ends = f"{min(found):.2f} to {max(found):.2f} (n = {len(found)})"

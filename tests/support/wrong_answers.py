@@ -1159,8 +1159,8 @@ DEVICE_PART = Answers(
 
 ATTEND_IN_TILES = Answers(
     right=(
-        "Right: equal within 1e-12 with tiles of 1, 2, 3 and 7 keys, and with 61 tokens no tensor "
-        "has a number for every pair."
+        "Right: equal within 1e-12 with tiles of 1, 2, 3 and 7 keys, and with 61 tokens no query "
+        "meets more keys at a time than a tile has."
     ),
     wrong={
         "not scaled": WrongAnswer(
@@ -1181,7 +1181,7 @@ ATTEND_IN_TILES = Answers(
         ),
         "divided in every tile": WrongAnswer(
             {"powers @ values[tile]": "powers @ values[tile] / powers.sum(1, keepdim=True)"},
-            "With a single tile of all 7 keys it is not yet attention",
+            "With a single tile of all 7 keys it is not attention",
         ),
         "an average in every tile": WrongAnswer(
             {
@@ -1205,6 +1205,53 @@ ATTEND_IN_TILES = Answers(
         "corrected the wrong way": WrongAnswer(
             {"torch.exp(largest - larger)": "torch.exp((larger - largest).clamp(max=700))"},
             "The correction is the wrong way up",
+        ),
+        "the correction upside down": WrongAnswer(
+            {"torch.exp(largest - larger)": "torch.exp(larger - largest)"},
+            "Is the correction the wrong way up? It is exp(old maximum - new maximum)",
+        ),
+        "its own key hidden": WrongAnswer(
+            {"tile > place": "tile >= place"}, "does the mask hide a query's own key?"
+        ),
+        "softmax in every tile": WrongAnswer(
+            {
+                "total = correction * total + powers.sum(dim=1, keepdim=True)": "total = total + 1",
+                "correction * mixed + powers @ values[tile]": (
+                    "mixed + torch.softmax(scores, dim=1) @ values[tile]"
+                ),
+            },
+            "softmax divides every tile by a total of its own",
+        ),
+        "one maximum for all queries": WrongAnswer(
+            {"scores.amax(dim=1, keepdim=True)": "scores.max()"},
+            "every query needs a largest score of its own",
+        ),
+        "a whole row at a time": WrongAnswer(
+            {
+                "    for tile in torch.arange(len(keys)).split(tile_size):\n": (
+                    "    return torch.stack([\n"
+                    "        torch.softmax(keys[: i + 1] @ query / len(query) ** 0.5, dim=0)\n"
+                    "        @ values[: i + 1]\n"
+                    "        for i, query in enumerate(queries)\n"
+                    "    ])\n"
+                    "    for tile in torch.arange(len(keys)).split(tile_size):\n"
+                )
+            },
+            "with a tile_size of 4 a query still meets more keys than that at a time",
+        ),
+        "a row without softmax": WrongAnswer(
+            {
+                "    for tile in torch.arange(len(keys)).split(tile_size):\n": (
+                    "    rows = []\n"
+                    "    for i, query in enumerate(queries):\n"
+                    "        row = query @ keys[: i + 1].T / len(query) ** 0.5\n"
+                    "        powers = torch.exp(row - row.max())\n"
+                    "        rows.append(powers @ values[: i + 1] / powers.sum())\n"
+                    "    return torch.stack(rows)\n"
+                    "    for tile in torch.arange(len(keys)).split(tile_size):\n"
+                )
+            },
+            "with a tile_size of 4 a query still meets more keys than that at a time",
         ),
         "the maximum of the tile": WrongAnswer(
             {"torch.maximum(largest, scores.amax(dim=1, keepdim=True))": "scores.amax(1, True)"},
