@@ -37,7 +37,7 @@ CELL = 20.0  # a cell of a matrix
 NUMBER = 39.0  # its width where a number is written in
 NAMES = 60.0  # what the names of the tokens take
 SIZE = 13.0  # of all letters that are no heading
-DEVICE_WIDTH, DEVICE_HEIGHT = 646.0, 92 + 6 * CELL  # of the frame around a device
+DEVICE_WIDTH, DEVICE_HEIGHT = 646.0, 98 + 6 * CELL  # of the frame around a device
 GREY = tint(INK, 0.75)  # words that explain
 EDGE = tint(FAINT, 0.6)
 TOKENS, INPUTS = journey()
@@ -440,8 +440,8 @@ def heads_over_devices() -> Scene:
     """Draw two devices with a head each, and the sum of what they make."""
     alt = (
         "Two devices, one below the other, each with the same x and with one head: its columns of "
-        "W_query, W_key and W_value, its columns Z of the context vectors, and its rows of W_out, "
-        "which give a part of shape (6, 4). To the right, the all-reduce: both parts and b_out "
+        "W_query, W_key and W_value, (3, 2) each, its columns Z of the context vectors, and its "
+        "rows of W_out, which give a part of shape (6, 4). To the right, the all-reduce: both parts and b_out "
         "are added up to out, which both devices then have."
     )
     torch.manual_seed(SEED)
@@ -466,7 +466,7 @@ def heads_over_devices() -> Scene:
         ),
         (
             below + 82,
-            "Weights are drawn as x meets them. nn.Linear",
+            "Parameters are drawn as x meets them. nn.Linear",
             "stores the transpose: rows there are columns here.",
         ),
     ):
@@ -500,6 +500,7 @@ def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
         place = axis + (i - 1) * (3 * own + 8)
         items.append(Words(small - 5, place, name, SIZE, INK, "end"))
         items += grid(small, place - 1.5 * own, [[cell_color(h)] * 2] * 3, None, own, own)
+    items.append(note(small + own, axis + 4.5 * own + 19, "(3, 2)"))
     items += arrow((small + 2 * own + 6, axis), (context - 6, axis))
     items.append(note(small + 2 * own + 40, axis - 13, "attention"))
     items.append(Words(context + 2 * 16 + 14, axis, "@", 15))

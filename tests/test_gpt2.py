@@ -527,7 +527,7 @@ def test_the_panel_of_the_released_model_says_what_was_recorded():
     weights = recorded("spaceship").weights[9, 8]
     line = GPT2_HEADS.readout(GPT2_HEADS.compute(head=8, layer=9))
     assert line.startswith("head 9.8 | mean weight on the word before 0.22, on the first word 0.8")
-    assert line.endswith(f"spaceship text: the last the to spaceship ({weights[5, 2]:.2f})")
+    assert line.endswith(f"spaceship text: the last “the” to “spaceship” ({weights[5, 2]:.2f})")
     line = GPT2_HEADS.readout(GPT2_HEADS.compute(head=11, layer=4))
     assert "before 1.00, on the first word 0.19, on itself nothing" in line
 

@@ -14,6 +14,7 @@ from attnlib.pictures.palette import (
     QUIET,
     amount_color,
     head_color,
+    strength_color,
     tint,
     weight_color,
 )
@@ -230,7 +231,7 @@ def test_the_alt_text_of_weights_says_who_looks_where():
     assert leaking.alt.endswith("Above the diagonal 1 weights are not 0.")
 
 
-def test_all_heads_stand_in_their_colors():
+def test_all_heads_have_one_color_for_strength_and_their_own_in_a_bar():
     maps = weights(3, 12)
     scene = heads_picture(maps, (1, 11))
     assert outside(scene) == []
@@ -244,7 +245,9 @@ def test_all_heads_stand_in_their_colors():
         b for b in scene.items if isinstance(b, Box) and b.width == b.height == pytest.approx(size)
     ]
     assert len(cells) == 36 * 15
-    assert [c.fill for c in cells[:180:15]] == [weight_color(1.0, head) for head in range(12)]
+    assert {c.fill for c in cells[:180:15]} == {strength_color(1.0)}  # of the first tokens
+    bars = [item.fill for item in scene.items if isinstance(item, Box) and item.height == 4]
+    assert bars == [head_color(head) for head in range(12)]
     assert scene.alt.endswith("Layer 1, head 11 is framed.")
     assert "layer 0" in [item.text for item in words(scene)]
 

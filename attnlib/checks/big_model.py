@@ -11,6 +11,7 @@ from attnlib.checks.attempt import draw
 from attnlib.checks.exercises import exercise_check
 from attnlib.checks.verdicts import check_equal
 from attnlib.examples import seeded
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
 THIRDS = ("W_query", "W_key", "W_value")
@@ -50,15 +51,25 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
         own = slice(head * head_dim, (head + 1) * head_dim)
         for place, (name, found) in enumerate(zip(THIRDS, mine, strict=True)):
             which = f"The {('first', 'second', 'third')[place]} of the three"
-            if tuple(found.shape) == (width, head_dim) != (head_dim, width):
+            shape = tuple(found.shape)
+            if shape == (width, head_dim) and found.equal(thirds[place][:, own]):
                 return (
-                    f"{which} is {tuple(found.shape)}, as the file has it. nn.Linear computes "
-                    "x @ weight.T: it wants the transpose."
+                    f"{which} is {shape}: after the transpose, what a head makes is rows. Cut "
+                    "first, or cut the rows."
                 )
-            if tuple(found.shape) != (head_dim, width):
+            if shape == (width, head_dim):
                 return (
-                    f"{which} is {tuple(found.shape)}, not {(head_dim, width)}: "
-                    "head_dim is width // num_heads."
+                    f"{which} is {shape}, as the file has it. nn.Linear computes x @ weight.T: "
+                    "it wants the transpose."
+                )
+            if shape == (head_dim, head_dim):
+                return (
+                    f"{which} is {shape}, not {(head_dim, width)}: it is cut along both sides. "
+                    "Queries, keys and values are side by side, along dim=1."
+                )
+            if shape != (head_dim, width):
+                return (
+                    f"{which} is {shape}, not {(head_dim, width)}: head_dim is width // num_heads."
                 )
             if found.equal(thirds[place][own]):
                 continue
@@ -90,7 +101,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
         A sentence.
 
     >>> check_texts_that_fit(lambda *sizes: 0)
-    'For GPT-2 XL in 24 GB you say 0; 28 texts fit.'
+    'For GPT-2 XL in 24 GB the answer is 28 texts, not 0.'
     """
     cases = {  # memory, parameters, layers, width, tokens, bytes of a number
         "GPT-2 XL in 24 GB": (24 * 10**9, 1_557_611_200, 48, 1600, 1024, 4),
@@ -105,11 +116,13 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
         free = memory - num_parameters * size
         right = max(free // one, 0)
         if isinstance(mine, float) and int(mine) == right != mine:
-            return f"For {name} you say {mine:.2f}: a part of a text cannot be written. Round down."
+            return (
+                f"For {name} it returns {mine:.2f}: a part of a text cannot be written. Round down."
+            )
         if mine == right:
             continue
         if right == 0 and mine < 0:
-            return f"For {name}, you say {mine}: fewer than none cannot fit."
+            return f"For {name}, it returns {mine}: the answer cannot be below 0."
         usual = {
             free // (one // 2): "Both are kept, keys and values.",
             memory // one: "The parameters need memory too.",
@@ -117,9 +130,11 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
             free // (one // num_tokens): "That many tokens fit; a text has num_tokens of them.",
             (memory - num_parameters) // one: "A parameter has its bytes too.",
             free // (one // size): "A number in the cache has its bytes too.",
+            memory // (one + num_parameters * size): "All texts share the parameters.",
+            right + 1: "There is no room for a part of a text: round down.",
         }
         why = f" {usual[int(mine)]}" if int(mine) in usual else ""
-        return f"For {name} you say {int(mine):,}; {right} texts fit.{why}"
+        return f"For {name} the answer is {right} texts, not {int(mine):,}.{why}"
     return "Right: 28 texts of GPT-2 XL, 46 of the small one in half precision, and none in 5 GB."
 
 
@@ -139,15 +154,15 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
     'Each part is the whole output already: a device computes its own heads alone.'
     """
     with seeded():
-        module = MultiHeadAttention(3, 20, context_length=7, dropout=0.0, num_heads=4)
+        module = MultiHeadAttention(3, 32, context_length=7, dropout=0.0, num_heads=4)
     x = draw(2, 7, 3)
     with torch.no_grad():
         right, bias = module(x), module.out_proj.bias
         for n in (4, 2, 1):
             parts = [device_part(module, x, device, n) for device in range(n)]
-            if parts[0].shape != (2, 7, 20):
+            if parts[0].shape != (2, 7, 32):
                 shape = tuple(parts[0].shape)
-                return f"A part is {shape}, not (2, 7, 20), the full shape."
+                return f"A part is {shape}, not (2, 7, 32), the full shape."
             total = torch.stack(parts).sum(dim=0)
             if n > 1 and check_equal(parts[0], right):
                 return (
@@ -157,10 +172,36 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
                 return f"With {n} devices out_proj.bias is added {n} times: it comes after the sum."
             if n > 1 and check_equal(parts[0], parts[1]):
                 return "All devices make the same part: each has rows of its own."
-            if not check_equal(total + bias, right):
-                return (
-                    f"With {n} devices the parts do not add up: a number is off by "
-                    f"{(total + bias - right).abs().max():.2g}. Has each device whole heads, of "
-                    "the right width, and the mask?"
-                )
+            if check_equal(total + bias, right):
+                continue
+            why = "Has each device whole heads, of the right width, and the mask?"
+            for slip, sentence in SLIPS.items():
+                if check_equal(parts[0], _part(module, x, n, slip)):
+                    why = sentence
+                    break
+            off = (total + bias - right).abs().max()
+            return f"With {n} devices the parts do not add up: a number is off by {off:.2g}. {why}"
     return "Right, with 4, 2 and 1 devices."
+
+
+SLIPS = {
+    "no mask": "Each device needs the mask: causal_mask(num_tokens).",
+    "one head": "A device with several heads must split its columns into them.",
+    "all heads": "A device has num_heads // num_devices heads, not all of them.",
+    "rows": "Of out_proj.weight a device needs columns, [:, own]: they meet what its heads made.",
+    "two rows": "On the page a head was 2 wide; here a device has d_out // num_devices rows.",
+}
+
+
+def _part(module: MultiHeadAttention, x: Tensor, num_devices: int, slip: str) -> Tensor:
+    """Return what device 0 brings with a likely slip."""
+    own = slice(0, 2 if slip == "two rows" else module.d_out // num_devices)
+    num_heads = {"one head": 1, "two rows": 1, "all heads": module.num_heads}.get(
+        slip, module.num_heads // num_devices
+    )
+    projections = (module.W_query, module.W_key, module.W_value)
+    heads = [split_heads(x @ W.weight[own].T, num_heads) for W in projections]
+    mask = None if slip == "no mask" else causal_mask(x.shape[1])
+    context_vec = merge_heads(attention(*heads, mask)[0])
+    out = module.out_proj.weight
+    return context_vec @ (out[own] if slip == "rows" else out[:, own].T)

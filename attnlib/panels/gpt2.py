@@ -15,9 +15,8 @@ from attnlib.gpt2.model import GPT2
 from attnlib.gpt2.recorded import TEXTS, RecordedText, recorded
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, strength_color
 from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, beside
-from attnlib.pictures.seen import number
 from attnlib.pictures.sentences import arcs_in_place
 from attnlib.pictures.tensors import heads_picture, weights_picture
 
@@ -87,22 +86,30 @@ def _table(data: RecordedHead) -> list[Item]:
     """Return a square for each head, layers down, and a frame around the one that is shown."""
     items: list[Item] = [Words(TABLE - 44, 10, "all 144 heads", SIZE, INK, "start", bold=True)]
     for h in range(12):
-        items.append(Words(TABLE + (h + 0.5) * SQUARE, TOP - 12, f"{h}", SIZE))
+        items.append(Words(TABLE + (h + 0.5) * SQUARE, TOP - 16, f"{h}", SIZE))
+        items.append(Box(TABLE + h * SQUARE + 1, TOP - 7, SQUARE - 2, 4, fill=head_color(h)))
     for layer, row in enumerate(data.first.tolist()):
         y = TOP + layer * SQUARE
         name = f"layer {layer}" if layer in (0, 11) else f"{layer}"
         items.append(Words(TABLE - 6, y + SQUARE / 2, name, SIZE, INK, "end"))
         for h, share in enumerate(row):
-            fill = tint(head_color(h), 1 - share)
+            fill = strength_color(1 - share)
             items.append(Box(TABLE + h * SQUARE, y, SQUARE, SQUARE, fill, PAPER))
     items.append(Box(TABLE, TOP, 12 * SQUARE, 12 * SQUARE, stroke=FAINT))
     x, y = handle_recorded_head(data)
     half = SQUARE / 2
+    items.append(Box(x - half + 2, y - half + 2, SQUARE - 4, SQUARE - 4, None, PAPER, 2))
     items.append(Box(x - half, y - half, SQUARE, SQUARE, stroke=INK, stroke_width=3))
     bottom = TOP + 12 * SQUARE + 20
-    items.append(Words(TABLE, bottom, "Drag the frame. The paler a head,", SIZE, INK, "start"))
-    text = "the more it looks at the first word."
-    items.append(Words(TABLE, bottom + 18, text, SIZE, INK, "start"))
+    told = (
+        "Drag the frame. A pale head looks",
+        "at the first word, a dark one does not.",
+        "An arc goes from a word to an earlier",
+        "one that it looks at, a loop to itself;",
+        "the thicker, the more weight.",
+    )
+    for i, line in enumerate(told):
+        items.append(Words(TABLE - 44, bottom + 17 * i, line, SIZE, INK, "start"))
     return items
 
 
@@ -115,8 +122,8 @@ def _favorite(text: RecordedText, layer: int, head: int) -> str:
     """Return where the last word of a text looks most, as a clause."""
     words = [token.strip() for token in text.tokens]
     weight, key = text.weights[layer, head, -1].max(dim=-1)
-    itself = "itself" if int(key) == len(words) - 1 else words[int(key)]
-    return f"{words[-1]} to {itself} ({number(weight.item())})"
+    itself = "itself" if int(key) == len(words) - 1 else f"“{words[int(key)]}”"
+    return f"“{words[-1]}” to {itself} ({weight.item():.2f})"
 
 
 def readout_recorded_head(data: RecordedHead) -> str:
@@ -136,7 +143,7 @@ def readout_recorded_head(data: RecordedHead) -> str:
 
 
 def _share(weight: float) -> str:
-    return "nothing" if weight < 0.005 else number(weight)
+    return "nothing" if weight < 0.005 else f"{weight:.2f}"
 
 
 GPT2_HEADS = Panel(
@@ -147,7 +154,7 @@ GPT2_HEADS = Panel(
     draw=draw_recorded_head,
     readout=readout_recorded_head,
     handle=handle_recorded_head,
-    telling=({"head": 11, "layer": 4}, {"head": 8, "layer": 9}),
+    telling=({"head": 10, "layer": 1}, {"head": 8, "layer": 11}, {"head": 8, "layer": 9}),
 )
 
 

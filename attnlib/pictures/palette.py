@@ -42,6 +42,11 @@ def weight_color(weight: float, head: int = 0) -> str:
     return tint(head_color(head), min(max(weight, 0.0), 1.0))
 
 
+def strength_color(weight: float) -> str:
+    """Return the colour of a weight where all heads are compared: 0 white, 1 ink, whatever head."""
+    return tint(INK, min(max(weight, 0.0), 1.0))
+
+
 def amount_color(share: float) -> str:
     """Return the colour of an amount that is no weight: 0 white, 1 dark grey."""
     return tint(FAINT, min(max(share, 0.0), 1.0))

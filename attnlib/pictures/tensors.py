@@ -25,6 +25,7 @@ from attnlib.pictures.palette import (
     QUIET,
     amount_color,
     head_color,
+    strength_color,
     text_color,
     tint,
     weight_color,
@@ -298,7 +299,8 @@ def heads_picture(
         framed: layers and heads that have a thin frame.
 
     Returns:
-        A Scene; each map has the colour of its head, that of the bar above its column.
+        A Scene; the colour of a head is in the bar above its column. In all maps the same weight is
+        the same grey, so that heads can be compared.
     """
     num_layers, num_heads, num_tokens, _ = maps.shape
     left, top = 68.0, 46.0  # names of the layers; title and numbers of the heads
@@ -320,7 +322,7 @@ def heads_picture(
             for q, row in enumerate(weights):
                 for k, weight in enumerate(row[: q + 1]):
                     place = (round(x + k * cell, 2), round(y + q * cell, 2), cell, cell)
-                    items.append(Box(*place, fill=weight_color(weight, h)))
+                    items.append(Box(*place, fill=strength_color(weight)))
     title = f"all {num_layers * num_heads} heads"
     before = maps.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1) if num_tokens > 1 else maps
     sink = maps[:, :, 1:, 0].mean(dim=-1)  # (num_layers, num_heads)

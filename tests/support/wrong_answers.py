@@ -1052,6 +1052,14 @@ CUT = Answers(
             {"own].T": "own]"},
             "The first of the three is (15, 5), as the file has it. nn.Linear computes x @ weight",
         ),
+        "transposed, then the columns": WrongAnswer(
+            {"third[:, own].T": "third.T[:, own]"},
+            "The first of the three is (15, 5): after the transpose, what a head makes is rows.",
+        ),
+        "thirds of the rows": WrongAnswer(
+            {"chunk(3, dim=1)": "chunk(3, dim=0)"},
+            "The first of the three is (5, 5), not (5, 15): it is cut along both sides.",
+        ),
         "rows of the file": WrongAnswer(
             {"third[:, own].T": "third[own]"},
             "The first of the three is cut from the rows of c_attn: those are the inputs.",
@@ -1093,32 +1101,43 @@ TEXTS_THAT_FIT = Answers(
     wrong={
         "keys only": WrongAnswer(
             {"2 * num_layers": "num_layers"},
-            "For GPT-2 XL in 24 GB you say 56; 28 texts fit. Both are kept, keys and values.",
+            "For GPT-2 XL in 24 GB the answer is 28 texts, not 56. Both are kept, keys and values.",
         ),
         "no parameters": WrongAnswer(
             {" - num_parameters * size": ""},
-            "you say 38; 28 texts fit. The parameters need memory too.",
+            "the answer is 28 texts, not 38. The parameters need memory too.",
         ),
-        "one layer": WrongAnswer(
-            {" * num_layers": ""}, "28 texts fit. Every layer has a cache of its own."
-        ),
+        "one layer": WrongAnswer({" * num_layers": ""}, ". Every layer has a cache of its own."),
         "parameters of one byte": WrongAnswer(
             {"num_parameters * size": "num_parameters"},
-            "28 texts fit. A parameter has its bytes too.",
+            ". A parameter has its bytes too.",
         ),
         "numbers for bytes": WrongAnswer(
             {"num_tokens * size": "num_tokens"},
-            "28 texts fit. A number in the cache has its bytes too.",
+            ". A number in the cache has its bytes too.",
         ),
         "tokens": WrongAnswer(
-            {" * num_tokens": ""}, "28 texts fit. That many tokens fit; a text has num_tokens"
+            {" * num_tokens": ""}, ". That many tokens fit; a text has num_tokens"
         ),
         "a part of a text": WrongAnswer(
-            {"//": "/"}, "For GPT-2 XL in 24 GB you say 28.24: a part of a text cannot be written."
+            {"//": "/"},
+            "For GPT-2 XL in 24 GB it returns 28.24: a part of a text cannot be written.",
         ),
         "fewer than none": WrongAnswer(
             {"max(free // one_text, 0)": "free // one_text"},
-            "For GPT-2 XL in 5 GB, which its parameters alone fill, you say -2: fewer than none",
+            "which its parameters alone fill, it returns -2: the answer cannot be below 0.",
+        ),
+        "parameters for every text": WrongAnswer(
+            {
+                "memory - num_parameters * size": "memory",
+                "2 * num_layers * width * num_tokens * size": "(2 * num_layers * width * "
+                "num_tokens + num_parameters) * size",
+            },
+            "the answer is 28 texts, not 3. All texts share the parameters.",
+        ),
+        "rounded up": WrongAnswer(
+            {"free // one_text": "-(-free // one_text)"},
+            "the answer is 28 texts, not 29. There is no room for a part of a text: round down.",
         ),
     },
 )
@@ -1130,22 +1149,41 @@ DEVICE_PART = Answers(
             "With 4 devices out_proj.bias is added 4 times: it comes after the sum.",
         ),
         "heads of the wrong width": WrongAnswer(
-            {"module.num_heads // num_devices": "module.num_heads // num_devices * 5"},
-            "With 4 devices the parts do not add up: a number is off by",
+            {"module.num_heads // num_devices": "module.num_heads // num_devices * 2"},
+            "Has each device whole heads, of the right width, and the mask?",
         ),
         "all devices alike": WrongAnswer(
             {"[device]": "[0]"}, "All devices make the same part: each has rows of its own."
         ),
         "no out_proj": WrongAnswer(
             {" @ module.out_proj.weight[:, own].T": ""},
-            "A part is (2, 7, 5), not (2, 7, 20), the full shape.",
+            "A part is (2, 7, 8), not (2, 7, 32), the full shape.",
         ),
         "rows of out_proj": WrongAnswer(
             {"weight[:, own].T": "weight[own].T"}, "Stopped in device_part, line 7: return merge_"
         ),
         "no mask": WrongAnswer(
-            {", causal_mask(x.shape[1])": ""},
-            "With 4 devices the parts do not add up: a number is off by",
+            {", causal_mask(x.shape[1])": ""}, "Each device needs the mask: causal_mask(num_tokens)"
+        ),
+        "all heads": WrongAnswer(
+            {"module.num_heads // num_devices": "module.num_heads"},
+            "A device has num_heads // num_devices heads, not all of them.",
+        ),
+        "one wide head": WrongAnswer(
+            {"module.num_heads // num_devices": "1"},
+            "With 2 devices the parts do not add up: a number is off by",
+        ),
+        "rows of out_proj, not transposed": WrongAnswer(
+            {"weight[:, own].T": "weight[own]"}, "Of out_proj.weight a device needs columns"
+        ),
+        "the two rows of the page": WrongAnswer(
+            {
+                "torch.arange(module.d_out).chunk(num_devices)[device]": (
+                    "slice(2 * device, 2 * device + 2)"
+                ),
+                "module.num_heads // num_devices": "1",
+            },
+            "On the page a head was 2 wide; here a device has d_out // num_devices rows.",
         ),
         "all of it": WrongAnswer(
             {"merge_heads(context_vec) @ module.out_proj.weight[:, own].T": "module(x)"},
