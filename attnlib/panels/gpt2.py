@@ -17,6 +17,7 @@ from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, strength_color
 from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, beside
+from attnlib.pictures.seen import number
 from attnlib.pictures.sentences import arcs_in_place
 from attnlib.pictures.tensors import heads_picture, weights_picture
 
@@ -123,7 +124,7 @@ def _favorite(text: RecordedText, layer: int, head: int) -> str:
     words = [token.strip() for token in text.tokens]
     weight, key = text.weights[layer, head, -1].max(dim=-1)
     itself = "itself" if int(key) == len(words) - 1 else f"“{words[int(key)]}”"
-    return f"“{words[-1]}” to {itself} ({weight.item():.2f})"
+    return f"“{words[-1]}” to {itself} ({number(weight.item())})"
 
 
 def readout_recorded_head(data: RecordedHead) -> str:
@@ -143,7 +144,7 @@ def readout_recorded_head(data: RecordedHead) -> str:
 
 
 def _share(weight: float) -> str:
-    return "nothing" if weight < 0.005 else f"{weight:.2f}"
+    return "nothing" if weight < 0.005 else number(weight)
 
 
 GPT2_HEADS = Panel(
@@ -154,7 +155,7 @@ GPT2_HEADS = Panel(
     draw=draw_recorded_head,
     readout=readout_recorded_head,
     handle=handle_recorded_head,
-    telling=({"head": 10, "layer": 1}, {"head": 8, "layer": 11}, {"head": 8, "layer": 9}),
+    telling=({"head": 8, "layer": 11}, {"head": 8, "layer": 9}),
 )
 
 
