@@ -200,8 +200,8 @@ def _part(module: MultiHeadAttention, x: Tensor, num_devices: int, slip: str) ->
         slip, module.num_heads // num_devices
     )
     projections = (module.W_query, module.W_key, module.W_value)
-    heads = [split_heads(x @ W.weight[own].T, num_heads) for W in projections]
+    queries, keys, values = (split_heads(x @ W.weight[own].T, num_heads) for W in projections)
     mask = None if slip == "no mask" else causal_mask(x.shape[1])
-    context_vec = merge_heads(attention(*heads, mask)[0])
+    context_vec = merge_heads(attention(queries, keys, values, mask)[0])
     out = module.out_proj.weight
     return context_vec @ (out[own] if slip == "rows" else out[:, own].T)
