@@ -28,6 +28,8 @@ from mutants_list import MUTANTS, Mutant
 ROOT = Path(__file__).parents[1]
 SERVER = Path(__file__).with_name("forked_pytest.py")
 LOADED = ("pytest", "torch", "torch.utils.flop_counter", "matplotlib.figure", "anywidget")
+# Without the others pyproject.toml's options for nbval are unknown
+PLUGINS = ("-p", "pytest_timeout", "-o", "addopts=--strict-markers --doctest-modules")
 WORKERS = 2
 LIMIT = 120.0  # seconds for one test
 BASE_LIMIT = 600.0  # seconds for all the tests together
@@ -89,7 +91,7 @@ class Pytest:
 
     def run(self, copy: Path, *tests: str, limit: float) -> tuple[int | None, str]:
         """Return pytest's exit code, None if it ran out of time, and what it printed."""
-        arguments = ["-q", "-x", *tests]
+        arguments = ["-q", "-x", *PLUGINS, *tests]
         if self.server is None:
             return self._run_anew(copy, arguments, limit)
         task = {"folder": str(copy), "arguments": arguments, "limit": limit}
