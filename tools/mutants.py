@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 SERVER = Path(__file__).with_name("forked_pytest.py")
 LOADED = ("pytest", "torch", "torch.utils.flop_counter", "matplotlib.figure", "anywidget")
 # Without the others pyproject.toml's options for nbval are unknown
-PLUGINS = ("-p", "pytest_timeout", "-o", "addopts=--strict-markers --doctest-modules")
+PLUGINS = ("-p", "pytest_timeout", "-o", "addopts=--strict-markers")
 WORKERS = 2
 LIMIT = 120.0  # seconds for one test
 BASE_LIMIT = 600.0  # seconds for all the tests together

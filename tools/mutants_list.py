@@ -466,9 +466,9 @@ AROUND = (
     ),
     Mutant(
         "diagnosis-confuses-the-triangles",
-        "attnlib/checks/isolate.py",
-        {"(ones.triu(), f": "(ones.tril(), f"},
-        "tests/test_exercise_checks.py::test_the_sentence_names_the_line",
+        "attnlib/checks/wrong_masks.py",
+        {"ones.tril(-1),": "ones.triu(1),"},
+        "tests/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(
         "diagnosis-forgets-large-scores",
