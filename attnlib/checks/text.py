@@ -7,15 +7,13 @@ __init__, a mask from a loop, an argument from a call. Here are the lines of tho
 from __future__ import annotations
 
 import ast
-import inspect
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import NamedTuple
 
 from attnlib.tracing.operations import Line
-from attnlib.tracing.tracer import statements_of
+from attnlib.tracing.tracer import statements_of, text_of
 
 NUMBERS = re.compile(
     r"scale|factor|temper|norm|inv|^d_?k$|head_?(dim|size|width)|d_?head|^h[sd]$|d_out|width|dim$"
@@ -53,7 +51,7 @@ class Text:
             code = function.__code__
             name, _ = statements_of(code)
             try:
-                tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+                tree = ast.parse(text_of(code))
             except (OSError, SyntaxError):
                 continue
             if tree.body and isinstance(tree.body[0], ast.FunctionDef) and name not in self.trees:

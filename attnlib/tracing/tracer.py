@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import linecache
 import os
 import re
 import sys
@@ -296,25 +298,45 @@ def _names(dims: tuple[str, ...], ndim: int) -> tuple[str, ...]:
     return names if all(names) else ()
 
 
+def text_of(code: CodeType) -> str:
+    """Return a function's text, from its first line.
+
+    `inspect.getsource` gives the same, but looks through all modules for the one of the function.
+
+    Raises:
+        OSError: nobody kept the text.
+    """
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    if not lines:
+        raise OSError(f"there is no text of {code.co_name} in {code.co_filename}")
+    return textwrap.dedent("".join(inspect.getblock(lines))).rstrip()
+
+
 def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:
     """Return a function's name, its text, and its statement at each line."""
     name = getattr(code, "co_qualname", code.co_name).split("<locals>.")[-1]
     try:
-        lines, _ = inspect.getsourcelines(code)
+        text = text_of(code)
     except OSError:
         return name, "", {}
-    text = textwrap.dedent("".join(lines)).rstrip()
+    return name, text, _statements(text)
+
+
+@functools.lru_cache(maxsize=256)  # a check asks for the same few functions again and again
+def _statements(text: str) -> dict[int, _Statement]:
+    """Return the statement at each line of a function's text."""
     statements: dict[int, _Statement] = {}
     try:
         tree = ast.parse(text)
     except SyntaxError:  # a lambda in the middle of a statement
-        return name, text, {}
+        return {}
     for node in ast.walk(tree):  # outer statements come first, inner ones override
         if isinstance(node, ast.stmt):
             statement = _statement(node, text)
             for line in range(statement.line, statement.last_line + 1):
                 statements[line] = statement
-    return name, text, statements
+    return statements
 
 
 def _statement(node: ast.stmt, text: str) -> _Statement:
