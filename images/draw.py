@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -409,7 +408,7 @@ def view_alone() -> Scene:
         for t, row in enumerate(block):
             token = row[0] // 4
             words = Words(cells + 71, y + 35 + t * 26, f"token {token}", SIZE, INK, "start")
-            items.append(replace(words, bold=token != t))
+            items.append(words._replace(bold=token != t))
     return Scene(WIDTH, MARGIN + 100 + MARGIN, alt, tuple(items))
 
 

@@ -56,7 +56,7 @@ def test_it_is_as_stored(name, scene):
 )
 def test_a_small_change_is_noticed(item, changed):
     """One letter, one digit, a place, a shade, hatching."""
-    before, after = on_a_sheet(item), on_a_sheet(replace(item, **changed))
+    before, after = on_a_sheet(item), on_a_sheet(item._replace(**changed))
     assert alike(before, before)
     assert not alike(before, after)
 
@@ -64,13 +64,13 @@ def test_a_small_change_is_noticed(item, changed):
 def test_a_changed_label_is_noticed_in_a_diagram():
     scene = DIAGRAMS["two_heads"]()
     label = next(i for i in scene.items if isinstance(i, Words) and i.text == "0.22")
-    items = tuple(replace(i, text="0.28") if i is label else i for i in scene.items)
+    items = tuple(i._replace(text="0.28") if i is label else i for i in scene.items)
     assert not alike(stored("two_heads"), pixels(replace(scene, items=items), 2.0))
 
 
 def test_letters_smoothed_differently_are_no_change():
     scene = DIAGRAMS["two_heads"]()
-    items = [replace(i, x=i.x + 0.1) if isinstance(i, Words) else i for i in scene.items]
+    items = [i._replace(x=i.x + 0.1) if isinstance(i, Words) else i for i in scene.items]
     image = pixels(replace(scene, items=tuple(items)), 2.0)
     assert image != stored("two_heads")
     assert alike(stored("two_heads"), image)

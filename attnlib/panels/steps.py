@@ -139,7 +139,7 @@ def touch_trace_step(data: TraceStep, _scene: Scene) -> Touch:
 def _resized(scene: Scene, width: float) -> Scene:
     """Return a scene of this width; no box in it is wider."""
     items = [
-        replace(item, width=min(item.width, width)) if isinstance(item, Box) else item
+        item._replace(width=min(item.width, width)) if isinstance(item, Box) else item
         for item in scene.items
     ]
     return replace(scene, width=width, items=tuple(items))

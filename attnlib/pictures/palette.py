@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 # Okabe and Ito's colour-blind-safe set, then a darker shade of four of them.
 HEAD_COLORS = (
     "#0072B2",
@@ -62,6 +64,7 @@ def tint(color: str, strength: float) -> str:
     return _mix(PAPER, color, strength)
 
 
+@lru_cache(maxsize=4096)  # a picture of many cells has few colours
 def text_color(background: str) -> str:
     """Return ink, white or black with a contrast of 4.5 at least; ink on the page's own colours."""
     if background in THEME:

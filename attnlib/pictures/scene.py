@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 
@@ -32,8 +32,7 @@ ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
 BOOK = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """A rectangle; hatching means that there is no value here."""
 
     x: float
@@ -47,8 +46,7 @@ class Box:
     hatched: bool = False
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """A line of text, centred on its height at (x, y)."""
 
     x: float
@@ -62,8 +60,7 @@ class Words:
     angle: float = 0.0  # degrees, counter-clockwise
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A straight or broken line through points, or the filled shape that they enclose."""
 
     points: tuple[tuple[float, float], ...]
@@ -128,9 +125,9 @@ def moved(items: Sequence[Item], x: float, y: float) -> list[Item]:
 def _moved(item: Item, x: float, y: float) -> Item:
     match item:
         case Line():
-            return replace(item, points=tuple((px + x, py + y) for px, py in item.points))
+            return item._replace(points=tuple((px + x, py + y) for px, py in item.points))
         case Box() | Words():
-            return replace(item, x=item.x + x, y=item.y + y)
+            return item._replace(x=item.x + x, y=item.y + y)
 
 
 def beside(*scenes: Scene, gap: float = 24.0) -> Scene:

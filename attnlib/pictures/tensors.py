@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -71,7 +70,7 @@ def _grid(
             x, y = c * width, r * height
             items.append(Box(x, y, width, height, fill, stroke, hatched=hatched))
             if number is not None and text:
-                items += moved([replace(number, text=text, color=ink)], x, y)
+                items += moved([number._replace(text=text, color=ink)], x, y)
     return items
 
 
@@ -227,9 +226,10 @@ def _map(
     weights: Tensor, hidden: Tensor, hue: int, cell: float, number: Words | None, muted: bool
 ) -> list[Item]:
     """Return one map, starting at the origin."""
+    gone = hidden.tolist()
 
     def look(weight: float, q: int, k: int) -> Cell:
-        return Cell(QUIET) if muted or hidden[q, k] else _weight_cell(weight, hue)
+        return Cell(QUIET) if muted or gone[q][k] else _weight_cell(weight, hue)
 
     items = _grid(weights, look, cell, cell, number)
     side = len(weights) * cell
@@ -483,7 +483,7 @@ def difference_picture(
     number = Words(width / 2, height / 2, "", SIZE, mono=True)
     names = [Words(-6, height / 2, name, SIZE, INK, "end") for name in rows]
     if changed is not None:
-        names[changed] = replace(names[changed], text=f"changed: {rows[changed]}", bold=True)
+        names[changed] = names[changed]._replace(text=f"changed: {rows[changed]}", bold=True)
     left = max(left, *(text_width(name.text, SIZE, name.bold) + 12 for name in names))
     items = moved(_grid(difference, look, width, height, number, names), left, TOP)
     still = [name for name, row in zip(rows, difference.tolist(), strict=True) if not any(row)]
