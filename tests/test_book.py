@@ -29,7 +29,7 @@ from attnlib.panels.panel import Panel, spelled
 from book import LOOKS, MODULE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
 from support.browser_tools import found_browser
-from support.cases import ALL_PANELS
+from support.cases import ALL_PANELS, sheet
 from support.notebook_tools import NOTEBOOKS, ROOT, code_cells, markdown_cells, read, source
 from support.panel_tools import SECONDS, check_shows, listen_to, move_sliders, photograph
 from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
@@ -123,7 +123,7 @@ def test_a_page_holds_its_panels_and_shows_them_without_any_script(book, path):
     text = (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
     panels = [panel for _, panel in panels_of(read(path))]
     sheets = re.findall(r'<script type="application/json">(.*?)</script>', text)
-    assert [json.loads(sheet) for sheet in sheets] == [panel.sheet() for panel in panels]
+    assert list(map(json.loads, sheets)) == [sheet(panel.name) for panel in panels]
     for panel in panels:
         assert text.count(panel.page(panel.default)["picture"]) == 1
     for file in (MODULE, LOOKS):

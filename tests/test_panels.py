@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import attnlib.panels.panel
 from attnlib import MultiHeadAttention, causal_mask
 from attnlib.examples import journey
 from attnlib.panels.built import LOOKS, built_stack, placed
@@ -22,7 +21,7 @@ from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
 from attnlib.pictures.scene import BOOK, Box, Scene, Words
-from support.cases import ALL_PANELS
+from support.cases import ALL_PANELS, sheet
 from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
 
 INPUTS = torch.tensor(
@@ -145,9 +144,9 @@ def test_the_static_figure_is_the_state_at_the_start(panel):
 # What a page in a browser gets
 
 
-@pytest.fixture(scope="module")
-def sheet(panel: Panel) -> dict[str, Any]:
-    return panel.sheet()
+@pytest.fixture(scope="module", name="sheet")
+def its_sheet(panel: Panel) -> dict[str, Any]:
+    return sheet(panel.name)
 
 
 def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every):
@@ -183,12 +182,11 @@ def test_a_sheet_says_what_its_controls_are(panel, sheet):
         assert values[control["start"]] == panel.default[name]
 
 
-def test_the_kinds_of_controls(monkeypatch):
-    monkeypatch.setattr(attnlib.panels.panel, "MOST_PAGES", 0)  # no page but the first is drawn
+def test_the_kinds_of_controls():
     kinds = {
         (panel.name, control["name"]): control["kind"]
         for panel in ALL_PANELS
-        for control in panel.sheet()["controls"]
+        for control in sheet(panel.name)["controls"]
     }
     assert {name for name, kind in kinds.items() if kind == "time"} == {
         ("shape steps", "step"),

@@ -19,7 +19,7 @@ from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled, told
 from attnlib.panels.widgets import PanelBox
 from attnlib.pictures.scene import Scene
-from support.cases import ALL_PANELS
+from support.cases import ALL_PANELS, sheet
 
 
 @pytest.fixture(scope="module", params=ALL_PANELS, ids=lambda panel: panel.name)
@@ -79,7 +79,7 @@ def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel, ma
     """Every state is computed once, when the box is made."""
     box = made.box
     assert made.computed == panel.states()
-    assert box.get_state("sheet")["sheet"] == panel.sheet()
+    assert box.get_state("sheet")["sheet"] == sheet(panel.name)
     assert None not in box.sheet["pages"]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -115,6 +116,13 @@ LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, 
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
 ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
 ALL_PANELS += (GPT2_HEADS, GALLERY, TILES, TRAINING_STEP, MUTE, PLANE)
+
+
+@cache
+def sheet(name: str) -> dict[str, Any]:
+    """Return what a page gets of a panel, drawn once for all tests: let nobody change it."""
+    (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
+    return panel.sheet()
 
 
 def name(case: Case) -> str:
