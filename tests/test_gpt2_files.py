@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers  # its classes are loaded where a test names them
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import GPT2Config, GPT2Model
 
 from attnlib.gpt2 import attention_weights, from_gpt2, load_gpt2, read_gpt2
 
@@ -23,9 +23,11 @@ TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
 def saved(folder: Path, shard_size: str = "5GB", dtype: torch.dtype = torch.float64, **changes):
     """Write a random GPT-2 with its config.json, and return the model."""
     sizes = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": WIDTH, "vocab_size": 17}
-    config = GPT2Config(**{**sizes, "n_positions": 11, "bos_token_id": 0, "eos_token_id": 0})
+    config = transformers.GPT2Config(
+        **{**sizes, "n_positions": 11, "bos_token_id": 0, "eos_token_id": 0}
+    )
     config.update(changes)
-    model = GPT2Model(config)
+    model = transformers.GPT2Model(config)
     torch.manual_seed(5)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 import torch
+import transformers  # its classes are loaded where a test names them
 from torch import Tensor, nn
-from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
 from attnlib.gpt2.files import Gpt2File, read_gpt2
@@ -35,8 +35,8 @@ class Saved(NamedTuple):
     size: Gpt2Size
     dtype: torch.dtype
 
-    def theirs(self, way: str = "eager") -> GPT2Model:
-        model = GPT2Model.from_pretrained(self.folder, attn_implementation=way).eval()
+    def theirs(self, way: str = "eager") -> transformers.GPT2Model:
+        model = transformers.GPT2Model.from_pretrained(self.folder, attn_implementation=way).eval()
         assert model.dtype == self.dtype
         return model
 
@@ -44,8 +44,8 @@ class Saved(NamedTuple):
         return read_gpt2(self.folder / "model.safetensors")
 
 
-def config(size: Gpt2Size) -> GPT2Config:
-    return GPT2Config(
+def config(size: Gpt2Size) -> transformers.GPT2Config:
+    return transformers.GPT2Config(
         n_layer=size.num_layers,
         n_head=size.num_heads,
         n_embd=size.width,
@@ -72,7 +72,7 @@ def randomise(model: nn.Module, size: Gpt2Size) -> nn.Module:
 def saved(request, tmp_path_factory) -> Saved:
     name, dtype = request.param
     size, folder = SIZES[name], tmp_path_factory.mktemp("gpt2")
-    randomise(GPT2Model(config(size)), size).to(dtype).save_pretrained(folder)
+    randomise(transformers.GPT2Model(config(size)), size).to(dtype).save_pretrained(folder)
     return Saved(folder, size, dtype)
 
 
@@ -164,7 +164,7 @@ def test_a_file_of_ours_is_read_by_them(saved, tmp_path):
     model = load_gpt2(saved.file(), saved.size.num_heads)
     write_gpt2(model, tmp_path / "model.safetensors")
     config(saved.size).save_pretrained(tmp_path)
-    again = GPT2Model.from_pretrained(tmp_path).state_dict()
+    again = transformers.GPT2Model.from_pretrained(tmp_path).state_dict()
     expected = saved.theirs().state_dict()
     assert again.keys() == expected.keys() == gpt2_state(model).keys()
     assert all(torch.equal(again[key], expected[key]) for key in expected)
@@ -172,7 +172,7 @@ def test_a_file_of_ours_is_read_by_them(saved, tmp_path):
 
 def test_the_prefix_of_other_files(tmp_path):
     size = SIZES["small"]
-    theirs = randomise(GPT2LMHeadModel(config(size)), size).eval()
+    theirs = randomise(transformers.GPT2LMHeadModel(config(size)), size).eval()
     theirs.save_pretrained(tmp_path)
     file = read_gpt2(tmp_path / "model.safetensors")
     assert "transformer.h.2.attn.c_attn.weight" in file
@@ -191,7 +191,7 @@ def test_the_prefix_of_other_files(tmp_path):
 
 def test_old_files_hold_the_mask_too():
     size = SIZES["small"]
-    state = dict(randomise(GPT2Model(config(size)), size).state_dict())
+    state = dict(randomise(transformers.GPT2Model(config(size)), size).state_dict())
     plain = from_gpt2(state, 1, size.num_heads)
     for layer in range(size.num_layers):
         state[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 13, 13).tril().bool()
