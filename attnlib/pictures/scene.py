@@ -21,8 +21,11 @@ from attnlib.pictures.letters import wrapped
 from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
-    from matplotlib.artist import Artist
-    from matplotlib.patches import Patch
+    from matplotlib.backends.backend_agg import RendererAgg
+    from matplotlib.path import Path
+    from matplotlib.text import Text
+    from matplotlib.transforms import Affine2D
+    from PIL import Image
 
 FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
 MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
@@ -105,7 +108,9 @@ class Scene:
 
     def png(self, scale: float = 2.0) -> bytes:
         """Return the scene as a PNG file with `scale` dots per pixel."""
-        return _png(self, scale)
+        file = io.BytesIO()
+        _image(self, scale).save(file, format="png", dpi=(72 * scale, 72 * scale))
+        return file.getvalue()
 
     def _repr_html_(self) -> str:
         """Return the PNG with its alt text: a notebook keeps none beside an image/png."""
@@ -246,8 +251,7 @@ def _small_png(scene: Scene) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
-    with Image.open(io.BytesIO(scene.png())) as image:
-        whole = image.convert("RGB")
+    whole = _image(scene, 2.0).convert("RGB")
     covering = whole.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
     counted = sorted(whole.getcolors(whole.width * whole.height) or [], reverse=True)
     colors = torch.tensor(
@@ -267,73 +271,85 @@ def _small_png(scene: Scene) -> bytes:
     return file.getvalue()
 
 
-def _png(scene: Scene, scale: float) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _image(scene: Scene, scale: float) -> Image.Image:
+    """Draw with matplotlib's renderer itself: an artist for each of some thousand cells is slow."""
+    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Affine2D
+    from PIL import Image
 
-    figure = Figure(
-        figsize=(scene.width / 72, scene.height / 72), dpi=72 * scale, facecolor=on_white(PAPER)
+    size = int(scene.width * scale), int(scene.height * scale)
+    renderer = RendererAgg(*size, 72 * scale)
+    to_pixels = Affine2D().scale(scale, -scale).translate(0, scene.height * scale)
+    figure = Figure(dpi=72 * scale)  # whom a text asks for its dots per inch
+    for item in (Box(0, 0, scene.width, scene.height, PAPER), *scene.items):
+        if isinstance(item, Words):
+            text = _text(item)
+            text.set_figure(figure)
+            text.set_transform(to_pixels)
+            text.draw(renderer)
+            continue
+        _draw(renderer, item, to_pixels)
+        for line in _hatching(item) if isinstance(item, Box) else ():
+            _draw(renderer, line, to_pixels)
+    return Image.frombuffer("RGBA", size, renderer.buffer_rgba())
+
+
+def _draw(renderer: RendererAgg, item: Box | Line, to_pixels: Affine2D) -> None:
+    """Draw a shape: filled, then its outline."""
+    from matplotlib.colors import to_rgba
+
+    paint = renderer.new_gc()
+    paint.set_joinstyle("miter")
+    width, alpha = (
+        (item.stroke_width, None) if isinstance(item, Box) else (item.width, item.opacity)
     )
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set_xlim(0, scene.width)
-    axes.set_ylim(scene.height, 0)
-    axes.axis("off")
-    for order, item in enumerate(scene.items):
-        for artist in _artists(item):
-            artist.set_zorder(order)
-            axes.add_artist(artist)
-    file = io.BytesIO()
-    figure.savefig(file, format="png", metadata={"Software": None})
-    return file.getvalue()
+    paint.set_alpha(alpha)  # type: ignore[arg-type]  # None is what it starts with
+    paint.set_linewidth(width if item.stroke else 0)
+    paint.set_foreground(to_rgba(on_white(item.stroke or "none"), alpha), isRGBA=True)
+    if isinstance(item, Line) and item.dashed:
+        paint.set_dashes(0, [5 * width, 4 * width])
+    fill = to_rgba(on_white(item.fill), alpha) if item.fill else None
+    renderer.draw_path(paint, _path_of(item), to_pixels, fill)
+    paint.restore()
 
 
-def _artists(item: Item) -> list[Artist]:
-    """Return an item as matplotlib draws it."""
-    from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Rectangle
+def _path_of(item: Box | Line) -> Path:
+    """Return the outline of a shape."""
+    from matplotlib.patches import Circle, FancyBboxPatch
     from matplotlib.path import Path
+
+    if isinstance(item, Line):
+        corners = [*item.points, item.points[0]] if item.fill else item.points
+        return Path(corners, closed=item.fill is not None)
+    x, y, width, height = item[:4]
+    if width == height <= 2 * item.radius:
+        circle = Circle((x + width / 2, y + height / 2), width / 2)
+        return circle.get_patch_transform().transform_path(circle.get_path())
+    if item.radius:
+        return FancyBboxPatch(
+            (x, y), width, height, f"round,pad=0,rounding_size={item.radius}"
+        ).get_path()
+    right, lower = x + width, y + height
+    return Path([(x, y), (right, y), (right, lower), (x, lower), (x, y)], closed=True)
+
+
+def _text(words: Words) -> Text:
+    """Return a line of text, placed as the drawing is, y counted downwards."""
     from matplotlib.text import Text
 
-    patch: Patch
-    match item:
-        case Box():
-            corner, rounded = (item.x, item.y), f"round,pad=0,rounding_size={item.radius}"
-            if item.width == item.height <= 2 * item.radius:
-                middle = (item.x + item.width / 2, item.y + item.height / 2)
-                patch = Circle(middle, item.width / 2)
-            elif item.radius:
-                patch = FancyBboxPatch(corner, item.width, item.height, rounded)
-            else:
-                patch = Rectangle(corner, item.width, item.height)
-            hatching = [artist for line in _hatching(item) for artist in _artists(line)]
-            return [_painted(patch, item, item.stroke_width), *hatching]
-        case Line():
-            corners = [*item.points, item.points[0]] if item.fill else item.points
-            patch = PathPatch(Path(corners, closed=item.fill is not None), alpha=item.opacity)
-            patch.set_linestyle((0, (5, 4)) if item.dashed else "solid")
-            return [_painted(patch, item, item.width)]
-        case Words():
-            turned = math.radians(item.angle)
-            text = Text(
-                item.x + 0.36 * item.size * math.sin(turned),
-                item.y + 0.36 * item.size * math.cos(turned),
-                item.text,
-                color=on_white(item.color),
-                fontsize=item.size,
-                fontweight="bold" if item.bold else "normal",
-                fontfamily="DejaVu Sans Mono" if item.mono else "DejaVu Sans",
-                horizontalalignment=ALIGNMENT[item.anchor],
-                verticalalignment="baseline",
-                rotation=item.angle,
-                rotation_mode="anchor",
-                parse_math=False,
-            )
-            return [text]
-
-
-def _painted(patch: Patch, item: Box | Line, width: float) -> Patch:
-    """Return the patch in the colours of its item, its outline as wide as given."""
-    patch.set_facecolor(on_white(item.fill or "none"))
-    patch.set_edgecolor(on_white(item.stroke or "none"))
-    patch.set_linewidth(width)
-    return patch
+    turned = math.radians(words.angle)
+    return Text(
+        words.x + 0.36 * words.size * math.sin(turned),
+        words.y + 0.36 * words.size * math.cos(turned),
+        words.text,
+        color=on_white(words.color),
+        fontsize=words.size,
+        fontweight="bold" if words.bold else "normal",
+        fontfamily="DejaVu Sans Mono" if words.mono else "DejaVu Sans",
+        horizontalalignment=ALIGNMENT[words.anchor],
+        verticalalignment="baseline",
+        rotation=words.angle,
+        rotation_mode="anchor",
+        parse_math=False,
+    )
