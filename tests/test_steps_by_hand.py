@@ -48,6 +48,21 @@ def test_a_wrong_place_shows():
     assert module(x)[0][0, 2].tolist() == [25.0, 20.0, 21.0, 22.0, 23.0, 24.0]
 
 
+class WithoutTranspose(MultiHeadAttention):
+    def forward(self, x):
+        split = (*x.shape[:2], self.num_heads, self.head_dim)
+        queries, keys = self.W_query(x).view(split), self.W_key(x).view(split)
+        attn_scores = queries @ keys.mT
+        return attn_scores.masked_fill_(causal_mask(x.shape[1]), -torch.inf)
+
+
+def test_as_many_tokens_as_heads_and_one_hide_a_missing_transpose():
+    """What notebook 04 says of its first class."""
+    module, x = telling(WithoutTranspose)
+    passes = {t for t in range(1, 6) if trace(module, x[:, :t]).failure is None}
+    assert passes == {1, 2}
+
+
 class Unmasked(MultiHeadAttention):
     def forward(self, x, return_weights=False):
         queries, keys, values = (
@@ -91,7 +106,7 @@ class OtherNames(nn.Module):
     [
         (OtherNames, r"W_query.weight must be \(6, 4\), for .*; the layers are: q, k$"),
         (lambda **_sizes: MultiHeadAttention(5, 6, 5, 0.0, 2), r"W_query.weight must be \(6, 4\)"),
-        (nn.Linear, "made with d_in, d_out, context_length, dropout, num_heads: .* unexpected"),
+        (nn.Linear, "must take d_in, d_out, context_length, dropout, num_heads, .* unexpected"),
     ],
 )
 def test_what_cannot_tell_says_what_it_needs(written, words):

@@ -21,15 +21,15 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     the output, if every number stays where it belongs. Without a mask it is that of token t + 1.
 
     Args:
-        written: a class made as MultiHeadAttention is, with linear layers W_query, W_key and
-            W_value. out_proj may be missing.
+        written: a class made as MultiHeadAttention is, or a function that makes its module, with
+            linear layers W_query, W_key and W_value. out_proj may be missing.
 
     Returns:
         The module, with d_in 4, d_out 6, 2 heads, and x, (1, 5, 4): one, the token's number, its
         square, and ten times its number.
 
     Raises:
-        TypeError: the class cannot be made so, or a layer is missing or of another shape.
+        TypeError: it cannot be called so, or a layer is missing or of another shape.
 
     >>> from attnlib.modules import MultiHeadAttention
     >>> module, x = telling(MultiHeadAttention)
@@ -41,8 +41,10 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
         with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay as they are
             module = written(**sizes)
     except TypeError as error:
-        rule = f"written must be a class that can be made with {', '.join(sizes)}"
-        raise TypeError(f"{rule}: {error}") from error
+        raise TypeError(
+            f"written must take {', '.join(sizes)}, as MultiHeadAttention does; give a function "
+            f"that makes the module if its class takes others: {error}"
+        ) from error
     token = torch.arange(5.0)
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}
@@ -184,7 +186,7 @@ FAULTY = {
     "queries": "queries is right: row t of each head is the query of token t.",
     "keys": "keys is right: row t of each head is the key of token t.",
     "values": "values is right: head 1, token 2 holds 23, 24, 25.",
-    "attn_scores": "attn_scores is right: of the keys that the mask leaves, its own scores best.",
+    "attn_scores": "attn_scores is right: of the keys that the mask leaves, its own is best.",
     "attn_weights": "attn_weights is right: each token looks at itself.",
     "context_vec": "context_vec is right: head 1, token 2 still holds 23, 24, 25.",
     "return": "The result is wrong too, but it was wrong before: look one line higher.",
