@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 import attnlib
 from attnlib.examples import SEED, counting, journey, published_steps, three_rows
-from support.notebook_tools import ROOT, code_cells, read
+from attnlib.panels import OnePiece
+from support.notebook_tools import ROOT, code_cells, markdown_cells, read
 from support.notebook_tools import text_of as text_shown
 
 FOLDER = Path(__file__).parent / "golden"
@@ -128,6 +129,22 @@ def test_the_published_results_of_torchs_own_module():
     assert shown(ours) == golden["result"]
     assert shown(attn_weights.mean(dim=1)) == golden["weights_averaged_over_heads"]
     assert shown(attn_weights[0, 0, :6]) == golden["weights_head_0_first_six_rows"]
+
+
+def test_the_lesson_on_shapes_has_the_nine_published_shapes():
+    """As the lesson lists them, folded, and as our class makes them."""
+    lesson = read(ROOT / "notebooks" / "04_shapes_and_numbers.ipynb")
+    (text,) = [text for _, text in markdown_cells(lesson) if "*Wait, no!*" in text]
+    listed = re.findall(r"^\| [a-z ]+ \| (\(.*?\)) \|$", text, re.MULTILINE)
+    module = OnePiece(6, 6, context_length=3, dropout=0.0, num_heads=2)
+    once = {"queries", "keys", "scaled", "attn_weights"}  # of a shape that is there already
+    made = [
+        str(step.shape)
+        for step in attnlib.trace(module, three_rows().inputs[None]).steps
+        if step.name not in once and step.change != "in place"
+    ]
+    assert listed == made
+    assert len(made) == 9
 
 
 def test_the_worked_example_does_not_multiply_out():

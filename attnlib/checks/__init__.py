@@ -80,9 +80,7 @@ from attnlib.checks.patterns import check_induction, check_mute_layer, check_two
 from attnlib.checks.stacks import check_look_at_first, check_without_head
 from attnlib.checks.steps_by_hand import (
     check_broken_steps,
-    check_equation,
     check_fault,
-    check_merge,
     check_scores_row,
     check_weights_row,
     telling,
@@ -136,7 +134,6 @@ __all__ = [
     "check_equal",
     "check_equal_scores",
     "check_equals_stacked",
-    "check_equation",
     "check_fault",
     "check_found",
     "check_induction",
@@ -144,7 +141,6 @@ __all__ = [
     "check_joined",
     "check_look_at_first",
     "check_look_back",
-    "check_merge",
     "check_mute_layer",
     "check_new_queries",
     "check_only_values",

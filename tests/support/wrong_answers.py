@@ -565,8 +565,8 @@ FAULT = Answers(
             {"merged": "return"}, "it was wrong before: look one line higher"
         ),
         "no such name": WrongAnswer({"merged": "mask"}, "No line makes 'mask'. There are: queries"),
-        "not a name": WrongAnswer({'"merged"': "7"}, "No line makes 7."),
-        "a list": WrongAnswer({'"merged"': '["merged"]'}, "No line makes ['merged']."),
+        "not a name": WrongAnswer({'"merged"': "7"}, 'It must be a text, such as "keys".'),
+        "a list": WrongAnswer({'"merged"': '["merged"]'}, "It must be a text"),
     },
 )
 SCORES_ROW = Answers(
@@ -578,6 +578,7 @@ SCORES_ROW = Answers(
         "the column": WrongAnswer({"[-1.7, -3.55, -0.75]": "[-2.12, -3.55, -0.81]"}, "is column 1"),
         "both heads": WrongAnswer({"[-1.7, -3.55, -0.75]": "[-1.02, -0.24, -0.18]"}, "both heads."),
         "masked": WrongAnswer({"-0.75": "0"}, "The mask comes later: here every key has a score."),
+        "signs": WrongAnswer({"[-1.7, -3.55, -0.75]": "[1.7, 3.55, 0.75]"}, "The signs are turned"),
         "head 1": WrongAnswer({"[-1.7, -3.55, -0.75]": "[0.68, 3.31, 0.57]"}, "the row of head 1,"),
         "token 2": WrongAnswer({"[-1.7, -3.55, -0.75]": "[0.39, -0.81, -0.06]"}, "row of token 2,"),
         "a sign": WrongAnswer(
@@ -612,33 +613,13 @@ WEIGHTS_ROW = Answers(
         "a slip": WrongAnswer(
             {"0.74, 0.26": "0.6, 0.4"}, "The row sums to 1, but its numbers are not right"
         ),
+        "rounded up": WrongAnswer(
+            {"0.74, 0.26": "0.75, 0.25"}, "The row sums to 1, but its numbers are not right"
+        ),
+        "divided scores": WrongAnswer(
+            {"0.74, 0.26": "-0.98, -2.05"}, "Those are the divided scores. Softmax comes next."
+        ),
         "one number": WrongAnswer({"[0.74, 0.26, 0.0]": "0.74"}, "It must be 3 numbers"),
-    },
-)
-MERGE = Answers(
-    right="Right: two heads of 3 became rows of 6, and every number is in the row of its token.",
-    wrong={
-        "no transpose": WrongAnswer(
-            {"context_vec.transpose(1, 2)": "context_vec"},
-            "row of token 0 holds numbers of token 1",
-        ),
-        "no contiguous": WrongAnswer({".contiguous()": ""}, "put .contiguous() before .view()"),
-        "heads take turns": WrongAnswer(
-            {"context_vec.transpose(1, 2)": "context_vec.permute(0, 2, 3, 1)"},
-            "the columns of the heads take turns",
-        ),
-        "heads turned round": WrongAnswer(
-            {"context_vec.transpose(1, 2)": "context_vec.flip(1).transpose(1, 2)"},
-            "Head 1 comes before head 0.",
-        ),
-        "another swap": WrongAnswer(
-            {"transpose(1, 2)": "transpose(2, 3)"}, "the numbers are not where they belong"
-        ),
-        "not merged": WrongAnswer(
-            {"by_token.contiguous().view(b, num_tokens, num_heads * head_dim)": "by_token"},
-            "(2, 2, 5, 3) became (2, 5, 2, 3), not (2, 5, 6).",
-        ),
-        "no return": WrongAnswer({"return": "merged ="}, "is the return missing?"),
     },
 )
 BROKEN = Answers(
@@ -650,35 +631,11 @@ BROKEN = Answers(
         "the merge": WrongAnswer({"9}": "11}"}, "Step 11 follows: the first three numbers are"),
         "a number": WrongAnswer({"{7, 8, 9}": "7"}, "So far 7: right. Those are not all."),
         "a number with a point": WrongAnswer({"{7, 8, 9}": "7.5"}, "It must be a set of numbers"),
-        "none": WrongAnswer({"{7, 8, 9}": "set()"}, "So far none: right. Those are not all."),
-        "a step above": WrongAnswer({"7": "3"}, "Step 3 is not one of the five: those are 7 to 11"),
+        "none": WrongAnswer({"{7, 8, 9}": "set()"}, "At least one of them does not follow"),
+        "a step above": WrongAnswer(
+            {"7, 8, 9": "4, 7"}, "Step 4 is not asked for here: only steps"
+        ),
         "text": WrongAnswer({"{7, 8, 9}": "'789'"}, "It must be a set of numbers, such as"),
-    },
-)
-EQUATION = Answers(
-    right="Right: the letter that is missing on the right is summed over, head_dim.",
-    wrong={
-        "turned round": WrongAnswer({"bhqk": "bhkq"}, "Queries and keys are the wrong way round"),
-        "one letter for both": WrongAnswer(
-            {"bhqd,bhkd->bhqk": "bhtd,bhtd->bht"}, "each query meets its own key alone."
-        ),
-        "heads summed": WrongAnswer({"bhqk": "bqk"}, "Batch or heads are summed too"),
-        "nothing summed": WrongAnswer({"bhqk": "bhqkd"}, "head_dim is not summed"),
-        "tokens first": WrongAnswer({"bhqk": "bqkh"}, "5 tokens the result is (2, 5, 5, 3), and"),
-        "as a product": WrongAnswer(
-            {"bhkd": "bhdk"}, "The letter d is head_dim in queries and num_tokens in keys."
-        ),
-        "two letters for head_dim": WrongAnswer(
-            {"bhkd": "bhke"}, "Two letters for head_dim are summed one by one."
-        ),
-        "one letter twice": WrongAnswer(
-            {"bhqd,bhkd->bhqk": "bhtd,bhtd->bhtt"}, "The letter t is twice in the result."
-        ),
-        "a new letter": WrongAnswer({"bhqk": "bhqz"}, "The letter z is not on the left"),
-        "three letters": WrongAnswer({"bhqd,bhkd": "hqd,hkd"}, "four letters for queries, a comma"),
-        "two texts apart": WrongAnswer({"bhkd": "ahkd"}, "The shape is right, and the numbers are"),
-        "a sign": WrongAnswer({"bhqd,": "bh*d,"}, "einsum cannot read it: "),
-        "no arrow": WrongAnswer({"->bhqk": ""}, "It must be a text with an arrow"),
     },
 )
 BOTH_MASKS = Answers(
@@ -1469,9 +1426,7 @@ ANSWERS: dict[str, dict[str, Answers]] = {
         "fault": FAULT,
         "scores_row": SCORES_ROW,
         "weights_row": WEIGHTS_ROW,
-        "merge": MERGE,
         "broken": BROKEN,
-        "equation": EQUATION,
     },
     "05_pytorch_attention": {
         "both_masks": BOTH_MASKS,
