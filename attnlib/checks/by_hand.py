@@ -303,7 +303,7 @@ def _probed(written: Look, seen: dict[str, str], hidden: dict[str, str]) -> str:
     module = make(OnePageAttention)
     _looked(written, module)
     for name in ("W_value", "out_proj"):
-        if not module.get_submodule(name).weight.any():
+        if not module.state_dict()[f"{name}.weight"].any():
             return (
                 f"With {name} at 0 all tokens get the same output, whatever else is wrong. Which "
                 "parameters make nothing but scores?"
