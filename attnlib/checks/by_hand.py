@@ -288,14 +288,14 @@ def check_equal_scores(written: Look) -> str:
         A sentence.
 
     >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
-    It does not notice the mistake 'mask one too late': are all six tokens there?
+    It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
     """
     hidden = {
         "no scale": "the scores of a row still differ",
         "scale by d_out": "the scores of a row still differ",
     }
     names = "mask one too late", "both without transpose", "merge without transpose"
-    return _probed(written, dict.fromkeys(names, "are all six tokens there"), hidden)
+    return _probed(written, dict.fromkeys(names, "are all six tokens there, as they were"), hidden)
 
 
 def _probed(written: Look, seen: dict[str, str], hidden: dict[str, str]) -> str:
@@ -343,6 +343,8 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
         found = written(module, _x())
     if not asked:
         raise Diagnosis("It never calls the module itself. Call module(...), so its lines run.")
+    if not isinstance(found, Tensor):
+        raise Diagnosis("Return the outputs alone, one tensor: what module(...) returns by itself.")
     return found
 
 

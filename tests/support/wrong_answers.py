@@ -889,7 +889,7 @@ EQUAL_SCORES = Answers(
         ),
         "one token": WrongAnswer(
             {"module(x)": "module(x[:, :1])"},
-            "It does not notice the mistake 'mask one too late': are all six tokens there?",
+            "It does not notice the mistake 'mask one too late': are all six tokens there, as",
         ),
         "values instead": WrongAnswer(
             {"W_key": "W_value"},
@@ -901,6 +901,13 @@ EQUAL_SCORES = Answers(
         "last output": WrongAnswer(
             {"module(x)": "module(x)[:, -1]"},
             "It does not notice the mistake 'mask one too late':",
+        ),
+        "no numbers": WrongAnswer(
+            {"module(x)": "module(0 * x)"},
+            "It does not notice the mistake 'mask one too late': are all six tokens there, as",
+        ),
+        "the weights too": WrongAnswer(
+            {"module(x)": "module(x, return_weights=True)"}, "Return the outputs alone, one tensor"
         ),
     },
 )
