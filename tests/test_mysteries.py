@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from itertools import product
 
 import pytest
 import torch
@@ -10,10 +11,20 @@ import torch
 from attnlib.checks import by_hand, mysteries
 from attnlib.checks.by_hand import CHECKS, PROBES, ask, differs, make
 from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
-from attnlib.checks.mysteries import ALL_MISTAKES, HIDDEN, MORE, PARTS, changed_lines, check_found
+from attnlib.checks.mysteries import (
+    ALL_MISTAKES,
+    EVERYWHERE,
+    HIDDEN,
+    MORE,
+    PARTS,
+    THE_WEIGHTS,
+    WITH_ONE_HEAD,
+    changed_lines,
+    check_found,
+)
 from attnlib.examples import journey
 from support.exercise_tools import find_exercises
-from support.notebook_tools import NOTEBOOKS, read
+from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 
 X = journey().inputs[None]
@@ -64,7 +75,7 @@ def test_a_check_changes_neither_module_nor_tokens(check):
 
 
 def test_the_page_shows_what_the_package_runs():
-    """The solutions are the package's checks, but for annotations and names of the page."""
+    """The solution is the package's check, but for annotations; the others are shown by it."""
     (path,) = (path for path in NOTEBOOKS if path.stem.startswith("06"))
     solutions = {each.name: each.solution for each in find_exercises(read(path))}
 
@@ -73,8 +84,8 @@ def test_the_page_shows_what_the_package_runs():
         return [line for line in lines if line and not line.startswith(("@", "def", '"""'))]
 
     assert body(solutions["is_causal"]) == body(inspect.getsource(by_hand.is_causal))
-    theirs = body(inspect.getsource(by_hand.equals_stacked))
-    assert body(solutions["equals_stacked"])[1:] == theirs[2:]
+    code = "\n".join(source(cell) for _, cell in code_cells(read(path)))
+    assert all(f"show_source({name})" in code for name in ("has_full_rows", "equals_stacked"))
 
 
 # The mysteries
@@ -82,7 +93,7 @@ def test_the_page_shows_what_the_package_runs():
 
 def test_no_mystery_shows_its_name():
     for title, name in HIDDEN.items():
-        cls = next(c for c in (mysteries.suspect, *mysteries.MYSTERIES) if c.__name__ == title)
+        cls = next(c for c in (mysteries.class_b, *mysteries.MYSTERIES) if c.__name__ == title)
         module = make(cls)
         assert name not in repr(module)
         assert repr(module).startswith(title)
@@ -91,7 +102,7 @@ def test_no_mystery_shows_its_name():
 
 @pytest.mark.parametrize("title", HIDDEN)
 def test_a_mystery_is_the_mistake_that_it_hides(title):
-    cls = next(c for c in (mysteries.suspect, *mysteries.MYSTERIES) if c.__name__ == title)
+    cls = next(c for c in (mysteries.class_b, *mysteries.MYSTERIES) if c.__name__ == title)
     mistake = next(m for m in ALL_MISTAKES if m.name == HIDDEN[title])
     told = [line.replace(title, "OnePageAttention") for line in mysteries.page(cls)]
     assert told == mistake.text.splitlines()
@@ -154,12 +165,34 @@ def test_what_a_part_is_said_to_show_and_to_hide_is_true(mistake):
     if mistake.name in NO_CHECK or mistake.after is not None:
         return
     lines = [line.partition("  #")[0].strip() for line in mysteries.page()]
-    blind, shows = PARTS[mysteries._part(lines[lines.index(mistake.right)])]
-    for probe, num_heads in blind:
-        if mistake.name != "heads in reverse":  # that one is no fault of the merge alone
-            assert not differs(mistake.cls, PROBES[probe], num_heads)
-    quiet = not any(CAUGHT.get(mistake.name, (True,)))
-    assert quiet or any(differs(mistake.cls, PROBES[probe], heads) for probe, heads in shows)
+    part = PARTS[mysteries._part(lines[lines.index(mistake.right)])]
+    wrong = {place for place in EVERYWHERE if differs(mistake.cls, PROBES[place[0]], place[1])}
+    assert not wrong & set(part.blind)
+    if part.makes_weights and wrong:
+        assert wrong & set(THE_WEIGHTS)
+    if not part.knows_heads and wrong:
+        assert wrong & set(WITH_ONE_HEAD)
+    assert not part.shows or not wrong or wrong & set(part.shows)
+
+
+def test_who_blames_a_line_is_never_told_what_is_not_so():
+    """Where every probe is right, or none speaks against the line, the sentence says just that."""
+    allowed = {(1, 12), (1, 19), (3, 15), (4, 13), (4, 14), (4, 17)}
+    lines = [i for i, line in enumerate(mysteries.page(), 1) if mysteries._part(line)]
+    for number, line in product(range(1, 7), lines):
+        said = check_found({number: line})
+        assert ("no probe can speak against it" in said) == (number == 6 and line != 21)
+        assert ("no probe speaks against it" in said) == ((number, line) in allowed)
+
+
+def test_values_that_are_viewed_look_like_a_merge_without_transpose():
+    """All that the probes and the four checks say is the same: line 15 cannot be refuted."""
+    viewed = "values = values.view(b, self.num_heads, num_tokens, self.head_dim)"
+    other = Mistake("viewed", "", "values = self.split(values)", viewed).cls
+    assert ask(make(other), X) == ask(make(mysteries.mystery_3), X)
+    for probe, num_heads in EVERYWHERE:
+        said = (differs(cls, PROBES[probe], num_heads) for cls in (other, mysteries.mystery_3))
+        assert len(set(said)) == 1
 
 
 def test_a_mystery_that_is_not_there_is_refused():

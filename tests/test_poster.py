@@ -102,8 +102,9 @@ def test_what_most_checks_catch_comes_first_and_what_none_does_last():
 def test_the_legend_names_every_sign():
     scene = poster_picture(MAPS, VERDICTS)
     told = [item.text for item in words(scene) if item.y < LEGEND]
-    assert told[:5] == ["head 0", "head 1", "hidden", "a weight on the future", "no number"]
-    assert told[5:] == ["caught by this check", "passes", "nothing to check"]
+    signs = ["hidden", "weight 0", "a weight on the future", "no number"]
+    assert told[:6] == ["head 0", "head 1", *signs]
+    assert told[6:] == ["caught", "passes", "nothing to check", "S shape, C causality, R rows"]
 
 
 def test_the_alt_text_counts():
@@ -127,6 +128,15 @@ def test_each_model_has_two_dots_on_one_scale():
     assert leak[0] < right[0] < leak[1]
     dashed = [item for item in scene.items if isinstance(item, Line) and item.dashed]
     assert len(dashed) == 1
+
+
+def test_models_stand_by_their_first_loss_and_those_without_one_below_the_scale():
+    losses = {"right": (1.0, 1.0), "bad": (2.0, 2.0), "odd": "NaN", "good": (0.5, 0.5)}
+    scene = two_losses_picture(losses, ("at once", "in use"), {})
+    height = {item.text: item.y for item in words(scene)}
+    assert height["right"] < height["good"] < height["bad"] < height["loss"] < height["odd"]
+    assert height["odd"] == height["NaN"]
+    assert outside(scene) == []
 
 
 @pytest.mark.parametrize(

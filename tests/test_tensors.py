@@ -213,7 +213,11 @@ def test_right_and_wrong_stand_side_by_side_with_the_leaks_framed():
     assert len(boxes(scene, 37, 37)) == 10 - 3
     assert scene.width <= BOOK
     assert outside(scene) == []
-    assert [item.text for item in words(scene) if item.bold] == ["right", "wrong"]
+    bold = [item.text for item in words(scene) if item.bold]
+    sums = [f"{row.sum():.2f}" for row in wrong]
+    assert bold == ["right", *["1.00"] * 5, "wrong", *sums]
+    assert [item.text for item in words(scene)].count("0") == 10 + 3 + 1  # hidden, and the scale's
+    assert overlapping(scene) == []
     assert scene.alt.startswith("Right and wrong weights side by side. 7 cells leak, framed in red")
     assert "Your sees one (0.20), journey sees starts (0.20)" in scene.alt
     assert scene.alt.endswith(", and 1 more.")

@@ -27,7 +27,6 @@ from attnlib.checks.by_hand import (
     PROBES,
     ask,
     check_equal_scores,
-    check_equals_stacked,
     check_is_causal,
     check_only_values,
     check_prefixes,
@@ -67,7 +66,6 @@ from attnlib.checks.mysteries import (
     mystery_6,
     numbered,
     opened,
-    suspect,
 )
 from attnlib.checks.one_head import (
     check_causal_weights,
@@ -133,7 +131,6 @@ __all__ = [
     "check_device_part",
     "check_equal",
     "check_equal_scores",
-    "check_equals_stacked",
     "check_fault",
     "check_found",
     "check_induction",
@@ -179,7 +176,6 @@ __all__ = [
     "mystery_6",
     "numbered",
     "opened",
-    "suspect",
     "telling",
     "tokens",
     "tokens_for",

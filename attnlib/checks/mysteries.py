@@ -10,7 +10,7 @@ import difflib
 import inspect
 import linecache
 from collections.abc import Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from attnlib.checks.attempt import NOT_ATTEMPTED
 from attnlib.checks.by_hand import PROBES, differs
@@ -61,7 +61,7 @@ def _unlabeled(name: str, title: str) -> type[MultiHeadAttention]:
 
 
 HIDDEN = {
-    "Suspect": "mask one too late",
+    "ClassB": "mask one too late",
     "Mystery1": "mask after softmax",
     "Mystery2": "keys by W_query",
     "Mystery3": "merge without transpose",
@@ -69,9 +69,9 @@ HIDDEN = {
     "Mystery5": "both without transpose",
     "Mystery6": "dropout in eval",
 }
-suspect, *MYSTERIES = (_unlabeled(name, title) for title, name in HIDDEN.items())
+class_b, *MYSTERIES = (_unlabeled(name, title) for title, name in HIDDEN.items())
 mystery_1, mystery_2, mystery_3, mystery_4, mystery_5, mystery_6 = MYSTERIES
-class_a, class_b = OnePageAttention, suspect  # for whoever is not to know which one is right
+class_a = OnePageAttention  # for whoever is not to know which of the two is right
 
 
 # The right page, line by line
@@ -108,7 +108,7 @@ def opened(cls: type[MultiHeadAttention], title: str = "") -> Diff:
     Returns:
         The lines without their comments, with their numbers on the right page.
 
-    >>> print(str(opened(suspect)).splitlines()[1].split("triu")[-1])
+    >>> print(str(opened(class_b)).splitlines()[1].split("triu")[-1])
     (diagonal=2).bool()
     """
     theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
@@ -131,30 +131,46 @@ def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
 
 # The line that a learner blames
 
-EVERYWHERE = tuple((probe, num_heads) for probe in PROBES for num_heads in (1, 2))
-WITH_ONE_HEAD = tuple((probe, 1) for probe in PROBES)
-ONE_TOKEN = (("one token", 1), ("one token", 2))
-NO_CHOICE = (*ONE_TOKEN, ("first query", 1), ("first query", 2))
 Place = tuple[str, int]  # a probe and a number of heads
-# By what a line makes: where a fault in it cannot show, and where it must
-PARTS: dict[str, tuple[tuple[Place, ...], tuple[Place, ...]]] = {
-    "split": ((*WITH_ONE_HEAD, ("one token", 2)), (("the weights", 2), ("equal scores", 2))),
-    "merge": ((*WITH_ONE_HEAD, ("one token", 2), ("the weights", 2)), (("equal scores", 2),)),
-    "projections": ((), (("two tokens", 1),)),
+EVERYWHERE: tuple[Place, ...] = tuple((probe, heads) for probe in PROBES for heads in (1, 2))
+WITH_ONE_HEAD: tuple[Place, ...] = tuple((probe, 1) for probe in PROBES)
+THE_WEIGHTS: tuple[Place, ...] = (("the weights", 1), ("the weights", 2))
+# A token that sees only itself gives itself the weight 1, whatever the score is
+NO_CHOICE: tuple[Place, ...] = tuple(
+    (probe, heads) for probe in ("one token", "first query") for heads in (1, 2)
+)
+ZERO_KEYS: tuple[Place, ...] = (("equal scores", 1), ("equal scores", 2))
+
+
+class Part(NamedTuple):
+    """What a line makes, and where a fault in it cannot show or would most likely show."""
+
+    blind: tuple[Place, ...] = ()
+    shows: tuple[Place, ...] = ()
+    makes_weights: bool = False  # and nothing else: a fault in it is seen in the weights
+    knows_heads: bool = False  # with one head it may be right by luck
+
+
+PARTS: dict[str, Part] = {
+    "split": Part(WITH_ONE_HEAD, (("the weights", 2), ("equal scores", 2)), knows_heads=True),
+    "values": Part(THE_WEIGHTS, (("equal scores", 2),), knows_heads=True),
+    "projections": Part(),
+    "queries": Part((*NO_CHOICE, *ZERO_KEYS), makes_weights=True, knows_heads=True),
     # Not blind at equal scores: they are equal only if W_key makes the keys that are used
-    "scores": (NO_CHOICE, (("two tokens", 2),)),
-    "scale": ((*NO_CHOICE, ("equal scores", 1), ("equal scores", 2)), (("two tokens", 2),)),
-    "mask": ((), (("first query", 1),)),
-    "softmax": (ONE_TOKEN, (("the weights", 1),)),
-    "mix": ((("the weights", 1), ("the weights", 2)), (("equal scores", 1),)),
-    "out_proj": ((("the weights", 1), ("the weights", 2)), (("one token", 1),)),
+    "scores": Part(NO_CHOICE, makes_weights=True, knows_heads=True),
+    "scale": Part((*NO_CHOICE, *ZERO_KEYS), makes_weights=True, knows_heads=True),
+    "mask": Part((), (("first query", 1),), makes_weights=True),
+    "softmax": Part((), (("first query", 1),), makes_weights=True),
+    "mix": Part(THE_WEIGHTS, (("equal scores", 1),)),
+    "merge": Part((*WITH_ONE_HEAD, ("the weights", 2)), (("equal scores", 2),), knows_heads=True),
+    "out_proj": Part(THE_WEIGHTS, (("one token", 1),)),
 }
 BEGINNINGS = {
     "x = ": "split",
     "queries, keys": "projections",
-    "queries = ": "split",
-    "keys = ": "split",
-    "values = ": "split",
+    "queries = ": "queries",
+    "keys = ": "scores",
+    "values = ": "values",
     "attn_scores = queries": "scores",
     SCALE: "scale",
     MASK: "mask",
@@ -181,7 +197,6 @@ WHERE = {
     "one token": "for one token",
     "first query": "in the first output",
     "equal scores": "at equal scores",
-    "two tokens": "for two tokens",
     "the weights": "in the attention weights",
 }
 
@@ -194,15 +209,15 @@ def check_found(found: Mapping[int, int | None]) -> str:
             None where nothing is blamed yet.
 
     Returns:
-        A sentence for each mystery. Where the line is another one, it names an input that shows
-        it: one at which the blamed line cannot matter, or one at which it would. A line that could
-        do exactly the same is as good.
+        A sentence for each mystery. Where the line is another one, it names what speaks against
+        it, if anything does: an input at which it cannot matter, or one at which it would. A line
+        that could do exactly the same is as good.
 
     Raises:
         ValueError: there is no such mystery.
 
     >>> print(check_found({1: 12}))
-    mystery_1: not line 12, though nothing asked so far speaks against it. Look near it.
+    mystery_1: not line 12, though no probe speaks against it. Which other lines do they leave?
     """
     unknown = [number for number in found if number not in range(1, len(MYSTERIES) + 1)]
     if unknown:
@@ -230,31 +245,46 @@ def _said(number: int, line: int | None) -> str:
             f"as good as right. The slip is in line {_and(wrong)}, but {AS_GOOD[number][line]} in "
             f"line {line} would do exactly the same, and no input can tell them apart."
         )
-    blind, shows = PARTS[part]
+    return f"not line {line}{_against(cls, PARTS[part])}"
+
+
+def _against(cls: type[MultiHeadAttention], part: Part) -> str:
+    """Return what the probes have against a line that makes this part, or that they have nothing.
+
+    First what follows strictly, then what is likely.
+    """
+    wrong = {place for place in EVERYWHERE if differs(cls, PROBES[place[0]], place[1])}
+    if not wrong:
+        return (
+            ", though no probe can speak against it: they find nothing wrong here. Ask with "
+            "something else: larger numbers, other sizes, dropout in eval mode."
+        )
     for place in EVERYWHERE:
-        if place in blind and _differs(cls, place):
-            return f"not line {line}: it cannot matter {_at(place)}, and this is wrong there."
-    for place in shows:
-        if not _differs(cls, place):
-            return (
-                f"not line {line}: a fault in it would most likely show {_at(place)}, and this is "
-                "right there."
-            )
-    return f"not line {line}, though nothing asked so far speaks against it. Look near it."
+        if place in part.blind and place in wrong:
+            return f": it cannot matter {_at(place)}, and this is wrong there."
+    if part.makes_weights and not wrong & set(THE_WEIGHTS):
+        return (
+            ": it only helps to make the attention weights, and these are right. The outputs are "
+            "wrong."
+        )
+    if not part.knows_heads and not wrong & set(WITH_ONE_HEAD):
+        return (
+            ": it knows nothing of the number of heads, so a fault in it would most likely show "
+            "with one head too, and with one head all is right."
+        )
+    for place in part.shows:
+        if place not in wrong:
+            return f": a fault in it would most likely show {_at(place)}, and this is right there."
+    return ", though no probe speaks against it. Which other lines do they leave?"
 
 
 def _and(lines: set[int]) -> str:
     return " and line ".join(map(str, sorted(lines)))
 
 
-def _differs(cls: type[MultiHeadAttention], place: Place) -> bool:
-    probe, num_heads = place
-    return differs(cls, PROBES[probe], num_heads)
-
-
 def _at(place: Place) -> str:
     probe, num_heads = place
-    return f"{WHERE[probe]} of {'one head' if num_heads == 1 else 'two heads'}"
+    return f"{WHERE[probe]} with {'one head' if num_heads == 1 else 'two heads'}"
 
 
 def _part(line: str) -> str | None:

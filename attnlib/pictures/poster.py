@@ -51,11 +51,15 @@ def poster_picture(
     wide = BOOK / columns
     like = next(iter(maps.values()))
     high = 26.0 + like.shape[-1] * CELL + 8 + DOT + 22
-    items = _legend(len(like))
+    items = _legend(len(like), list(next(iter(verdicts.values()))))
+    rows = -(-len(verdicts) // columns)
+    for k in range(1, columns):  # long names would run into one another
+        items.append(
+            Line(((k * wide - 3, LEGEND), (k * wide - 3, LEGEND + rows * high - 22)), QUIET)
+        )
     for i, name in enumerate(_in_order(verdicts)):
         x, y = (i % columns) * wide, LEGEND + (i // columns) * high
         items += moved(_small(name, maps.get(name), verdicts[name], like), x, y)
-    rows = -(-len(verdicts) // columns)
     return Scene(BOOK, LEGEND + rows * high - 14, _counted(verdicts), tuple(items))
 
 
@@ -71,7 +75,7 @@ def _in_order(verdicts: Mapping[str, Mapping[str, str]]) -> list[str]:
     return [first, *sorted(others, key=rank)]
 
 
-def _legend(num_heads: int) -> list[Item]:
+def _legend(num_heads: int, checks: Sequence[str]) -> list[Item]:
     """Return what the colours of the maps and the dots stand for, in two lines."""
     line = CELL + 10
     signs: list[list[tuple[Item, str]]] = [
@@ -81,11 +85,12 @@ def _legend(num_heads: int) -> list[Item]:
                 for h in range(num_heads)
             ),
             (Box(0, 0, CELL, CELL, QUIET, QUIET, 0.5), "hidden"),
+            (Box(0, 0, CELL, CELL, PAPER, FAINT, 0.5), "weight 0"),
             (Box(1, 1, CELL - 2, CELL - 2, PAPER, WRONG, 1.5), "a weight on the future"),
             (Box(0, 0, CELL, CELL, PAPER, QUIET, 0.5, hatched=True), "no number"),
         ],
         [
-            (Box(0, 0, CELL, CELL, CAUGHT, CAUGHT, 1, CELL / 2), "caught by this check"),
+            (Box(0, 0, CELL, CELL, CAUGHT, CAUGHT, 1, CELL / 2), "caught"),
             (Box(0, 0, CELL, CELL, PAPER, FAINT, 1, CELL / 2), "passes"),
             (Box(0, 0, CELL, CELL, QUIET, FAINT, 1, CELL / 2), "nothing to check"),
         ],
@@ -97,6 +102,8 @@ def _legend(num_heads: int) -> list[Item]:
             items += moved([sign], x, 4 + k * line)
             items.append(Words(x + CELL + 7, 4 + k * line + CELL / 2, text, SIZE, INK, "start"))
             x += CELL + 7 + text_width(text, SIZE) + 22
+    letters = ", ".join(f"{check[0].upper()} {check}" for check in checks)
+    items.append(Words(x + 8, 4 + line + CELL / 2, letters, SIZE, INK, "start"))
     return items
 
 
@@ -173,7 +180,8 @@ def two_losses_picture(
         hues: whose head's colour the dots have.
 
     Returns:
-        A Scene; its alt text says which models lie where.
+        A Scene: the first model, then the others by their first loss, then those without a loss.
+        Its alt text says which models lie where.
 
     Raises:
         ValueError: there are no losses.
@@ -190,7 +198,8 @@ def two_losses_picture(
     if not pairs:
         raise ValueError("losses has no number: give at least one pair")
     largest = max(*(max(pair) for pair in pairs.values()), *marks.values())
-    bottom = top + row * len(losses)
+    losses = {name: losses[name] for name in _by_loss(losses)}
+    bottom = top + row * len(pairs)
 
     def place(loss: float) -> float:
         return round(left + (right - left) * loss / (1.04 * largest), 2)
@@ -208,13 +217,12 @@ def two_losses_picture(
         items.append(_dot(k, hues, x + 6, 10))
         items.append(Words(x + 18, 10, name, SIZE, INK, "start"))
     for i, (name, pair) in enumerate(losses.items()):
-        y = top + (i + 0.5) * row
+        y = top + (i + 0.5) * row + (0.0 if name in pairs else 32.0)  # below the scale
         items.append(Words(left - 10, y, name, SIZE, INK, "end"))
-        items.append(Line(((place(0), y), (right, y)), QUIET, 1.0))
         if isinstance(pair, str):
-            items.append(Box(left, y - 9, text_width(pair, SIZE) + 12, 18, PAPER))
-            items.append(Words(left + 4, y, pair, SIZE, INK, "start"))
+            items.append(Words(left, y, pair, SIZE, FAINT, "start"))
             continue
+        items.append(Line(((place(0), y), (right, y)), QUIET, 1.0))
         items.append(Line(((place(pair[0]), y), (place(pair[1]), y)), FAINT, 1.5))
         items += [_dot(k, hues, place(pair[k]), y) for k in (1, 0)]
     told = "; ".join(
@@ -222,7 +230,19 @@ def two_losses_picture(
         for name, pair in losses.items()
     )
     alt = f"For each of {len(losses)} models {names[0]} and {names[1]}. {told}."
-    return Scene(BOOK, bottom + 26, alt, tuple(items))
+    words = len(losses) - len(pairs)
+    return Scene(BOOK, bottom + 26 + (words and 8 + row * words), alt, tuple(items))
+
+
+def _by_loss(losses: Mapping[str, tuple[float, float] | str]) -> list[str]:
+    """Return the first name, then the others by their first loss, those without one last."""
+
+    def rank(name: str) -> tuple[bool, float]:
+        pair = losses[name]
+        return (True, 0.0) if isinstance(pair, str) else (False, pair[0])
+
+    first, *others = losses
+    return [first, *sorted(others, key=rank)]
 
 
 def _dot(k: int, hues: Sequence[int], x: float, y: float) -> Box:

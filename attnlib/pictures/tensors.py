@@ -113,6 +113,7 @@ def weights_picture(
     muted: Sequence[int] = (),
     marked: Tensor | None = None,
     upright: bool = False,
+    sums: bool = False,
 ) -> Scene:
     """Draw the weights of one head or of several, side by side, on one scale from 0 to 1.
 
@@ -130,6 +131,8 @@ def weights_picture(
         muted: the heads, counted from 0, that are not used: grey, with the word.
         marked: bool, as attn_weights or (num_tokens, num_tokens): these cells are framed in red.
         upright: whether long names of keys stand upright, for cells too small for slanting ones.
+        sums: whether each row has its sum beside it, and each hidden cell a 0; the heads are then
+            drawn on the scale of the first one's colour.
 
     Returns:
         A Scene; each of several heads stands under a strip in its own colour. A weight above 1,
@@ -148,6 +151,7 @@ def weights_picture(
     left, top = max(longest, 56.0) + 14, 24.0 + max(rise, 18.0) + 8  # tag; names of the keys
     over = 0.0 if upright else rise  # slanting names hang over
     gap, below = max(18.0, over - cell / 2 + 6), 18.0
+    gap = max(gap, 64.0) if sums else gap
     notes = max((text_width(note, SIZE, mono=True) for note in row_notes), default=-12.0) + 12
     if columns is None:
         columns = int((BOOK - left - notes - 36 + gap) // (side + gap)) or 1
@@ -161,6 +165,9 @@ def weights_picture(
         else:
             items += head_tag(x, y, side, hues[h], names[h] if names else f"head {h}")
         items += moved(_map(weights, hidden[h], hues[h], cell, number, h in muted), x, y + top)
+        if sums:
+            items += moved(_sums(weights, hidden[h], cell), x + side, y + top)
+            items.append(Words(x + side + 8, y + 9, "sum", SIZE, INK, "start"))
         for i, token in enumerate(tokens):
             if i % every:
                 continue
@@ -181,12 +188,12 @@ def weights_picture(
             for q, k in marked.expand(heads.shape)[h].nonzero().tolist():
                 place = (x + k * cell + 1.5, y + top + q * cell + 1.5, cell - 3, cell - 3)
                 items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
-    width = left + columns * (side + gap) - gap + max(over - cell / 2, 0.0)
+    width = left + columns * (side + gap) - gap + max(over - cell / 2, 48.0 if sums else 0.0)
     for i, note in enumerate(row_notes):
         middle = top + (i + 0.5) * cell
         items.append(Words(width + 8, middle, note, SIZE, INK, "start", mono=True))
     width += max(notes, 0.0)
-    items += moved(_scale(hues[0] if single else None, heads), width + 12, top)
+    items += moved(_scale(hues[0] if single or sums else None, heads), width + 12, top)
     height = math.ceil(len(heads) / columns) * (top + side + below) - below + 6
     alt = f"{title}, queries down, keys across. {_said(heads, hidden, tokens, names, muted)}"
     right = max(width + 52, text_width(title, SIZE, bold=True) + 4 if single else 0.0)
@@ -195,6 +202,8 @@ def weights_picture(
 
 def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: float = 40.0) -> Scene:
     """Draw the right and the wrong weights of a head side by side, every leaking cell framed.
+
+    Beside each row is its sum.
 
     Args:
         right: (num_tokens, num_tokens).
@@ -208,7 +217,15 @@ def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: flo
     hidden = torch.stack([future, future & ~leaks])  # (2, num_tokens, num_tokens)
     marked = torch.stack([torch.zeros_like(leaks), leaks])
     both = weights_picture(
-        torch.stack([right, wrong]), tokens, hidden, cell, names=names, hues=(0, 0), marked=marked
+        torch.stack([right, wrong]),
+        tokens,
+        hidden,
+        cell,
+        columns=2,
+        names=names,
+        hues=(0, 0),
+        marked=marked,
+        sums=True,
     )
     seen = told_apart(tokens)
     places = leaks.nonzero().tolist()
@@ -238,6 +255,17 @@ def _map(
         items.append(Box(*place, stroke=INK, stroke_width=2.0))
     if muted:
         items.append(Words(side / 2, side / 2, "muted", SIZE, INK, bold=True))
+    return items
+
+
+def _sums(weights: Tensor, hidden: Tensor, cell: float) -> list[Item]:
+    """Return the sum of each row to the right of a map that ends at the origin, and the zeros."""
+    items: list[Item] = []
+    for q, row in enumerate(weights):
+        middle = (q + 0.5) * cell
+        items.append(Words(8, middle, f"{row.sum():.2f}", SIZE, INK, "start", bold=True))
+        for k in hidden[q].nonzero().flatten().tolist():
+            items.append(Words((k + 0.5 - len(weights)) * cell, middle, "0", SIZE, FAINT))
     return items
 
 

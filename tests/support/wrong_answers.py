@@ -810,63 +810,6 @@ IS_CAUSAL = Answers(
         "no return": WrongAnswer({"    return True": ""}, "is_causal returns None"),
     },
 )
-EQUALS_STACKED = Answers(
-    right="Right: one head, two and four are equal, and four wrong classes are not.",
-    wrong={
-        "values not copied": WrongAnswer(
-            {', "W_value"': ""},
-            "It rejects the right class with one head. Even with a single token, where only "
-            "W_value and out_proj matter: is W_value copied",
-        ),
-        "keys not copied": WrongAnswer(
-            {', "W_key"': ""},
-            "It rejects the right class with one head. It accepts it where the keys cannot matter: "
-            "is W_key copied?",
-        ),
-        "queries not copied": WrongAnswer(
-            {'"W_query", ': ""},
-            "It rejects the right class with one head. It accepts it where the queries cannot "
-            "matter: is W_query copied?",
-        ),
-        "values alone copied": WrongAnswer(
-            {'"W_query", "W_key", "W_value"': '"W_value",'},
-            "It rejects the right class with one head. It accepts it for a single token: are "
-            "W_query and W_key copied?",
-        ),
-        "nothing copied": WrongAnswer(
-            {".copy_(getattr(module, name).weight[rows])": ""},
-            "It rejects the right class with one head. Even with a single token",
-        ),
-        "no out_proj": WrongAnswer(
-            {"module.out_proj(stacked(x))": "stacked(x)"},
-            "It rejects the right class with one head. Does what the stacked heads return go",
-        ),
-        "always the first rows": WrongAnswer(
-            {"slice(h * head_dim, (h + 1) * head_dim)": "slice(0, head_dim)"},
-            "It rejects the right class with 2 heads: head h owns the rows",
-        ),
-        "every other row": WrongAnswer(
-            {"slice(h * head_dim, (h + 1) * head_dim)": "slice(h, None, module.num_heads)"},
-            "It rejects the right class with 2 heads: head h owns the rows",
-        ),
-        "the other way": WrongAnswer(
-            {
-                "getattr(head, name).weight.copy_(getattr(module, name).weight[rows])": (
-                    "getattr(module, name).weight[rows] = getattr(head, name).weight"
-                )
-            },
-            "It changes the module that it was given",
-        ),
-        "shapes only": WrongAnswer(
-            {
-                "torch.allclose(module(x), module.out_proj(stacked(x)), atol=1e-5)": (
-                    "module(x).shape == stacked(x).shape"
-                )
-            },
-            "It lets a class through whose heads are joined in the wrong order.",
-        ),
-    },
-)
 ONLY_VALUES = Answers(
     right="Right: it notices 'keys and values swapped', 'no output projection', and is blind to "
     "'no scale', 'mask one too late', 'merge without transpose'.",
@@ -879,7 +822,17 @@ ONLY_VALUES = Answers(
             "It also notices the mistake 'mask one too late': there is still a later token.",
         ),
         "no values": WrongAnswer(
-            {"x[:, :1]": "0 * x[:, :1]"}, "It does not notice the mistake 'keys and values swapped'"
+            {"x[:, :1]": "0 * x[:, :1]"},
+            "It does not notice the mistake 'keys and values swapped': are the numbers of the "
+            "token still there?",
+        ),
+        "its layers alone": WrongAnswer(
+            {"module(x[:, :1])": "module.out_proj(module.W_value(x[:, :1]))"},
+            "It never calls the module itself. Call module(...)",
+        ),
+        "no dimension of tokens": WrongAnswer(
+            {"x[:, :1]": "x[:, 0]"},
+            "The module was given 2 dimensions, not (b, num_tokens, d_in). x[:, :1] keeps",
         ),
     },
 )
@@ -892,15 +845,26 @@ EQUAL_SCORES = Answers(
             "It also notices the mistake 'no scale': the scores of a row still differ.",
         ),
         "one token": WrongAnswer(
-            {"module(x)": "module(x[:, :1])"}, "It does not notice the mistake 'mask one too late'."
+            {"module(x)": "module(x[:, :1])"},
+            "It does not notice the mistake 'mask one too late': are all six tokens there, as",
         ),
         "values instead": WrongAnswer(
             {"W_key": "W_value"},
-            "It does not notice the mistake 'mask one too late'. Are all six tokens there?",
+            "With W_value at 0 all tokens get the same output, whatever else is wrong.",
+        ),
+        "out_proj instead": WrongAnswer(
+            {"W_key": "out_proj"}, "With out_proj at 0 all tokens get the same output"
         ),
         "last output": WrongAnswer(
             {"module(x)": "module(x)[:, -1]"},
-            "It does not notice the mistake 'mask one too late'.",
+            "It does not notice the mistake 'mask one too late':",
+        ),
+        "no numbers": WrongAnswer(
+            {"module(x)": "module(0 * x)"},
+            "It does not notice the mistake 'mask one too late': are all six tokens there, as",
+        ),
+        "the weights too": WrongAnswer(
+            {"module(x)": "module(x, return_weights=True)"}, "Return the outputs alone, one tensor"
         ),
     },
 )
@@ -910,33 +874,41 @@ FOUND = Answers(
             "mystery_2: right, line 12.",
             "mystery_3: right, line 24.",
             "mystery_4: right, line 18.",
-            "mystery_5: right, line 7, and line 24 with it.",
-            "mystery_6: right, line 21.",
         )
     ),
     wrong={
-        "the softmax": WrongAnswer({"2: 12": "2: 21"}, "mystery_2: not line 21"),
+        "the softmax": WrongAnswer(
+            {"2: 12": "2: 21"},
+            "mystery_2: not line 21: a fault in it would most likely show in the first output",
+        ),
         "the split": WrongAnswer(
             {"3: 24": "3: 7"},
             "mystery_3: not line 7: a fault in it would most likely show in the attention weights "
-            "of two heads, and this is right there.",
+            "with two heads, and this is right there.",
+        ),
+        "the split of the values": WrongAnswer(
+            {"3: 24": "3: 15"}, "mystery_3: not line 15, though no probe speaks against it."
+        ),
+        "the fill": WrongAnswer(
+            {"3: 24": "3: 20"},
+            "mystery_3: not line 20: it only helps to make the attention weights, and these are",
         ),
         "the mask": WrongAnswer(
             {"4: 18": "4: 20"},
-            "mystery_4: not line 20: a fault in it would most likely show in the first output of",
+            "mystery_4: not line 20: it knows nothing of the number of heads, so a fault in it",
         ),
         "the output": WrongAnswer(
             {"3: 24": "3: 27"},
-            "mystery_3: not line 27: a fault in it would most likely show for one token of",
+            "mystery_3: not line 27: it knows nothing of the number of heads",
         ),
         "the scale": WrongAnswer(
             {"2: 12": "2: 18"},
-            "mystery_2: not line 18: it cannot matter at equal scores of one head, and this is "
+            "mystery_2: not line 18: it cannot matter at equal scores with one head, and this is "
             "wrong there.",
         ),
         "near": WrongAnswer(
-            {"5: 7": "5: 13"},
-            "mystery_5: not line 13, though nothing asked so far speaks against it. Look near it.",
+            {"4: 18": "4: 17"},
+            "mystery_4: not line 17, though no probe speaks against it. Which other lines do they",
         ),
         "the same from outside": WrongAnswer(
             {"2: 12": "2: 17"},
@@ -946,8 +918,28 @@ FOUND = Answers(
         "a text": WrongAnswer(
             {"2: 12": '2: "12"'}, "mystery_2: '12' is not the number of a line. Give one as it"
         ),
-        "an empty line": WrongAnswer({"6: 21": "6: 22"}, "mystery_6: line 22 computes nothing."),
-        "some left": WrongAnswer({"6: 21": "6: None"}, "mystery_6: not attempted yet"),
+        "an empty line": WrongAnswer({"4: 18": "4: 22"}, "mystery_4: line 22 computes nothing."),
+        "some left": WrongAnswer({"4: 18": "4: None"}, "mystery_4: not attempted yet"),
+    },
+)
+TWO_MORE = Answers(
+    right="mystery_5: right, line 7, and line 24 with it.\nmystery_6: right, line 21.",
+    wrong={
+        "the fill": WrongAnswer(
+            {"6: 21": "6: 20"},
+            "mystery_6: not line 20, though no probe can speak against it: they find nothing wrong",
+        ),
+        "the mask": WrongAnswer(
+            {"5: 7": "5: 19"},
+            "mystery_5: not line 19: it knows nothing of the number of heads",
+        ),
+        "the other half": WrongAnswer(
+            {"5: 7": "5: 24"}, "mystery_5: right, line 24, and line 7 with it."
+        ),
+        "the keys": WrongAnswer(
+            {"5: 7": "5: 14"},
+            "mystery_5: not line 14: it cannot matter in the first output with two heads",
+        ),
     },
 )
 SAME_ON_PREFIXES = Answers(
@@ -989,6 +981,14 @@ SAME_ON_PREFIXES = Answers(
         "the last rows": WrongAnswer(
             {"whole[:, :t]": "whole[:, -t:]"},
             "It rejects the right class. Which rows belong to the first t tokens?",
+        ),
+        "to the last digit": WrongAnswer(
+            {
+                "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5)": (
+                    "bool((module(x[:, :t]) == whole[:, :t]).all())"
+                )
+            },
+            "And is there room for rounding, as allclose leaves it?",
         ),
         "one row too many": WrongAnswer(
             {"whole[:, :t]": "whole[:, : t + 1]"},
@@ -1436,11 +1436,11 @@ ANSWERS: dict[str, dict[str, Answers]] = {
     },
     "06_right_shape_wrong_answer": {
         "is_causal": IS_CAUSAL,
-        "equals_stacked": EQUALS_STACKED,
         "only_values": ONLY_VALUES,
         "equal_scores": EQUAL_SCORES,
         "found": FOUND,
         "same_on_prefixes": SAME_ON_PREFIXES,
+        "two_more": TWO_MORE,
     },
     "07_speed_and_memory": {
         "attend_in_tiles": ATTEND_IN_TILES,
