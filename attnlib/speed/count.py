@@ -128,6 +128,11 @@ class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         self.bytes_moved = 0
         self.made: list[int] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: nothing here is compiled, and to skip it loads the compiler, a second."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.overloadpacket in MATRIX_PRODUCTS:
             self.matrix_products += 1
