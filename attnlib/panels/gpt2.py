@@ -15,7 +15,7 @@ from attnlib.gpt2.model import GPT2
 from attnlib.gpt2.recorded import TEXTS, RecordedText, recorded
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, strength_color
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, amount_color, head_color
 from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, beside
 from attnlib.pictures.seen import number
 from attnlib.pictures.sentences import arcs_in_place
@@ -94,7 +94,7 @@ def _table(data: RecordedHead) -> list[Item]:
         name = f"layer {layer}" if layer in (0, 11) else f"{layer}"
         items.append(Words(TABLE - 6, y + SQUARE / 2, name, SIZE, INK, "end"))
         for h, share in enumerate(row):
-            fill = strength_color(share)
+            fill = amount_color(share)
             items.append(Box(TABLE + h * SQUARE, y, SQUARE, SQUARE, fill, PAPER))
     items.append(Box(TABLE, TOP, 12 * SQUARE, 12 * SQUARE, stroke=FAINT))
     x, y = handle_recorded_head(data)

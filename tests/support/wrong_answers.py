@@ -1201,9 +1201,7 @@ DEVICE_PART = Answers(
             {"merge_heads(context_vec) @ module.out_proj.weight[:, own].T": "module(x)"},
             "Each part is the whole output already: a device computes its own heads alone.",
         ),
-        "a part of x": WrongAnswer(
-            {"[x @": "[x[:, :, own] @"}, "Stopped in device_part, line "
-        ),
+        "a part of x": WrongAnswer({"[x @": "[x[:, :, own] @"}, "Stopped in device_part, line "),
     },
 )
 
