@@ -440,7 +440,7 @@ def heads_over_devices() -> Scene:
     alt = (
         "Two devices, one below the other, each with the same x and with one head: its columns of "
         "W_query, W_key and W_value, (3, 2) each, its columns Z of the context vectors, and its "
-        "rows of out_proj, which give a part of shape (6, 4). To the right, the all-reduce: both "
+        "rows P of out_proj, which give a part of shape (6, 4). Below them, the all-reduce: both "
         "parts and the bias are added up to out, which both devices then have."
     )
     torch.manual_seed(SEED)
@@ -504,7 +504,7 @@ def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
     items.append(note(small + 2 * own + 40, axis - 13, "attention"))
     items.append(Words(context + 2 * 16 + 14, axis, "@", 15))
     items += grid(rows, axis - CELL, [[cell_color(h)] * 4] * 2, width=16)
-    items.append(Words(rows + 32, axis - CELL - 13, "out_proj", SIZE, bold=True))
+    items.append(Words(rows + 32, axis - CELL - 13, f"P{'₀₁'[h]} of out_proj", SIZE, bold=True))
     items.append(note(rows + 32, axis + CELL + 13, "(2, 4)"))
     items.append(Words((rows + 64 + last) / 2, axis, "=", 15))
     items += matrix(last, y, f"part {h}", part, [h] * 4, two_decimals(part))

@@ -42,6 +42,14 @@ def test_the_mark_is_a_dashed_line_at_its_height():
     assert "half 2.000" in [item.text for item in scene.items if isinstance(item, Words)]
 
 
+def test_what_is_counted_from_1_has_its_counts_under_its_points():
+    scene = curves_picture({"a": [3.0, 2.0, 1.0, 0.0]}, "Four", unit="words", first=1)
+    counts = [item for item in scene.items if isinstance(item, Words) and item.y > TOP + HIGH + 9]
+    assert [count.text for count in counts] == ["1", "2 words", "4 words"]
+    (curve,) = [item for item in scene.items if isinstance(item, Line) and len(item.points) == 4]
+    assert [count.x for count in counts] == [curve.points[i][0] for i in (0, 1, 3)]
+
+
 def test_the_alt_text_says_where_each_begins_and_ends():
     assert curves_picture(CURVES, "Two losses", ("half", 2.0)).alt == (
         "Two losses: up begins at 1.00 and ends at 4.00, down begins at 3.00 and ends at 0.00; "

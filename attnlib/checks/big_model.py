@@ -105,7 +105,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
     """
     cases = {  # memory, parameters, layers, width, tokens, bytes of a number
         "GPT-2 XL in 24 GB": (24 * 10**9, 1_557_611_200, 48, 1600, 1024, 4),
-        "the small GPT-2 in 2 GB, in half precision": (2 * 10**9, 124_439_808, 12, 768, 1024, 2),
+        "the small GPT-2 in 3 GB, in half precision": (3 * 10**9, 124_439_808, 12, 768, 1024, 2),
         "GPT-2 XL in 5 GB, which its parameters alone fill": (
             5 * 10**9, 1_557_611_200, 48, 1600, 1024, 4,
         ),
@@ -135,7 +135,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
         }
         why = f" {usual[int(mine)]}" if int(mine) in usual else ""
         return f"For {name} the answer is {right} texts, not {int(mine):,}.{why}"
-    return "Right: 28 texts of GPT-2 XL, 46 of the small one in half precision, and none in 5 GB."
+    return "Right: 28 texts of GPT-2 XL, 72 of the small one in half precision, and none in 5 GB."
 
 
 @exercise_check
@@ -143,9 +143,10 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
     """Check a function that computes what one of several devices adds to the output.
 
     Args:
-        device_part: takes a MultiHeadAttention, x, a device, counted from 0, and num_devices, and
-            returns the device's part, (b, num_tokens, d_out). All parts and out_proj.bias, once,
-            add up to what the module returns.
+        device_part: takes a MultiHeadAttention whose projections have biases, as GPT-2's do, x, a
+            device, counted from 0, and num_devices. It returns the device's part,
+            (b, num_tokens, d_out). All parts and out_proj.bias, once, add up to what the module
+            returns.
 
     Returns:
         A sentence.
@@ -154,7 +155,7 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
     'Each part is the whole output already: a device computes its own heads alone.'
     """
     with seeded():
-        module = MultiHeadAttention(3, 32, context_length=7, dropout=0.0, num_heads=4)
+        module = MultiHeadAttention(3, 32, 7, dropout=0.0, num_heads=4, qkv_bias=True)
     x = draw(2, 7, 3)
     with torch.no_grad():
         right, bias = module(x), module.out_proj.bias
@@ -167,6 +168,11 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
             if n > 1 and check_equal(parts[0], right):
                 return (
                     "Each part is the whole output already: a device computes its own heads alone."
+                )
+            if check_equal(total, right):
+                return (
+                    "The parts add up to module(x), out_proj.bias included: leave it out. It comes "
+                    "after the sum."
                 )
             if check_equal(total - n * bias, right - bias):
                 return f"With {n} devices out_proj.bias is added {n} times: it comes after the sum."
@@ -185,6 +191,7 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
 
 
 SLIPS = {
+    "no bias": "W_query, W_key and W_value have biases: a device needs its own part of each.",
     "no mask": "Each device needs the mask: causal_mask(num_tokens).",
     "one head": "A device with several heads must split its columns into them.",
     "all heads": "A device has num_heads // num_devices heads, not all of them.",
@@ -200,7 +207,10 @@ def _part(module: MultiHeadAttention, x: Tensor, num_devices: int, slip: str) ->
         slip, module.num_heads // num_devices
     )
     projections = (module.W_query, module.W_key, module.W_value)
-    queries, keys, values = (split_heads(x @ W.weight[own].T, num_heads) for W in projections)
+    biases = 0.0 if slip == "no bias" else 1.0
+    queries, keys, values = (
+        split_heads(x @ W.weight[own].T + biases * W.bias[own], num_heads) for W in projections
+    )
     mask = None if slip == "no mask" else causal_mask(x.shape[1])
     context_vec = merge_heads(attention(queries, keys, values, mask)[0])
     out = module.out_proj.weight

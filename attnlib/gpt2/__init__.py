@@ -31,7 +31,7 @@ from attnlib.gpt2.recorded import (
     recorded_sentence,
 )
 from attnlib.gpt2.released import check_gpt2
-from attnlib.gpt2.weights import attention_weights, from_gpt2, to_gpt2
+from attnlib.gpt2.weights import attention_parameters, from_gpt2, to_gpt2
 from attnlib.gpt2.writing import CachedGpt2, write_on
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
     "OwnGpt2",
     "RecordedSentence",
     "RecordedText",
-    "attention_weights",
+    "attention_parameters",
     "best_heads",
     "cache_bytes",
     "check_gpt2",

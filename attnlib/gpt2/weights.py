@@ -77,7 +77,7 @@ def from_gpt2(
         raise TypeError(
             f"into must be MultiHeadAttention or FusedMultiHeadAttention, not {into.__name__}"
         )
-    weights = attention_weights(state_dict, layer)
+    weights = attention_parameters(state_dict, layer)
     require_config(state_dict, ATTENTION)
     width = len(weights["c_proj.bias"])
     num_heads = head_count(state_dict, width, num_heads)
@@ -154,18 +154,18 @@ def to_gpt2(module: Attention, layer: int, prefix: str = "") -> dict[str, Tensor
     }
 
 
-def attention_weights(state_dict: Mapping[str, Tensor], layer: int) -> dict[str, Tensor]:
+def attention_parameters(state_dict: Mapping[str, Tensor], layer: int) -> dict[str, Tensor]:
     """Return the four tensors of a layer's attention, by the ends of their names."""
     start = f"{layer_start(state_dict, layer)}attn."
-    weights = {}
+    parameters = {}
     for name in ("c_attn.weight", "c_attn.bias", "c_proj.weight", "c_proj.bias"):
-        weights[name] = require_entry(state_dict, start + name)
-    width = weights["c_proj.bias"].numel()
+        parameters[name] = require_entry(state_dict, start + name)
+    width = parameters["c_proj.bias"].numel()
     require_shape(state_dict, f"{start}c_attn.weight", (width, 3 * width))
     require_shape(state_dict, f"{start}c_attn.bias", (3 * width,))
     require_shape(state_dict, f"{start}c_proj.weight", (width, width))
     require_shape(state_dict, f"{start}c_proj.bias", (width,))
-    return weights
+    return parameters
 
 
 def widest(weights: Mapping[str, Tensor]) -> torch.dtype:

@@ -15,7 +15,7 @@ from attnlib.gpt2.model import GPT2
 from attnlib.gpt2.recorded import TEXTS, RecordedText, recorded
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, strength_color
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, amount_color, head_color
 from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, beside
 from attnlib.pictures.seen import number
 from attnlib.pictures.sentences import arcs_in_place
@@ -78,7 +78,7 @@ def draw_recorded_head(data: RecordedHead) -> Scene:
     alt = (
         f"Head {name} of GPT-2 as arcs over five texts, each word but the first to the words it "
         f"looks at. The last word of each: {told}. Beside them a table of 12 layers by 12 heads, "
-        f"the paler the more weight on the first word; {name} is framed."
+        f"the darker the more weight on the first word; {name} is framed."
     )
     return Scene(BOOK, 5 * ROW + 16, alt, tuple(items))
 
@@ -94,7 +94,7 @@ def _table(data: RecordedHead) -> list[Item]:
         name = f"layer {layer}" if layer in (0, 11) else f"{layer}"
         items.append(Words(TABLE - 6, y + SQUARE / 2, name, SIZE, INK, "end"))
         for h, share in enumerate(row):
-            fill = strength_color(1 - share)
+            fill = amount_color(share)
             items.append(Box(TABLE + h * SQUARE, y, SQUARE, SQUARE, fill, PAPER))
     items.append(Box(TABLE, TOP, 12 * SQUARE, 12 * SQUARE, stroke=FAINT))
     x, y = handle_recorded_head(data)
@@ -103,8 +103,8 @@ def _table(data: RecordedHead) -> list[Item]:
     items.append(Box(x - half, y - half, SQUARE, SQUARE, stroke=INK, stroke_width=3))
     bottom = TOP + 12 * SQUARE + 20
     told = (
-        "Drag the frame. A pale head looks",
-        "at the first word, a dark one does not.",
+        "Drag the frame. A dark head looks",
+        "at the first word, a pale one does not.",
         "An arc goes from a word to an earlier",
         "one that it looks at, a loop to itself;",
         "the thicker, the more weight.",
@@ -150,7 +150,7 @@ def _share(weight: float) -> str:
 GPT2_HEADS = Panel(
     name="gpt2 heads",
     controls={"head": tuple(range(12)), "layer": tuple(range(12))},
-    default={"head": 11, "layer": 4},
+    default={"head": 8, "layer": 11},
     compute=compute_recorded_head,
     draw=draw_recorded_head,
     readout=readout_recorded_head,

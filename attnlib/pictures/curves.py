@@ -17,14 +17,18 @@ def curves_picture(
     title: str,
     mark: tuple[str, float] | None = None,
     hues: Sequence[int] = (0, 4, 2, 3),
+    unit: str = "steps",
+    first: int = 0,
 ) -> Scene:
-    """Draw losses over training steps, from 0 on, on one scale.
+    """Draw losses over training steps, or over what is counted, on one scale.
 
     Args:
         curves: by name, a loss for each step; all of the same number of steps, at least 2.
         title: what is drawn, above the picture and in the alt text.
         mark: a name and a loss, drawn as a dashed line.
         hues: whose head's colour each curve has, counted from 0.
+        unit: what is counted.
+        first: the count of the first loss, 0 or 1.
 
     Returns:
         A Scene; its alt text says where each curve begins and ends.
@@ -54,9 +58,10 @@ def curves_picture(
         y = place(0, loss)[1]
         items.append(Line(((LEFT, y), (LEFT + WIDE, y)), QUIET, 1.0))
         items.append(Words(LEFT - 8, y, str(loss), 13, INK, "end"))
-    for step in (0, steps // 2, steps):
-        x = LEFT + WIDE * step / steps
-        items.append(Words(x, TOP + HIGH + 16, f"{step} steps" if step else "0", 13, INK))
+    for count in (first, steps // 2, steps):
+        x = round(LEFT + WIDE * (count - first) / (steps - first), 2)
+        said = f"{count} {unit}" if count > first else str(first)
+        items.append(Words(x, TOP + HIGH + 16, said, 13, INK))
     if mark:
         y = place(0, mark[1])[1]
         items.append(Line(((LEFT, y), (LEFT + WIDE, y)), FAINT, 1.5, dashed=True))

@@ -112,7 +112,8 @@ def c_attn_picture(width: int, num_heads: int, head: int) -> Scene:
         tip = (round(x + (head + 0.5) * stripe, 2), top + side)
         items.append(Line((tip, (tip[0], top + side + 5)), INK, 1.5))
     rows = f"rows {head * head_dim} to {(head + 1) * head_dim - 1}"
-    items.append(Words(left + side / 2, second + side + 16, rows, SIZE, INK))
+    middle = left + 1.5 * side + gap
+    items.append(Words(middle, second + side + 16, f"{rows} of each", SIZE, INK))
     firsts = [part * width + head * head_dim for part in range(3)]
     columns = ", ".join(f"{first} to {first + head_dim - 1}" for first in firsts)
     alt = (

@@ -1054,7 +1054,7 @@ CUT = Answers(
     },
 )
 TEXTS_THAT_FIT = Answers(
-    right="Right: 28 texts of GPT-2 XL, 46 of the small one in half precision, and none in 5 GB.",
+    right="Right: 28 texts of GPT-2 XL, 72 of the small one in half precision, and none in 5 GB.",
     wrong={
         "keys only": WrongAnswer(
             {"2 * num_layers": "num_layers"},
@@ -1092,6 +1092,10 @@ TEXTS_THAT_FIT = Answers(
             },
             "the answer is 28 texts, not 3. All texts share the parameters.",
         ),
+        "rounded to the nearest": WrongAnswer(
+            {"free // one_text": "round(free / one_text)"},
+            "For the small GPT-2 in 3 GB, in half precision the answer is 72 texts, not 73. There",
+        ),
         "rounded up": WrongAnswer(
             {"free // one_text": "-(-free // one_text)"},
             "the answer is 28 texts, not 29. There is no room for a part of a text: round down.",
@@ -1105,6 +1109,14 @@ DEVICE_PART = Answers(
             {"[:, own].T": "[:, own].T + module.out_proj.bias"},
             "With 4 devices out_proj.bias is added 4 times: it comes after the sum.",
         ),
+        "a share of the bias": WrongAnswer(
+            {"[:, own].T": "[:, own].T + module.out_proj.bias / num_devices"},
+            "The parts add up to module(x), out_proj.bias included: leave it out.",
+        ),
+        "projections without their biases": WrongAnswer(
+            {" + W.bias[own]": ""},
+            "W_query, W_key and W_value have biases: a device needs its own part of each.",
+        ),
         "heads of the wrong width": WrongAnswer(
             {"module.num_heads // num_devices": "module.num_heads // num_devices * 2"},
             "Has each device whole heads, of the right width, and the mask?",
@@ -1117,7 +1129,7 @@ DEVICE_PART = Answers(
             "A part is (2, 7, 8), not (2, 7, 32), the full shape.",
         ),
         "rows of out_proj": WrongAnswer(
-            {"weight[:, own].T": "weight[own].T"}, "Stopped in device_part, line 7: return merge_"
+            {"weight[:, own].T": "weight[own].T"}, "Stopped in device_part, line 8: return merge_"
         ),
         "no mask": WrongAnswer(
             {", causal_mask(x.shape[1])": ""}, "Each device needs the mask: causal_mask(num_tokens)"
@@ -1146,9 +1158,7 @@ DEVICE_PART = Answers(
             {"merge_heads(context_vec) @ module.out_proj.weight[:, own].T": "module(x)"},
             "Each part is the whole output already: a device computes its own heads alone.",
         ),
-        "a part of x": WrongAnswer(
-            {"split_heads(x @": "split_heads(x[:, :, own] @"}, "Stopped in device_part, line "
-        ),
+        "a part of x": WrongAnswer({"[x @": "[x[:, :, own] @"}, "Stopped in device_part, line "),
     },
 )
 
