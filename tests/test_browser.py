@@ -26,6 +26,7 @@ from support.notebook_tools import MAY_RAISE, NOTEBOOKS, ROOT, code_cells, read,
 from support.panel_tools import (
     SCREENSHOTS,
     SECONDS,
+    check_stays,
     drag_slider,
     listen_to,
     move_sliders,
@@ -162,10 +163,12 @@ def test_the_first_notebook_runs_whole_and_its_sliders_move(page: Page):
         old.unlink()
     if os.environ.get("ATTNLIB_SCREENSHOTS") == "1":
         photograph_all(page, FIRST.stem)
+    dragged = []
     for i, panel in panels:
         box = page.locator(".jp-Notebook .jp-Cell").nth(i - 1).locator(".attn-panel")
         move_sliders(page, box, panel, FIRST.stem, stops=STOPS)
-        drag_slider(page, box, panel)
+        dragged.append((box, panel, drag_slider(page, box, panel)))
+    check_stays(page, dragged)
     expect(page.locator(".jp-Dialog")).to_have_count(0)
 
 
@@ -179,14 +182,16 @@ def test_every_other_slider_moves_while_the_kernel_is_busy(page: Page):
     boxes = page.locator(".attn-panel")
     expect(boxes).to_have_count(len(panels) + 1)
     move_sliders(page, boxes.last, STACKED_HEADS, "large", stops=STOPS)
-    drag_slider(page, boxes.last, STACKED_HEADS)
+    check_stays(page, [(boxes.last, STACKED_HEADS, drag_slider(page, boxes.last, STACKED_HEADS))])
 
     start(page, last)
     prompt = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt").last
     expect(prompt).to_have_text("[*]:")
+    dragged = []
     for number, panel in enumerate(panels):
         move_sliders(page, boxes.nth(number), panel, "busy", stops=STOPS)
-        drag_slider(page, boxes.nth(number), panel)
+        dragged.append((boxes.nth(number), panel, drag_slider(page, boxes.nth(number), panel)))
+    check_stays(page, dragged)
     expect(prompt).to_have_text("[*]:")
     expect(page.locator(".jp-Dialog")).to_have_count(0)
 

@@ -147,8 +147,8 @@ def speaker_of(box: Locator, panel: Panel, control: str) -> ElementHandle:
     return box.get_by_role("group", name=control, exact=True).element_handle()
 
 
-def drag_slider(page: Page, box: Locator, panel: Panel) -> None:
-    """Press keys faster than pictures can be drawn: the last value is shown, and stays."""
+def drag_slider(page: Page, box: Locator, panel: Panel) -> dict[str, Any]:
+    """Press keys faster than pictures can be drawn: return the state that is shown, and stays."""
     control, values = next(iter(panel.controls.items()))
     control_of(box, panel, control, panel.default[control]).focus()
     way = [*moves(values, panel.default[control])]
@@ -157,8 +157,14 @@ def drag_slider(page: Page, box: Locator, panel: Panel) -> None:
         page.keyboard.press(key)
     state = {**panel.default, control: keys[-1][1]}
     check_shows(page, box, panel, state)
+    return state
+
+
+def check_stays(page: Page, dragged: Sequence[tuple[Locator, Panel, dict[str, Any]]]) -> None:
+    """Wait as long as a late picture would take: each panel still shows the last value."""
     page.wait_for_timeout(SECONDS / 2)
-    check_shows(page, box, panel, state)
+    for box, panel, state in dragged:
+        check_shows(page, box, panel, state)
 
 
 def moves(values: tuple[Any, ...], default: Any) -> Iterator[tuple[str, Any]]:
