@@ -133,11 +133,11 @@ def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> t
         Of the places whose token was always followed by the same one so far, and of the others.
     """
     batch = held_out_batch()
-    has_answer = asked(batch)  # (b, num_tokens)
-    right = right_answers(model, batch)[:, 0].float()  # (num_asked)
-    unclear = is_ambiguous(batch.tokens)[has_answer]  # (num_asked)
+    has_answer = asked(batch)
+    right = right_answers(model, batch)[:, 0].float()
+    unclear = is_ambiguous(batch.tokens)[has_answer]
     here = has_answer if where is None else where.expand_as(has_answer)
-    counts = here[has_answer]  # (num_asked)
+    counts = here[has_answer]
     return right[counts & ~unclear].mean().item(), right[counts & unclear].mean().item()
 
 

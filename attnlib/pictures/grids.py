@@ -106,7 +106,8 @@ def strips_picture(
     items += moved(_shades(hues), right + 4, top)
     rows = math.ceil(len(strips) / columns)
     alt = f"Strips over {len(steps)} steps, down, and {num_places} places, across. {' '.join(said)}"
-    return Scene(BOOK, rows * down - 12, alt, tuple(items))
+    height = max(rows * down - 12, top + 10 * (SHADES + 1) + 4)
+    return Scene(BOOK, height, alt, tuple(items))
 
 
 def _shades(hues: Sequence[int]) -> list[Item]:
