@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnlib.pictures.grids import SHADES, blocks, signed_picture, strips_picture
-from attnlib.pictures.palette import PAPER, signed_color
+from attnlib.pictures.palette import PAPER, amount_color, signed_color, weight_color
 from attnlib.pictures.scene import Box, Line
 from support.pictures import outside, overlapping, words
 
@@ -43,9 +43,19 @@ def test_strips_stand_in_columns_with_steps_and_places():
     assert [text for text in said if text == "140"] == ["140"] * 2
     assert sum(isinstance(item, Line) and item.dashed for item in picture.items) == 3
     assert any(isinstance(item, Box) and item.hatched for item in picture.items)
+    assert said[-2:] == ["1", "0"]
+    shades = [b.fill for b in picture.items if isinstance(b, Box) and b.width == 12 and b.fill]
+    assert shades == [amount_color(1 - i / SHADES) for i in range(SHADES + 1)]
     assert outside(picture) == []
     assert overlapping(picture) == []
     assert picture.alt.startswith("Strips over 13 steps, down, and 17 places, across. head 0: ")
+
+
+def test_strips_of_one_hue_have_a_scale_in_it():
+    picture = strips_picture({"a": strip(), "b": strip(2)}, STEPS, (4, 4), 2)
+    scale = [b.fill for b in picture.items if isinstance(b, Box) and b.width == 12 and b.fill]
+    assert scale == [weight_color(1 - i / SHADES, 4) for i in range(SHADES + 1)]
+    assert outside(picture) == []
 
 
 @pytest.mark.parametrize(("steps", "hues"), [((0, 20), (0,)), (STEPS, (0, 1))])
@@ -66,6 +76,7 @@ def test_signed_tables_are_blue_above_the_middle_and_red_below():
     assert cells[4].fill == PAPER
     said = [item.text for item in words(picture)]
     assert said.count("75") == said.count("60") == 2
+    assert said[-3:] == ["100", "50", "0"]  # the scale, in hundredths too
     assert "down ↓   across →" in said
     assert outside(picture) == []
     assert overlapping(picture) == []
@@ -76,6 +87,7 @@ def test_signed_tables_are_blue_above_the_middle_and_red_below():
 
 def test_without_a_largest_the_farthest_number_has_the_strongest_colour():
     picture = signed_picture({"a": torch.tensor([[0.0, -4.0], [2.0, 0.0]])}, "xy", ("q", "k"))
+    assert [item.text for item in words(picture)][-3:] == ["4", "0", "-4"]
     fills = [b.fill for b in picture.items if isinstance(b, Box) and b.width == b.height]
     assert fills[:4] == [signed_color(value, 4.0) for value in (0.0, -4.0, 2.0, 0.0)]
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from attnlib.learning.model import mute_head, reads_and_writes
-from attnlib.learning.patterns import PATTERNS, is_ambiguous, score, two_letters
+from attnlib.learning.patterns import PATTERNS, induction, is_ambiguous, score, two_letters
 from attnlib.learning.record import (
     HEADS,
     LETTERS,
@@ -28,6 +28,7 @@ from attnlib.learning.record import (
     watched,
 )
 from attnlib.learning.tasks import NO_ANSWER, repeats
+from attnlib.learning.training import right_answers
 from attnlib.panels.learning import CHART, MUTE, MUTE_CHOICES, NAMES, PLACES, TRAINING_STEP
 from attnlib.pictures.palette import head_color
 from attnlib.pictures.scene import Line
@@ -199,6 +200,58 @@ def test_muting_changes_what_the_notebook_says(mute, where):
     assert MUTE.readout(data).startswith(f"muted: {mute}")
 
 
+EARLY, LATE = slice(25), slice(25, None)
+AFTER_24 = torch.arange(48) > 24
+# The same in percent, before place 25 and from there on: clear, ambiguous, clear, ambiguous.
+SPLIT = [
+    ([], (100.0, 95.2, 100.0, 98.4)),
+    ([(0, EARLY)], (98.9, 63.8, 99.7, 58.4)),
+    ([(0, LATE)], (100.0, 95.2, 100.0, 98.4)),
+    ([(1, EARLY)], (15.1, 21.8, 75.8, 52.5)),
+    ([(1, LATE)], (100.0, 95.2, 100.0, 60.0)),
+    ([(1, EARLY), (1, LATE)], (15.1, 21.8, 15.9, 16.0)),
+]
+
+
+def with_muted(heads):
+    """Return the trained model with heads of layer 0 muted, each at its places."""
+    model = recorded_model(1200)
+    for head, places in heads:
+        model = mute_head(model, layer=0, head=head, places=places)
+    return model
+
+
+@pytest.mark.parametrize(("heads", "expected"), SPLIT)
+def test_what_is_muted_is_missed_before_or_after_place_24(heads, expected):
+    model = with_muted(heads)
+    found = [*clear_and_ambiguous(model, ~AFTER_24), *clear_and_ambiguous(model, AFTER_24)]
+    assert [100 * share for share in found] == pytest.approx(expected, abs=0.15)
+
+
+def test_all_places_are_those_before_25_and_those_after():
+    model, has_answer = with_muted([(1, EARLY)]), asked(BATCH)
+    unclear = is_ambiguous(BATCH.tokens) & has_answer
+    for i, kind in enumerate((has_answer & ~unclear, unclear)):
+        early, late = (int((kind & where).sum()) for where in (~AFTER_24, AFTER_24))
+        parts = [clear_and_ambiguous(model, where)[i] for where in (~AFTER_24, AFTER_24)]
+        mean = (parts[0] * early + parts[1] * late) / (early + late)
+        assert clear_and_ambiguous(model)[i] == pytest.approx(mean)
+
+
+def test_without_0_1_at_the_keys_later_keys_and_0_0_help_out():
+    late_key = induction(BATCH.tokens)[..., 25:].any(dim=-1)
+    for heads, third, first in (
+        ([(1, EARLY)], 97.4, 62.1),
+        ([(1, EARLY), (0, EARLY)], 98.0, 9.7),
+        ([(1, EARLY), (0, LATE)], 96.1, 64.0),  # what queries hear of 0.0 is not missed
+    ):
+        found = [
+            100 * clear_and_ambiguous(with_muted(heads), AFTER_24 & where)[0]
+            for where in (late_key, ~late_key)
+        ]
+        assert found == pytest.approx([third, first], abs=0.35)
+
+
 def test_both_heads_of_layer_1_together_are_all_it_has():
     assert ("no head", *NAMES, "heads 1.0 and 1.1") == MUTE_CHOICES
     data = MUTE.compute(mute="heads 1.0 and 1.1", where="everywhere")
@@ -226,6 +279,23 @@ def test_heads_of_layer_1_copy_what_they_read():
         table = reads_and_writes(recorded_model(1200), h // 2, h % 2)
         copied = int((table.argmax(dim=1) == letters).sum())
         assert copied == 24 if h >= 2 else copied < 6
+
+
+def test_heads_of_layer_1_divide_the_alphabet():
+    """They share one map; each is missed at the letters that it writes louder, and only there."""
+    model, answers = recorded_model(1200), BATCH.answers[asked(BATCH)][:, 0]
+    by_0, by_1 = (reads_and_writes(model, 1, h).diagonal() for h in (0, 1))
+    assert torch.corrcoef(torch.stack((by_0, by_1)))[0, 1] < -0.8
+    louder = by_0 > by_1
+    assert "".join(LETTERS[i] for i in louder.nonzero().flatten()) == "acfhjkloquv"
+    x = LETTERS.index("x")
+    expected = ((model, 98.8, 99.1, 98), (mute_head(model, 1, 0), 88.3, 99.3, 98))
+    for tried, of_0, of_1, of_x in (*expected, (mute_head(model, 1, 1), 98.9, 83.1, 43)):
+        correct = right_answers(tried, BATCH)[:, 0].float()
+        parts = (correct[louder[answers]], correct[~louder[answers]], correct[answers == x])
+        found = [100 * part.mean().item() for part in parts]
+        assert found[:2] == pytest.approx([of_0, of_1], abs=0.2)
+        assert found[2] == pytest.approx(of_x, abs=2)
 
 
 def test_the_guesses_are_coloured_by_whether_they_are_right():

@@ -114,6 +114,28 @@ def test_the_lonely_head_has_one_alphabet_backwards_at_some_places():
         flat, sloping = tables.mean(dim=0), tables[6]
         assert flat.max() - flat.min() < 0.15
         assert sloping.max() - sloping.min() > 0.3
+        signs = (orders[6] > 0).tolist()
+        assert all(here != there for here, there in zip(signs, signs[2:], strict=False))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_place_writes_the_code_that_the_next_query_reads(seed):
+    """The same for the query two further on, where it is the far one: so signs alternate."""
+    model, tokens = late_head(seed), look_ups(1, 3)(2000, torch.Generator().manual_seed(7)).tokens
+    layer = model.layers[0]
+    with torch.no_grad():
+        looks = model(tokens, return_weights=True)[1][:, 0, 0]
+        values = model.position_embedding.weight @ layer.W_value.weight.T
+        written = values @ layer.out_proj.weight.T @ model.read_out.weight.T
+    tables = torch.stack([share_by_pair(looks, tokens, 1, 3, n) for n in range(3, 16)])
+    order = tables[6].mean(dim=1)
+    orders = torch.corrcoef(tables.mean(dim=2))[6]
+    for n in range(3, 16):
+        near, far = (
+            torch.corrcoef(torch.stack((written[n - back, :12], order)))[0, 1] for back in (1, 3)
+        )
+        assert near * orders[n - 3] > 0.8
+        assert far * orders[n - 3] < -0.8
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -157,6 +179,10 @@ def test_two_layers_learn_repeats_and_one_layer_does_not():
     assert 0.19 < guess_by_place(held_out_batch()) < 0.21
     shared = [run for run in two if max(run.scores["2 back"][:2]) > 0.9]
     assert [run.seed for run in two if run not in shared] == [1]
+    heads = [(run.best("1 back")[1], run.best("2 back")[1]) for run in shared]
+    assert heads.count(("0.1", "0.0")) == 6
+    assert heads.count(("0.0", "0.1")) == 1
+    assert two[3].best("2 back") == (two[3].scores["2 back"][1], "0.1")
     assert min(run.ambiguous for run in shared) > 0.97 > 0.8 > two[0].ambiguous
     assert min(max(run.scores["1 back"][:2]) for run in two) > 0.98
 

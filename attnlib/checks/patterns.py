@@ -79,6 +79,15 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
             "It misses the key at the query itself, when the same letter came right before.": (
                 lambda text, q, k: 0 < k < q and text[k - 1] == text[q]
             ),
+            "It moves first, then cuts: marks of the last key come in at key 0. Cut first.": (
+                lambda text, q, k: k < q and text[(k - 1) % 8] == text[q]
+            ),
+            "Key 0 comes after no letter: what roll brings in there must not count. Cut first.": (
+                lambda text, q, k: k <= q and text[(k - 1) % 8] == text[q]
+            ),
+            "It moves the marks from query to query; the keys are the last dimension, -1.": (
+                lambda text, q, k: k < (q - 1) % 8 and text[k] == text[(q - 1) % 8]
+            ),
         },
     )
     return problem or "Right: this marks what an induction head should look at."
@@ -114,6 +123,15 @@ def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
             ),
             "It moves the queries only; the keys must move with them.": (
                 lambda text, q, k: one(text, q, k) and one(text, q - 1, k)
+            ),
+            "It moves the keys only; the queries must move with them.": (
+                lambda text, q, k: one(text, q, k) and one(text, q, (k - 1) % 8)
+            ),
+            "Both letters must lead to one key, the one after the pair. Start from induction.": (
+                lambda text, q, k: k < q and text[k] == text[q] and one(text, q - 1, k - 1)
+            ),
+            "It marks the earlier pair itself; the key that counts comes right after it.": (
+                lambda text, q, k: 0 < k < q and text[k - 1 : k + 1] == text[q - 1 : q + 1]
             ),
             "Either letter is enough for it; both must match.": (
                 lambda text, q, k: one(text, q, k) or one(text, q - 1, k - 1)

@@ -122,16 +122,23 @@ def measure(model: AttentionModel) -> Measured:
     return Measured(by_place, *clear_and_ambiguous(model))
 
 
-def clear_and_ambiguous(model: AttentionModel) -> tuple[float, float]:
+def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> tuple[float, float]:
     """Return the share of right answers on the held-out batch, for two kinds of places.
+
+    Args:
+        model: of the stored training, or a copy with heads muted.
+        where: bool, (b, num_tokens) or (num_tokens): only these places count. None: all.
 
     Returns:
         Of the places whose token was always followed by the same one so far, and of the others.
     """
     batch = held_out_batch()
+    has_answer = asked(batch)
     right = right_answers(model, batch)[:, 0].float()
-    unclear = is_ambiguous(batch.tokens)[asked(batch)]
-    return right[~unclear].mean().item(), right[unclear].mean().item()
+    unclear = is_ambiguous(batch.tokens)[has_answer]
+    here = has_answer if where is None else where.expand_as(has_answer)
+    counts = here[has_answer]
+    return right[counts & ~unclear].mean().item(), right[counts & unclear].mean().item()
 
 
 class Growth(NamedTuple):

@@ -93,6 +93,14 @@ class Repeater(NamedTuple):
     right: float
     scores: dict[str, list[float]]
 
+    def best(self, pattern: str) -> tuple[float, str]:
+        """Return the highest score of a pattern in layer 0, and the head that has it.
+
+        >>> repeat_runs(num_layers=2, steps=1200)[3].best("2 back")[1]
+        '0.1'
+        """
+        return max((self.scores[pattern][h], f"0.{h}") for h in range(self.num_heads))
+
 
 def look_up_model(setting: Setting) -> AttentionModel:
     """Return a model before its training, the same one each time.

@@ -14,6 +14,7 @@ from attnlib.pictures.palette import (
     INK,
     PAPER,
     QUIET,
+    amount_color,
     signed_color,
     text_color,
     weight_color,
@@ -54,8 +55,8 @@ def strips_picture(
         mark: a place that gets a dashed line at its right side.
 
     Returns:
-        A Scene: the more, the stronger the colour, white is 0, what has no value is hatched. The
-        alt text says where each strip ends.
+        A Scene: the more, the stronger the colour, white is 0, what has no value is hatched; the
+        scale is in grey where the hues differ. The alt text says where each strip ends.
 
     Raises:
         ValueError: a strip does not have a row for each step, or there are not as many hues.
@@ -71,7 +72,8 @@ def strips_picture(
             f"{sorted(shapes)} with {len(hues)} hues"
         )
     (_, num_places), left, top = shapes.pop(), 46.0, 26.0
-    wide = math.floor((BOOK - left - 4 - (columns - 1) * BETWEEN) / columns)
+    right = BOOK - 30.0  # room for the scale
+    wide = math.floor((right - left - (columns - 1) * BETWEEN) / columns)
     cell, high = wide / num_places, ROW * len(steps)
     down = top + high + 34
     items: list[Item] = []
@@ -101,9 +103,23 @@ def strips_picture(
                 for j in shown
             ]
         said.append(f"{name}: at the end {number(strip[-1].nanmean().item())}.")
+    items += moved(_shades(hues), right + 4, top)
     rows = math.ceil(len(strips) / columns)
     alt = f"Strips over {len(steps)} steps, down, and {num_places} places, across. {' '.join(said)}"
-    return Scene(BOOK, rows * down - 12, alt, tuple(items))
+    height = max(rows * down - 12, top + 10 * (SHADES + 1) + 4)
+    return Scene(BOOK, height, alt, tuple(items))
+
+
+def _shades(hues: Sequence[int]) -> list[Item]:
+    """Return the scale of all shades: in the colour of a hue, or in grey for several."""
+    items: list[Item] = []
+    for i in range(SHADES + 1):
+        share = 1 - i / SHADES
+        fill = weight_color(share, hues[0]) if len(set(hues)) == 1 else amount_color(share)
+        items.append(Box(0, i * 10, 12, 10.5, fill))
+    items.append(Box(0, 0, 12, 10 * (SHADES + 1), None, QUIET))
+    ends = ("1", 5.0), ("0", 10.0 * SHADES + 5)
+    return [*items, *(Words(16, down, end, SIZE, INK, "start") for end, down in ends)]
 
 
 def _strip(strip: Tensor, hue: int, cell: float, wide: float, high: float) -> list[Item]:
@@ -163,7 +179,7 @@ def signed_picture(
         axes: what goes down, and what goes across.
         middle: this number is white.
         largest: so far from the middle the colour is strongest. None: as far as any number is.
-        written: whether the numbers stand in the cells, in hundredths.
+        written: whether the numbers stand in the cells, in hundredths, as on the scale then.
 
     Returns:
         A Scene; its alt text gives for each table the least and the largest number.
@@ -214,6 +230,7 @@ def signed_picture(
         share = strongest * (1 - 2 * (j + 0.5) / 12)
         items.append(Box(right + 12, top + j * 8, 12, 8.5, signed_color(share, strongest)))
     for end, down in ((middle + strongest, 5.0), (middle, 48.0), (middle - strongest, 91.0)):
-        items.append(Words(right + 28, top + down, f"{end:.2g}", SIZE, INK, "start"))
+        said_there = f"{100 * end:.0f}" if written else f"{end:.2g}"
+        items.append(Words(right + 28, top + down, said_there, SIZE, INK, "start"))
     alt = f"Tables of {size} by {size}, {axes[0]} down, {axes[1]} across. {' '.join(said)}"
     return Scene(right + 66, top + max(side, 100.0) + 8, alt, tuple(items))

@@ -1335,14 +1335,19 @@ INDUCTION = Answers(
             "It marks the letter right before the earlier one: move the marks the other way.",
         ),
         "moved along the queries": WrongAnswer(
-            {"dims=-1": "dims=1"}, "abcxbcab: query 0 marks keys [1, 4]; it should mark none."
+            {"dims=-1": "dims=1"},
+            "It moves the marks from query to query; the keys are the last dimension, -1.",
         ),
         "the query itself": WrongAnswer(
             {"tril(-1)": "tril()"}, "a letter is not earlier than itself."
         ),
         "cut after the move": WrongAnswer(
             {".tril(-1).roll(1, dims=-1)": ".roll(1, dims=-1).tril(-1)"},
-            "marks keys",
+            "It moves first, then cuts: marks of the last key come in at key 0. Cut first.",
+        ),
+        "cut after the move, with the diagonal": WrongAnswer(
+            {".tril(-1).roll(1, dims=-1)": ".roll(1, dims=-1).tril()"},
+            "Key 0 comes after no letter: what roll brings in there must not count. Cut first.",
         ),
         "numbers": WrongAnswer({"same.tril(-1)": "same.int().tril(-1)"}, "It is torch.int32"),
         "one text": WrongAnswer(
@@ -1367,6 +1372,27 @@ TWO_LETTERS = Answers(
         "one query earlier, the same key": WrongAnswer(
             {"(1, 1), dims=(1, 2)": "1, dims=1"},
             "It moves the queries only; the keys must move with them.",
+        ),
+        "the same query, one key earlier": WrongAnswer(
+            {"(1, 1), dims=(1, 2)": "1, dims=2"},
+            "It moves the keys only; the queries must move with them.",
+        ),
+        "the pair itself": WrongAnswer(
+            {
+                "after = induction(tokens)": (
+                    "after = (tokens[:, :, None] == tokens[:, None, :]).tril(-1)"
+                )
+            },
+            "It marks the earlier pair itself; the key that counts comes right after it.",
+        ),
+        "two keys": WrongAnswer(
+            {
+                "return after & after": (
+                    "same = tokens[:, :, None] == tokens[:, None, :]\n"
+                    "    return same.tril(-1) & after"
+                )
+            },
+            "Both letters must lead to one key, the one after the pair. Start from induction.",
         ),
         "one query earlier, the next key": WrongAnswer(
             {"(1, 1), dims=(1, 2)": "(1, -1), dims=(1, 2)"},
