@@ -6,15 +6,20 @@ tokens and fail here. Like every question, each returns None or what is wrong.
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import Diagnosis, draw, reporting, run
-from attnlib.checks.departure import RANDOM
+from attnlib.checks.departure import RANDOM, dropout_remedy
 from attnlib.checks.explained import Departure
 from attnlib.checks.questions import Answer
 from attnlib.checks.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close, set_mode
 from attnlib.checks.verdict import Fault
+from attnlib.tracing.operations import Line, Recording
 
 MANY_TOKENS = 67
 DROPOUT = 0.25
@@ -52,9 +57,14 @@ def two_runs(trial: Trial) -> Answer:
         "",
         "random",
         "Two runs on the same x differ, though in eval: random numbers are drawn. In eval, forward "
-        "must not draw any.",
+        f"must not draw any{_remedy(line)}.",
         line,
     )
+
+
+def _remedy(line: Line) -> str:
+    """Return how a line that drops learns of the mode, if it drops."""
+    return f": {dropout_remedy(line)[:-1]}" if "rop" in line.text else ""
 
 
 def calls_in_turn(trial: Trial) -> Answer:
@@ -152,10 +162,7 @@ def large_scores(trial: Trial) -> Answer:
             late,
         )
     if overflow:
-        trial.note(
-            "With scores that are far apart the result is NaN: exp overflows. torch.softmax "
-            "subtracts the largest score of a row first."
-        )
+        trial.note(f"With scores that are far apart the result is NaN: {_why_nan(trial, mine, x)}")
         return None
     mine, ours = trial.build()
     weights = {
@@ -167,7 +174,7 @@ def large_scores(trial: Trial) -> Answer:
     if close(have, want, 2e-3):
         return None
     if have.isnan().any():
-        trial.note("With large scores the result is NaN: exp overflows.")
+        trial.note(f"With large scores the result is NaN: {_why_nan(trial, mine, x, weights)}")
         return None
     where = trial.departure(mine, x, weights, trial.head_counts[-1])
     return _fault(
@@ -175,6 +182,25 @@ def large_scores(trial: Trial) -> Answer:
         "With large scores the result is another: are the scores cut off or rounded before "
         "softmax?",
         where,
+    )
+
+
+def _why_nan(
+    trial: Trial, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None
+) -> str:
+    """Return whether numbers grew too large in a run, or a row too small to divide by."""
+    if weights is None:
+        W_query, W_key = torch.zeros(2, HEAD_DIM, trial.d_in(1))
+        W_query[0, NUM_TOKENS] = HEAD_DIM**0.5
+        W_key[0, 1:NUM_TOKENS] = FAR
+        weights = trial.weights(1, W_query=W_query, W_key=W_key)
+    recording, _ = trial.record(mine, x, weights)
+    start = recording.number_of(x) or 0
+    if any("exp" in op.name and op.values.isposinf().any() for op in recording.operations[start:]):
+        return "exp overflows. torch.softmax subtracts the largest score of a row first."
+    return (
+        "the largest score of a row is one that is hidden, next to it nothing is left of the "
+        "others, and 0 / 0 is NaN. Hide first, then subtract the largest."
     )
 
 
@@ -294,8 +320,7 @@ def dropout_in_eval(trial: Trial) -> Answer:
                 return Fault(
                     "",
                     "dropout.eval",
-                    "Dropout is active in eval(): nn.Dropout knows the mode, F.dropout must be "
-                    "told by training=self.training.",
+                    f"Dropout is active in eval(): {dropout_remedy(line)}",
                     line,
                 )
         where = trial.departure(mine, x, weights, num_heads)
@@ -310,8 +335,7 @@ def dropout_in_eval(trial: Trial) -> Answer:
         return Fault(
             "",
             "dropout.eval",
-            "Dropout is active in eval(): nn.Dropout knows the mode, F.dropout must be told by "
-            "training=self.training.",
+            f"Dropout is active in eval(): {dropout_remedy(line)}",
             line,
         )
     return None
@@ -328,6 +352,14 @@ def dropout_in_training(trial: Trial) -> Answer:
         torch.manual_seed(3)
         dropped = trial.attn_weights_of(mine, x, num_heads)
         line = trial.line_of_dropout(mine, x, weights)
+        if not all(part.training for part in mine.modules()):
+            return Fault(
+                "",
+                "mode.changed",
+                "forward itself switches to eval, so that dropout never drops: the mode belongs to "
+                "the caller, who calls train() and eval().",
+                trial.line_with(r"\.(eval|train)\(|\.training\s*="),
+            )
         if dropped.equal(calm):
             return Fault(
                 "",
@@ -342,6 +374,8 @@ def dropout_in_training(trial: Trial) -> Answer:
         survived = dropped != 0
         wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
         if wrong.any():
+            if again := _made_to_sum_to_one(trial, mine, x, dropped, calm):
+                return again
             return Fault("", "dropout.place", _wrong_dropout(calm, dropped, wrong), line)
         # The last two columns of the result repeat the first two: see attn_weights_of
         if not survived[..., : HEAD_DIM - NUM_TOKENS].equal(survived[..., NUM_TOKENS:]):
@@ -353,6 +387,123 @@ def dropout_in_training(trial: Trial) -> Answer:
                 line,
             )
     return None
+
+
+def _made_to_sum_to_one(
+    trial: Trial, mine: nn.Module, x: Tensor, dropped: Tensor, calm: Tensor
+) -> Fault | None:
+    """Tell weights that are divided by the sum of their row after dropout."""
+    sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
+    if not bool(((sums - 1).abs().lt(1e-3) | sums.abs().lt(1e-3)).all()):
+        return None
+    recording, _ = trial.record(mine, x, trial.weights(dropped.shape[1]))
+    operations = recording.operations[recording.number_of(x) or 0 :]
+    drops = [op.number for op in operations if RANDOM.search(op.name)]
+    line = next(
+        (
+            op.line
+            for op in operations
+            if drops and op.number > drops[-1] and re.search("div|normalize|softmax", op.name)
+        ),
+        None,
+    )
+    if line is None:
+        return None
+    return Fault(
+        "",
+        "dropout.sums",
+        "In training the rows are made to sum to 1 again after dropout: that takes back what it "
+        "did. Dropout comes last before the values, and its rows need not sum to 1.",
+        line,
+    )
+
+
+def dropout_in_place(trial: Trial) -> Answer:
+    """In training with dropout gradients flow: what softmax made is still there for them."""
+    mine, _ = trial.build(dropout=DROPOUT)
+    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1).requires_grad_()
+    set_mode(mine, training=True)
+    torch.manual_seed(3)
+    with reporting(trial.sizes(), "In training with dropout: "):
+        result = mine(x)
+    try:
+        result.sum().backward()
+    except RuntimeError as error:
+        if "inplace" not in str(error) and "in-place" not in str(error):
+            raise
+        return Fault(
+            "",
+            "gradient.in-place",
+            "In training with dropout the backward pass fails: a number that softmax needs for its "
+            "gradient is overwritten in place. Drop with nn.Dropout(dropout), without inplace.",
+            trial.line_with(r"inplace\s*=\s*True") or trial.line_with(r"\.\w+_\("),
+        )
+    return None
+
+
+def token_of_zeros(trial: Trial) -> Answer:
+    """A token of zeros is one like any other: nothing says that it is padding."""
+    mine, ours = trial.build()
+    weights = trial.random_weights(ours)
+    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1)
+    x[:, 1] = 0
+    if close(trial.run(mine, x, weights), run(ours, x, weights), 1e-4):
+        return None
+    return Fault(
+        "",
+        "x.zeros",
+        "A token whose numbers are all 0 is treated otherwise than others: is it taken for "
+        "padding? What is padding must be said by a mask of its own.",
+        trial.line_with(r"[=!]=\s*0\b(?!.*tri)(?!.*mask)|\.any\(|count_nonzero|\bx\b.*[=!]="),
+    )
+
+
+def moved(trial: Trial) -> Answer:
+    """Moved to another device, the module takes all that it needs along."""
+    mine, _ = trial.build()
+    left = [
+        (attribute, value)
+        for part in mine.modules()
+        for attribute, value in vars(part).items()
+        if isinstance(value, Tensor)
+    ]
+    if not left:
+        return None
+    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1)
+    recording, _ = trial.record(mine, x)
+    for name, tensor in left:
+        if _meets(recording, recording.number_of(x), recording.number_of(tensor)):
+            return Fault(
+                "",
+                "mask.no-buffer",
+                f"On the CPU all is right, but on another device it stops: self.{name} is a tensor "
+                "that the module does not know of, and .to(device) leaves it behind. Make it a "
+                f'buffer: self.register_buffer("{name}", ...).',
+                trial.line_in_init(name),
+            )
+    return None
+
+
+def _meets(recording: Recording, x: int | None, kept: int | None) -> bool:
+    """Return whether a tensor meets what comes from x before it is brought to its device."""
+    if x is None or kept is None:
+        return False
+    from_x, from_kept = {x}, {kept}
+    for operation in recording.operations:
+        parents = set(operation.parents)
+        mine, others = parents & from_kept, parents & from_x
+        moves = operation.name in {"to", "type_as", "cuda"} and (
+            len(parents) > 1 or any(isinstance(a, (torch.device, str)) for a in operation.arguments)
+        )
+        if mine and moves:
+            continue
+        if mine and others:
+            return True
+        if mine:
+            from_kept.add(operation.number)
+        if others:
+            from_x.add(operation.number)
+    return False
 
 
 def _wrong_dropout(calm: Tensor, dropped: Tensor, wrong: Tensor) -> str:
@@ -442,7 +593,7 @@ def initial_values(trial: Trial) -> Answer:
     }
     twins = dict(other.named_parameters())
     for name, matrix in matrices.items():
-        line = trial.line_in_init(name.split(".")[0])
+        line = trial.line_that_filled(name) or trial.line_in_init(name.split(".")[0])
         if not matrix.isfinite().all():
             return Fault("", "init.values", f"{name} begins with NaN or inf.", line)
         if (matrix == matrix.flatten()[0]).all():
@@ -471,10 +622,16 @@ def initial_values(trial: Trial) -> Answer:
                 f"{matrix.shape[-1] ** -0.5:.2g}.",
                 line,
             )
-    for (a, first), (b, second) in zip(
-        list(matrices.items()), list(matrices.items())[1:], strict=False
-    ):
+    for (a, first), (b, second) in itertools.combinations(matrices.items(), 2):
         if first.shape == second.shape and first.equal(second):
+            if a.startswith("heads.") and a.split(".")[2:] == b.split(".")[2:]:
+                return Fault(
+                    "",
+                    "init.copied-heads",
+                    f"{b} begins with the numbers of {a}: the heads are copies, and would learn "
+                    "the same. Make a new head each time, so that its numbers are drawn anew.",
+                    trial.line_with("copy|load_state_dict") or trial.line_in_init("heads"),
+                )
             return Fault(
                 "",
                 "init.equal",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor, nn
 
 from attnlib.checks.explained import ASSIGNS, PARTS, Departure, are, does, the
@@ -25,6 +26,22 @@ ROLES = {"queries": r"^q(uer\w*|s)?\d?$", "keys": r"^k(eys?|s)?\d?$", "values": 
 
 JOINS = {"cat", "concat", "stack", "hstack", "reshape", "view", "flatten"}
 BEFORE = ("split", "scores", "values", "parts", "merge")  # an error
+
+
+def dropout_remedy(line: Line | None) -> str:
+    """Return how a line that drops in eval learns of the mode."""
+    text = line.text if line is not None else ""
+    if "scaled_dot_product_attention" in text or "dropout_p" in text:
+        return (
+            "scaled_dot_product_attention does not know the mode, so hand over dropout_p=p if "
+            "self.training else 0.0."
+        )
+    if re.search(r"Dropout\w*\(", text):
+        return (
+            "a layer that is made here is new in each call, and a new one is in training: make it "
+            "once, in __init__, and eval() reaches it."
+        )
+    return "nn.Dropout knows the mode, F.dropout must be told by training=self.training."
 
 
 class Departures(Whole, Results):
@@ -198,9 +215,7 @@ class Departures(Whole, Results):
             return self._at(
                 operation,
                 "dropout.active",
-                "numbers are dropped here, though in eval: nn.Dropout knows the mode, F.dropout "
-                "must "
-                "be told by training=self.training.",
+                f"numbers are dropped here, though in eval: {dropout_remedy(operation.line)}",
             )
         start = min(self.from_x)
         others = [n for n in operation.parents if n > start and n not in self.from_x]
@@ -247,13 +262,22 @@ class Departures(Whole, Results):
         )
 
     def _after_x(self, operation: Operation) -> Departure:
-        given = [name for n in operation.parents if (name := self._given_name(n))]
-        if any(name.endswith("weight") for name in given):
-            name = given[0].rpartition(".")[0]
+        weights = [
+            n for n in operation.parents if self._given_name(n).endswith("weight")
+        ]
+        if weights:
+            layer = self._given_name(weights[0]).rpartition(".")[0]
+            if self._lacks_its_bias(operation, weights[0], layer):
+                return self._at(
+                    operation,
+                    "projection.bias",
+                    f"x times the transpose of {layer}.weight is only half of {layer}: its bias is "
+                    f"missing here. self.{layer}(x) adds it, F.linear(x, weight, bias) does too.",
+                )
             return self._at(
                 operation,
                 "projection.wrong",
-                f"this is not x times the transpose of {name}.weight: call self.{name}(x).",
+                f"this is not x times the transpose of {layer}.weight: call self.{layer}(x).",
                 sure=False,
             )
         return self._at(
@@ -262,6 +286,25 @@ class Departures(Whole, Results):
             f"x is changed before it is projected: this line {does(operation)}. Queries, keys and "
             "values come from x itself.",
         )
+
+
+    def _lacks_its_bias(self, operation: Operation, weight: int, layer: str) -> bool:
+        """Return whether a projection is right but for a bias that its layer has."""
+        if f"{layer}.bias" not in {made.name for made in self.operations if made.given}:
+            return False
+        x = next((n for n in operation.parents if n in self.from_x and n != weight), None)
+        if x is None:
+            return False
+        for matrix in (self.operations[weight].values.mT, self.operations[weight].values):
+            try:
+                plain = self.operations[x].values @ matrix
+            except RuntimeError:
+                continue
+            if plain.shape == operation.values.shape and torch.allclose(
+                plain, operation.values, atol=1e-5
+            ):
+                return True
+        return False
 
 
 def misnamed(
@@ -281,13 +324,15 @@ def misnamed(
     if not roles:
         return None
     name, holds = next(iter(roles.items()))
-    if len(roles) > 1:
+    W = {"queries": "W_query", "keys": "W_key", "values": "W_value"}[holds]
+    if len(roles) > 1 and len(set(roles.values())) == 1:
+        cause = f"Here {' and '.join(roles)} hold the {holds}: each is made by {W}."
+    elif len(roles) > 1:
         first, second = list(roles.items())[:2]
         cause = (
             f"Here {first[0]} holds the {first[1]} and {second[0]} the {second[1]}: they have "
             "changed places."
         )
     else:
-        W = {"queries": "W_query", "keys": "W_key", "values": "W_value"}[holds]
         cause = f"Here {name} holds the {holds}: it is made by {W}."
     return Departure("parts.swapped", cause, last[name])

@@ -15,12 +15,15 @@ from attnlib.checks.conditions import (
     double_precision,
     dropout_by_number,
     dropout_in_eval,
+    dropout_in_place,
     dropout_in_training,
     half_precision,
     initial_values,
     large_scores,
     many_tokens,
     more_tokens_than_context_length,
+    moved,
+    token_of_zeros,
     training_without_dropout,
     two_runs,
 )
@@ -85,6 +88,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("whole", the_whole, STEPS),
     Question("calls", calls_in_turn, (*STEPS, "random", "whole")),
     Question("length", many_tokens, (*STEPS, "whole", "calls")),
+    Question("a token of zeros", token_of_zeros, (*STEPS, "whole")),
     Question("large scores", large_scores, (*STEPS, "whole")),
     Question("too many tokens", more_tokens_than_context_length, (*RUNS, "one token")),
     Question("training", training_without_dropout, (*RUNS, "random", "mask")),
@@ -95,16 +99,18 @@ QUESTIONS: tuple[Question, ...] = (
         (*RUNS, "random", "one token", "mask", "equal keys", "training", "dropout in eval"),
     ),
     Question("dropout by number", dropout_by_number, ("dropout in training",)),
+    Question("dropout, gradients", dropout_in_place, ("whole", "dropout in training")),
     Question("float64", double_precision, (*STEPS, "whole")),
     Question("half", half_precision, (*STEPS, "whole", "float64")),
     Question("initial values", initial_values, RUNS[:2]),
     Question("weights returned", the_weights_returned, (*STEPS, "whole")),
+    Question("another device", moved, (*STEPS, "whole")),
 )
 LINES = {  # where the line is known by its words alone
     "x.in-place": r"\bx\b\s*[-+*/@]=|\bx\.\w+_\(|\bx\[.*\]\s*=",
     "result.type": r"^(return|yield)\b",
     "parameters.in-place": r"\.data\b|weight\S* [-+*/]=|\.(?!__)\w*[a-z]_\(|no_grad",
-    "dropout.fixed": r"seed",
+    "dropout.fixed": r"seed|Generator\(",
     "settings": r"set_default|set_grad_enabled",
 }
 NAMES = tuple(question.name for question in QUESTIONS)
@@ -187,6 +193,7 @@ def diagnose(
     )
     notes = tuple(trial.notes) if trial else ()
     if faults:
+        notes = tuple(note for note in notes if note.code != "mask.broadcasts")
         return Verdict(False, faults[0].sentence, tuple(faults), notes, not_asked)
     assert trial is not None
     return Verdict(True, _praise(trial, skip), (), notes)
@@ -261,8 +268,8 @@ def _with_line(fault: Fault, question: Question, trial: Trial) -> Fault:
     a usual run. Where the path finds one relation that fits, it knows more. Where it finds the line
     alone, the question names the cause, if it is about this kind of line.
     """
-    if fault.line is None and fault.code in LINES:
-        line = trial.line_with(LINES[fault.code])
+    if (fault.line is None or fault.code == "dropout.fixed") and fault.code in LINES:
+        line = trial.line_with(LINES[fault.code]) or fault.line
         return Fault(fault.question, fault.code, fault.cause, line)
     if fault.line is not None or not question.about:
         return fault

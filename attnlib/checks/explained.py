@@ -13,6 +13,7 @@ from attnlib.tracing.operations import Line, Operation
 
 PARTS = ("queries", "keys", "values")
 TURNS = {"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims", "mT", "einsum"}
+TURNS |= {"stack", "rearrange"}
 PASSES = {
     "contiguous",
     "clone",
@@ -132,12 +133,27 @@ class Explained(Path):
 
     def _made_at(self, number: int) -> Operation:
         """Return the operation that cut or turned a quantity last, of those that have a line."""
+        number = self._unscaled(number)
         while self.operations[number].line is None and self.operations[number].parents:
             number = self.operations[number].parents[0]
         return self.operations[number]
 
+    def _unscaled(self, number: int) -> int:
+        """Go back over operations that leave each number in its place, such as a factor."""
+        while True:
+            found, before = self.found.get(number), self._parents(self.operations[number])
+            held = self.found.get(before[0]) if len(before) == 1 else None
+            if found is None or held is None or found.layout is None:
+                return number
+            if (held.name, held.layout) != (found.name, found.layout) or any(
+                not held.index[axis].equal(found.index[axis]) for axis in found.index
+            ):
+                return number
+            number = before[0]
+
     def _turned_at(self, number: int) -> Operation | None:
         """Return the operation that last ordered the dimensions of a quantity, if one did."""
+        number = self._unscaled(number)
         found = self.found.get(number)
         while found is not None and number in self.from_x:
             operation = self.operations[number]
@@ -200,24 +216,87 @@ class Explained(Path):
                 f"the {what} of {the(name)} are {how} here; they must keep their places.",
             )
         if name == "context_vec":
-            return self._at(
-                self._of_the_merge(operation, ""),
-                "merge.mixed",
-                "the merge mixes tokens and heads. First transpose(1, 2), then view.",
-            )
+            return self._mixed_merge(operation, made)
         if name in PARTS:
-            return self._at(
-                operation,
-                "split.mixed",
-                f"the split mixes tokens and heads of the {name}. First view(b, num_tokens, "
-                "num_heads, head_dim), then transpose(1, 2).",
-            )
+            return self._mixed_split(operation, made)
         if name == "scores":
             return self._at(
                 operation, "scores.mixed", "the scores change places here and get mixed up."
             )
         return self._at(
             operation, f"{name}.mixed", f"the numbers of {the(name)} get mixed up here."
+        )
+
+    def _mixed_split(self, operation: Operation, made: Found) -> Departure:
+        """Tell a split after which a head has numbers that belong to others."""
+        width = self.named["queries"][0].values.shape[-1]
+        kept, columns = made.mixture or ("", ())
+        if {"b", "t"} <= set(kept) and len(columns) == width:
+            return self._at(
+                operation,
+                "split.missing",
+                f"this takes columns {_ranges(columns)} of the {made.name}, which are not those of "
+                f"one head: head h owns columns h * {self.width} to (h + 1) * {self.width}.",
+            )
+        if {"b", "t"} <= set(kept):
+            return self._at(
+                operation,
+                "split.columns",
+                f"the heads get other columns of the {made.name} here than their own: the "
+                f"{width} columns of head 0 come first, then those of head 1, as view(b, "
+                "num_tokens, num_heads, head_dim) takes them, in this order.",
+            )
+        if "t" in kept and "b" not in kept:
+            return self._at(
+                operation,
+                "split.texts",
+                f"the split mixes texts and heads of the {made.name}: view takes the dimensions "
+                "in the order in which they lie.",
+            )
+        return self._at(
+            operation,
+            "split.mixed",
+            f"the split mixes tokens and heads of the {made.name}. First view(b, num_tokens, "
+            "num_heads, head_dim), then transpose(1, 2).",
+        )
+
+    def _mixed_merge(self, operation: Operation, made: Found) -> Departure:
+        """Tell a merge after which a row does not hold the heads of one token."""
+        kept, _ = made.mixture or ("", ())
+        before = [n for n in self._parents(operation) if self.found.get(n) is not None]
+        held = self.found[before[0]] if len(before) == 1 else None
+        layout = (held and held.layout) or ()
+        for dim, axes in enumerate(layout):
+            if len(axes) > 1 and "h" in axes and "t" in axes:
+                return self._at(
+                    self._made_at(before[0]),
+                    "merge.axis",
+                    f"the heads are put together along dimension {dim} here, counted from 0, like "
+                    "more tokens: they belong side by side, along the last dimension, dim=-1.",
+                )
+        if "t" in kept and "b" not in kept:
+            first = {"bh": "the texts", "hb": "the heads"}.get(layout[0] if layout else "", "")
+            other = {"the texts": "heads", "the heads": "texts"}.get(first, "")
+            order = f" Here {first} come first, and the {other} within them." if first else ""
+            return self._at(
+                operation,
+                "merge.texts",
+                "the merge mixes texts and heads: view takes the dimensions in the order in which "
+                f"they lie.{order}",
+            )
+        if len(layout) == 4 and layout != ("b", "h", "t", "d") and all(layout):
+            words = {"b": "texts", "h": "heads", "t": "tokens", "d": "columns"}
+            have = ", ".join(" and ".join(words[a] for a in axes) for axes in layout)
+            return self._at(
+                self._of_the_merge(operation, ""),
+                "merge.mixed",
+                f"the merge mixes the heads up: before it the dimensions are ({have}), and (texts, "
+                "tokens, heads, columns) can be joined, the last two into one.",
+            )
+        return self._at(
+            self._of_the_merge(operation, ""),
+            "merge.mixed",
+            "the merge mixes tokens and heads. First transpose(1, 2), then view.",
         )
 
     def _of_the_merge(self, operation: Operation, how: str) -> Operation:
@@ -252,6 +331,13 @@ def _repeated(made: Found, num_heads: int) -> str:
                 f"{place // width} belongs: does each round use a head of its own?"
             )
     return "every head returns what one head returns: does each round use a head of its own?"
+
+
+def _ranges(places: tuple[int, ...]) -> str:
+    """Return numbers in words: "7 to 13" if none is left out."""
+    if len(places) > 2 and places == tuple(range(places[0], places[-1] + 1)):
+        return f"{places[0]} to {places[-1]}"
+    return f"{', '.join(map(str, places[:-1]))} and {places[-1]}"
 
 
 def the(name: str) -> str:

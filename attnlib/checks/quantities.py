@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,6 +51,13 @@ class Quantity:
         return numbers, order
 
 
+class Mixture(NamedTuple):
+    """What is still in order where the numbers of a quantity are mixed up."""
+
+    kept: str  # the axes that run along one dimension, or have one place
+    columns: tuple[int, ...]  # of all heads, counted from 0, from which the numbers come
+
+
 @dataclass(frozen=True)
 class Found:
     """What a learner's tensor holds.
@@ -63,6 +71,7 @@ class Found:
             axis, which broadcasts over the learner's tensor.
         moved: the axis along which the places have changed, and how.
         hidden: in scores, what is hidden: the tensor's own shape.
+        mixture: what is in order where the layout is None.
     """
 
     name: str
@@ -71,6 +80,7 @@ class Found:
     index: dict[str, Tensor] = field(default_factory=dict)
     moved: tuple[str, str] | None = None
     hidden: Tensor | None = None
+    mixture: Mixture | None = None
 
     @property
     def in_order(self) -> bool:
@@ -174,7 +184,8 @@ def find(tensor: Tensor, quantity: Quantity) -> Found | None:
     for axis, size, where in zip(quantity.axes, quantity.values.shape, origin, strict=True):
         found = _along(where, told, size)
         if found is None:
-            return Found(quantity.name, quantity.factor, None)
+            mixture = _mixture(quantity, origin, told)
+            return Found(quantity.name, quantity.factor, None, mixture=mixture)
         dim, index[axis] = found
         if dim is not None:
             layout[dim] += axis
@@ -185,7 +196,8 @@ def find(tensor: Tensor, quantity: Quantity) -> Found | None:
         hidden = tensor == -torch.inf
         same |= hidden
     if not same.all():
-        return Found(quantity.name, quantity.factor, None)
+        mixture = _mixture(quantity, origin, told)
+        return Found(quantity.name, quantity.factor, None, mixture=mixture)
     moved = next(
         (
             (AXES[axes[0]] if len(axes) == 1 else "columns", how)
@@ -227,7 +239,9 @@ def _nearest(numbers: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(nearer, right, left), torch.where(nearer, off_right, off_left)
 
 
-def _along(where: Tensor, told: Tensor, size: int) -> tuple[int | None, Tensor] | None:
+def _along(
+    where: Tensor, told: Tensor, size: int, share: float = 0.8
+) -> tuple[int | None, Tensor] | None:
     """Return the dimension along which an axis runs, and its index there; None if mixed up."""
     for dim in [None, *range(where.ndim)]:
         if dim is None:
@@ -238,13 +252,23 @@ def _along(where: Tensor, told: Tensor, size: int) -> tuple[int | None, Tensor] 
             rows, seen = (part.movedim(dim, 0).flatten(1) for part in (where, told))
         known = torch.where(seen, rows.double(), torch.nan).nanmedian(dim=1).values
         agrees = (rows == known[:, None]) & seen
-        if agrees.sum() >= 0.8 * seen.sum():  # numbers may be near each other by chance
+        if agrees.sum() >= share * seen.sum():  # numbers may be near each other by chance
             known = _fill(known, size)
             shape = [1] * where.ndim
             if dim is not None:
                 shape[dim] = -1
             return dim, known.long().clamp(0, size - 1).view(shape)
     return None
+
+
+def _mixture(quantity: Quantity, origin: list[Tensor], told: Tensor) -> Mixture:
+    places = dict(zip(quantity.axes, origin, strict=True))
+    sizes = dict(zip(quantity.axes, quantity.values.shape, strict=True))
+    kept = [axis for axis in places if _along(places[axis], told, sizes[axis], 0.98) is not None]
+    columns = places["d"][told] if "d" in places else torch.zeros(0)
+    if "d" in places and "h" in places:
+        columns = columns + places["h"][told] * sizes["d"]
+    return Mixture("".join(kept), tuple(sorted(set(columns.tolist()))))
 
 
 def _fill(known: Tensor, size: int) -> Tensor:

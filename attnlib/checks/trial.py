@@ -361,6 +361,16 @@ class Trial:
         called = self.make.names.get(part, part)
         return self.line_with(rf"self\.{re.escape(called)}\b.*=|[\"']{re.escape(called)}[\"']")
 
+    def line_that_filled(self, name: str) -> Line | None:
+        """Return the line of the constructor that last wrote the numbers of a parameter."""
+        try:
+            mine, _ = self.recorded_build(self.head_counts[-1])
+        except Diagnosis:
+            return None
+        _, recording = self._constructed[id(mine)]
+        number = recording.number_of(dict(mine.named_parameters()).get(name, torch.empty(0)))
+        return recording.operations[number].line if number is not None else None
+
     def line_with(self, pattern: str, functions: tuple[str, ...] = ()) -> Line | None:
         """Return the first line of the class, or of some functions, whose text fits a pattern."""
         for function in own_functions(self.make.make):

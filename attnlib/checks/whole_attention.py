@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import torch
 
 from attnlib.checks.explained import LEAK, PARTS, Departure, has
 from attnlib.checks.quantities import Found
+from attnlib.checks.text import FUTURE, VISIBLE
 from attnlib.checks.wrong_scores import Scores, scale_sentence
 from attnlib.tracing.operations import Operation
 
@@ -30,6 +32,8 @@ class Whole(Scores):
 
     def _fused(self, operation: Operation, parents: Mapping[int, Found | None]) -> Departure | None:
         by_name = {found.name: found for found in parents.values() if found is not None}
+        if beside := self._not_over_tokens(list(parents)):
+            return beside
         for n, found in parents.items():
             if found is not None and not self._by_head(found):
                 return self._at(
@@ -78,6 +82,8 @@ class Whole(Scores):
                             f"queries, keys and values come here in the order {order}: it must be "
                             "queries, keys, values.",
                         )
+                    if code == "mask.inverted" and not self._drawn_for(operation):
+                        return self._at(operation, code, cause)
                     if code:
                         return self._at(self._mask_maker(operation) or operation, code, cause)
                     said = scale_sentence(factor, self.root, self.width, self.widths)
@@ -99,6 +105,17 @@ class Whole(Scores):
             "causal attention.",
             sure=False,
         )
+
+    def _drawn_for(self, operation: Operation) -> bool:
+        """Return whether a mask was drawn for this call, to say what may be seen."""
+        maker, line = self._mask_maker(operation), operation.line
+        if maker is None or maker.line is None or line is None:
+            return False
+        given = re.search(r"attn_mask=([\w.]+)", line.text)
+        name = given[1] if given else ""
+        if FUTURE.search(name) or VISIBLE.search(name):
+            return not FUTURE.search(name)
+        return maker.line.function == line.function
 
     def _scaler(self, parents: Mapping[int, Found | None]) -> Operation | None:
         """Return the operation that scales the queries or the keys, before PyTorch does."""

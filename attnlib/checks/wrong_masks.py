@@ -10,6 +10,7 @@ from torch import Tensor
 from attnlib.checks.explained import ASSIGNS, LEAK, Departure, Explained, does
 from attnlib.checks.path import divided
 from attnlib.checks.quantities import Found, find, find_any
+from attnlib.checks.text import FUTURE, VISIBLE
 from attnlib.functional import causal_mask
 from attnlib.tracing.operations import Operation
 
@@ -172,6 +173,21 @@ class Masks(Explained):
                 new.extend(made.parents)
         return None
 
+    def _number_at(self, operation: Operation, number: float) -> Operation | None:
+        """Return the operation that made a tensor of one number, such as full_like."""
+        for n in operation.parents:
+            made = self.operations[n]
+            values = made.values
+            if (
+                made.line is not None
+                and made.line != operation.line
+                and values.is_floating_point()
+                and values.numel()
+                and bool(((values - number).abs() <= 1e-4 * max(1.0, abs(number))).all())
+            ):
+                return made
+        return None
+
     def _wrong_mask(
         self,
         operation: Operation,
@@ -190,35 +206,45 @@ class Masks(Explained):
             )
         n = len(pattern)
         ones = torch.ones(n, n, dtype=torch.bool)
-        triangle = "True above the diagonal only: triu(..., diagonal=1)."
+        shows = self._shows(maker, pattern)
+        triangle = (
+            "True on and below the diagonal, where the key does not come after the query."
+            if shows
+            else "True above the diagonal only: triu(..., diagonal=1)."
+        )
         if pattern.equal(ones.tril()) or pattern[1:-1].equal(ones.tril()[1:-1]):
-            return self._at(
-                operation,
-                "mask.inverted",
-                "each token sees only what comes after it: the mask is the wrong way round. What "
-                "is True in masked_fill is hidden, so True must mean future.",
-            )
+            return self._inverted(operation, shows)
+        visible = "What is drawn here is what may be seen"
         for wrong, code, cause in (
             (
                 ones.triu(),
                 "mask.diagonal",
                 "your mask hides each token from itself too, and token 0 has nothing else to see"
-                ": its result is NaN. Leave the diagonal visible: triu(..., diagonal=1).",
+                ": its result is NaN. "
+                + (
+                    f"{visible}, and the diagonal belongs to it: key <= query, or tril(...)."
+                    if shows
+                    else "Leave the diagonal visible: triu(..., diagonal=1)."
+                ),
             ),
             (
                 ones.tril(-1),
                 "mask.past",
-                f"{LEAK} Is the triangle the upper one, above the diagonal?",
+                f"{LEAK} {visible}: the key must not come after the query, key <= query, or "
+                "tril(...)."
+                if shows
+                else f"{LEAK} Is the triangle the upper one, above the diagonal?",
             ),
-            (
-                ones.triu(2),
-                "mask.late",
-                f"{LEAK} Does the triangle begin right above the diagonal, triu(..., diagonal=1)?",
-            ),
-            (
-                ones.triu(3),
-                "mask.late",
-                f"{LEAK} Does the triangle begin right above the diagonal, triu(..., diagonal=1)?",
+            *(
+                (
+                    ones.triu(late),
+                    "mask.late",
+                    f"{LEAK} {visible}, and it ends with the diagonal: key <= query, or tril(...)."
+                    if shows
+                    else f"{LEAK} Does the triangle begin right above the diagonal, triu(..., "
+                    "diagonal=1)?",
+                )
+                for late in (2, 3)
             ),
         ):
             if pattern.equal(wrong):
@@ -239,6 +265,43 @@ class Masks(Explained):
             "mask.too-much",
             f"token {i} does not see token {j}, which is not in its future: your mask hides too "
             f"much. It is {triangle}",
+        )
+
+    def _shows(self, maker: Operation, hidden: Tensor) -> bool:
+        """Return whether what was drawn is what may be seen, and not what is hidden."""
+        drawn = maker.values
+        n = len(hidden)
+        if drawn.ndim < 2 or min(drawn.shape[-2:]) < n or maker.number in self.from_x:
+            return False
+        truth = drawn[(0,) * (drawn.ndim - 2)][:n, :n] != 0
+        return truth.equal(~hidden) and not truth.equal(hidden)
+
+    def _inverted(self, operation: Operation, shows: bool) -> Departure:
+        """Tell a mask that is used the other way round than it was drawn.
+
+        Where its name says what was drawn, the line that uses it is wrong, not the one that draws.
+        """
+        text = operation.line.text if operation.line is not None else ""
+        if "where(" in text:
+            remedy = (
+                "where takes its first number where the condition is True, and its second where "
+                "it is False: -inf belongs where the key comes after the query."
+            )
+        elif "masked_fill" in text or not text:
+            remedy = "What is True in masked_fill is hidden, so True must mean future."
+        else:
+            remedy = "What is hidden must be the future, where the key comes after the query."
+        drawn_as_named = (
+            VISIBLE.search(text)
+            and not FUTURE.search(text)
+            and not shows
+            and "~" not in text
+            and "where(" in text
+        )
+        return self._at(
+            operation,
+            "mask.swapped" if drawn_as_named else "mask.inverted",
+            f"each token sees only what comes after it: the mask is the wrong way round. {remedy}",
         )
 
     def _soft_mask(
@@ -269,6 +332,7 @@ class Masks(Explained):
             added_up = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             return self._at(
                 (added_up and (self._mask_writer(operation) or self._filler(operation)))
+                or self._number_at(operation, number_)
                 or operation,
                 "mask.fill",
                 f"the scores that the mask hides {said}, and softmax still gives them weight: they "
@@ -279,6 +343,75 @@ class Masks(Explained):
             "scores.changed",
             f"the scores are right before this line, which changes them: it {does(operation)}.",
         )
+
+    def _counts_the_future(self, operation: Operation) -> bool:
+        """Return whether the numbers that are hidden here are no weights yet, but exp of scores.
+
+        They may be hidden here as well as before, if the sum of their row comes later.
+        """
+        later = [
+            made
+            for made in self.operations[operation.number + 1 :]
+            if operation.number in made.parents and "sum" in made.name
+        ]
+        parents = [self.operations[n].values for n in self._parents(operation)]
+        ones = [p.sum(dim=-1) for p in parents if p.shape == operation.values.shape]
+        return bool(later) and not any(torch.allclose(s, torch.ones_like(s)) for s in ones)
+
+    def _early_sum(self, operation: Operation) -> Departure | None:
+        """Tell a softmax by hand whose sum is taken before the future is hidden."""
+        for n in self._parents(operation):
+            sums = [
+                made
+                for made in self.operations[n + 1 : operation.number]
+                if n in made.parents and "sum" in made.name and made.line is not None
+            ]
+            if sums and "exp" in self.operations[n].name:
+                return self._at(
+                    sums[0],
+                    "softmax.early-sum",
+                    "the sum is taken here before the future is hidden, so that it counts the "
+                    "future too and the rows do not sum to 1: hide first, then sum.",
+                )
+        return None
+
+    def _weak_mask(self, operation: Operation, masks: list[int]) -> Departure | None:
+        """Tell a mask that is added, and either holds no -inf or does not arrive."""
+        size = self.named["scores"][0].values.shape[-1]
+        future = causal_mask(size)
+        for n in masks:
+            values = self.operations[n].values
+            if values.ndim < 2 or values.shape[-2:] != future.shape:
+                continue
+            if not values.is_floating_point():
+                continue
+            above, below = values[..., future], values[..., ~future]
+            if bool((above < -1000).all()) and bool((below == 0).all()):
+                return self._at(
+                    operation,
+                    "mask.lost",
+                    f"{LEAK} The mask that comes into this line hides the future, and what comes "
+                    "out hides nothing: is it added, and not multiplied by 0 (beta=1)?",
+                )
+            number = float(above.flatten()[0])
+            if bool((above == number).all()) and bool((below != number).all()):
+                return self._at(
+                    self._number_writer(n) or operation,
+                    "mask.fill",
+                    f"{LEAK} The scores that the mask should hide get {number:+.4g}, and softmax "
+                    "still gives them weight: they must be -torch.inf.",
+                )
+        return None
+
+    def _number_writer(self, number: int) -> Operation | None:
+        """Return the operation that wrote the numbers of a mask, through cuts of it."""
+        made = self.operations[number]
+        while made.name in {"__getitem__", "expand", "to", "unsqueeze", "contiguous", "view"}:
+            before = [n for n in made.parents if n not in self.from_x]
+            if not before:
+                return None
+            made = self.operations[before[0]]
+        return made if made.line is not None else None
 
     def _nothing_hidden(self, operation: Operation, number: int) -> Departure:
         for other in self.operations:
@@ -306,6 +439,20 @@ class Masks(Explained):
             if size > 1 and values.shape[-2] == size:
                 future = causal_mask(size)
                 hidden = values[..., future]
+                over_queries = values.sum(dim=-2)
+                if bool((values >= 0).all()) and torch.allclose(
+                    over_queries, torch.ones_like(over_queries), atol=1e-4
+                ):
+                    return self._at(
+                        other,
+                        "softmax.axis",
+                        "the columns of the weights sum to 1, not the rows: the sum runs over the "
+                        "queries. Use dim=-1, the keys.",
+                    )
+                if self._counts_the_future(other):
+                    continue
+                if early := self._early_sum(other):
+                    return early
                 if bool(((hidden == 0) | hidden.isinf() | hidden.isnan()).all()):
                     return self._at(
                         other,
@@ -315,6 +462,8 @@ class Masks(Explained):
                     )
         for later in self._chain(number):
             masks = [n for n in later.parents if n not in self.from_x]
+            if weak := self._weak_mask(later, masks):
+                return weak
             if later.name.strip("_") in HIDES and any(
                 not self.operations[n].given and self.operations[n].values.numel() > 1
                 for n in masks

@@ -344,6 +344,8 @@ class Scores(Masks):
     def _wrong_scale(self, operation: Operation, number: int, before: Found) -> Departure:
         factor = before.factor
         code, cause = scale_sentence(factor, self.root, self.width, self.widths)
+        if by_row := self._scale_by_row(number, before):
+            code, cause = by_row
         scaler = None
         for later in sorted(self.leads_here & self.from_x):
             if later > number:
@@ -359,6 +361,29 @@ class Scores(Masks):
                 if factor < 0 and found.factor / product < 0:
                     break
         return self._at(scaler or self._first_scores(number), code, cause)
+
+    def _scale_by_row(self, number: int, before: Found) -> tuple[str, str] | None:
+        """Return what to say of a factor that grows with the number of keys, row by row."""
+        if (row := self._row(before)) is None:
+            return None
+        line = self.operations[number].line
+        factors = {
+            made[0] + 1: found.factor
+            for n, found in self.found.items()
+            if found is not None
+            and found.name == "scores"
+            and self.operations[n].line == line
+            and (made := self._row(found)) is not None
+        }
+        if len(factors) < 3 or any(
+            abs(factor * keys**0.5 - 1) > 1e-4 for keys, factor in factors.items()
+        ):
+            return None
+        return "scale.num-keys", (
+            f"The scores of token {row[0]} are multiplied by {before.factor:.4g}, and each row by "
+            "another number: you divide by the root of the number of keys, which grows from row "
+            f"to row. Divide all of them by {self.width}**0.5, the root of the width of one query."
+        )
 
     def _nearest_found(self, number: int) -> list[Found]:
         """Return the scaled quantities of which an operation is made, through unknown steps."""
