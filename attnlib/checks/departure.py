@@ -74,6 +74,8 @@ class Departures(Whole, Results):
 
     def before_an_error(self) -> Departure | None:
         """Return the same of a run that an error stopped: the result is what was made last."""
+        if cut := self._cut_into_tokens():
+            return cut
         begun = [n for n in self.leads_here & self.from_x if n in self.found]
         last = [n for n in sorted(self.from_x) if self.operations[n].line is not None]
         if not begun and not last:
@@ -209,6 +211,27 @@ class Departures(Whole, Results):
             f"{width} of values, each head by head; here they are taken apart in another order.",
         )
 
+    def _cut_into_tokens(self) -> Departure | None:
+        """Tell one projection of all three that is cut along the tokens."""
+        if "projections" not in self.named:
+            return None
+        size = self.named["x"][0].values.shape[1]
+        for number in sorted(self.from_x):
+            operation = self.operations[number]
+            if operation.name not in {"chunk", "split", "tensor_split", "unbind"}:
+                continue
+            found = self._look(operation)
+            if found is None or found.name != "projections" or "t" not in found.index:
+                continue
+            if found.index["t"].numel() < size:
+                return self._at(
+                    operation,
+                    "split.parts",
+                    "the tokens are taken apart here, and not queries, keys and values: those lie "
+                    "side by side along the last dimension, dim=-1.",
+                )
+        return None
+
     def _random(self, operation: Operation) -> Departure | None:
         """Tell an operation that draws random numbers, or takes some in."""
         if RANDOM.search(operation.name):
@@ -262,9 +285,7 @@ class Departures(Whole, Results):
         )
 
     def _after_x(self, operation: Operation) -> Departure:
-        weights = [
-            n for n in operation.parents if self._given_name(n).endswith("weight")
-        ]
+        weights = [n for n in operation.parents if self._given_name(n).endswith("weight")]
         if weights:
             layer = self._given_name(weights[0]).rpartition(".")[0]
             if self._lacks_its_bias(operation, weights[0], layer):
@@ -286,7 +307,6 @@ class Departures(Whole, Results):
             f"x is changed before it is projected: this line {does(operation)}. Queries, keys and "
             "values come from x itself.",
         )
-
 
     def _lacks_its_bias(self, operation: Operation, weight: int, layer: str) -> bool:
         """Return whether a projection is right but for a bias that its layer has."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from attnlib.checks.arguments import slip_of_arguments
 from attnlib.checks.attempt import Diagnosis
 from attnlib.checks.conditions import (
     calls_in_turn,
@@ -37,6 +38,7 @@ from attnlib.checks.isolate import (
     two_tokens_one_head,
     two_tokens_several_heads,
 )
+from attnlib.checks.origins import Origins
 from attnlib.checks.questions import (
     Answer,
     it_has_the_parameters,
@@ -46,12 +48,14 @@ from attnlib.checks.questions import (
     the_whole,
 )
 from attnlib.checks.slips import (
+    collected_after_the_loop,
     condition_of_the_mask,
     endless_loop,
+    kept_in_a_default,
+    method_never_called,
     slip_of_an_error,
-    slip_of_arguments,
+    step_that_stands_still,
 )
-from attnlib.checks.text import Text
 from attnlib.checks.trial import Trial, named_classes, own_functions
 from attnlib.checks.verdict import Fault, Verdict
 from attnlib.examples import seeded
@@ -184,8 +188,10 @@ def diagnose(
     except TimeIsUp as error:
         failure = _where_time_ran_out(error)
         stopped = Line(failure.function, failure.line, failure.source) if failure.line else None
-        loop = endless_loop(trial.text() if trial else Text(()), stopped)
+        loop = endless_loop(trial.text() if trial else Origins(()), stopped)
         cause = _too_slow(failure.function, failure.line, failure.source, seconds)
+        if trial and (still := step_that_stands_still(trial.text(), loop)):
+            loop, cause = still.line, f"{still.cause} {cause.partition(' | Does')[0]}."
         faults.insert(0, Fault(now, "time", cause, loop))
     faults.extend(late)
     not_asked = tuple(
@@ -305,17 +311,27 @@ def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
     line = text.origin(fault.code, fault.line)
     kind, _, what = fault.code.partition(".")
     if line is None and ((kind == "mask" and what in DRAWN) or fault.code == "result.unwritten"):
-        line = text.loop_of(fault.line)
+        line = text.loop_of(fault.line) or text.step_of(fault.line)
     return Fault(fault.question, fault.code, fault.cause, line or fault.line)
 
 
-def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
+def _deeper(fault: Fault, trial: Trial, text: Origins) -> Fault | None:
     """Return what the text or the run before an error shows of a fault, if it is more."""
     if fault.code == "error.TimeIsUp":
         loop = endless_loop(text, fault.line)
         return Fault(fault.question, "time", fault.cause, loop or fault.line)
     slip = slip_of_arguments(text, fault.code, fault.cause)
     if slip is not None:
+        return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
+    if fault.code in ("parameters.missing", "merge.some-heads", "result.shape") and (
+        slip := collected_after_the_loop(text)
+    ):
+        return Fault(fault.question, slip.code, slip.cause, slip.line)
+    if fault.code in ("mask.none", "dropout.none", "out_proj.missing") and (
+        slip := method_never_called(text)
+    ):
+        return Fault(fault.question, slip.code, slip.cause, slip.line)
+    if fault.code.startswith(("error.", "state", "length")) and (slip := kept_in_a_default(text)):
         return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
     if fault.code == "result.shape" and (where := trial.departure_of_shape()) is not None:
         begin, _, _ = fault.cause.partition(": look at")
@@ -349,12 +365,19 @@ def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
         if line is not None and line != fault.line:
             cause = f"This tensor is {torch.float32} whatever x is: give it dtype=x.dtype."
             return Fault(fault.question, "error.dtype", _with_error(cause, fault), line)
+    if fault.code.startswith(("error.", "length")) and SIZES_DIFFER.search(fault.cause):
+        where = trial.mask_of_another_size()
+        if where is not None and where.line is not None:
+            line = text.line_of_origin(where.code, where.line)
+            return Fault(fault.question, where.code, _with_error(where.cause, fault), line)
     if fault.code.startswith("error.") and fault.line is not None:
         where = trial.departure_before_an_error()
         if where is not None and where.line is not None:
             line = text.line_of_origin(where.code, where.line)
             return Fault(fault.question, where.code, _with_error(where.cause, fault), line)
         line = text.maker_of_a_size(fault.line, fault.cause)
+        if line is None and not trial.one_width:
+            line = text.width_of_x(fault.line, fault.cause)
         if line is not None:
             return Fault(fault.question, fault.code, fault.cause, line)
     return None
@@ -363,13 +386,14 @@ def _deeper(fault: Fault, trial: Trial, text: Text) -> Fault | None:
 def _from_a_call(fault: Fault, given: Given) -> Fault:
     """Say of a class that cannot be made which arguments it hands on wrongly, if it does."""
     kinds = [given, *named_classes(given)]
-    text = Text(function for kind in kinds for function in own_functions(kind))
+    text = Origins(function for kind in kinds for function in own_functions(kind))
     slip = slip_of_arguments(text, fault.code, fault.cause)
     if slip is None:
         return fault
     return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
 
 
+SIZES_DIFFER = re.compile(r"must match|existing size|broadcast|expanded size")
 DTYPES = re.compile(r"same dtype|expected scalar type|must have the same|dtypes must")
 
 

@@ -8,19 +8,18 @@ places on their way into a head.
 from __future__ import annotations
 
 import ast
-import inspect
+import difflib
+import itertools
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from attnlib.checks.text import Slip, Text
-from attnlib.modules import CausalAttention
 from attnlib.tracing.operations import Line
 
 REDUCES = {"sum", "mean", "amax", "max", "norm", "logsumexp", "prod", "min", "amin"}
 FILLS = {"ones", "zeros", "full", "arange", "tensor", "empty", "eye", "linspace", "Tensor"}
 FILLS |= {"FloatTensor", "tri", "triu", "tril"}
-OURS = ("d_in", "d_out", "context_length", "dropout", "num_heads", "qkv_bias")
+TRANSPOSED = re.compile(r"\.(m?T|t\(\)|transpose\(.*\))$")
 HIDING = re.compile(r"mask|-\s*(torch\.|math\.|np\.)?inf|[\"']-inf[\"']|tri[ul]\b")
 
 
@@ -41,12 +40,15 @@ def slip_of_an_error(text: Text, line: Line, said: str) -> Slip | None:
         return _called_no_layer(text, line, statement)
     if "expected Tensor as element" in said:
         return _collected_layers(text, line)
+    if "cannot be multiplied" in said:
+        return _projected_twice(text, line, statement)
     if re.search(r"must match the size|must match the existing|broadcast", said):
         return _dropped_dimension(text, line, statement)
     return None
 
 
-def _calls(node: ast.AST) -> Iterator[ast.Call]:
+def calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls in a piece of text."""
     return (n for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
@@ -83,7 +85,7 @@ def _own_nodes(tree: ast.FunctionDef) -> Iterator[ast.AST]:
 
 def _called_no_layer(text: Text, line: Line, statement: ast.stmt) -> Slip | None:
     """Find the line of __init__ that keeps a number where a layer is called."""
-    for call in _calls(statement):
+    for call in calls_in(statement):
         called = ast.unparse(call.func)
         if not called.startswith("self.") or called.count(".") != 1:
             continue
@@ -106,7 +108,7 @@ def _collected_layers(text: Text, line: Line) -> Slip | None:
         if not isinstance(loop, ast.For):
             continue
         targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-        for call in _calls(loop):
+        for call in calls_in(loop):
             collects = isinstance(call.func, ast.Attribute) and call.func.attr == "append"
             if collects and len(call.args) == 1 and ast.unparse(call.args[0]) in targets:
                 where = text.line_of(line.function, call)
@@ -129,7 +131,7 @@ def _dropped_dimension(text: Text, line: Line, statement: ast.stmt) -> Slip | No
     for where, tree in sources:
         if not isinstance(tree, (ast.Assign, ast.Return, ast.AugAssign, ast.Expr)):
             continue
-        for call in _calls(tree):
+        for call in calls_in(tree):
             if not isinstance(call.func, ast.Attribute) or call.func.attr not in REDUCES:
                 continue
             keywords = {k.arg for k in call.keywords}
@@ -143,90 +145,6 @@ def _dropped_dimension(text: Text, line: Line, statement: ast.stmt) -> Slip | No
                 "the wrong rows: add keepdim=True.",
                 where,
             )
-    return None
-
-
-class Handed(NamedTuple):
-    """An argument that does not come where its name says."""
-
-    parameter: str
-    given: str
-    line: Line
-    cause: str
-
-
-def handed_on(text: Text) -> Iterator[Handed]:
-    """Yield the arguments that a constructor hands to a head, where the names do not fit.
-
-    Args:
-        text: of the learner's class.
-    """
-    for function, tree in text.trees.items():
-        if not function.endswith("__init__"):
-            continue
-        own = {arg.arg for arg in (*tree.args.args, *tree.args.kwonlyargs)}
-        for call in _calls(tree):
-            name = ast.unparse(call.func)
-            order = _parameters(text, name)
-            if order is None or any(isinstance(arg, ast.Starred) for arg in call.args):
-                continue
-            if any(keyword.arg is None for keyword in call.keywords):
-                continue
-            given = dict(zip(order, call.args, strict=False))
-            given.update({keyword.arg: keyword.value for keyword in call.keywords if keyword.arg})
-            line = text.line_of(function, call)
-            if line is None:
-                continue
-            takes = ", ".join(order)
-            for parameter in order:
-                if parameter not in OURS or parameter not in own:
-                    continue
-                if parameter not in given:
-                    if parameter == "qkv_bias":
-                        cause = f"qkv_bias is not handed on to {name}, which takes {takes}."
-                        yield Handed(parameter, "", line, cause)
-                    continue
-                value = given[parameter]
-                if isinstance(value, ast.Name) and value.id == parameter:
-                    continue
-                shown = ast.unparse(value)
-                if not isinstance(value, (ast.Name, ast.Constant, ast.BinOp)):
-                    continue
-                if isinstance(value, ast.Name) and value.id not in own:
-                    continue
-                cause = (
-                    f"{name} takes {takes}, and gets {shown} here for {parameter}: hand on "
-                    f"{parameter} itself."
-                )
-                yield Handed(parameter, shown, line, cause)
-
-
-def _parameters(text: Text, name: str) -> list[str] | None:
-    """Return the names that a class's constructor takes, in order."""
-    tree = text.trees.get(f"{name}.__init__")
-    if tree is not None:
-        return [arg.arg for arg in tree.args.args[1:]]
-    if name.rpartition(".")[2] == CausalAttention.__name__:
-        return list(inspect.signature(CausalAttention).parameters)
-    return None
-
-
-FITS = {  # of a fault's code or words: which argument may have caused it
-    "dropout": r"^dropout|dropout probability",
-    "qkv_bias": r"^parameters\.bias",
-    "context_length": r"^length|^error|^mask|^init|context_length",
-    "d_in": r"^parameters\.(shape|turned)|^error|^init",
-    "d_out": r"^parameters\.(shape|turned)|^error|^init|^result\.shape|^scale",
-    "num_heads": r"^error|^init|^result\.shape",
-}
-
-
-def slip_of_arguments(text: Text, code: str, said: str) -> Slip | None:
-    """Return the constructor's call that hands on the wrong argument, if it fits a fault."""
-    for handed in handed_on(text):
-        for name in (handed.parameter, handed.given):
-            if name in FITS and re.search(FITS[name], code + "|" + said):
-                return Slip(f"arguments.{handed.parameter}", handed.cause, handed.line)
     return None
 
 
@@ -251,6 +169,123 @@ def condition_of_the_mask(text: Text) -> Slip | None:
                     "head, in training and in eval, needs it."
                 )
                 return Slip("mask.sometimes", cause[0].upper() + cause[1:], line)
+    return None
+
+
+def _projected_twice(text: Text, line: Line, statement: ast.stmt) -> Slip | None:
+    """Find a weight that is transposed for F.linear, or a projection of what a projection made."""
+    for call in calls_in(statement):
+        function = ast.unparse(call.func)
+        weight = ast.unparse(call.args[1]) if len(call.args) > 1 else ""
+        if function in {"F.linear", "nn.functional.linear"} and TRANSPOSED.search(weight):
+            cause = f"F.linear transposes the weight itself, and {weight} is transposed already."
+            return Slip("projection.turned", f"{cause} Hand over the weight as it is.", line)
+        if not re.fullmatch(r"self\.\w+", function) or len(call.args) != 1:
+            continue
+        given = ast.unparse(call.args[0])
+        for _, made in text.assignments(given):
+            before = ast.unparse(made.value)
+            if re.match(r"self\.\w*(q|k|v)\w*\(x\)", before, re.IGNORECASE):
+                cause = (
+                    f"{given} is already what {before} made, and {function} projects it again: "
+                    "each projection takes x itself."
+                )
+                return Slip("projection.chained", cause[0].upper() + cause[1:], line)
+    return None
+
+
+def method_never_called(text: Text) -> Slip | None:
+    """Find a method that nothing calls, while one of nearly the same name is called."""
+    names = {function.rpartition(".")[2] for function in text.trees}
+    used = {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for tree in text.trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Attribute, ast.Name))
+    }
+    for function, tree in text.trees.items():
+        name = function.rpartition(".")[2]
+        if name.startswith("__") or name == "forward" or name in used or "." not in function:
+            continue
+        others = sorted((names & used) - {name})
+        near = [o for o in others if o in name or name in o]
+        near = near or difflib.get_close_matches(name, others, n=1, cutoff=0.7)
+        line = text.line_of(function, tree)
+        if near and line is not None:
+            cause = (
+                f"Nothing calls {name}: what is called is {near[0]}. A method takes the place of "
+                "the base class's if it has the same name."
+            )
+            return Slip("method.unused", cause, line)
+    return None
+
+
+def kept_in_a_default(text: Text) -> Slip | None:
+    """Find an argument whose default is a dict or a list that the function writes into."""
+    for function, tree in text.trees.items():
+        arguments = tree.args.args[len(tree.args.args) - len(tree.args.defaults) :]
+        pairs = [*zip(arguments, tree.args.defaults, strict=True)]
+        pairs += [
+            (a, d) for a, d in zip(tree.args.kwonlyargs, tree.args.kw_defaults, strict=True) if d
+        ]
+        for argument, default in pairs:
+            if not isinstance(default, (ast.Dict, ast.List, ast.Set)):
+                continue
+            writes = rf"\b{argument.arg}(\[.*\] =|\.(append|update|setdefault|extend|add)\()"
+            line = text.line_of(function, tree)
+            if re.search(writes, ast.unparse(tree)) and line is not None:
+                cause = (
+                    f"The default {ast.unparse(default)} of {argument.arg} is made once, and what "
+                    "one call puts in is still there in the next, which may have other tokens: "
+                    "make it anew in each call."
+                )
+                return Slip("state.default", cause, line)
+    return None
+
+
+def collected_after_the_loop(text: Text) -> Slip | None:
+    """Find an append that stands after the loop whose parts it should collect."""
+    for function, tree in text.trees.items():
+        for loop, after in itertools.pairwise(tree.body):
+            if not isinstance(loop, ast.For) or not isinstance(after, ast.Expr):
+                continue
+            made = {
+                ast.unparse(target)
+                for step in loop.body
+                if isinstance(step, ast.Assign)
+                for target in step.targets
+            }
+            call = after.value
+            collects = isinstance(call, ast.Call) and ast.unparse(call.func).endswith(".append")
+            line = text.line_of(function, after)
+            if collects and line is not None and ast.unparse(call.args[0]) in made:  # type: ignore[attr-defined]
+                cause = (
+                    "This stands after the loop, and collects what the last round made, once: "
+                    "indent it, so that each round does it."
+                )
+                return Slip("loop.append", cause, line)
+    return None
+
+
+def step_that_stands_still(text: Text, loop: Line | None) -> Slip | None:
+    """Find, in an endless while, a counter that is set to the same number in each round."""
+    tree = text.trees.get(loop.function) if loop is not None else None
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.While) or loop is None or node.lineno != loop.number:
+            continue
+        counters = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}
+        for step in ast.walk(node):
+            if not isinstance(step, ast.Assign) or ast.unparse(step.targets[0]) not in counters:
+                continue
+            try:
+                number = ast.literal_eval(step.value)
+            except ValueError:
+                continue
+            line = text.line_of(loop.function, step)
+            if line is not None:
+                name = ast.unparse(step.targets[0])
+                cause = f"{name} is set to {number} in each round, and so the loop never ends: "
+                return Slip("time", f"{cause}{name} += 1 counts on.", line)
     return None
 
 

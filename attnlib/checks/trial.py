@@ -21,9 +21,10 @@ from attnlib.checks.attempt import (
 from attnlib.checks.departure import RANDOM, Departures, misnamed
 from attnlib.checks.door import Maker
 from attnlib.checks.explained import Departure
+from attnlib.checks.mask_sizes import wrong_size_of_a_mask
+from attnlib.checks.origins import Origins
 from attnlib.checks.path import CONSTANTS
 from attnlib.checks.quantities import quantities
-from attnlib.checks.text import Text
 from attnlib.checks.verdict import Note
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import causal_mask, split_heads
@@ -50,7 +51,7 @@ class Trial:
         self.right = right
         self.one_width = one_width
         self.notes: list[Note] = []
-        self._text: Text | None = None
+        self._text: Origins | None = None
         self._constructed: dict[int, tuple[nn.Module, Recording]] = {}
 
     @property
@@ -158,6 +159,8 @@ class Trial:
         have, want = tuple(result.shape), (*x.shape[:2], self.width(num_heads))
         if have != want:
             place = "makes context_vec" if self.right is CausalAttention else "joins the heads"
+            if (cut := self._fewer_tokens(mine, x, result)) is not None:
+                raise Diagnosis(f"{before}{cut.cause}", cut.code, cut.line)
             raise Diagnosis(
                 f"{before}The result is {name_shape(have, sizes)} where {name_shape(want, sizes)} "
                 f"is right: look at the line that {place}.",
@@ -173,6 +176,35 @@ class Trial:
                 self._line_of_the_dtype(mine, x) or self._line_of_the_result(mine, x),
             )
         return result
+
+    def _fewer_tokens(self, mine: nn.Module, x: Tensor, result: Tensor) -> Departure | None:
+        """Return what is to be said of a line that leaves out tokens, if one does."""
+        num_tokens = x.shape[1]
+        whole = result.ndim == 3 and result.shape[1] < num_tokens
+        if not whole and result.shape != (x.shape[0], self.width()):
+            return None
+        recording, _ = self.record(mine, x)
+        start = recording.number_of(x) or 0
+        operations = recording.operations
+        for operation in operations[start + 1 :]:
+            if operation.name not in {"__getitem__", "narrow", "select"} or operation.line is None:
+                continue
+            before = next((operations[n].values for n in operation.parents if n >= start), None)
+            if before is None or before.shape[1:2] != (num_tokens,) or before.ndim != 3:
+                continue
+            left = operation.values.shape[1:2] if operation.values.ndim == 3 else ()
+            if left == result.shape[1:2] and whole:
+                said = f"{num_tokens} tokens come in here, and {left[0]} go on"
+            elif not whole and operation.values.shape == before[:, 0].shape:
+                said = f"{num_tokens} tokens come in here, and one goes on"
+            else:
+                continue
+            return Departure(
+                "result.tokens",
+                f"{said}: each token needs a result of its own.",
+                operation.line,
+            )
+        return None
 
     def attn_weights_of(
         self, mine: nn.Module, x: Tensor, num_heads: int, before: str = "", **matrices: Tensor
@@ -292,6 +324,22 @@ class Trial:
             return None
         return found if found is not None and found.sure else None
 
+    def mask_of_another_size(self) -> Departure | None:
+        """Return the line that gave a mask a size that does not fit, so that forward stops."""
+        num_heads = self.head_counts[-1]
+        for length, num_tokens in ((CONTEXT_LENGTH, NUM_TOKENS), (CONTEXT_LENGTH,) * 2, (67, 67)):
+            try:
+                mine, _ = self.recorded_build(num_heads, context_length=length)
+                x = draw(B, num_tokens, self.d_in(), seed=1)
+                recording, result = self.record(mine, x)
+            except Diagnosis:
+                return None
+            start = recording.number_of(x)
+            if result is None and start is not None:
+                sizes = self.sizes(num_heads) | {"context_length": length, "num_tokens": num_tokens}
+                return wrong_size_of_a_mask(recording, start, sizes, (num_tokens, num_tokens))
+        return None
+
     def departure_of_shape(self) -> Departure | None:
         """Return why the result has another shape."""
         try:
@@ -317,18 +365,19 @@ class Trial:
                 )
                 functions = tuple(f.__name__ for f in own_functions(self.make.make))
                 inside = tuple(name for name in functions if name != "__init__")
-                line = self.line_with(rf"self\.{name}\s*=", inside)
+                line = self.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", inside)
                 return cause, line or self.line_with(rf"[\"']{name}[\"']", inside)
         return None
 
-    def text(self) -> Text:
+    def text(self) -> Origins:
         """Return the text of the class, and of the modules inside that the learner wrote too."""
         if self._text is None:
             kinds: list[Any] = [self.make.make, *named_classes(self.make.make)]
             with contextlib.suppress(Diagnosis):
                 mine, _ = self.build()
                 kinds += dict.fromkeys(type(part) for part in mine.modules())
-            self._text = Text(function for kind in kinds for function in own_functions(kind))
+            functions = [function for kind in kinds for function in own_functions(kind)]
+            self._text = Origins([*functions, *named_functions(self.make.make)])
         return self._text
 
     def kept_list(self) -> tuple[str, Line | None] | None:
@@ -359,7 +408,12 @@ class Trial:
     def line_in_init(self, part: str) -> Line | None:
         """Return the line of __init__ that makes a part, by its name or what it is called."""
         called = self.make.names.get(part, part)
-        return self.line_with(rf"self\.{re.escape(called)}\b.*=|[\"']{re.escape(called)}[\"']")
+        line = self.line_with(rf"self\.{re.escape(called)}\b[^=]*=(?!=)")
+        if line is None:  # for name in ("W_query", ...): setattr(self, name, ...)
+            line = self.line_with(rf"[\"']{re.escape(called)}[\"']")
+            setter = self.line_with(r"^setattr\(self, \w+, ") if line is not None else None
+            line = setter if setter is not None and line.text.startswith("for ") else line
+        return line
 
     def line_that_filled(self, name: str) -> Line | None:
         """Return the line of the constructor that last wrote the numbers of a parameter."""
@@ -550,14 +604,31 @@ def own_functions(given: Any) -> list[Any]:
     """Return the functions that a learner wrote in a class: __init__ first, then forward."""
     if not isinstance(given, type):
         return [given] if inspect.isfunction(given) else []
-    found: dict[str, Any] = {}
+    found: dict[str, list[Any]] = {}
     for base in given.__mro__:
         for name, value in vars(base).items():
             function = inspect.unwrap(value) if inspect.isfunction(value) else None
             if function and not function.__code__.co_filename.startswith(LIBRARIES):
-                found.setdefault(name, function)
-    first = [found[name] for name in ("__init__", "forward") if name in found]
-    return [*first, *(f for f in found.values() if f not in first)]
+                found.setdefault(name, []).append(function)
+    first = [made for name in ("__init__", "forward") for made in found.get(name, [])]
+    return [*first, *(f for made in found.values() for f in made if f not in first)]
+
+
+def named_functions(given: Any) -> list[Any]:
+    """Return the learner's own functions beside a class that its methods name, and what those do."""
+    found, new = dict[Any, None](), own_functions(given)
+    while new:
+        function = new.pop()
+        for name in function.__code__.co_names:
+            other = function.__globals__.get(name)
+            if (
+                inspect.isfunction(other)
+                and other.__code__.co_filename == function.__code__.co_filename
+                and other not in found
+            ):
+                found[other] = None
+                new.append(other)
+    return list(found)
 
 
 def named_classes(given: Any) -> list[type[nn.Module]]:

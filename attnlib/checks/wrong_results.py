@@ -206,19 +206,38 @@ class Results(Explained):
 
     def _unwritten(self) -> Departure | None:
         """Tell rows or columns of the result into which nothing was ever written."""
-        chain = [self.operations[self.result]]
+        writes = [
+            number
+            for number in sorted(self.leads_here & self.from_x)
+            if self.operations[number].name in ASSIGNS
+        ]
+        again = {self.operations[number].parents[0] for number in writes}
+        return next(
+            (
+                unwritten
+                for number in writes[::-1]
+                if number not in again and (unwritten := self._never_written(number))
+            ),
+            None,
+        )
+
+    def _never_written(self, number: int) -> Departure | None:
+        chain = [self.operations[number]]
         while chain[-1].name in ASSIGNS and chain[-1].parents:
             chain.append(self.operations[chain[-1].parents[0]])
         begun, end = chain[-1], chain[0]
         if len(chain) < 2 or begun.number in self.from_x or begun.values.shape != end.values.shape:
             return None
         same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
-        if same.ndim != 3 or not same.any() or same.all():
+        if same.ndim not in (3, 4) or not same.any() or same.all():
             return None
-        for axis, what in ((1, "token"), (2, "column"), (0, "text")):
-            others = [i for i in range(3) if i != axis]
-            never = same.all(dim=others[1]).all(dim=others[0]).nonzero().flatten().tolist()
-            if never:
+        context = self.named["context_vec"][0].values
+        words = dict(zip(reversed(context.shape), ("column", "token", "head", "text"), strict=True))
+        axes = sorted(range(same.ndim), key=lambda axis: words.get(same.shape[axis]) != "token")
+        for axis in axes:
+            what = words.get(same.shape[axis], "column")
+            never = same.movedim(axis, 0).flatten(1).all(dim=1).nonzero().flatten().tolist()
+            if never and (same.ndim == 3 or what == "token"):
                 places = f"{what} {never[0]}"
                 if len(never) > 1:
                     places = f"{what}s {', '.join(map(str, never[:-1]))} and {never[-1]}"
