@@ -195,6 +195,18 @@ def name_shape(shape: tuple[int, ...], sizes: Mapping[str, int]) -> str:
     return f"({', '.join(names.get(size, str(size)) for size in shape)}) = {shape}"
 
 
+def _refused(source: str, sizes: Mapping[str, int]) -> str:
+    """Return with which sizes a learner's own raise or assert refuses a call that is right."""
+    if not source.startswith(("raise", "assert", "sys.exit", "exit")) or not sizes:
+        return ""
+    given = {name: sizes[name] for name in ("num_tokens", "context_length") if name in sizes}
+    said = " and ".join(f"{name}={size}" for name, size in given.items())
+    return (
+        f" | It is refused here with {said}, which is right: any number of tokens up to "
+        "context_length must pass."
+    )
+
+
 def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
     """Return in one line where code stopped, why, which shapes met there, and what may help."""
     if isinstance(failure.error, TimeIsUp):
@@ -207,11 +219,12 @@ def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
         return (
             f"The code calls sys.exit() in {failure.function}, line {failure.line}: "
             f"{failure.source} | It would end the program that uses the class; raise an error "
-            "instead."
+            f"instead, and only where the call is wrong.{_refused(failure.source, sizes)}"
         )
     message += "" if message.endswith((".", "?", "!")) else "."
     where = f"in {failure.function}, line {failure.line}" if failure.line else "outside its lines"
     sentence = f"Stopped {where}: {failure.source} | {type(failure.error).__name__}: {message}"
+    sentence += _refused(failure.source, sizes)
     met = [f"{name} {name_shape(shape, sizes)}" for name, shape in failure.shapes.items()]
     if met:
         sentence += f" | Shapes there: {', '.join(met)}."

@@ -151,7 +151,7 @@ def large_scores(trial: Trial) -> Answer:
             )
         if first.isnan().any():
             overflow = True
-    late = trial.softmax_before_mask()
+    late = trial.softmax_before_mask() if overflow else None
     if overflow and late is not None:
         return Fault(
             "",
@@ -398,7 +398,12 @@ def _made_to_sum_to_one(
         return None
     recording, _ = trial.record(mine, x, trial.weights(dropped.shape[1]))
     operations = recording.operations[recording.number_of(x) or 0 :]
-    drops = [op.number for op in operations if RANDOM.search(op.name)]
+    weights = next((op.number for op in operations if re.search("softmax|exp$", op.name)), None)
+    drops = [
+        op.number
+        for op in operations
+        if weights is not None and op.number > weights and RANDOM.search(op.name)
+    ]
     line = next(
         (
             op.line
@@ -593,10 +598,13 @@ def initial_values(trial: Trial) -> Answer:
     }
     twins = dict(other.named_parameters())
     for name, matrix in matrices.items():
-        line = trial.line_that_filled(name) or trial.line_in_init(name.split(".")[0])
+        even = bool((matrix == matrix.flatten()[0]).all())
+        size = float(matrix.abs().max())
+        odd = even or not matrix.isfinite().all() or size > 20 or size < 1e-6
+        line = (odd and trial.line_that_filled(name)) or trial.line_in_init(name.split(".")[0])
         if not matrix.isfinite().all():
             return Fault("", "init.values", f"{name} begins with NaN or inf.", line)
-        if (matrix == matrix.flatten()[0]).all():
+        if even:
             return Fault(
                 "",
                 "init.values",
@@ -613,7 +621,6 @@ def initial_values(trial: Trial) -> Answer:
                 "of a model would begin alike.",
                 trial.line_of_the_seed() or line,
             )
-        size = float(matrix.abs().max())
         if size > 20 or size < 1e-6:
             return Fault(
                 "",

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attnlib.checks.arguments import slip_of_arguments
-from attnlib.checks.attempt import Diagnosis
+from attnlib.checks.attempt import REMEDIES, Diagnosis
 from attnlib.checks.conditions import (
     calls_in_turn,
     double_precision,
@@ -299,6 +299,11 @@ def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
     What goes wrong in one line may have been made in another: a number, a mask, an argument.
     """
     text = trial.text()
+    if fault.code == "error.TypeError" and fault.line is None and ".forward()" in fault.cause:
+        name = next((name for name in text.trees if name.endswith(".forward")), "")
+        return Fault(fault.question, fault.code, fault.cause, text.head_of(name) if name else None)
+    if fault.code == "result.type" and (line := text.return_of_several()) is not None:
+        return Fault(fault.question, fault.code, fault.cause, line)
     if fault.code.startswith(RUN_ASTRAY) or fault.code == fault.question.replace(" ", "-"):
         if (kept := trial.kept_list()) is not None:
             return Fault(fault.question, "state.list", *kept)
@@ -319,6 +324,8 @@ def _deeper(fault: Fault, trial: Trial, text: Origins) -> Fault | None:
     """Return what the text or the run before an error shows of a fault, if it is more."""
     if fault.code == "error.TimeIsUp":
         loop = endless_loop(text, fault.line)
+        if still := step_that_stands_still(text, loop):
+            return Fault(fault.question, "time", f"{still.cause} {fault.cause}", still.line)
         return Fault(fault.question, "time", fault.cause, loop or fault.line)
     slip = slip_of_arguments(text, fault.code, fault.cause)
     if slip is not None:
@@ -369,7 +376,8 @@ def _deeper(fault: Fault, trial: Trial, text: Origins) -> Fault | None:
         where = trial.mask_of_another_size()
         if where is not None and where.line is not None:
             line = text.line_of_origin(where.code, where.line)
-            return Fault(fault.question, where.code, _with_error(where.cause, fault), line)
+            code = fault.code if fault.code == "length" else where.code
+            return Fault(fault.question, code, _with_error(where.cause, fault), line)
     if fault.code.startswith("error.") and fault.line is not None:
         where = trial.departure_before_an_error()
         if where is not None and where.line is not None:
@@ -399,9 +407,12 @@ DTYPES = re.compile(r"same dtype|expected scalar type|must have the same|dtypes 
 
 def _with_error(cause: str, fault: Fault) -> str:
     """Return a cause with the error to which it led."""
-    if not fault.code.startswith(("error", "init")):
+    if not fault.code.startswith(("error", "init", "length")):
         return cause
     before, _, where = fault.cause.partition("Stopped ")
+    for remedy in REMEDIES.values():
+        if remedy.endswith("?"):  # a guess, where the cause is known now
+            where = where.removesuffix(f" {remedy}")
     if not where:
         return f"{cause} That leads to: {fault.cause}"
     before = f" {before[0].lower()}{before[1:].rstrip(': ')}" if before else ""

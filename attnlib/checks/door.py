@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ class Maker:
                 name, statements = statements_of(vars(self.make)["__init__"].__code__)
                 first = statements.get(1)
                 line = Line(name, 1, first.text) if first else None
-            sentence = f"{diagnosis} It was made with {sizes}."
+            sentence = f"{diagnosis} It was made with {sizes}.{_remainders(line, named)}"
             raise Diagnosis(sentence, "init.error", line) from None
         if not isinstance(made, nn.Module):
             raise Diagnosis(
@@ -120,6 +121,18 @@ class Maker:
                 weight = weight.T
             fitted[name] = weight
         return fitted
+
+
+def _remainders(line: Line | None, sizes: Mapping[str, Any]) -> str:
+    """Return what a condition that refuses these sizes asks, where it asks for a remainder."""
+    asked = re.search(r"(\w+) % (?:self\.)?(\w+)", line.text) if line is not None else None
+    if asked is None or not {asked[1], asked[2]} <= set(sizes):
+        return ""
+    first, second = sizes[asked[1]], sizes[asked[2]]
+    if not first or not second or not first % second:
+        return ""
+    other = f": you mean {asked[2]} % {asked[1]}, which is 0" if second % first == 0 else ""
+    return f" {asked[0]} is {first} % {second} = {first % second}{other}."
 
 
 SIZES = {"d_in": 11, "d_out": 21, "context_length": 13, "dropout": 0.0, "num_heads": 3}

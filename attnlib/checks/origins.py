@@ -20,6 +20,7 @@ ROLES = {
 }
 
 
+WHOLE = re.compile(r"^x\.(shape|size\(\))$")
 CUTS = {"narrow", "select", "index_select", "slice"}
 
 
@@ -125,7 +126,7 @@ class Origins(Text):
             assignment, place = made
             value = assignment.value
             told = value.elts[place] if isinstance(value, ast.Tuple) else None
-            whole = re.search(r"\.(shape|size\(\))$", ast.unparse(value))
+            whole = WHOLE.search(ast.unparse(value))
             wrong_place = whole and place != 1 and not name.lower().startswith("b")
             if wrong_place or (told is not None and "context" in ast.unparse(told)):
                 return self.line_of(line.function, assignment)
@@ -139,9 +140,8 @@ class Origins(Text):
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 made = self.unpacked(line.function, node.id)
-                if made is not None and made[1] == 2:
-                    if re.search(r"^x\.(shape|size\(\))$", ast.unparse(made[0].value)):
-                        return self.line_of(line.function, made[0])
+                if made is not None and made[1] == 2 and WHOLE.search(ast.unparse(made[0].value)):
+                    return self.line_of(line.function, made[0])
         return None
 
     def _own(self, line: Line, name: str) -> list[tuple[str, ast.Assign]]:

@@ -187,10 +187,10 @@ def _projected_twice(text: Text, line: Line, statement: ast.stmt) -> Slip | None
             before = ast.unparse(made.value)
             if re.match(r"self\.\w*(q|k|v)\w*\(x\)", before, re.IGNORECASE):
                 cause = (
-                    f"{given} is already what {before} made, and {function} projects it again: "
-                    "each projection takes x itself."
+                    f"Here {given} is already what {before} made, and {function} projects it "
+                    "again: each projection takes x itself."
                 )
-                return Slip("projection.chained", cause[0].upper() + cause[1:], line)
+                return Slip("projection.chained", cause, line)
     return None
 
 
@@ -203,20 +203,19 @@ def method_never_called(text: Text) -> Slip | None:
         for node in ast.walk(tree)
         if isinstance(node, (ast.Attribute, ast.Name))
     }
-    for function, tree in text.trees.items():
+    for function in text.trees:
         name = function.rpartition(".")[2]
         if name.startswith("__") or name == "forward" or name in used or "." not in function:
             continue
         others = sorted((names & used) - {name})
         near = [o for o in others if o in name or name in o]
         near = near or difflib.get_close_matches(name, others, n=1, cutoff=0.7)
-        line = text.line_of(function, tree)
-        if near and line is not None:
+        if near:
             cause = (
                 f"Nothing calls {name}: what is called is {near[0]}. A method takes the place of "
                 "the base class's if it has the same name."
             )
-            return Slip("method.unused", cause, line)
+            return Slip("method.unused", cause, text.head_of(function))
     return None
 
 
@@ -232,14 +231,13 @@ def kept_in_a_default(text: Text) -> Slip | None:
             if not isinstance(default, (ast.Dict, ast.List, ast.Set)):
                 continue
             writes = rf"\b{argument.arg}(\[.*\] =|\.(append|update|setdefault|extend|add)\()"
-            line = text.line_of(function, tree)
-            if re.search(writes, ast.unparse(tree)) and line is not None:
+            if re.search(writes, ast.unparse(tree)):
                 cause = (
                     f"The default {ast.unparse(default)} of {argument.arg} is made once, and what "
                     "one call puts in is still there in the next, which may have other tokens: "
                     "make it anew in each call."
                 )
-                return Slip("state.default", cause, line)
+                return Slip("state.default", cause, text.head_of(function))
     return None
 
 

@@ -53,6 +53,11 @@ class Text:
         statement = statements_of(self._codes[function])[1].get(getattr(node, "lineno", 0))
         return Line(function, statement.line, statement.text) if statement else None
 
+    def head_of(self, function: str) -> Line:
+        """Return the line with which a function begins."""
+        tree = self.trees[function]
+        return Line(function, 1, f"def {tree.name}({ast.unparse(tree.args)}):")
+
     def statement(self, line: Line) -> ast.stmt | None:
         """Return the innermost statement at a line."""
         tree = self.trees.get(line.function)
@@ -151,6 +156,26 @@ class Text:
                     return Line(function, decorator.lineno, text)
         return None
 
+    def return_of_several(self) -> Line | None:
+        """Return the return of a tuple, where forward itself hands on what a helper returns."""
+        forward = next((name for name in self.trees if name.endswith(".forward")), "")
+        own = [n for n in ast.walk(self.trees.get(forward, ast.Module([], []))) if _several(n)]
+        if own:
+            return self.line_of(forward, own[0])
+        called = {
+            ast.unparse(node.func).removeprefix("self.")
+            for node in ast.walk(self.trees.get(forward, ast.Module([], [])))
+            if isinstance(node, ast.Call)
+        }
+        found = [
+            (function, node)
+            for function, tree in self.trees.items()
+            if function.rpartition(".")[2] in called
+            for node in ast.walk(tree)
+            if _several(node)
+        ]
+        return self.line_of(*found[0]) if len(found) == 1 else None
+
     def last_line(self, function: str) -> Line | None:
         """Return the last statement of a function."""
         tree = self.trees.get(function)
@@ -171,6 +196,11 @@ class Text:
                 line = self.line_of(function, node)
                 if line is not None:
                     yield Slip(code, cause, line)
+
+
+def _several(node: ast.AST) -> bool:
+    """Return whether a node is the return of several values."""
+    return isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
 
 
 def _registers(node: ast.AST, name: str) -> bool:

@@ -186,8 +186,12 @@ class Trial:
         recording, _ = self.record(mine, x)
         start = recording.number_of(x) or 0
         operations = recording.operations
+        cuts = {"__getitem__", "narrow", "select"}
+        lines = [o.line for o in operations[start + 1 :] if o.name in cuts]
         for operation in operations[start + 1 :]:
-            if operation.name not in {"__getitem__", "narrow", "select"} or operation.line is None:
+            if operation.name not in cuts or operation.line is None:
+                continue
+            if lines.count(operation.line) > 3:  # a loop over the tokens
                 continue
             before = next((operations[n].values for n in operation.parents if n >= start), None)
             if before is None or before.shape[1:2] != (num_tokens,) or before.ndim != 3:
@@ -411,8 +415,8 @@ class Trial:
         line = self.line_with(rf"self\.{re.escape(called)}\b[^=]*=(?!=)")
         if line is None:  # for name in ("W_query", ...): setattr(self, name, ...)
             line = self.line_with(rf"[\"']{re.escape(called)}[\"']")
-            setter = self.line_with(r"^setattr\(self, \w+, ") if line is not None else None
-            line = setter if setter is not None and line.text.startswith("for ") else line
+            if line is not None and line.text.startswith("for "):
+                line = self.line_with(r"^setattr\(self, \w+, ") or line
         return line
 
     def line_that_filled(self, name: str) -> Line | None:
@@ -615,7 +619,7 @@ def own_functions(given: Any) -> list[Any]:
 
 
 def named_functions(given: Any) -> list[Any]:
-    """Return the learner's own functions beside a class that its methods name, and what those do."""
+    """Return the learner's own functions beside a class that its methods name, and theirs."""
     found, new = dict[Any, None](), own_functions(given)
     while new:
         function = new.pop()

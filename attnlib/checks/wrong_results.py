@@ -74,8 +74,10 @@ class Results(Explained):
             if apart is not None:
                 axis, one, second = apart
                 what = {"h": "head", "b": "text"}[axis]
+                cut = self._cut_at(given_by, axis) or self._made_at(given_by)
+                paired = cut.name in {"chunk", "split", "unbind", "tensor_split", "__iter__"}
                 return self._at(
-                    self._cut_at(given_by, axis) or self._made_at(given_by),
+                    operation if paired and operation.line != cut.line else cut,
                     "values.apart",
                     f"the weights of {what} {one} multiply the values of {what} {second}: both "
                     f"must come from the same {what}. Split and order them alike.",
@@ -197,12 +199,35 @@ class Results(Explained):
                 "the context vectors are returned without out_proj: end with "
                 "self.out_proj(context_vec).",
             )
+        if found.name == "values" and (cut := self._one_value()):
+            return cut
         return self._at(
             operation,
             f"result.{found.name}",
             f"{the(found.name)} {are(found.name)} returned, not the "
             f"{'result of out_proj' if target == 'result' else 'context vectors'}.",
         )
+
+    def _one_value(self) -> Departure | None:
+        """Tell weights of several keys that meet the value of one token alone, row by row."""
+        for number in sorted(self.leads_here & self.from_x):
+            operation = self.operations[number]
+            held = [self.found.get(n) for n in self._parents(operation)]
+            names = [found.name for found in held if found is not None]
+            if "attn_weights" not in names or "values" not in names:
+                continue
+            weights = next(f for f in held if f is not None and f.name == "attn_weights")
+            values = next(f for f in held if f is not None and f.name == "values")
+            keys, tokens = weights.index["j"].numel(), values.index["t"].flatten().tolist()
+            if keys > 1 and len(tokens) == 1:
+                of_values = next(n for n in self._parents(operation) if self.found[n] is values)
+                return self._at(
+                    self._cut_at(of_values, "t") or operation,
+                    "values.one",
+                    f"the weights of {keys} keys meet the value of token {tokens[0]} alone, cut "
+                    "here: for token i, keys and values are cut to [: i + 1].",
+                )
+        return None
 
     def _unwritten(self) -> Departure | None:
         """Tell rows or columns of the result into which nothing was ever written."""

@@ -565,8 +565,7 @@ WRONG_SPLITS = {
         "Mine.forward, line 7: scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype)"
         ".triu(1) | RuntimeError: The size of tensor a (3) must match the size of "
         "tensor b (5) at non-singleton dimension 3. | Shapes there: scores (b, num_tokens, "
-        "num_heads, num_heads) = (2, 5, 3, 3), x (b, num_tokens, d_in) = (2, 5, 11). Two axes meet "
-        "that do not fit: is a transpose missing, or does one swap the wrong axes?",
+        "num_heads, num_heads) = (2, 5, 3, 3), x (b, num_tokens, d_in) = (2, 5, 11).",
     ),
     "not merged": (
         ".transpose(1, 2).flatten(2)",
