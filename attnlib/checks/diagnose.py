@@ -39,6 +39,7 @@ from attnlib.checks.isolate import (
     two_tokens_several_heads,
 )
 from attnlib.checks.origins import Origins
+from attnlib.checks.own_code import named_classes, own_functions
 from attnlib.checks.questions import (
     Answer,
     it_has_the_parameters,
@@ -56,7 +57,7 @@ from attnlib.checks.slips import (
     slip_of_an_error,
     step_that_stands_still,
 )
-from attnlib.checks.trial import Trial, named_classes, own_functions
+from attnlib.checks.trial import Trial
 from attnlib.checks.verdict import Fault, Verdict
 from attnlib.examples import seeded
 from attnlib.tracing.operations import Line

@@ -145,6 +145,8 @@ class Explained(Path):
             held = self.found.get(before[0]) if len(before) == 1 else None
             if found is None or held is None or found.layout is None:
                 return number
+            if self.operations[number].name in TURNS:
+                return number
             if (held.name, held.layout) != (found.name, found.layout) or any(
                 not held.index[axis].equal(found.index[axis]) for axis in found.index
             ):

@@ -23,6 +23,7 @@ from attnlib.checks.door import Maker
 from attnlib.checks.explained import Departure
 from attnlib.checks.mask_sizes import wrong_size_of_a_mask
 from attnlib.checks.origins import Origins
+from attnlib.checks.own_code import named_classes, named_functions, own_functions
 from attnlib.checks.path import CONSTANTS
 from attnlib.checks.quantities import quantities
 from attnlib.checks.verdict import Note
@@ -30,7 +31,7 @@ from attnlib.convert import PROJECTIONS
 from attnlib.functional import causal_mask, split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.tracing.operations import Line, Recording
-from attnlib.tracing.tracer import LIBRARIES, statements_of
+from attnlib.tracing.tracer import statements_of
 
 # Distinct primes: a wrong axis cannot pass by coincidence, and a product tells its factors
 B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 7, 11, 13
@@ -187,11 +188,14 @@ class Trial:
         start = recording.number_of(x) or 0
         operations = recording.operations
         cuts = {"__getitem__", "narrow", "select"}
-        lines = [o.line for o in operations[start + 1 :] if o.name in cuts]
+        lines: dict[Line | None, set[int]] = {}
+        for made in operations[start + 1 :]:
+            if made.name in cuts and made.values.ndim > 1:
+                lines.setdefault(made.line, set()).add(made.values.shape[1])
         for operation in operations[start + 1 :]:
             if operation.name not in cuts or operation.line is None:
                 continue
-            if lines.count(operation.line) > 3:  # a loop over the tokens
+            if len(lines.get(operation.line, ())) > 1:  # a loop over the tokens
                 continue
             before = next((operations[n].values for n in operation.parents if n >= start), None)
             if before is None or before.shape[1:2] != (num_tokens,) or before.ndim != 3:
@@ -602,53 +606,6 @@ class Trial:
             ):
                 return operation.line
         return None
-
-
-def own_functions(given: Any) -> list[Any]:
-    """Return the functions that a learner wrote in a class: __init__ first, then forward."""
-    if not isinstance(given, type):
-        return [given] if inspect.isfunction(given) else []
-    found: dict[str, list[Any]] = {}
-    for base in given.__mro__:
-        for name, value in vars(base).items():
-            function = inspect.unwrap(value) if inspect.isfunction(value) else None
-            if function and not function.__code__.co_filename.startswith(LIBRARIES):
-                found.setdefault(name, []).append(function)
-    first = [made for name in ("__init__", "forward") for made in found.get(name, [])]
-    return [*first, *(f for made in found.values() for f in made if f not in first)]
-
-
-def named_functions(given: Any) -> list[Any]:
-    """Return the learner's own functions beside a class that its methods name, and theirs."""
-    found, new = dict[Any, None](), own_functions(given)
-    while new:
-        function = new.pop()
-        for name in function.__code__.co_names:
-            other = function.__globals__.get(name)
-            if (
-                inspect.isfunction(other)
-                and other.__code__.co_filename == function.__code__.co_filename
-                and other not in found
-            ):
-                found[other] = None
-                new.append(other)
-    return list(found)
-
-
-def named_classes(given: Any) -> list[type[nn.Module]]:
-    """Return the learner's own modules that the functions of a class name."""
-    found: dict[type[nn.Module], None] = {}
-    for function in own_functions(given):
-        for name in function.__code__.co_names + tuple(
-            name
-            for constant in function.__code__.co_consts
-            if inspect.iscode(constant)  # a comprehension
-            for name in constant.co_names
-        ):
-            kind = function.__globals__.get(name)
-            if isinstance(kind, type) and issubclass(kind, nn.Module) and own_functions(kind):
-                found[kind] = None
-    return list(found)
 
 
 def scale_suspects(

@@ -431,6 +431,7 @@ class Masks(Explained):
                     "the future is hidden here, but the result is not kept: masked_fill returns a "
                     "new tensor, masked_fill_ changes the old one.",
                 )
+        by_hand = None
         for other in self.operations[operation.number + 1 :]:
             if other.number not in self.leads_here or other.number not in self.from_x:
                 continue
@@ -449,17 +450,27 @@ class Masks(Explained):
                         "the columns of the weights sum to 1, not the rows: the sum runs over the "
                         "queries. Use dim=-1, the keys.",
                     )
+                if not bool(((hidden == 0) | hidden.isinf() | hidden.isnan()).all()):
+                    continue
                 if self._counts_the_future(other):
+                    by_hand = by_hand or other
                     continue
                 if early := self._early_sum(other):
                     return early
-                if bool(((hidden == 0) | hidden.isinf() | hidden.isnan()).all()):
+                if by_hand is None:
                     return self._at(
                         other,
                         "mask.after-softmax",
                         "the future is hidden only after softmax, so the rows that softmax made "
                         "still counted it. Hide the scores with -torch.inf before softmax.",
                     )
+        if by_hand is not None:
+            return self._at(
+                by_hand,
+                "softmax.by-hand",
+                "softmax by hand is exp of the scores, 0 where they are hidden, divided by the sum "
+                "of its row: one of these steps is another here.",
+            )
         for later in self._chain(number):
             masks = [n for n in later.parents if n not in self.from_x]
             if weak := self._weak_mask(later, masks):
