@@ -4,7 +4,7 @@ How a verdict on a learner's class comes about, in the order of the files:
 
 - exercises has the checks, which call diagnose: all questions in order, and the line of a fault.
 - door takes what was given, guard runs it without harm, attempt turns an exception into a sentence.
-- trial runs the class beside ours. questions, isolate and conditions ask.
+- pair and trial run the class beside ours. questions, isolate, conditions and training ask.
 - own_code finds what the learner wrote; text is its text, origins show where a value was made that
   goes wrong later, slips and arguments what needs no run, mask_sizes which mask does not fit.
 - quantities are what should arise; path finds them among the learner's tensors; departure says

@@ -1,13 +1,12 @@
 """Questions about conditions that one usual run does not meet.
 
-Another call, another length, large scores, other dtypes, training: a class may be right on a few
-tokens and fail here. Like every question, each returns None or what is wrong.
+Another call, another length, large scores, other dtypes: a class may be right on a few tokens and
+fail here. Like every question, each returns None or what is wrong.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping
 
 import torch
@@ -16,17 +15,17 @@ from torch import Tensor, nn
 from attnlib.checks.attempt import Diagnosis, draw, reporting, run
 from attnlib.checks.departure import RANDOM, dropout_remedy
 from attnlib.checks.explained import Departure
+from attnlib.checks.pair import HEAD_DIM, NUM_TOKENS, B, close
 from attnlib.checks.questions import Answer
-from attnlib.checks.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close, set_mode
+from attnlib.checks.trial import Trial
 from attnlib.checks.verdict import Fault
 from attnlib.tracing.operations import Line, Recording
 
 MANY_TOKENS = 67
-DROPOUT = 0.25
 FAR = 1e6  # how far apart scores are: further than what a mask may set instead of -inf
 
 
-def _fault(code: str, cause: str, where: Departure | None) -> Fault:
+def fault_at(code: str, cause: str, where: Departure | None) -> Fault:
     """Return a fault at a departure's line."""
     return Fault("", code, cause, where.line if where else None)
 
@@ -86,7 +85,7 @@ def calls_in_turn(trial: Trial) -> Answer:
             where = trial.departure(mine, x, weights, num_heads)
             if number == 0 and where is not None and where.sure:
                 return Fault("", where.code, where.cause, where.line)
-            return _fault(
+            return fault_at(
                 "state",
                 f"The first call is right, but call {number} of the same module, counted from 0, "
                 "is not: something stays from an earlier call, and forward uses it again. Keep no "
@@ -120,7 +119,7 @@ def many_tokens(trial: Trial) -> Answer:
     off = (have - want).abs().amax(dim=(0, 2)) > 1e-4
     first = int((off | have.isnan().any(dim=2)[0]).nonzero()[0])
     where = trial.departure(mine, x, weights, num_heads)
-    return _fault(
+    return fault_at(
         "length",
         f"With context_length={MANY_TOKENS} and as many tokens the outputs are wrong from token "
         f"{first} on: does a mask or a window have a fixed size?",
@@ -177,7 +176,7 @@ def large_scores(trial: Trial) -> Answer:
         trial.note(f"With large scores the result is NaN: {_why_nan(trial, mine, x, weights)}")
         return None
     where = trial.departure(mine, x, weights, trial.head_counts[-1])
-    return _fault(
+    return fault_at(
         "scores.large",
         "With large scores the result is another: are the scores cut off or rounded before "
         "softmax?",
@@ -246,7 +245,7 @@ def double_precision(trial: Trial) -> Answer:
     want = run(ours.double(), x, weights)
     if not close(have, want, 1e-4):
         where = trial.departure(mine, x, weights, trial.head_counts[-1])
-        return _fault("dtype.float64", "Right in float32, but wrong in float64.", where)
+        return fault_at("dtype.float64", "Right in float32, but wrong in float64.", where)
     if not close(have, want, 1e-10):
         trial.note(
             "In float64 the digits after the seventh are lost: a line computes in float32 whatever "
@@ -273,175 +272,6 @@ def half_precision(trial: Trial) -> Answer:
     if attn_weights.isnan().any() or (attn_weights[:, 0, 0, 1:NUM_TOKENS] > 1e-2).any():
         trial.note(
             f"{before}the mask does not work: the number that hides does not fit. Use -torch.inf."
-        )
-    return None
-
-
-def training_without_dropout(trial: Trial) -> Answer:
-    """With dropout=0.0, training computes what eval computes."""
-    mine, ours = trial.build()
-    weights = trial.random_weights(ours)
-    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1)
-    calm = trial.run(mine, x, weights)
-    set_mode(mine, training=True)
-    torch.manual_seed(1)
-    if close(trial.run(mine, x, weights), calm, 1e-4):
-        return None
-    if line := trial.line_of_dropout(mine, x, weights):
-        return Fault(
-            "",
-            "dropout.zero",
-            "With dropout=0.0 something is dropped in training: hand dropout on as it is.",
-            trial.line_of_another_p() or line,
-        )
-    where = trial.departure(mine, x, weights, trial.head_counts[-1])
-    return _fault(
-        "training",
-        "With dropout=0.0 training and eval must compute the same, and yours do not: "
-        + (where.cause if where else "what depends on self.training?"),
-        where,
-    )
-
-
-def dropout_in_eval(trial: Trial) -> Answer:
-    """In eval nothing may be dropped."""
-    for num_heads in trial.head_counts:
-        mine, ours = trial.build(num_heads, dropout=DROPOUT)
-        calm, _ = trial.build(num_heads)
-        x = trial.marked_tokens(num_heads=num_heads)
-        dropped = trial.attn_weights_of(mine, x, num_heads)
-        if close(dropped, trial.attn_weights_of(calm, x, num_heads)):
-            continue
-        weights = trial.random_weights(ours)
-        line = trial.line_of_dropout(mine, x, weights)
-        if line is not None and (dropped == 0).sum() >= 1:
-            where = trial.departure(mine, x, weights, num_heads)
-            if where is None or where.code in ("dropout.active", "random") or not where.sure:
-                return Fault(
-                    "",
-                    "dropout.eval",
-                    f"Dropout is active in eval(): {dropout_remedy(line)}",
-                    line,
-                )
-        where = trial.departure(mine, x, weights, num_heads)
-        if where is not None and where.code not in ("dropout.active", "random"):
-            return Fault(
-                "",
-                where.code,
-                f"With dropout={DROPOUT} the result in eval is another than with dropout=0.0: "
-                f"{where.cause}",
-                where.line,
-            )
-        return Fault(
-            "",
-            "dropout.eval",
-            f"Dropout is active in eval(): {dropout_remedy(line)}",
-            line,
-        )
-    return None
-
-
-def dropout_in_training(trial: Trial) -> Answer:
-    """In training a weight is 0, or divided by 1 - p."""
-    for num_heads in trial.head_counts:
-        mine, _ = trial.build(num_heads, dropout=DROPOUT)
-        x = trial.marked_tokens(b=8, num_heads=num_heads)
-        weights = trial.weights(num_heads)
-        calm = trial.attn_weights_of(mine, x, num_heads)
-        set_mode(mine, training=True)
-        torch.manual_seed(3)
-        dropped = trial.attn_weights_of(mine, x, num_heads)
-        line = trial.line_of_dropout(mine, x, weights)
-        if not all(part.training for part in mine.modules()):
-            return Fault(
-                "",
-                "mode.changed",
-                "forward itself switches to eval, so that dropout never drops: the mode belongs to "
-                "the caller, who calls train() and eval().",
-                trial.line_with(r"\.(eval|train)\(|\.training\s*="),
-            )
-        if dropped.equal(calm):
-            return Fault(
-                "",
-                "dropout.none",
-                "In training nothing is dropped: is dropout handed on, and are the weights put "
-                "through it, attn_weights = self.dropout(attn_weights)?",
-                line
-                or trial.line_of_another_p()
-                or trial.line_that_drops()
-                or trial.line_of_the_weights(),
-            )
-        survived = dropped != 0
-        wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
-        if wrong.any():
-            if again := _made_to_sum_to_one(trial, mine, x, dropped, calm):
-                return again
-            return Fault("", "dropout.place", _wrong_dropout(calm, dropped, wrong), line)
-        # The last two columns of the result repeat the first two: see attn_weights_of
-        if not survived[..., : HEAD_DIM - NUM_TOKENS].equal(survived[..., NUM_TOKENS:]):
-            return Fault(
-                "",
-                "dropout.values",
-                "In training dropout falls on single numbers of the values or the result: it "
-                "belongs on attn_weights, right after softmax.",
-                line,
-            )
-    return None
-
-
-def _made_to_sum_to_one(
-    trial: Trial, mine: nn.Module, x: Tensor, dropped: Tensor, calm: Tensor
-) -> Fault | None:
-    """Tell weights that are divided by the sum of their row after dropout."""
-    sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
-    if not bool(((sums - 1).abs().lt(1e-3) | sums.abs().lt(1e-3)).all()):
-        return None
-    recording, _ = trial.record(mine, x, trial.weights(dropped.shape[1]))
-    operations = recording.operations[recording.number_of(x) or 0 :]
-    weights = next((op.number for op in operations if re.search("softmax|exp$", op.name)), None)
-    drops = [
-        op.number
-        for op in operations
-        if weights is not None and op.number > weights and RANDOM.search(op.name)
-    ]
-    line = next(
-        (
-            op.line
-            for op in operations
-            if drops and op.number > drops[-1] and re.search("div|normalize|softmax", op.name)
-        ),
-        None,
-    )
-    if line is None:
-        return None
-    return Fault(
-        "",
-        "dropout.sums",
-        "In training the rows are made to sum to 1 again after dropout: that takes back what it "
-        "did. Dropout comes last before the values, and its rows need not sum to 1.",
-        line,
-    )
-
-
-def dropout_in_place(trial: Trial) -> Answer:
-    """In training with dropout gradients flow: what softmax made is still there for them."""
-    mine, _ = trial.build(dropout=DROPOUT)
-    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1).requires_grad_()
-    set_mode(mine, training=True)
-    torch.manual_seed(3)
-    with reporting(trial.sizes(), "In training with dropout: "):
-        result = mine(x)
-    try:
-        result.sum().backward()
-    except RuntimeError as error:
-        if "inplace" not in str(error) and "in-place" not in str(error):
-            raise
-        return Fault(
-            "",
-            "gradient.in-place",
-            "In training with dropout the backward pass fails: a number that softmax needs for its "
-            "gradient is overwritten in place. Drop with nn.Dropout(dropout), without inplace.",
-            trial.line_with(r"inplace\s*=\s*True") or trial.line_with(r"\.\w+_\("),
         )
     return None
 
@@ -509,79 +339,6 @@ def _meets(recording: Recording, x: int | None, kept: int | None) -> bool:
         if others:
             from_x.add(operation.number)
     return False
-
-
-def _wrong_dropout(calm: Tensor, dropped: Tensor, wrong: Tensor) -> str:
-    # NaN before a number, then the first token, so that all machines say the same
-    is_nan = wrong & dropped.isnan()
-    places = (is_nan if is_nan.any() else wrong).nonzero().tolist()
-    place = min(map(tuple, places), key=lambda at: at[2:])
-    factors = (dropped[wrong] / calm[wrong]).nan_to_num(0.0)
-    twice = close(factors, torch.full_like(factors, (1 - DROPOUT) ** -2), 1e-4)
-    about = (
-        "dropout is applied twice; once is right, right after softmax."
-        if twice
-        else "dropout belongs right after softmax, on attn_weights, once."
-    )
-    return (
-        f"In training with p = {DROPOUT} a weight of {calm[place]:.3g} may become 0 or "
-        f"{calm[place] / (1 - DROPOUT):.3g}, not {dropped[place]:.3g}: {about}"
-    )
-
-
-def dropout_by_number(trial: Trial) -> Answer:
-    """Each weight is dropped for itself, not in rows, heads or texts, and anew in each call."""
-    num_heads = trial.head_counts[-1]
-    mine, _ = trial.build(num_heads, dropout=DROPOUT)
-    x = trial.marked_tokens(b=16, num_heads=num_heads)
-    visible = torch.ones(NUM_TOKENS, NUM_TOKENS).tril().bool()
-    set_mode(mine, training=True)
-    torch.manual_seed(4)
-    first, second = (
-        trial.attn_weights_of(mine, x, num_heads)[..., :NUM_TOKENS] == 0 for _ in range(2)
-    )
-    line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
-    shared = "dropout must draw anew for every weight: self.dropout(attn_weights)."
-    if first.equal(second):
-        return Fault(
-            "",
-            "dropout.fixed",
-            f"In training every call drops the same weights: is a seed set, or a pattern kept? "
-            f"{shared}",
-            line,
-        )
-    rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
-    if bool(((rows == 0) | (rows == 1)).all()):
-        heads = first[..., visible].float().mean(dim=-1)
-        what = "whole heads" if bool(((heads == 0) | (heads == 1)).all()) else "whole rows"
-        return Fault(
-            "", "dropout.together", f"In training {what} are dropped together: {shared}", line
-        )
-    columns = torch.stack([first[..., j:, j].float().mean(dim=-1) for j in (0, 1, 2)])
-    if bool(((columns == 0) | (columns == 1)).all()):
-        return Fault(
-            "",
-            "dropout.together",
-            f"In training whole columns are dropped together: {shared}",
-            line,
-        )
-    if num_heads > 1 and first.equal(first[:, :1].expand_as(first)):
-        return Fault(
-            "", "dropout.shared", f"In training all heads drop the same weights: {shared}", line
-        )
-    if first.equal(first[:1].expand_as(first)):
-        return Fault(
-            "", "dropout.shared", f"In training all texts drop the same weights: {shared}", line
-        )
-    share = float(first[..., visible].float().mean())
-    if abs(share - DROPOUT) > 0.12:
-        return Fault(
-            "",
-            "dropout.share",
-            f"In training with p = {DROPOUT}, {share:.0%} of the weights are dropped.",
-            trial.line_of_another_p() or line,
-        )
-    return None
 
 
 def initial_values(trial: Trial) -> Answer:

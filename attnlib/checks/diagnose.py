@@ -14,10 +14,6 @@ from attnlib.checks.attempt import REMEDIES, Diagnosis
 from attnlib.checks.conditions import (
     calls_in_turn,
     double_precision,
-    dropout_by_number,
-    dropout_in_eval,
-    dropout_in_place,
-    dropout_in_training,
     half_precision,
     initial_values,
     large_scores,
@@ -25,7 +21,6 @@ from attnlib.checks.conditions import (
     more_tokens_than_context_length,
     moved,
     token_of_zeros,
-    training_without_dropout,
     two_runs,
 )
 from attnlib.checks.door import NO_NAMES, Given, Maker
@@ -56,6 +51,13 @@ from attnlib.checks.slips import (
     method_never_called,
     slip_of_an_error,
     step_that_stands_still,
+)
+from attnlib.checks.training import (
+    dropout_by_number,
+    dropout_in_eval,
+    dropout_in_place,
+    dropout_in_training,
+    training_without_dropout,
 )
 from attnlib.checks.trial import Trial
 from attnlib.checks.verdict import Fault, Verdict

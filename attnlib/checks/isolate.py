@@ -13,16 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import draw, run
+from attnlib.checks.pair import HEAD_DIM, NUM_HEADS, NUM_TOKENS, B, close
 from attnlib.checks.questions import Answer
-from attnlib.checks.trial import (
-    HEAD_DIM,
-    NUM_HEADS,
-    NUM_TOKENS,
-    B,
-    Trial,
-    close,
-    scale_suspects,
-)
+from attnlib.checks.trial import Trial, scale_suspects
 from attnlib.checks.verdict import Fault
 from attnlib.checks.wrong_scores import scale_sentence
 from attnlib.functional import causal_mask, merge_heads, split_heads

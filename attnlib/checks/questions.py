@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.checks.attempt import NOT_ATTEMPTED, Diagnosis, call, draw, name_shape, run
-from attnlib.checks.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
+from attnlib.checks.pair import CONTEXT_LENGTH, NUM_TOKENS, B, close
+from attnlib.checks.trial import Trial
 from attnlib.checks.verdict import Fault
 from attnlib.modules import MultiHeadAttention
 from attnlib.tracing.operations import Line

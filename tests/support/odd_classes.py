@@ -45,7 +45,7 @@ HIDDEN_FAULTS = {
     "float32 for half": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).float() if x.dtype == torch.half else self.out_proj(context)")], "result.dtype", "float()"),
     # lengths
     "cut in silence": (ONE_HEAD, [('            raise ValueError("too many tokens")', "            x = x[:, : len(self.mask)]; num_tokens = len(self.mask)")], "length.cut", "len(self.mask)"),
-    "mask of 16": (ONE_HEAD, [("torch.ones(context_length, context_length)", "torch.ones(16, 16)"), ("if num_tokens > len(self.mask)", "if False")], "length", "masked_fill"),
+    "mask of 16": (ONE_HEAD, [("torch.ones(context_length, context_length)", "torch.ones(16, 16)"), ("if num_tokens > len(self.mask)", "if False")], "length", "torch.ones(16, 16)"),
     "window of 16": (EINSUM, [(".tril()", ".tril().triu(-16)")], "length", "triu(-16)"),
     # initial values
     "frozen": (SPLIT, [("        self.drop", "        self.W_query.weight.requires_grad_(False)\n        self.drop")], "parameters.frozen", "W_query"),
