@@ -98,8 +98,9 @@ class Origins(Text):
             parts: list[ast.AST | None] = []
             if isinstance(node, ast.Slice):
                 parts = [node.lower, node.upper]
-            elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
-                parts = [node.slice]
+            elif isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Tuple)):
+                whole = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                parts = [part for part in whole if isinstance(part, ast.Name)]
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 parts = list(node.args) if node.func.attr in CUTS else []
             named += [
@@ -366,6 +367,8 @@ class Origins(Text):
         statement = self.statement(line)
         if not loops or not isinstance(statement, ast.Assign):
             return None
+        if any(isinstance(n, ast.Slice) for n in ast.walk(loops[-1].iter)):
+            return self.line_of(line.function, loops[-1])
         used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
         loops = [
             loop
@@ -375,8 +378,6 @@ class Origins(Text):
         if not loops:
             return None
         inner = loops[-1]
-        if any(isinstance(n, ast.Slice) for n in ast.walk(inner.iter)):
-            return self.line_of(line.function, inner)
         if len(loops) > 1 and isinstance(statement.targets[0], ast.Subscript):
             order = [ast.unparse(loop.target) for loop in loops[-2:]]
             place = statement.targets[0].slice

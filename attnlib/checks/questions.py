@@ -6,6 +6,7 @@ attention are in isolate, those on special conditions in conditions; diagnose ha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import torch
@@ -214,7 +215,10 @@ def the_whole(trial: Trial) -> Answer:
                     where.line if where else None,
                 )
             if sentence := _wrong_gradient(have, want, {"x": kept, **weights}):
-                return Fault("", "gradient", sentence, trial.line_of_the_cut(mine, x, weights))
+                layer = re.search(r"(\w+)\.bias gets no", sentence)
+                line = layer and trial.line_with(rf"\.{layer[1]}\.weight(?!.*bias)")
+                line = line or trial.line_of_the_cut(mine, x, weights)
+                return Fault("", "gradient", sentence, line)
     return None
 
 
@@ -227,6 +231,12 @@ def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) ->
         for result in (have, want)
     ]
     for name, mine, right in zip(inputs, *gradients, strict=True):
+        if mine is None and name.endswith(".bias"):
+            layer = name.rpartition(".")[0]
+            return (
+                f"The results are right, but {name} gets no gradient: is it used? {layer}(x) adds "
+                "it, F.linear(x, weight, bias) too."
+            )
         if mine is None:
             return f"The results are right, but {name} gets no {cut}"
         if not close(mine, right, 1e-4 * max(1.0, float(right.abs().max()))):

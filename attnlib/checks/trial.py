@@ -194,6 +194,9 @@ class Trial(Pair):
 
     def line_that_filled(self, name: str) -> Line | None:
         """Return the line of the constructor that last wrote the numbers of a parameter."""
+        part = re.escape(self.make.names.get(name.split(".")[0], name.split(".")[0]))
+        if line := self.line_with(rf"\.{part}\b\S*\.\w+_\(|_\(.*\.{part}\b"):
+            return line
         try:
             mine, _ = self.recorded_build(self.head_counts[-1])
         except Diagnosis:
@@ -324,6 +327,7 @@ class Trial(Pair):
         for operation in operations[recording.number_of(x) or 0 :]:
             if (
                 operation.line is not None
+                and operation.line.function in self.text().trees
                 and operation.parents
                 and operation.values.is_floating_point()
                 and not operation.grad
