@@ -166,7 +166,7 @@ class Pair:
         """Return what is to be said of a line that leaves out tokens, if one does."""
         num_tokens = x.shape[1]
         whole = result.ndim == 3 and result.shape[1] < num_tokens
-        if not whole and result.shape != (x.shape[0], self.width()):
+        if num_tokens == 1 or (not whole and result.shape != (x.shape[0], self.width())):
             return None
         recording, _ = self.record(mine, x)
         start = recording.number_of(x) or 0
@@ -179,8 +179,9 @@ class Pair:
         for operation in operations[start + 1 :]:
             if operation.name not in cuts or operation.line is None:
                 continue
-            if len(lines.get(operation.line, ())) > 1:  # a loop over the tokens
-                continue
+            rounds = [o for o in operations if o.line == operation.line and o.name in cuts]
+            if len(lines.get(operation.line, ())) > 1 or (not whole and len(rounds) > 1):
+                continue  # a loop over the tokens
             before = next((operations[n].values for n in operation.parents if n >= start), None)
             if before is None or before.shape[1:2] != (num_tokens,) or before.ndim != 3:
                 continue
