@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
-from attnlib import causal_mask, merge_heads, split_heads
+from attnlib import attention, causal_mask, merge_heads, split_heads
 from attnlib.checks import (
     check_both_masks,
     check_cross_attention,
@@ -91,6 +91,35 @@ def test_lengths_that_are_taken_for_equal_stop_with_their_line():
     assert "Stopped in cross_attention, line 3" in check_cross_attention(cross_attention)
 
 
+@pytest.mark.parametrize(
+    ("new_queries_mask", "sentence"),
+    [
+        (
+            lambda num_new, num_keys: ~causal_mask(num_keys)[:num_new],
+            "The first new token sees keys [0]: this is the upper left. It is token 4, and may see",
+        ),
+        (
+            lambda num_new, num_keys: causal_mask(num_keys)[-num_new:],
+            "Your True hides. In SDPA's mask True means: may look.",
+        ),
+        (
+            lambda num_new, num_keys: torch.ones(num_new, num_keys).bool(),
+            "New token 0 of 3 is token 4 of 7: it sees [0, 1, 2, 3, 4, 5, 6], and may see 0 to 4.",
+        ),
+        (
+            lambda num_new, num_keys: ~causal_mask(num_keys),
+            "It is torch.bool, (7, 7); it must be torch.bool, (3, 7).",
+        ),
+        (
+            lambda num_new, num_keys: (~causal_mask(num_keys)[-num_new:]).float(),
+            "It is torch.float32, (3, 7); it must be torch.bool, (3, 7)",
+        ),
+    ],
+)
+def test_a_wrong_mask_for_new_queries_is_told(new_queries_mask, sentence):
+    assert check_new_queries(new_queries_mask).startswith(sentence)
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_new_queries_without_tril(width):
     def new_queries_mask(num_new, num_keys):
@@ -112,25 +141,26 @@ def test_the_pair_that_attention_returns_is_told():
     assert told == "It returns a tuple. attention returns two things: go on with the first."
 
 
-def test_a_mask_for_one_length_is_not_enough():
-    right = (causal_mask(8) | (torch.arange(8) < 2)) & ~torch.eye(8, dtype=torch.bool)
+def test_a_mask_for_one_batch_is_not_enough():
+    is_padding = torch.arange(8) < torch.tensor([[0], [2], [5]])
+    right = (causal_mask(8) | is_padding[:, None]) & ~torch.eye(8, dtype=torch.bool)
     told = check_padded(lambda is_padding: right)
-    assert told == "It is torch.bool, (8, 8); it must be torch.bool, (7, 7)."
+    assert told == "It is torch.bool, (3, 8, 8); it must be torch.bool, (2, 7, 7)."
 
 
-@pytest.mark.parametrize("hidden", [lambda n: torch.arange(n) < 2, lambda n: torch.zeros(n) > 0])
+@pytest.mark.parametrize("hidden", [torch.arange(8) < 2, torch.zeros(8) > 0])
 def test_a_padding_mask_that_is_not_causal_is_told(hidden):
-    told = check_padded(lambda is_padding: hidden(len(is_padding)).expand(8, 8))
+    told = check_padded(lambda is_padding: hidden.expand(3, 8, 8))
     assert told in (
-        "Query 0 sees token 2: that is its future.",
-        "Query 0 sees token 1: that is its future.",
+        "In text 0 query 0 sees token 2: that is its future.",
+        "In text 0 query 0 sees token 1: that is its future.",
     )
 
 
 def test_the_right_number_of_wrong_keys_is_told():
     def padded_mask(is_padding):
-        hidden = causal_mask(8) | is_padding
-        hidden[7, 2], hidden[7, 0] = True, False  # padding for a word
+        hidden = causal_mask(8) | is_padding[:, None]
+        hidden[1, 7, 2], hidden[1, 7, 0] = True, False  # padding for a word
         return hidden & ~torch.eye(8, dtype=torch.bool)
 
     assert check_padded(padded_mask) == (
@@ -143,5 +173,52 @@ def test_the_checks_leave_the_readers_random_numbers_alone():
     before = torch.get_rng_state()
     check_both_masks(lambda n: (causal_mask(n), ~causal_mask(n)))
     check_cross_attention(by_sdpa)
-    check_padded(lambda is_padding: causal_mask(8) | is_padding)
+    check_padded(lambda is_padding: causal_mask(8) | is_padding[:, None])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def hides_key_0(num_tokens):
+    is_hidden = torch.zeros(num_tokens, num_tokens, dtype=torch.bool)
+    is_hidden[1:, 0] = True  # token 0 still sees itself
+    return is_hidden
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 7, 5), (3, 7, 5)])
+def test_a_mask_and_is_causal_are_refused_together_or_both_applied(shape):
+    """Which of the two depends on the kernel in PyTorch 2.13; 2.14 refuses."""
+    x, is_hidden = torch.randn(shape), hides_key_0(7)
+    refused = ""
+    try:
+        both = F.scaled_dot_product_attention(x, x, x, attn_mask=~is_hidden, is_causal=True)
+    except RuntimeError as error:
+        refused = str(error)
+    if refused:
+        assert "attn_mask should not be set when is_causal=True" in refused
+    else:
+        torch.testing.assert_close(both, attention(x, x, x, is_hidden | causal_mask(7))[0])
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_the_hint_replaces_the_mask_where_no_weights_are_asked_for(need_weights):
+    module, x = nn.MultiheadAttention(6, 3, bias=False, batch_first=True), torch.randn(2, 7, 6)
+    open_mask = torch.zeros(7, 7, dtype=torch.bool)
+    hinted, _ = module(x, x, x, attn_mask=open_mask, is_causal=True, need_weights=need_weights)
+    taken = open_mask if need_weights else causal_mask(7)
+    torch.testing.assert_close(hinted, module(x, x, x, attn_mask=taken)[0])
+
+
+def test_a_row_without_keys_has_nan_gradients_though_no_loss_reads_it():
+    module, x = nn.MultiheadAttention(6, 3, bias=False, batch_first=True), torch.randn(1, 7, 6)
+    is_padding = torch.arange(7)[None] < 2
+    for need_weights in (True, False):
+        module.zero_grad()
+        result, _ = module(
+            x,
+            x,
+            x,
+            attn_mask=causal_mask(7),
+            key_padding_mask=is_padding,
+            need_weights=need_weights,
+        )
+        result[~is_padding].sum().backward()
+        assert bool(module.in_proj_weight.grad.isnan().all()) == need_weights

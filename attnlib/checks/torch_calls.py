@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import torch
 import torch.nn.functional as F
@@ -150,6 +151,13 @@ def _cross(
     return result
 
 
+def _swapped(module: MultiHeadAttention) -> MultiHeadAttention:
+    """Return the module with W_key in the place of W_value, and the other way round."""
+    swapped = deepcopy(module)
+    swapped.W_key, swapped.W_value = swapped.W_value, swapped.W_key
+    return swapped
+
+
 def _usual_crossings(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> dict[str, Tensor]:
     """Return what the usual mistakes compute, by what to say of them."""
 
@@ -176,6 +184,9 @@ def _usual_crossings(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> d
         ),
         "There is one wide head: split queries, keys and values into heads.": module.out_proj(
             alone
+        ),
+        "Keys and values have each other's matrix: W_key makes keys, W_value values.": (
+            _cross(_swapped(module), x, memory, memory)
         ),
     }
     if num_queries == num_keys:
@@ -244,53 +255,62 @@ def _seen_with(bias: Tensor, num_new: int, num_keys: int) -> Tensor:
 
 @exercise_check
 def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
-    """Check a mask for a text that is padded on the left, with no row that hides everything.
+    """Check a mask for texts that are padded on the left, with no row that hides everything.
 
     Args:
-        padded_mask: takes is_padding, bool, (num_tokens), and returns a boolean mask for
-            nn.MultiheadAttention, (num_tokens, num_tokens), True where a query may not look.
+        padded_mask: takes is_padding, bool, (b, num_tokens), and returns a boolean mask,
+            (b, num_tokens, num_tokens), True where a query may not look.
 
     Returns:
         A sentence.
 
-    >>> print(check_padded(lambda is_padding: causal_mask(8) | is_padding))
-    Query 0 sees no key: its row becomes NaN.
+    >>> print(check_padded(lambda is_padding: causal_mask(8) | is_padding[:, None]))
+    In text 1 query 0 sees no key: its row becomes NaN.
     """
-    for num_tokens, num_padding in ((8, 2), (7, 3)):
-        mask = padded_mask(torch.arange(num_tokens) < num_padding)
-        problem = _not_padded(mask, num_tokens, num_padding)
-        if problem:
-            return problem
-    return "Right: no NaN, and the words come out as if they were alone, 6 of 8 tokens and 4 of 7."
+    for num_tokens, paddings in ((8, (0, 2, 5)), (7, (3, 1))):
+        mask = padded_mask(torch.arange(num_tokens) < torch.tensor(paddings)[:, None])
+        shape = (len(paddings), num_tokens, num_tokens)
+        if mask.dtype != torch.bool or tuple(mask.shape) != shape:
+            return f"It is {mask.dtype}, {tuple(mask.shape)}; it must be torch.bool, {shape}."
+        is_future = causal_mask(num_tokens)
+        if mask.any() and not mask[:, is_future].any():
+            return "Your True shows. In the module's mask True means: hide."
+        for text, num_padding in enumerate(paddings):
+            problem = _not_padded(mask[text], num_padding)
+            if problem:
+                return f"In text {text} {problem}"
+        if not _as_if_alone(mask, paddings):
+            return "The right number of keys, but not the right ones: a word's output moved."
+    return "Right: no NaN, and the words of 5 texts come out as if each text were alone."
 
 
-def _not_padded(mask: Tensor, num_tokens: int, num_padding: int) -> str | None:
-    """Return what is wrong with a mask for padding on the left, or None."""
-    shape = (num_tokens, num_tokens)
-    if mask.dtype != torch.bool or tuple(mask.shape) != shape:
-        return f"It is {mask.dtype}, {tuple(mask.shape)}; it must be torch.bool, {shape}."
-    is_future = causal_mask(num_tokens)
-    if mask.any() and not mask[is_future].any():
-        return "Your True shows. In the module's mask True means: hide."
-    ahead = (is_future & ~mask).nonzero().tolist()
+def _not_padded(mask: Tensor, num_padding: int) -> str | None:
+    """Return what is wrong with one text's mask for padding on the left, or None."""
+    num_tokens = len(mask)
+    ahead = (causal_mask(num_tokens) & ~mask).nonzero().tolist()
     if ahead:
-        return f"Query {ahead[0][0]} sees token {ahead[0][1]}: that is its future."
+        return f"query {ahead[0][0]} sees token {ahead[0][1]}: that is its future."
     seen = mask.logical_not().sum(dim=-1).tolist()
     if 0 in seen:
-        return f"Query {seen.index(0)} sees no key: its row becomes NaN."
-    num_words = num_tokens - num_padding
-    wanted = [1] * num_padding + list(range(1, num_words + 1))
+        return f"query {seen.index(0)} sees no key: its row becomes NaN."
+    wanted = [1] * num_padding + list(range(1, num_tokens - num_padding + 1))
     if seen != wanted:
         return (
-            f"The number of keys that each query sees is {seen}, not {wanted}. "
-            "Is padding still seen?"
+            f"the queries see {seen} keys, not {wanted}. "
+            "Is padding still seen? It hides columns: is_padding[:, None]."
         )
+    return None
+
+
+def _as_if_alone(mask: Tensor, paddings: tuple[int, ...]) -> bool:
+    """Return whether each text's words come out of the module as without padding."""
     with seeded(1), torch.no_grad():
         module = nn.MultiheadAttention(4, 2, batch_first=True)
-        x = torch.rand(1, num_tokens, 4)
-        padded, _ = module(x, x, x, attn_mask=mask)
-        words = x[:, num_padding:]
-        alone, _ = module(words, words, words, attn_mask=causal_mask(num_words))
-    if not torch.allclose(padded[:, num_padding:], alone, rtol=0, atol=NEAR):
-        return "The right number of keys, but not the right ones: a word's output moved."
-    return None
+        x = torch.rand(len(paddings), mask.shape[1], 4)
+        padded, _ = module(x, x, x, attn_mask=mask.repeat_interleave(2, dim=0))
+        for text, num_padding in enumerate(paddings):
+            words = x[text : text + 1, num_padding:]
+            alone, _ = module(words, words, words, attn_mask=causal_mask(words.shape[1]))
+            if not torch.allclose(padded[text, num_padding:], alone[0], rtol=0, atol=NEAR):
+                return False
+    return True

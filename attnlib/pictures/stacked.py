@@ -101,7 +101,7 @@ def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
         items.append(Words(left - 8, y + tall / 2, f"layer {layer}", SIZE, INK, "end"))
         for h, share in enumerate(row):
             x = left + h * wide
-            fill = amount_color(0.6 * share)
+            fill = amount_color(0.75 * share**2)  # large shares must differ
             items.append(Box(x, y, wide, tall, fill, PAPER))
             text = f"{100 * share:.0f}"
             if text == f"{100 * limit:.0f}":  # a decimal more says on which side it is

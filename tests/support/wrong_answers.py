@@ -687,6 +687,10 @@ CROSS_ATTENTION = Answers(
         "keys from x": WrongAnswer(
             {"W_key(memory)": "W_key(x)"}, "Keys come from x: it is memory that is looked at."
         ),
+        "two matrices swapped": WrongAnswer(
+            {"W_key": "W_other", "W_value": "W_key", "W_other": "W_value"},
+            "Keys and values have each other's matrix: W_key makes keys",
+        ),
         "all from x": WrongAnswer({"(memory)": "(x)"}, "Both keys and values come from the text"),
         "a causal mask": WrongAnswer(
             {"keys, values)": "keys, values, causal_mask(x.shape[1]))"},
@@ -712,59 +716,38 @@ CROSS_ATTENTION = Answers(
         ),
     },
 )
-NEW_QUERIES_MASK = Answers(
-    right="Right: for 3 new tokens of 7, for 1 of 6, and for a whole text of 5.",
-    wrong={
-        "upper left": WrongAnswer(
-            {"diagonal=num_keys - num_new": ""},
-            "The first new token sees keys [0]: this is the upper left. It is token 4, and may see",
-        ),
-        "True for hidden": WrongAnswer(
-            {
-                "return may_look.tril(diagonal=num_keys - num_new)": (
-                    "return ~may_look.tril(diagonal=num_keys - num_new)"
-                )
-            },
-            "Your True hides. In SDPA's mask True means: may look.",
-        ),
-        "one too many": WrongAnswer(
-            {"num_keys - num_new)": "num_keys - num_new + 1)"},
-            "New token 0 of 3 is token 4 of 7: it sees [0, 1, 2, 3, 4, 5], and may see 0 to 4.",
-        ),
-        "the past hidden": WrongAnswer(
-            {"tril": "triu"}, "New token 0 of 3 is token 4 of 7: it sees [4, 5, 6], and may see"
-        ),
-        "everything": WrongAnswer(
-            {".tril(diagonal=num_keys - num_new)": ""},
-            "New token 0 of 3 is token 4 of 7: it sees [0, 1, 2, 3, 4, 5, 6], and may see 0 to 4.",
-        ),
-        "all the rows": WrongAnswer(
-            {"torch.ones(num_new,": "torch.ones(num_keys,"},
-            "It is torch.bool, (7, 7); it must be torch.bool, (3, 7).",
-        ),
-        "numbers": WrongAnswer(
-            {", dtype=torch.bool": ""}, "It is torch.float32, (3, 7); it must be torch.bool, (3, 7)"
-        ),
-    },
-)
 PADDED_MASK = Answers(
-    right="Right: no NaN, and the words come out as if they were alone, 6 of 8 tokens and 4 of 7.",
+    right="Right: no NaN, and the words of 5 texts come out as if each text were alone.",
     wrong={
         "padding forgotten": WrongAnswer(
-            {" | is_padding": ""},
-            "The number of keys that each query sees is [1, 2, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2,",
+            {" | is_padding[:, None]": " | torch.zeros(len(is_padding), 1, 1).bool()"},
+            "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2, 3, 4, 5, 6]",
+        ),
+        "one mask": WrongAnswer(
+            {" | is_padding[:, None]": ""}, "It is torch.bool, (8, 8); it must be torch.bool, (3, "
+        ),
+        "no dimension added": WrongAnswer(
+            {"is_padding[:, None]": "is_padding"}, "Stopped in padded_mask, line 3: "
         ),
         "empty rows": WrongAnswer(
             {"hidden & ~torch.eye(num_tokens, dtype=torch.bool)": "hidden"},
-            "Query 0 sees no key: its row becomes NaN.",
+            "In text 1 query 0 sees no key: its row becomes NaN.",
         ),
         "padding hidden as a query": WrongAnswer(
-            {"| is_padding": "| is_padding[:, None]"},
-            "The number of keys that each query sees is [1, 1, 3, 4, 5, 6, 7, 8], not [1, 1, 1, 2,",
+            {"is_padding[:, None]": "is_padding[:, :, None]"},
+            "In text 1 the queries see [1, 1, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2, 3, 4, 5, 6]",
+        ),
+        "the padding of the first text": WrongAnswer(
+            {"is_padding[:, None]": "is_padding[:1, None].expand(len(is_padding), 1, -1)"},
+            "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2, 3, 4, 5, 6]",
         ),
         "True for visible": WrongAnswer(
             {"return ": "return ~(", "bool)": "bool))"},
             "Your True shows. In the module's mask True means: hide.",
+        ),
+        "a mask for each head": WrongAnswer(
+            {"return hidden": "return hidden.repeat_interleave(2, dim=0)"},
+            "It is torch.bool, (6, 8, 8); it must be torch.bool, (3, 8, 8).",
         ),
         "eye of numbers": WrongAnswer(
             {", dtype=torch.bool": ""},
@@ -772,7 +755,7 @@ PADDED_MASK = Answers(
         ),
         "numbers": WrongAnswer(
             {"return ": "return -1e9 * (", "bool)": "bool))"},
-            "It is torch.float32, (8, 8); it must be torch.bool, (8, 8).",
+            "It is torch.float32, (3, 8, 8); it must be torch.bool, (3, 8, 8).",
         ),
     },
 )
@@ -1467,7 +1450,6 @@ ANSWERS: dict[str, dict[str, Answers]] = {
     "05_pytorch_attention": {
         "both_masks": BOTH_MASKS,
         "cross_attention": CROSS_ATTENTION,
-        "new_queries_mask": NEW_QUERIES_MASK,
         "padded_mask": PADDED_MASK,
     },
     "06_right_shape_wrong_answer": {
