@@ -487,6 +487,10 @@ def test_bars_are_cut_as_their_times_are():
         "5 tokens. slow, 4 s: one 1, rest 1, two 2. fast, 2 s: one 1, two 0. Floor: 2 s."
     )
     assert outside(scene) == overlapping(scene) == []
+    assert scene.items.index(floor) < scene.items.index(pieces[0])  # behind the bars
+    middles = {piece.x + piece.width / 2 for piece in pieces}
+    numbers = [item.text for item in scene.items if isinstance(item, Words) and item.x in middles]
+    assert numbers == ["floor 2 s", "1", "1", "2", "1", "0"]
     assert "Floor" not in charts.phases_picture(bars, None, "5 tokens").alt
 
 
@@ -506,11 +510,11 @@ def test_the_table_of_ratios_marks_what_cannot_be_told():
     scene = charts.crossover_picture(ratios, "a / b", [(1, 2)], notes, ("a wins", "b wins"))
     assert [item.text for item in scene.items if getattr(item, "mono", False)] == ["1.00 ?", "2.00"]
     fills = [item.fill for item in scene.items if isinstance(item, Box)]
-    assert fills[2:4] == [QUIET, QUIET]  # in the legend, and in the first cell
-    assert fills[1] == fills[4]  # blue: above 1
+    assert fills[6:8] == [QUIET, QUIET]  # in the legend, and in the first cell
+    assert fills[5] == fills[8]  # blue, strongest: most above 1
     shown = [item.text for item in scene.items if isinstance(item, Words)]
     assert shown[1:4] == ["a wins", "b wins", "?  too close to call"]
-    assert "Red: a wins; blue: b wins." in scene.alt
+    assert "Orange: a wins; blue: b wins." in scene.alt
     assert "1 of 2 cells are too close to call. 8 heads, 2 tokens: 5 to 7 faults." in scene.alt
     assert outside(scene) == overlapping(scene) == []
 

@@ -11,6 +11,7 @@ import torch
 from attnlib import MultiHeadAttention, attention, causal_mask, tiled_attention
 from attnlib.speed import (
     PHASES,
+    TILE_PHASES,
     VARIANTS,
     Run,
     forward,
@@ -21,6 +22,8 @@ from attnlib.speed import (
     peak,
     phases,
     saved_by_keeping,
+    settle_memory,
+    tile_phases,
 )
 from attnlib.speed import clock as clocks
 
@@ -45,6 +48,25 @@ def test_every_kernel_is_put_under_its_phase(name):
     assert set(found) - {"rest"} == EXPECTED[name]
     assert list(found) == [phase for phase in PHASES if phase in found]
     assert all(phase.seconds >= 0 and phase.page_faults >= 0 for phase in found.values())
+
+
+@torch.no_grad()
+def test_what_is_kept_from_tile_to_tile_is_changed_in_place(monkeypatch):
+    seen = []
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: seen.append(1) or torch.bmm(a, b))
+    inputs = torch.randn(3, HEADS, TOKENS, 3)
+    found = tile_phases(lambda: tiled_attention(*inputs, tile_size=3), rounds=1)
+    assert list(found) == list(TILE_PHASES)
+    assert len(seen) == 2 * 4  # of each tile
+    assert all(phase.seconds > 0 for phase in found.values())
+
+
+def test_memory_is_settled_with_blocks_of_the_sizes_asked_for(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(torch, "zeros", lambda *shape: sizes.append(4 * shape[0] * shape[1]))
+    settle_memory()
+    settle_memory(2, 5)
+    assert sizes == [size * 2**20 for size in (31, 31, 2, 5)]
 
 
 def test_the_seconds_of_this_process_are_not_those_of_a_sleep():

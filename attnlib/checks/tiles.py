@@ -10,12 +10,14 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from attnlib.checks.attempt import Diagnosis
 from attnlib.checks.exercises import exercise_check
 from attnlib.functional import attention, causal_mask
 
 NUM_TOKENS, HEAD_DIM, VALUE_DIM = 7, 3, 5
 MANY, SMALL_TILE = 61, 4  # tokens and tile_size, to see how large the tensors are
 CLOSE = 1e-12
+FLOAT32 = 1e-5  # a difference below this, and above CLOSE, comes from float32
 ONE_LARGEST = (
     "Right until the scores of one query are far above those of the others, whose powers are then "
     "all 0: every query needs a largest score of its own, amax(dim=1, keepdim=True)."
@@ -34,6 +36,7 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> str:
     Returns:
         A sentence: that it is right, or the first difficulty at which it is wrong.
     """
+    attend_in_tiles = _guarded(attend_in_tiles)
     queries, keys, values = _drawn(NUM_TOKENS)
     with _Calls(keys, NUM_TOKENS) as calls:
         found = attend_in_tiles(queries, keys, values, NUM_TOKENS)
@@ -66,6 +69,30 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> str:
         ):
             return f"Right with tiles of 2 keys, wrong with tiles of {tile_size}."
     return _sizes(attend_in_tiles)
+
+
+def _guarded(attend_in_tiles: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Return the function so that it must return a tensor, and leave its arguments as they are."""
+
+    def run(queries: Tensor, keys: Tensor, values: Tensor, tile_size: int) -> Tensor:
+        given = {"queries": queries, "keys": keys, "values": values}
+        before = {name: tensor.clone() for name, tensor in given.items()}
+        found = attend_in_tiles(queries, keys, values, tile_size)
+        if not isinstance(found, Tensor):
+            many = f" of {len(found)}" if isinstance(found, (tuple, list)) else ""
+            raise Diagnosis(
+                f"It returns a {type(found).__name__}{many}, not a tensor: return mixed / total, "
+                "and nothing else."
+            )
+        for name, tensor in given.items():
+            if not torch.equal(tensor, before[name]):
+                raise Diagnosis(
+                    f"It changes {name}, which belong to whoever calls it: write "
+                    f"{name} = {name} / ..., not {name} /= ... ."
+                )
+        return found
+
+    return run
 
 
 def _drawn(num_tokens: int) -> Part:
@@ -118,9 +145,23 @@ def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> s
     if missing[0] and not missing[1:].any():
         return (
             "NaN for query 0, which sees no key at all: does the mask hide a query's own key? "
-            "Only keys at later places are hidden."
+            "Only keys at later positions are hidden."
         )
-    scores = (queries @ keys.T / HEAD_DIM**0.5).masked_fill(causal_mask(NUM_TOKENS), -torch.inf)
+    if missing[-1] and not missing[:-1].any():
+        return (
+            "NaN for the last query, which sees no key at all, while the first sees those of its "
+            "future. Turn the mask round: a key is hidden where its position is later than the "
+            "query's."
+        )
+    right, is_future = _exact(queries, keys, values), causal_mask(NUM_TOKENS)
+    if torch.allclose(found.to(right.dtype), right, rtol=0.0, atol=FLOAT32):
+        return (
+            f"Right, but only up to {_off(found, right).split()[-1]}, which is float32, though the "
+            "queries are float64: make new tensors with torch.zeros_like and torch.full_like, or "
+            "with dtype=values.dtype."
+        )
+    scores = (queries @ keys.T / HEAD_DIM**0.5).masked_fill(is_future, -torch.inf)
+    with_zero = scores.masked_fill(is_future, 0.0)
     powers = torch.exp(scores - scores.amax(dim=1, keepdim=True))
     causes = {
         "The scores are not divided by the root of head_dim.": _exact(
@@ -129,13 +170,18 @@ def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> s
         "Nothing is hidden: every query sees the keys of its future too.": attention(
             queries, keys, values
         )[0],
+        "The mask is the wrong way round: each query sees its future and itself, and its past is "
+        "hidden.": attention(queries, keys, values, is_future.T)[0],
+        "Hidden scores are 0, and exp(0) is 1: a key is hidden by a score of minus infinity.": (
+            torch.softmax(with_zero, dim=1) @ values
+        ),
         "The result is not divided by the total, so the weights of a row do not sum to 1.": (
             powers @ values
         ),
     }
     return _first(found, causes) or (
         f"With a single tile of all {NUM_TOKENS} keys it is not attention: "
-        f"{_off(found, _exact(queries, keys, values))}. Before you run over tiles, get this one "
+        f"{_off(found, right)}. Before you run over tiles, get this one "
         "right: scores, mask, largest, powers, total, mixed, and one division at the end."
     )
 
@@ -148,6 +194,14 @@ def _equal_scores(found: Tensor, right: Tensor, keys: Tensor, values: Tensor, so
             "and where a tile is all future it gives NaN. Add up the powers and the mixtures of "
             "all tiles, and divide once, at the end."
         )
+    forgotten = (
+        "Every query keeps only the last tile it sees: is largest = larger missing, at the end of "
+        "a tile? While largest stays minus infinity, the correction is 0 and forgets all before."
+    )
+    last_tile_only = _forgetful(keys, values)
+    seen = found.isfinite().all(dim=1)
+    if seen.any() and _equal(found[seen], last_tile_only[seen]):
+        return forgotten
     if found.isnan().any():
         return (
             "NaN: for an early query a later tile is all future, and its own maximum is minus "
@@ -170,6 +224,14 @@ def _equal_scores(found: Tensor, right: Tensor, keys: Tensor, values: Tensor, so
         "maximum changes: are total and mixed added up over all tiles, and divided once, at the "
         "end?"
     )
+
+
+def _forgetful(keys: Tensor, values: Tensor) -> Tensor:
+    """Return, where all scores are 0, the average over those keys of its last tile a query sees."""
+    places = torch.arange(len(keys))
+    same_tile = places[:, None] // 2 == places // 2
+    seen = (same_tile & (places <= places[:, None])).to(values.dtype)
+    return seen @ values / seen.sum(dim=1, keepdim=True)
 
 
 def _unequal_scores(found: Tensor, some: Part, rising: bool) -> str:
@@ -245,11 +307,13 @@ class _Calls(TorchFunctionMode):
         super().__init__()
         self.keys, self.tile_size = keys, tile_size
         self.largest = torch.zeros(0)  # tensor that a function returned
+        self.many = 0  # calls
         self.softmax = False  # whether it was called
         self.whole_row = False  # whether a query met more keys than a tile has
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        self.many += 1
         name = getattr(func, "__name__", "").strip("_").removeprefix("r")
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         for tensor in result if isinstance(result, tuple) else (result,):
@@ -280,6 +344,13 @@ def _sizes(attend_in_tiles: Callable[..., Any]) -> str:
                 f"Equal, but with a tile_size of {SMALL_TILE} a query still meets more keys than "
                 f"that at a time. Take the keys tile by tile, and keep only largest, total and "
                 "mixed in between."
+            )
+        with _Calls(some[1], MANY) as at_once:
+            attend_in_tiles(*some, MANY)
+        if at_once.many == calls.many:
+            return (
+                f"Equal, but tile_size makes no difference: with {SMALL_TILE} keys in a tile or "
+                f"{MANY}, it does the same. Take tile_size keys at a time."
             )
         return (
             "Right: equal within 1e-12 with tiles of 1, 2, 3 and 7 keys, and with 61 tokens no "
@@ -327,7 +398,7 @@ def _part(scores: Tensor, values: Tensor) -> Part:
 
 
 def _wrong_join(found: Any, parts: tuple[Part, Part], right: Part) -> str | None:
-    (_, total_0, mixed_0), (_, total_1, mixed_1) = parts
+    (largest_0, total_0, mixed_0), (largest_1, total_1, mixed_1) = parts
     if not _equal(found[0], right[0]):
         return "largest is not the larger of the two, row by row."
     if _equal(found[1], total_0 + total_1):
@@ -335,7 +406,24 @@ def _wrong_join(found: Any, parts: tuple[Part, Part], right: Part) -> str | None
     if not all(part.isfinite().all() for part in found):
         return "A number is infinite or NaN: take the larger maximum away before exp."
     if not _equal(found[1], right[1]):
-        return "total is wrong: correct each of the two by exp(its largest - the larger one)."
+        factor_0, factor_1 = torch.exp(largest_0 - right[0]), torch.exp(largest_1 - right[0])
+        causes = {
+            "The factors are upside down: exp(its largest - the larger one) is at most 1.": (
+                total_0 / factor_0 + total_1 / factor_1
+            ),
+            "The factors are exchanged: each of the two needs its own.": (
+                factor_1 * total_0 + factor_0 * total_1
+            ),
+            "Only the first is corrected, but in some rows the second has the smaller maximum.": (
+                factor_0 * total_0 + total_1
+            ),
+            "Only the second is corrected, but in some rows the first has the smaller maximum.": (
+                total_0 + factor_1 * total_1
+            ),
+        }
+        return _first(found[1], causes) or (
+            "total is wrong: correct each of the two by exp(its largest - the larger one)."
+        )
     if _equal(found[2], mixed_0 + mixed_1):
         return "The mixtures are added as they are: correct them like the totals."
     if not _equal(found[2], right[2]):

@@ -6,22 +6,24 @@ import math
 from collections.abc import Collection, Mapping
 
 from attnlib.pictures.letters import text_width
-from attnlib.pictures.palette import FAINT, INK, QUIET, head_color, signed_color, text_color
+from attnlib.pictures.palette import FAINT, INK, QUIET, head_color, text_color, tint
 from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
 SIZE = 13.0  # of letters
 ROW = 34.0
+BELOW, ABOVE = head_color(1), head_color(0)  # sides of 1: orange and blue
 
 
 def phases_picture(
     bars: Mapping[str, Mapping[str, float]], floor: float | None, heading: str, unit: str = "ms"
 ) -> Scene:
-    """Draw a bar for each version, cut into the phases that its time goes into.
+    """Draw a bar for each version, cut into the phases that its time goes into, with their numbers.
 
     Args:
         bars: by version, by phase, numbers from 0 on; drawn in this order, the phases in the order
             in which they come first.
-        floor: what no version can take less than, a dashed line; or None.
+        floor: an estimate of the least that a version takes, a dashed line behind the bars; or
+            None.
         heading: what was measured.
         unit: of the numbers.
     """
@@ -41,20 +43,23 @@ def phases_picture(
         items.append(Words(x + 18, y, name, SIZE, INK, "start"))
         x += wide
     top = y + (40 if floor else 22)
+    bottom = top + ROW * len(bars)
+    if floor:
+        x = left + scale * floor
+        items.append(Line(((x, top - 4), (x, bottom)), INK, 1.5, dashed=True))
+        items.append(Words(x, top - 13, f"floor {floor:.0f} {unit}", SIZE))
     for i, (name, phases) in enumerate(bars.items()):
         y, x = top + i * ROW, left
         items.append(Words(left - 12, y + ROW / 2, name, SIZE, INK, "end", bold=True))
         for phase, value in phases.items():
             wide = scale * value
             items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
+            number, ink = f"{value:.0f}", text_color(colors[phase])
+            if text_width(number, SIZE) + 4 <= wide:
+                items.append(Words(x + wide / 2, y + ROW / 2, number, SIZE, ink))
             x += wide
         said = f"{totals[name]:.0f} {unit}"
         items.append(Words(x + 10, y + ROW / 2, said, SIZE, INK, "start", mono=True))
-    bottom = top + ROW * len(bars)
-    if floor:
-        x = left + scale * floor
-        items.append(Line(((x, top - 4), (x, bottom)), INK, 1.5, dashed=True))
-        items.append(Words(x, top - 13, f"floor {floor:.0f} {unit}", SIZE))
     alt = f"{heading}. " + " ".join(
         f"{name}, {totals[name]:.0f} {unit}: "
         + ", ".join(f"{phase} {value:.0f}" for phase, value in phases.items())
@@ -72,7 +77,7 @@ def crossover_picture(
     notes: Mapping[tuple[int, int], str] | None = None,
     sides: tuple[str, str] | None = None,
 ) -> Scene:
-    """Draw a table of ratios, heads down and tokens across: blue above 1, red below.
+    """Draw a table of ratios, heads down and tokens across: blue above 1, orange below.
 
     Args:
         ratios: by number of heads and of tokens.
@@ -88,7 +93,7 @@ def crossover_picture(
     largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
     items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
     if sides:
-        items += _legend(sides, largest)
+        items += _legend(sides)
     for column, num_tokens in enumerate(tokens):
         words = f"{num_tokens} tokens"
         items.append(Words(left + (column + 0.5) * width, top - 14, words, SIZE))
@@ -99,7 +104,7 @@ def crossover_picture(
         for column, num_tokens in enumerate(tokens):
             place = (num_heads, num_tokens)
             value, open_ = ratios[place], place in undecided
-            fill = QUIET if open_ else signed_color(math.log2(value), largest)
+            fill = QUIET if open_ else _side_color(math.log2(value) / largest)
             x = left + column * width
             items.append(Box(x, y, width - 2, height - 2, fill=fill))
             ink, note = text_color(fill), notes.get(place)
@@ -117,21 +122,29 @@ def crossover_picture(
     ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
     alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
     alt += f"least {ends[0]}, most {ends[1]}."
-    alt += f" Red: {sides[0]}; blue: {sides[1]}." if sides else ""
+    alt += f" Orange: {sides[0]}; blue: {sides[1]}." if sides else ""
     alt += f" {len(undecided)} of {len(ratios)} cells are too close to call." if undecided else ""
     told = "; ".join(f"{h} heads, {t} tokens: {note}" for (h, t), note in notes.items())
     alt += f" {told}." if told else ""
     return Scene(size, top + height * len(heads) + 8, alt, tuple(items))
 
 
-def _legend(sides: tuple[str, str], largest: float) -> list[Item]:
-    """Return a line of colors and what they mean."""
+def _side_color(share: float) -> str:
+    """Return the color of a share from -1, orange, to 1, blue: near 0 pale, but not like gray."""
+    strength = 0.25 + 0.65 * abs(share) if share else 0.0
+    return tint(ABOVE if share > 0 else BELOW, strength)
+
+
+def _legend(sides: tuple[str, str]) -> list[Item]:
+    """Return a line of colors, each pale to strong, and what they mean."""
     items, x = list[Item](), 1.0
-    colors = (signed_color(-largest, largest), signed_color(largest, largest), QUIET)
-    for color, words in zip(colors, (*sides, "?  too close to call"), strict=True):
-        items.append(Box(x, 30, 12, 12, color, FAINT))
-        items.append(Words(x + 18, 36, words, SIZE, INK, "start"))
-        x += 18 + text_width(words, SIZE) + 22
+    colors = [[_side_color(sign * share) for share in (0.0001, 0.5, 1.0)] for sign in (-1, 1)]
+    for shades, words in zip((*colors, [QUIET]), (*sides, "?  too close to call"), strict=True):
+        for shade in shades:
+            items.append(Box(x, 30, 12, 12, shade, FAINT))
+            x += 12
+        items.append(Words(x + 6, 36, words, SIZE, INK, "start"))
+        x += 6 + text_width(words, SIZE) + 22
     return items
 
 

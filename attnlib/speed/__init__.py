@@ -25,6 +25,7 @@ from attnlib.speed.clock import (
     ratio,
     require_equal,
     run_python,
+    settle_memory,
     trend,
 )
 from attnlib.speed.count import (
@@ -45,7 +46,7 @@ from attnlib.speed.fresh import (
     saved_by_keeping,
     with_and_without_kept_blocks,
 )
-from attnlib.speed.phases import PHASES, Phase, phases
+from attnlib.speed.phases import PHASES, TILE_PHASES, Phase, phases, tile_phases
 from attnlib.speed.results import (
     Crossing,
     crossing,
@@ -62,6 +63,7 @@ __all__ = [
     "FORWARD",
     "MATRIX_PRODUCT",
     "PHASES",
+    "TILE_PHASES",
     "VARIANTS",
     "Crossing",
     "Peak",
@@ -98,8 +100,10 @@ __all__ = [
     "run_python",
     "runs_table",
     "saved_by_keeping",
+    "settle_memory",
     "shapes_table",
     "stored_results",
+    "tile_phases",
     "title",
     "trend",
     "with_and_without_kept_blocks",

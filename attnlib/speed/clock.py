@@ -378,6 +378,20 @@ def page_faults(call: Call) -> int:
     return faults_so_far() - before
 
 
+def settle_memory(*mib: int) -> None:
+    """Fill blocks of memory and give them back, so that what runs next finds the smaller ones.
+
+    The C library of Linux keeps a block that is given back if it has seen one as large before, up
+    to 32 MiB. In a process that has just started it therefore returns blocks which it keeps later.
+    Two of 31 MiB, one after the other: it learns from the first, and keeps the second.
+
+    Args:
+        mib: the size of each block, in MiB, one after the other; none given means 31 and 31.
+    """
+    for size in mib or (31, 31):
+        torch.zeros(size, 2**18)
+
+
 def huge_pages() -> str:
     """Return whether Linux may give this process pages of 2 MiB without being asked.
 

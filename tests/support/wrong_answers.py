@@ -1156,7 +1156,40 @@ ATTEND_IN_TILES = Answers(
             "The scores are not divided by the root of head_dim.",
         ),
         "no mask": WrongAnswer(
-            {"scores.masked_fill(tile > place, -torch.inf)": "scores"}, "Nothing is hidden"
+            {"scores.masked_fill_(tile > place, -torch.inf)": "scores"}, "Nothing is hidden"
+        ),
+        "the mask the wrong way round": WrongAnswer(
+            {"tile > place": "tile < place"}, "each query sees its future and itself"
+        ),
+        "only the future": WrongAnswer(
+            {"tile > place": "tile <= place"}, "Turn the mask round: a key is hidden where"
+        ),
+        "hidden by 0": WrongAnswer(
+            {"(tile > place, -torch.inf)": "(tile > place, 0)"},
+            "Hidden scores are 0, and exp(0) is 1",
+        ),
+        "float32": WrongAnswer(
+            {
+                "torch.zeros_like(values)": "torch.zeros_like(values).float()",
+                "mixed = corr": "mixed[:] = corr",
+            },
+            "Right, but only up to",
+        ),
+        "queries changed": WrongAnswer(
+            {
+                "    largest = torch.full_like": (
+                    "    queries /= queries.shape[1] ** 0.5\n    largest = torch.full_like"
+                ),
+                " / queries.shape[1] ** 0.5": "",
+            },
+            "It changes queries, which belong to whoever calls it",
+        ),
+        "a tuple": WrongAnswer(
+            {"return mixed / total": "return mixed / total, largest"},
+            "It returns a tuple of 2, not a tensor",
+        ),
+        "one key at a time": WrongAnswer(
+            {".split(tile_size)": ".split(1)"}, "Equal, but tile_size makes no difference"
         ),
         "not divided": WrongAnswer({"mixed / total": "mixed"}, "not divided by the total"),
         "places of the tile": WrongAnswer(
@@ -1246,7 +1279,7 @@ ATTEND_IN_TILES = Answers(
             "Subtract the largest score of all tiles so far.",
         ),
         "the maximum forgotten": WrongAnswer(
-            {"        largest = larger\n": ""}, "Subtract the largest score of all tiles so far."
+            {"        largest = larger\n": ""}, "is largest = larger missing, at the end of a tile?"
         ),
         "no maximum": WrongAnswer(
             {"        larger = ": "        larger = 0 * "},
@@ -1280,6 +1313,24 @@ JOIN = Answers(
         ),
         "one factor": WrongAnswer(
             {"c_1 * total_1": "total_1", "c_1 * mixed_1": "mixed_1"},
+            "Only the first is corrected, but in some rows",
+        ),
+        "the other factor": WrongAnswer(
+            {"c_0 * total_0": "total_0", "c_0 * mixed_0": "mixed_0"},
+            "Only the second is corrected, but in some rows",
+        ),
+        "upside down": WrongAnswer(
+            {
+                "exp(m_0 - largest)": "exp(largest - m_0)",
+                "exp(m_1 - largest)": "exp(largest - m_1)",
+            },
+            "The factors are upside down",
+        ),
+        "exchanged": WrongAnswer(
+            {"c_0, c_1 =": "c_1, c_0 ="}, "The factors are exchanged: each of the two needs its own"
+        ),
+        "corrected twice": WrongAnswer(
+            {"c_0 * total_0": "c_0**2 * total_0"},
             "total is wrong: correct each of the two by exp(its largest - the larger one).",
         ),
         "the first maximum": WrongAnswer(
