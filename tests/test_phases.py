@@ -11,7 +11,6 @@ import torch
 from attnlib import MultiHeadAttention, attention, causal_mask, tiled_attention
 from attnlib.speed import (
     PHASES,
-    TILE_PHASES,
     VARIANTS,
     Run,
     forward,
@@ -26,6 +25,7 @@ from attnlib.speed import (
     tile_phases,
 )
 from attnlib.speed import clock as clocks
+from attnlib.speed.phases import TILE_PHASES
 
 WIDTH, HEADS, TOKENS = 21, 7, 11
 SMALL = {"num_tokens": TOKENS, "width": WIDTH, "num_heads": HEADS}
@@ -66,7 +66,7 @@ def test_memory_is_settled_with_blocks_of_the_sizes_asked_for(monkeypatch):
     monkeypatch.setattr(torch, "zeros", lambda *shape: sizes.append(4 * shape[0] * shape[1]))
     settle_memory()
     settle_memory(2, 5)
-    assert sizes == [size * 2**20 for size in (31, 31, 2, 5)]
+    assert sizes == [size * 2**20 for size in (22, 22, 2, 5)]
 
 
 def test_the_seconds_of_this_process_are_not_those_of_a_sleep():

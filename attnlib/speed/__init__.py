@@ -46,7 +46,7 @@ from attnlib.speed.fresh import (
     saved_by_keeping,
     with_and_without_kept_blocks,
 )
-from attnlib.speed.phases import PHASES, TILE_PHASES, Phase, phases, tile_phases
+from attnlib.speed.phases import PHASES, Phase, phases, tile_phases
 from attnlib.speed.results import (
     Crossing,
     crossing,
@@ -63,7 +63,6 @@ __all__ = [
     "FORWARD",
     "MATRIX_PRODUCT",
     "PHASES",
-    "TILE_PHASES",
     "VARIANTS",
     "Crossing",
     "Peak",

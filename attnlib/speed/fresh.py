@@ -16,13 +16,14 @@ KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**3
 
 IMPORTS = "import json\nimport torch\nfrom attnlib import MultiHeadAttention, speed\n"
 SET_UP = """
+speed.settle_memory()
 torch.set_num_threads(1)
 torch.manual_seed(123)
 split = MultiHeadAttention({width}, {width}, {num_tokens}, 0.0, {num_heads}).eval()
 x = torch.randn(1, {num_tokens}, {width})
 calls = {{name: speed.forward(speed.VARIANTS[name](split).eval(), x) for name in {names}}}
 speed.require_equal(calls, 1e-5)
-speed.settle_memory(31, 31, 256)
+speed.settle_memory(22, 256)
 """
 TIME = """
 faults = {{name: [] for name in calls}}
@@ -75,7 +76,7 @@ def in_fresh_process(
     """Time variants in turns in a new process, and count their page faults.
 
     Blocks of memory are made and given back before the clock starts, as settle_memory says; the
-    last is larger than all blocks of a pass, so that what is kept holds them all from the start.
+    last is larger than all those of a pass, so that a process that keeps it has room for them.
 
     Args:
         names: of VARIANTS; all are built with the same weights, and must be equal.
