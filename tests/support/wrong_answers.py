@@ -1156,16 +1156,16 @@ ATTEND_IN_TILES = Answers(
             "The scores are not divided by the root of head_dim.",
         ),
         "no mask": WrongAnswer(
-            {"scores.masked_fill_(tile > place, -torch.inf)": "scores"}, "Nothing is hidden"
+            {"scores.masked_fill_(tile > position, -torch.inf)": "scores"}, "Nothing is hidden"
         ),
         "the mask the wrong way round": WrongAnswer(
-            {"tile > place": "tile < place"}, "each query sees its future and itself"
+            {"tile > position": "tile < position"}, "each query sees its future and itself"
         ),
         "only the future": WrongAnswer(
-            {"tile > place": "tile <= place"}, "Turn the mask round: a key is hidden where"
+            {"tile > position": "tile <= position"}, "Turn the mask round: a key is hidden where"
         ),
         "hidden by 0": WrongAnswer(
-            {"(tile > place, -torch.inf)": "(tile > place, 0)"},
+            {"(tile > position, -torch.inf)": "(tile > position, 0)"},
             "Hidden scores are 0, and exp(0) is 1",
         ),
         "float32": WrongAnswer(
@@ -1193,7 +1193,7 @@ ATTEND_IN_TILES = Answers(
         ),
         "not divided": WrongAnswer({"mixed / total": "mixed"}, "not divided by the total"),
         "places of the tile": WrongAnswer(
-            {"tile > place": "torch.arange(len(tile)) > place"},
+            {"tile > position": "torch.arange(len(tile)) > position"},
             "count the keys from the start of the text, not of the tile.",
         ),
         "the last tile left out": WrongAnswer(
@@ -1232,7 +1232,7 @@ ATTEND_IN_TILES = Answers(
             "Is the correction the wrong way up? It is exp(old maximum - new maximum)",
         ),
         "its own key hidden": WrongAnswer(
-            {"tile > place": "tile >= place"}, "does the mask hide a query's own key?"
+            {"tile > position": "tile >= position"}, "does the mask hide a query's own key?"
         ),
         "softmax in every tile": WrongAnswer(
             {
@@ -1290,7 +1290,7 @@ ATTEND_IN_TILES = Answers(
             "must begin at minus infinity, not at 0.",
         ),
         "a mask of all pairs": WrongAnswer(
-            {"tile > place": "causal_mask(len(queries))[:, tile]"},
+            {"tile > position": "causal_mask(len(queries))[:, tile]"},
             "Equal, but the mask is made for all pairs, (61, 61)",
         ),
         "all scores at once": WrongAnswer(
