@@ -55,7 +55,7 @@ def phases_picture(
             wide = scale * value
             items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
             number, ink = f"{value:.0f}", text_color(colors[phase])
-            if text_width(number, SIZE) + 4 <= wide:
+            if text_width(number, SIZE) + 2 <= wide:
                 items.append(Words(x + wide / 2, y + ROW / 2, number, SIZE, ink))
             x += wide
         said = f"{totals[name]:.0f} {unit}"
