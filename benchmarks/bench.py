@@ -66,6 +66,7 @@ class Plan(NamedTuple):
     width: int = 768
     num_heads: int = 12
     shapes: tuple[tuple[int, int], ...] = ((1, 1024), (8, 1024), (8, 256), (1, 4096))
+    half: tuple[tuple[int, int], ...] = ((1, 1024), (8, 256))  # in bfloat16; a GPU takes all
     passes: tuple[str, ...] = (FORWARD, BOTH)
     compiled: tuple[tuple[int, int], ...] = ((1, 1024), (8, 1024), (8, 256), (1, 4096))
     grid_heads: tuple[int, ...] = GRID_HEADS
@@ -82,6 +83,7 @@ class Plan(NamedTuple):
 
 QUICK = Plan(
     shapes=((1, 1024), (8, 256)),
+    half=(),
     passes=(FORWARD,),
     compiled=(),
     grid_heads=(),
@@ -109,11 +111,17 @@ def measure(plan: Plan, quick: bool = False) -> dict[str, Any]:
 
 def speed(plan: Plan) -> Iterator[list[dict[str, Any]]]:
     """Yield the measurements of each shape: all variants, then the fastest ones once more."""
-    for dtype in (torch.float32, torch.bfloat16)[: 2 if torch.cuda.is_available() else 1]:
-        for b, num_tokens in plan.shapes:
+    half, compiled = plan.half, ()
+    if torch.cuda.is_available():
+        half, compiled = plan.shapes, plan.compiled
+    for dtype, shapes, compiled_shapes in (
+        (torch.float32, plan.shapes, plan.compiled),
+        (torch.bfloat16, half, compiled),
+    ):
+        for b, num_tokens in shapes:
             for passes in plan.passes:
                 yield one_shape(plan, b, num_tokens, passes, dtype)
-        for b, num_tokens in plan.compiled:
+        for b, num_tokens in compiled_shapes:
             yield compiled_shape(plan, b, num_tokens, dtype)
 
 

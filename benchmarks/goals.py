@@ -36,6 +36,7 @@ def goals(result: dict[str, Any]) -> list[Goal]:
     """Return every goal that a result has measured."""
     return [
         *speed_goals(result["speed"], on_gpu=result["machine"]["gpu"] is not None),
+        *half_goals(result["speed"]),
         *cache_goals(result["cache"]),
         *memory_goals(result["memory"]),
     ]
@@ -56,6 +57,18 @@ def speed_goals(entries: list[dict[str, Any]], on_gpu: bool) -> Iterator[Goal]:
             yield Goal(SPLIT_GOAL, place(entry), ours, 0.90)
         else:
             yield Goal(SPLIT_GOAL, place(entry), ours, 1.0, NOISE)
+
+
+def half_goals(entries: list[dict[str, Any]]) -> Iterator[Goal]:
+    """Yield what the fused class takes in bfloat16, over its time in float32."""
+    fastest = [entry for entry in entries if entry["set"] == "fastest" and not entry["compiled"]]
+    whole = {place(entry): entry for entry in fastest if entry["dtype"] == "float32"}
+    for entry in (entry for entry in fastest if entry["dtype"] == "bfloat16"):
+        same = whole.get(place({**entry, "dtype": "float32"}))
+        if same is not None:
+            single = medians(same)[FUSED]
+            half = [sample / single for sample in entry["samples"][FUSED]]
+            yield Goal("fused, bfloat16 / float32", place(entry), quartiles(half), 1.0, NOISE)
 
 
 def place(entry: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ TINY = bench.Plan(
     width=WIDTH,
     num_heads=HEADS,
     shapes=((TEXTS, TOKENS),),
+    half=((TEXTS, TOKENS),),
     compiled=(),
     grid_heads=(3,),
     grid_tokens=(5, 11),
@@ -70,7 +71,7 @@ class FakeClock:
 def test_what_is_not_equal_is_not_timed(passes):
     fake = FakeClock()
     modules = {"right": split_module(), "wrong": split_module(seed=3)}
-    words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1e-05; what is not the same"
+    words = r"'wrong' is off from 'right' by \d\.\de[-+]\d\d, more than 1\.\d+e-05; what is not the same"
     with pytest.raises(ValueError, match=words):
         clock.race(modules, x(), 1.0, passes, clock=fake)
     assert fake.timed == []
@@ -294,6 +295,18 @@ def test_where_a_goal_begins_to_fail(changes, what, holds):
     assert verdicts(made_up(**changes))[what] == holds
 
 
+def test_half_precision_is_held_against_the_same_shape_in_float32():
+    result = made_up(fused=2.0)
+    (_, single) = result["speed"]
+    half = {**single, "dtype": "bfloat16", "samples": {**single["samples"], goals.FUSED: [1.0] * 3}}
+    other = {**half, "num_tokens": 512}  # nothing in float32 to hold it against
+    found = list(goals.half_goals([single, half, other]))
+    (goal,) = found
+    assert goal.where == "(1, 1024) forward bfloat16"
+    assert goal.measured.median == 0.5
+    assert goal.verdict == goals.HOLDS
+
+
 def test_nothing_measured_holds_nothing():
     nothing = clock.quartiles([float("nan")])
     assert goals.Goal("a", "b", nothing, 1.0).verdict == goals.OPEN
@@ -388,8 +401,11 @@ def test_a_run_stores_every_sample(ran):
     assert set(found["machine"]) == {
         *("processor", "cores", "threads", "gpu", "system", "python", "torch")
     }
-    assert [(e["set"], e["pass"]) for e in found["speed"]] == [
-        *(("all", FORWARD), ("fastest", FORWARD), ("all", BOTH), ("fastest", BOTH))
+    assert [(e["dtype"], e["pass"], e["set"]) for e in found["speed"]] == [
+        (dtype, passes, kind)
+        for dtype in ("float32", "bfloat16")
+        for passes in (FORWARD, BOTH)
+        for kind in ("all", "fastest")
     ]
     assert set(found["speed"][0]["samples"]) == {*EAGER, MATRIX_PRODUCT}
     assert [(e["num_heads"], e["num_tokens"]) for e in found["grid"]] == [(3, 5), (3, 11)]

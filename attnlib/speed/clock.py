@@ -89,7 +89,8 @@ def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
 
     Args:
         calls: by name; each returns a tensor.
-        tolerance: the largest difference allowed.
+        tolerance: the largest difference allowed, times the largest number expected where that is
+            above 1, as a gradient in half precision may be.
 
     Raises:
         ValueError: a result differs; the message names the call and by how much.
@@ -98,6 +99,7 @@ def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
     """
     (first, call), *rest = calls.items()
     expected = call()
+    tolerance *= max(1.0, expected.abs().max().item())
     for name, call in rest:
         found = call()
         if found.shape != expected.shape:
