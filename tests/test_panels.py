@@ -182,6 +182,14 @@ def test_a_sheet_says_what_its_controls_are(panel, sheet):
         assert values[control["start"]] == panel.default[name]
 
 
+def test_what_plays_starts_at_its_beginning(panel, sheet):
+    plays = [control for control in sheet["controls"] if control["kind"] == "time"]
+    assert [control["name"] for control in plays] == ([panel.time] if panel.time else [])
+    assert all(control["start"] == 0 for control in plays)
+    if panel.time:
+        assert panel.default[panel.time] == panel.controls[panel.time][0]
+
+
 def test_the_kinds_of_controls():
     kinds = {
         (panel.name, control["name"]): control["kind"]

@@ -37,7 +37,8 @@ class Panel:
         compute: from the controls' values (as keywords) to the numbers shown.
         draw: from those numbers to a picture.
         readout: from those numbers to one line of text.
-        time: the control that can be played, step by step, if there is one.
+        time: the control that can be played, step by step, if there is one; it starts at its
+            first value.
         telling: the states that a page without a kernel shows, side by side. None: one control,
             that of the time or the one with the most values, at its first, middle and last value.
         touch: from the numbers and their picture to what can be touched in it, if anything can.
