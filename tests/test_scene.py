@@ -10,14 +10,14 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from nbval.plugin import get_sanitize_patterns
-from PIL import Image
+from PIL import Image, ImageColor
 
-from attnlib.pictures.palette import HATCH, INK, PAPER, on_white
+from attnlib.pictures.palette import HATCH, INK, PAPER, line_color, on_white
 from attnlib.pictures.scene import Box, Line, Scene, Words, above, beside, captioned, in_rows, moved
 from support.notebook_tools import ROOT
 from support.pictures import SVG, alike, outside, overlapping, pixels, texts
 
-RED, BLUE = "#ff0000", "#0000ff"
+RED, BLUE, ORANGE = "#ff0000", "#0000ff", "#E69F00"
 SCENE = Scene(
     100,
     60,
@@ -66,6 +66,24 @@ def test_a_shape_has_an_outline_and_round_corners_only_if_it_says_so():
     assert [third.get(key) for key in look] == ["none", BLUE, None, None]  # SVG's own width is 1
     (text,) = ET.fromstring(Scene(9, 9, "", (Words(5, 5, "m"),)).svg())
     assert text.get("fill") == "var(--attn-ink)"
+
+
+def test_a_thin_mark_in_a_pale_hue_is_darker_than_a_cell():
+    marks = (
+        Box(2, 2, 6, 6, fill=ORANGE, stroke=ORANGE, stroke_width=2),
+        Line(((0, 9), (9, 9)), ORANGE),
+    )
+    scene = Scene(10, 10, "A box and a line.", marks)
+    svg = ET.fromstring(scene.svg())
+    (box,), (line,) = svg.iter(f"{SVG}rect"), svg.iter(f"{SVG}path")
+    assert (box.get("fill"), box.get("stroke"), line.get("stroke")) == (
+        ORANGE,
+        *[line_color(ORANGE)] * 2,
+    )
+    image = pixels(scene, scale=4)
+    inside, edge, under = (image.getpixel(place) for place in ((20, 20), (8, 20), (20, 36)))
+    assert inside[:3] == ImageColor.getrgb(ORANGE)
+    assert edge[:3] == under[:3] == ImageColor.getrgb(line_color(ORANGE))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,16 @@ from attnlib.learning.record import (
 from attnlib.learning.tasks import NO_ANSWER
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Map, Pick, Touch, corners, head_maps, looks
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, text_color, tint
+from attnlib.pictures.palette import (
+    FAINT,
+    INK,
+    PAPER,
+    QUIET,
+    head_color,
+    line_color,
+    text_color,
+    tint,
+)
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above
 from attnlib.pictures.seen import number
 from attnlib.pictures.tensors import weights_picture
@@ -368,7 +377,7 @@ def _guesses(data: MutedHeads) -> Scene:
     items.append(Words(start, top - 2, said, 12, INK, "start", bold=True))
     items.append(Words(start, top + 16, "dashed: with no head muted", 12, INK, "start"))
     for i, (name, share, whole) in enumerate(bars, start=1):
-        y, color = top + i * (high + 6), head_color(5 if name == "clear" else 4)
+        y, color = top + i * (high + 6), line_color(head_color(5 if name == "clear" else 4))
         items.append(Words(start - 8, y + high / 2, name, 12, INK, "end"))
         items.append(Box(start, y, across, high, fill=QUIET))
         items.append(Box(start, y, across * share, high, fill=color))

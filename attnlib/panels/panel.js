@@ -110,13 +110,13 @@ function sentence(map, tokens, query, key) {
 }
 
 function arc(map, count, query, key, weight) {
-    const made = element("i", query === key ? { class: "attn-self" } : {});
+    const made = element("i", { stroke: map.color, ...query === key && { class: "attn-self" } });
     const far = Math.abs(query - key) / count;
     Object.assign(made.style, {
         left: percent((Math.min(query, key) + 0.5) / count),
         width: percent(far),
         height: percent(Math.sqrt(far)),
-        borderColor: map.color,
+        borderColor: `var(--attn-head-line, ${map.color})`,
         borderWidth: `${1 + 7 * weight}px`,
         opacity: 0.3 + 0.7 * weight,
     });

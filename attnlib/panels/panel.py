@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlib.panels.touch import Touch
+from attnlib.pictures.palette import line_color
 from attnlib.pictures.scene import Scene, captioned, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
@@ -91,7 +92,10 @@ class Panel:
             }
             for pick in touch.picks
         ]
-        maps = [{**shown._asdict(), "values": list(shown.values)} for shown in touch.maps]
+        maps = [
+            {**shown._asdict(), "color": line_color(shown.color), "values": list(shown.values)}
+            for shown in touch.maps
+        ]
         return {"tokens": list(touch.tokens), "maps": maps, "picks": picks, "arcs": touch.arcs}
 
     def sheet(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 
 from attnlib.pictures.letters import wrapped
-from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, on_white
+from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
     from matplotlib.backends.backend_agg import RendererAgg
@@ -234,7 +234,7 @@ def _paint(item: Box | Line, width: float) -> str:
     if not item.stroke:
         return fill
     wide = f' stroke-width="{width:g}"' if width != 1 else ""
-    return f'{fill} stroke="{in_page(item.stroke)}"{wide}'
+    return f'{fill} stroke="{in_page(line_color(item.stroke))}"{wide}'
 
 
 def _path(line: Line) -> str:
@@ -306,7 +306,8 @@ def _draw(renderer: RendererAgg, item: Box | Line, to_pixels: Affine2D) -> None:
     )
     paint.set_alpha(alpha)  # type: ignore[arg-type]  # None is what it starts with
     paint.set_linewidth(width if item.stroke else 0)
-    paint.set_foreground(to_rgba(on_white(item.stroke or "none"), alpha), isRGBA=True)
+    edge = to_rgba(on_white(line_color(item.stroke or "none")), alpha)
+    paint.set_foreground(edge, isRGBA=True)
     if isinstance(item, Line) and item.dashed:
         paint.set_dashes(0, [5 * width, 4 * width])
     fill = to_rgba(on_white(item.fill), alpha) if item.fill else None
