@@ -232,7 +232,7 @@ def head_colors_in(scene: Scene) -> dict[str, set[str]]:
     """Return the colours that stand behind each head's name."""
     found: dict[str, set[str]] = {}
     for box in scene.items:
-        if isinstance(box, Box) and box.height == 18:
+        if isinstance(box, Box) and box.height == 18 and box.fill:
             found.setdefault(text_in(scene, box), set()).add(box.fill)
     return found
 

@@ -257,7 +257,7 @@ def test_both_heads_of_layer_1_together_are_all_it_has():
     data = MUTE.compute(mute="heads 1.0 and 1.1", where="everywhere")
     assert data.heads == (2, 3)
     assert max(data.now.clear, data.now.ambiguous) < 0.06
-    assert MUTE.readout(data).endswith("two letters: head 1.0 -, head 1.1 -")
+    assert MUTE.readout(data).endswith("two letters: head 1.0 muted, head 1.1 muted")
 
 
 def test_only_with_head_0_0_do_two_letters_match():

@@ -13,7 +13,18 @@ from nbval.plugin import get_sanitize_patterns
 from PIL import Image, ImageColor
 
 from attnlib.pictures.palette import HATCH, INK, PAPER, line_color, on_white
-from attnlib.pictures.scene import Box, Line, Scene, Words, above, beside, captioned, in_rows, moved
+from attnlib.pictures.scene import (
+    Box,
+    Line,
+    Scene,
+    Words,
+    above,
+    beside,
+    captioned,
+    frame,
+    in_rows,
+    moved,
+)
 from support.notebook_tools import ROOT
 from support.pictures import SVG, alike, outside, overlapping, pixels, texts
 
@@ -234,6 +245,15 @@ def test_words_in_each_others_way_are_noticed():
 
 
 # Scenes put together
+
+
+def test_a_frame_is_seen_on_light_and_on_dark():
+    """Ink, and inside it paper: one of the two stands out from any colour."""
+    inner, outer = frame(10, 20, 52, 24, 3)
+    assert (inner.stroke, outer.stroke) == (PAPER, INK)
+    assert (outer.x, outer.y, outer.width, outer.height, outer.stroke_width) == (10, 20, 52, 24, 3)
+    assert (inner.x, inner.y, inner.width, inner.height) == (13, 23, 46, 18)
+    assert inner.fill is outer.fill is None
 
 
 def test_moved_items_keep_all_but_their_place():

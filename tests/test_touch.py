@@ -337,6 +337,23 @@ def test_a_click_on_a_line_a_step_or_a_head_goes_there(page, panel, pick):
     expect(box.get_by_role("status")).to_have_text(panel.page(state)["line"])
 
 
+IN_SIGHT = """box => {
+    const { left, right } = box.querySelector(".attn-words").getBoundingClientRect();
+    const chosen = box.querySelector(".attn-words :checked").parentElement.getBoundingClientRect();
+    return chosen.left >= left - 1 && chosen.right <= right + 1;
+}"""
+
+
+@browser_test
+def test_of_a_long_text_the_token_that_looks_is_in_sight(browser, address):
+    with opened(browser, address, viewport={"width": 700, "height": 900}) as page:
+        box = box_of(page, MUTE)
+        assert box.evaluate("box => box.querySelector('.attn-words').scrollLeft") > 0
+        for query in (31, 0, 20, 31):
+            page.mouse.move(*middle(page, box, MUTE, MUTE.default, (0, query, 0)))
+            page.wait_for_function(IN_SIGHT, arg=box.element_handle())
+
+
 COLORS = """([box, lines]) => {
     const paper = getComputedStyle(box).backgroundColor;
     const strokes = [...box.querySelectorAll(".attn-picture [stroke]")]

@@ -16,7 +16,7 @@ from attnlib.gpt2.recorded import TEXTS, RecordedText, recorded
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, amount_color, head_color
-from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, beside
+from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, beside, frame
 from attnlib.pictures.seen import number
 from attnlib.pictures.sentences import arcs_in_place
 from attnlib.pictures.tensors import heads_picture, weights_picture
@@ -100,8 +100,7 @@ def _table(data: RecordedHead) -> list[Item]:
     items.append(Box(TABLE, TOP, 12 * SQUARE, 12 * SQUARE, stroke=FAINT))
     x, y = handle_recorded_head(data)
     half = SQUARE / 2
-    items.append(Box(x - half + 2, y - half + 2, SQUARE - 4, SQUARE - 4, None, PAPER, 2))
-    items.append(Box(x - half, y - half, SQUARE, SQUARE, stroke=INK, stroke_width=3))
+    items += frame(x - half, y - half, SQUARE, SQUARE, 3)
     bottom = TOP + 12 * SQUARE + 20
     told = (
         "Drag the frame. A dark head looks",

@@ -118,7 +118,6 @@ function arc(map, count, query, key, weight) {
         height: percent(Math.sqrt(far)),
         borderColor: `var(--attn-head-line, ${map.color})`,
         borderWidth: `${1 + 7 * weight}px`,
-        opacity: 0.3 + 0.7 * weight,
     });
     return made;
 }
@@ -134,6 +133,13 @@ function sentenceRow(tokens, choose) {
     const labels = inputs.map((input, query) => element("label", {}, input, tokens[query]));
     const row = element("fieldset", { "aria-label": "query" }, ...labels);
     const box = element("form", { class: "attn-words", autocomplete: "off" }, arcs, row);
+    let chosen = 0;
+    const reveal = () => { // a long text scrolls in its box
+        const { offsetLeft, offsetWidth } = labels[chosen], shown = box.scrollLeft;
+        const [first, last] = [offsetLeft + offsetWidth - box.clientWidth, offsetLeft];
+        if (shown < first || shown > last) box.scrollLeft = shown < first ? first : last;
+    };
+    new ResizeObserver(reveal).observe(box);
     box.style.setProperty("--attn-tokens", tokens.length);
     box.style.setProperty("--attn-letters", Math.max(...tokens.map(token => token.length)));
     return {
@@ -145,6 +151,8 @@ function sentenceRow(tokens, choose) {
             const kept = [...weights.keys()].filter(key => weights[key] >= FAINTEST);
             const drawn = kept.map(key => arc(map, tokens.length, query, key, weights[key]));
             arcs.replaceChildren(...drawn);
+            chosen = query;
+            reveal();
         },
     };
 }

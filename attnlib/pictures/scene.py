@@ -170,6 +170,15 @@ def in_rows(*scenes: Scene, width: float = BOOK, gap: float = 24.0) -> Scene:
     return above(*(beside(*row, gap=gap) for row in rows), gap=gap)
 
 
+def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) -> list[Item]:
+    """Return a frame that is seen around any colour, on light paper and on dark: it has an edge."""
+    inside = (x + wide, y + wide, width - 2 * wide, height - 2 * wide)
+    return [
+        Box(*inside, stroke=PAPER, stroke_width=2.0),
+        Box(x, y, width, height, stroke=INK, stroke_width=wide),
+    ]
+
+
 def captioned(scene: Scene, line: str, size: float = 13.0) -> Scene:
     """Put a line of text, broken where it must be, above a scene and into its alt text."""
     width = max(scene.width, 260.0)

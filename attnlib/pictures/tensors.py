@@ -572,10 +572,11 @@ def tensor_picture(
     width, height = num_columns * VALUE_WIDTH, num_rows * VALUE_HEIGHT
     top = 48 if num_blocks > 1 else 28  # room for a heading above each block
     across = max(1, min(num_blocks, int(room // (width + LABEL))))
-    number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
     whole = values.dtype == torch.bool or torch.equal(values, values.round())
     large = not whole and bool((values.isfinite() & (values.abs() >= 100)).any())
     digits = 0 if whole else 1 if large else 2
+    beside = 3 if large else 5  # of a number, to the right
+    number = Words(VALUE_WIDTH - beside, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
     items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
     for i, (block, owners) in enumerate(zip(values, _owners(values, dims, num_heads), strict=True)):
         x = LABEL + (i % across) * (width + LABEL)
