@@ -308,6 +308,8 @@ function drawing(box, { parts, slots }) {
 export function mount(root, panel, ask = () => {}) {
     const places = Object.fromEntries(panel.controls.map(c => [c.name, c.start]));
     const index = () => panel.controls.reduce((sum, c) => sum * c.words.length + places[c.name], 0);
+    for (const page of panel.pages)
+        if (page?.touch) page.touch.maps = page.touch.maps.map(i => panel.maps[i]);
     const start = panel.pages[index()];
     const line = element("p", { role: "status" });
     // the longest lines lie under the one that is shown, unseen: so its room is that of the longest

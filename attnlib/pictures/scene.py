@@ -229,11 +229,14 @@ def _svg(item: Item) -> str:
             family = f' font-family="{MONO}"' if item.mono else ""
             place = f"{item.x:g} {item.y:g}"
             turn = f' transform="rotate({-item.angle:g} {place})"' if item.angle else ""
+            anchor = (
+                "" if item.anchor == "start" else f' text-anchor="{item.anchor}"'
+            )  # its default
+            spaced = ' xml:space="preserve"' if item.text != " ".join(item.text.split()) else ""
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
-                f'font-size="{item.size:g}" fill="{in_page(item.color)}" '
-                f'text-anchor="{item.anchor}"{weight}{family}{turn} '
-                f'xml:space="preserve">{html.escape(item.text)}</text>'
+                f'font-size="{item.size:g}" fill="{in_page(item.color)}"'
+                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(item.text)}</text>"
             )
 
 
