@@ -151,6 +151,7 @@ function sentenceRow(tokens, choose) {
             const kept = [...weights.keys()].filter(key => weights[key] >= FAINTEST);
             const drawn = kept.map(key => arc(map, tokens.length, query, key, weights[key]));
             arcs.replaceChildren(...drawn);
+            if (query === chosen) return;
             chosen = query;
             reveal();
         },
