@@ -7,6 +7,10 @@ panel pays for what another left in the page. Arrow keys move each control back 
 neighbouring values until every head count has been reached `moves` times (any other control makes
 `moves` moves in all, up and down its range). The two ways alternate. The clock runs in the page:
 from the key's event until the frame with the new picture is painted.
+
+What came before, a slider of ipywidgets over a widget for each state, was measured the same way;
+its figures are in results/former-sliders.json. Compared are the times, and the bytes that the
+panels of a notebook send to the browser.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from typing import Any
 from playwright.sync_api import BrowserContext, Locator, Page, sync_playwright
 from tqdm import tqdm
 
-from attnlib.panels.panel import Panel
+from attnlib.panels.panel import MOST_BUTTONS, Panel
 from attnlib.panels.widgets import PanelBox
 from attnlib.speed.clock import machine, machine_name
 from support.browser_tools import NO_BROWSER, open_browser, running_jupyterlab
@@ -32,6 +36,18 @@ from support.cases import ALL_PANELS
 from support.notebook_tools import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
+FORMER = json.loads((RESULTS / "former-sliders.json").read_text(encoding="utf-8"))["panels"]
+IN_NOTEBOOK = {  # which of our panels each shows
+    "01": ("plane",),
+    "02": ("stacked heads",),
+    "03": ("weight split",),
+    "04": ("shape steps", "number steps"),
+    "05": ("torch equality",),
+    "06": ("gallery",),
+    "07": ("tiles",),
+    "08": ("training step", "mute a head"),
+    "09": ("gpt2 heads",),
+}
 OURS, PLAIN = "ours", "interact"
 SHARE, WORST = 1 / 3, 100.0  # the goals: of the other's median; milliseconds
 ERRORS = "[data-mime-type$='.error']"
@@ -78,16 +94,16 @@ BURST = """cell => {
         before = now;
         seen.pictures += 1;
         seen.lastPicture = performance.now();
-    }).observe(cell, {subtree: true, childList: true, characterData: true});
+    }).observe(cell, {subtree: true, childList: true, characterData: true, attributes: true});
     cell.addEventListener("keydown", () => { seen.lastKey = performance.now(); }, true);
     window.burst = seen;
 }"""
 TURNED = """cell => {
     let before = null;
-    const find = () => cell.querySelector(".attn-picture > svg");
+    const find = () => cell.querySelector(".attn-picture > svg").outerHTML;
     new MutationObserver(() => {
         if (window.turned === null && find() !== before) window.turned = performance.now();
-    }).observe(cell, {subtree: true, childList: true});
+    }).observe(cell, {subtree: true, childList: true, characterData: true, attributes: true});
     cell.addEventListener("keydown", () => {
         [before, window.pressed, window.turned] = [find(), performance.now(), null];
     }, true);
@@ -157,7 +173,8 @@ def focus(page: Page, cell: Locator, control: str) -> None:
     slider = cell.get_by_role("slider", name=control, exact=True)
     words = cell.get_by_role("combobox", name=control, exact=True)
     buttons = cell.get_by_role("group", name=control, exact=True).locator("input:checked")
-    plain = cell.locator(".widget-slider", has=page.get_by_text(control, exact=True))
+    label = page.locator(".widget-label").get_by_text(control, exact=True)  # not a value's word
+    plain = cell.locator(".widget-slider", has=label)
     slider.or_(words).or_(buttons).or_(plain.get_by_role("slider")).focus()
 
 
@@ -193,10 +210,12 @@ def drag(page: Page, cell: Locator, panel: Panel) -> dict:
     cell.evaluate(BURST)
     focus(page, cell, control)
     place = values.index(panel.default[control])
+    buttons = isinstance(values[0], str) and len(values) <= MOST_BUTTONS  # these go round
     for i in range(KEYS):
         up = (i // (len(values) - 1)) % 2 == 0
         page.keyboard.press("ArrowRight" if up else "ArrowLeft")
-        place = min(max(place + (1 if up else -1), 0), len(values) - 1)
+        place += 1 if up else -1
+        place = place % len(values) if buttons else min(max(place, 0), len(values) - 1)
     page.wait_for_timeout(1500)
     state = {**panel.default, control: values[place]}
     line = panel.readout(panel.compute(**state))
@@ -284,6 +303,46 @@ def table(lines: list[dict]) -> str:
     return "\n".join([*rows, f"holds on {held} of {len(lines)} lines"])
 
 
+def payload(panel: Panel) -> int:
+    """Return the bytes of a panel that the browser gets, its module and its style included."""
+    return len(json.dumps(PanelBox(panel).get_state()))
+
+
+def against_former(rows: list[dict], payloads: dict[str, int]) -> str:
+    """Return as text the times and the bytes beside those of the former sliders."""
+    ours: dict[str, list[float]] = {}
+    for row in rows:
+        ours.setdefault(row["panel"], []).extend(row[OURS])
+    lines = [
+        "beside the former sliders, from key to picture, in milliseconds",
+        f"{'panel':<16} {'median':>7} {'worst':>6} {'former':>9} {'worst':>6}",
+    ]
+    for name, taken in ours.items():
+        was = FORMER.get(name)
+        told = f"{was['median_ms']:>9.0f} {was['worst_ms']:>6.0f}" if was else f"{'new':>9}"
+        lines.append(f"{name:<16} {median(taken):>7.0f} {max(taken):>6.0f} {told}")
+    known = [name for name in ours if name in FORMER]
+    if known:
+        taken = [x for name in known for x in ours[name]]
+        was_median = median(FORMER[name]["median_ms"] for name in known)
+        was_worst = max(FORMER[name]["worst_ms"] for name in known)
+        now_median = median(median(ours[name]) for name in known)
+        slower = now_median > was_median or max(taken) > was_worst
+        lines.append(
+            f"all of these: median {now_median:.1f}, formerly {was_median:.1f}; worst "
+            f"{max(taken):.0f}, formerly {was_worst:.0f}: {'slower' if slower else 'not slower'}"
+        )
+    lines.append("bytes that the panels of a notebook send, now and formerly")
+    for notebook, names in IN_NOTEBOOK.items():
+        if not set(names) <= set(payloads):
+            continue
+        now = sum(payloads[name] for name in names)
+        was = sum(old["payload_bytes"] for old in FORMER.values() if old["notebook"] == notebook)
+        verdict = "no larger" if now <= was else "LARGER"
+        lines.append(f"notebook {notebook} {now:>10,} {was:>10,}  {verdict}")
+    return "\n".join(lines)
+
+
 def details(profiles: dict[str, dict[str, float]], bursts: list[dict]) -> str:
     """Return as text where the milliseconds of a move go, and what many keys at once lead to."""
     lines = ["where a move's milliseconds go (medians):"]
@@ -343,10 +402,18 @@ def main(arguments: list[str]) -> int:
         browser.close()
     print(table(summary(measured["rows"])))
     print(details(measured["profiles"], measured["bursts"]))
+    payloads = {panel.name: payload(panel) for panel in panels}
+    print(against_former(measured["rows"], payloads))
     if not chosen.panels:
         found = machine()
         goal = {"share": SHARE, "worst_ms": WORST}
-        stored = {"machine": found, "browser": version, "goal": goal, **measured}
+        stored = {
+            "machine": found,
+            "browser": version,
+            "goal": goal,
+            "payloads": payloads,
+            **measured,
+        }
         path = RESULTS / f"sliders-{machine_name(found)}.json"
         path.write_text(json.dumps(stored) + "\n", encoding="utf-8")
     return 0

@@ -23,6 +23,7 @@ from attnlib.pictures.palette import (
     PAPER,
     QUIET,
     head_color,
+    line_color,
     text_color,
     tint,
     weight_color,
@@ -145,7 +146,10 @@ def arrow(start: Point, end: Point, color: str = INK) -> list[Item]:
     across = (4 * math.sin(angle), -4 * math.cos(angle))
     left = (neck[0] + across[0], neck[1] + across[1])
     right = (neck[0] - across[0], neck[1] - across[1])
-    return [Line((start, neck), color), Line((end, left, right), stroke=None, fill=color)]
+    return [
+        Line((start, neck), color),
+        Line((end, left, right), stroke=None, fill=line_color(color)),
+    ]
 
 
 def bent_arrow(*points: Point, color: str = INK) -> list[Item]:

@@ -33,6 +33,9 @@ def test_each_name_stands_at_the_end_of_its_curve_and_apart():
     heights = [name.y for name in names]
     assert heights[1] - heights[0] >= 17
     assert heights[2] - heights[1] >= 17
+    before = [x for x in scene.items if isinstance(x, Line) and x.points[0][0] == LEFT + WIDE + 8]
+    assert [line.points[0][1] for line in before] == heights
+    assert [line.stroke for line in before] == [head_color(hue) for hue in (0, 4, 2)]
 
 
 def test_the_mark_is_a_dashed_line_at_its_height():

@@ -24,6 +24,7 @@ from attnlib.pictures.palette import (
     contrast,
     head_color,
     in_page,
+    line_color,
     on_white,
     signed_color,
     text_color,
@@ -164,8 +165,24 @@ def test_a_page_can_be_read(dark):
 def test_the_lines_of_every_head_are_seen_light_and_dark():
     """Those of the darker heads turn with the page."""
     (paper,) = ((light, black) for name, light, black in PAGE_COLORS if name == "paper")
-    turned = re.findall(r'\[stroke="(#\w{6})"\] { stroke: light-dark\(\1, (#\w{6})\)', PAGE)
-    for color in HEAD_COLORS:
-        dark = dict(turned).get(color, color)
-        assert contrast(dark, paper[1]) >= 3, color
-    assert {color for color in HEAD_COLORS if contrast(color, paper[1]) < 3} == set(dict(turned))
+    turned = re.findall(
+        r'\[stroke="(#\w{6})"\] { --attn-head-line: light-dark\(\1, (#\w{6})\); '
+        r"stroke: var\(--attn-head-line\); }",
+        PAGE,
+    )
+    lines = [line_color(color) for color in HEAD_COLORS]
+    for line in lines:
+        assert contrast(line, paper[0]) >= 3, line
+        assert contrast(dict(turned).get(line, line), paper[1]) >= 3, line
+    assert {line for line in lines if contrast(line, paper[1]) < 3} == set(dict(turned))
+
+
+def test_a_line_is_darker_where_its_head_is_pale_and_looks_like_no_other():
+    lines = [line_color(color) for color in HEAD_COLORS]
+    assert [head for head, line in enumerate(lines) if line != HEAD_COLORS[head]] == [1, 5, 6]
+    for head, line in enumerate(lines):
+        assert math.dist(lab(line), lab(HEAD_COLORS[head])) < 20
+        for other in range(12):
+            if other != head:
+                assert math.dist(lab(line), lab(lines[other])) > 20
+                assert math.dist(lab(line), lab(HEAD_COLORS[other])) > 20

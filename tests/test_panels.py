@@ -151,7 +151,7 @@ def its_sheet(panel: Panel) -> dict[str, Any]:
 
 def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every):
     slots = [] if panel.handle is None else ["slots"]
-    assert list(sheet) == ["name", "controls", "pages", "width", "height", *slots, "parts"]
+    assert list(sheet) == ["name", "controls", "pages", "width", "height", *slots, "parts", "maps"]
     assert sheet["name"] == panel.name
     lines = [page["line"] for page in sheet["pages"]]
     assert lines == [line for *_, line in every]
@@ -161,8 +161,24 @@ def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every
         if "picture" in page
     ]
     drawn = [seen for seen in every if slots == [] or seen.state == dict(panel.default)]
-    assert pictures == [seen.scene.svg() for seen in drawn]  # test_touch_plane.py has the others
+    # test_touch_plane.py has the others
+    assert pictures == [seen.scene.svg().replace('"', "'") for seen in drawn]
     assert len(set(sheet["parts"])) == len(sheet["parts"])
+
+
+def test_a_picture_is_the_same_with_other_quotes(every):
+    for _, _, scene, _ in every:
+        svg = scene.svg()
+        one, other = ET.fromstring(svg), ET.fromstring(svg.replace('"', "'"))
+        assert ET.tostring(one) == ET.tostring(other)
+
+
+def test_a_sheet_holds_each_map_once(panel, sheet):
+    assert len({json.dumps(shown) for shown in sheet["maps"]}) == len(sheet["maps"])
+    for state, page in zip(panel.states(), sheet["pages"], strict=True):
+        if panel.touch is not None:
+            maps = [sheet["maps"][place] for place in page["touch"]["maps"]]
+            assert {**page["touch"], "maps": maps} == panel.page(state)["touch"]
 
 
 def test_a_sheet_is_json(sheet):
@@ -180,6 +196,14 @@ def test_a_sheet_says_what_its_controls_are(panel, sheet):
     for control, (name, values) in zip(sheet["controls"], panel.controls.items(), strict=True):
         assert control["words"] == [spelled(value) for value in values]
         assert values[control["start"]] == panel.default[name]
+
+
+def test_what_plays_starts_at_its_beginning(panel, sheet):
+    plays = [control for control in sheet["controls"] if control["kind"] == "time"]
+    assert [control["name"] for control in plays] == ([panel.time] if panel.time else [])
+    assert all(control["start"] == 0 for control in plays)
+    if panel.time:
+        assert panel.default[panel.time] == panel.controls[panel.time][0]
 
 
 def test_the_kinds_of_controls():
@@ -224,7 +248,7 @@ def head_colors_in(scene: Scene) -> dict[str, set[str]]:
     """Return the colours that stand behind each head's name."""
     found: dict[str, set[str]] = {}
     for box in scene.items:
-        if isinstance(box, Box) and box.height == 18:
+        if isinstance(box, Box) and box.height == 18 and box.fill:
             found.setdefault(text_in(scene, box), set()).add(box.fill)
     return found
 

@@ -257,7 +257,7 @@ def test_both_heads_of_layer_1_together_are_all_it_has():
     data = MUTE.compute(mute="heads 1.0 and 1.1", where="everywhere")
     assert data.heads == (2, 3)
     assert max(data.now.clear, data.now.ambiguous) < 0.06
-    assert MUTE.readout(data).endswith("two letters: head 1.0 -, head 1.1 -")
+    assert MUTE.readout(data).endswith("two letters: head 1.0 muted, head 1.1 muted")
 
 
 def test_only_with_head_0_0_do_two_letters_match():
@@ -333,7 +333,9 @@ def test_the_curves_and_the_profiles_are_drawn_to_scale():
 def test_lines_picture():
     weights = torch.tensor([[[1.0, 0, 0], [0.01, 0.99, 0], [0.3, 0.3, 0.4]], torch.eye(3).tolist()])
     scene = lines_picture(weights, ["a", "bc", "d"])
-    lines = [item for item in scene.items if isinstance(item, Line)]
+    drawn = [item for item in scene.items if isinstance(item, Line)]
+    bars, lines = [drawn[0], drawn[6]], [*drawn[1:6], *drawn[7:]]
+    assert [(bar.stroke, bar.width) for bar in bars] == [(head_color(0), 4), (head_color(1), 4)]
     assert [line.stroke for line in lines] == [head_color(0)] * 5 + [head_color(1)] * 3
     rows = {word.y: word.text for word in words(scene)}
     read = [(rows[line.points[0][1]], rows[line.points[1][1]]) for line in lines]

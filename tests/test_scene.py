@@ -10,14 +10,25 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from nbval.plugin import get_sanitize_patterns
-from PIL import Image
+from PIL import Image, ImageColor
 
-from attnlib.pictures.palette import HATCH, INK, PAPER, on_white
-from attnlib.pictures.scene import Box, Line, Scene, Words, above, beside, captioned, in_rows, moved
+from attnlib.pictures.palette import HATCH, INK, PAPER, line_color, on_white
+from attnlib.pictures.scene import (
+    Box,
+    Line,
+    Scene,
+    Words,
+    above,
+    beside,
+    captioned,
+    frame,
+    in_rows,
+    moved,
+)
 from support.notebook_tools import ROOT
 from support.pictures import SVG, alike, outside, overlapping, pixels, texts
 
-RED, BLUE = "#ff0000", "#0000ff"
+RED, BLUE, ORANGE = "#ff0000", "#0000ff", "#E69F00"
 SCENE = Scene(
     100,
     60,
@@ -66,6 +77,24 @@ def test_a_shape_has_an_outline_and_round_corners_only_if_it_says_so():
     assert [third.get(key) for key in look] == ["none", BLUE, None, None]  # SVG's own width is 1
     (text,) = ET.fromstring(Scene(9, 9, "", (Words(5, 5, "m"),)).svg())
     assert text.get("fill") == "var(--attn-ink)"
+
+
+def test_a_thin_mark_in_a_pale_hue_is_darker_than_a_cell():
+    marks = (
+        Box(2, 2, 6, 6, fill=ORANGE, stroke=ORANGE, stroke_width=2),
+        Line(((0, 9), (9, 9)), ORANGE),
+    )
+    scene = Scene(10, 10, "A box and a line.", marks)
+    svg = ET.fromstring(scene.svg())
+    (box,), (line,) = svg.iter(f"{SVG}rect"), svg.iter(f"{SVG}path")
+    assert (box.get("fill"), box.get("stroke"), line.get("stroke")) == (
+        ORANGE,
+        *[line_color(ORANGE)] * 2,
+    )
+    image = pixels(scene, scale=4)
+    inside, edge, under = (image.getpixel(place) for place in ((20, 20), (8, 20), (20, 36)))
+    assert inside[:3] == ImageColor.getrgb(ORANGE)
+    assert edge[:3] == under[:3] == ImageColor.getrgb(line_color(ORANGE))
 
 
 @pytest.mark.parametrize(
@@ -216,6 +245,15 @@ def test_words_in_each_others_way_are_noticed():
 
 
 # Scenes put together
+
+
+def test_a_frame_is_seen_on_light_and_on_dark():
+    """Ink, and inside it paper: one of the two stands out from any colour."""
+    inner, outer = frame(10, 20, 52, 24, 3)
+    assert (inner.stroke, outer.stroke) == (PAPER, INK)
+    assert (outer.x, outer.y, outer.width, outer.height, outer.stroke_width) == (10, 20, 52, 24, 3)
+    assert (inner.x, inner.y, inner.width, inner.height) == (13, 23, 46, 18)
+    assert inner.fill is outer.fill is None
 
 
 def test_moved_items_keep_all_but_their_place():

@@ -18,7 +18,7 @@ from attnlib.pictures.palette import (
     tint,
     weight_color,
 )
-from attnlib.pictures.scene import BOOK, Box
+from attnlib.pictures.scene import BOOK, Box, Line
 from attnlib.pictures.tensors import (
     WRONG,
     blocks_picture,
@@ -240,7 +240,9 @@ def test_all_heads_have_one_color_for_strength_and_their_own_in_a_bar():
     scene = heads_picture(maps, (1, 11))
     assert outside(scene) == []
     assert scene.width <= BOOK
-    side = next(item.width for item in scene.items if isinstance(item, Box) and item.height == 4)
+    bars = [item for item in scene.items if isinstance(item, Line) and item.width == 4]
+    assert [bar.stroke for bar in bars] == [head_color(head) for head in range(12)]
+    side = bars[0].points[1][0] - bars[0].points[0][0]
     sheets = boxes(scene, side, side)
     assert len(sheets) == 36
     assert {sheet.fill for sheet in sheets} == {QUIET}
@@ -250,8 +252,6 @@ def test_all_heads_have_one_color_for_strength_and_their_own_in_a_bar():
     ]
     assert len(cells) == 36 * 15
     assert {c.fill for c in cells[:180:15]} == {strength_color(1.0)}  # of the first tokens
-    bars = [item.fill for item in scene.items if isinstance(item, Box) and item.height == 4]
-    assert bars == [head_color(head) for head in range(12)]
     assert scene.alt.endswith("Layer 1, head 11 is framed.")
     assert "layer 0" in [item.text for item in words(scene)]
 

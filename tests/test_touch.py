@@ -16,9 +16,11 @@ from attnlib.gpt2.model import TINY, tiny_gpt2
 from attnlib.learning.record import SAVED_AT, SHOWN
 from attnlib.panels import (
     GALLERY,
+    GPT2_HEADS,
     MUTE,
     SHAPE_STEPS,
     STACKED_HEADS,
+    TILES,
     TORCH_EQUALITY,
     TRAINING_STEP,
     WEIGHT_SPLIT,
@@ -27,6 +29,7 @@ from attnlib.panels.built import built_stack, placed
 from attnlib.panels.gpt2 import gpt2_panel
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, corners, head_maps, looks
+from attnlib.pictures.palette import HEAD_COLORS, contrast, line_color
 from attnlib.pictures.scene import Box, Scene
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS
@@ -332,6 +335,61 @@ def test_a_click_on_a_line_a_step_or_a_head_goes_there(page, panel, pick):
     places = chosen["places"]
     state = {name: panel.controls[name][place] for name, place in places.items()}
     expect(box.get_by_role("status")).to_have_text(panel.page(state)["line"])
+
+
+IN_SIGHT = """box => {
+    const { left, right } = box.querySelector(".attn-words").getBoundingClientRect();
+    const chosen = box.querySelector(".attn-words :checked").parentElement.getBoundingClientRect();
+    return chosen.left >= left - 1 && chosen.right <= right + 1;
+}"""
+
+
+@browser_test
+def test_of_a_long_text_the_token_that_looks_is_in_sight(browser, address):
+    with opened(browser, address, viewport={"width": 700, "height": 900}) as page:
+        box = box_of(page, MUTE)
+        assert box.evaluate("box => box.querySelector('.attn-words').scrollLeft") > 0
+        for query in (31, 0, 20, 31):
+            page.mouse.move(*middle(page, box, MUTE, MUTE.default, (0, query, 0)))
+            page.wait_for_function(IN_SIGHT, arg=box.element_handle())
+
+
+COLORS = """([box, lines]) => {
+    const paper = getComputedStyle(box).backgroundColor;
+    const strokes = [...box.querySelectorAll(".attn-picture [stroke]")]
+        .filter(item => lines.includes(item.getAttribute("stroke")))
+        .map(item => getComputedStyle(item).stroke);
+    const arcs = [...box.querySelectorAll(".attn-arcs i")]
+        .map(arc => getComputedStyle(arc).borderTopColor);
+    const hexadecimal = part => Number(part).toString(16).padStart(2, "0");
+    return [paper, ...strokes, ...arcs].map(color =>
+        "#" + color.match(/\\d+/g).map(hexadecimal).join(""));
+}"""
+
+
+@browser_test
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_and_arcs_are_seen_on_the_paper(page, scheme):
+    """In the colours that the browser computes, for the arcs of twelve heads and all lines."""
+    page.emulate_media(color_scheme=scheme)
+    lines = [line_color(color) for color in HEAD_COLORS]
+    seen = set()
+
+    def look(box: Locator) -> None:
+        paper, *colors = page.evaluate(COLORS, [box.element_handle(), lines])
+        assert colors
+        assert {color for color in colors if contrast(color, paper) < 3} == set()
+        seen.update(colors)
+
+    split = box_of(page, WEIGHT_SPLIT)
+    split.get_by_role("slider", name="num_heads").press("End")
+    for cell in split.get_by_role("gridcell").all():
+        cell.focus()
+        look(split)
+    assert len(seen) == 12
+    box_of(page, TILES).get_by_role("slider", name="step").press("ArrowRight")
+    for panel in (TILES, TRAINING_STEP, GPT2_HEADS):
+        look(box_of(page, panel))
 
 
 @browser_test

@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import html
 import io
+import json
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,6 +20,7 @@ from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.panel import MOST_PAGES, Panel, spelled, told
 from attnlib.panels.widgets import PanelBox
 from attnlib.pictures.scene import Scene
+from sliders import FORMER, IN_NOTEBOOK
 from support.cases import ALL_PANELS, sheet
 
 
@@ -89,6 +91,14 @@ def test_the_browser_gets_the_module_and_its_looks():
     assert "export default" in state["_esm"]
     assert ".attn-panel {" in state["_css"]
     assert "http" not in state["_esm"] + state["_css"]  # nothing is loaded from anywhere
+
+
+def test_a_notebook_sends_no_more_than_with_the_former_sliders(panel, made):
+    """Of a notebook with two panels each may send its part."""
+    (notebook,) = [number for number, names in IN_NOTEBOOK.items() if panel.name in names]
+    former = [old for old in FORMER.values() if old["notebook"] == notebook]
+    allowed = sum(old["payload_bytes"] for old in former) / len(IN_NOTEBOOK[notebook])
+    assert len(json.dumps(made.box.get_state())) <= allowed
 
 
 def test_its_repr_is_one_line_that_tells_the_state_at_the_start(panel, made):

@@ -16,7 +16,7 @@ from attnlib.gpt2.recorded import TEXTS, RecordedText, recorded
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Pick, Touch, head_maps, looks
 from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, amount_color, head_color
-from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, beside
+from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, beside, frame
 from attnlib.pictures.seen import number
 from attnlib.pictures.sentences import arcs_in_place
 from attnlib.pictures.tensors import heads_picture, weights_picture
@@ -88,7 +88,8 @@ def _table(data: RecordedHead) -> list[Item]:
     items: list[Item] = [Words(TABLE - 44, 10, "all 144 heads", SIZE, INK, "start", bold=True)]
     for h in range(12):
         items.append(Words(TABLE + (h + 0.5) * SQUARE, TOP - 16, f"{h}", SIZE))
-        items.append(Box(TABLE + h * SQUARE + 1, TOP - 7, SQUARE - 2, 4, fill=head_color(h)))
+        ends = ((TABLE + h * SQUARE + 1, TOP - 5), (TABLE + (h + 1) * SQUARE - 1, TOP - 5))
+        items.append(Line(ends, head_color(h), 4))
     for layer, row in enumerate(data.first.tolist()):
         y = TOP + layer * SQUARE
         name = f"layer {layer}" if layer in (0, 11) else f"{layer}"
@@ -99,8 +100,7 @@ def _table(data: RecordedHead) -> list[Item]:
     items.append(Box(TABLE, TOP, 12 * SQUARE, 12 * SQUARE, stroke=FAINT))
     x, y = handle_recorded_head(data)
     half = SQUARE / 2
-    items.append(Box(x - half + 2, y - half + 2, SQUARE - 4, SQUARE - 4, None, PAPER, 2))
-    items.append(Box(x - half, y - half, SQUARE, SQUARE, stroke=INK, stroke_width=3))
+    items += frame(x - half, y - half, SQUARE, SQUARE, 3)
     bottom = TOP + 12 * SQUARE + 20
     told = (
         "Drag the frame. A dark head looks",

@@ -14,8 +14,8 @@ from attnlib.modules import MultiHeadAttentionWrapper
 from attnlib.panels.built import LOOKS, built_stack, placed
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Touch, head_maps, looks
-from attnlib.pictures.palette import INK, head_color
-from attnlib.pictures.scene import Box, Scene, above
+from attnlib.pictures.palette import head_color
+from attnlib.pictures.scene import Box, Scene, above, frame
 from attnlib.pictures.tensors import matrix_picture, weights_picture
 from attnlib.speed.count import count_matrix_products, count_parameters
 
@@ -90,11 +90,8 @@ def _framed(output: Scene, data: Heads) -> Scene:
     """Put a frame around each number that the swap moves."""
     cells = [item for item in output.items if isinstance(item, Box) and item.height == 24]
     row = cells[ASKING * len(cells) // len(data.tokens) :]
-    frames = [
-        Box(row[c].x + 1, row[c].y + 1, row[c].width - 2, 22, stroke=INK, stroke_width=2)
-        for c in data.moved
-    ]
-    return replace(output, items=(*output.items, *frames))
+    frames = [frame(row[c].x + 1, row[c].y + 1, row[c].width - 2, 22, 2) for c in data.moved]
+    return replace(output, items=(*output.items, *(box for both in frames for box in both)))
 
 
 def touch_stacked_heads(data: Heads, scene: Scene) -> Touch:

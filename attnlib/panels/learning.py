@@ -28,7 +28,16 @@ from attnlib.learning.record import (
 from attnlib.learning.tasks import NO_ANSWER
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Map, Pick, Touch, corners, head_maps, looks
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, text_color, tint
+from attnlib.pictures.palette import (
+    FAINT,
+    INK,
+    PAPER,
+    QUIET,
+    head_color,
+    line_color,
+    text_color,
+    tint,
+)
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above
 from attnlib.pictures.seen import number
 from attnlib.pictures.tensors import weights_picture
@@ -139,6 +148,7 @@ CELL = 14.0  # of a map, in pixels
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SMALL = 7.0  # of a map of the longer text
 SIDE = CELL * len(SHOWN)  # of either map
+SIZE = 13.0  # of letters
 PROFILE = 62.0  # pixels from 0 to 1
 CHART = ACROSS, HIGH = 840.0, 96.0
 
@@ -164,22 +174,22 @@ def _profiles(
     for h, names in enumerate(WATCHED):
         x = left[h]
         solid, dashed = names
-        items.append(Words(x, 10, f"— {solid}   - - {dashed}", 12, INK, "start"))
+        items.append(Words(x, 10, f"— {solid}   - - {dashed}", SIZE, INK, "start"))
         items.append(Box(x, top, side, PROFILE, PAPER, QUIET))
-        items.append(Words(x - 6, top + 4, "1", 12, FAINT, "end"))
-        items.append(Words(x - 6, top + PROFILE - 4, "0", 12, FAINT, "end"))
+        items.append(Words(x - 6, top + 4, "1", SIZE, FAINT, "end"))
+        items.append(Words(x - 6, top + PROFILE - 4, "0", SIZE, FAINT, "end"))
         if h in muted:
             start, stop, _ = PLACES[where].indices(48)
             middle = x + side * (start + stop - 1) / 2 / 47
-            items.append(Words(middle, top + PROFILE / 2, "muted", 12, INK, bold=True))
+            items.append(Words(middle, top + PROFILE / 2, "muted", SIZE, INK, bold=True))
         for i, name in enumerate(names):
             points = _profile(by_place[name][h], x, top)
             if points:
                 items.append(Line(points, head_color(h), 2.0, dashed=i == 1))
         for place, anchor in ((0, "start"), (LAST_KEY, "middle"), (47, "end")):
             at = x + side * place / 47
-            items.append(Words(at, top + PROFILE + 10, str(place), 12, FAINT, anchor))  # type: ignore[arg-type]
-        items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", 12, FAINT))
+            items.append(Words(at, top + PROFILE + 10, str(place), SIZE, FAINT, anchor))  # type: ignore[arg-type]
+        items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", SIZE, FAINT))
         cut = x + side * (LAST_KEY + 0.5) / 47
         items.append(Line(((cut, top), (cut, top + PROFILE)), FAINT, 1.0, dashed=True))
     return Scene(width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
@@ -212,10 +222,10 @@ def _curves(data: TrainingStep) -> Scene:
         ("loss", half, INK, True),
     )
     items: list[Item] = [
-        Words(left, 10, "right answers, clear and ambiguous; loss, dashed", 12, INK, "start"),
+        Words(left, 10, "right answers, clear and ambiguous; loss, dashed", SIZE, INK, "start"),
         Box(left, top, ACROSS, HIGH, fill=None, stroke=QUIET),
-        Words(left - 6, top + 4, "100 %", 12, FAINT, "end"),
-        Words(left - 6, top + HIGH - 4, "0", 12, FAINT, "end"),
+        Words(left - 6, top + 4, "100 %", SIZE, FAINT, "end"),
+        Words(left - 6, top + HIGH - 4, "0", SIZE, FAINT, "end"),
     ]
     at = left + _along(data.step)
     items.append(Line(((at, top - 6), (at, top + HIGH)), FAINT, 1.5, dashed=True))
@@ -228,10 +238,10 @@ def _curves(data: TrainingStep) -> Scene:
         items.append(Line(drawn, color, 2.0, dashed=dashed))
         x, y = left + ACROSS + 8, top + ends[name]
         items.append(Line(((x, y), (x + 12, y)), color, 3.0))
-        items.append(Words(x + 18, y, name, 12, INK, "start"))
+        items.append(Words(x + 18, y, name, SIZE, INK, "start"))
     for step in (0, *range(200, SAVED_AT[-1] + 1, 200)):
-        items.append(Words(left + _along(step), top + HIGH + 11, str(step), 12, FAINT))
-    items.append(Words(left + _along(100), top + HIGH + 11, "step", 12, FAINT))
+        items.append(Words(left + _along(step), top + HIGH + 11, str(step), SIZE, FAINT))
+    items.append(Words(left + _along(100), top + HIGH + 11, "step", SIZE, FAINT))
     alt = f"After {data.step} steps: loss {number(data.loss)}, {_right(data.now)}."
     return Scene(left + ACROSS + 100, top + HIGH + 24, alt, tuple(items))
 
@@ -326,7 +336,7 @@ def readout_muted_heads(data: MutedHeads) -> str:
     """Return what is muted, and how often the model is right."""
     two = data.now.by_place["two letters"][2:].nanmean(dim=1).tolist()
     matched = ", ".join(
-        f"{NAMES[h]} {'-' if h in data.heads else number(share)}"
+        f"{NAMES[h]} {'muted' if h in data.heads else number(share)}"
         for h, share in zip((2, 3), two, strict=True)
     )
     return f"muted: {data.mute}, {data.where} | {_right(data.now)} | two letters: {matched}"
@@ -338,44 +348,46 @@ def _guesses(data: MutedHeads) -> Scene:
     unclear = is_ambiguous(longer_tokens())[0].tolist()
     items: list[Item] = []
     for i, name in enumerate(("token", "next", "guess", "ambiguous")):
-        items.append(Words(left - 6, top + (i + 0.5) * high, name, 12, INK, "end"))
+        items.append(Words(left - 6, top + (i + 0.5) * high, name, SIZE, INK, "end"))
     for i, letter in enumerate(LONGER):
         x, answer, guess = left + i * cell, int(data.answers[i]), int(data.guesses[i])
-        items.append(Words(x + cell / 2, top + high / 2, letter, 12, mono=True))
+        items.append(Words(x + cell / 2, top + high / 2, letter, SIZE, mono=True))
         if answer == NO_ANSWER:
             continue
         right = answer == guess
         fill = tint(head_color(2), 0.35) if right else tint(head_color(4), 0.35)
         items.append(Box(x, top + 2 * high, cell, high, fill=fill, stroke=PAPER))
-        items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], 12, mono=True))
+        items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], SIZE, mono=True))
         guessed, ink = LETTERS[guess], text_color(fill)
-        words = Words(x + cell / 2, top + 2.5 * high, guessed, 12, ink, bold=not right, mono=True)
+        words = Words(x + cell / 2, top + 2.5 * high, guessed, SIZE, ink, bold=not right, mono=True)
         items.append(words)
         if unclear[i]:
-            items.append(Words(x + cell / 2, top + 3.5 * high, "•", 12, INK))
+            items.append(Words(x + cell / 2, top + 3.5 * high, "•", SIZE, INK))
     if data.heads:
         begin, stop, _ = PLACES[data.where].indices(len(LONGER))
         ends = (left + begin * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
         items.append(Line(ends, INK, 2.0))
         said = f"{data.mute} muted here"
-        items.append(Words(left + (begin + stop) / 2 * cell, 8, said, 12, INK, bold=True))
-    start, across = left + len(LONGER) * cell + 84, 200.0
+        items.append(Words(left + (begin + stop) / 2 * cell, 8, said, SIZE, INK, bold=True))
+    start, across = left + len(LONGER) * cell + 96, 200.0
     bars = (
         ("clear", data.now.clear, data.whole.clear),
         ("ambiguous", data.now.ambiguous, data.whole.ambiguous),
     )
     said = "right, of all test places"
-    items.append(Words(start, top - 2, said, 12, INK, "start", bold=True))
-    items.append(Words(start, top + 16, "dashed: with no head muted", 12, INK, "start"))
+    items.append(Words(start, top - 2, said, SIZE, INK, "start", bold=True))
+    items.append(Words(start, top + 16, "dashed: with no head muted", SIZE, INK, "start"))
     for i, (name, share, whole) in enumerate(bars, start=1):
-        y, color = top + i * (high + 6), head_color(5 if name == "clear" else 4)
-        items.append(Words(start - 8, y + high / 2, name, 12, INK, "end"))
+        y, color = top + i * (high + 6), line_color(head_color(5 if name == "clear" else 4))
+        items.append(Words(start - 8, y + high / 2, name, SIZE, INK, "end"))
         items.append(Box(start, y, across, high, fill=QUIET))
         items.append(Box(start, y, across * share, high, fill=color))
         end = start + across * whole
         items.append(Line(((end, y - 2), (end, y + high + 2)), INK, 1.0, dashed=True))
         percent = _percent(share)
-        items.append(Words(start + across + 8, y + high / 2, percent, 12, INK, "start", bold=True))
+        items.append(
+            Words(start + across + 8, y + high / 2, percent, SIZE, INK, "start", bold=True)
+        )
     wrong = [
         f"{letter} at place {i}"
         for i, letter in enumerate(LONGER)

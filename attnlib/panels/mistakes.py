@@ -24,6 +24,7 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Map, Touch, corners, lines
+from attnlib.pictures.letters import wrapped
 from attnlib.pictures.palette import (
     FAINT,
     HEAD_COLORS,
@@ -34,7 +35,7 @@ from attnlib.pictures.palette import (
     head_color,
     text_color,
 )
-from attnlib.pictures.scene import Box, Item, Scene, Words, above, beside, moved
+from attnlib.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, moved
 from attnlib.pictures.tensors import difference_picture, weights_picture
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
@@ -81,8 +82,9 @@ def draw_gallery(data: Exhibit) -> Scene:
     if data.difference is None or data.attn_weights is None:
         reason = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
         reason = reason.partition(" | ")[0]
-        words = Words(4, 10, reason, 11, INK, "start", mono=True)
-        stopped = Scene(8 + 6.7 * len(reason), 20, reason, (words,))
+        parts = wrapped(reason, 690, 13)
+        words = tuple(Words(4, 10 + 18 * i, part, 13, INK, "start") for i, part in enumerate(parts))
+        stopped = Scene(BOOK, 2 + 18 * len(parts), reason, words)
         return above(head, stopped, right)
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
@@ -142,11 +144,11 @@ def _headline(data: Exhibit) -> Scene:
     lines = (("right", data.mistake.right, QUIET), ("wrong", data.mistake.wrong, MARKED))
     for i, (which, line, fill) in enumerate(lines):
         y = 34 + 20 * i
-        items.append(Box(4, y - 9, 640, 18, fill=fill))
+        items.append(Box(4, y - 9, 694, 18, fill=fill))
         items.append(
-            Words(10, y, f"{which}: {line or '(no such line)'}", 11, INK, "start", mono=True)
+            Words(10, y, f"{which}: {line or '(no such line)'}", 12, INK, "start", mono=True)
         )
-    return Scene(644, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
+    return Scene(BOOK, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
 
 
 def _verdicts(data: Exhibit) -> Scene:
@@ -155,9 +157,9 @@ def _verdicts(data: Exhibit) -> Scene:
     for i, (name, verdict) in enumerate(data.verdicts.items()):
         x, y, fill = 168 * i, 4, PAPER if verdict else HEAD_COLORS[4]
         outcome, ink = (PASSES, INK) if verdict else (CAUGHT, text_color(fill))
-        items.append(Words(x + 74, y + 13, name, 12, INK, "end"))
+        items.append(Words(x + 74, y + 13, name, 13, INK, "end"))
         items.append(Box(x + 82, y, 84, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
-        items.append(Words(x + 124, y + 13, outcome, 12, ink, bold=not verdict))
+        items.append(Words(x + 124, y + 13, outcome, 13, ink, bold=not verdict))
     return Scene(672, 32, f"{_outcomes(data.verdicts)}.", tuple(items))
 
 

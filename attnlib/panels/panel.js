@@ -110,15 +110,14 @@ function sentence(map, tokens, query, key) {
 }
 
 function arc(map, count, query, key, weight) {
-    const made = element("i", query === key ? { class: "attn-self" } : {});
+    const made = element("i", { stroke: map.color, ...query === key && { class: "attn-self" } });
     const far = Math.abs(query - key) / count;
     Object.assign(made.style, {
         left: percent((Math.min(query, key) + 0.5) / count),
         width: percent(far),
         height: percent(Math.sqrt(far)),
-        borderColor: map.color,
+        borderColor: `var(--attn-head-line, ${map.color})`,
         borderWidth: `${1 + 7 * weight}px`,
-        opacity: 0.3 + 0.7 * weight,
     });
     return made;
 }
@@ -134,6 +133,13 @@ function sentenceRow(tokens, choose) {
     const labels = inputs.map((input, query) => element("label", {}, input, tokens[query]));
     const row = element("fieldset", { "aria-label": "query" }, ...labels);
     const box = element("form", { class: "attn-words", autocomplete: "off" }, arcs, row);
+    let chosen = 0;
+    const reveal = () => { // a long text scrolls in its box
+        const { offsetLeft, offsetWidth } = labels[chosen], shown = box.scrollLeft;
+        const [first, last] = [offsetLeft + offsetWidth - box.clientWidth, offsetLeft];
+        if (shown < first || shown > last) box.scrollLeft = shown < first ? first : last;
+    };
+    new ResizeObserver(reveal).observe(box);
     box.style.setProperty("--attn-tokens", tokens.length);
     box.style.setProperty("--attn-letters", Math.max(...tokens.map(token => token.length)));
     return {
@@ -145,6 +151,9 @@ function sentenceRow(tokens, choose) {
             const kept = [...weights.keys()].filter(key => weights[key] >= FAINTEST);
             const drawn = kept.map(key => arc(map, tokens.length, query, key, weights[key]));
             arcs.replaceChildren(...drawn);
+            if (query === chosen) return;
+            chosen = query;
+            reveal();
         },
     };
 }
@@ -300,6 +309,8 @@ function drawing(box, { parts, slots }) {
 export function mount(root, panel, ask = () => {}) {
     const places = Object.fromEntries(panel.controls.map(c => [c.name, c.start]));
     const index = () => panel.controls.reduce((sum, c) => sum * c.words.length + places[c.name], 0);
+    for (const page of panel.pages)
+        if (page?.touch) page.touch.maps = page.touch.maps.map(i => panel.maps[i]);
     const start = panel.pages[index()];
     const line = element("p", { role: "status" });
     // the longest lines lie under the one that is shown, unseen: so its room is that of the longest

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlib.panels.touch import Touch
+from attnlib.pictures.palette import line_color
 from attnlib.pictures.scene import Scene, captioned, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
@@ -37,7 +39,8 @@ class Panel:
         compute: from the controls' values (as keywords) to the numbers shown.
         draw: from those numbers to a picture.
         readout: from those numbers to one line of text.
-        time: the control that can be played, step by step, if there is one.
+        time: the control that can be played, step by step, if there is one; it starts at its
+            first value.
         telling: the states that a page without a kernel shows, side by side. None: one control,
             that of the time or the one with the most values, at its first, middle and last value.
         touch: from the numbers and their picture to what can be touched in it, if anything can.
@@ -90,7 +93,10 @@ class Panel:
             }
             for pick in touch.picks
         ]
-        maps = [{**shown._asdict(), "values": list(shown.values)} for shown in touch.maps]
+        maps = [
+            {**shown._asdict(), "color": line_color(shown.color), "values": list(shown.values)}
+            for shown in touch.maps
+        ]
         return {"tokens": list(touch.tokens), "maps": maps, "picks": picks, "arcs": touch.arcs}
 
     def sheet(self) -> dict[str, Any]:
@@ -100,8 +106,8 @@ class Panel:
             The name; the controls, each with its kind (number, words, list or time), the words
             of its values and the place of its default; a page for each state, in the order of
             states(), or None where more than MOST_PAGES would have to be drawn; the width and
-            height that hold every picture drawn; and the parts of the pictures, since most stand
-            in many of them: the picture of a page is a list of their places. With a handle also
+            height that hold every picture drawn; and the parts of the pictures and the maps that
+            can be touched, since most stand in many pages: there, their places. With a handle also
             slots: which attributes of which elements change. Then only the page at the start has
             a picture, the others have the values of these.
         """
@@ -130,6 +136,7 @@ class Panel:
         if self.handle is not None:
             sheet["slots"] = _share_picture(pages, states.index(dict(self.default)))
         sheet["parts"] = _share_parts(pages)
+        sheet["maps"] = _share_maps(pages)
         return sheet
 
     def telling_states(self) -> list[dict[str, Any]]:
@@ -156,9 +163,26 @@ def _share_parts(pages: Sequence[Page | None]) -> list[str]:
     places: dict[str, int] = {}
     for page in pages:
         if page is not None and "picture" in page:
-            parts = PART_ENDS.split(page["picture"])
+            parts = PART_ENDS.split(page["picture"].replace('"', "'"))  # JSON escapes the former
             page["picture"] = [places.setdefault(part, len(places)) for part in parts]
     return list(places)
+
+
+def _share_maps(pages: Sequence[Page | None]) -> list[dict[str, Any]]:
+    """Put into the pages, for each map that can be touched, its place in the list returned."""
+    shared: list[dict[str, Any]] = []
+    places: dict[str, int] = {}
+    for page in pages:
+        if page is None or "touch" not in page:
+            continue
+        maps = page["touch"]["maps"]
+        for i, each in enumerate(maps):
+            words = json.dumps(each)
+            if words not in places:
+                places[words] = len(shared)
+                shared.append(each)
+            maps[i] = places[words]
+    return shared
 
 
 def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:

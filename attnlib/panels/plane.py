@@ -21,7 +21,7 @@ from attnlib.modules import CausalAttention
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import number
 from attnlib.pictures.letters import text_width
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color
 from attnlib.pictures.plane import diamond, hull
 from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
@@ -177,7 +177,7 @@ def _mixture(data: Plane) -> list[Item]:
         for token, value in zip(data.tokens, data.values, strict=True)
     }
     corners = tuple(hull([(round(x, 1), round(y, 1)) for x, y in places.values()]))
-    items.append(Line(corners, None, fill=tint(head_color(0), 0.12)))
+    items.append(Line(corners, None, fill=head_color(0), opacity=0.12))
     items += _labels(places, BESIDE_VALUES)
     x, y = _on(VALUES, VALUES_LEFT, data.context_vec)
     end = (round(x, 1), round(y, 1))

@@ -299,7 +299,7 @@ def readout_number_step(data: NumberStep) -> str:
 SHAPE_STEPS = Panel(
     name="shape steps",
     controls={"step": tuple(range(1, 15))},
-    default={"step": 6},
+    default={"step": 1},
     compute=compute_shape_step,
     draw=draw_trace_step,
     readout=readout_trace_step,
@@ -310,10 +310,10 @@ SHAPE_STEPS = Panel(
 NUMBER_STEPS = Panel(
     name="number steps",
     controls={"step": tuple(range(1, 12)), "num_heads": (1, 2, 3, 6)},
-    default={"step": 8, "num_heads": 2},
+    default={"step": 1, "num_heads": 2},
     compute=compute_number_step,
     draw=draw_number_step,
     readout=readout_number_step,
     time="step",
-    telling=({"num_heads": 1}, {"num_heads": 6}),
+    telling=({"step": 8, "num_heads": 1}, {"step": 8, "num_heads": 6}),
 )

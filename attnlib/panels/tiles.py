@@ -281,7 +281,7 @@ def readout_tile_step(data: TileStep) -> str:
 TILES = Panel(
     name="tiles",
     controls={"query": TOKENS, "step": tuple(range(len(STEPS)))},
-    default={"query": "step", "step": 8},
+    default={"query": "step", "step": 0},
     compute=compute_tile_step,
     draw=draw_tile_step,
     readout=readout_tile_step,

@@ -28,6 +28,7 @@ SEEN = {  # each call, and what is to be seen in the maps
 }
 CALLS = tuple(SEEN)
 CELL = 14.0  # of a map, in pixels
+SIZE = 13.0  # of letters
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
@@ -112,7 +113,9 @@ def draw_torch_equality(data: TorchEquality) -> Scene:
     """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
     names = [f"head {h}" for h in range(data.num_heads)]
-    maps = weights_picture(data.their_weights, data.tokens, nobody, cell=CELL, names=names)
+    maps = weights_picture(
+        data.their_weights, data.tokens, nobody, cell=CELL, names=names, upright=True
+    )
     maps = maps.described(f"Maps of PyTorch's heads: {SEEN[data.call]}.")
     return beside(_dots(data), maps) if data.num_heads < 3 else above(_dots(data), maps)
 
@@ -159,32 +162,32 @@ def _bounds(data: TorchEquality) -> dict[str, float]:
 
 def _dots(data: TorchEquality) -> Scene:
     """Return one dot for each bound, on a logarithmic axis."""
-    label, width, top, row = 72.0, 170.0, 48.0, 24.0
+    label, width, top, row = 78.0, 224.0, 48.0, 24.0
     bottom = top + 3 * row
 
     def place(value: float) -> float:
         value = RIGHT if math.isnan(value) else min(max(value, LEFT), RIGHT)
         return label + width * math.log(value / LEFT) / math.log(RIGHT / LEFT)
 
-    items: list[Item] = [Words(8, 10, "largest |PyTorch - ours|", 12, INK, "start", bold=True)]
+    items: list[Item] = [Words(8, 10, "largest |PyTorch - ours|", SIZE, INK, "start", bold=True)]
     for exponent in range(-8, 1, 2):
         x = place(10.0**exponent)
         items.append(Line(((x, top), (x, bottom)), QUIET, 1.0))
-        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}", 10))
+        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}", SIZE))
     bounds = _bounds(data)
     for i, (name, bound) in enumerate(bounds.items()):
         y = top + i * row
-        items.append(Words(label - 6, y + row / 2, name, 11, INK, "end"))
+        items.append(Words(label - 6, y + row / 2, name, SIZE, INK, "end"))
         items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), QUIET, 1.0))
         items.append(Box(place(bound) - 6, y + row / 2 - 6, 12, 12, fill=FAINT, radius=6))
         text = _said(bound)
-        items.append(Words(label + width + 10, y + row / 2, text, 11, INK, "start", mono=True))
+        items.append(Words(label + width + 10, y + row / 2, text, SIZE, INK, "start", mono=True))
     eps = torch.finfo(torch.float32).eps
     items.append(Line(((place(eps), top - 8), (place(eps), bottom)), INK, 1.0, dashed=True))
-    items.append(Words(place(eps), top - 16, f"float32 eps {eps:.1e}", 10))
+    items.append(Words(place(eps), top - 16, f"float32 eps {eps:.1e}", SIZE))
     each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
     alt = f"Largest difference between PyTorch and ours: {each}."
-    return Scene(label + width + 82, bottom + 24, alt, tuple(items))
+    return Scene(label + width + 84, bottom + 24, alt, tuple(items))
 
 
 TORCH_EQUALITY = Panel(

@@ -26,7 +26,7 @@ class Map(NamedTuple):
 
     Args:
         name: such as "head 1".
-        color: of its head.
+        color: of its head, and of the arcs of its weights.
         x: the left side of its first cell, in pixels.
         y: the upper side.
         cell: the width and height of a cell.

@@ -75,9 +75,10 @@ def curves_picture(
         ends.append((points[-1][1], f"{name} {losses[-1]:.2f}", head_color(hue)))
     below = -APART
     for y, words, color in sorted(ends):
-        below = max(y, below + APART)
-        items.append(Words(LEFT + WIDE + 8, below, words, 13, color, "start", bold=True))
-    width = LEFT + WIDE + 16 + max(text_width(words, 13, bold=True) for _, words, _ in ends)
+        below, x = max(y, below + APART), LEFT + WIDE + 8
+        items.append(Line(((x, below), (x + 12, below)), color, 3.0))
+        items.append(Words(x + 18, below, words, 13, INK, "start", bold=True))
+    width = LEFT + WIDE + 34 + max(text_width(words, 13, bold=True) for _, words, _ in ends)
     told = ", ".join(
         f"{name} begins at {losses[0]:.2f} and ends at {losses[-1]:.2f}"
         for name, losses in curves.items()

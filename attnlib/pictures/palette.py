@@ -19,6 +19,8 @@ HEAD_COLORS = (
     "#005740",
     "#7B3F60",
 )
+# Of three heads a line is darker than a cell: else it could hardly be seen on white.
+LINE_COLORS = {"#E69F00": "#c18600", "#56B4E9": "#309fbf", "#B8A800": "#a29400"}
 # What a page turns light or dark, and what it is on white paper.
 THEME = {
     "ink": "#1f2328",
@@ -37,6 +39,11 @@ _SIGNED = ("#b2182b", "#ef8a62", "#fddbc7", "#f7f7f7", "#d1e5f0", "#67a9cf", "#2
 def head_color(head: int) -> str:
     """Return the colour of a head, counted from 0; the thirteenth has the first one's again."""
     return HEAD_COLORS[head % len(HEAD_COLORS)]
+
+
+def line_color(color: str) -> str:
+    """Return the colour of a line or another thin mark, whose contrast on white is 3 at least."""
+    return LINE_COLORS.get(color, color)
 
 
 def weight_color(weight: float, head: int = 0) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from attnlib.pictures.letters import text_width
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, line_color, tint
 from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, above, beside
 from attnlib.pictures.seen import number, told_apart
 
@@ -234,7 +234,8 @@ def _arrow(start: Point, end: Point, color: str, width: float) -> list[Item]:
         *((round(neck[0] + s * across[0], 1), round(neck[1] + s * across[1], 1)) for s in (1, -1)),
     )
     stop = (round(neck[0], 1), round(neck[1], 1))
-    return [Line((start, stop), color, round(width, 2)), Line(corners, None, fill=color)]
+    head = Line(corners, None, fill=line_color(color))
+    return [Line((start, stop), color, round(width, 2)), head]
 
 
 def _along(start: Point, end: Point) -> list[Area]:

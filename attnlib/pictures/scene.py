@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 
 from attnlib.pictures.letters import wrapped
-from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, on_white
+from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
     from matplotlib.backends.backend_agg import RendererAgg
@@ -170,6 +170,15 @@ def in_rows(*scenes: Scene, width: float = BOOK, gap: float = 24.0) -> Scene:
     return above(*(beside(*row, gap=gap) for row in rows), gap=gap)
 
 
+def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) -> list[Item]:
+    """Return a frame that is seen around any colour, on light paper and on dark: it has an edge."""
+    inside = (x + wide, y + wide, width - 2 * wide, height - 2 * wide)
+    return [
+        Box(*inside, stroke=PAPER, stroke_width=2.0),
+        Box(x, y, width, height, stroke=INK, stroke_width=wide),
+    ]
+
+
 def captioned(scene: Scene, line: str, size: float = 13.0) -> Scene:
     """Put a line of text, broken where it must be, above a scene and into its alt text."""
     width = max(scene.width, 260.0)
@@ -220,11 +229,14 @@ def _svg(item: Item) -> str:
             family = f' font-family="{MONO}"' if item.mono else ""
             place = f"{item.x:g} {item.y:g}"
             turn = f' transform="rotate({-item.angle:g} {place})"' if item.angle else ""
+            anchor = (
+                "" if item.anchor == "start" else f' text-anchor="{item.anchor}"'
+            )  # its default
+            spaced = ' xml:space="preserve"' if item.text != " ".join(item.text.split()) else ""
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
-                f'font-size="{item.size:g}" fill="{in_page(item.color)}" '
-                f'text-anchor="{item.anchor}"{weight}{family}{turn} '
-                f'xml:space="preserve">{html.escape(item.text)}</text>'
+                f'font-size="{item.size:g}" fill="{in_page(item.color)}"'
+                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(item.text)}</text>"
             )
 
 
@@ -234,7 +246,7 @@ def _paint(item: Box | Line, width: float) -> str:
     if not item.stroke:
         return fill
     wide = f' stroke-width="{width:g}"' if width != 1 else ""
-    return f'{fill} stroke="{in_page(item.stroke)}"{wide}'
+    return f'{fill} stroke="{in_page(line_color(item.stroke))}"{wide}'
 
 
 def _path(line: Line) -> str:
@@ -306,7 +318,8 @@ def _draw(renderer: RendererAgg, item: Box | Line, to_pixels: Affine2D) -> None:
     )
     paint.set_alpha(alpha)  # type: ignore[arg-type]  # None is what it starts with
     paint.set_linewidth(width if item.stroke else 0)
-    paint.set_foreground(to_rgba(on_white(item.stroke or "none"), alpha), isRGBA=True)
+    edge = to_rgba(on_white(line_color(item.stroke or "none")), alpha)
+    paint.set_foreground(edge, isRGBA=True)
     if isinstance(item, Line) and item.dashed:
         paint.set_dashes(0, [5 * width, 4 * width])
     fill = to_rgba(on_white(item.fill), alpha) if item.fill else None

@@ -21,7 +21,7 @@ from attnlib.pictures.palette import (
     tint,
     weight_color,
 )
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words, frame
 
 LABEL = 70.0  # room for the names of rows, in pixels
 SIZE = 13.0  # of letters: what can be read at the width of a page
@@ -225,8 +225,7 @@ def blocks_and_maps_picture(
     owners = [c * num_heads // d_out for c in range(d_out)]
     items += _numbers(LABEL, top, weight, owners, COLUMN, ROW)
     if zeroed is not None:
-        frame = (LABEL + zeroed * COLUMN, top, COLUMN, d_in * ROW)
-        items.append(Box(*frame, stroke=INK, stroke_width=2.5))
+        items += frame(LABEL + zeroed * COLUMN, top, COLUMN, d_in * ROW)
     for h, weights in enumerate(attn_weights):
         x, middle = LABEL + h * slot, LABEL + (h + 0.5) * slot
         band = (

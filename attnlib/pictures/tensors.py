@@ -340,7 +340,7 @@ def heads_picture(
     for h in range(num_heads):
         x = left + h * step
         items.append(Words(x + side / 2, 28, f"{h}", SIZE))
-        items.append(Box(x, 38, side, 4, fill=head_color(h)))
+        items.append(Line(((x, 40), (x + side, 40)), head_color(h), 4))
     for layer, heads in enumerate(maps.tolist()):
         y = top + layer * step
         items.append(Words(left - 6, y + side / 2, f"layer {layer}", SIZE, INK, "end"))
@@ -395,7 +395,7 @@ def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0
     for h, weights in enumerate(attn_weights.tolist()):
         left = h * (across + 2 * label + 20) + label
         right = left + across
-        items.append(Box(left, 18, across, 4, fill=head_color(h)))
+        items.append(Line(((left, 20), (right, 20)), head_color(h), 4))
         items.append(Words(left + across / 2, 9, f"head {h}", SIZE, INK, bold=True))
         for i, token in enumerate(tokens):
             y = top + (i + 0.5) * row
@@ -572,10 +572,11 @@ def tensor_picture(
     width, height = num_columns * VALUE_WIDTH, num_rows * VALUE_HEIGHT
     top = 48 if num_blocks > 1 else 28  # room for a heading above each block
     across = max(1, min(num_blocks, int(room // (width + LABEL))))
-    number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
     whole = values.dtype == torch.bool or torch.equal(values, values.round())
     large = not whole and bool((values.isfinite() & (values.abs() >= 100)).any())
     digits = 0 if whole else 1 if large else 2
+    beside = 3 if large else 5  # of a number, to the right
+    number = Words(VALUE_WIDTH - beside, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
     items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
     for i, (block, owners) in enumerate(zip(values, _owners(values, dims, num_heads), strict=True)):
         x = LABEL + (i % across) * (width + LABEL)
