@@ -2,7 +2,7 @@
 
 palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, split how heads are cut from one matrix, arcs and sentences words and who
-looks where, plane vectors of two numbers, rows one row of weights as bars, moves shapes line by
+looks where, plane points of two numbers, rows one row of weights as bars, moves shapes line by
 line, poster many small maps with their verdicts, grids many numbers as colours alone, charts times,
 sizes where a model's parameters are. matplotlib loads with the first PNG. Pictures import nothing
 else of attnlib.
@@ -14,7 +14,6 @@ from attnlib.pictures.charts import crossover_picture, phases_picture
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.grids import signed_picture, strips_picture
 from attnlib.pictures.moves import moves_picture, shapes_picture, softmax_maps_picture
-from attnlib.pictures.plane import plane_picture, positions_picture
 from attnlib.pictures.poster import poster_picture, two_losses_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
@@ -54,8 +53,6 @@ __all__ = [
     "moves_picture",
     "parts_picture",
     "phases_picture",
-    "plane_picture",
-    "positions_picture",
     "poster_picture",
     "product_picture",
     "rectangle_picture",
