@@ -66,6 +66,13 @@ def test_an_announced_error_is_stored_without_library_frames(tmp_path):
     assert "decoder.py" not in "".join(output["traceback"])
 
 
+@pytest.mark.parametrize(("text", "kept"), [("  step 3\r        \r", 1), ("     \r", 0)])
+def test_progress_that_wiped_itself_away_leaves_no_empty_box(text, kept):
+    content = notebook("train()")
+    content["cells"][0]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": text}]
+    assert len(normalise(content)["cells"][0]["outputs"]) == kept
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -83,7 +83,7 @@ def _cell(cell: dict, taken: set[str]) -> dict:
         kept["attachments"] = cell["attachments"]
     if cell["cell_type"] == "code":
         kept["execution_count"] = cell.get("execution_count")
-        kept["outputs"] = [_output(output) for output in cell.get("outputs", [])]
+        kept["outputs"] = [_output(o) for o in cell.get("outputs", []) if not _is_blank(o)]
     return kept
 
 
@@ -96,6 +96,11 @@ def _cell_id(cell: dict, source: list[str], taken: set[str]) -> str:
         cell_id = f"{start}-{copies}"
     taken.add(cell_id)
     return cell_id
+
+
+def _is_blank(output: dict) -> bool:
+    """Whether nothing of an output can be seen: a line of progress that wiped itself away."""
+    return output["output_type"] == "stream" and not "".join(output["text"]).strip()
 
 
 def _output(output: dict) -> dict:
