@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from working_copy import RECORD, fingerprint, folded, read, start_over, update
+from support.notebook_tools import NOTEBOOKS
+from working_copy import RECORD, WIDGET, fingerprint, folded, read, start_over, update
 
 
 def notebook(*cells: tuple[str, str]) -> dict:
@@ -125,11 +126,29 @@ def test_starting_over_wants_one_notebook(folders, name):
     assert not work.exists()
 
 
+PRINTED = [{"output_type": "stream", "text": "5"}]
+SLIDER = [{"output_type": "execute_result", "data": {WIDGET: {}}}]
+
+
 def test_answers_are_folded_until_they_are_run():
-    asked = ("markdown", "**Predict first.** How many?")
-    made = folded(notebook(("code", "a"), asked, ("code", "b"), ("code", "c")))
-    hidden = [cell["metadata"].get("jupyter", {}) for cell in made["cells"]]
-    assert hidden == [{}, {}, {"outputs_hidden": True}, {}]
+    asked = ("markdown", "Ten rows.\n\n**Your guess.** How many?")
+    lesson = notebook(("code", "a"), asked, ("code", "b"), ("code", "c"), ("code", "d"))
+    for cell, outputs in zip(lesson["cells"], ([], [], [], PRINTED, PRINTED), strict=True):
+        cell["outputs"] = outputs
+    hidden = [cell["metadata"].get("jupyter", {}) for cell in folded(lesson)["cells"]]
+    assert hidden == [{}, {}, {}, {"outputs_hidden": True}, {}]
+
+
+def test_sliders_are_not_folded():
+    lesson = notebook(("markdown", "**Your guess**, before you move it."), ("code", "a"))
+    lesson["cells"][1]["outputs"] = SLIDER
+    assert "jupyter" not in folded(lesson)["cells"][1]["metadata"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_lesson_has_answers_to_fold(path):
+    cells = folded(read(path))["cells"]
+    assert any(cell["metadata"].get("jupyter", {}).get("outputs_hidden") for cell in cells)
 
 
 def test_outputs_are_no_change():

@@ -21,6 +21,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
 SETTINGS = "share/jupyter/lab/settings/overrides.json"
+GUESS = "**Your guess"
+WIDGET = "application/vnd.jupyter.widget-view+json"
 WIDGETS = "@jupyter-widgets/jupyterlab-manager:plugin"
 
 
@@ -31,13 +33,17 @@ def fingerprint(notebook: dict[str, Any]) -> str:
 
 
 def folded(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a notebook whose answers are folded: the output that follows a *Predict first*."""
+    """Return a notebook whose answers are folded: the output that follows a *Your guess*.
+
+    JupyterLab shows it as soon as its cell is run. Sliders stay: they are there to be moved.
+    """
     asked = False
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
-            asked = asked or "".join(cell["source"]).startswith("**Predict first")
-        elif asked:
-            cell["metadata"].setdefault("jupyter", {})["outputs_hidden"] = True
+            asked = asked or GUESS in "".join(cell["source"])
+        elif asked and cell["outputs"]:
+            if not any(WIDGET in output.get("data", {}) for output in cell["outputs"]):
+                cell["metadata"].setdefault("jupyter", {})["outputs_hidden"] = True
             asked = False
     return notebook
 
