@@ -15,6 +15,10 @@ from attnlib.validate import (
     require_positive_int,
 )
 
+# In 2.6 the CPU kernel shares no heads, and multiplies float16 before it scales. Where between 2.6
+# and 2.13 that changed was not tried; scaled and repeated heads are right in all of them.
+OLD_KERNELS = torch.__version__ < (2, 13)
+
 
 class KeyValueCache:
     """Keep the keys and values of the tokens so far, so that none is computed twice.
@@ -169,6 +173,9 @@ def fused_attention(
     if 1 < num_queries < num_keys:
         may_attend = may_attend_so_far(num_queries, num_keys, queries.device)
     heads_share = bool(queries.shape[1] > keys.shape[1])  # torch.jit.trace has tensors for sizes
+    scale = None
+    if OLD_KERNELS and queries.dtype == torch.float16:
+        queries, scale = queries / queries.shape[3] ** 0.5, 1.0
     if heads_share and not _kernel_shares_heads(queries, may_attend):
         keys = repeat_heads(keys, queries.shape[1])
         values = repeat_heads(values, queries.shape[1])
@@ -180,6 +187,7 @@ def fused_attention(
         attn_mask=may_attend,
         dropout_p=dropout_p,
         is_causal=bool(num_queries == num_keys),  # torch.export has symbols for sizes
+        scale=scale,
         enable_gqa=heads_share,
     )
 
@@ -197,11 +205,11 @@ def _kernel_shares_heads(queries: Tensor, mask: Tensor | None) -> bool:
     """Return whether torch has a fused kernel that takes fewer heads of keys than of queries.
 
     Where it has none, torch does not refuse: it stores the weights. The CPU kernel supports shared
-    heads; on a GPU only the half-precision kernels do, and only without a mask.
+    heads, not yet in 2.6; on a GPU only the half-precision kernels do, and only without a mask.
     """
     if queries.device.type == "cuda":
         return mask is None and queries.dtype in (torch.float16, torch.bfloat16)
-    return queries.device.type == "cpu"
+    return queries.device.type == "cpu" and not OLD_KERNELS
 
 
 class FusedMultiHeadAttention(CausalModule):

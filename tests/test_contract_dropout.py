@@ -67,9 +67,9 @@ def test_dropout_takes_its_share_where_the_weights_are_not_asked_for(case):
         nn.init.zeros_(module.out_proj.bias)
     values = projected(module, "W_value", x).transpose(1, 2)  # (b, 1, num_heads, head_dim)
     torch.manual_seed(5)
-    factors = module(x).unflatten(-1, (-1, HEAD_DIM)) / values
-    is_kept = factors[..., :1] != 0
-    torch.testing.assert_close(factors, (is_kept / (1 - p)).expand_as(factors))
+    context_vec = module(x).unflatten(-1, (-1, HEAD_DIM))  # (b, 1, num_heads, head_dim)
+    is_kept = context_vec[..., :1] != 0
+    torch.testing.assert_close(context_vec, values * is_kept / (1 - p))
     assert abs((~is_kept).float().mean() - p) < 0.01
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -75,3 +78,19 @@ def test_counting_leaves_no_trace():
     assert x.grad is None
     assert x._version == 0
     assert all(weight.grad is None for weight in module.parameters())
+
+
+WITHOUT_TRITON = """
+import sys, torch
+torch.version.cuda = "13.0"  # a build for GPUs, on a machine that has no triton
+sys.modules["triton"] = None
+from attnlib.speed import count_work
+print(count_work(torch.nn.Linear(3, 2, bias=False), torch.ones(5, 3)).flops)
+"""
+
+
+def test_counting_says_nothing_of_triton():
+    """PyTorch does, on stderr, and a line there turns a notebook red."""
+    command = [sys.executable, "-c", WITHOUT_TRITON]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("60\n", "")

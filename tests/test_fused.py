@@ -222,10 +222,31 @@ def test_where_the_kernel_cannot_share_heads_they_are_repeated(monkeypatch, num_
         ("mps", torch.float16, False, False),
     ],
 )
-def test_where_kernels_share_heads(device, dtype, has_mask, shares):
+def test_where_kernels_share_heads(device, dtype, has_mask, shares, monkeypatch):
     queries = SimpleNamespace(device=torch.device(device), dtype=dtype)
     mask = torch.ones(1) if has_mask else None
+    monkeypatch.setattr(fused_module, "OLD_KERNELS", False)
     assert fused_module._kernel_shares_heads(queries, mask) == shares
+    monkeypatch.setattr(fused_module, "OLD_KERNELS", True)
+    assert fused_module._kernel_shares_heads(queries, mask) == (shares and device != "cpu")
+
+
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 6])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float16, 1e-2)], ids=str
+)
+def test_what_is_done_for_old_kernels_changes_no_result(
+    monkeypatch, num_kv_heads, dtype, tolerance
+):
+    """They scale float16 too late and share no heads: both are done before, with any PyTorch."""
+    queries = tokens(B * 6, T, HEAD_DIM, dtype=dtype).view(B, 6, T, HEAD_DIM)
+    both = tokens(2 * B * num_kv_heads, T, HEAD_DIM, seed=3, dtype=dtype)
+    keys, values = both.view(2, B, -1, T, HEAD_DIM)
+    expected = fused_attention(queries.double(), keys.double(), values.double())
+    monkeypatch.setattr(fused_module, "OLD_KERNELS", True)
+    found = fused_attention(queries, keys, values)
+    assert found.dtype == dtype
+    assert_close(found.double(), expected, tolerance)
 
 
 def test_repeated_heads_stand_next_to_each_other():
