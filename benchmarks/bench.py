@@ -157,9 +157,11 @@ def compiled_shape(plan: Plan, b: int, num_tokens: int, dtype: torch.dtype) -> l
 
 
 def flex_runs(passes: str) -> bool:
-    """Return whether FlexAttention runs: on a CPU it needs a compiler, and has no gradients."""
+    """Return whether FlexAttention runs: on a CPU it needs AVX2, a compiler, and no gradients."""
     if torch.cuda.is_available():
         return True
+    if not torch.backends.cpu.get_cpu_capability().startswith("AVX"):
+        return False
     return passes == FORWARD and any(map(shutil.which, ("g++", "clang++", "cl")))
 
 

@@ -188,12 +188,23 @@ def _qkv_matrix(split: MultiHeadAttention) -> nn.Module:
 def _flex(split: MultiHeadAttention) -> nn.Module:
     if split.dropout.p:
         raise ValueError(f"FlexAttention has no dropout, and this module has p={split.dropout.p}")
+    if split.out_proj.weight.device.type == "cpu":
+        _require_flex_on_cpu()
+    return _copied(Flex, split)
+
+
+def _require_flex_on_cpu() -> None:
+    instructions = torch.backends.cpu.get_cpu_capability()  # type: ignore[no-untyped-call]
+    if not instructions.startswith("AVX"):
+        raise RuntimeError(
+            "FlexAttention has kernels for processors with AVX2 alone, and PyTorch uses "
+            f"{instructions} here; all other variants run"
+        )
     compilers = (os.environ.get("CXX", "g++"), "clang++", "cl")
-    if split.out_proj.weight.device.type == "cpu" and not any(map(shutil.which, compilers)):
+    if not any(map(shutil.which, compilers)):
         raise RuntimeError(
             f"FlexAttention compiles its kernel, and no C++ compiler was found ({compilers})"
         )
-    return _copied(Flex, split)
 
 
 def _torch_module(need_weights: bool, split: MultiHeadAttention) -> nn.Module:
