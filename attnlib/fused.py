@@ -17,7 +17,7 @@ from attnlib.validate import (
 
 # In 2.6 the CPU kernel shares no heads, and multiplies float16 before it scales. Where between 2.6
 # and 2.13 that changed was not tried; scaled and repeated heads are right in all of them.
-OLD_KERNELS = torch.__version__ < (2, 13)
+OLD_KERNELS = torch.__version__ < "2.13"
 
 
 class KeyValueCache:

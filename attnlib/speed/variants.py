@@ -194,7 +194,7 @@ def _flex(split: MultiHeadAttention) -> nn.Module:
 
 
 def _require_flex_on_cpu() -> None:
-    instructions = torch.backends.cpu.get_cpu_capability()  # type: ignore[no-untyped-call]
+    instructions = torch.backends.cpu.get_cpu_capability()
     if not instructions.startswith("AVX"):
         raise RuntimeError(
             "FlexAttention has kernels for processors with AVX2 alone, and PyTorch uses "
