@@ -8,6 +8,7 @@ Only this module exports it: in attnlib the two names would be a letter's case a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -72,6 +73,12 @@ class InTorchLayers(nn.Module):
         is_ours = type(self).forward is MultiheadAttention.forward
         is_packed = self.in_proj_weight is not None
         return is_ours and is_packed and plain_weight(self.out_proj) is not None
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        raise TypeError(
+            f"torch.jit.script cannot compile {type(self).__name__}, whose checks are ordinary "
+            "Python; try torch.compile, torch.export or torch.jit.trace"
+        )
 
 
 class MultiheadAttention(InTorchLayers):

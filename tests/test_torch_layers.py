@@ -338,3 +338,29 @@ def test_which_kinds_of_errors_are_pytorchs(arguments, theirs, ours):
     for cls, error in ((nn.MultiheadAttention, theirs), (MultiheadAttention, ours)):
         with pytest.raises(error, match=r"\S"):
             cls(**own, batch_first=True)(**inputs)
+
+
+JIT = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",  # torch.jit is
+    "ignore::FutureWarning",  # not supported from Python 3.14 on, it says; it works
+    "ignore::torch.jit.TracerWarning",  # the checks of shapes are not recorded
+)
+
+
+@JIT
+def test_what_torch_jit_script_cannot_is_said(ours):
+    """PyTorch's own words are of an annotation; its advice, compile or export, works."""
+    words = "torch.jit.script cannot compile MultiheadAttention.* try torch.compile, torch.export"
+    for module in (MultiheadAttention(WIDTH, HEADS), nn.TransformerEncoderLayer(WIDTH, HEADS)):
+        with pytest.raises(TypeError, match=words):
+            torch.jit.script(module)
+
+
+@JIT
+def test_recorded_and_exported_it_is_the_same():
+    attention, x = MultiheadAttention(WIDTH, HEADS).double(), text(SOURCE, False, seed=2)
+    expected = attention(x, x, x)
+    recorded = torch.jit.trace(attention, (x, x, x))
+    exported = torch.export.export(attention, (x, x, x)).module()
+    for found in (recorded(x, x, x), exported(x, x, x)):
+        torch.testing.assert_close(found, expected, **CLOSE)
