@@ -23,7 +23,7 @@ MARGIN = 57  # 15 mm
 LINE = """<div style="font: 8px sans-serif; width: 100%; text-align: center">
 <span class="title"></span> &middot; <span class="pageNumber"></span> of
 <span class="totalPages"></span></div>"""
-FOR_PAPER = r"""() => {
+FOR_PAPER = r"""async () => {
     const article = document.querySelector("article");
     const end = document.createElement("section");
     const part = (name, text) => {
@@ -57,6 +57,10 @@ FOR_PAPER = r"""() => {
     for (const link of document.querySelectorAll("a[href]"))
         if (link.protocol === "file:" && !link.getAttribute("href").startsWith("#"))
             link.removeAttribute("href");
+    await Promise.all([...document.images].map(figure => {
+        figure.loading = "eager";
+        return figure.decode();
+    }));
 }"""
 
 
