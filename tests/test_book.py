@@ -51,7 +51,6 @@ INK_AND_GROUND = """part => {
     const { color, backgroundColor } = getComputedStyle(part);
     return { ink: color, ground: backgroundColor };
 }"""
-ALL_AT_ONCE = "article section { content-visibility: visible !important }"
 ONE_OF_A_KIND = """() => {
     for (const panel of document.querySelectorAll(".attn-panel")) panel.remove();
     const seen = new Set();
@@ -324,7 +323,6 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
     the panels nothing: test_touch.py shows it all of those.
     """
     page = open_page(name, 1000)
-    page.add_style_tag(content=ALL_AT_ONCE)  # also what is far below
     for width in (1320, 1440, 1920):
         page.set_viewport_size({"width": width, "height": 1000})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
