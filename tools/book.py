@@ -103,15 +103,6 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
-def without_blanks(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a notebook without outputs of spaces alone: a line of progress that was wiped out."""
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            outputs = cell["outputs"]
-            cell["outputs"] = [one for one in outputs if "".join(one.get("text", "-")).strip()]
-    return notebook
-
-
 def put_together(source: Path) -> None:
     """Write into a folder what Sphinx reads: settings, start page, notebooks, images, docs."""
     shutil.rmtree(source, ignore_errors=True)
@@ -120,7 +111,7 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "images", source / "images")
     (source / "notebooks").mkdir()
     for path in NOTEBOOKS:
-        text = json.dumps(with_live_panels(without_blanks(read(path))), ensure_ascii=False)
+        text = json.dumps(with_live_panels(read(path)), ensure_ascii=False)
         text = text.replace(f"]({START})", "](../index.md)")
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
 
