@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
@@ -35,15 +37,21 @@ html_show_search_summary = False  # it would fetch pages, which file:// does not
 html_theme_options = {"navigation_with_keys": True}
 
 
+def mathml(text: str, display: str = "inline") -> str:
+    """Return an equation as MathML; in a name, the converter would keep what escapes the _."""
+    names = re.sub(r"\\text\{[^{}]*\}", lambda name: name[0].replace(r"\_", "_"), text)
+    return convert(names, display=display)
+
+
 def visit_math(self: HTML5Translator, node: nodes.math) -> None:
     """Write an equation in a line of text as MathML."""
-    self.body.append(convert(node.astext()))
+    self.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
     """Write an equation on lines of its own as MathML."""
-    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    self.body.append(f'<div class="math">{mathml(node.astext(), display="block")}</div>')
     raise nodes.SkipNode
 
 

@@ -26,7 +26,7 @@ from attnlib.panels.heads import STACKED_HEADS
 from attnlib.panels.learning import TRAINING_STEP
 from attnlib.panels.mistakes import GALLERY
 from attnlib.panels.panel import Panel, spelled
-from book import LOOKS, MODULE, in_script, panels_of
+from book import LOOKS, MODULE, SHEET_FILE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS, sheet
@@ -47,6 +47,10 @@ COLORS = """panel => {
     return { ground: shown.backgroundColor, ink: shown.color, word: word.fill };
 }"""
 
+INK_AND_GROUND = """part => {
+    const { color, backgroundColor } = getComputedStyle(part);
+    return { ink: color, ground: backgroundColor };
+}"""
 ONE_OF_A_KIND = """() => {
     for (const panel of document.querySelectorAll(".attn-panel")) panel.remove();
     const seen = new Set();
@@ -122,8 +126,11 @@ def test_every_panel_that_is_shown_is_tested():
 def test_a_page_holds_its_panels_and_shows_them_without_any_script(book, path):
     text = (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
     panels = [panel for _, panel in panels_of(read(path))]
-    sheets = re.findall(r'<script type="application/json">(.*?)</script>', text)
-    assert list(map(json.loads, sheets)) == [sheet(panel.name) for panel in panels]
+    files = [book / name for name in re.findall(r'class="sheet" defer src="../([^"]+)"', text)]
+    sheets = [file.read_text(encoding="utf-8") for file in files]
+    assert [
+        json.loads(text.removeprefix(SHEET_FILE[0]).removesuffix(SHEET_FILE[1])) for text in sheets
+    ] == [sheet(panel.name) for panel in panels]
     for panel in panels:
         assert text.count(panel.page(panel.default)["picture"]) == 1
     for file in (MODULE, LOOKS):
@@ -152,6 +159,23 @@ def test_every_image_says_what_it_shows(pages):
     for name, reader in pages.items():
         for image in reader.all("img"):
             assert image.get("alt"), (name, image["src"][:60])
+
+
+def test_figures_and_states_are_files_and_no_output_is_blank(book, pages):
+    """A page shows sooner without them, and keeps the room that a figure will take."""
+    for name, reader in pages.items():
+        figures = [image for image in reader.all("img") if image.get("loading") == "lazy"]
+        assert not any("data:" in image["src"] for image in reader.all("img")), name
+        assert all(int(image["width"]) * int(image["height"]) for image in figures)
+        assert bool(figures) == name.startswith("notebooks/")
+        text = reader.path.read_text(encoding="utf-8")
+        assert "application/json" not in text
+        assert not re.search(r"<pre[^>]*><span></span>\s*</pre>", text), name
+
+
+def test_a_name_in_an_equation_keeps_no_backslash(pages):
+    for name, reader in pages.items():
+        assert not re.search(r"<mtext>[^<]*\\", reader.path.read_text(encoding="utf-8")), name
 
 
 def test_what_stands_in_a_script_does_not_end_it():
@@ -278,6 +302,19 @@ def test_a_panel_can_be_read_light_and_dark(open_page: Callable[..., Page], pane
 
 
 @browser_test
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_difference_of_two_texts_can_be_read_light_and_dark(open_page, scheme: str):
+    """Its colours are stored with the notebook, for a light page; the book turns them."""
+    page = open_page(MUCH_CODE, color_scheme=scheme)
+    difference = page.locator("pre:has(> del):has(> ins)")
+    assert difference.count() >= 2
+    for part in ("span", "del", "ins", "del > b", "ins > b"):
+        seen = difference.locator(f"> {part}").first.evaluate(INK_AND_GROUND)
+        assert contrast(seen["ink"], seen["ground"]) >= 4.5
+        assert (luminance(seen["ground"]) < luminance(seen["ink"])) == (scheme == "dark")
+
+
+@browser_test
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page], name: str):
     """No picture of a panel is smaller than three quarters; axe-core finds no violation.
@@ -286,6 +323,9 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
     the panels nothing: test_touch.py shows it all of those.
     """
     page = open_page(name, 1000)
+    for width in (1320, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 1000})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     for width, scheme in ((1000, "light"), (390, "dark")):
         page.set_viewport_size({"width": width, "height": 1000})
         page.emulate_media(color_scheme=scheme)

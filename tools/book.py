@@ -8,10 +8,13 @@ ahead. The sliders are those of the notebooks, by the same module.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import re
 import shutil
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -28,14 +31,17 @@ PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
 IMPORT = re.compile(r"^from (attnlib[.\w]*) import (.+)", re.MULTILINE)
 MODULE, LOOKS = (ROOT / "attnlib" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
 MOUNT = """
-for (const sheet of document.querySelectorAll('script[type="application/json"]'))
-    mount(sheet.previousElementSibling, JSON.parse(sheet.textContent));
+document.querySelectorAll("script.sheet").forEach((script, i) =>
+    mount(script.previousElementSibling, sheets[i]));
 """
 # inline: a browser loads no module by file://
 FRONT_END = (
     f"<style>{LOOKS.read_text('utf-8')}</style>\n"
     f'<script type="module">{MODULE.read_text("utf-8")}{MOUNT}</script>'
 )
+SHEET = re.compile('<script type="application/json">(.*?)</script>')
+SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
+FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"')
 MENDED = (  # what the theme leaves out, for whoever hears a page
     ('role="heading"', 'role="heading" aria-level="2"'),
     ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="all pages">'),
@@ -44,6 +50,7 @@ MENDED = (  # what the theme leaves out, for whoever hears a page
     ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
     ('<div class="output text_html">', '<div class="output text_html" tabindex="0">'),
     ('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">'),
+    ('<script src="../_static/', '<script defer src="../_static/'),
     ('<div class="math">', '<div class="math" tabindex="0">'),
 )
 
@@ -109,9 +116,33 @@ def put_together(source: Path) -> None:
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
 
 
+def with_files(text: str, page: Path) -> str:
+    """Return the text of a page whose figures and states of panels are files: it shows sooner."""
+
+    def stored(data: bytes, kind: str) -> str:
+        name = f"_images/{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
+        (page.parents[1] / name).write_bytes(data)
+        return f"../{name}"
+
+    def sheet(script: re.Match[str]) -> str:
+        path = stored(script[1].join(SHEET_FILE).encode(), "js")
+        return f'<script class="sheet" defer src="{path}"></script>'
+
+    def figure(image: re.Match[str]) -> str:
+        data = base64.b64decode(image[2])
+        wide, high = struct.unpack(">II", data[16:24])
+        width = re.search(r'width="(\d+)"', image[1])
+        shown = int(width[1]) if width else wide
+        size = f'height="{shown * high / wide:.0f}"' + ("" if width else f' width="{shown}"')
+        path = stored(data, "png")
+        return f'{image[1]}{size} loading="lazy" decoding="async" src="{path}"'
+
+    return FIGURE.sub(figure, SHEET.sub(sheet, text))
+
+
 def mend(page: Path) -> None:
     """Add to a page what its theme leaves out: names, levels, a heading, focus for what scrolls."""
-    text = page.read_text(encoding="utf-8")
+    text = with_files(page.read_text(encoding="utf-8"), page)
     for old, new in MENDED:
         text = text.replace(old, new)
     if "<h1" not in text:

@@ -23,7 +23,7 @@ MARGIN = 57  # 15 mm
 LINE = """<div style="font: 8px sans-serif; width: 100%; text-align: center">
 <span class="title"></span> &middot; <span class="pageNumber"></span> of
 <span class="totalPages"></span></div>"""
-FOR_PAPER = r"""() => {
+FOR_PAPER = r"""async () => {
     const article = document.querySelector("article");
     const end = document.createElement("section");
     const part = (name, text) => {
@@ -35,12 +35,14 @@ FOR_PAPER = r"""() => {
     for (const folded of article.querySelectorAll("details")) {
         folded.open = true;
         const summary = folded.querySelector("summary");
-        const kind = { look: "Answer", answer: "Answer", hint: "Hint", solution: "Solution" }[
-            summary.textContent.trim().toLowerCase().match(/^(?:another )?(\w+)/)?.[1]];
+        const [, word, of] = summary.textContent.trim().match(/^(?:Another )?(\w+,?)(.*)/) ?? [];
+        const kind = { "look": "Answer", "answer": "Answer", "why,": "Answer", "hint": "Hint",
+            "for": "Hint", "solution": "Solution" }[word?.toLowerCase()];
         if (!kind) continue;
         count[kind] = (count[kind] ?? 0) + 1;
-        const name = `${kind} ${count[kind]}`, link = part("a", `${name}, at the end`);
-        folded.id = name.replace(" ", "-");
+        const number = `${kind} ${count[kind]}`, name = number + (of && ` (${of.slice(1).trim()})`);
+        const link = part("a", `${name}, at the end`);
+        folded.id = number.replace(" ", "-");
         link.href = `#${folded.id}`;
         const line = part("p", "");
         line.className = "moved";
@@ -57,6 +59,10 @@ FOR_PAPER = r"""() => {
     for (const link of document.querySelectorAll("a[href]"))
         if (link.protocol === "file:" && !link.getAttribute("href").startsWith("#"))
             link.removeAttribute("href");
+    await Promise.all([...document.images].map(figure => {
+        figure.loading = "eager";
+        return figure.decode();
+    }));
 }"""
 
 
