@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
@@ -11,7 +12,7 @@ from typing import Any
 from playwright.sync_api import Browser, Locator, Page
 
 from attnlib.panels.panel import Panel
-from book import FRONT_END, section
+from book import FRONT_END, SHEET, SHEET_FILE, section
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -32,11 +33,16 @@ def write_page(path: Path, panels: Sequence[Panel]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{STYLE}</style></head><body><main>",
         "<h1>Panels</h1><h2>Some</h2>",
-        *map(section, panels),
+        *(SHEET.sub(in_place, section(panel)) for panel in panels),
         f"</main>{FRONT_END}</body></html>",
     ]
     path.write_text("\n".join(parts), encoding="utf-8")
     return path.as_uri()
+
+
+def in_place(script: re.Match[str]) -> str:
+    """Return the states of a panel in the page itself, where a lesson names a file."""
+    return f'<script class="sheet">{script[1].join(SHEET_FILE)}</script>'
 
 
 @contextmanager
