@@ -109,6 +109,7 @@ FAULTS = [
         lambda nb: [cell.update(source=["x\n"] * 11) for cell in nb["cells"][10:12]],
         "cells 11 and 12 both",
     ),
+    (rules.code_fits_beside_a_figure, a_source(f"x = {'1' * 77}"), "cell 7: 81 columns"),
     (rules.ideas_are_short, a_source("word " * 121, 1), "cell 2 has 121 words"),
     (rules.title_is_a_question, a_source("# Attention\n20 minutes", 0), "question"),
     (rules.title_is_a_question, a_source("Who looks back?", 0), "question"),

@@ -181,6 +181,16 @@ def code_cells_are_short(notebook: dict) -> list[str]:
     return problems
 
 
+def code_fits_beside_a_figure(notebook: dict) -> list[str]:
+    """No line of code is wider than 80 columns: a book would scroll it sideways."""
+    return [
+        f"cell {i}: {len(line)} columns: {line}"
+        for i, cell in code_cells(notebook)
+        for line in source(cell).splitlines()
+        if len(line) > 80
+    ]
+
+
 def ideas_are_short(notebook: dict) -> list[str]:
     return [
         f"cell {i} has {count_words(text)} words, more than {MOST_WORDS}"
@@ -302,6 +312,7 @@ def leads_on(notebook: dict, path: Path, lessons: Sequence[Path]) -> list[str]:
 
 
 RULES: list[Callable[[dict], list[str]]] = [
+    code_fits_beside_a_figure,
     every_cell_was_executed,
     no_cell_escapes_nbval,
     kernel_is_python3,
