@@ -8,7 +8,7 @@ import pytest
 
 from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
 from support.many_styles import BY_HAND, EINSUM, FLAT, FUNCTION, LOOP, NANO
-from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, write
+from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, several, write
 
 FILLED = STACKED.replace(
     "        return torch.cat([head(x) for head in self.heads], dim=-1)\n",
@@ -53,13 +53,6 @@ SUMMED = BY_HAND.replace(
     "        whole = powers.sum(-1, keepdim=True)\n"
     "        A = powers / whole\n",
 )
-
-
-def several(text: str, *pairs: tuple[str, str]) -> str:
-    for right, wrong in pairs:
-        assert text.count(right) == 1
-        text = text.replace(right, wrong)
-    return text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
 from support.many_styles import BY_HAND, NANO, ROW_BY_ROW
 from support.many_styles import LOOP as LOOP_BY_HEADS
-from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, write
+from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, several, write
 
 TRIANGLE = "        mask = torch.triu(torch.ones(context_length, context_length), diagonal=1)\n"
 LOOP = """\
@@ -35,13 +35,6 @@ WRITTEN = STACKED.replace(
     "            result[:, :, 7 * h : 7 * h + 7] = self.heads[h](x)\n"
     "        return result\n",
 )
-
-
-def several(text: str, *pairs: tuple[str, str]) -> str:
-    for right, wrong in pairs:
-        assert text.count(right) == 1
-        text = text.replace(right, wrong)
-    return text
 
 
 def test_the_classes_are_right_before_they_are_changed():

@@ -119,6 +119,14 @@ def write(text: str, head: type[nn.Module] = CausalAttention) -> type[nn.Module]
     return space["Mine"]
 
 
+def several(text: str, *pairs: tuple[str, str]) -> str:
+    """Return the text of a class with some pieces replaced, each of which stands in it once."""
+    for right, wrong in pairs:
+        assert text.count(right) == 1
+        text = text.replace(right, wrong)
+    return text
+
+
 def change(text: str, right: str, wrong: str) -> type[nn.Module]:
     assert right in text
     return write(text.replace(right, wrong))
