@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from support.notebook_tools import (
     NOTEBOOKS,
     RULES,
     START,
+    code_cells,
     leads_on,
     links_resolve,
     read,
     says_what_it_proved,
+    source,
     title_is_a_question,
 )
 
@@ -52,3 +55,14 @@ def test_leads_on(path: Path):
 def test_is_stored_as_make_notebooks_stores_it(path: Path):
     stored = path.read_text(encoding="utf-8")
     assert stored == to_text(normalise(read(path))), f"{path.name}: run `make notebooks`"
+
+
+@each_lesson
+def test_the_cells_of_sliders_run_on_their_own(path: Path):
+    """With the imports that they need: whoever comes for the slider runs one cell."""
+    for i, cell in code_cells(read(path)):
+        for name in re.findall(r"\bPanelBox\(([A-Z]\w*)\)", source(cell)):
+            for needed in ("PanelBox", name):
+                assert re.search(rf"^from .* import .*\b{needed}\b", source(cell), re.M), (
+                    f"cell {i}"
+                )
