@@ -7,12 +7,13 @@ Only this module exports it: in attnlib the two names would be a letter's case a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import NoReturn
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import MultiheadAttention as TorchMultiheadAttention
 
 from attnlib.functional import merge_heads, split_heads
 from attnlib.validate import (
@@ -65,7 +66,7 @@ class InTorchLayers(nn.Module):
     """
 
     out_proj: nn.Linear
-    merge_masks = nn.MultiheadAttention.merge_masks  # for that kernel
+    merge_masks = TorchMultiheadAttention.merge_masks  # for that kernel
 
     @property
     def _qkv_same_embed_dim(self) -> bool:
@@ -73,12 +74,6 @@ class InTorchLayers(nn.Module):
         is_ours = type(self).forward is MultiheadAttention.forward
         is_packed = self.in_proj_weight is not None
         return is_ours and is_packed and plain_weight(self.out_proj) is not None
-
-    def __prepare_scriptable__(self) -> NoReturn:
-        raise TypeError(
-            f"torch.jit.script cannot compile {type(self).__name__}, whose checks are ordinary "
-            "Python; try torch.compile, torch.export or torch.jit.trace"
-        )
 
 
 class MultiheadAttention(InTorchLayers):
@@ -152,7 +147,8 @@ class MultiheadAttention(InTorchLayers):
     nn.TransformerEncoderLayer and the other layers of torch.nn take it for their attention. In
     eval without gradients nn.TransformerEncoderLayer may use the parameters in a fast kernel of
     its own, and never call forward; a forward of a subclass, or an out_proj that is no nn.Linear,
-    is always called.
+    is always called. torch.jit.script, which PyTorch has deprecated, compiles PyTorch's class with
+    the same parameters, and warns of it.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
     >>> x = torch.ones(1, 3, 4)
@@ -240,6 +236,36 @@ class MultiheadAttention(InTorchLayers):
         others = ("dropout", "add_zero_attn", "batch_first")
         shown = [f"{name}={getattr(self, name)}" for name in (*sizes, *others)]
         return ", ".join([*shown, f"add_bias_kv={self.bias_k is not None}"])
+
+    def __prepare_scriptable__(self) -> TorchMultiheadAttention:
+        """Return PyTorch's class around the same parameters: torch.jit.script compiles that."""
+        plain = type(self) is MultiheadAttention and plain_weight(self.out_proj) is not None
+        if not plain or self.in_proj_bias is None:
+            raise TypeError(
+                f"torch.jit.script cannot compile this {type(self).__name__}, only attnlib's own "
+                "class with bias=True whose out_proj is an nn.Linear; try torch.compile, "
+                "torch.export or torch.jit.trace"
+            )
+        warnings.warn(
+            "torch.jit.script compiles torch.nn.MultiheadAttention with these parameters, and "
+            "leaves it in the module that holds attnlib's; try torch.compile or torch.export",
+            stacklevel=2,
+        )
+        theirs = TorchMultiheadAttention(
+            self.embed_dim,
+            self.num_heads,
+            self.dropout,
+            add_zero_attn=self.add_zero_attn,
+            kdim=self.kdim,
+            vdim=self.vdim,
+            batch_first=self.batch_first,
+            device="meta",
+        )
+        for part, own in ((theirs, self), (theirs.out_proj, self.out_proj)):
+            for name, parameter in own._parameters.items():
+                setattr(part, name, parameter)
+        theirs.__dict__["in_place_of"] = (self,)  # were it deleted, another could get its id
+        return theirs.train(self.training)
 
     def projections(self) -> list[tuple[Tensor, Tensor | None]]:
         """Return weight and bias for the queries, for the keys, for the values."""

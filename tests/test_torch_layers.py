@@ -285,7 +285,7 @@ def test_dropout_after_it_draws_what_it_draws_after_pytorchs(batch_first):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"bias": False}, {"kdim": 5}, {"add_bias_kv": True}, {"vdim": 5, "add_bias_kv": True}],
+    [{}, {"kdim": 5}, {"add_bias_kv": True}, {"vdim": 5, "add_bias_kv": True}],
 )
 def test_reset_parameters_draws_what_pytorch_draws(options):
     """Models that set up their parts themselves call it."""
@@ -348,10 +348,74 @@ JIT = pytest.mark.filterwarnings(
 
 
 @JIT
-def test_what_torch_jit_script_cannot_is_said(ours):
-    """PyTorch's own words are of an annotation; its advice, compile or export, works."""
-    words = "torch.jit.script cannot compile MultiheadAttention.* try torch.compile, torch.export"
-    for module in (MultiheadAttention(WIDTH, HEADS), nn.TransformerEncoderLayer(WIDTH, HEADS)):
+@BATCH_FIRST
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kdim": 5, "vdim": 3}, {"add_bias_kv": True, "add_zero_attn": True}],
+)
+def test_torch_jit_script_compiles_pytorchs_class_with_the_same_parameters(options, batch_first):
+    """In training and in eval; frozen stays frozen, and no random number is drawn for it."""
+    ours = MultiheadAttention(WIDTH, HEADS, 0.3, batch_first=batch_first, **options).double()
+    ours.out_proj.weight.requires_grad_(False)
+    state = torch.random.get_rng_state()
+    with pytest.warns(UserWarning, match="compiles torch.nn.MultiheadAttention with these"):
+        scripted = torch.jit.script(ours)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(
+        own is there for own, there in zip(ours.parameters(), scripted.parameters(), strict=True)
+    )
+    assert not scripted.out_proj.weight.requires_grad
+    query, key, value = (
+        torch.randn(B, SOURCE, width, dtype=torch.float64)
+        for width in (WIDTH, ours.kdim, ours.vdim)
+    )
+    for mode in (True, False):
+        ours.train(mode)
+        scripted.train(mode)
+        results = []
+        for module in (ours, scripted):
+            torch.manual_seed(5)
+            results.append(module(query, key, value))
+        for found, expected in zip(*results, strict=True):
+            torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+
+
+@JIT
+def test_a_layer_around_it_is_compiled_too(ours):
+    """PyTorch changes the layer itself: from then on it holds PyTorch's class."""
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True).eval()
+    x = torch.randn(B, SOURCE, WIDTH)
+    expected, weight = layer(x), layer.self_attn.in_proj_weight
+    with pytest.warns(UserWarning, match="leaves it in the module that holds attnlib's"):
+        scripted = torch.jit.script(layer)
+    assert attentions(layer) == {nn.MultiheadAttention}
+    assert layer.self_attn.in_proj_weight is weight
+    torch.testing.assert_close(scripted(x), expected)
+
+
+@JIT
+def test_many_layers_are_compiled(ours):
+    """torch.jit.script knows modules by their id, so none may be deleted meanwhile."""
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 7).eval()
+    x = torch.randn(B, SOURCE, WIDTH)
+    expected = encoder(x)
+    with pytest.warns(UserWarning, match="torch.jit.script compiles"):
+        scripted = torch.jit.script(encoder)
+    torch.testing.assert_close(scripted(x), expected)
+
+
+@JIT
+def test_what_torch_jit_script_cannot_is_said():
+    """Another forward or projection is not PyTorch's class, and that one needs its biases."""
+
+    class Mine(MultiheadAttention):
+        pass
+
+    other = MultiheadAttention(WIDTH, HEADS)
+    other.out_proj = nn.Sequential(other.out_proj)
+    for module in (Mine(WIDTH, HEADS), other, MultiheadAttention(WIDTH, HEADS, bias=False)):
+        words = f"cannot compile this {type(module).__name__}, only .* try torch.compile"
         with pytest.raises(TypeError, match=words):
             torch.jit.script(module)
 
