@@ -15,7 +15,12 @@ from time import monotonic
 import pytest
 from playwright.sync_api import Browser, Error, Playwright, sync_playwright
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = (
+    "chromium-headless-shell",  # has no windows, so it needs two thirds of the time
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+)
 NO_BROWSER = (
     "no browser found: install Chromium (Debian: apt-get install chromium), or run "
     "`python -m playwright install chromium`, or put the path of one in ATTNLIB_CHROMIUM"
