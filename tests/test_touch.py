@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -208,9 +209,20 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
         yield page
 
 
+def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:
+    """Return what can be touched in a state of one of the panels."""
+    return page_of(panel.name, tuple(state.values()))["touch"]
+
+
+@cache
+def page_of(name: str, state: tuple[Any, ...]) -> dict[str, Any]:
+    (panel,) = (panel for panel in (*ALL_PANELS, OWN_GPT2) if panel.name == name)
+    return panel.page(dict(zip(panel.controls, state, strict=True)))
+
+
 def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: int) -> str:
     """Return what a cell says, put together from the panel's numbers."""
-    touch = panel.page(state)["touch"]
+    touch = touched(panel, state)
     shown = touch["maps"][head]
     start = f"{shown['name']} | query {touch['tokens'][query]}, key {touch['tokens'][key]} | "
     rows = {what: lines[query].split(" ") for what, lines in shown["numbers"].items()}
@@ -224,7 +236,7 @@ def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: in
 
 def middle(page: Page, box: Locator, panel: Panel, state: dict, cell: tuple[int, int, int]) -> Any:
     head, query, key = cell
-    shown = panel.page(state)["touch"]["maps"][head]
+    shown = touched(panel, state)["maps"][head]
     x, y = shown["x"] + (key + 0.5) * shown["cell"], shown["y"] + (query + 0.5) * shown["cell"]
     box.scroll_into_view_if_needed()
     return page.evaluate(TOP_LEFT, [box.element_handle(), x, y])
