@@ -72,14 +72,14 @@ def panels_of(notebook: Mapping[str, Any]) -> list[tuple[int, Panel]]:
     return [(i, getattr(import_module(imported[name]), name)) for i, name in shown]
 
 
-def section(panel: Panel) -> str:
-    """Return a panel as HTML: the page at the start, and all that replaces it as JSON."""
+def section(panel: Panel, sheet: dict[str, Any]) -> str:
+    """Return a panel as HTML: the page at the start, and its sheet, which replaces it, as JSON."""
     start = panel.page(panel.default)
     return (
         f"<h3>{html.escape(panel.name)}</h3>\n"
         f'<div class="attn-panel"><p>{html.escape(start["line"])}</p>'
         f'<div class="attn-sheet">{start["picture"]}</div></div>\n'
-        f'<script type="application/json">{in_script(panel.sheet())}</script>'
+        f'<script type="application/json">{in_script(sheet)}</script>'
     )
 
 
@@ -92,7 +92,7 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     """Return a notebook whose sliders move in a page: their output is the panel with its states."""
     shown: dict[int, list[str]] = {}
     for place, panel in panels_of(notebook):
-        shown.setdefault(place, []).append(section(panel))
+        shown.setdefault(place, []).append(section(panel, panel.sheet()))
     for place, sections in shown.items():
         cell = notebook["cells"][place - 1]
         printed = [output for output in cell["outputs"] if output["output_type"] == "stream"]

@@ -115,10 +115,13 @@ def _between(stops: tuple[str, ...], share: float) -> str:
 
 
 def _mix(first: str, second: str, share: float) -> str:
-    pairs = zip(_channels(first), _channels(second), strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+    red, green, blue = (
+        round(a + (b - a) * share) for a, b in zip(_channels(first), _channels(second), strict=True)
+    )
+    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
+@lru_cache(maxsize=4096)
 def _channels(color: str) -> tuple[int, int, int]:
     color = on_white(color)
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)

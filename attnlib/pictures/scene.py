@@ -131,8 +131,10 @@ def _moved(item: Item, x: float, y: float) -> Item:
     match item:
         case Line():
             return item._replace(points=tuple((px + x, py + y) for px, py in item.points))
-        case Box() | Words():
-            return item._replace(x=item.x + x, y=item.y + y)
+        case Box():  # quicker than _replace, and there are thousands
+            return Box(item.x + x, item.y + y, *item[2:])
+        case Words():
+            return Words(item.x + x, item.y + y, *item[2:])
 
 
 def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
@@ -279,7 +281,7 @@ def _small_png(scene: Scene) -> bytes:
     of_pixels = places[(pixels * as_one).sum(dim=1, dtype=torch.int32)]
     few = Image.frombytes("P", whole.size, of_pixels.numpy().tobytes())
     few.putpalette(palette.flatten().tolist())
-    few.save(file, format="png", optimize=True)
+    few.save(file, format="png")
     return file.getvalue()
 
 

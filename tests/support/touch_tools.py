@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from attnlib.panels.panel import Panel
 from book import FRONT_END, SHEET, SHEET_FILE, section
+from support.cases import ALL_PANELS, sheet
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -33,11 +34,16 @@ def write_page(path: Path, panels: Sequence[Panel]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{STYLE}</style></head><body><main>",
         "<h1>Panels</h1><h2>Some</h2>",
-        *(SHEET.sub(in_place, section(panel)) for panel in panels),
+        *(SHEET.sub(in_place, section(panel, sheet_of(panel))) for panel in panels),
         f"</main>{FRONT_END}</body></html>",
     ]
     path.write_text("\n".join(parts), encoding="utf-8")
     return path.as_uri()
+
+
+def sheet_of(panel: Panel) -> dict[str, Any]:
+    """Return the sheet of a panel; those of the course are kept for other tests."""
+    return sheet(panel.name) if panel in ALL_PANELS else panel.sheet()
 
 
 def in_place(script: re.Match[str]) -> str:
