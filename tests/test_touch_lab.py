@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import working_copy
 from attnlib.panels import STACKED_HEADS
@@ -68,15 +68,21 @@ def lab(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
         yield server
 
 
-def open_lesson(browser: Browser, lab: dict, **options: str) -> Page:
+@pytest.fixture
+def context(browser: Browser, lab: dict) -> Iterator[BrowserContext]:
     context = browser.new_context(
         viewport={"width": 1366, "height": 768},
         base_url=lab["url"],
         extra_http_headers={"Authorization": f"token {lab['token']}"},
-        **options,
     )
     context.set_default_timeout(60_000)
+    yield context
+    context.close()
+
+
+def open_lesson(context: BrowserContext, color_scheme: str) -> Page:
     page = context.new_page()
+    page.emulate_media(color_scheme=color_scheme)
     page.goto(f"lab/tree/work/{NAME}?reset")
     page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
     return page
@@ -87,9 +93,9 @@ def stop_kernels(page: Page) -> None:
         page.context.request.delete(f"api/kernels/{kernel['id']}")
 
 
-def test_what_was_saved_is_there_again_with_another_kernel(browser, lab, course):
+def test_what_was_saved_is_there_again_with_another_kernel(context, course):
     """And to run and save a copy changes nothing in the repository."""
-    page = open_lesson(browser, lab)
+    page = open_lesson(context, "light")
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     box_of(page, STACKED_HEADS).wait_for()
@@ -104,9 +110,9 @@ def test_what_was_saved_is_there_again_with_another_kernel(browser, lab, course)
     assert any("sheet" in model["state"] for model in kept["state"].values())
     assert git(course, "status", "--porcelain") == ""
     stop_kernels(page)
-    page.context.close()
+    page.close()
 
-    page = open_lesson(browser, lab, color_scheme="dark")
+    page = open_lesson(context, "dark")
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     box = box_of(page, STACKED_HEADS)
@@ -124,7 +130,7 @@ def test_what_was_saved_is_there_again_with_another_kernel(browser, lab, course)
     assert [line for line in violations(page) if "attn-" in line] == []
     assert complaints == []
     stop_kernels(page)
-    page.context.close()
+    page.close()
 
 
 def test_the_settings_keep_what_else_is_set(tmp_path):
