@@ -52,6 +52,12 @@ MENDED = (  # what the theme leaves out, for whoever hears a page
     ('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">'),
     ('<script src="../_static/', '<script defer src="../_static/'),
     ('<div class="math">', '<div class="math" tabindex="0">'),
+    ("<p><img ", '<p tabindex="0"><img '),
+)
+
+SEARCH = (
+    '<h1>Search</h1><form class="asked" method="get"><label>Words of the course '
+    '<input type="search" name="q"></label></form>'
 )
 
 
@@ -76,7 +82,6 @@ def section(panel: Panel, sheet: dict[str, Any]) -> str:
     """Return a panel as HTML: the page at the start, and its sheet, which replaces it, as JSON."""
     start = panel.page(panel.default)
     return (
-        f"<h3>{html.escape(panel.name)}</h3>\n"
         f'<div class="attn-panel"><p>{html.escape(start["line"])}</p>'
         f'<div class="attn-sheet">{start["picture"]}</div></div>\n'
         f'<script type="application/json">{in_script(sheet)}</script>'
@@ -135,6 +140,7 @@ def with_files(text: str, page: Path) -> str:
         shown = int(width[1]) if width else wide
         size = f'height="{shown * high / wide:.0f}"' + ("" if width else f' width="{shown}"')
         path = stored(data, "png")
+        size += f' style="--shown: {shown}px"'
         return f'{image[1]}{size} loading="lazy" decoding="async" src="{path}"'
 
     return FIGURE.sub(figure, SHEET.sub(sheet, text))
@@ -146,7 +152,7 @@ def mend(page: Path) -> None:
     for old, new in MENDED:
         text = text.replace(old, new)
     if "<h1" not in text:
-        text = re.sub('<article role="main"[^>]*>', r"\g<0><h1>Search</h1>", text, count=1)
+        text = re.sub('<article role="main"[^>]*>', rf"\g<0>{SEARCH}", text, count=1)
     page.write_text(text, encoding="utf-8", newline="\n")
 
 
