@@ -22,8 +22,7 @@ def phases_picture(
     Args:
         bars: by version, by phase, numbers from 0 on; drawn in this order, the phases in the order
             in which they come first.
-        floor: an estimate of the least that a version takes, a dashed line behind the bars; or
-            None.
+        floor: an estimate of the least that a version takes, a dashed line over the bars; or None.
         heading: what was measured.
         unit: of the numbers.
     """
@@ -44,10 +43,7 @@ def phases_picture(
         x += wide
     top = y + (40 if floor else 22)
     bottom = top + ROW * len(bars)
-    if floor:
-        x = left + scale * floor
-        items.append(Line(((x, top - 4), (x, bottom)), INK, 1.5, dashed=True))
-        items.append(Words(x, top - 13, f"floor {floor:.0f} {unit}", SIZE))
+    numbers: list[Item] = []
     for i, (name, phases) in enumerate(bars.items()):
         y, x = top + i * ROW, left
         items.append(Words(left - 12, y + ROW / 2, name, SIZE, INK, "end", bold=True))
@@ -56,10 +52,14 @@ def phases_picture(
             items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
             number, ink = f"{value:.0f}", text_color(colors[phase])
             if text_width(number, SIZE) + 2 <= wide:
-                items.append(Words(x + wide / 2, y + ROW / 2, number, SIZE, ink))
+                numbers.append(Words(x + wide / 2, y + ROW / 2, number, SIZE, ink))
             x += wide
         said = f"{totals[name]:.0f} {unit}"
         items.append(Words(x + 10, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+    if floor:
+        x = left + scale * floor
+        items.append(Line(((x, top - 4), (x, bottom)), INK, 1.5, dashed=True))
+        items.append(Words(x, top - 13, f"floor {floor:.0f} {unit}", SIZE))
     alt = f"{heading}. " + " ".join(
         f"{name}, {totals[name]:.0f} {unit}: "
         + ", ".join(f"{phase} {value:.0f}" for phase, value in phases.items())
@@ -67,7 +67,7 @@ def phases_picture(
         for name, phases in bars.items()
     )
     alt += f" Floor: {floor:.0f} {unit}." if floor else ""
-    return Scene(BOOK, bottom + 8, alt, tuple(items))
+    return Scene(BOOK, bottom + 8, alt, (*items, *numbers))
 
 
 def crossover_picture(
