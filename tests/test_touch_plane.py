@@ -102,7 +102,7 @@ def test_nothing_covers_the_query_and_the_query_covers_no_name():
         tip = PLANE.handle(PLANE.compute(**state))
         line = next(i for i, item in enumerate(scene.items) if is_query(item, tip))
         later = scene.items[line + 1 :]
-        strips = [item for item in later if isinstance(item, Line) and item.fill == PAPER]
+        strips = [i for i in later if isinstance(i, Line) and i.stroke == PAPER and not i.fill]
         assert len(strips) == 12
         assert max(strip.opacity for strip in strips) <= 0.6
         assert not any(isinstance(item, Box) and item.fill == PAPER for item in later)

@@ -161,10 +161,9 @@ def _labels(
     items: list[Item] = []
     for token, (across, down) in beside.items():
         x, y = places[token][0] + across, places[token][1] + down
-        far = text_width(token, SIZE) / 2 + 2
-        left, right, high, low = (round(at, 1) for at in (x - far, x + far, y - 7, y + 7))
-        corners = ((left, high), (right, high), (right, low), (left, low))
-        items.append(Line(corners, None, fill=PAPER, opacity=0.6))
+        half = text_width(token, SIZE) / 2 + 2
+        ends = ((round(x - half, 1), round(y, 1)), (round(x + half, 1), round(y, 1)))
+        items.append(Line(ends, PAPER, 14.0, opacity=0.6))
         items.append(Words(round(x, 1), round(y, 1), token, SIZE, INK))
     return items
 
