@@ -184,7 +184,7 @@ def _mixture(data: Plane) -> list[Item]:
     end = (round(x, 1), round(y, 1))
     weights = data.attn_weights.tolist()
     for place, weight in zip(places.values(), weights, strict=True):
-        width = 0.905 + round(6 * weight, 2)  # never 1, which an SVG would leave out
+        width = 0.95 + round(6 * weight, 1)  # never 1, which an SVG would leave out
         items.append(Line((place, end), head_color(0), width))
     for place, weight in zip(places.values(), weights, strict=True):
         items.append(_dot(place, 6 + 20 * weight**0.5, head_color(0)))
