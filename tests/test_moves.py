@@ -8,8 +8,8 @@ from torch import nn
 
 from attnlib import trace
 from attnlib.checks import telling
-from attnlib.panels import OnePiece, eleven_steps
-from attnlib.pictures import moves_picture, shapes_picture, softmax_maps_picture
+from attnlib.panels import OnePiece
+from attnlib.pictures import moves_picture, shapes_picture
 from attnlib.pictures.moves import HIGH, SIZE_BOX, WIDE
 from attnlib.pictures.palette import QUIET, head_color, tint
 from attnlib.pictures.scene import BOOK, Box
@@ -32,18 +32,11 @@ def traced():
         return trace(module, x)
 
 
-def softmax_step(num_heads: int):
-    scaled, attn_weights = (t[0] for t, _ in eleven_steps(num_heads)[7].tensors.values())
-    return scaled, attn_weights
-
-
 EVERY = {
     "shapes": shapes_picture(traced().steps, MEANINGS),
     "stopped": shapes_picture(traced().steps[:3], MEANINGS, "Stopped in f, line 7: x\nError: no"),
     "there": moves_picture(STAGES, ("view", "transpose"), 24),
     "back": moves_picture(STAGES[::-1], ("transpose", "contiguous view"), 24),
-    "two heads": softmax_maps_picture(*softmax_step(2), ("rising", "falling", "ones"), (0, 1)),
-    "six heads": softmax_maps_picture(*softmax_step(6), ("a", "b", "c")),
 }
 
 
@@ -54,7 +47,7 @@ def test_everything_fits_and_can_be_read(scene):
     assert {item.size for item in words(scene)} == {13.0}
 
 
-@pytest.mark.parametrize("name", ["shapes", "stopped", "there", "back", "two heads"])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_page_is_wide_enough(name):
     assert EVERY[name].width <= BOOK
 
@@ -140,23 +133,6 @@ def test_every_number_has_the_color_of_its_head():
 def test_what_cannot_be_drawn_is_refused(moves, followed, problem):
     with pytest.raises(ValueError, match=problem):
         moves_picture(STAGES, moves, followed)
-
-
-def test_softmax_turns_scores_into_weights():
-    scene = EVERY["two heads"]
-    scaled, attn_weights = softmax_step(2)
-    shown = [item.text for item in words(scene)]
-    for tensor in (scaled, attn_weights):
-        seen = [f"{v:.2f}" for v in tensor[scaled.isfinite()].tolist()]
-        assert set(seen) <= set(shown)
-    assert shown.count("sum 1") == 6
-    grey = [item for item in scene.items if isinstance(item, Box) and item.fill == QUIET]
-    assert len(grey) == 2 * 2 * 3
-    assert (shown.count("-inf"), shown.count("0")) == (2 * 3, 2 * 3)
-    assert shown.count("attention weights") == 2
-    frames = [item for item in scene.items if isinstance(item, Box) and item.stroke_width > 2]
-    assert len(frames) == 2
-    assert scene.alt.endswith("The row of falling in head 0 is framed.")
 
 
 def test_the_table_begins_with_the_shape_and_folds():

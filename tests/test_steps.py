@@ -8,14 +8,33 @@ from attnlib import MultiHeadAttention, causal_mask, trace
 from attnlib.checks import telling
 from attnlib.examples import SEED, counting, counting_weights, three_rows
 from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
-from attnlib.pictures.palette import QUIET, head_color, tint
+from attnlib.pictures.letters import text_width
+from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint, weight_color
 from attnlib.pictures.scene import Box, Words
-from attnlib.pictures.tensors import listing_picture, tensor_picture
+from attnlib.pictures.tensors import (
+    VALUE_HEIGHT,
+    VALUE_WIDTH,
+    listing_picture,
+    tensor_picture,
+)
 from attnlib.tracing import numbered_lines
 
 
 def words(scene):
     return [item.text for item in scene.items if isinstance(item, Words)]
+
+
+def cells(scene):
+    """Return the cells of tensors in a scene, and the words that stand in them."""
+    boxes = [i for i in scene.items if isinstance(i, Box) and i[2:4] == (VALUE_WIDTH, VALUE_HEIGHT)]
+    inside = [
+        item
+        for box in boxes
+        for item in scene.items
+        if isinstance(item, Words) and 0 < item.x - box.x < box.width
+        if item.anchor == "end" and item.mono and 0 < item.y - box.y < box.height
+    ]
+    return boxes, inside
 
 
 def shape_trace():
@@ -126,12 +145,86 @@ def test_heads_colour_the_dimension_that_is_theirs():
 
 
 def test_minus_infinity_and_true_are_flat_grey_and_only_nan_is_hatched():
-    values = torch.tensor([[0.0, -torch.inf], [1.0, 2.0]])
-    boxes = [box for box in tensor_picture("s", values).items if isinstance(box, Box)]
+    values = torch.tensor([[0.0, -torch.inf], [torch.nan, 2.0]])
+    boxes, words = cells(tensor_picture("s", values))
     assert [box.fill == QUIET for box in boxes] == [False, True, False, False]
-    assert not any(box.hatched for box in boxes)
-    mask = tensor_picture("m", torch.tensor([[False, True]]))
-    assert [b.fill == QUIET for b in mask.items if isinstance(b, Box)] == [False, True]
+    assert [box.hatched for box in boxes] == [False, False, True, False]
+    assert [word.color for word in words] == [INK, FAINT, INK, INK]
+    boxes, words = cells(tensor_picture("m", torch.tensor([[False, True]])))
+    assert [box.fill == QUIET for box in boxes] == [False, True]
+    assert [word.color for word in words] == [INK, FAINT]
+
+
+def test_weights_have_the_color_of_weights_and_the_future_is_flat_grey():
+    rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.25, 0.5, 0.25]]
+    scene = tensor_picture("attn_weights", torch.tensor(rows)[None], ("num_heads", "", ""))
+    boxes, words = cells(scene)
+    expected = [weight_color(weight, 0) for row in rows for weight in row]
+    expected[1] = expected[2] = expected[5] = QUIET
+    assert [box.fill for box in boxes] == expected
+    assert expected[3] == "#ffffff"  # a weight of 0 on the past
+    assert [w.text for w in words] == [
+        "1.00",
+        "0",
+        "0",
+        "0.00",
+        "1.00",
+        "0",
+        *("0.25", "0.50", "0.25"),
+    ]
+    assert [word.color == FAINT for word in words] == [color == QUIET for color in expected]
+    assert scene.alt.endswith("The future, above the diagonal, is grey.")
+    seen = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.0, 0.5]])  # two queries, the last ones
+    boxes, _ = cells(tensor_picture("attn_weights", seen))
+    assert [box.fill == QUIET for box in boxes] == [False, False, True, False, False, False]
+    boxes, _ = cells(tensor_picture("attn_weights", torch.full((2, 2), torch.nan)))
+    assert all(box.hatched and box.fill == PAPER for box in boxes)
+
+
+def test_the_weights_of_both_panels_have_the_color_of_weights():
+    shape, number = SHAPE_STEPS.compute(step=10), NUMBER_STEPS.compute(step=8, num_heads=2)
+    for panel, data, grey in ((SHAPE_STEPS, shape, 2 * 10), (NUMBER_STEPS, number, 2 * 2 * 3)):
+        fills = [box.fill for box in cells(panel.draw(data))[0]]
+        assert {weight_color(1.0, head) for head in (0, 1)} <= set(fills)
+        assert fills.count(QUIET) == grey
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 6])
+def test_names_and_places_stay_from_scores_to_context_vectors(num_heads):
+    scores, softmax, context = (
+        NUMBER_STEPS.draw(NUMBER_STEPS.compute(step=step, num_heads=num_heads))
+        for step in (7, 8, 9)
+    )
+    shape = f"(b, num_heads, num_tokens, num_tokens) = (1, {num_heads}, 3, 3)"
+    titles = {f"masked and scaled: {shape}", f"attn_weights: {shape}"}
+    assert titles <= set(words(softmax))
+    named = [
+        {w for w in words(scene) if w[:5] in ("head ", "token")} for scene in (scores, context)
+    ]
+    assert {w for w in words(softmax) if w[:5] in ("head ", "token")} == named[0] == named[1]
+    first, _ = cells(scores)
+    later, _ = cells(softmax)
+    assert [box[:4] for box in later[: len(first)]] == [box[:4] for box in first]
+
+
+def test_a_tensor_of_one_dimension_is_a_row_without_a_name():
+    for num_heads in (1, 2, 3, 6):
+        scene = NUMBER_STEPS.draw(NUMBER_STEPS.compute(step=2, num_heads=num_heads))
+        assert words(scene) == ["column: (num_heads * head_dim) = (6,)", *"012345"]
+
+
+@pytest.mark.parametrize("panel", [SHAPE_STEPS, NUMBER_STEPS], ids=lambda panel: panel.name)
+def test_every_number_has_room_in_its_cell(panel):
+    for state in panel.states():
+        for box, word in zip(*cells(panel.draw(panel.compute(**state))), strict=True):
+            left = word.x - text_width(word.text, word.size, mono=True)
+            assert left - box.x >= 4, (state, word.text)
+            assert box.x + box.width - word.x >= 4, (state, word.text)
+
+
+def test_the_numbers_are_no_wider_than_a_screen():
+    scenes = [NUMBER_STEPS.draw(NUMBER_STEPS.compute(**state)) for state in NUMBER_STEPS.states()]
+    assert max(scene.width for scene in scenes) < 1000
 
 
 def test_the_listing_cuts_the_docstring_and_keeps_the_numbers():
@@ -184,7 +277,9 @@ def test_sizes_that_name_themselves_name_every_tensor():
     dims = {step: SHAPE_STEPS.compute(step=step).step.dims for step in SHAPE_STEPS.controls["step"]}
     assert dims[2] == dims[3] == ("b", "num_heads", "num_tokens", "head_dim")
     assert {dims[n] for n in (7, 8, 9, 10)} == {("b", "num_heads", "num_tokens", "num_tokens")}
-    assert dims[1] == ()  # nothing in the class names the width of x
+    assert dims[1] == ("b", "num_tokens", "")  # nothing in the class names the width of x
+    shown = words(SHAPE_STEPS.draw(SHAPE_STEPS.compute(step=1)))
+    assert {"x: (b, num_tokens, 4) = (1, 5, 4)", "token 0", "token 4"} <= set(shown)
 
 
 def test_sizes_that_are_two_things_name_nothing():

@@ -14,7 +14,9 @@ from attnlib import CausalAttention
 from attnlib.examples import journey
 from attnlib.panels import PLANE, plane
 from attnlib.panels.panel import Panel
-from attnlib.pictures.scene import Box, Scene, Words
+from attnlib.pictures.letters import text_width
+from attnlib.pictures.palette import INK, PAPER, QUIET, head_color
+from attnlib.pictures.scene import Box, Item, Line, Scene, Words
 from support.browser_tools import found_browser
 from support.pictures import outside, overlapping
 from support.shape_comments import reading
@@ -91,6 +93,59 @@ def test_the_picture_fits_and_its_words_stand_apart(state):
     scene = PLANE.draw(PLANE.compute(**state))
     assert outside(scene) == []
     assert overlapping(scene) == []
+
+
+def test_nothing_covers_the_query_and_the_query_covers_no_name():
+    """Strips of paper under names let it through; its tip is a ring."""
+    for state in SOME:
+        scene = PLANE.draw(PLANE.compute(**state))
+        tip = PLANE.handle(PLANE.compute(**state))
+        line = next(i for i, item in enumerate(scene.items) if is_query(item, tip))
+        later = scene.items[line + 1 :]
+        strips = [i for i in later if isinstance(i, Line) and i.stroke == PAPER and not i.fill]
+        assert len(strips) == 12
+        assert max(strip.opacity for strip in strips) <= 0.6
+        assert not any(isinstance(item, Box) and item.fill == PAPER for item in later)
+        (ring,) = [item for item in later if isinstance(item, Box) and item.stroke == INK]
+        assert ring.fill is None
+        assert (ring.x + 8, ring.y + 8) == pytest.approx(tip, abs=0.2)
+
+
+def is_query(item: Item, tip: tuple[float, float]) -> bool:
+    """Return whether an item is a line from the origin of the keys to the tip."""
+    ends = [(320 * 1.2 / 2.1, 184), tip]
+    return (
+        isinstance(item, Line)
+        and len(item.points) == 2
+        and ([*item.points] == [pytest.approx(end, abs=0.1) for end in ends])
+    )
+
+
+def test_the_hue_of_a_head_is_that_of_the_one_head():
+    items = PLANE.draw(PLANE.compute(**PLANE.default)).items
+    colors = {
+        c for item in items for c in (getattr(item, "fill", None), getattr(item, "stroke", 0))
+    }
+    assert {head for head in range(12) if head_color(head) in colors} == {0}
+
+
+def test_the_axes_and_the_thinnest_lines_are_seen():
+    for state in SOME:
+        items = PLANE.draw(PLANE.compute(**state)).items
+        lines = [item for item in items if isinstance(item, Line) and item.stroke]
+        assert QUIET not in {line.stroke for line in lines}
+        assert min(line.width for line in lines) > 0.9
+
+
+def test_the_context_vector_touches_no_name():
+    for state in PLANE.states():
+        items = PLANE.draw(PLANE.compute(**state)).items
+        marks = [item for item in items if isinstance(item, Line) and item.fill == INK]
+        (x, left), y = (marks[1].points[1][0], 378), marks[1].points[0][1]
+        for word in items:
+            if isinstance(word, Words) and word.x > left and 24 < word.y < 344:
+                apart = abs(word.x - x) - text_width(word.text, word.size) / 2, abs(word.y - y) - 5
+                assert max(apart[0], 0) + max(apart[1], 0) > 12, (state, word.text)
 
 
 def test_the_numbers_stand_in_the_picture():

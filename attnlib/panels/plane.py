@@ -113,7 +113,7 @@ def _sheet(left: float, title: str) -> list[Item]:
     ]
 
 
-def _dot(place: tuple[float, float], size: float, fill: str, stroke: str = PAPER) -> Box:
+def _dot(place: tuple[float, float], size: float, fill: str | None, stroke: str = PAPER) -> Box:
     x, y = (round(at - size / 2, 1) for at in place)
     return Box(x, y, round(size, 1), round(size, 1), fill, stroke, radius=round(size / 2, 1))
 
@@ -122,15 +122,15 @@ def _query_and_keys(data: Plane) -> list[Item]:
     items = _sheet(0, f"the keys; the query, drawn at 1/{SHRUNK}")
     origin = _on(KEYS, 0, torch.zeros(2))
     x, y = origin
-    items.append(Line(((1, y), (SIDE, y)), QUIET, 1.0))
-    items.append(Line(((x, TOP + 1), (x, TOP + SIDE)), QUIET, 1.0))
+    items.append(Line(((1, y), (SIDE, y)), FAINT, 1.0, opacity=0.6))
+    items.append(Line(((x, TOP + 1), (x, TOP + SIDE)), FAINT, 1.0, opacity=0.6))
     tip = handle_plane(data)
     end = (round(tip[0], 1), round(tip[1], 1))
-    items.append(Line((origin, end), head_color(4), 3.0))
+    items.append(Line((origin, end), INK, 3.0))
     places = {token: _on(KEYS, 0, key) for token, key in zip(data.tokens, data.keys, strict=True)}
     items += [_dot(place, 9, head_color(0)) for place in places.values()]
     items += _labels(places, BESIDE_KEYS)
-    items.append(_dot(end, 16, head_color(4), INK))
+    items.append(_dot(end, 16, None, INK)._replace(stroke_width=2.0))  # a name shows through it
     return items
 
 
@@ -146,8 +146,8 @@ BESIDE_KEYS = {
 }
 BESIDE_VALUES = {
     "Your": (32.0, 0.0),
-    "journey": (-16.0, -36.0),
-    "starts": (-16.0, -20.0),
+    "journey": (0.0, 34.0),
+    "starts": (0.0, 19.0),
     "with": (29.0, 0.0),
     "one": (-6.0, 24.0),
     "step": (6.0, 24.0),
@@ -157,12 +157,13 @@ BESIDE_VALUES = {
 def _labels(
     places: Mapping[str, tuple[float, float]], beside: Mapping[str, tuple[float, float]]
 ) -> list[Item]:
-    """Return the names of points, each on a strip of paper, so that no line runs through it."""
+    """Return the names of points; a strip of paper under each makes the lines behind it pale."""
     items: list[Item] = []
-    for token, (right, down) in beside.items():
-        x, y = places[token][0] + right, places[token][1] + down
-        wide = text_width(token, SIZE) + 4
-        items.append(Box(round(x - wide / 2, 1), round(y - 8, 1), round(wide, 1), 16, PAPER))
+    for token, (across, down) in beside.items():
+        x, y = places[token][0] + across, places[token][1] + down
+        half = text_width(token, SIZE) / 2 + 2
+        ends = ((round(x - half, 1), round(y, 1)), (round(x + half, 1), round(y, 1)))
+        items.append(Line(ends, PAPER, 14.0, opacity=0.6))
         items.append(Words(round(x, 1), round(y, 1), token, SIZE, INK))
     return items
 
@@ -183,7 +184,7 @@ def _mixture(data: Plane) -> list[Item]:
     end = (round(x, 1), round(y, 1))
     weights = data.attn_weights.tolist()
     for place, weight in zip(places.values(), weights, strict=True):
-        width = 0.505 + round(6 * weight, 2)  # never 1, which an SVG would leave out
+        width = 0.95 + round(6 * weight, 1)  # never 1, which an SVG would leave out
         items.append(Line((place, end), head_color(0), width))
     for place, weight in zip(places.values(), weights, strict=True):
         items.append(_dot(place, 6 + 20 * weight**0.5, head_color(0)))
@@ -203,7 +204,7 @@ def _rows(data: Plane) -> list[Item]:
         long = FARTHEST * abs(score) / LARGEST
         left = ZERO if score >= 0 else ZERO - long
         items.append(Words(66, y + ROW / 2, token, SIZE, INK, "end"))
-        items.append(Box(round(left, 1), y + 4, round(long, 1), ROW - 8, head_color(4)))
+        items.append(Box(round(left, 1), y + 4, round(long, 1), ROW - 8, FAINT))
         said = number(score, 2)
         items.append(Words(ZERO + 150, y + ROW / 2, said, SIZE, INK, "end", mono=True))
         items.append(Box(WEIGHTS, y + 4, WIDEST, ROW - 8, QUIET))

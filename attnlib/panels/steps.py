@@ -16,7 +16,6 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Pick, Touch
-from attnlib.pictures.moves import softmax_maps_picture
 from attnlib.pictures.scene import Box, Scene, above, beside
 from attnlib.pictures.tensors import listing_picture, tensor_picture
 from attnlib.tracing.source import numbered_lines
@@ -78,13 +77,13 @@ def _trace_step(traced: Trace, number: int) -> TraceStep:
             s for s in earlier if s.dtype == step.dtype and torch.equal(s.values, step.values)
         ]
         step = step._replace(dims=next((s.dims for s in known if s.dims), ()))
-    if not step.dims:  # or from the sizes, where each has one name in the whole trace
+    if not step.dims:  # or from the sizes, where none has two names in the whole trace
         names: dict[int, set[str]] = {}
         for s in traced.steps:
             for size, name in zip(s.shape, s.dims, strict=False):
                 names.setdefault(size, set()).add(name)
         told = [names.get(size, {""}) for size in step.shape]
-        if all(len(some) == 1 and "" not in some for some in told):
+        if all(len(some) == 1 for some in told) and any("" not in some for some in told):
             step = step._replace(dims=tuple(name for some in told for name in some))
     num_heads = [
         size
@@ -234,12 +233,12 @@ def eleven_steps(num_heads: int) -> list[NumberStep]:
     merged = by_token.contiguous().view(1, 3, 6)
 
     columns: Named = {name: (t, ("d_in", "num_heads * head_dim")) for name, t in W.items()}
-    numbers = torch.arange(6)[None]
+    numbers = torch.arange(6)
     made: list[tuple[str, Named]] = [
         ("the input x", {"x": (x, ("b", "num_tokens", "d_in"))}),
         (
             f"d_out = 6 columns are shared out: {num_heads} x head_dim {head_dim}",
-            {"column": (numbers, ("", "num_heads * head_dim"))},
+            {"column": (numbers, ("num_heads * head_dim",))},
         ),
         ("three matrices; each head owns columns", columns),
         ("x times each matrix", {name: (t, tokens) for name, t in flat.items()}),
@@ -277,9 +276,6 @@ HIGHEST = 500.0  # in pixels: so a laptop shows the picture and its controls tog
 def draw_number_step(data: NumberStep) -> Scene:
     """Draw the tensors of the step under each other, two beside each other where they are high."""
     named = data.tensors.items()
-    if data.number == 8:
-        scaled, weights = (tensor[0] for tensor, _ in data.tensors.values())
-        return softmax_maps_picture(scaled, weights, counting().tokens)
     scenes = [tensor_picture(name, t, dims, data.num_heads) for name, (t, dims) in named]
     if sum(scene.height for scene in scenes) > HIGHEST:
         scenes = [beside(*scenes[:2]), *scenes[2:]]

@@ -13,7 +13,7 @@ from attnlib.pictures.between import cross_picture, rectangle_picture
 from attnlib.pictures.charts import crossover_picture, phases_picture
 from attnlib.pictures.curves import curves_picture
 from attnlib.pictures.grids import signed_picture, strips_picture
-from attnlib.pictures.moves import moves_picture, shapes_picture, softmax_maps_picture
+from attnlib.pictures.moves import moves_picture, shapes_picture
 from attnlib.pictures.poster import poster_picture, two_losses_picture
 from attnlib.pictures.rows import small_bars_picture, softmax_picture
 from attnlib.pictures.scene import Scene, above, beside, in_rows
@@ -60,7 +60,6 @@ __all__ = [
     "shares_picture",
     "signed_picture",
     "small_bars_picture",
-    "softmax_maps_picture",
     "softmax_picture",
     "stacked_weights_picture",
     "strips_picture",

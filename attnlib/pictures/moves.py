@@ -18,8 +18,7 @@ from attnlib.pictures.palette import (
     text_color,
     tint,
 )
-from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, above, in_rows
-from attnlib.pictures.seen import largest_weights
+from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
 SIZE = 13.0  # of letters
 ROW, SIZE_BOX, STATEMENT = 27.0, 32.0, 158.0  # of shapes_picture: pixels
@@ -208,73 +207,3 @@ def _address(x: float, y: float, number: int, place: Sequence[int], swapped: boo
         items.append(Words(x, y, text, SIZE, INK, "start", bold=bold))
         x += text_width(f"{text} ", SIZE, bold)
     return items
-
-
-LEAST_CELL = 46.0  # of softmax_maps_picture: pixels
-
-
-def softmax_maps_picture(
-    scaled: Tensor,
-    attn_weights: Tensor,
-    tokens: Sequence[str],
-    worked: tuple[int, int] | None = None,
-) -> Scene:
-    """Draw for each head what softmax makes of its scores: a map before, a map after.
-
-    Args:
-        scaled: (num_heads, num_tokens, num_tokens), divided, the future -inf.
-        attn_weights: of the same shape; what is -inf before is 0 here; both are flat grey.
-        tokens: the names of the tokens.
-        worked: the head and the query of the row that is framed, counted from 0. None: no row.
-
-    Returns:
-        A Scene: queries down, keys across; the stronger the color, the larger the weight, and the
-        sum of each row beside it.
-    """
-    num_tokens = len(tokens)
-    longest = max(text_width(token, SIZE) for token in tokens)
-    cell, row = max(LEAST_CELL, longest + 10), 32.0
-    left, side = max(longest, 48.0) + 12, num_tokens * cell
-    after = left + side + ARROW
-    maps = []
-    said = []
-    for h, (before, weights) in enumerate(zip(scaled, attn_weights, strict=True)):
-        items: list[Item] = [Words(2, 30, f"head {h}", SIZE, INK, "start", bold=True)]
-        for x, title in ((left, "divided scores"), (after, "attention weights")):
-            items.append(Words(x + side / 2, 10, title, SIZE, INK, bold=True))
-            items += [
-                Words(x + (k + 0.5) * cell, 30, token, SIZE, INK) for k, token in enumerate(tokens)
-            ]
-        for q in range(num_tokens):
-            y = 42 + q * row
-            middle = y + row / 2
-            items.append(Words(left - 8, middle, tokens[q], SIZE, INK, "end"))
-            for k in range(num_tokens):
-                hidden = not before[q, k].isfinite()
-                fill = tint(head_color(h), float(weights[q, k]))
-                for x, value, color, future in (
-                    (left, before[q, k], PAPER, "-inf"),
-                    (after, weights[q, k], fill, "0"),
-                ):
-                    color = QUIET if hidden else color
-                    items.append(Box(x + k * cell, y, cell, row, color, QUIET))
-                    text, ink = f"{float(value):.2f}", text_color(color)
-                    text, ink = (future, FAINT) if hidden else (text, ink)
-                    items.append(Words(x + (k + 0.5) * cell, middle, text, SIZE, ink))
-            total = f"sum {float(weights[q].sum()):.0f}"
-            items.append(Words(after + side + 8, middle, total, SIZE, FAINT, "start"))
-        bottom = 42 + num_tokens * row
-        items += _arrow(left + side + 14, (42 + bottom) / 2, "softmax")
-        if worked is not None and worked[0] == h:
-            y = 42 + worked[1] * row
-            items += [Box(x, y, side, row, stroke=INK, stroke_width=2.5) for x in (left, after)]
-        clause = largest_weights(weights, tokens)
-        said.append(f"Head {h}: {clause}.")
-        width = after + side + 8 + text_width("sum 1", SIZE) + 4
-        maps.append(Scene(width, bottom + 4, said[-1], tuple(items)))
-    alt = "Scores before and attention weights after softmax, queries down, keys across, the "
-    alt += f"future grey: -inf before, 0 after. {' '.join(said)}"
-    if worked is not None:
-        alt += f" The row of {tokens[worked[1]]} in head {worked[0]} is framed."
-    many = len(maps) > 3
-    return (in_rows(*maps, width=2 * BOOK) if many else above(*maps)).described(alt)

@@ -534,7 +534,7 @@ def _difference_cell(largest: float, value: float, *_place: int) -> Cell:
 
 # A tensor of any rank, and the source that makes it
 
-VALUE_WIDTH, VALUE_HEIGHT = 52.0, 22.0
+VALUE_WIDTH, VALUE_HEIGHT = 56.0, 22.0
 ONE_OF = {"num_heads": "head", "num_tokens": "token", "num_queries": "query", "": "row"}
 
 
@@ -543,25 +543,27 @@ def tensor_picture(
     values: Tensor,
     dims: Sequence[str] = (),
     num_heads: int | None = None,
-    room: float = 760,
+    room: float = 820,
 ) -> Scene:
     """Draw a tensor as blocks, its first batch item only.
 
     Args:
-        name: what the tensor is called.
+        name: what the tensor is called. What is called attn_weights is coloured as weights are:
+            0 white, 1 the colour of the head, a 0 in the future grey.
         values: 1 to 4 dimensions.
         dims: the name of each dimension, such as ("b", "num_heads", "num_tokens", "head_dim").
             Along num_heads, and along columns named num_heads * ..., cells take the colour of
-            their head. Without names nothing is coloured.
+            their head. Without names nothing is coloured. A dimension without a name has "".
         num_heads: how many heads, for columns named num_heads * ...
         room: pixels across; blocks that do not fit in it stand in a second row.
 
     Returns:
         A Scene: a title with the names and sizes, and a block for each index of the dimension
         that comes before the last two. Whole numbers have no decimals, others two, or one where
-        they are large. A grey cell is -inf, or True in a mask.
+        they are large. A grey cell is -inf, True in a mask, or a weight on the future.
     """
     title = f"{name}: {_shape(values, dims)}"
+    row_names, weights = values.ndim > 1, name == "attn_weights"
     if values.ndim == 4 or dims[:1] == ("b",) or (not dims and values.ndim == 3):
         values, dims = values[0], tuple(dims[1:])
     while values.ndim < 3:
@@ -575,24 +577,27 @@ def tensor_picture(
     whole = values.dtype == torch.bool or torch.equal(values, values.round())
     large = not whole and bool((values.isfinite() & (values.abs() >= 100)).any())
     digits = 0 if whole else 1 if large else 2
-    beside = 3 if large else 5  # of a number, to the right
-    number = Words(VALUE_WIDTH - beside, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
+    number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
     items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
-    for i, (block, owners) in enumerate(zip(values, _owners(values, dims, num_heads), strict=True)):
+    hidden = _hidden(values, weights)
+    cells = zip(values, _owners(values, dims, num_heads), hidden, strict=True)
+    for i, (block, owners, gone) in enumerate(cells):
         x = LABEL + (i % across) * (width + LABEL)
         y = top + (i // across) * (height + 44)
         if num_blocks > 1:
             items.append(Words(x, y - 12, _label(block_dim, i), SIZE, INK, "start", bold=True))
-        for row in range(num_rows):
+        for row in range(num_rows if row_names else 0):
             middle = y + (row + 0.5) * VALUE_HEIGHT
             items.append(Words(x - 5, middle, _label(row_dim, row), SIZE, INK, "end"))
-        look = partial(_value_cell, owners.tolist(), digits)
+        look = partial(_value_cell, owners.tolist(), gone.tolist(), weights, digits)
         items += moved(_grid(block, look, VALUE_WIDTH, VALUE_HEIGHT, number), x, y)
-    right = LABEL + across * (width + LABEL)
+    right = across * (width + LABEL) + 12
     bottom = top + math.ceil(num_blocks / across) * (height + 44)
-    return Scene(
-        max(right, text_width(title, SIZE, bold=True) + 24), bottom - 36, f"{title}.", tuple(items)
-    )
+    alt = f"{title}."
+    if weights:
+        alt += f" {_said(values, hidden, [f'token {i}' for i in range(num_columns)], (), ())}"
+    right = max(right, text_width(title, SIZE, bold=True) + 24)
+    return Scene(right, bottom - 36, alt, tuple(items))
 
 
 def _owners(values: Tensor, dims: Sequence[str], num_heads: int | None) -> Tensor:
@@ -610,12 +615,33 @@ def _owners(values: Tensor, dims: Sequence[str], num_heads: int | None) -> Tenso
     return owners
 
 
-def _value_cell(owners: list[list[int]], digits: int, value: float, row: int, column: int) -> Cell:
+def _hidden(values: Tensor, weights: bool) -> Tensor:
+    """Return for each entry whether it is grey: -inf, True, or a weight of 0 on the future."""
+    if values.dtype == torch.bool:
+        return values
+    if weights:  # the last query sees the last key
+        return (values == 0).triu(diagonal=1 + values.shape[2] - values.shape[1])
+    return values == -math.inf
+
+
+def _value_cell(
+    owners: list[list[int]],
+    hidden: list[list[bool]],
+    weights: bool,
+    digits: int,
+    value: float,
+    row: int,
+    column: int,
+) -> Cell:
     head = owners[row][column]
-    hidden = value is True or value == -math.inf
-    fill = QUIET if hidden else PAPER if head < 0 else tint(head_color(head), 0.3)
     text = str(value) if isinstance(value, int) else f"{value:.{digits}f}"  # a bool is an int
-    return Cell(fill, text, text_color(fill), QUIET, hatched=value != value)
+    if hidden[row][column]:
+        return Cell(QUIET, "0" if value == 0 else text, FAINT, QUIET)
+    if math.isnan(value):
+        return Cell(PAPER, text, INK, QUIET, hatched=True)
+    fill = PAPER if head < 0 else tint(head_color(head), 0.3)
+    fill = weight_color(value, max(head, 0)) if weights else fill
+    return Cell(fill, text, text_color(fill), QUIET)
 
 
 def _label(dim: str, index: int) -> str:
@@ -624,7 +650,8 @@ def _label(dim: str, index: int) -> str:
 
 def _shape(values: Tensor, dims: Sequence[str]) -> str:
     sizes = str(tuple(values.shape))
-    return f"({', '.join(dims)}) = {sizes}" if all(dims) and dims else sizes
+    names = [dim or str(size) for dim, size in zip(dims, values.shape, strict=False)]
+    return f"({', '.join(names)}) = {sizes}" if any(dims) else sizes
 
 
 def listing_picture(lines: Sequence[tuple[int, str]], first: int, last: int) -> Scene:
