@@ -21,9 +21,9 @@ from attnlib.checks.mistakes import (
 from attnlib.checks.mysteries import ALL_MISTAKES
 from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from attnlib.panels.mistakes import GALLERY, compute_gallery
-from attnlib.pictures.palette import HEAD_COLORS
+from attnlib.pictures.palette import HEAD_COLORS, INK
 from attnlib.pictures.palette import QUIET as GREY
-from support.pictures import boxes, text_in, words
+from support.pictures import boxes, extents, outside, text_in, words
 from support.wrong_classes import CAUGHT
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
@@ -161,19 +161,24 @@ def test_the_panel_shows_the_difference(state):
     scene, line = GALLERY.draw(data), GALLERY.readout(data)
     marks = ["caught" if caught else "passes" for caught in catches(name, condition)]
     said = " | ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
-    shown = [text_in(scene, box) for box in boxes(scene, 84, 26)]
+    shown = [text_in(scene, box) for box in boxes(scene, 72, 26)]
     assert shown == marks
-    orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 84, 26)]
+    orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 72, 26)]
     assert orange == [mark == "caught" for mark in marks]
     lines = [item.text for item in words(scene)]
-    assert f"right: {data.mistake.right}" in lines
-    assert f"wrong: {data.mistake.wrong or '(no such line)'}" in lines
+    mistakes = [data.mistake.after, data.mistake] if data.mistake.after else [data.mistake]
+    told = [
+        f"{which}: {text or '(no such line)'}"
+        for mistake in mistakes
+        for which, text in (("right", mistake.right), ("wrong", mistake.wrong))
+    ]
+    assert [line for line in lines if line.startswith(("right: ", "wrong: "))] == told
+    assert outside(scene) == []
 
     if name == "view without contiguous":
         assert data.difference is None
         assert line == f"{name} | {condition} | {said} | forward stops"
-        reason = "Stopped in OnePageAttention.forward, line 16: context_vec = "
-        assert any(line.startswith(reason) for line in lines)
+        assert "Stopped in OnePageAttention.forward, line 16:" in lines
         assert len(boxes(scene, 16, 16)) == 2 * 36  # the right maps alone
         return
     right, wrong, attn_weights = both_in_training(name, condition)
@@ -191,10 +196,9 @@ def test_the_panel_shows_the_difference(state):
     assert line == f"{name} | {condition} | {said} | off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
     right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
-    unseen = (data.right_weights == 0).all(dim=0)
-    assert [box.fill == GREY for box in right_maps] == unseen.flatten().tolist() * 2
-    nobody = (attn_weights == 0).all(dim=0).expand(attn_weights.shape)
-    assert [box.fill == GREY for box in maps] == nobody.flatten().tolist()
+    assert [box.fill == GREY for box in right_maps] == causal_mask(6).flatten().tolist() * 2
+    nothing_to_come = (attn_weights == 0) & causal_mask(6)
+    assert [box.fill == GREY for box in maps] == nothing_to_come.flatten().tolist()
     assert [box.hatched for box in maps] == attn_weights.isnan().flatten().tolist()
     framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 13, 13)}
     in_future = causal_mask(6).repeat(2, 1, 1).flatten().tolist()
@@ -206,11 +210,58 @@ def test_the_panel_shows_the_difference(state):
     assert framed == set(leaking)
 
 
-def test_a_leak_is_not_grey():
-    """With the lower triangle as mask, the weights lie above the diagonal."""
+def test_grey_is_the_future_of_each_head_and_nothing_else():
+    """A 0 in the past is white, also where both heads have it; each head leaks for itself."""
+    data = compute_gallery("keys by W_query", "half precision")
+    grey = torch.tensor([box.fill == GREY for box in boxes(GALLERY.draw(data), 16, 16)[72:]])
+    grey = grey.view(2, 6, 6)
+    assert torch.equal(grey[1], causal_mask(6))  # head 1 leaks nowhere, head 0 in these rows:
+    assert (~grey[0] & causal_mask(6)).any(dim=1).tolist() == [False, True, True, *[False] * 3]
+    past_of_both = (data.attn_weights == 0).all(dim=0) & ~causal_mask(6)
+    assert past_of_both.any()
+
     scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
-    grey = [box.fill == GREY for box in boxes(scene, 16, 16)[72:]]
-    assert grey == causal_mask(6).T.flatten().tolist() * 2
+    assert GREY not in [box.fill for box in boxes(scene, 16, 16)[72:]]  # all leaks, and the past
+
+
+@pytest.mark.parametrize("name", ["mask inverted", "mask thrown away"])
+def test_a_leak_above_1_has_both_frames(name):
+    scene = GALLERY.draw(compute_gallery(name, "dropout 0.5"))
+    leaking = {(frame.x, frame.y) for frame in boxes(scene, 13, 13)}
+    both = boxes(scene, 8, 8)
+    assert both
+    for frame in both:
+        assert (frame.stroke, frame.stroke_width) == (INK, 2.0)
+        assert (frame.x - 2.5, frame.y - 2.5) in leaking  # red from 0 to 3, ink from 3 to 5
+
+
+@each_condition
+def test_where_forward_stops_all_that_pytorch_says_is_there(condition):
+    data = compute_gallery("view without contiguous", condition)
+    said = words(GALLERY.draw(data))
+    (code,) = (item for item in said if item.text.startswith("context_vec = context_vec.view("))
+    assert code.mono
+    assert code.text.endswith("self.d_out)")
+    text = " ".join(item.text for item in said)
+    assert "forward, line 16: context_vec" in text
+    assert "RuntimeError: view size is not compatible with input tensor's size" in text
+    assert "Use .reshape(...) instead." in text
+    passes = bool(data.verdicts["shape"])
+    assert passes == (condition == "context_length 1") == ("The check of shapes asks" in text)
+
+
+def test_the_picture_says_what_is_in_training_and_what_in_eval():
+    data = compute_gallery("dropout before softmax", "dropout 0.5")
+    said = {item.text for item in words(GALLERY.draw(data))}
+    assert {"checks, in eval", "right, in training", "wrong, in training"} <= said
+
+
+def test_the_checks_stand_in_even_distances():
+    scene = GALLERY.draw(compute_gallery("minus 1e4", "as usual"))
+    starts = [extents(item)[0] for item in words(scene) if item.text in CHECKS]
+    ends = [box.x + box.width for box in boxes(scene, 72, 26)]
+    gaps = [left - end for (left, _), end in zip(starts[1:], ends, strict=False)]
+    assert gaps == pytest.approx([20] * 3, abs=1)
 
 
 def test_its_controls_are_the_mistakes_and_the_conditions():

@@ -29,11 +29,19 @@ from attnlib.learning.record import (
 )
 from attnlib.learning.tasks import NO_ANSWER, repeats
 from attnlib.learning.training import right_answers
-from attnlib.panels.learning import CHART, MUTE, MUTE_CHOICES, NAMES, PLACES, TRAINING_STEP
-from attnlib.pictures.palette import head_color
-from attnlib.pictures.scene import Line
+from attnlib.panels.learning import (
+    CHART,
+    MUTE,
+    MUTE_CHOICES,
+    NAMES,
+    PLACES,
+    PROFILE,
+    TRAINING_STEP,
+)
+from attnlib.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
+from attnlib.pictures.scene import Box, Line
 from attnlib.pictures.tensors import lines_picture
-from support.pictures import boxes, outside, overlapping, words
+from support.pictures import boxes, extents, outside, overlapping, text_in, words
 from train_heads import TRAINING, measured, train_record
 
 BATCH = held_out_batch()
@@ -298,20 +306,110 @@ def test_heads_of_layer_1_divide_the_alphabet():
         assert found[2] == pytest.approx(of_x, abs=2)
 
 
-def test_the_guesses_are_coloured_by_whether_they_are_right():
+@pytest.mark.parametrize("where", PLACES)
+def test_where_a_head_is_muted_it_is_hatched_and_says_so(where):
+    """In its map and below it, everywhere as at some places: grey is the future alone."""
+    data = MUTE.compute(mute="heads 1.0 and 1.1", where=where)
+    scene = MUTE.draw(data)
+    cells = torch.tensor([box.hatched for box in boxes(scene, 7, 7)]).view(4, 32 * 33 // 2)
+    queries = torch.arange(32).repeat_interleave(torch.arange(1, 33))
+    inside = torch.zeros(32, dtype=torch.bool)
+    inside[PLACES[where]] = True
+    assert not cells[:2].any()
+    assert torch.equal(cells[2:], inside[queries].expand(2, -1))
+    assert QUIET not in {box.fill for box in boxes(scene, 7, 7)}
+    said = [item for item in words(scene) if item.text == "muted"]
+    assert len(said) == 4
+    papers = [box for box in scene.items if isinstance(box, Box) and box.height == 20]
+    middles = [box.x + box.width / 2 for box in papers]
+    assert middles == pytest.approx([item.x for item in said])
+    maps = boxes(scene, 7, 7)
+    hatched = {(box.x, box.y) for box in maps if box.hatched}
+    for paper in papers[:2]:
+        under = {
+            (box.x, box.y)
+            for box in maps
+            if paper.x - 7 < box.x < paper.x + paper.width and paper.y - 7 < box.y < paper.y + 20
+        }
+        assert under
+        assert under <= hatched
+    begin, stop, _ = PLACES[where].indices(48)
+    x, wide = maps[2 * 528].x, 224 / 47
+    below = [b for b in scene.items if isinstance(b, Box) and b.hatched and b.height == PROFILE]
+    assert len(below) == 2
+    assert below[0].x == pytest.approx(x + max(begin - 0.5, 0) * wide)
+    assert below[0].x + below[0].width == pytest.approx(x + min(stop - 0.5, 47) * wide)
+
+
+def test_the_guesses_are_marked_where_they_are_wrong():
     data = MUTE.compute(mute="head 0.1", where="everywhere")
     scene = MUTE.draw(data)
-    cells = boxes(scene, 20, 24)
     right = (data.guesses == data.answers)[12:].tolist()
     answers = [LETTERS.index(letter) for letter in "ulftujvdfrspulftujvd"]
     assert data.answers[12:].tolist() == answers
-    assert len(cells) == 20
-    fills = {cell.fill for cell, is_right in zip(cells, right, strict=True) if is_right}
-    others = {cell.fill for cell, is_right in zip(cells, right, strict=True) if not is_right}
-    assert len(fills) == len(others) == 1
-    assert fills != others
+    cells = boxes(scene, 18, 22)
+    assert {cell.fill for cell in cells} == {MARKED}  # no hue: those are of heads and of bars
+    guesses = "".join(LETTERS[guess] for guess in data.guesses[12:].tolist())
+    wrong = [letter for letter, is_right in zip(guesses, right, strict=True) if not is_right]
+    assert [text_in(scene, cell) for cell in cells] == wrong
+    assert [item.text for item in words(scene) if item.bold and item.mono] == wrong
     for share in (data.now.clear, data.now.ambiguous):
         assert len(boxes(scene, 200 * share, 24)) == 1
+
+
+def test_what_is_said_of_where_a_head_is_muted_is_no_wider_than_its_stroke():
+    for where in PLACES:
+        scene = MUTE.draw(MUTE.compute(mute="heads 1.0 and 1.1", where=where))
+        (said,) = (item for item in words(scene) if item.text == "muted here")
+        (stroke,) = (
+            i for i in scene.items if isinstance(i, Line) and (i.stroke, i.width) == (INK, 2)
+        )
+        (left, right), _ = extents(said)
+        assert stroke.points[0][0] < left < right < stroke.points[1][0]
+
+
+def test_the_loss_has_its_scale_and_a_dashed_key_and_goes_to_the_end():
+    scene, losses = TRAINING_STEP.draw(TRAINING_STEP.compute(step=100)), growth().losses
+    curve, key = (i for i in scene.items if isinstance(i, Line) and i.stroke == INK and i.dashed)
+    chart = boxes(scene, *CHART)[0]
+    assert len(curve.points) == 121
+    for step, (x, y) in zip(range(0, 1201, 10), curve.points, strict=True):
+        assert (x - chart.x) / chart.width == pytest.approx(step / 1200, abs=1e-3)
+        share = losses[max(step - 1, 0)] / max(losses)
+        assert (chart.y + chart.height - y) / chart.height == pytest.approx(share, abs=2e-3)
+    assert key.points[0][0] > chart.x + chart.width
+    assert any(f"loss, from 0 to {max(losses):.2f}" in item.text for item in words(scene))
+
+
+@pytest.mark.parametrize("step", SAVED_AT)
+def test_the_marked_step_is_seen_and_stands_over_no_word(step):
+    scene = TRAINING_STEP.draw(TRAINING_STEP.compute(step=step))
+    chart = boxes(scene, *CHART)[0]
+    at = pytest.approx(chart.x + chart.width * step / 1200)
+    (marker,) = (
+        i for i in scene.items if isinstance(i, Line) and i.points[0][0] == at == i.points[1][0]
+    )
+    (_, top), (_, bottom) = marker.points
+    assert top < chart.y < chart.y + chart.height < bottom  # it is seen at both ends, too
+    for item in words(scene):
+        (left, right), (upper, lower) = extents(item)
+        assert not (left < marker.points[0][0] < right and upper < bottom + 2 and top - 2 < lower)
+        if item.text == "step":
+            assert not left < marker.points[0][0] < right
+
+
+def test_one_scale_stands_at_the_first_profile_only():
+    for panel in (MUTE, TRAINING_STEP):
+        scene = panel.draw(panel.compute(**panel.default))
+        frames = [b for b in scene.items if isinstance(b, Box) and b.height == PROFILE]
+        assert len(frames) == 4
+        between = [
+            item
+            for item in words(scene)
+            if frames[0].y <= item.y <= frames[0].y + PROFILE and item.x > frames[0].x
+        ]
+        assert between == []
+        assert {frame.stroke for frame in frames} == {HATCH}  # seen in the dark, too
 
 
 def test_the_curves_and_the_profiles_are_drawn_to_scale():

@@ -10,6 +10,7 @@ import torch
 
 from attnlib import causal_mask
 from attnlib.pictures.palette import (
+    INK,
     PAPER,
     QUIET,
     amount_color,
@@ -189,12 +190,14 @@ def test_a_weight_above_the_scale_is_framed_and_the_scale_says_so():
     assert "> 1" not in [item.text for item in words(weights_picture(weights(), TOKENS))]
 
 
-def test_a_muted_head_is_grey_and_says_so():
-    scene = weights_picture(weights(3), TOKENS, HIDDEN, muted=[1])
-    cells = boxes(scene, 40, 40)
-    assert {cell.fill for cell in cells[25:50]} == {QUIET}
-    assert [item.text for item in words(scene)].count("muted") == 1
-    assert "Head 1: muted." in scene.alt
+def test_a_weight_above_the_scale_that_is_marked_has_both_frames():
+    above = torch.tensor([[2.0, 0.0], [0.5, 1.0]])
+    scene = weights_picture(above, TOKENS[:2], marked=above > 0.6)
+    (inner,), outer = boxes(scene, 32, 32), boxes(scene, 37, 37)
+    assert len(outer) == 2
+    assert (inner.x - 4, inner.y - 4) == (outer[0].x - 1.5, outer[0].y - 1.5)
+    assert (inner.stroke, outer[0].stroke) == (INK, WRONG)
+    assert boxes(scene, 38, 38) == []
 
 
 def test_marked_cells_are_framed():

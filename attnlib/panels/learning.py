@@ -28,15 +28,16 @@ from attnlib.learning.record import (
 from attnlib.learning.tasks import NO_ANSWER
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Map, Pick, Touch, corners, head_maps, looks
+from attnlib.pictures.letters import text_width
 from attnlib.pictures.palette import (
     FAINT,
+    HATCH,
     INK,
+    MARKED,
     PAPER,
     QUIET,
     head_color,
     line_color,
-    text_color,
-    tint,
 )
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above
 from attnlib.pictures.seen import number
@@ -71,9 +72,13 @@ def compute_training_step(step: int) -> TrainingStep:
     model, way, i = recorded_model(step), growth(), MEASURED_AT.index(step)
     by_place = {name: shares[i] for name, shares in way.by_place.items()}
     now = Measured(by_place, way.clear[i], way.ambiguous[i])
-    loss = way.losses[max(step - 1, 0)]
     tokens = shown_tokens()
-    return TrainingStep(step, loss, now, _maps(model, tokens), looks(model, tokens))
+    return TrainingStep(step, _loss(step), now, _maps(model, tokens), looks(model, tokens))
+
+
+def _loss(step: int) -> float:
+    """Return the loss after so many steps, and before the first one the first."""
+    return growth().losses[max(step - 1, 0)]
 
 
 def _maps(model: AttentionModel, tokens: Tensor) -> Tensor:
@@ -163,7 +168,7 @@ def _profiles(
         left: where each map begins.
         now: of each head, its share of a pattern at each place.
         muted: the heads that are.
-        where: at which places, of PLACES; there nothing is drawn of a muted head.
+        where: at which places, of PLACES; there a muted head is hatched.
     """
     by_place = {name: shares.clone() for name, shares in now.by_place.items()}
     for h in muted:
@@ -175,13 +180,10 @@ def _profiles(
         x = left[h]
         solid, dashed = names
         items.append(Words(x, 10, f"— {solid}   - - {dashed}", SIZE, INK, "start"))
-        items.append(Box(x, top, side, PROFILE, PAPER, QUIET))
-        items.append(Words(x - 6, top + 4, "1", SIZE, FAINT, "end"))
-        items.append(Words(x - 6, top + PROFILE - 4, "0", SIZE, FAINT, "end"))
-        if h in muted:
-            start, stop, _ = PLACES[where].indices(48)
-            middle = x + side * (start + stop - 1) / 2 / 47
-            items.append(Words(middle, top + PROFILE / 2, "muted", SIZE, INK, bold=True))
+        items.append(Box(x, top, side, PROFILE, PAPER, HATCH))
+        if h == 0:  # the scale of all four
+            items.append(Words(x - 6, top + 4, "1", SIZE, FAINT, "end"))
+            items.append(Words(x - 6, top + PROFILE - 4, "0", SIZE, FAINT, "end"))
         for i, name in enumerate(names):
             points = _profile(by_place[name][h], x, top)
             if points:
@@ -192,7 +194,21 @@ def _profiles(
         items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", SIZE, FAINT))
         cut = x + side * (LAST_KEY + 0.5) / 47
         items.append(Line(((cut, top), (cut, top + PROFILE)), FAINT, 1.0, dashed=True))
+        if h in muted:
+            start, stop, _ = PLACES[where].indices(48)
+            begin, end = (x + side * min(max(i - 0.5, 0), 47) / 47 for i in (start, stop))
+            items.append(Box(begin, top, end - begin, PROFILE, PAPER, HATCH, hatched=True))
+            items += _muted((begin + end) / 2, top + PROFILE / 2)
     return Scene(width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
+
+
+def _muted(x: float, y: float) -> list[Item]:
+    """Return the word, on paper of its own: it stands on hatching."""
+    wide = text_width("muted", SIZE, bold=True) + 10
+    return [
+        Box(x - wide / 2, y - 10, wide, 20, PAPER),
+        Words(x, y, "muted", SIZE, INK, bold=True),
+    ]
 
 
 def _profile(shares: Tensor, x: float, top: float) -> tuple[tuple[float, float], ...]:
@@ -214,21 +230,21 @@ def _curves(data: TrainingStep) -> Scene:
     """Draw the loss and the right answers over all steps, one of them marked."""
     way, left, top = growth(), 90.0, 26.0
     largest = max(way.losses)
-    losses = way.losses[:: MEASURED_AT[1] // 2]
-    half = [(i * MEASURED_AT[1] // 2, loss / largest) for i, loss in enumerate(losses)]
+    half = range(0, SAVED_AT[-1] + 1, MEASURED_AT[1] // 2)
     lines = (
         ("clear", list(zip(way.steps, way.clear, strict=True)), head_color(5), False),
         ("ambiguous", list(zip(way.steps, way.ambiguous, strict=True)), head_color(4), False),
-        ("loss", half, INK, True),
+        ("loss", [(step, _loss(step) / largest) for step in half], INK, True),
     )
+    heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {number(largest)}"
     items: list[Item] = [
-        Words(left, 10, "right answers, clear and ambiguous; loss, dashed", SIZE, INK, "start"),
-        Box(left, top, ACROSS, HIGH, fill=None, stroke=QUIET),
+        Words(left, 10, heading, SIZE, INK, "start"),
+        Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH),
         Words(left - 6, top + 4, "100 %", SIZE, FAINT, "end"),
         Words(left - 6, top + HIGH - 4, "0", SIZE, FAINT, "end"),
     ]
     at = left + _along(data.step)
-    items.append(Line(((at, top - 6), (at, top + HIGH)), FAINT, 1.5, dashed=True))
+    items.append(Line(((at, top - 3), (at, top + HIGH + 3)), FAINT, 2.0))
     ends = {"clear": 2.0, "ambiguous": 18.0, "loss": HIGH - 4}
     for name, points, color, dashed in lines:
         drawn = tuple(
@@ -237,13 +253,13 @@ def _curves(data: TrainingStep) -> Scene:
         )
         items.append(Line(drawn, color, 2.0, dashed=dashed))
         x, y = left + ACROSS + 8, top + ends[name]
-        items.append(Line(((x, y), (x + 12, y)), color, 3.0))
-        items.append(Words(x + 18, y, name, SIZE, INK, "start"))
+        items.append(Line(((x, y), (x + 24, y)), color, 2.0, dashed=dashed))
+        items.append(Words(x + 30, y, name, SIZE, INK, "start"))
     for step in (0, *range(200, SAVED_AT[-1] + 1, 200)):
         items.append(Words(left + _along(step), top + HIGH + 11, str(step), SIZE, FAINT))
-    items.append(Words(left + _along(100), top + HIGH + 11, "step", SIZE, FAINT))
+    items.append(Words(left + _along(1100), top + HIGH + 11, "step", SIZE, FAINT))
     alt = f"After {data.step} steps: loss {number(data.loss)}, {_right(data.now)}."
-    return Scene(left + ACROSS + 100, top + HIGH + 24, alt, tuple(items))
+    return Scene(left + ACROSS + 120, top + HIGH + 24, alt, tuple(items))
 
 
 # Mute a head -> accuracy
@@ -285,7 +301,6 @@ def compute_muted_heads(mute: str, where: str) -> MutedHeads:
 
 def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, where the heads look by place, what the model guesses."""
-    muted = [h for h, weights in enumerate(data.attn_weights) if weights.isnan().all()]
     places = [str(i) if i and i % 8 == 0 else "" for i in range(len(LONGER))]
     drawn = weights_picture(
         data.attn_weights,
@@ -293,13 +308,15 @@ def draw_muted_heads(data: MutedHeads) -> Scene:
         causal_mask(len(LONGER)),
         cell=SMALL,
         columns=4,
-        muted=muted,
         names=NAMES,
     )
-    left = _corners(drawn, SMALL)
+    first = corners(drawn, SMALL, len(HEADS))
+    begin, stop, _ = PLACES[data.where].indices(len(LONGER))
+    low = SMALL * (begin + 2 * (stop - begin) / 3)  # about the middle of what is hatched
+    said = [item for h in data.heads for item in _muted(first[h][0] + low / 2, first[h][1] + low)]
     alt = "Where each head looks, place by place, queries down, keys across."
-    maps = Scene(drawn.width, drawn.height, alt, _without_future(drawn))
-    profiles = _profiles(maps.width, left, data.now, data.heads, data.where)
+    maps = Scene(drawn.width, drawn.height, alt, (*_without_future(drawn), *said))
+    profiles = _profiles(maps.width, [x for x, _ in first], data.now, data.heads, data.where)
     return above(maps, profiles, _guesses(data), gap=4)
 
 
@@ -355,20 +372,19 @@ def _guesses(data: MutedHeads) -> Scene:
         if answer == NO_ANSWER:
             continue
         right = answer == guess
-        fill = tint(head_color(2), 0.35) if right else tint(head_color(4), 0.35)
-        items.append(Box(x, top + 2 * high, cell, high, fill=fill, stroke=PAPER))
+        if not right:
+            items.append(Box(x + 1, top + 2 * high + 1, cell - 2, high - 2, MARKED, INK))
         items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], SIZE, mono=True))
-        guessed, ink = LETTERS[guess], text_color(fill)
-        words = Words(x + cell / 2, top + 2.5 * high, guessed, SIZE, ink, bold=not right, mono=True)
-        items.append(words)
+        guessed = Words(x + cell / 2, top + 2.5 * high, LETTERS[guess], SIZE, mono=True)
+        items.append(guessed._replace(bold=not right))
         if unclear[i]:
             items.append(Words(x + cell / 2, top + 3.5 * high, "•", SIZE, INK))
     if data.heads:
         begin, stop, _ = PLACES[data.where].indices(len(LONGER))
         ends = (left + begin * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
         items.append(Line(ends, INK, 2.0))
-        said = f"{data.mute} muted here"
-        items.append(Words(left + (begin + stop) / 2 * cell, 8, said, SIZE, INK, bold=True))
+        middle = left + (begin + stop) / 2 * cell
+        items.append(Words(middle, 8, "muted here", SIZE, INK, bold=True))
     start, across = left + len(LONGER) * cell + 96, 200.0
     bars = (
         ("clear", data.now.clear, data.whole.clear),

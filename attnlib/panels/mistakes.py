@@ -24,7 +24,7 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Map, Touch, corners, lines
-from attnlib.pictures.letters import wrapped
+from attnlib.pictures.letters import text_width, wrapped
 from attnlib.pictures.palette import (
     FAINT,
     HEAD_COLORS,
@@ -80,26 +80,40 @@ def draw_gallery(data: Exhibit) -> Scene:
     head = above(_headline(data), _verdicts(data), gap=4)
     right = _maps("right", data.right_weights)
     if data.difference is None or data.attn_weights is None:
-        reason = data.verdicts["equality"].sentence.removeprefix("Cannot be told. ")
-        reason = reason.partition(" | ")[0]
-        parts = wrapped(reason, 690, 13)
-        words = tuple(Words(4, 10 + 18 * i, part, 13, INK, "start") for i, part in enumerate(parts))
-        stopped = Scene(BOOK, 2 + 18 * len(parts), reason, words)
-        return above(head, stopped, right)
+        return above(head, _stopped(data.verdicts), right)
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
     return above(head, beside(right, wrong, gap=60), off, gap=8)
 
 
+def _stopped(verdicts: dict[str, Verdict]) -> Scene:
+    """Return where forward stopped, the line of code there, and what PyTorch says of it."""
+    reason = verdicts["equality"].sentence.removeprefix("Cannot be told. ")
+    stopped, error, *_ = reason.split(" | ")
+    where, _, line = stopped.partition(": ")
+    said = wrapped(error, 690, 13)
+    if verdicts["shape"]:
+        said += wrapped(
+            "The check of shapes asks with context_length tokens at most, here one: the numbers "
+            "of one token lie in a row all the same.",
+            690,
+            13,
+        )
+    parts = enumerate([f"{where}:", line, *said])
+    words = [Words(4, 10 + 19 * i, part, 13, INK, "start") for i, part in parts]
+    words[1] = words[1]._replace(x=10, size=12, mono=True)
+    most = 6  # lines: what is below stands at one place under all conditions
+    return Scene(BOOK, 2 + 19 * most, f"{stopped}. {error}", tuple(words))
+
+
 def _maps(title: str, attn_weights: Tensor) -> Scene:
-    """Return the weights under a title; what no head sees is hidden, what leaks is framed."""
-    in_no_head = (attn_weights == 0).all(dim=0)  # NaN is not 0
+    """Return the weights under a title; a 0 in the future is hidden, what leaks is framed."""
     framed = leaks(attn_weights)
     names = [f"head {h}" for h in range(len(attn_weights))]
     maps = weights_picture(
         attn_weights,
         journey().tokens,
-        in_no_head,
+        causal_mask(attn_weights.shape[-1]) & ~framed,
         CELL,
         title,
         names=names,
@@ -108,7 +122,7 @@ def _maps(title: str, attn_weights: Tensor) -> Scene:
     )
     count = int(framed.sum())
     alt = f"{maps.alt} {count} cells in the future have a weight." if count else maps.alt
-    heading = Words(4, 10, title, 13, INK, "start", bold=True)
+    heading = Words(4, 10, f"{title}, in training", 13, INK, "start", bold=True)
     return Scene(maps.width, maps.height + 20, alt, (heading, *moved(maps.items, 0, 20)))
 
 
@@ -137,30 +151,34 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
 
 
 def _headline(data: Exhibit) -> Scene:
-    """Return the line as it should be, and below it the line as it is."""
-    items: list[Item] = [
-        Words(4, 10, f"{data.mistake.name}, {data.condition}", 13, INK, "start", bold=True)
-    ]
-    lines = (("right", data.mistake.right, QUIET), ("wrong", data.mistake.wrong, MARKED))
-    for i, (which, line, fill) in enumerate(lines):
-        y = 34 + 20 * i
-        items.append(Box(4, y - 9, 694, 18, fill=fill))
-        items.append(
-            Words(10, y, f"{which}: {line or '(no such line)'}", 12, INK, "start", mono=True)
-        )
-    return Scene(BOOK, 66, f"{data.mistake.name}, {data.condition}.", tuple(items))
+    """Return the line as it should be, and below it as it is: instead of a title for two lines."""
+    alt, first = f"{data.mistake.name}, {data.condition}", data.mistake.after
+    items: list[Item] = [] if first else [Words(4, 10, alt, 13, INK, "start", bold=True)]
+    top, high = (0.0, 16.5) if first else (24.0, 20.0)
+    for i, mistake in enumerate([first, data.mistake] if first else [data.mistake]):
+        lines = ("right", mistake.right, QUIET), ("wrong", mistake.wrong, MARKED)
+        for j, (which, line, fill) in enumerate(lines):
+            y = top + (2 * i + j) * high
+            items.append(Box(4, y + 0.5, 694, high - 1.5, fill=fill))
+            said = f"{which}: {line or '(no such line)'}"
+            items.append(Words(10, y + high / 2, said, 12, INK, "start", mono=True))
+    return Scene(BOOK, 66, f"{alt}.", tuple(items))
 
 
 def _verdicts(data: Exhibit) -> Scene:
     """Return the names of the checks, each with its outcome, in one row."""
-    items: list[Item] = []
-    for i, (name, verdict) in enumerate(data.verdicts.items()):
-        x, y, fill = 168 * i, 4, PAPER if verdict else HEAD_COLORS[4]
+    title = "checks, in eval"
+    items: list[Item] = [Words(4, 17, title, 13, INK, "start", bold=True)]
+    x = 4 + text_width(title, 13, bold=True)
+    for name, verdict in data.verdicts.items():
+        fill = PAPER if verdict else HEAD_COLORS[4]
         outcome, ink = (PASSES, INK) if verdict else (CAUGHT, text_color(fill))
-        items.append(Words(x + 74, y + 13, name, 13, INK, "end"))
-        items.append(Box(x + 82, y, 84, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
-        items.append(Words(x + 124, y + 13, outcome, 13, ink, bold=not verdict))
-    return Scene(672, 32, f"{_outcomes(data.verdicts)}.", tuple(items))
+        items.append(Words(x + 20, 17, name, 13, INK, "start"))
+        x += 28 + text_width(name, 13)
+        items.append(Box(x, 4, 72, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
+        items.append(Words(x + 36, 17, outcome, 13, ink, bold=not verdict))
+        x += 72
+    return Scene(BOOK, 32, f"{_outcomes(data.verdicts)}.", tuple(items))
 
 
 def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:

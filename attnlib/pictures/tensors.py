@@ -110,7 +110,6 @@ def weights_picture(
     columns: int | None = None,
     names: Sequence[str] = (),
     hues: Sequence[int] | None = None,
-    muted: Sequence[int] = (),
     marked: Tensor | None = None,
     upright: bool = False,
     sums: bool = False,
@@ -128,7 +127,6 @@ def weights_picture(
         columns: so many heads stand beside each other. None: as many as a page is wide.
         names: of the heads. None given: head 0, head 1 and so on.
         hues: whose colour each head has, counted from 0. None: its own.
-        muted: the heads, counted from 0, that are not used: grey, with the word.
         marked: bool, as attn_weights or (num_tokens, num_tokens): these cells are framed in red.
         upright: whether long names of keys stand upright, for cells too small for slanting ones.
         sums: whether each row has its sum beside it, and each hidden cell a 0; the heads are then
@@ -136,13 +134,14 @@ def weights_picture(
 
     Returns:
         A Scene; each of several heads stands under a strip in its own colour. A weight above 1,
-        which no scale from 0 to 1 has, has the strongest colour and a frame.
+        which no scale from 0 to 1 has, has the strongest colour and a frame, inside a red one.
     """
     single = attn_weights.ndim == 2
     heads = attn_weights[None] if single else attn_weights  # (num_heads, num_tokens, num_tokens)
     hidden = heads.new_zeros(heads.shape, dtype=torch.bool)
     hidden = hidden if is_hidden is None else is_hidden.expand(heads.shape)
     number = Words(cell / 2, cell / 2, "", SIZE) if cell >= 34 else None
+    wrong = torch.zeros_like(hidden) if marked is None else marked.expand(heads.shape)
     hues = hues or range(len(heads))
     side, longest = len(tokens) * cell, max(text_width(token, SIZE) for token in tokens)
     every = math.ceil((SIZE + 0.5) / cell)  # where cells are small not every token has a name
@@ -164,7 +163,7 @@ def weights_picture(
             items.append(Words(x - left, y + 10, title, SIZE, INK, "start", bold=True))
         else:
             items += head_tag(x, y, side, hues[h], names[h] if names else f"head {h}")
-        items += moved(_map(weights, hidden[h], hues[h], cell, number, h in muted), x, y + top)
+        items += moved(_map(weights, hidden[h], wrong[h], hues[h], cell, number), x, y + top)
         if sums:
             items += moved(_sums(weights, hidden[h], cell), x + side, y + top)
             items.append(Words(x + side + 8, y + 9, "sum", SIZE, INK, "start"))
@@ -184,10 +183,9 @@ def weights_picture(
         if h % columns == 0:
             items.append(Words(x - 10, y + top - 23, "key →", SIZE, FAINT, "end"))
             items.append(Words(x - 10, y + top - 8, "query ↓", SIZE, FAINT, "end"))
-        if marked is not None:
-            for q, k in marked.expand(heads.shape)[h].nonzero().tolist():
-                place = (x + k * cell + 1.5, y + top + q * cell + 1.5, cell - 3, cell - 3)
-                items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
+        for q, k in wrong[h].nonzero().tolist():
+            place = (x + k * cell + 1.5, y + top + q * cell + 1.5, cell - 3, cell - 3)
+            items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
     width = left + columns * (side + gap) - gap + max(over - cell / 2, 48.0 if sums else 0.0)
     for i, note in enumerate(row_notes):
         middle = top + (i + 0.5) * cell
@@ -195,7 +193,7 @@ def weights_picture(
     width += max(notes, 0.0)
     items += moved(_scale(hues[0] if single or sums else None, heads), width + 12, top)
     height = math.ceil(len(heads) / columns) * (top + side + below) - below + 6
-    alt = f"{title}, queries down, keys across. {_said(heads, hidden, tokens, names, muted)}"
+    alt = f"{title}, queries down, keys across. {_said(heads, hidden, tokens, names)}"
     right = max(width + 52, text_width(title, SIZE, bold=True) + 4 if single else 0.0)
     return Scene(right, max(height, top + 106), alt, tuple(items))
 
@@ -240,21 +238,19 @@ WRONG = "#c0002a"  # what frames a cell that must not be as it is
 
 
 def _map(
-    weights: Tensor, hidden: Tensor, hue: int, cell: float, number: Words | None, muted: bool
+    weights: Tensor, hidden: Tensor, wrong: Tensor, hue: int, cell: float, number: Words | None
 ) -> list[Item]:
     """Return one map, starting at the origin."""
     gone = hidden.tolist()
 
     def look(weight: float, q: int, k: int) -> Cell:
-        return Cell(QUIET) if muted or gone[q][k] else _weight_cell(weight, hue)
+        return Cell(QUIET) if gone[q][k] else _weight_cell(weight, hue)
 
     items = _grid(weights, look, cell, cell, number)
-    side = len(weights) * cell
     for q, k in ((weights > 1 + 1e-4) & ~hidden).nonzero().tolist():
-        place = (k * cell + 1, q * cell + 1, cell - 2, cell - 2)
+        inset = 4 if wrong[q, k] else 1  # inside the frame of what is wrong
+        place = (k * cell + inset, q * cell + inset, cell - 2 * inset, cell - 2 * inset)
         items.append(Box(*place, stroke=INK, stroke_width=2.0))
-    if muted:
-        items.append(Words(side / 2, side / 2, "muted", SIZE, INK, bold=True))
     return items
 
 
@@ -291,15 +287,12 @@ def _scale(hue: int | None, heads: Tensor) -> list[Item]:
     return items
 
 
-def _said(
-    heads: Tensor, hidden: Tensor, tokens: Sequence[str], names: Sequence[str], muted: Sequence[int]
-) -> str:
+def _said(heads: Tensor, hidden: Tensor, tokens: Sequence[str], names: Sequence[str]) -> str:
     """Return what is to be seen in maps of weights: where each query looks, what is 0."""
     said = []
     for h, weights in enumerate(heads):
         name = names[h] if names else f"Head {h}" if len(heads) > 1 else ""
         clause = largest_weights(weights.masked_fill(hidden[h], 0.0), tokens)
-        clause = "muted" if h in muted else clause
         said.append(f"{name}: {clause}." if name else f"{clause[:1].upper()}{clause[1:]}.")
     future = torch.ones_like(hidden).triu(diagonal=1)
     if hidden.any() and hidden.equal(future):
