@@ -9,7 +9,7 @@ import torch
 
 from attnlib.pictures.arcs import LEAST, arcs_picture
 from attnlib.pictures.palette import FAINT, head_color
-from attnlib.pictures.scene import BOOK, Line, Scene
+from attnlib.pictures.scene import BOOK, Line, Scene, drawn
 from support.pictures import boxes, outside, overlapping, text_in, texts, words
 
 WORDS = ("The", " cat", " saw", " the", " dog")
@@ -53,7 +53,7 @@ def test_everything_fits_on_a_page(scene):
     assert overlapping(scene) == []
     assert scene.width <= BOOK
     assert min(item.size for item in words(scene)) >= 13
-    assert texts(ET.fromstring(scene.svg())) == [item.text for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [drawn(item.text) for item in words(scene)]
     assert scene.alt.endswith(".")
 
 

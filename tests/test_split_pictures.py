@@ -9,8 +9,8 @@ import torch
 
 from attnlib import causal_mask
 from attnlib.pictures import blocks_and_maps_picture, product_picture
-from attnlib.pictures.palette import INK, QUIET, head_color, tint, weight_color
-from attnlib.pictures.scene import Box, Line, Scene
+from attnlib.pictures.palette import INK, QUIET, head_color, on_white, tint, weight_color
+from attnlib.pictures.scene import Box, Line, Scene, drawn
 from attnlib.pictures.split import map_side
 from support.pictures import boxes, outside, overlapping, text_in, texts, words
 
@@ -64,7 +64,7 @@ def test_no_words_stand_in_each_others_way(scene):
 
 @PICTURES
 def test_the_svg_holds_all_words(scene):
-    assert texts(ET.fromstring(scene.svg())) == [item.text for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [drawn(item.text) for item in words(scene)]
     assert scene.alt.endswith(".")
 
 
@@ -140,11 +140,36 @@ def test_each_block_is_joined_to_the_map_below_it(num_heads):
     bands = [item for item in scene.items if isinstance(item, Line)]
     frames = [box for box in boxes(scene, side, side) if box.stroke]
     assert len(bands) == len(frames) == num_heads
+    first_row = [frame for frame in frames if frame.y == frames[0].y]
     for h, (band, frame) in enumerate(zip(bands, frames, strict=True)):
-        left, right, lower_right, lower_left = (x for x, _ in band.points)
+        top, *_, low = sorted({y for _, y in band.points})
+        left, right = sorted(x for x, y in band.points if y == top)
+        lower_left, lower_right = sorted(x for x, y in band.points if y == low)
         owned = [cell for cell, owner in zip(cells, owners, strict=False) if owner == h]
         assert (left - 2, right + 2) == pytest.approx((owned[0].x, owned[-1].x + 52))
-        assert (lower_left, lower_right) == pytest.approx((frame.x, frame.x + side))
+        assert low + 3 == frame.y
+        assert (lower_left + lower_right) / 2 == pytest.approx(frame.x + side / 2)
+        if frame in first_row:
+            assert (lower_left, lower_right) == pytest.approx((frame.x, frame.x + side))
+        else:  # it goes between two maps
+            beside = [other for other in first_row if other.x < lower_right]
+            assert beside[-1].x + side < lower_left
+        assert (band.fill, band.opacity) == (head_color(h), 0.18)  # as faint on dark paper
+
+
+def test_many_small_maps_fill_two_rows_and_say_what_they_are():
+    scene = EVERY["twelve heads"]
+    side = map_side(12, 12)
+    maps = [box for box in boxes(scene, side, side) if box.stroke]
+    assert len({frame.y for frame in maps}) == 2
+    assert max(frame.y for frame in maps) + side > scene.height - 60
+    named = [item for item in words(scene) if item.text in TOKENS]
+    assert [item.text for item in named] == ["Your", "starts", "one"] * 2  # a row apart
+    (column,), (head,) = ([w for w in words(scene) if w.text == n] for n in ("column", "head"))
+    (first, last) = (w for w in words(scene) if w.text == "0")
+    assert {column.y, head.y} == {first.y, last.y}
+    grid = {cell.stroke for cell in boxes(scene, side / 5, side / 5)}
+    assert grid == {on_white(QUIET)}  # pale between pale cells, in the dark too
 
 
 def test_the_sheet_is_as_large_for_any_number_of_heads():
@@ -156,7 +181,8 @@ def test_the_sheet_is_as_large_for_any_number_of_heads():
 def test_what_moved_is_said_below_the_maps():
     scene = EVERY["three heads, moved"]
     said = [item.text for item in words(scene)]
-    assert said[-9:] == ["0", "0.25", "0", "change", *TOKENS]
+    told = "below each map: the largest change of one of its weights"
+    assert said[-9:] == ["0", *TOKENS, "0.25", "0", told]
     (frame,) = [box for box in scene.items if isinstance(box, Box) and box.stroke_width == 2.5]
     assert (frame.width, frame.height) == (52, 3 * 24)
     assert "Column 7 is 0: a weight of head 1 changes by 0.25, no other map changes." in scene.alt

@@ -10,6 +10,7 @@ import torch
 
 from attnlib import causal_mask
 from attnlib.pictures.palette import (
+    FAINT,
     INK,
     PAPER,
     QUIET,
@@ -19,7 +20,7 @@ from attnlib.pictures.palette import (
     tint,
     weight_color,
 )
-from attnlib.pictures.scene import BOOK, Box, Line
+from attnlib.pictures.scene import BOOK, Box, Line, drawn
 from attnlib.pictures.tensors import (
     WRONG,
     blocks_picture,
@@ -74,7 +75,7 @@ def test_no_words_stand_in_each_others_way(scene):
 
 @PICTURES
 def test_the_svg_holds_all_words(scene):
-    assert texts(ET.fromstring(scene.svg())) == [item.text for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [drawn(item.text) for item in words(scene)]
     assert scene.alt
     assert scene.alt.endswith(".")
 
@@ -158,17 +159,30 @@ def test_notes_stand_beside_their_rows():
         (item,) = (item for item in words(scene) if item.text == note)
         assert item.y == cells[5 * q].y + 20
         assert cells[4].x + 40 < item.x
-        assert extents(item)[0][1] < min(step.x for step in boxes(scene, 12, 8.5))
+        assert extents(item)[0][1] < min(step.x for step in boxes(scene, 12, 200))
 
 
 def test_the_scale_goes_from_1_down_to_0():
     scene = weights_picture(weights(), TOKENS, HIDDEN)
-    steps = boxes(scene, 12, 8.5)
+    (outline,) = boxes(scene, 12, 200)
+    steps = boxes(scene, 12, 200 / 12 + 0.5)
     assert [step.y for step in steps] == sorted(step.y for step in steps)
     assert steps[0].fill == weight_color(1 - 1 / 24)
     assert steps[-1].fill == weight_color(1 / 24)
     one, zero = (next(w for w in words(scene) if w.text == end) for end in ("1", "0"))
     assert one.y < zero.y
+    cells = boxes(scene, 40, 40)  # the scale is as high as the map, and 0 ends where it ends
+    assert (outline.y, outline.y + 200) == (cells[0].y, cells[-1].y + 40)
+    assert outline.stroke == FAINT
+    assert len(steps) == 12
+
+
+def test_hidden_cells_are_one_grey_without_lines():
+    """So that the palest weight is a cell, and what is hidden is none."""
+    scene = weights_picture(weights(), TOKENS, HIDDEN)
+    grey = [cell for cell in boxes(scene, 40, 40) if cell.fill == QUIET]
+    assert len(grey) == 10
+    assert {cell.stroke for cell in grey} == {QUIET}
 
 
 def test_a_head_has_its_hue_and_its_name_wherever_it_stands():

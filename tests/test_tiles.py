@@ -14,9 +14,12 @@ from attnlib.panels.tiles import (
     TILE_SIZE,
     TILES,
     TOKENS,
+    _place,
     compute_tile_step,
     head_and_scores,
 )
+from attnlib.pictures.palette import QUIET, head_color
+from attnlib.pictures.scene import Box, Scene
 
 ALL_STEPS = range(len(STEPS))
 
@@ -66,6 +69,53 @@ def test_no_score_is_shown_but_those_of_the_tile():
         scores = [f"{score:.2f}".replace("-", "−") for score in data.attn_scores]
         tile = range(0) if data.tile is None else range(2 * data.tile, 2 * data.tile + 2)
         assert [i for i in range(6) if scores[i] in shown] == list(tile)
+
+
+def mark_at(scene: Scene, value: torch.Tensor) -> tuple[str | None, bool]:
+    """Return the fill of the dot that is seen at a value, and whether a ring is around it."""
+    x, y = _place(value)
+    round_ones = [
+        box
+        for box in scene.items
+        if isinstance(box, Box)
+        and (box.x + box.radius, box.y + box.radius) == pytest.approx((x, y))
+    ]
+    dots = [box.fill for box in round_ones if box.fill]
+    return dots[-1], head_color(1) in [box.stroke for box in round_ones]
+
+
+@pytest.mark.parametrize("query", TOKENS)
+@pytest.mark.parametrize("step", ALL_STEPS)
+def test_a_value_has_a_ring_when_it_arrives_and_is_orange_once_it_is_added(query, step):
+    data = compute_tile_step(query, step)
+    scene = TILES.draw(data)
+    for key, value in enumerate(data.values):
+        arrives = 3 * (key // TILE_SIZE) + 1
+        added = key <= data.query and step >= arrives + 2
+        here = key <= data.query and arrives <= step < arrives + 2
+        assert mark_at(scene, value) == (head_color(1) if added else QUIET, here)
+
+
+@pytest.mark.parametrize("query", TOKENS)
+@pytest.mark.parametrize("step", ALL_STEPS)
+def test_what_was_added_is_seen_where_values_all_but_coincide(query, step):
+    """The values of journey and starts lie nearer than a dot is wide."""
+    data = compute_tile_step(query, step)
+    items = TILES.draw(data).items
+    (x, y), (near_x, near_y) = _place(data.values[1]), _place(data.values[2])
+    assert abs(x - near_x) < 4
+    assert abs(y - near_y) < 4
+    dots = [box for box in items if isinstance(box, Box) and box.fill and box.radius]
+    seen = [dot.fill for dot in dots if abs(dot.x + 4 - x) < 4 and abs(dot.y + 4 - y) < 4]
+    assert (seen[-1] == head_color(1)) == (data.query > 0 and step > 2)
+
+
+def test_a_tile_that_is_named_is_framed_also_if_it_is_not_read():
+    for step in range(7, 10):
+        scene = TILES.draw(compute_tile_step("with", step))
+        (frame,) = [box for box in scene.items if isinstance(box, Box) and box.height == 62]
+        assert frame.stroke != head_color(1)
+        assert frame.x > 400  # the third tile
 
 
 def test_the_words_say_what_the_step_does():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ from torch import Tensor, nn
 from attnlib.examples import journey
 from attnlib.panels import torch_equality as equality
 from attnlib.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY
-from attnlib.pictures.palette import FAINT, QUIET, head_color
+from attnlib.pictures.palette import FAINT, HATCH, QUIET, head_color
 from attnlib.pictures.scene import Box, Line, Scene
 from attnlib.torch_compatible import MultiheadAttention
-from support.pictures import boxes, outside, text_in, words
+from support.pictures import boxes, extents, outside, text_in, words
 from support.shape_comments import reading
 
 NAMES = ("outputs", "weights", "gradients")
@@ -141,12 +142,21 @@ def test_a_call_that_goes_wrong_sends_the_dots_to_the_right(call, num_heads):
     torch.testing.assert_close(data.their_weights, weights, equal_nan=True)
     apart = (outputs - right).abs().max()
     torch.testing.assert_close(torch.tensor(data.outputs), apart, equal_nan=True, atol=1e-6, rtol=0)
+    scene = TORCH_EQUALITY.draw(data)
     if call == "mask inverted":  # the last token sees nothing
         assert data.their_weights[:, -1].isnan().all()
         assert "outputs NaN | weights NaN | gradients NaN" in TORCH_EQUALITY.readout(data)
     else:
         assert min(data.outputs, data.weights, data.gradients) > 1e-3
-    assert reach(TORCH_EQUALITY.draw(data))["outputs"] == "1e+00"
+    if call == "mask inverted":  # no dot, but a hatched box behind the axis
+        assert reach(scene) == {}
+        no_values = [box for box in boxes(scene, 12, 12) if box.hatched]
+        rows = [item.y for item in words(scene) if item.text in NAMES]
+        assert [box.y + 6 for box in no_values] == rows
+        end = next(item.x for item in words(scene) if item.text == "1e+00")
+        assert all(box.x > end for box in no_values)
+    else:
+        assert reach(scene)["outputs"] == "1e+00"
     whole = TORCH_EQUALITY.compute(num_heads=num_heads)
     assert torch.equal(data.attn_weights, whole.attn_weights)  # ours is as ever
 
@@ -159,6 +169,19 @@ def test_the_dashed_line_stands_at_float32_eps():
     share = (dashed[0].points[0][0] - places["1e-08"]) / (places["1e-06"] - places["1e-08"])
     assert 1e-8 * 100**share == pytest.approx(2**-23)
     assert "float32 eps 1.2e-07" in places
+    (said,) = (item for item in words(scene) if item.text == "float32 eps 1.2e-07")
+    assert dashed[0].points[0][1] > extents(said)[1][1] + 2  # below the letters
+    grid = [item for item in scene.items if isinstance(item, Line) and not item.dashed]
+    assert {line.stroke for line in grid} == {HATCH}  # which is seen on dark paper too
+
+
+@each_state
+def test_names_of_keys_stand_apart(num_heads):
+    scene = TORCH_EQUALITY.draw(TORCH_EQUALITY.compute(num_heads=num_heads))
+    names = [extents(item) for item in words(scene) if item.angle]
+    assert len(names) == 6 * num_heads
+    sides = sorted(across for across, _ in names)
+    assert min(b[0] - a[1] for a, b in itertools.pairwise(sides)) >= 1
 
 
 def test_it_leaves_the_reader_s_gradients_alone():

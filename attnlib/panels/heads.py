@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -14,12 +13,13 @@ from attnlib.modules import MultiHeadAttentionWrapper
 from attnlib.panels.built import LOOKS, built_stack, placed
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Looks, Touch, head_maps, looks
-from attnlib.pictures.palette import head_color
-from attnlib.pictures.scene import Box, Scene, above, frame
-from attnlib.pictures.tensors import matrix_picture, weights_picture
+from attnlib.pictures.letters import text_width
+from attnlib.pictures.palette import FAINT, head_color
+from attnlib.pictures.scene import Box, Scene, Words, above, frame
+from attnlib.pictures.tensors import LABEL, matrix_picture, weights_picture
 from attnlib.speed.count import count_matrix_products, count_parameters
 
-STACKED = 19.0  # of stacked heads: at most four maps in a row, with room for slanting names
+STACKED = 19.0  # of stacked heads: at most four maps in a row
 
 
 class Heads(NamedTuple):
@@ -82,16 +82,29 @@ def draw_stacked_heads(data: Heads) -> Scene:
     output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3, names)
     is_future = causal_mask(len(data.tokens))
     attn_weights, tokens = data.attn_weights, data.tokens
-    maps = weights_picture(attn_weights, tokens, is_future, STACKED, columns=4, names=names)
+    maps = weights_picture(
+        attn_weights, tokens, is_future, STACKED, columns=4, names=names, upright=True
+    )
     return above(_framed(output, data), maps)
 
 
 def _framed(output: Scene, data: Heads) -> Scene:
-    """Put a frame around each number that the swap moves."""
+    """Put a frame around the numbers that the swap moves, and a line below that says so."""
     cells = [item for item in output.items if isinstance(item, Box) and item.height == 24]
     row = cells[ASKING * len(cells) // len(data.tokens) :]
-    frames = [frame(row[c].x + 1, row[c].y + 1, row[c].width - 2, 22, 2) for c in data.moved]
-    return replace(output, items=(*output.items, *(box for both in frames for box in both)))
+    firsts = [c for c in data.moved if c - 1 not in data.moved]
+    lasts = [c for c in data.moved if c + 1 not in data.moved]
+    items = list(output.items)
+    for first, last in zip(firsts, lasts, strict=True):
+        x, y = row[first].x + 1, row[first].y + 1
+        items += frame(x, y, row[last].x + row[last].width - x - 1, 22, 2)
+    what = (
+        "framed: what moves" if firsts else f"nothing moves in the row of “{data.tokens[ASKING]}”"
+    )
+    told = f"{what} when {' and '.join(f'“{data.tokens[i]}”' for i in SWAPPED)} change places"
+    items.append(Words(LABEL, output.height + 10, told, 13, FAINT, "start"))
+    width = max(output.width, LABEL + text_width(told, 13) + 4)
+    return Scene(width, output.height + 18, output.alt, tuple(items))
 
 
 def touch_stacked_heads(data: Heads, scene: Scene) -> Touch:

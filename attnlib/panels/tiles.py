@@ -109,7 +109,7 @@ SIZE = 13.0
 LEFT, CELL, GAP = 96.0, 88.0, 14.0  # of the first key; width of a cell; between tiles
 ROW_TOP, ROW_HIGH = 44.0, 30.0
 KEPT_TOP = 152.0
-PLANE_LEFT, PLANE_TOP, SIDE = 452.0, 128.0, 216.0
+PLANE_LEFT, PLANE_TOP, SIDE = 424.0, 144.0, 204.0
 ACROSS, UP = (0.22, 0.74), (0.04, 0.56)  # what part of the plane of values is shown
 
 
@@ -122,7 +122,7 @@ def draw_tile_step(data: TileStep) -> Scene:
         f"Six keys in three tiles, in fast memory {where}{seen}. Below, the numbers that are kept "
         f"for the query {TOKENS[data.query]}, and its average so far among the values read."
     )
-    return Scene(BOOK, PLANE_TOP + SIDE + 32, alt, items)
+    return Scene(BOOK, PLANE_TOP + SIDE + 52, alt, items)
 
 
 def _left(key: int) -> float:
@@ -137,10 +137,12 @@ def _tiles(data: TileStep) -> list[Item]:
     read = NUM_TILES if data.kind == DIVIDE else max(current, 0)
     for tile in range(NUM_TILES):
         x, wide = _left(tile * TILE_SIZE), TILE_SIZE * CELL
-        lit = tile == current and not data.skipped
-        items.append(Words(x + wide / 2, 10, f"tile {tile}", SIZE, INK, bold=lit))
-        if lit:
-            items.append(Box(x - 4, 20, wide + 8, ROW_HIGH + 32, None, head_color(HUE), 2.0))
+        named = tile == current
+        lit = named and not data.skipped
+        items.append(Words(x + wide / 2, 10, f"tile {tile}", SIZE, INK, bold=named))
+        if named:
+            color = head_color(HUE) if lit else FAINT
+            items.append(Box(x - 4, 20, wide + 8, ROW_HIGH + 32, None, color, 2.0))
         beyond = tile * TILE_SIZE > data.query
         state = "in fast memory" if lit else "never read" if beyond else ""
         if not state:
@@ -197,9 +199,14 @@ def _say(data: TileStep) -> tuple[str, str]:
         x, y = (_told(value) for value in (data.now.mixed / data.now.total).tolist())
         return f"mixed / total = ({x}, {y})", "is the context vector."
     if data.skipped:
+        left_out = {
+            SCORES: "it is not read.",
+            CORRECT: "nothing to correct.",
+            ADD: "nothing to add.",
+        }
         return (
             f"Tile {data.tile} holds only the future of",
-            f"{TOKENS[data.query]}: it is not read.",
+            f"{TOKENS[data.query]}: {left_out[data.kind]}",
         )
     if data.kind == SCORES:
         return f"Tile {data.tile}: its keys and values arrive,", "and the query's scores with them."
@@ -223,45 +230,62 @@ def _place(point: Tensor) -> tuple[float, float]:
     return PLANE_LEFT + across * SIDE, PLANE_TOP + SIDE * (1 - up)
 
 
+DOT, RING = 4.0, 8.0  # radius of a value, and of the average around it
+READ = 6.5  # radius of the ring around a value in fast memory
+
+
 def _plane(data: TileStep) -> list[Item]:
-    """Draw the values that were read, the average of them so far, and where it will end."""
+    """Draw the values, what of them was read, the average so far, and where it will end."""
+    title, orange = "the values, and their average", head_color(HUE)
     items: list[Item] = [
-        Words(
-            PLANE_LEFT,
-            PLANE_TOP - 12,
-            "the values, and their average",
-            SIZE,
-            INK,
-            "start",
-            bold=True,
-        ),
+        Words(PLANE_LEFT, KEPT_TOP - 24, title, SIZE, INK, "start", bold=True),
         Box(PLANE_LEFT, PLANE_TOP, SIDE, SIDE, None, FAINT),
     ]
-    added = (
-        0 if data.tile is None else data.tile * TILE_SIZE + (TILE_SIZE if data.kind == ADD else 0)
-    )
-    added = len(TOKENS) if data.kind == DIVIDE else added
-    for key, value in enumerate(data.values):
-        x, y = _place(value)
-        read = key < added and key <= data.query
-        color = head_color(HUE) if read else QUIET
-        items.append(Box(x - 4, y - 4, 8, 8, color, FAINT, radius=4))
-        if TOKENS[key] == "starts":  # its value is all but that of journey
-            continue
-        name = "journey and starts" if TOKENS[key] == "journey" else TOKENS[key]
-        if TOKENS[key] == "journey":
-            items.append(Words(x + 4, y - 13, name, SIZE, FAINT, "end"))
-        else:
-            items.append(Words(x - 9, y, name, SIZE, FAINT, "end"))
-    x, y = _place(data.context_vec)
-    for dx, dy in ((6, 6), (6, -6)):
-        items.append(Line(((x - dx, y - dy), (x + dx, y + dy)), INK, 1.5))
-    legend = "○ average so far   × where it ends"
-    items.append(Words(PLANE_LEFT, PLANE_TOP + SIDE + 16, legend, SIZE, FAINT, "start"))
+    places = [_place(value) for value in data.values]
+    seen = places[: data.query + 1]
+    tile = 0 if data.tile is None else data.tile * TILE_SIZE
+    done = tile + TILE_SIZE * (data.kind == ADD) if data.kind != DIVIDE else len(TOKENS)
+    arrived = seen[tile : tile + TILE_SIZE] if data.kind in (SCORES, CORRECT) else []
+    items += _cross(_place(data.context_vec))  # below a dot, which is seen in its middle
+    # the values of journey and starts are all but one: what was added lies above
+    items += [_disc(place, DOT, QUIET, FAINT) for place in places]
+    items += [_disc(place, READ, None, orange) for place in arrived]
+    items += [_disc(place, DOT, orange, FAINT) for place in seen[:done]]
+    for token, (x, y) in zip(TOKENS, places, strict=True):
+        if token != "starts":
+            name = "journey and starts" if token == "journey" else token
+            left = Words(x - 16, y, name, SIZE, FAINT, "end")
+            right = left._replace(x=x + 16, anchor="start")
+            items.append(right if token == "one" else left)  # left of one lies with
     if data.now.total > 0:
-        x, y = _place(data.now.mixed / data.now.total)
-        items.append(Box(x - 6, y - 6, 12, 12, None, INK, 2.0, radius=6))
-    return items
+        items.append(_disc(_place(data.now.mixed / data.now.total), RING, None, INK))
+    return items + _legend()
+
+
+def _disc(place: tuple[float, float], radius: float, fill: str | None, stroke: str) -> Box:
+    x, y = place
+    wide = 1.0 if fill else 2.0
+    return Box(x - radius, y - radius, 2 * radius, 2 * radius, fill, stroke, wide, radius)
+
+
+def _cross(place: tuple[float, float]) -> list[Item]:
+    x, y = place
+    return [Line(((x - 9, y - up), (x + 9, y + up)), INK, 1.5) for up in (9, -9)]
+
+
+def _legend() -> list[Item]:
+    """Return what the marks mean, in two lines below the plane."""
+    orange, y, z = head_color(HUE), PLANE_TOP + SIDE + 18, PLANE_TOP + SIDE + 40
+    places = [(PLANE_LEFT + x, y) for x in (9, 146)] + [(PLANE_LEFT + x, z) for x in (9, 84, 168)]
+    average, end, added, read, unread = places
+    marks: list[Item] = [_disc(average, RING, None, INK), *_cross(end)]
+    marks += [_disc(added, DOT, orange, FAINT), _disc(read, DOT, QUIET, FAINT)]
+    marks += [_disc(read, READ, None, orange), _disc(unread, DOT, QUIET, FAINT)]
+    names = ("average so far", "where it ends", "added", "arrived", "not read")
+    return marks + [
+        Words(x + 15, y, name, SIZE, FAINT, "start")
+        for (x, y), name in zip(places, names, strict=True)
+    ]
 
 
 def readout_tile_step(data: TileStep) -> str:

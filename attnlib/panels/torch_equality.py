@@ -13,7 +13,7 @@ from attnlib.examples import journey, seeded
 from attnlib.functional import causal_mask
 from attnlib.panels.panel import Panel
 from attnlib.panels.touch import Map, Touch, corners, lines
-from attnlib.pictures.palette import FAINT, INK, QUIET, head_color
+from attnlib.pictures.palette import FAINT, HATCH, INK, PAPER, head_color
 from attnlib.pictures.scene import Box, Item, Line, Scene, Words, above, beside
 from attnlib.pictures.tensors import weights_picture
 from attnlib.torch_compatible import MultiheadAttention
@@ -27,7 +27,7 @@ SEEN = {  # each call, and what is to be seen in the maps
     "biases not copied": "causal triangles with other weights",
 }
 CALLS = tuple(SEEN)
-CELL = 14.0  # of a map, in pixels
+CELL = 15.0  # of a map, in pixels
 SIZE = 13.0  # of letters
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
@@ -166,25 +166,29 @@ def _dots(data: TorchEquality) -> Scene:
     bottom = top + 3 * row
 
     def place(value: float) -> float:
-        value = RIGHT if math.isnan(value) else min(max(value, LEFT), RIGHT)
+        value = min(max(value, LEFT), RIGHT)
         return label + width * math.log(value / LEFT) / math.log(RIGHT / LEFT)
 
-    items: list[Item] = [Words(8, 10, "largest |PyTorch - ours|", SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(8, 10, "largest |PyTorch − ours|", SIZE, INK, "start", bold=True)]
     for exponent in range(-8, 1, 2):
         x = place(10.0**exponent)
-        items.append(Line(((x, top), (x, bottom)), QUIET, 1.0))
+        items.append(Line(((x, top), (x, bottom)), HATCH, 0.5))
         items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}", SIZE))
     bounds = _bounds(data)
     for i, (name, bound) in enumerate(bounds.items()):
         y = top + i * row
         items.append(Words(label - 6, y + row / 2, name, SIZE, INK, "end"))
-        items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), QUIET, 1.0))
-        items.append(Box(place(bound) - 6, y + row / 2 - 6, 12, 12, fill=FAINT, radius=6))
-        text = _said(bound)
-        items.append(Words(label + width + 10, y + row / 2, text, SIZE, INK, "start", mono=True))
+        items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), HATCH, 0.5))
+        said = Words(label + width + 10, y + row / 2, _said(bound), SIZE, INK, "start", mono=True)
+        if math.isnan(bound):  # on no axis; hatched, as in the maps
+            items.append(Box(said.x, said.y - 6, 12, 12, PAPER, HATCH, hatched=True))
+            said = said._replace(x=said.x + 20)
+        else:
+            items.append(Box(place(bound) - 6, said.y - 6, 12, 12, fill=FAINT, radius=6))
+        items.append(said)
     eps = torch.finfo(torch.float32).eps
-    items.append(Line(((place(eps), top - 8), (place(eps), bottom)), INK, 1.0, dashed=True))
-    items.append(Words(place(eps), top - 16, f"float32 eps {eps:.1e}", SIZE))
+    items.append(Line(((place(eps), top - 6), (place(eps), bottom)), INK, 1.0, dashed=True))
+    items.append(Words(place(eps), top - 18, f"float32 eps {eps:.1e}", SIZE))
     each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
     alt = f"Largest difference between PyTorch and ours: {each}."
     return Scene(label + width + 84, bottom + 24, alt, tuple(items))

@@ -10,6 +10,7 @@ import base64
 import html
 import io
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -238,8 +239,17 @@ def _svg(item: Item) -> str:
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
                 f'font-size="{item.size:g}" fill="{in_page(item.color)}"'
-                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(item.text)}</text>"
+                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(drawn(item.text))}</text>"
             )
+
+
+def drawn(text: str) -> str:
+    """Return a line of text as it is drawn: a negative number has a true minus.
+
+    >>> drawn("-0.50"), drawn("x[-1]")
+    ('−0.50', 'x[-1]')
+    """
+    return text.replace("-", "−") if re.fullmatch(r"-([\d.]+|inf)", text) else text
 
 
 def _paint(item: Box | Line, width: float) -> str:
@@ -357,7 +367,7 @@ def _text(words: Words) -> Text:
     return Text(
         words.x + 0.36 * words.size * math.sin(turned),
         words.y + 0.36 * words.size * math.cos(turned),
-        words.text,
+        drawn(words.text),
         color=on_white(words.color),
         fontsize=words.size,
         fontweight="bold" if words.bold else "normal",

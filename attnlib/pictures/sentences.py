@@ -39,7 +39,7 @@ def arcs_in_place(tokens: Sequence[str], weights: Tensor, base: float, hue: int)
     for query, row in enumerate(weights.tolist()):
         for key, weight in enumerate(row[: query + 1] if query else []):
             points = _arc(middles[key], middles[query], base - 12, longest)
-            wide = round(0.05 + 4.5 * weight, 1) + 0.05 if weight >= LEAST else 0  # never 1
+            wide = round(0.45 + 4.1 * weight, 1) + 0.05 if weight >= LEAST else 0  # never 1
             items.append(Line(points, head_color(hue), wide))
     items += [Words(at, base, word, SIZE) for at, word in zip(middles, words, strict=True)]
     return items

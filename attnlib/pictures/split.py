@@ -5,6 +5,7 @@ Both show weights as x meets them, x @ W: a head is a block of columns of W.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -17,6 +18,7 @@ from attnlib.pictures.palette import (
     PAPER,
     QUIET,
     head_color,
+    on_white,
     text_color,
     tint,
     weight_color,
@@ -176,16 +178,21 @@ def _tags(x: float, y: float, width: float, num_heads: int) -> list[Item]:
 # Blocks and maps
 
 COLUMN, ROW = 52.0, 24.0  # a cell of the weight
-MAP = 138.0  # the largest side of a map
+LEFT = 64.0  # of the weight
+MAP = 150.0  # the largest side of a map
+NARROW = 80.0  # maps of narrower blocks stand in two rows
+BAND = 24.0  # how wide what joins a block to a map of the second row is, between two of the first
+FOOT = 24.0  # below a map
 
 
 def map_side(d_out: int, num_heads: int) -> float:
     """Return the side of each map under a weight of so many columns, in pixels.
 
     >>> map_side(12, 2), map_side(12, 12)
-    (138.0, 46.0)
+    (150.0, 72.0)
     """
-    return min(MAP, d_out * COLUMN / num_heads - 6)
+    slot = d_out * COLUMN / num_heads
+    return min(MAP, 2 * slot - BAND - 8 if slot < NARROW else slot - 6)
 
 
 def blocks_and_maps_picture(
@@ -213,40 +220,45 @@ def blocks_and_maps_picture(
     d_in, d_out = weight.shape
     num_heads = len(attn_weights)
     slot = d_out * COLUMN / num_heads
-    side = map_side(d_out, num_heads)
-    top, lower = 60.0, 60.0 + d_in * ROW + 44
+    side, narrow = map_side(d_out, num_heads), slot < NARROW
+    top, lower = 60.0, 60.0 + d_in * ROW + 36
     heading = f"{name}  ({d_in}, {d_out})"
-    items: list[Item] = [Words(LABEL, 11, heading, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(LEFT, 11, heading, SIZE, INK, "start", bold=True)]
     legend = "maps: query ↓, key →; a weight of 0 is white, 1 the full color"
-    items.append(Words(LABEL + d_out * COLUMN, 11, legend, SIZE, FAINT, "end"))
-    items += _tags(LABEL, top - 20, d_out * COLUMN, num_heads)
+    items.append(Words(LEFT + d_out * COLUMN, 11, legend, SIZE, FAINT, "end"))
+    items += _tags(LEFT, top - 20, d_out * COLUMN, num_heads)
+    items.append(Words(LEFT - 6, top - 29, "column", SIZE, FAINT, "end"))
+    if narrow:  # then a tag has the number of its head alone
+        items.append(Words(LEFT - 6, top - 11, "head", SIZE, INK, "end", bold=True))
     for c in range(d_out):
-        items.append(Words(LABEL + (c + 0.5) * COLUMN, top - 29, f"{c}", SIZE, FAINT))
+        items.append(Words(LEFT + (c + 0.5) * COLUMN, top - 29, f"{c}", SIZE, FAINT))
     owners = [c * num_heads // d_out for c in range(d_out)]
-    items += _numbers(LABEL, top, weight, owners, COLUMN, ROW)
+    items += _numbers(LEFT, top, weight, owners, COLUMN, ROW)
     if zeroed is not None:
-        items += frame(LABEL + zeroed * COLUMN, top, COLUMN, d_in * ROW)
+        items += frame(LEFT + zeroed * COLUMN, top, COLUMN, d_in * ROW)
+    every = math.ceil((SIZE + 3) / (side / len(tokens)))  # in small maps not every token has a name
     for h, weights in enumerate(attn_weights):
-        x, middle = LABEL + h * slot, LABEL + (h + 0.5) * slot
-        band = (
-            (x + 2, top + d_in * ROW + 2),
-            (x + slot - 2, top + d_in * ROW + 2),
-            (middle + side / 2, lower - 3),
-            (middle - side / 2, lower - 3),
-        )
-        items.append(Line(band, None, fill=tint(head_color(h), 0.18)))
-        items += _map(middle - side / 2, lower, side, weights, h)
+        x, middle = LEFT + h * slot, LEFT + (h + 0.5) * slot
+        row = h % 2 if narrow else 0
+        down = lower + row * (side + FOOT)
+        half = BAND / 2 - 1 if row else side / 2
+        ends = [(x + slot - 2, top + d_in * ROW + 2), (middle + half, lower - 3)]
+        ends += [(middle + half, down - 3)] * row
+        band = (*((2 * middle - end, y) for end, y in ends[::-1]), *ends)
+        items.append(Line(band, None, fill=head_color(h), opacity=0.18))
+        items += _map(middle - side / 2, down, side, weights, h)
         if moved:
             said = "0" if moved[h] == 0 else f"{moved[h]:.2f}"
-            foot = (middle, lower + side + 12)
+            foot = (middle, down + side + 12)
             items.append(Words(*foot, said, SIZE, INK, bold=moved[h] > 0))
+        for i, token in enumerate(tokens if h == row else ()):
+            if i % every == 0:
+                y = down + (i + 0.5) * side / len(tokens)
+                items.append(Words(middle - side / 2 - 6, y, token, SIZE, INK, "end"))
     if moved:
-        items.append(Words(LABEL - 6, lower + side + 12, "change", SIZE, FAINT, "end"))
-    if side / len(tokens) >= 16:
-        for i, token in enumerate(tokens):
-            down = lower + (i + 0.5) * side / len(tokens)
-            left = LABEL + slot / 2 - side / 2 - 6
-            items.append(Words(left, down, token, SIZE, INK, "end"))
+        told = "below each map: the largest change of one of its weights"
+        y = lower + (2 if narrow else 1) * (side + FOOT) + 8
+        items.append(Words(LEFT, y, told, SIZE, FAINT, "start"))
     maps = "1 map" if num_heads == 1 else f"{num_heads} maps"
     alt = (
         f"{name}, {d_in} rows by {d_out} columns, cut into {num_heads} "
@@ -257,14 +269,15 @@ def blocks_and_maps_picture(
         owner = owners[zeroed]
         alt += f" Column {zeroed} is 0: a weight of head {owner} changes by {moved[owner]:.2f}"
         alt += ", no other map changes." if num_heads > 1 else "."
-    return Scene(LABEL + d_out * COLUMN + 4, lower + MAP + 24, alt, tuple(items))
+    height = lower + 2 * (map_side(d_out, d_out) + FOOT) + 20
+    return Scene(LEFT + d_out * COLUMN + 12, height, alt, tuple(items))
 
 
 def _map(x: float, y: float, side: float, weights: Tensor, head: int) -> list[Item]:
     """Return a causal map in its head's hue: 0 white, 1 the full colour, the future pale grey."""
     cell = side / len(weights)
     items: list[Item] = [Box(x, y, side, side, QUIET)]
-    line = PAPER if cell < 12 else QUIET
+    line = on_white(QUIET)  # on a dark page too, where hues are as pale
     for q, row in enumerate(weights.tolist()):
         for k, weight in enumerate(row[: q + 1]):
             fill = weight_color(weight, head)

@@ -149,7 +149,7 @@ def weights_picture(
     rise = 0.0 if level else longest if upright else 0.71 * longest  # what the names take up
     left, top = max(longest, 56.0) + 14, 24.0 + max(rise, 18.0) + 8  # tag; names of the keys
     over = 0.0 if upright else rise  # slanting names hang over
-    gap, below = max(18.0, over - cell / 2 + 6), 18.0
+    gap, below = max(10.0 if upright else 18.0, over - cell / 2 + 6), 18.0
     gap = max(gap, 64.0) if sums else gap
     notes = max((text_width(note, SIZE, mono=True) for note in row_notes), default=-12.0) + 12
     if columns is None:
@@ -191,11 +191,11 @@ def weights_picture(
         middle = top + (i + 0.5) * cell
         items.append(Words(width + 8, middle, note, SIZE, INK, "start", mono=True))
     width += max(notes, 0.0)
-    items += moved(_scale(hues[0] if single or sums else None, heads), width + 12, top)
+    items += moved(_scale(hues[0] if single or sums else None, heads, side), width + 12, top)
     height = math.ceil(len(heads) / columns) * (top + side + below) - below + 6
     alt = f"{title}, queries down, keys across. {_said(heads, hidden, tokens, names)}"
     right = max(width + 52, text_width(title, SIZE, bold=True) + 4 if single else 0.0)
-    return Scene(right, max(height, top + 106), alt, tuple(items))
+    return Scene(right, max(height, top + SHORTEST + 10), alt, tuple(items))
 
 
 def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: float = 40.0) -> Scene:
@@ -244,7 +244,7 @@ def _map(
     gone = hidden.tolist()
 
     def look(weight: float, q: int, k: int) -> Cell:
-        return Cell(QUIET) if gone[q][k] else _weight_cell(weight, hue)
+        return Cell(QUIET, stroke=QUIET) if gone[q][k] else _weight_cell(weight, hue)
 
     items = _grid(weights, look, cell, cell, number)
     for q, k in ((weights > 1 + 1e-4) & ~hidden).nonzero().tolist():
@@ -273,14 +273,22 @@ def _weight_cell(weight: float, hue: int) -> Cell:
     return Cell(fill, f"{weight:.2f}", text_color(fill), QUIET)
 
 
-def _scale(hue: int | None, heads: Tensor) -> list[Item]:
-    """Return the scale of attention weights, in the colour of a head, or in grey for several."""
+SHORTEST = 48.0  # of a scale, in pixels
+
+
+def _scale(hue: int | None, heads: Tensor, side: float) -> list[Item]:
+    """Return the scale of attention weights, in the colour of a head, or in grey for several.
+
+    It is as high as a map of this side.
+    """
     items: list[Item] = []
+    high = max(side, SHORTEST)
     for i in range(12):
         share = 1 - (i + 0.5) / 12
         fill = amount_color(share) if hue is None else weight_color(share, hue)
-        items.append(Box(0, i * 8, 12, 8.5, fill=fill))
-    items += [Words(16, 5, "1", SIZE, INK, "start"), Words(16, 91, "0", SIZE, INK, "start")]
+        items.append(Box(0, i * high / 12, 12, high / 12 + 0.5, fill))
+    items.append(Box(0, 0, 12, high, None, FAINT))
+    items += [Words(16, y, end, SIZE, INK, "start") for end, y in (("1", 5), ("0", high - 5))]
     if (heads > 1 + 1e-4).any():  # such a weight is framed
         items.append(Box(0, -16, 12, 12, head_color(hue or 0), INK, 2.0))
         items.append(Words(16, -10, "> 1", SIZE, INK, "start"))
