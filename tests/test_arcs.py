@@ -53,7 +53,7 @@ def test_everything_fits_on_a_page(scene):
     assert overlapping(scene) == []
     assert scene.width <= BOOK
     assert min(item.size for item in words(scene)) >= 13
-    assert texts(ET.fromstring(scene.svg())) == [drawn(item.text) for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [drawn(item) for item in words(scene)]
     assert scene.alt.endswith(".")
 
 

@@ -110,7 +110,7 @@ def test_every_picture_is_well_formed_and_holds_all_words(every):
     for _, _, scene, _ in every:
         root = ET.fromstring(scene.svg())
         assert root.get("aria-label") == scene.alt
-        assert texts(root) == [drawn(item.text) for item in words(scene)]
+        assert texts(root) == [drawn(item) for item in words(scene)]
 
 
 def test_every_state_reads_differently_in_one_line(every):

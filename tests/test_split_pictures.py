@@ -64,7 +64,7 @@ def test_no_words_stand_in_each_others_way(scene):
 
 @PICTURES
 def test_the_svg_holds_all_words(scene):
-    assert texts(ET.fromstring(scene.svg())) == [drawn(item.text) for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [drawn(item) for item in words(scene)]
     assert scene.alt.endswith(".")
 
 

@@ -52,17 +52,17 @@ def softmax_picture(
         zip(names, scores.tolist(), weights.tolist(), strict=True)
     ):
         x, wide = left + (i + 0.5) * cell, min(cell - 18, 40.0)
-        future = i > query
+        future, said = i > query, f"{score:.2f}".replace("-", "−")
         items.append(Words(x, 10, name, SIZE, INK, bold=i == query))
         if math.isfinite(score):
             y = min(zero, zero - score * scale)
             fill = QUIET if future else color
             items.append(Box(x - wide / 2, y, wide, abs(score) * scale, fill))
             beyond = y - 10 if score >= 0 else y + abs(score) * scale + 10
-            items.append(Words(x, beyond, f"{score:.2f}", SIZE, FAINT if future else INK))
+            items.append(Words(x, beyond, said, SIZE, FAINT if future else INK))
         if future:
             items.append(Box(x - cell / 2 + 2, second - 14, cell - 4, 28, QUIET))
-        items.append(Words(x, second, "−inf" if future else f"{score:.2f}", SIZE, INK))
+        items.append(Words(x, second, "−inf" if future else said, SIZE, INK))
         if not future:  # there the weight is exactly 0, and nothing is drawn
             items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, color))
             items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}", SIZE, INK))

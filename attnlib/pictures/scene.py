@@ -239,17 +239,20 @@ def _svg(item: Item) -> str:
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
                 f'font-size="{item.size:g}" fill="{in_page(item.color)}"'
-                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(drawn(item.text))}</text>"
+                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(drawn(item))}</text>"
             )
 
 
-def drawn(text: str) -> str:
-    """Return a line of text as it is drawn: a negative number has a true minus.
+def drawn(words: Words) -> str:
+    """Return a line as it is drawn: there, a negative number in a matrix has a true minus.
 
-    >>> drawn("-0.50"), drawn("x[-1]")
+    In the mono font that is as wide as a hyphen.
+
+    >>> drawn(Words(0, 0, "-0.50", mono=True)), drawn(Words(0, 0, "x[-1]", mono=True))
     ('−0.50', 'x[-1]')
     """
-    return text.replace("-", "−") if re.fullmatch(r"-([\d.]+|inf)", text) else text
+    negative = words.mono and re.fullmatch(r"-([\d.]+|inf)", words.text)
+    return words.text.replace("-", "−") if negative else words.text
 
 
 def _paint(item: Box | Line, width: float) -> str:
@@ -367,7 +370,7 @@ def _text(words: Words) -> Text:
     return Text(
         words.x + 0.36 * words.size * math.sin(turned),
         words.y + 0.36 * words.size * math.cos(turned),
-        drawn(words.text),
+        drawn(words),
         color=on_white(words.color),
         fontsize=words.size,
         fontweight="bold" if words.bold else "normal",
