@@ -492,7 +492,7 @@ AROUND = (
     Mutant(
         "figure-shows-hidden-cells",
         "attnlib/pictures/tensors.py",
-        {"Cell(QUIET) if gone[q][k] else": "Cell(QUIET) if False else"},
+        {"if gone[q][k] else": "if False else"},
         "tests/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
@@ -516,7 +516,7 @@ AROUND = (
     Mutant(
         "svg-text-not-escaped",
         "attnlib/pictures/scene.py",
-        {"{html.escape(item.text)}</text>": "{item.text}</text>"},
+        {"{html.escape(drawn(item))}</text>": "{drawn(item)}</text>"},
         "tests/test_scene.py::test_the_svg_is_well_formed_and_says_what_it_shows",
     ),
     Mutant(

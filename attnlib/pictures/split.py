@@ -243,7 +243,8 @@ def blocks_and_maps_picture(
         down = lower + row * (side + FOOT)
         half = BAND / 2 - 1 if row else side / 2
         ends = [(x + slot - 2, top + d_in * ROW + 2), (middle + half, lower - 3)]
-        ends += [(middle + half, down - 3)] * row
+        if row:
+            ends.append((middle + half, down - 3))
         band = (*((2 * middle - end, y) for end, y in ends[::-1]), *ends)
         items.append(Line(band, None, fill=head_color(h), opacity=0.18))
         items += _map(middle - side / 2, down, side, weights, h)
