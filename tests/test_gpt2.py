@@ -546,7 +546,9 @@ def test_the_panel_of_the_released_model_draws_thick_what_is_large():
     assert len(lines) == len(weights) == 4 * 20 + 27
     assert [line.width > 4 for line in lines] == [weight > 0.9 for weight in weights]
     assert [line.width == 0 for line in lines] == [weight < 0.05 for weight in weights]
-    assert min(line.width for line in lines if line.width) > 0.5  # a faint one is seen
+    faint = GPT2_HEADS.draw(GPT2_HEADS.compute(head=8, layer=11)).items
+    widths = {item.width for item in faint if isinstance(item, Line)} - {0}
+    assert 0.5 < min(widths) < 1  # the thinnest is seen
 
 
 def test_the_picture_of_all_heads():

@@ -596,7 +596,7 @@ def tensor_picture(
     bottom = top + math.ceil(num_blocks / across) * (height + 44)
     alt = f"{title}."
     if weights:
-        alt += f" {_said(values, hidden, [f'token {i}' for i in range(num_columns)], (), ())}"
+        alt += f" {_said(values, hidden, [f'token {i}' for i in range(num_columns)], ())}"
     right = max(right, text_width(title, SIZE, bold=True) + 24)
     return Scene(right, bottom - 36, alt, tuple(items))
 
