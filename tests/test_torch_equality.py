@@ -181,7 +181,7 @@ def test_names_of_keys_stand_apart(num_heads):
     names = [extents(item) for item in words(scene) if item.angle]
     assert len(names) == 6 * num_heads
     sides = sorted(across for across, _ in names)
-    assert min(b[0] - a[1] for a, b in itertools.pairwise(sides)) >= 2
+    assert min(b[0] - a[1] for a, b in itertools.pairwise(sides)) >= 3
 
 
 def test_it_leaves_the_reader_s_gradients_alone():
