@@ -503,10 +503,11 @@ def test_bars_are_cut_as_their_times_are():
         "5 tokens. slow, 4 s: one 1, rest 1, two 2. fast, 2 s: one 1, two 0. Floor: 2 s."
     )
     assert outside(scene) == overlapping(scene) == []
-    assert scene.items.index(floor) < scene.items.index(pieces[0])  # behind the bars
     middles = {piece.x + piece.width / 2 for piece in pieces}
-    numbers = [item.text for item in scene.items if isinstance(item, Words) and item.x in middles]
-    assert numbers == ["floor 2 s", "1", "1", "2", "1", "0"]
+    numbers = [item for item in scene.items if isinstance(item, Words) and item.x in middles]
+    assert [item.text for item in numbers] == ["floor 2 s", "1", "1", "2", "1", "0"]
+    place = scene.items.index(floor)  # over the bars, under their numbers
+    assert scene.items.index(pieces[-1]) < place < scene.items.index(numbers[1])
     assert "Floor" not in charts.phases_picture(bars, None, "5 tokens").alt
 
 

@@ -221,7 +221,7 @@ def readout_plane(data: Plane) -> str:
     context_vec = ", ".join(number(x) for x in data.context_vec.tolist())
     return (
         f"query: {data.angle}°, length {data.length} | most weight: {data.tokens[first]}, "
-        f"query · key {number(data.attn_scores[first].item(), 2)}, weight "
+        f"query · key {number(data.attn_scores[first].item())}, weight "
         f"{number(data.attn_weights[first].item())} | context vector ({context_vec})"
     )
 
