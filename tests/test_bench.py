@@ -503,12 +503,23 @@ def test_bars_are_cut_as_their_times_are():
         "5 tokens. slow, 4 s: one 1, rest 1, two 2. fast, 2 s: one 1, two 0. Floor: 2 s."
     )
     assert outside(scene) == overlapping(scene) == []
-    middles = {piece.x + piece.width / 2 for piece in pieces}
-    numbers = [item for item in scene.items if isinstance(item, Words) and item.x in middles]
-    assert [item.text for item in numbers] == ["floor 2 s", "1", "1", "2", "1", "0"]
-    place = scene.items.index(floor)  # over the bars, under their numbers
-    assert scene.items.index(pieces[-1]) < place < scene.items.index(numbers[1])
+    numbers = [item.text for item in scene.items if isinstance(item, Words) and not item.mono]
+    assert numbers[-5:] == ["1", "1", "2", "1", "0"]
+    assert scene.items.index(pieces[-1]) < scene.items.index(floor)  # it is seen
     assert "Floor" not in charts.phases_picture(bars, None, "5 tokens").alt
+
+
+def test_no_number_of_a_bar_lies_on_the_floor():
+    """It stands in the larger part of its piece, if there is room."""
+    for floor, place in ((1.1, 1.55), (1.9, 1.45), (1.5, None)):
+        scene = charts.phases_picture({"a": {"one": 1.0, "two": 1.0}}, floor, "heading")
+        (line,) = [item for item in scene.items if isinstance(item, Line)]
+        first, _ = [i for i in scene.items if isinstance(i, Box) and i.stroke_width == 0.5]
+        ones = [i for i in scene.items if isinstance(i, Words) and i.text == "1"]
+        assert ones[0].x == pytest.approx(first.x + first.width / 2)
+        assert abs(ones[1].x - line.points[0][0]) > 10
+        if place:
+            assert ones[1].x == pytest.approx(first.x + place * first.width)
 
 
 def test_the_table_of_ratios_is_in_order():

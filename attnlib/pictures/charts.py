@@ -43,6 +43,7 @@ def phases_picture(
         x += wide
     top = y + (40 if floor else 22)
     bottom = top + ROW * len(bars)
+    line = left + scale * (floor or 0.0)
     numbers: list[Item] = []
     for i, (name, phases) in enumerate(bars.items()):
         y, x = top + i * ROW, left
@@ -51,15 +52,15 @@ def phases_picture(
             wide = scale * value
             items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
             number, ink = f"{value:.0f}", text_color(colors[phase])
-            if text_width(number, SIZE) + 2 <= wide:
-                numbers.append(Words(x + wide / 2, y + ROW / 2, number, SIZE, ink))
+            start, end = _beside(x, x + wide, line)
+            if text_width(number, SIZE) + 2 <= end - start:
+                numbers.append(Words((start + end) / 2, y + ROW / 2, number, SIZE, ink))
             x += wide
         said = f"{totals[name]:.0f} {unit}"
         items.append(Words(x + 10, y + ROW / 2, said, SIZE, INK, "start", mono=True))
     if floor:
-        x = left + scale * floor
-        items.append(Line(((x, top - 4), (x, bottom)), INK, 1.5, dashed=True))
-        items.append(Words(x, top - 13, f"floor {floor:.0f} {unit}", SIZE))
+        items.append(Line(((line, top - 4), (line, bottom)), INK, 1.5, dashed=True))
+        items.append(Words(line, top - 13, f"floor {floor:.0f} {unit}", SIZE))
     alt = f"{heading}. " + " ".join(
         f"{name}, {totals[name]:.0f} {unit}: "
         + ", ".join(f"{phase} {value:.0f}" for phase, value in phases.items())
@@ -68,6 +69,13 @@ def phases_picture(
     )
     alt += f" Floor: {floor:.0f} {unit}." if floor else ""
     return Scene(BOOK, bottom + 8, alt, (*items, *numbers))
+
+
+def _beside(start: float, end: float, line: float) -> tuple[float, float]:
+    """Return the larger part of a piece that a line cuts, or the whole."""
+    if not start < line < end:
+        return start, end
+    return (start, line) if line - start > end - line else (line, end)
 
 
 def crossover_picture(
