@@ -12,7 +12,6 @@ from attnlib import causal_mask
 from attnlib.pictures.palette import (
     FAINT,
     INK,
-    PAPER,
     QUIET,
     amount_color,
     head_color,
@@ -313,14 +312,17 @@ def test_blocks_of_rows_have_the_color_of_their_head(num_heads):
     ]
 
 
-def test_differences_show_exact_zeros_as_empty_cells():
-    """A difference too small to print is still coloured: it is not zero."""
+def test_differences_show_exact_zeros_as_white_cells():
+    """On a dark page too; a difference too small to print is coloured: it is not zero."""
     difference = torch.tensor([[0.0, 0.25], [1e-30, 0.0], [0.0, 0.5]])
     scene = difference_picture(difference, TOKENS[:3], "what moved", changed=1)
     cells = boxes(scene, 54, 26)
     shown = [text_in(scene, cell) for cell in cells]
     assert shown == ["0", "0.250", "0.000", "0", "0", "0.500"]
-    assert [cell.fill == PAPER for cell in cells] == [True, False, False, True, True, False]
+    assert [cell.fill == amount_color(0) for cell in cells] == [
+        *(True, False, False, True, True, False)
+    ]
+    assert amount_color(0) == "#ffffff"
     assert cells[5].fill == amount_color(1.0)
     marked = [item.text for item in words(scene) if item.bold]
     assert marked == ["what moved", "changed: journey"]

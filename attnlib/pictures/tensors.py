@@ -24,6 +24,7 @@ from attnlib.pictures.palette import (
     QUIET,
     amount_color,
     head_color,
+    on_white,
     strength_color,
     text_color,
     tint,
@@ -497,7 +498,7 @@ def blocks_picture(weight: Tensor, num_heads: int, title: str, cell: float = 26.
 def difference_picture(
     difference: Tensor, rows: Sequence[str], title: str, changed: int | None = None
 ) -> Scene:
-    """Draw how far each number moved: exact zeros are empty cells, all others coloured.
+    """Draw how far each number moved: exact zeros are white cells, all others coloured.
 
     Args:
         difference: (num_rows, num_columns), the absolute differences; NaN is hatched.
@@ -527,7 +528,7 @@ def _difference_cell(largest: float, value: float, *_place: int) -> Cell:
     if math.isnan(value):
         return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
     if value == 0:
-        return Cell(PAPER, "0", FAINT, stroke=QUIET)
+        return Cell(amount_color(0.0), "0", on_white(FAINT), stroke=QUIET)
     fill = amount_color(0.15 + 0.85 * value / largest)
     text = f"{value:.3f}" if largest < 100 else f"{value:.1f}"  # as much as a cell has room for
     return Cell(fill, text, text_color(fill), stroke=QUIET)
