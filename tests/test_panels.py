@@ -292,9 +292,8 @@ def test_stacked_heads(state):
     if columns:  # one frame around all that move, and a line that says what it means
         (edge,) = boxes(scene, 54 * len(columns) - 2, 22)
         assert (edge.x, edge.y) == (row[columns[0]].x + 1, row[columns[0]].y + 1)
-        assert told == ["framed: what moves when “starts” and “with” change places"]
-    else:
-        assert told == ["nothing moves in the row of “one” when “starts” and “with” change places"]
+    what = "framed: what moves" if columns else "nothing moves"
+    assert told == [f"{what} in the row of “one” when “starts” and “with” change places"]
     assert scene.width <= BOOK
     fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
     assert [cell.fill for cell in cells] == fills
