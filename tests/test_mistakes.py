@@ -231,8 +231,8 @@ SENTENCES = {
     "dropout before softmax": "In OnePageAttention.forward, line 12: "
     "attn_weights = "
     "self.dropout(attn_scores).softmax(dim=-1) | In training with p = 0.25 a weight of 1 "
-    "may become 0 or 1.33, not nan: dropout belongs right after softmax, on attn_weights,"
-    " once.",
+    "may become 0 or 1.33, but here it is NaN, as 0 times -inf and 0 / 0 are: dropout "
+    "belongs right after softmax, on attn_weights, once.",
     "dropout in eval": "In OnePageAttention.forward, line 12: "
     "attn_weights = "
     "nn.functional.dropout(attn_scores.softmax(dim=-1), self.dropout.p) | Dropout is "

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlib import MultiHeadAttention, causal_mask
+from attnlib import MultiHeadAttention, causal_mask, split_heads
 from attnlib.examples import journey
 from attnlib.panels.built import LOOKS, built_stack, placed
 from attnlib.panels.heads import STACKED_HEADS
@@ -361,6 +361,23 @@ def test_a_head_without_a_column_looks_evenly():
     data = WEIGHT_SPLIT.compute(num_heads=12, zeroed_column="2")
     even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
     torch.testing.assert_close(data.attn_weights[2], even)
+
+
+def test_it_is_the_division_by_which_more_heads_change_more():
+    """Divided by the root of 12 at every head count, one head and twelve change alike."""
+    with_one_divisor = []
+    for num_heads in (1, 12):
+        attn_weights = []
+        for column in ("none", "2"):
+            W_query = WEIGHT_SPLIT.compute(num_heads=num_heads, zeroed_column=column).W_query
+            torch.manual_seed(123)
+            keys = MultiHeadAttention(3, 12, 6, 0.0, num_heads).W_key(INPUTS[None])
+            parts = INPUTS[None] @ W_query, keys
+            queries, keys = (split_heads(part, num_heads) for part in parts)
+            scores = queries @ keys.transpose(2, 3) / math.sqrt(12)
+            attn_weights.append(scores.masked_fill(causal_mask(6), -torch.inf).softmax(dim=-1))
+        with_one_divisor.append(f"{(attn_weights[1] - attn_weights[0]).abs().max():.2f}")
+    assert with_one_divisor == ["0.28", "0.28"]
 
 
 def test_the_split_can_be_put_on_divisors_only():

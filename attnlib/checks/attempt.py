@@ -35,7 +35,7 @@ REMEDIES = {
     ),
     r"is invalid for input of size": (
         "view keeps the number of elements, and the sizes asked for must multiply to it. "
-        "Is head_dim d_out // num_heads?"
+        "Is head_dim d_out // num_heads, and num_heads the module's own, self.num_heads?"
     ),
     r"but got float|float' object cannot be interpreted|of type float": (
         "A size must be an int: // divides to an int, / to a float."

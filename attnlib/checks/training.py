@@ -202,9 +202,14 @@ def _wrong_dropout(calm: Tensor, dropped: Tensor, wrong: Tensor) -> str:
         if twice
         else "dropout belongs right after softmax, on attn_weights, once."
     )
+    instead = (
+        "but here it is NaN, as 0 times -inf and 0 / 0 are"
+        if is_nan.any()
+        else f"not {dropped[place]:.3g}"
+    )
     return (
         f"In training with p = {DROPOUT} a weight of {calm[place]:.3g} may become 0 or "
-        f"{calm[place] / (1 - DROPOUT):.3g}, not {dropped[place]:.3g}: {about}"
+        f"{calm[place] / (1 - DROPOUT):.3g}, {instead}: {about}"
     )
 
 

@@ -597,7 +597,17 @@ WRONG_SPLITS = {
         "Stopped in Mine.forward, line 3: queries = self.W_query(x).view(b, t, self.n, "
         "self.width).transpose(1, 2) | RuntimeError: shape '[2, 5, 3, 21]' is invalid for input of "
         "size 210. | Shapes there: x (b, num_tokens, d_in) = (2, 5, 11). view keeps the number of "
-        "elements, and the sizes asked for must multiply to it. Is head_dim d_out // num_heads?",
+        "elements, and the sizes asked for must multiply to it. Is head_dim d_out // num_heads, "
+        "and num_heads the module's own, self.num_heads?",
+    ),
+    "num_heads of the page": (
+        "view(b, t, self.n, self.width)",
+        "view(b, t, 2, self.width)",
+        "Stopped in Mine.forward, line 3: queries = self.W_query(x).view(b, t, 2, "
+        "self.width).transpose(1, 2) | RuntimeError: shape '[2, 5, 2, 7]' is invalid for input of "
+        "size 210. | Shapes there: x (b, num_tokens, d_in) = (2, 5, 11). view keeps the number of "
+        "elements, and the sizes asked for must multiply to it. Is head_dim d_out // num_heads, "
+        "and num_heads the module's own, self.num_heads?",
     ),
     "head_dim is a float": (
         "d_out // num_heads",
