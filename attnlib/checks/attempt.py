@@ -183,12 +183,16 @@ def name_shape(shape: tuple[int, ...], sizes: Mapping[str, int]) -> str:
 
     >>> name_shape((2, 15, 7), {"b": 2, "num_heads": 3, "num_tokens": 5, "head_dim": 7})
     '(b, num_heads * num_tokens, head_dim) = (2, 15, 7)'
+    >>> name_shape((2, 5, 14), {"b": 2, "num_heads": 3, "num_tokens": 5, "head_dim": 7})
+    '(b, num_tokens, 14) = (2, 5, 14)'
     """
     factors = [name for name in sizes if sizes[name] > 1]
+    is_batch_first = len(shape) > 1 and shape[0] == sizes.get("b")  # then no product has the texts
     names = {  # where two products are equal the later one stays: the one of fewer names
         math.prod(sizes[name] for name in some): " * ".join(some)
         for count in (3, 2, 1)
         for some in itertools.combinations(factors, count)
+        if count == 1 or not (is_batch_first and "b" in some)
     }
     if not any(size in names for size in shape):
         return str(shape)

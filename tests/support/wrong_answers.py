@@ -340,6 +340,10 @@ MY_WRAPPER = Answers(
         "the first head only": WrongAnswer(
             {"in self.heads": "in self.heads[:1]"}, "Only head 0 comes out."
         ),
+        "two heads of three": WrongAnswer(
+            {"in self.heads": "in self.heads[:2]"},
+            "The result is (b, num_tokens, 14) = (2, 5, 14) where",
+        ),
     },
 )
 LOOK_AT_FIRST = Answers(
