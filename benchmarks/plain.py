@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from itertools import islice
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -14,6 +15,8 @@ import torch
 from ipywidgets import SelectionSlider, interact
 
 from attnlib.panels.panel import Panel
+
+MOST = 24  # matrices: pyplot takes a minute for 144, though ours draws as many
 
 
 def show_plainly(panel: Panel) -> None:
@@ -35,8 +38,8 @@ def show_plainly(panel: Panel) -> None:
 
 
 def draw_plainly(data: object) -> None:
-    """Draw every matrix among the numbers as an image; where there is none, bars of the numbers."""
-    found = list(matrices(data))
+    """Draw the matrices among the numbers as images; where there is none, bars of the numbers."""
+    found = list(islice(matrices(data), MOST))
     if not found:
         sizes = list(numbers(data))
         plt.bar(range(len(sizes)), sizes)

@@ -55,8 +55,8 @@ SETTLE = 30  # milliseconds from one picture to the next key
 
 START = """cell => {
     const look = () => {
-        const svg = cell.querySelector(".attn-picture > svg");
-        if (svg) return svg.outerHTML;
+        const svg = cell.querySelector(".attn-picture > svg");  // sometimes only the line turns
+        if (svg) return cell.querySelector("[role=status]").textContent + svg.outerHTML;
         const image = cell.querySelector("img");
         if (!image || !image.complete) return null;
         return image.closest(".jp-OutputArea").textContent + image.src;  // text, then image
