@@ -291,6 +291,7 @@ function grip(panel, point, choose) {
 // Draws the picture of a state: the whole of it, or what changes in the one that is there.
 function drawing(box, { parts, slots }) {
     let elements, rest;
+    const drawn = new Map();
     const get = ([place, name]) => name ? elements[place].getAttribute(name) : elements[place].textContent;
     const set = ([place, name], value) => {
         if (name) elements[place].setAttribute(name, value);
@@ -298,7 +299,9 @@ function drawing(box, { parts, slots }) {
     };
     return ({ picture, values = rest }) => {
         if (elements) return slots.forEach((slot, i) => set(slot, values[i]));
+        if (drawn.has(picture)) return box.replaceChildren(drawn.get(picture));
         box.innerHTML = typeof picture === "string" ? picture : picture.map(i => parts[i]).join("");
+        drawn.set(picture, box.firstElementChild);
         if (!slots) return;
         elements = box.querySelectorAll("*");
         rest = slots.map(get);
