@@ -16,13 +16,13 @@ from attnlib import MultiHeadAttention, causal_mask, split_heads
 from attnlib.examples import journey
 from attnlib.panels.built import LOOKS, built_stack, placed
 from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.panel import MOST_PAGES, Panel, spelled
+from attnlib.panels.panel import MOST_PAGES, PART_ENDS, Panel, spelled
 from attnlib.panels.split import WEIGHT_SPLIT
 from attnlib.panels.steps import NUMBER_STEPS
 from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attnlib.pictures.scene import BOOK, Box, Scene, Words, drawn
+from attnlib.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, drawn
 from support.cases import ALL_PANELS, sheet
-from support.pictures import boxes, outside, overlapping, pixels, text_in, texts, words
+from support.pictures import SVG, boxes, outside, overlapping, pixels, text_in, texts, words
 
 INPUTS = torch.tensor(
     [
@@ -117,6 +117,27 @@ def test_every_picture_is_well_formed_and_holds_all_words(every, svgs):
         root = ET.fromstring(svg)
         assert root.get("aria-label") == scene.alt
         assert texts(root) == [drawn(item) for item in words(scene)]
+
+
+def test_what_is_drawn_together_lies_side_by_side(every):
+    """Of cells that are one path for each fill, none may lie over another."""
+    for _, _, scene, _ in (every[0], every[-1]):
+        for item in _gathered(scene.items):
+            if isinstance(item, _Cells):
+                places = torch.tensor([box[:2] for box in item.boxes], dtype=torch.float64)
+                size = torch.tensor(item.boxes[0][2:4]) - 1e-3
+                apart = ((places[:, None] - places).abs() > size).any(dim=-1)
+                assert (apart.sum(dim=-1) == len(places) - 1).all()
+
+
+def test_a_picture_parts_into_its_elements(svgs):
+    """The page keeps those that two pictures have in common."""
+    for svg in svgs:
+        first, *parts, last = PART_ENDS.split(svg)
+        assert (first[:5], last) == ("<svg ", "</svg>")
+        assert [ET.fromstring(part).tag for part in parts] == [
+            child.tag.removeprefix(SVG) for child in ET.fromstring(svg)
+        ]
 
 
 def test_every_state_reads_differently_in_one_line(every):

@@ -14,6 +14,7 @@ from PIL import Image, ImageColor
 
 from attnlib.pictures.palette import HATCH, INK, PAPER, line_color, on_white
 from attnlib.pictures.scene import (
+    MANY,
     Box,
     Line,
     Scene,
@@ -65,6 +66,55 @@ def test_the_svg_has_every_item_in_its_place():
         BLUE,
         "4",
     )
+
+
+def rectangles(path: ET.Element) -> list[tuple[float, ...]]:
+    """Return x, y, width and height of each rectangle of a path."""
+    found = re.findall(r"M([-\d.]+) ([-\d.]+)h([-\d.]+)v([-\d.]+)h-\3z", path.get("d") or "")
+    assert len(found) == (path.get("d") or "").count("M")
+    return [tuple(map(float, one)) for one in found]
+
+
+@pytest.mark.parametrize("how", [{}, {"stroke": INK}, {"hatched": True}])
+def test_many_boxes_of_one_kind_are_a_path_for_each_fill(how):
+    """Every cell is covered by its fill, once; all edges are drawn, and all hatching, over it."""
+    fills = {(i, j): BLUE if (i + j) % 5 == 0 else RED for i in range(7) for j in range(11)}
+    cells = [Box(8 * j, 9 * i, 8, 9, fill, **how) for (i, j), fill in fills.items()]
+    svg = ET.fromstring(Scene(88, 63, "", (*cells, Box(1, 2, 3, 4, RED))).svg())
+    *paths, alone = svg
+    assert alone.tag == f"{SVG}rect"
+    painted = {path.get("fill"): rectangles(path) for path in paths[:2]}
+    covered = {
+        (y / 9, (x + i) / 8): fill
+        for fill, boxes in painted.items()
+        for x, y, width, height in boxes
+        for i in range(0, int(width), 8)
+        if height == 9
+    }
+    assert covered == fills
+    assert sum(len(boxes) for boxes in painted.values()) < len(cells)  # neighbours are one
+    if not how:
+        assert len(paths) == 2
+        return
+    over = paths[2]
+    assert (len(paths), over.get("fill")) == (3, "none")
+    if "stroke" in how:
+        assert over.get("stroke") == "var(--attn-ink)"
+        assert rectangles(over) == [cell[:4] for cell in cells]
+    else:
+        one = ET.fromstring(Scene(9, 9, "", (cells[0],)).svg())[1]
+        assert over.get("stroke") == one.get("stroke") == "var(--attn-hatch)"
+        assert over.get("d", "").startswith(one.get("d", "none"))
+        assert over.get("d", "").count("M") == len(cells) * one.get("d", "").count("M")
+
+
+def test_a_few_boxes_are_drawn_one_by_one_and_so_are_others_among_them():
+    cells = [Box(8 * j, 0, 8, 9, RED) for j in range(MANY - 1)]
+    last = Box(8 * MANY, 0, 8, 9, RED)
+    for items, paths in ((cells, 0), ([*cells, last], 1), ([*cells, SCENE.items[2], last], 1)):
+        svg = ET.fromstring(Scene(500, 9, "", tuple(items)).svg())
+        assert len([*svg.iter(f"{SVG}path")]) == paths
+        assert len(svg) == (1 if len(items) == MANY else len(items))
 
 
 def test_a_shape_has_an_outline_and_round_corners_only_if_it_says_so():

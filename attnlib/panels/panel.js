@@ -5,6 +5,7 @@
 
 const SPEED = 900; // milliseconds a step, when a control that is time plays
 const ROOM = 12; // of so many lines the room is reserved
+const PART_ENDS = /(?<=>)(?=<(?!\/text>))/; // of a picture as SVG; a text may be empty
 
 function element(name, attributes = {}, ...children) {
     const made = document.createElement(name);
@@ -288,10 +289,43 @@ function grip(panel, point, choose) {
     };
 }
 
-// Draws the picture of a state: the whole of it, or what changes in the one that is there.
+// Draws the picture of a state: of the one that is there stays what both have.
 function drawing(box, { parts, slots }) {
     let elements, rest;
-    const drawn = new Map();
+    const made = new Map(); // of a part its elements: a picture may have it more than once
+    const make = (open, wanted) => {
+        const missing = [];
+        for (const [part, count] of wanted) {
+            if (!made.has(part)) made.set(part, []);
+            for (let i = made.get(part).length; i < count; i++) missing.push(part);
+        }
+        const drawn = element("div");
+        drawn.innerHTML = `${open}${missing.join("")}</svg>`;
+        const svg = drawn.firstElementChild;
+        [...svg.children].forEach((child, i) => made.get(missing[i]).push(child));
+        return svg;
+    };
+    const show = picture => {
+        const split = typeof picture === "string";
+        const [open, ...drawn] = split ? picture.split(PART_ENDS) : picture.map(i => parts[i]);
+        drawn.pop(); // the end of the SVG
+        const wanted = new Map();
+        const places = drawn.map(part => {
+            wanted.set(part, (wanted.get(part) ?? 0) + 1);
+            return wanted.get(part) - 1;
+        });
+        const next = make(open, wanted);
+        const children = new Set(drawn.map((part, i) => made.get(part)[places[i]]));
+        const svg = box.firstElementChild ?? next;
+        if (svg === next) box.replaceChildren(svg);
+        for (const { name, value } of [...next.attributes]) svg.setAttribute(name, value);
+        for (const child of [...svg.children]) if (!children.has(child)) child.remove();
+        let there = svg.firstElementChild;
+        for (const child of children) {
+            if (child === there) there = there.nextElementSibling;
+            else svg.insertBefore(child, there);
+        }
+    };
     const get = ([place, name]) => name ? elements[place].getAttribute(name) : elements[place].textContent;
     const set = ([place, name], value) => {
         if (name) elements[place].setAttribute(name, value);
@@ -299,9 +333,7 @@ function drawing(box, { parts, slots }) {
     };
     return ({ picture, values = rest }) => {
         if (elements) return slots.forEach((slot, i) => set(slot, values[i]));
-        if (drawn.has(picture)) return box.replaceChildren(drawn.get(picture));
-        box.innerHTML = typeof picture === "string" ? picture : picture.map(i => parts[i]).join("");
-        drawn.set(picture, box.firstElementChild);
+        show(picture);
         if (!slots) return;
         elements = box.querySelectorAll("*");
         rest = slots.map(get);

@@ -23,7 +23,7 @@ from attnlib.pictures.scene import Scene, captioned, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
 MOST_BUTTONS = 6  # more words than these are a list
-PART_ENDS = re.compile("(?<=>)(?=<)")  # of a picture as SVG
+PART_ENDS = re.compile("(?<=>)(?=<(?!/text>))")  # of a picture as SVG; a text may be empty
 
 Page = dict[str, Any]
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
@@ -34,6 +35,7 @@ ALIGNMENT: dict[str, Literal["left", "center", "right"]]
 ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
 
 BOOK = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
+MANY = 50  # boxes of one size, one after the other, are drawn together
 
 
 class Box(NamedTuple):
@@ -104,7 +106,7 @@ class Scene:
         alt = html.escape(self.alt)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {style} role="img" '
-            f'aria-label="{alt}">' + "".join(_svg(item) for item in self.items) + "</svg>"
+            f'aria-label="{alt}">' + "".join(map(_svg, _gathered(self.items))) + "</svg>"
         )
 
     def png(self, scale: float = 2.0) -> bytes:
@@ -209,18 +211,64 @@ def _hatching(box: Box) -> list[Line]:
     return lines
 
 
-def _svg(item: Item) -> str:
+class _Cells(NamedTuple):
+    """Boxes that differ in place and fill alone, none over another.
+
+    They are one path for each fill, and one for the edges: a page with an element for each of some
+    thousand cells takes tens of milliseconds to paint.
+    """
+
+    boxes: tuple[Box, ...]
+
+    def fills(self) -> dict[str, list[Box]]:
+        """Return what each fill covers; neighbours in a row are one box."""
+        found: dict[str, list[Box]] = {}
+        for box in self.boxes:
+            same = found.setdefault(box.fill or "none", [])
+            if same and (same[-1].x + same[-1].width, same[-1].y) == (box.x, box.y):
+                same[-1] = same[-1]._replace(width=same[-1].width + box.width)
+            else:
+                same.append(box)
+        return found
+
+
+def _gathered(items: Sequence[Item]) -> list[Item | _Cells]:
+    """Return the items, many boxes of one kind that follow each other as cells."""
+    found: list[Item | _Cells] = []
+    for kind, group in groupby(items, _kind):
+        alike = tuple(group)
+        if kind is not None and len(alike) >= MANY:
+            found.append(_Cells(alike))  # type: ignore[arg-type]  # what has a kind is a box
+        else:
+            found += alike
+    return found
+
+
+def _kind(item: Item) -> tuple[object, ...] | None:
+    """Return what cells have in common; None for what is drawn by itself."""
+    if not isinstance(item, Box) or item.radius or not item.fill:
+        return None
+    return item.width, item.height, item.stroke, item.stroke_width, item.hatched
+
+
+def _svg(item: Item | _Cells) -> str:
     """Return an item as SVG."""
     match item:
+        case _Cells():
+            paths = "".join(
+                f'<path d="{_outlines(same)}" fill="{in_page(fill)}"/>'
+                for fill, same in item.fills().items()
+            )
+            first = item.boxes[0]._replace(fill=None)
+            edges = f'<path d="{_outlines(item.boxes)}" {_paint(first, first.stroke_width)}/>'
+            return paths + (edges if first.stroke else "") + _hatched(*item.boxes)
         case Box():
             radius = f' rx="{item.radius:g}"' if item.radius else ""
             box = (
                 f'<rect x="{item.x:g}" y="{item.y:g}" width="{item.width:g}" '
                 f'height="{item.height:g}"{radius} {_paint(item, item.stroke_width)}/>'
             )
-            path = "".join(_path(line) for line in _hatching(item))
-            hatching = f'<path d="{path}" stroke="{in_page(HATCH)}" fill="none"/>'
-            return box + hatching if path else box
+            return box + _hatched(item)
         case Line():
             closed = "Z" if item.fill else ""
             dashes = ' stroke-dasharray="5 4"' if item.dashed else ""
@@ -262,6 +310,17 @@ def _paint(item: Box | Line, width: float) -> str:
         return fill
     wide = f' stroke-width="{width:g}"' if width != 1 else ""
     return f'{fill} stroke="{in_page(line_color(item.stroke))}"{wide}'
+
+
+def _hatched(*boxes: Box) -> str:
+    """Return the diagonal lines of boxes as one path, nothing where none is hatched."""
+    path = "".join(_path(line) for box in boxes for line in _hatching(box))
+    return f'<path d="{path}" stroke="{in_page(HATCH)}" fill="none"/>' if path else ""
+
+
+def _outlines(boxes: Sequence[Box]) -> str:
+    """Return boxes as an SVG path has them."""
+    return "".join(f"M{x:g} {y:g}h{w:g}v{h:g}h{-w:g}z" for x, y, w, h, *_ in boxes)
 
 
 def _path(line: Line) -> str:
