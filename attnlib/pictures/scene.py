@@ -35,6 +35,7 @@ ALIGNMENT: dict[str, Literal["left", "center", "right"]]
 ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
 
 BOOK = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
+SAMPLE = 20_000  # pixels, from which a small palette is made
 MANY = 50  # boxes of one size, one after the other, are drawn together
 
 
@@ -337,20 +338,22 @@ def _small_png(scene: Scene) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
-    whole = _image(scene, 2.0).convert("RGB")
-    covering = whole.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
-    counted = sorted(whole.getcolors(whole.width * whole.height) or [], reverse=True)
-    colors = torch.tensor(
-        [color for _, color in counted]
-    )  # three numbers each, the commonest first
+    whole = _image(scene, 2.0)
+    count = whole.width * whole.height
+    counted = sorted(whole.convert("RGB").getcolors(count) or [], reverse=True)
+    colors = torch.tensor([color for _, color in counted])  # (colours, 3), the commonest first
+    # Pillow goes through all pixels: of each colour it gets one, and of the commonest their share
+    shares = torch.tensor([SAMPLE * n // count for n, _ in counted])
+    sample = colors.repeat_interleave(1 + shares, dim=0).byte()
+    few = Image.frombytes("RGB", (len(sample), 1), sample.numpy().tobytes())
+    covering = few.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
     palette = torch.cat([colors[:128], torch.tensor(covering[: 3 * 128]).view(-1, 3)])
     nearest = torch.cdist(colors.float(), palette.float()).argmin(dim=1).byte()
 
-    as_one = torch.tensor([1 << 16, 1 << 8, 1], dtype=torch.int32)
-    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(-1, 3)
+    pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(torch.int32)
     places = torch.zeros(1 << 24, dtype=torch.uint8)  # in the palette, of every possible colour
-    places[(colors * as_one).sum(dim=1)] = nearest
-    of_pixels = places[(pixels * as_one).sum(dim=1, dtype=torch.int32)]
+    places[(colors * torch.tensor([1, 1 << 8, 1 << 16])).sum(dim=1)] = nearest
+    of_pixels = places[pixels & 0xFFFFFF]
     few = Image.frombytes("P", whole.size, of_pixels.numpy().tobytes())
     few.putpalette(palette.flatten().tolist())
     few.save(file, format="png")
