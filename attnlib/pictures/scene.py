@@ -341,7 +341,7 @@ def _small_png(scene: Scene) -> bytes:
     whole = _image(scene, 2.0)
     count = whole.width * whole.height
     counted = sorted(whole.convert("RGB").getcolors(count) or [], reverse=True)
-    colors = torch.tensor([color for _, color in counted])  # (colours, 3), the commonest first
+    colors = torch.tensor([color for _, color in counted])  # three numbers each
     # Pillow goes through all pixels: of each colour it gets one, and of the commonest their share
     shares = torch.tensor([SAMPLE * n // count for n, _ in counted])
     sample = colors.repeat_interleave(1 + shares, dim=0).byte()
