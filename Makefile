@@ -24,9 +24,9 @@ lab: setup  ## open your copy of the course in JupyterLab
 fresh: setup  ## start a notebook over, the old one is kept aside (make fresh NB=03)
 	$(PY) tools/working_copy.py fresh "$(NB)"
 
-test: export OMP_NUM_THREADS := 1  # two workers: more threads would only fight
+test: export OMP_NUM_THREADS := 1  # three workers on two cores (one mostly waits): threads would only fight
 test: dev lint  ## run every check: lint, tests, doctests, notebooks, browser
-	$(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 --nbval --nbval-current-env --nbval-cell-timeout=120
+	$(PY) -m pytest -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 --nbval --nbval-current-env --nbval-cell-timeout=120
 
 setup: $(VENV)/.learner  ## create .venv with what a learner needs
 dev: $(VENV)/.dev  ## add what a maintainer needs

@@ -331,6 +331,7 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
     the panels nothing: test_touch.py shows it all of those.
     """
     page = open_page(name, 1000)
+    page.add_style_tag(content="* { transition: none !important }")  # colours are what they will be
     for width in (1320, 1440, 1920):
         page.set_viewport_size({"width": width, "height": 1000})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
