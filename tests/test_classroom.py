@@ -229,7 +229,7 @@ def test_grades_of_a_class(small_course):
     gone["cells"] = [one for one in gone["cells"] if one["id"] != "stub"]
     write(gone, folder / "gone.ipynb")
     before = sorted(path.name for path in small_course.rglob("*"))
-    found = grade(sorted(folder.glob("*")), seconds=5)
+    found = grade(sorted(folder.glob("*")), seconds=3)
     grades = {Path(one.notebook).stem: one for one in found}
     assert sorted(path.name for path in small_course.rglob("*")) == before
     states = {name: one.state for name, one in grades.items()}
@@ -247,7 +247,7 @@ def test_grades_of_a_class(small_course):
         "gone": "not attempted",
     }
     assert grades["wrong"].said == "Is it twice?"
-    assert grades["endless"].said == "took longer than 5 seconds"
+    assert grades["endless"].said == "took longer than 3 seconds"
     assert "died" in grades["exit"].said
     assert "not a notebook" in grades["damaged"].said
     assert "shares no cell" in grades["foreign"].said

@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 from attnlib import attention, causal_mask, merge_heads, split_heads
 from attnlib.checks import (
@@ -132,6 +131,9 @@ def test_new_queries_without_tril(width):
 
 
 def test_the_mask_that_pytorch_makes_for_new_queries_is_right():
+    # at the top it would cost every worker two seconds: it loads PyTorch's compiler
+    from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+
     assert check_new_queries(causal_lower_right).startswith("Right: for 3 new tokens of 7")
     assert "this is the upper left" in check_new_queries(causal_upper_left)
 
