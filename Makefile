@@ -25,7 +25,7 @@ fresh: setup  ## start a notebook over, the old one is kept aside (make fresh NB
 	$(PY) tools/working_copy.py fresh "$(NB)"
 
 test: export OMP_NUM_THREADS := 1  # three workers on two cores (one mostly waits): threads would only fight
-test: export PYTHONDONTWRITEBYTECODE :=  # what one process has compiled, some eighty others use
+test: export PYTHONDONTWRITEBYTECODE :=  # what one process has compiled, dozens of others use
 test: dev lint  ## run every check: lint, tests, doctests, notebooks, browser
 	$(PY) -m pytest -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 --nbval --nbval-current-env --nbval-cell-timeout=120
 
