@@ -52,6 +52,10 @@ TOP_LEFT = """([box, x, y]) => {
 # What is sent
 
 
+def read(number: str) -> float:
+    return float(number.replace("−", "-"))
+
+
 def ends(panel: Panel) -> list[dict[str, Any]]:
     return [panel.states()[0], panel.states()[-1]]
 
@@ -70,7 +74,7 @@ def test_every_cell_says_the_weights_that_are_drawn(panel):
         said = {"gallery": "wrong", "torch equality": "ours"}.get(panel.name, "weight")
         for shown, weights in zip(touch.maps[-len(heads) :], heads, strict=True):
             for query, row in enumerate(shown.numbers[said]):
-                numbers = [float("nan") if n == "muted" else float(n) for n in row.split(" ")]
+                numbers = [float("nan") if n == "muted" else read(n) for n in row.split(" ")]
                 expected = weights[query, : len(numbers)]
                 made = torch.tensor(numbers)
                 torch.testing.assert_close(made, expected, atol=6e-4, rtol=0, equal_nan=True)
@@ -108,13 +112,13 @@ def test_dot_products_and_values_are_those_of_the_projections(panel, build):
         rows = slice(h * width, (h + 1) * width)
         queries, keys, values = (x @ stacked[kind][rows].T for kind in ("query", "key", "value"))
         for query, row in enumerate(shown.numbers["dot product"]):
-            made = torch.tensor([float(number) for number in row.split(" ")])
+            made = torch.tensor([read(number) for number in row.split(" ")])
             torch.testing.assert_close(
                 made, (queries @ keys.T)[query, : query + 1], atol=6e-4, rtol=0
             )
         for said, value in zip(shown.values, values, strict=True):
             start = said.strip("()").split(", ")[: min(width, 4)]
-            made = torch.tensor([float(number) for number in start])
+            made = torch.tensor([read(number) for number in start])
             torch.testing.assert_close(made, value[:4], atol=6e-3, rtol=0)
 
 

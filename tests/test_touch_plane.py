@@ -153,7 +153,7 @@ def test_the_numbers_stand_in_the_picture():
     said = [item.text for item in PLANE.draw(data).items if isinstance(item, Words) and item.mono]
     expected = []
     for score, weight in zip(data.attn_scores.tolist(), data.attn_weights.tolist(), strict=True):
-        expected += [f"{score:.2f}", f"{weight:.3f}"]
+        expected += [f"{score:.2f}".replace("-", "−"), f"{weight:.3f}"]
     assert said == expected
 
 

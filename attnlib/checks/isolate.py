@@ -195,7 +195,7 @@ def _what_shows_the_future(trial: Trial, mine: nn.Module) -> str:
             "such as 0? They must be -torch.inf."
         )
     return (
-        f"{leak} Nothing is hidden at all: does the mask put -torch.inf into attn_scores before "
+        f"{leak} Nothing is hidden at all: does the mask put -torch.inf into the scores before "
         "softmax, and is the result kept? masked_fill returns a new tensor, masked_fill_ changes "
         "the old one."
     )
@@ -307,7 +307,7 @@ def _how_it_scales(trial: Trial, num_heads: int) -> str | None:
     queries, keys = (split_heads(x @ W.T, num_heads) for W in (W_query, W_key))
     for left, right, suspicion in (
         (queries, keys, None),
-        (keys, queries, "keys times queries: row i of attn_scores must belong to query i."),
+        (keys, queries, "keys times queries: row i of the scores must belong to query i."),
         (queries, queries, "queries times queries."),
         (keys, keys, "keys times keys."),
     ):

@@ -488,6 +488,6 @@ class Masks(Explained):
         return self._at(
             operation,
             "mask.none",
-            f"{LEAK} Nothing is hidden when softmax comes: put -torch.inf into attn_scores before "
+            f"{LEAK} Nothing is hidden when softmax comes: put -torch.inf into the scores before "
             "softmax, where the key comes after the query.",
         )

@@ -308,7 +308,7 @@ class Scores(Masks):
         return self._at(
             self._first_scores(number),
             "scores.transposed",
-            "the scores are keys times queries: row i of attn_scores must belong to query i. They "
+            "the scores are keys times queries: row i of them must belong to query i. They "
             "are queries @ keys.transpose(-2, -1).",
         )
 

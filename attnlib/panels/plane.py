@@ -195,7 +195,7 @@ def _mixture(data: Plane) -> list[Item]:
 def _rows(data: Plane) -> list[Item]:
     """Return a row for each token: its score as a bar from the middle, its weight as a bar."""
     items: list[Item] = [
-        Words(ZERO, ROWS - 14, "query · key", SIZE, INK, bold=True),
+        Words(ZERO, ROWS - 14, "score: query · key", SIZE, INK, bold=True),
         Words(WEIGHTS, ROWS - 14, "attention weight, after / √2", SIZE, INK, "start", bold=True),
     ]
     for i, token in enumerate(data.tokens):
@@ -221,7 +221,7 @@ def readout_plane(data: Plane) -> str:
     context_vec = ", ".join(number(x) for x in data.context_vec.tolist())
     return (
         f"query: {data.angle}°, length {data.length} | most weight: {data.tokens[first]}, "
-        f"query · key {number(data.attn_scores[first].item())}, weight "
+        f"score {number(data.attn_scores[first].item())}, weight "
         f"{number(data.attn_weights[first].item())} | context vector ({context_vec})"
     )
 

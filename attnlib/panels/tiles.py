@@ -157,9 +157,7 @@ def _tiles(data: TileStep) -> list[Item]:
         items.append(Box(x + 1, ROW_TOP, CELL - 2, ROW_HIGH, fill, None if hidden else FAINT))
         if lit:
             text = "−inf" if hidden else number(data.attn_scores[key].item(), 2)
-            items.append(
-                Words(x + CELL / 2, ROW_TOP + ROW_HIGH / 2, text.replace("-", "−"), SIZE, INK)
-            )
+            items.append(Words(x + CELL / 2, ROW_TOP + ROW_HIGH / 2, text, SIZE, INK))
     return items
 
 
@@ -221,7 +219,7 @@ def _say(data: TileStep) -> tuple[str, str]:
 
 
 def _told(value: float) -> str:
-    return "−inf" if value == -torch.inf else number(value).replace("-", "−")
+    return "−inf" if value == -torch.inf else number(value)
 
 
 def _place(point: Tensor) -> tuple[float, float]:

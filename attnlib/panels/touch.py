@@ -100,21 +100,21 @@ def lines(matrix: Tensor, causal: bool = True, decimals: int = 3) -> list[str]:
 
 
 def number(value: float, decimals: int = 3) -> str:
-    """Return a number as it is read; no zero has a sign.
+    """Return a number as it is read: with a true minus, and no zero has a sign.
 
-    >>> number(-0.0001), number(float("nan"))
-    ('0.000', 'NaN')
+    >>> number(-0.5), number(-0.0001), number(float("nan"))
+    ('−0.500', '0.000', 'NaN')
     """
     if math.isnan(value):
         return "NaN"
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"
+    return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
 
 
 def rows(values: Tensor) -> list[str]:
     """Return the rows of a matrix as text, of long ones the beginning.
 
     >>> rows(torch.tensor([[0.5, -1.0]])), rows(torch.zeros(1, 7))
-    (['(0.50, -1.00)'], ['(0.00, 0.00, 0.00, 0.00, ... 7 numbers)'])
+    (['(0.50, −1.00)'], ['(0.00, 0.00, 0.00, 0.00, ... 7 numbers)'])
     """
     more = f", ... {values.shape[1]} numbers" if values.shape[1] > MOST_VALUES else ""
     beginnings = values[:, :MOST_VALUES].tolist()

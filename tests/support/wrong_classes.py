@@ -210,7 +210,7 @@ WRONG_HEADS = {
     "keys on the left": (
         "queries @ keys.transpose(1, 2)",
         "keys @ queries.transpose(1, 2)",
-        "The scores are keys times queries: row i of attn_scores must belong to query i. They are "
+        "The scores are keys times queries: row i of them must belong to query i. They are "
         "queries @ keys.transpose(-2, -1).",
     ),
     "keys from W_query": (
