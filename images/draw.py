@@ -165,7 +165,7 @@ def road_so_far() -> Scene:
     alt = (
         "Four stages in a row. Three are this notebook's. One, scores: W_query and W_key make a "
         "score for every pair of tokens. Two, weights: later tokens are hidden, so the upper "
-        "triangle is grey. Three, mixture: the weights times the values are the context vectors. "
+        "triangle is gray. Three, mixture: the weights times the values are the context vectors. "
         "Four, of notebooks 02 and 03, multi-head: several such triangles at once, one color for "
         "each head."
     )
@@ -222,7 +222,7 @@ def causal_mask() -> Scene:
     """Draw scores with the future hidden, and the weights that softmax makes of them."""
     alt = (
         "Left, a grid of the six tokens, queries down, keys across: a score in each cell up to "
-        "the diagonal, -inf in the pale grey cells of the future. An arrow, softmax of each row. "
+        "the diagonal, -inf in the pale gray cells of the future. An arrow, softmax of each row. "
         "Right, the attention weights: nothing in the future, nearly equal within each row, and "
         "each row sums to 1."
     )
@@ -332,7 +332,7 @@ def two_heads() -> Scene:
         MARGIN,
         below,
         "Wq₀ is heads[0].W_query.weight.T and Q₀ is x @ Wq₀; the other matrices likewise.",
-        "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Grey: the future, its weight is 0.",
+        "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Gray: the future, its weight is 0.",
         "context_vec = torch.cat([Z₀, Z₁], dim=-1)",
         align="start",
         step=18,

@@ -211,5 +211,5 @@ def test_the_guess_by_place_takes_the_letter_that_most_distances_name():
 
 
 def test_a_spread_of_one_number_is_that_number():
-    assert spread([0.5]) == spread([0.5, 0.504]) == "50 %"
-    assert spread(iter([0.9, 0.1])) == "10 to 90 %"
+    assert spread([0.5]) == spread([0.5, 0.504]) == "50%"
+    assert spread(iter([0.9, 0.1])) == "10 to 90%"

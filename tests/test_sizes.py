@@ -30,8 +30,8 @@ def test_every_part_is_as_wide_as_it_is_large():
 def test_the_sums_are_told():
     scene = parts_picture(PARTS, "letters")
     assert scene.alt == (
-        "letters: 90 in one bar of 6 parts. table 50 (55.6 %), attention 14 (15.6 %), "
-        "MLP 26 (28.9 %), norms 0 (0.00 %)."
+        "letters: 90 in one bar of 6 parts. table 50 (55.6%), attention 14 (15.6%), "
+        "MLP 26 (28.9%), norms 0 (0.00%)."
     )
     assert "letters: 90" in [item.text for item in words(scene)]
     for wrong in ([], [("a", -1)]):

@@ -173,7 +173,7 @@ def test_weights_have_the_color_of_weights_and_the_future_is_flat_grey():
         *("0.25", "0.50", "0.25"),
     ]
     assert [word.color == FAINT for word in words] == [color == QUIET for color in expected]
-    assert scene.alt.endswith("The future, above the diagonal, is grey.")
+    assert scene.alt.endswith("The future, above the diagonal, is gray.")
     seen = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.0, 0.5]])  # two queries, the last ones
     boxes, _ = cells(tensor_picture("attn_weights", seen))
     assert [box.fill == QUIET for box in boxes] == [False, False, True, False, False, False]

@@ -245,7 +245,7 @@ def test_the_alt_text_of_weights_says_who_looks_where():
     scene = weights_picture(equal, TOKENS[:2], HIDDEN[:2, :2], title="x")
     assert scene.alt == (
         "x, queries down, keys across. Journey most at Your (0.75). "
-        "The future, above the diagonal, is grey."
+        "The future, above the diagonal, is gray."
     )
     leaking = weights_picture(torch.full((2, 2), 0.5), TOKENS[:2])
     assert leaking.alt.endswith("Above the diagonal 1 weights are not 0.")

@@ -219,11 +219,11 @@ def spread(shares: Iterable[float]) -> str:
     """Return the least and the largest of some shares, in whole percent.
 
     >>> spread([0.172, 0.113]), spread([1.0, 1.0])
-    ('11 to 17 %', '100 %')
+    ('11 to 17%', '100%')
     """
     ordered = sorted(shares)
     low, high = (round(100 * share) for share in (ordered[0], ordered[-1]))
-    return f"{low} %" if low == high else f"{low} to {high} %"
+    return f"{low}%" if low == high else f"{low} to {high}%"
 
 
 def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:

@@ -133,7 +133,7 @@ def _right(now: Measured) -> str:
 
 def _percent(share: float) -> str:
     """Return a share in percent, off the rounding boundaries."""
-    return f"{number(100 * share, 0)} %"
+    return f"{number(100 * share, 0)}%"
 
 
 def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
@@ -240,7 +240,7 @@ def _curves(data: TrainingStep) -> Scene:
     items: list[Item] = [
         Words(left, 10, heading, SIZE, INK, "start"),
         Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH),
-        Words(left - 6, top + 4, "100 %", SIZE, FAINT, "end"),
+        Words(left - 6, top + 4, "100%", SIZE, FAINT, "end"),
         Words(left - 6, top + HIGH - 4, "0", SIZE, FAINT, "end"),
     ]
     at = left + _along(data.step)

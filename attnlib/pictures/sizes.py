@@ -26,7 +26,7 @@ def parts_picture(parts: Sequence[tuple[str, int]], title: str) -> Scene:
         ValueError: there are no parts, or a number is negative.
 
     >>> parts_picture([("a", 3), ("b", 1), ("a", 4)], "letters").alt
-    'letters: 8 in one bar of 3 parts. a 7 (87.5 %), b 1 (12.5 %).'
+    'letters: 8 in one bar of 3 parts. a 7 (87.5%), b 1 (12.5%).'
     """
     if not parts or min(number for _, number in parts) < 0:
         raise ValueError(f"parts must be one or more numbers from 0 on, got {list(parts)}")
@@ -49,7 +49,7 @@ def parts_picture(parts: Sequence[tuple[str, int]], title: str) -> Scene:
     told = []
     for i, (name, number) in enumerate(sums.items()):
         y = top + high + 22 + 22 * i
-        share = f"{100 * number / total:.{1 if number * 1000 >= total else 2}f} %"
+        share = f"{100 * number / total:.{1 if number * 1000 >= total else 2}f}%"
         items.append(Box(left, y - 7, 14, 14, colors[name]))
         items.append(Words(left + 22, y, name, SIZE, INK, "start"))
         items.append(Words(left + 300, y, f"{number:,}", SIZE, INK, "end", mono=True))

@@ -305,7 +305,7 @@ def _said(heads: Tensor, hidden: Tensor, tokens: Sequence[str], names: Sequence[
         said.append(f"{name}: {clause}." if name else f"{clause[:1].upper()}{clause[1:]}.")
     future = torch.ones_like(hidden).triu(diagonal=1)
     if hidden.any() and hidden.equal(future):
-        said.append("The future, above the diagonal, is grey.")
+        said.append("The future, above the diagonal, is gray.")
     elif len(tokens) > 1:
         leaks = int(((heads != 0) & future & ~hidden).sum())
         said.append(f"Above the diagonal {leaks or 'no'} weights are not 0.")
