@@ -68,13 +68,21 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
         if mine.shape != used.shape:
             return f"The shape is {tuple(mine.shape)}, not {tuple(used.shape)}."
         difference = (mine - used).abs().max().item()
+        is_future = causal_mask(exact.shape[-1], device=exact.device)
         if difference <= 2e-7:
             lowered = causal_weights(exact - LOWER).double()
-            if not torch.allclose(lowered, used.double(), rtol=0, atol=2e-7):
+            begin = (
+                f"Right for these scores, but not for every score: lower all of them by {LOWER:,}"
+            )
+            if lowered.isnan().any():
                 return (
-                    "Right for these scores, but not for every score: lower all of them by "
-                    f"{LOWER:,}, and your weights change, because a hidden score is no longer "
-                    "the lowest. Which number is below every other?"
+                    f"{begin}, and your attention weights are NaN. torch.softmax knows how to "
+                    "avoid that."
+                )
+            if (lowered[..., is_future] > 2e-7).any():  # in 32 bits the past may only be rounded
+                return (
+                    f"{begin}, and your attention weights change, because a hidden score is no "
+                    "longer the lowest. Which number is below every other?"
                 )
             heads = used.shape[0] * used.shape[1]
             return (
@@ -83,11 +91,11 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
             )
         if not torch.isfinite(mine).all() and not mine.isnan().any():
             return "An infinite score is still there: softmax, along each row, comes last."
-        is_future = causal_mask(exact.shape[-1], device=exact.device)
         leak = mine[..., is_future].max().item()
         hidden = exact.masked_fill(is_future, -torch.inf)
         zeroed = torch.softmax(exact / 8, dim=-1).masked_fill(is_future, 0.0)
         of_past = torch.softmax(exact.masked_fill(is_future.mT, -torch.inf) / 8, dim=-1)
+        late = "The future is hidden after softmax, so the rows no longer sum to 1."
         unhidden = (
             f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0. "
             "masked_fill returns a new tensor: is its result kept?"
@@ -99,7 +107,7 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
                 hidden / 8**0.5
             ).softmax(-1),
             unhidden: (exact / 8).softmax(dim=-1),
-            "The future is hidden after softmax, so the rows no longer sum to 1.": zeroed,
+            late: zeroed,
             "The mask hides the past: is True on the wrong side of the diagonal?": of_past,
             "Softmax runs down the columns: it is each row that sums to 1.": (hidden / 8).softmax(
                 dim=-2
@@ -137,6 +145,8 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
         scaled = exact * factor
         if torch.allclose(mine, scaled.softmax(dim=-1), rtol=0, atol=NEAR):
             return unhidden
+        if torch.allclose(mine, scaled.softmax(-1).masked_fill(is_future, 0), rtol=0, atol=NEAR):
+            return late
         of_visible = scaled.masked_fill(is_future, -torch.inf).softmax(dim=-1)
         if torch.allclose(mine, of_visible, rtol=0, atol=NEAR):
             return _wrong_factor(factor)
@@ -279,6 +289,12 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
         "The scores are divided by the root of the number of tokens, not of the width.": attention(
             queries * (5 / 7) ** 0.5, keys, values, is_future
         )[0],
+        "The scores are divided by the root of the number of keys, not of the width.": attention(
+            queries * (5 / torch.arange(1.0, 8)[:, None]) ** 0.5, keys, values, is_future
+        )[0],
+        "The attention weights are divided by the root of the width: divide the scores.": (
+            attention(queries * 5**0.5, keys, values / 5**0.5, is_future)[0]
+        ),
     }
     if (said := _first_equal(usual, mine)) is not None:
         return said

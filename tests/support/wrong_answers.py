@@ -48,6 +48,14 @@ CAUSAL_WEIGHTS = Answers(
         "filled with -100": WrongAnswer(
             {"-torch.inf": "-100.0"}, "Right for these scores, but not for every score: lower all"
         ),
+        "softmax by hand": WrongAnswer(
+            {
+                "torch.softmax(hidden, dim=-1)": (
+                    "torch.exp(hidden) / torch.exp(hidden).sum(-1, keepdim=True)"
+                )
+            },
+            "by 1,000,000, and your attention weights are NaN. torch.softmax knows how to avoid",
+        ),
         "filled with infinity": WrongAnswer(
             {"-torch.inf": "torch.inf"}, "is no number to divide by. Hide with minus infinity."
         ),
@@ -102,6 +110,16 @@ CAUSAL_WEIGHTS = Answers(
         ),
         "hidden after softmax": WrongAnswer(
             {
+                "scaled.masked_fill(is_future, -torch.inf)": "scaled",
+                "torch.softmax(hidden, dim=-1)": (
+                    "torch.softmax(hidden, dim=-1).masked_fill(is_future, 0)"
+                ),
+            },
+            "The future is hidden after softmax, so the rows no longer sum to 1.",
+        ),
+        "hidden after softmax, not divided": WrongAnswer(
+            {
+                " / 64**0.5": "",
                 "scaled.masked_fill(is_future, -torch.inf)": "scaled",
                 "torch.softmax(hidden, dim=-1)": (
                     "torch.softmax(hidden, dim=-1).masked_fill(is_future, 0)"
@@ -248,7 +266,15 @@ CONTEXT_WITHOUT_MASK = Answers(
             "The scores are divided by 1.732. Here the width is 5: divide them by its root, keys.",
         ),
         "divided by the root of the tokens it sees": WrongAnswer(
-            {"keys.shape[-1]": "(i + 1)"}, "None of the usual mistakes: a number is off by"
+            {"keys.shape[-1]": "(i + 1)"},
+            "The scores are divided by the root of the number of keys, not of the width.",
+        ),
+        "divided after softmax": WrongAnswer(
+            {" / keys.shape[-1] ** 0.5": "", "dim=-1)": "dim=-1) / keys.shape[-1] ** 0.5"},
+            "The attention weights are divided by the root of the width: divide the scores.",
+        ),
+        "the first query": WrongAnswer(
+            {"queries[i]": "queries[0]"}, "None of the usual mistakes: a number is off by"
         ),
         "one key too many": WrongAnswer(
             {"[: i + 1]": "[: i + 2]"},
