@@ -177,6 +177,47 @@ def test_a_beginning_without_a_return_is_not_attempted_yet():
     )
 
 
+NO_NAME = STACKED.replace("return torch", "torch")
+
+
+def test_a_forward_that_names_nothing_lacks_its_return_too():
+    verdict = check_stacked_heads(write(NO_NAME))
+    assert verdict.code == "result.none"
+    assert verdict.sentence == (
+        "In Mine.forward, line 2: torch.cat([head(x) for head in self.heads], dim=-1) | "
+        "Forward returns None: end with return."
+    )
+
+
+def test_a_helper_that_lacks_its_return_is_asked_for():
+    text = NO_NAME.replace("def forward", "def join").rstrip()
+    text += "\n\n    def forward(self, x):\n        return self.join(x)\n"
+    assert check_stacked_heads(write(text)).sentence.endswith(
+        "| Forward returns None: does what it calls lack a return?"
+    )
+
+
+def test_one_named_tensor_is_all_that_a_stack_needs():
+    verdict = check_stacked_heads(write(NO_NAME.replace("torch.cat", "joined = torch.cat")))
+    assert verdict.sentence.endswith("| Forward makes joined and returns None: end with return.")
+
+
+def test_lines_that_stop_at_the_line_of_the_stub():
+    verdict = check_causal_attention(
+        change(ONE_HEAD, "        return context\n", "        raise NotImplementedError\n")
+    )
+    assert verdict.code == "stub.raise"
+    assert verdict.sentence == (
+        f"In {verdict.line} | Your lines stop at `raise NotImplementedError`: delete that line."
+    )
+    lines = STACKED.splitlines(keepends=True)
+    raised = "        raise NotImplementedError\n"
+    in_init = "".join([*lines[:4], raised, *lines[4:]])
+    assert check_stacked_heads(write(in_init)).code == "stub.raise"
+    untouched = "".join([*lines[:3], raised, *lines[5:]])
+    assert check_stacked_heads(write(untouched)).sentence == "not attempted yet"
+
+
 def test_what_is_no_class_is_refused_in_words():
     for thing, kind in ((6, "int"), (int, "type"), ("Mine", "str")):
         sentence = check_weight_split(thing).sentence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -350,3 +351,77 @@ def test_what_a_function_returns_has_the_right_article(value, kind):
 def test_a_check_keeps_its_name_and_text():
     assert check_double.__name__ == "check_double"
     assert check_double.__doc__ == "Return whether double doubles, in a sentence."
+
+
+# A function that raises NotImplementedError: untouched, or with lines of the learner's own.
+
+
+def docstring_and_return(x):
+    """Return twice x."""
+    raise NotImplementedError
+    return x
+
+
+def one_step_given(x):
+    later = deepcopy(x)
+    with torch.no_grad():
+        raise NotImplementedError
+    return later
+
+
+def comment_alone(x):
+    # y = 2 * x
+    raise NotImplementedError
+
+
+def lines_above(x):
+    y = 2 * x
+    raise NotImplementedError
+    return y
+
+
+def lines_below(x):
+    raise NotImplementedError
+    return 2 * x
+
+
+def another_call(x):
+    later = deepcopy(x)
+    copied = deepcopy(later)
+    raise NotImplementedError
+    return copied
+
+
+def under_a_with(x):
+    with torch.no_grad():
+        x.add_(x)
+        raise NotImplementedError()
+    return x
+
+
+LEFT = "Your lines stop at `raise NotImplementedError`: delete that line."
+
+
+@pytest.mark.parametrize("written", [stub, docstring_and_return, one_step_given, comment_alone])
+def test_an_untouched_stub_is_not_attempted(written):
+    assert check_double(written) == NOT_ATTEMPTED
+
+
+@pytest.mark.parametrize("written", [lines_above, lines_below, another_call, under_a_with])
+def test_a_line_of_the_stub_that_was_left_is_named(written):
+    assert check_double(written) == LEFT
+
+
+def test_of_a_function_whose_text_nobody_kept_no_lines_are_known():
+    space = {}
+    exec("def unread(x):\n    y = 2 * x\n    raise NotImplementedError\n", space)
+    assert check_double(space["unread"]) == NOT_ATTEMPTED
+
+
+def calls_what_is_not_there(x):
+    return 2 * torch.distributions.Distribution(validate_args=False).rsample()
+
+
+def test_what_a_library_leaves_unwritten_is_an_error():
+    said = check_double(calls_what_is_not_there)
+    assert said.endswith("Distribution(validate_args=False).rsample() | NotImplementedError.")

@@ -3,7 +3,8 @@
 How a verdict on a learner's class comes about, in the order of the files:
 
 - exercises has the checks, which call diagnose: all questions in order, and the line of a fault.
-- door takes what was given, guard runs it without harm, attempt turns an exception into a sentence.
+- door takes what was given, guard runs it without harm, attempt turns an exception into a sentence,
+  stub tells whether anything was written.
 - pair and trial run the class beside ours. questions, isolate, conditions and training ask.
 - own_code finds what the learner wrote; text is its text, origins show where a value was made that
   goes wrong later, slips and arguments what needs no run, mask_sizes which mask does not fit.
@@ -16,10 +17,10 @@ verdicts holds the checks of tensors, and of a module for one property each; one
 check the functions that a learner writes about one head and about several, weight_split those that
 move the parameters of several in one matrix, torch_calls those around PyTorch's attention, tiles
 those about attention over tiles of keys, patterns those that mark where a head should look;
-torch_options has PyTorch's module in twenty lines, with each option as a change of a few; mistakes
-holds classes that are wrong by one line, mysteries hides some, by_hand has four checks as a learner
-writes them, steps_by_hand checks the steps of attention that one fills in. This folder imports only
-the core and tracing.
+plain_words says what PyTorch's errors mean to those who set parameters; torch_options has PyTorch's
+module in twenty lines, with each option as a change of a few; mistakes holds classes that are wrong
+by one line, mysteries hides some, by_hand has four checks as a learner writes them, steps_by_hand
+checks the steps of attention that one fills in. This folder imports only the core and tracing.
 """
 
 from attnlib.checks.big_model import check_cut, check_device_part, check_texts_that_fit

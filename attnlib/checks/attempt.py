@@ -6,8 +6,10 @@ import inspect
 import itertools
 import math
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import CodeType
 from typing import Any
 
 import torch
@@ -15,11 +17,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from attnlib.checks.guard import TimeIsUp
+from attnlib.checks.stub import has_own_lines
 from attnlib.tracing.operations import Line
 from attnlib.tracing.table import Failure
 from attnlib.tracing.tracer import locate
 
 NOT_ATTEMPTED = "not attempted yet"
+LEFT_STANDING = "Your lines stop at `raise NotImplementedError`: delete that line."
 NO_SIZES: Mapping[str, int] = {}
 
 REMEDIES = {
@@ -79,12 +83,21 @@ def reporting(sizes: Mapping[str, int] = NO_SIZES, before: str = "") -> Iterator
     except (Diagnosis, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # sys.exit() too
-        if isinstance(error, NotImplementedError) and not error.args:  # a stub
-            raise Diagnosis(NOT_ATTEMPTED, "stub") from error
         failure = locate(error)
         line = Line(failure.function, failure.line, failure.source) if failure.line else None
+        is_raised_here = line is None or line.text.startswith("raise")  # not by what it calls
+        if isinstance(error, NotImplementedError) and not error.args and is_raised_here:  # a stub
+            if line is not None and has_own_lines(_innermost(error)):
+                raise Diagnosis(LEFT_STANDING, "stub.raise", line) from error
+            raise Diagnosis(NOT_ATTEMPTED, "stub") from error
         code = f"error.{type(error).__name__}"
         raise Diagnosis(before + describe(failure, sizes), code, line) from None
+
+
+def _innermost(error: BaseException) -> CodeType:
+    """Return the code in which an exception was raised."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_code
 
 
 @contextmanager
@@ -225,9 +238,10 @@ def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
             f"{failure.source} | It would end the program that uses the class; raise an error "
             f"instead, and only where the call is wrong.{_refused(failure.source, sizes)}"
         )
-    message += "" if message.endswith((".", "?", "!")) else "."
+    said = f"{type(failure.error).__name__}: {message}".removesuffix(": ")
+    said += "" if said.endswith((".", "?", "!")) else "."
     where = f"in {failure.function}, line {failure.line}" if failure.line else "outside its lines"
-    sentence = f"Stopped {where}: {failure.source} | {type(failure.error).__name__}: {message}"
+    sentence = f"Stopped {where}: {failure.source} | {said}"
     sentence += _refused(failure.source, sizes)
     met = [f"{name} {name_shape(shape, sizes)}" for name, shape in failure.shapes.items()]
     if met:

@@ -24,10 +24,11 @@ def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..
 
     Returns:
         A check that returns a sentence. If the function raises a bare NotImplementedError: "not
-        attempted yet". If it raises anything else: the line, the error, and the shapes that met
-        there. If it returns None, or something that the check cannot use: that. Otherwise what
-        the check says. An error that the check raises before the function has run is the check's
-        own and is passed on; so is a NameError or an ImportError of its own lines at any time.
+        attempted yet", or, where it has lines beside those of a stub, that they stop there. If it
+        raises anything else: the line, the error, and the shapes that met there. If it returns
+        None, or something that the check cannot use: that. Otherwise what the check says. An error
+        that the check raises before the function has run is the check's own and is passed on; so
+        is a NameError or an ImportError of its own lines at any time.
 
     >>> @exercise_check
     ... def check_double(double):

@@ -9,12 +9,38 @@ from torch import Tensor
 
 from attnlib.checks.attempt import draw
 from attnlib.checks.exercises import exercise_check
+from attnlib.checks.plain_words import in_plain_words
 from attnlib.compare import at_most
 from attnlib.functional import attention, causal_mask
 from attnlib.modules import CausalAttention
 
 NEAR = 1e-5  # as close as this, an answer is one of the usual mistakes
 LOWER = 1_000_000  # taken from all scores, it changes no attention weight
+OF_SCORES = {
+    r"NameError: name '[iI]nf|has no attribute '(Inf|infinity|Infinity)'": (
+        "In PyTorch infinity is torch.inf: write -torch.inf."
+    ),
+    r"IndexError: The shape of the mask \[\d+, \d+\]": (
+        "The mask has two dimensions, which are the last two of the scores: index these with "
+        "[..., is_future], or use masked_fill."
+    ),
+}
+OF_A_PREFIX = {  # 7 tokens, values of width 3; the first that is asked for is token 0
+    r"\(1x1 and 7x3\)": (
+        "The scores are those of the tokens that token i sees, the values those of all: cut the "
+        "values too, values[: i + 1]."
+    ),
+    r"\(1x7 and 1x3\)": (
+        "The values are those of the tokens that token i sees, the scores those of all: cut the "
+        "keys too, keys[: i + 1]."
+    ),
+}
+OF_MASKS = {
+    "Boolean value of Tensor": (
+        "`or`, `and`, `not`, `if` and a < b < c want one True or False, and this is a table of "
+        "them: join two tables with |, each in parentheses."
+    ),
+}
 
 
 def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor) -> str:
@@ -31,23 +57,32 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
 
     >>> scores = torch.tensor([[[[0.0, 9.0], [8.0, 8.0]]]])
     >>> used = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
-    >>> print(check_causal_weights(lambda scores: torch.softmax(scores / 8, dim=-1), scores, used))
-    No score is hidden: the largest weight on the future is 0.75, not 0.
+    >>> print(check_causal_weights(lambda scores: scores / 8, scores, used))
+    These are still scores: softmax, along each row, comes last.
     """
     exact = scores.double()  # so that every right way to round is within the tolerance
 
     def check(causal_weights: Callable[[Tensor], Tensor]) -> str:
-        mine = causal_weights(exact.clone()).double()
+        with in_plain_words(OF_SCORES):
+            mine = causal_weights(exact.clone()).double()
         if mine.shape != used.shape:
             return f"The shape is {tuple(mine.shape)}, not {tuple(used.shape)}."
         difference = (mine - used).abs().max().item()
+        is_future = causal_mask(exact.shape[-1], device=exact.device)
         if difference <= 2e-7:
             lowered = causal_weights(exact - LOWER).double()
-            if not torch.allclose(lowered, used.double(), rtol=0, atol=2e-7):
+            begin = (
+                f"Right for these scores, but not for every score: lower all of them by {LOWER:,}"
+            )
+            if lowered.isnan().any():
                 return (
-                    "Right for these scores, but not for every score: lower all of them by "
-                    f"{LOWER:,}, and your weights change, because a hidden score is no longer "
-                    "the lowest. Which number is below every other?"
+                    f"{begin}, and your attention weights are NaN. torch.softmax knows how to "
+                    "avoid that."
+                )
+            if (lowered[..., is_future] > 2e-7).any():  # in 32 bits the past may only be rounded
+                return (
+                    f"{begin}, and your attention weights change, because a hidden score is no "
+                    "longer the lowest. Which number is below every other?"
                 )
             heads = used.shape[0] * used.shape[1]
             return (
@@ -56,21 +91,23 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
             )
         if not torch.isfinite(mine).all() and not mine.isnan().any():
             return "An infinite score is still there: softmax, along each row, comes last."
-        is_future = causal_mask(exact.shape[-1], device=exact.device)
         leak = mine[..., is_future].max().item()
         hidden = exact.masked_fill(is_future, -torch.inf)
         zeroed = torch.softmax(exact / 8, dim=-1).masked_fill(is_future, 0.0)
         of_past = torch.softmax(exact.masked_fill(is_future.mT, -torch.inf) / 8, dim=-1)
+        late = "The future is hidden after softmax, so the rows no longer sum to 1."
+        unhidden = (
+            f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0. "
+            "masked_fill returns a new tensor: is its result kept?"
+        )
         usual = {
             "The scores are not divided by 8, the root of the width.": hidden.softmax(dim=-1),
             "The scores are divided by 64, the width, not by its root.": (hidden / 64).softmax(-1),
             "The scores are divided by √8. The heads are 64 wide: divide by √64, which is 8.": (
                 hidden / 8**0.5
             ).softmax(-1),
-            f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0.": (
-                exact / 8
-            ).softmax(dim=-1),
-            "The future is hidden after softmax, so the rows no longer sum to 1.": zeroed,
+            unhidden: (exact / 8).softmax(dim=-1),
+            late: zeroed,
             "The mask hides the past: is True on the wrong side of the diagonal?": of_past,
             "Softmax runs down the columns: it is each row that sums to 1.": (hidden / 8).softmax(
                 dim=-2
@@ -90,16 +127,52 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
                 "Every row that has a future is NaN: e to the power of +inf is no number to divide "
                 "by. Hide with minus infinity."
             )
+        only_last = [*[False] * (len(empty) - 1), True]
+        if empty == only_last and not mine[..., ~is_future].nan_to_num().any():
+            return "The past is hidden, and the future is not: True must mean future."
         if mine.isnan().any():
             row = int(mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0).nonzero()[0])
             return (
                 f"Row {row} is NaN: every score in it is hidden. Does each token still see itself?"
             )
+        sums = mine.sum(dim=-1)
+        if torch.allclose(sums, sums.mean(), rtol=0, atol=NEAR) and abs(sums.mean() - 1) > NEAR:
+            return (
+                f"Each row sums to {sums.mean():.3g}, not to 1: is it divided after softmax? "
+                "Divide before it."
+            )
+        factor = _factor(mine[..., -1, :], exact[..., -1, :])
+        scaled = exact * factor
+        if torch.allclose(mine, scaled.softmax(dim=-1), rtol=0, atol=NEAR):
+            return unhidden
+        if torch.allclose(mine, scaled.softmax(-1).masked_fill(is_future, 0), rtol=0, atol=NEAR):
+            return late
+        of_visible = scaled.masked_fill(is_future, -torch.inf).softmax(dim=-1)
+        if torch.allclose(mine, of_visible, rtol=0, atol=NEAR):
+            return _wrong_factor(factor)
         if leak > NEAR:
             return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
         return f"Nothing leaks, but a weight is off by {at_most(difference, floor=1e-6):.0e}."
 
     return exercise_check(check)(written)
+
+
+def _factor(weights: Tensor, scores: Tensor) -> float:
+    """Return by what scores were multiplied, from two attention weights of each row."""
+    logs = weights[..., 0].log() - weights[..., -1].log()
+    factors = logs / (scores[..., 0] - scores[..., -1])
+    return factors[factors.isfinite()].nanmedian().item()
+
+
+def _wrong_factor(factor: float) -> str:
+    if not factor:
+        return "Each token looks at all that it sees evenly: the scores play no part."
+    if abs(factor) >= 1:
+        return f"The scores are multiplied by {factor:.4g}. Divide them by 8, the root of 64."
+    said = f"The scores are divided by {1 / factor:.4g}. Divide them by 8, the root of 64."
+    if round(1 / factor) in (32, 128):
+        said += " In 64**1/2 the ** comes first: write 64**0.5."
+    return said
 
 
 @exercise_check
@@ -120,6 +193,11 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
         mine = look_back(num_tokens)
         if mine.shape != (num_tokens, num_tokens):
             return f"The shape is {tuple(mine.shape)}, not {(num_tokens, num_tokens)}."
+        if not mine.isfinite().all():
+            return (
+                "Your matrix holds infinity or NaN, and 0 times infinity is NaN. Take a large "
+                "number that is finite."
+            )
         attn_weights = _weights_of_places(mine)
         looked_at = attn_weights.argmax(dim=-1).tolist()  # by token, the one it looks at most
         if looked_at == list(range(num_tokens)):
@@ -175,7 +253,8 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
     """
     queries, keys, values = draw(7, 5, seed=1), draw(7, 5, seed=2), draw(7, 3, seed=3)
     is_future = causal_mask(7)
-    made = [context_without_mask(queries, keys, values, i) for i in range(7)]
+    with in_plain_words(OF_A_PREFIX):
+        made = [context_without_mask(queries, keys, values, i) for i in range(7)]
     for i, vector in enumerate(made):
         if vector.shape != (3,):
             return (
@@ -210,10 +289,26 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
         "The scores are divided by the root of the number of tokens, not of the width.": attention(
             queries * (5 / 7) ** 0.5, keys, values, is_future
         )[0],
+        "The scores are divided by the root of the number of keys, not of the width.": attention(
+            queries * (5 / torch.arange(1.0, 8)[:, None]) ** 0.5, keys, values, is_future
+        )[0],
+        "The attention weights are divided by the root of the width: divide the scores.": (
+            attention(queries * 5**0.5, keys, values / 5**0.5, is_future)[0]
+        ),
     }
+    if (said := _first_equal(usual, mine)) is not None:
+        return said
+    step = values[1] - values[0]  # token 1 is on the line from value 0 to value 1
+    share = (mine[1] - values[0]) @ step / (step @ step)
+    factor = _factor(torch.stack((1 - share, share)), queries[1] @ keys[:2].mT)
+    scaled = attention(queries * factor * 5**0.5, keys, values, is_future)[0]
+    if torch.allclose(mine, scaled, rtol=0, atol=NEAR):
+        return (
+            f"The scores are divided by {1 / factor:.4g}. Here the width is 5: divide them by its "
+            "root, keys.shape[-1] ** 0.5."
+        )
     right = next(iter(usual.values()))
-    other = f"None of the usual mistakes: a number is off by {(mine - right).abs().max():.2g}."
-    return _first_equal(usual, mine) or other
+    return f"None of the usual mistakes: a number is off by {(mine - right).abs().max():.2g}."
 
 
 def _first_equal(usual: Mapping[str, Tensor], mine: Tensor) -> str | None:
@@ -239,12 +334,25 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
     With window=3 the tokens see [1, 2, 3, 4, 5, 6] keys; the last must see 3.
     """
     for num_tokens, window in ((6, 3), (5, 1)):
-        mine = window_mask(num_tokens, window)
-        if mine.dtype != torch.bool or mine.shape != (num_tokens, num_tokens):
-            return f"It is {mine.dtype}, {tuple(mine.shape)}; it must be bool, tokens by tokens."
+        with in_plain_words(OF_MASKS):
+            mine = window_mask(num_tokens, window)
+        wanted = (num_tokens, num_tokens)
+        if mine.dtype != torch.bool or mine.shape != wanted:
+            return (
+                f"It is {mine.dtype}, {tuple(mine.shape)}; with num_tokens={num_tokens} it must be "
+                f"bool, {wanted}."
+            )
         distance = torch.arange(num_tokens)[:, None] - torch.arange(num_tokens)
-        if torch.equal(mine, (distance >= 0) & (distance < window)):
+        visible = (distance >= 0) & (distance < window)
+        if torch.equal(mine, visible):
             return "Your True means visible. It must mean hidden."
+        if torch.equal(mine, ~visible.mT) and window > 1:  # window=1: the same as transposed
+            return "It is transposed: the distance is i - j, place[:, None] - place[None, :]."
+        if not mine.any():
+            return (
+                "Nothing is hidden. Are the two joined with &? No distance is both negative and "
+                "too large: take |."
+            )
         if mine.diagonal().any():
             return "Some token does not see itself, where the distance i - j is 0."
         if not mine[causal_mask(num_tokens)].all():

@@ -6,6 +6,7 @@ attention are in isolate, those on special conditions in conditions; diagnose ha
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 
 from attnlib.checks.attempt import NOT_ATTEMPTED, Diagnosis, call, draw, name_shape, run
 from attnlib.checks.pair import CONTEXT_LENGTH, NUM_TOKENS, B, close
+from attnlib.checks.stub import has_own_lines
 from attnlib.checks.trial import Trial
 from attnlib.checks.verdict import Fault
-from attnlib.modules import MultiHeadAttention
+from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.tracing.operations import Line
-from attnlib.tracing.tracer import trace
+from attnlib.tracing.tracer import statements_of, trace
 
 Answer = str | Fault | None
 FULL_ATTEMPT = 5  # tensors, of those that forward makes: queries, keys, values, scores, weights
@@ -31,7 +33,7 @@ def it_returns_something(trial: Trial) -> Answer:
     try:
         result = call(mine, x, sizes=trial.sizes())
     except Diagnosis as diagnosis:
-        if diagnosis.code == "stub":
+        if diagnosis.code.startswith("stub"):
             raise
         wrong = it_has_the_parameters(trial)
         if wrong is None:
@@ -40,10 +42,19 @@ def it_returns_something(trial: Trial) -> Answer:
     if result is not None:
         return None
     made = [step for step in trace(mine, x).steps if step.change != "given"]
-    if not made:
-        return Fault("", "stub", NOT_ATTEMPTED)
+    if not made:  # or what is made gets no name, torch.cat([head(x) for head in self.heads])
+        forward = inspect.unwrap(type(mine).forward).__code__
+        if not has_own_lines(forward):
+            return Fault("", "stub", NOT_ATTEMPTED)
+        name, statements = statements_of(forward)
+        end = statements[max(statements)]
+        calls = end.text.startswith("return ")
+        remedy = "does what it calls lack a return?" if calls else "end with return."
+        cause = f"Forward returns None: {remedy}"
+        return Fault("", "result.none", cause, Line(name, end.line, end.text))
     last = made[-1]
-    if len(made) < FULL_ATTEMPT:
+    is_stack = trial.right is MultiHeadAttentionWrapper  # its forward needs one line
+    if len(made) < FULL_ATTEMPT and not is_stack:
         return Fault(
             "",
             "stub.return",

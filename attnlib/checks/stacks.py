@@ -8,8 +8,15 @@ import torch
 from torch import nn
 
 from attnlib.checks.exercises import exercise_check
+from attnlib.checks.plain_words import PARAMETERS, in_plain_words
 from attnlib.examples import journey, seeded
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
+
+OF_A_HEAD = PARAMETERS | {
+    "'CausalAttention'": (
+        "A head is no tensor. It has three layers, each with a parameter, such as W_query.weight."
+    ),
+}
 
 
 @exercise_check
@@ -28,31 +35,48 @@ def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> str:
     """
     with seeded():
         head = CausalAttention(6, 6, context_length=6, dropout=0.0)
-    with torch.no_grad():  # parameters may be set in place
-        context_vec, attn_weights = look_at_first(head)(torch.eye(6)[None], return_weights=True)
+    with in_plain_words(OF_A_HEAD):
+        aimed = look_at_first(head)
+    with torch.no_grad():
+        context_vec, attn_weights = aimed(torch.eye(6)[None], return_weights=True)
     for token in (5, 4, 3, 2, 1):
         row = attn_weights[0, token]
         at_first, other = row[0].item(), 1 + int(row[1:].argmax())
         if at_first > 0.99:
             continue
         if row[: token + 1].max() - row[: token + 1].min() < 1e-6:
-            return (
-                f"Token {token} looks at all tokens evenly: its query is 0, or all keys are equal. "
-                "Did you fill a column? Column t of W_query.weight is the query of token t, "
-                "column t of W_key.weight is its key."
-            )
+            return f"Token {token} looks at all tokens evenly: {_why_even(aimed, token)}"
         if at_first > row[other] + 0.01:
             return (
                 f"Token {token} gives token 0 only {at_first:.2f} of its weight. It is the right "
                 "token; its score must be larger before softmax gives it all."
             )
-        return (
+        said = (
             f"Token {token} gives token 0 {at_first:.2f} of its weight and token {other} "
             f"{row[other].item():.2f}: it must all go to token 0."
         )
+        if aimed.get_parameter("W_query.weight").diagonal()[1:].eq(20).all():
+            said += " The 20s of aim are still there: head.W_query.weight.zero_() first."
+        return said
     if not torch.allclose(context_vec[0], torch.eye(6)[0].expand(6, 6), atol=0.01):
         return "All look at token 0, but what they get is not its vector: what does W_value do?"
     return "Right: all six tokens look at token 0 and get its vector."
+
+
+def _why_even(head: nn.Module, token: int) -> str:
+    """Return what makes the query of a token score all that it sees alike."""
+    query, keys = head.get_parameter("W_query.weight")[:, token], head.get_parameter("W_key.weight")
+    scores = query @ keys  # by the token whose key it is
+    if query.any() and not torch.equal(keys, keys[:, :1].expand_as(keys)):
+        column = f"its query, column {token} of W_query.weight,"
+        wanted = int(scores.argmax())
+        if wanted > token and scores[wanted] > scores[0]:
+            return f"{column} asks for token {wanted}, which the mask hides."
+        return f"{column} asks for each of them alike. Which of its numbers asks for token 0?"
+    return (
+        "its query is 0, or all keys are equal. Did you fill a column? Column t of "
+        "W_query.weight is the query of token t, column t of W_key.weight is its key."
+    )
 
 
 @exercise_check
@@ -72,10 +96,13 @@ def check_without_head(without_head: Callable[..., nn.Module]) -> str:
     with seeded():
         stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=3)
     x = journey().batch()
-    with torch.no_grad():  # parameters may be set in place
+    with torch.no_grad():
         before = stacked(x)
-        for h in (1, 0, 2):
-            after = without_head(stacked, h)(x)
+    for h in (1, 0, 2):
+        with in_plain_words(OF_A_HEAD):
+            silenced = without_head(stacked, h)
+        with torch.no_grad():
+            after = silenced(x)
             if not stacked(x).equal(before):
                 return "The stack itself has changed: silence a head of copy.deepcopy(stacked)."
             if after.shape != before.shape:

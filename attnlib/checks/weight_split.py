@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from attnlib.checks.attempt import Diagnosis, draw
+from attnlib.checks.attempt import draw
 from attnlib.checks.exercises import exercise_check
+from attnlib.checks.plain_words import PARAMETERS, in_plain_words
 from attnlib.checks.verdicts import check_equal
 from attnlib.convert import PROJECTIONS, join_heads
 from attnlib.examples import seeded
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
-# What PyTorch answers to those who copy parameters, and what they can do about it.
-IN_PLAIN_WORDS = {
-    "a leaf Variable": (
-        "PyTorch refuses to change a parameter in place while it records for gradients: put the "
-        "line under torch.no_grad()."
+GIVEN = "Here are 3 heads of width 5, for tokens of width 7."
+COPYING = PARAMETERS | {
+    r"RuntimeError: (The (?:heads side by side|matrix is) .*)": r"\1",
+    r"Target sizes: \[(.*?)\].*sizes: \[(.*?)\]": (
+        rf"The matrix is (\2), and what it is copied into is (\1). {GIVEN}"
     ),
-    "cannot assign": (
-        "A parameter cannot be replaced by a plain tensor: fill it in place, weight.copy_(...)."
-    ),
-    "match the size of tensor b (21)": (
-        "The heads side by side make (5, 21). nn.Linear stores the transpose, so put them one "
-        "below the other: dim=0 makes (15, 7)."
-    ),
-    "must match the size of tensor b": (
-        "The matrix has another size than the parameter that it is copied into."
-    ),
+    "too many values to unpack": f"{GIVEN} Loop over stacked.heads.",
 }
 
 
@@ -55,7 +47,7 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
         stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
         split = MultiHeadAttention(7, 15, context_length=11, dropout=0.0, num_heads=3)
     given, fresh = deepcopy(stacked.state_dict()), deepcopy(split.state_dict())
-    with _in_plain_words():
+    with in_plain_words(COPYING), _SizesOfCopies():
         written = copy_weights(stacked, split)
     if any(not torch.equal(given[name], rows) for name, rows in stacked.state_dict().items()):
         return "The stacked heads have changed: copy from them, into split."
@@ -82,17 +74,32 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
     return "Right: three heads of width 5, and one split of width 15." if same else str(same)
 
 
-@contextmanager
-def _in_plain_words() -> Iterator[None]:
-    """Replace PyTorch's words about parameters, in what is said of a function that fails."""
-    try:
-        yield
-    except Diagnosis as said:
-        for theirs, ours in IN_PLAIN_WORDS.items():
-            if theirs in str(said):
-                stopped, *_ = str(said).split(" | ")
-                raise Diagnosis(f"{stopped} | {ours}", said.code, said.line) from None
-        raise
+class _SizesOfCopies(TorchFunctionMode):
+    """Says of a copy_ that does not fit which sizes meet: PyTorch names one dimension of them."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        try:
+            return func(*args, **(kwargs or {}))
+        except RuntimeError:
+            if func.__name__ != "copy_" or len(args) < 2 or args[0].shape == args[1].shape:
+                raise
+            raise RuntimeError(_misfit(tuple(args[1].shape), tuple(args[0].shape))) from None
+
+
+def _misfit(given: tuple[int, ...], into: tuple[int, ...]) -> str:
+    if given == (5, 21):
+        return (
+            "The heads side by side make (5, 21). nn.Linear stores the transpose, so put them one "
+            "below the other: dim=0 makes (15, 7)."
+        )
+    why = GIVEN
+    if len(given) > len(into):
+        why = "torch.cat joins the heads; torch.stack puts them into a new dimension."
+    elif given in ((7, 15), (21, 5)):
+        why = "nn.Linear stores its matrix transposed, so no .T is needed."
+    return f"The matrix is {given}, and the parameter that it is copied into is {into}. {why}"
 
 
 def _block_names(matrix: Tensor, given: Mapping[str, Tensor], projection: str) -> list[str]:
@@ -123,17 +130,23 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
     """
     with seeded(0):
         given = MultiHeadAttention(3, 4, context_length=7, dropout=0.0, num_heads=2)
-    module = deepcopy(given)
-    with _in_plain_words():
+    module, state = deepcopy(given), given.state_dict()
+    with in_plain_words(PARAMETERS):
         swapped = swap_heads(module)
     if swapped.W_query is module.W_query:
         return "You changed or returned the module itself: start from deepcopy(module)."
+    if any(not torch.equal(module.state_dict()[name], now) for name, now in state.items()):
+        return "You changed the module itself, and returned a copy of it: change the copy."
     for name, dim in {"W_query": 0, "W_key": 0, "W_value": 0, "out_proj": 1}.items():
         before, after = getattr(given, name).weight, getattr(swapped, name).weight
         if not torch.equal(after, before.roll(2, dims=dim)):
             of, other = ("rows", "columns")[dim], ("columns", "rows")[dim]
             if torch.equal(after, before):
-                return f"{name}.weight is as it was: its {of} have to change places by head."
+                kept = " roll returns a new tensor: is it copied back, weight.copy_(...)?"
+                return (
+                    f"{name}.weight is as it was: its {of} have to change places by head."
+                    f"{kept if name == 'W_query' else ''}"  # the others are likely forgotten
+                )
             if torch.equal(after, before.roll(1, dims=dim)) or torch.equal(
                 after, before.roll(-1, dims=dim)
             ):
@@ -148,7 +161,15 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
                     f"{name}.weight: you moved its {other}. nn.Linear stores the transpose, so a "
                     f"head is two of its {of}."
                 )
+            for h, half in enumerate(before.chunk(2, dim)):
+                if all(torch.equal(now, half) for now in after.chunk(2, dim)):
+                    return (
+                        f"{name}.weight: both heads hold the {of} of head {h} now. Is a slice kept "
+                        "for later? It is a view, and changes with the matrix: .clone() it first."
+                    )
             return f"{name}.weight: its {of} have not changed places by head."
+    if not torch.equal(swapped.out_proj.bias, given.out_proj.bias):
+        return "out_proj.bias has changed: it is added once, belongs to no head, and stays."
     x = draw(2, 7, 3)
     same = check_equal(swapped(x), given(x))
     return "Right: the heads have changed places, the output has not." if same else str(same)

@@ -48,17 +48,78 @@ CAUSAL_WEIGHTS = Answers(
         "filled with -100": WrongAnswer(
             {"-torch.inf": "-100.0"}, "Right for these scores, but not for every score: lower all"
         ),
+        "softmax by hand": WrongAnswer(
+            {
+                "torch.softmax(hidden, dim=-1)": (
+                    "torch.exp(hidden) / torch.exp(hidden).sum(-1, keepdim=True)"
+                )
+            },
+            "by 1,000,000, and your attention weights are NaN. torch.softmax knows how to avoid",
+        ),
         "filled with infinity": WrongAnswer(
             {"-torch.inf": "torch.inf"}, "is no number to divide by. Hide with minus infinity."
         ),
         "over the layers": WrongAnswer(
             {"dim=-1": "dim=0"}, "Softmax runs over the layers, dim=0: it must run along each row."
         ),
+        "divided by the root of the tokens": WrongAnswer(
+            {"64**0.5": "6**0.5"},
+            "The scores are divided by 2.449. Divide them by 8, the root of 64.",
+        ),
+        "no root": WrongAnswer(
+            {"64**0.5": "64**1/2"},
+            "The scores are divided by 128. Divide them by 8, the root of 64. In 64**1/2 the ** ",
+        ),
+        "the sign turned": WrongAnswer(
+            {"scores / 64**0.5": "-scores / 8"}, "The scores are divided by -8."
+        ),
+        "multiplied": WrongAnswer({"/ 64**0.5": "* 8"}, "The scores are multiplied by 8. Divide"),
+        "multiplied by 0": WrongAnswer(
+            {"/ 64**0.5": "* 0"}, "Each token looks at all that it sees evenly: the scores play no"
+        ),
+        "divided after softmax": WrongAnswer(
+            {" / 64**0.5": "", "dim=-1)": "dim=-1) / 8"},
+            "Each row sums to 0.125, not to 1: is it divided after softmax? Divide before it.",
+        ),
+        "neither divided nor hidden": WrongAnswer(
+            {" / 64**0.5": "", "scaled.masked_fill(is_future, -torch.inf)": "scaled"},
+            "No score is hidden: the largest weight on the future is 1.00, not 0.",
+        ),
+        "the mask not kept": WrongAnswer(
+            {"hidden = scaled.mask": "hidden = scaled\n    scaled.mask"},
+            "masked_fill returns a new tensor: is its result kept?",
+        ),
+        "indexed by the mask": WrongAnswer(
+            {"hidden = scaled.masked_fill(is_future, -torch.inf)": "hidden[is_future] = -torch.inf"}
+            | {"scaled =": "hidden ="},
+            "line 3: hidden[is_future] = -torch.inf | The mask has two dimensions, which are the "
+            "last two of the scores: index these with [..., is_future]",
+        ),
+        "a bare inf": WrongAnswer({"torch.inf": "inf"}, "write -torch.inf."),
+        "a capital inf": WrongAnswer({"torch.inf": "torch.Inf"}, "write -torch.inf."),
+        "True for visible": WrongAnswer(
+            {"(is_future": "(~is_future"},
+            "The past is hidden, and the future is not: True must mean future.",
+        ),
         "down the columns": WrongAnswer(
             {"dim=-1": "dim=-2"}, "Softmax runs down the columns: it is each row that sums to 1."
         ),
+        "the stub's line left": WrongAnswer(
+            {"    return": "    raise NotImplementedError\n    return"},
+            "Your lines stop at `raise NotImplementedError`: delete that line.",
+        ),
         "hidden after softmax": WrongAnswer(
             {
+                "scaled.masked_fill(is_future, -torch.inf)": "scaled",
+                "torch.softmax(hidden, dim=-1)": (
+                    "torch.softmax(hidden, dim=-1).masked_fill(is_future, 0)"
+                ),
+            },
+            "The future is hidden after softmax, so the rows no longer sum to 1.",
+        ),
+        "hidden after softmax, not divided": WrongAnswer(
+            {
+                " / 64**0.5": "",
                 "scaled.masked_fill(is_future, -torch.inf)": "scaled",
                 "torch.softmax(hidden, dim=-1)": (
                     "torch.softmax(hidden, dim=-1).masked_fill(is_future, 0)"
@@ -164,6 +225,14 @@ LOOK_BACK = Answers(
         "two back": WrongAnswer(
             {"roll(-1": "roll(-2"}, "Of 6 tokens, token 2 looks most at token 0, not 1."
         ),
+        "infinity": WrongAnswer(
+            {"10 * num_tokens**0.5": "torch.inf"},
+            "Your matrix holds infinity or NaN, and 0 times infinity is NaN.",
+        ),
+        "infinity alone": WrongAnswer(
+            {"n * torch.eye(num_tokens)": "torch.eye(num_tokens).log().neg().reciprocal()"},
+            "Your matrix holds infinity or NaN, and 0 times infinity is NaN.",
+        ),
         "always six": WrongAnswer(
             {"eye(num_tokens)": "eye(6)"}, "The shape is (6, 6), not (5, 5)."
         ),
@@ -192,8 +261,20 @@ CONTEXT_WITHOUT_MASK = Answers(
             {"keys.shape[-1]": "keys.shape[0]"},
             "The scores are divided by the root of the number of tokens, not of the width.",
         ),
-        "divided by 2": WrongAnswer(
-            {"keys.shape[-1] ** 0.5": "2"}, "None of the usual mistakes: a number is off by"
+        "divided by the root of another width": WrongAnswer(
+            {"keys.shape[-1]": "values.shape[-1]"},
+            "The scores are divided by 1.732. Here the width is 5: divide them by its root, keys.",
+        ),
+        "divided by the root of the tokens it sees": WrongAnswer(
+            {"keys.shape[-1]": "(i + 1)"},
+            "The scores are divided by the root of the number of keys, not of the width.",
+        ),
+        "divided after softmax": WrongAnswer(
+            {" / keys.shape[-1] ** 0.5": "", "dim=-1)": "dim=-1) / keys.shape[-1] ** 0.5"},
+            "The attention weights are divided by the root of the width: divide the scores.",
+        ),
+        "the first query": WrongAnswer(
+            {"queries[i]": "queries[0]"}, "None of the usual mistakes: a number is off by"
         ),
         "one key too many": WrongAnswer(
             {"[: i + 1]": "[: i + 2]"},
@@ -217,7 +298,13 @@ CONTEXT_WITHOUT_MASK = Answers(
         ),
         "all values": WrongAnswer(
             {"values[: i + 1]": "values"},
-            "line 3: return torch.softmax(scores, dim=-1) @ values | RuntimeError: ",
+            "line 3: return torch.softmax(scores, dim=-1) @ values | The scores are those of the "
+            "tokens that token i sees, the values those of all: cut the values too",
+        ),
+        "all keys": WrongAnswer(
+            {"= keys[: i + 1]": "= keys"},
+            "line 3: return torch.softmax(scores, dim=-1) @ values[: i + 1] | The values are those "
+            "of the tokens that token i sees, the scores those of all: cut the keys too",
         ),
         "factors swapped": WrongAnswer(
             {"keys[: i + 1] @ queries[i]": "queries[i] @ keys[: i + 1]"},
@@ -250,15 +337,28 @@ WINDOW_MASK = Answers(
         ),
         "queries and keys swapped": WrongAnswer(
             {"[:, None]": "[None]", "[None, :]": "[:, None]"},
-            "Some token sees the future, where the distance i - j is negative.",
+            "It is transposed: the distance is i - j, place[:, None] - place[None, :].",
         ),
         "numbers": WrongAnswer(
             {"return (": "return ((", "window)\n": "window)).float()\n"},
-            "It is torch.float32, (6, 6); it must be bool, tokens by tokens.",
+            "It is torch.float32, (6, 6); with num_tokens=6 it must be bool, (6, 6).",
         ),
         "one row": WrongAnswer(
             {"[:, None]": "", "[None, :]": ""},
-            "It is torch.bool, (6,); it must be bool, tokens by tokens.",
+            "It is torch.bool, (6,); with num_tokens=6 it must be bool, (6, 6).",
+        ),
+        "always six": WrongAnswer(
+            {"arange(num_tokens)": "arange(6)"},
+            "It is torch.bool, (6, 6); with num_tokens=5 it must be bool, (5, 5).",
+        ),
+        "and": WrongAnswer({" | ": " & "}, "Nothing is hidden. Are the two joined with &?"),
+        "the word or": WrongAnswer(
+            {" | ": " or "}, "(distance >= window) | `or`, `and`, `not`, `if` and a < b < c want"
+        ),
+        "no parentheses": WrongAnswer(
+            {"(distance < 0) | (distance >= window)": "distance < 0 | distance >= window"},
+            "distance < 0 | distance >= window | `or`, `and`, `not`, `if` and a < b < c want one "
+            "True or False, and this is a table of them: join two tables with |, each in",
         ),
         "no return": WrongAnswer(
             {"return": "mask ="}, "window_mask returns None: is the return missing?"
@@ -340,6 +440,17 @@ MY_WRAPPER = Answers(
         "the first head only": WrongAnswer(
             {"in self.heads": "in self.heads[:1]"}, "Only head 0 comes out."
         ),
+        "no return": WrongAnswer(
+            {"return torch": "torch"},
+            "line 2: torch.cat([head(x) for head in self.heads], dim=-1) | Forward returns None: ",
+        ),
+        "a name, no return": WrongAnswer(
+            {"return torch": "context_vec = torch"}, "Forward makes context_vec and returns None:"
+        ),
+        "the stub's line left": WrongAnswer(
+            {"        return": "        raise NotImplementedError\n        return"},
+            "line 2: raise NotImplementedError | Your lines stop at `raise NotImplementedError`",
+        ),
         "two heads of three": WrongAnswer(
             {"in self.heads": "in self.heads[:2]"},
             "The result is (b, num_tokens, 14) = (2, 5, 14) where",
@@ -357,7 +468,36 @@ LOOK_AT_FIRST = Answers(
         ),
         "nothing cleared": WrongAnswer(
             {"    head.W_query.weight.zero_()\n": ""},
-            "Token 5 gives token 0 0.50 of its weight and token 5 0.50",
+            "Token 5 gives token 0 0.50 of its weight and token 5 0.50: it must all go to token 0. "
+            "The 20s of aim are still there: head.W_query.weight.zero_() first.",
+        ),
+        "all entries": WrongAnswer(
+            {"weight[0] =": "weight[:] ="},
+            "Token 5 looks at all tokens evenly: its query, column 5 of W_query.weight, asks for "
+            "each of them alike.",
+        ),
+        "aimed again": WrongAnswer(
+            {"back=0": "back=5", "    head.W_query.weight.zero_()\n": "    return head\n"},
+            "Token 4 looks at all tokens evenly: its query, column 4 of W_query.weight, asks for "
+            "token 5, which the mask hides.",
+        ),
+        "the layer": WrongAnswer(
+            {"W_query.weight[0]": "W_query[0]"}, "A layer is no tensor. Its parameter is: add "
+        ),
+        "assigned": WrongAnswer(
+            {"weight[0] = 20": "weight = 20 * torch.eye(6)"}, "fill it in place, weight.copy_(...)"
+        ),
+        "assigned to the layer": WrongAnswer(
+            {"weight[0] = 20": "weight\n    head.W_query = 20 * torch.eye(6)"},
+            "A layer cannot be replaced by a tensor",
+        ),
+        "with gradients": WrongAnswer(
+            {"    head.W_query.weight.z": "    with torch.enable_grad(): head.W_query.weight.z"},
+            "put the line under torch.no_grad().",
+        ),
+        "the stub's line left": WrongAnswer(
+            {"    return": "    raise NotImplementedError\n    return"},
+            "Your lines stop at `raise NotImplementedError`: delete that line.",
         ),
         "a small number": WrongAnswer(
             {"= 20": "= 1"}, "Token 5 gives token 0 only 0.23 of its weight."
@@ -394,6 +534,20 @@ WITHOUT_HEAD = Answers(
         "taken out": WrongAnswer(
             {"nn.init.zeros_(silent.heads[h].W_value.weight)": "del silent.heads[h]"},
             "The result is (2, 6, 4), not (2, 6, 6): a silent head keeps its columns, as zeros.",
+        ),
+        "with gradients": WrongAnswer(
+            {"nn.init.zeros_(": "", "weight)": "weight.zero_()"},
+            "put the line under torch.no_grad().",
+        ),
+        "the layer": WrongAnswer(
+            {"W_value.weight": "W_value"}, "A layer is no tensor. Its parameter is: add .weight"
+        ),
+        "the head": WrongAnswer(
+            {".W_value.weight": ""}, "A head is no tensor. It has three layers, each with a"
+        ),
+        "the stub's line left": WrongAnswer(
+            {"    nn": "    raise NotImplementedError\n    nn"},
+            "Your lines stop at `raise NotImplementedError`: delete that line.",
         ),
         "only a copy": WrongAnswer(
             {"    nn.init.zeros_(silent.heads[h].W_value.weight)\n": ""},
@@ -486,7 +640,36 @@ COPY_WEIGHTS = Answers(
         ),
         "the identity of one width": WrongAnswer(
             {"torch.eye(split.d_out)": "torch.eye(4)"},
-            "The matrix has another size than the parameter that it is copied into.",
+            "The matrix is (4, 4), and the parameter that it is copied into is (15, 15). Here are "
+            "3 heads of width 5, for tokens of width 7.",
+        ),
+        "stacked": WrongAnswer(
+            {"torch.cat": "torch.stack"},
+            "The matrix is (3, 5, 7), and the parameter that it is copied into is (15, 7). "
+            "torch.cat joins the heads; torch.stack puts them into a new dimension.",
+        ),
+        "turned": WrongAnswer(
+            {"torch.cat(rows)": "torch.cat(rows).T"},
+            "is (15, 7). nn.Linear stores its matrix transposed, so no .T is needed.",
+        ),
+        "each turned": WrongAnswer(
+            {"name).weight for": "name).weight.T for"},
+            "The matrix is (21, 5), and the parameter that it is copied into is (15, 7). nn.Linear",
+        ),
+        "two heads": WrongAnswer(
+            {"torch.cat(rows)": "torch.cat(rows[:2])"}, "The matrix is (10, 7)"
+        ),
+        "two heads unpacked": WrongAnswer(
+            {"with torch.no_grad():": "a, b = stacked.heads\n    with torch.no_grad():"},
+            "line 2: a, b = stacked.heads | Here are 3 heads of width 5",
+        ),
+        "rows by number": WrongAnswer(
+            {"weight.copy_(torch.cat(rows))": "weight[:2] = rows[0]"},
+            "The matrix is (5, 7), and what it is copied into is (2, 7). Here are 3 heads",
+        ),
+        "the stub's line left": WrongAnswer(
+            {"        for": "        raise NotImplementedError\n        for"},
+            "Your lines stop at `raise NotImplementedError`: delete that line.",
         ),
         "another layer": WrongAnswer(
             {
@@ -526,6 +709,36 @@ SWAP_HEADS = Answers(
         ),
         "rows of out_proj": WrongAnswer(
             {"dims=1": "dims=0"}, "out_proj.weight: you moved its rows, which make the columns"
+        ),
+        "the module changed": WrongAnswer(
+            {"(swapped.W_query, swapped.W_key, swapped.W_value)": "[module.W_query]"},
+            "You changed the module itself, and returned a copy of it: change the copy.",
+        ),
+        "not stored": WrongAnswer(
+            {
+                "projection.weight.copy_(projection.weight.roll(2, dims=0))": (
+                    "projection.weight.roll(2, dims=0)"
+                )
+            },
+            "W_query.weight is as it was: its rows have to change places by head. roll returns a "
+            "new tensor: is it copied back",
+        ),
+        "a view kept": WrongAnswer(
+            {
+                "projection.weight.copy_(projection.weight.roll(2, dims=0))": (
+                    "a, b = projection.weight.chunk(2)\n            a[:], b[:] = b, a"
+                )
+            },
+            "W_query.weight: both heads hold the rows of head 1 now. Is a slice kept for later? It "
+            "is a view, and changes with the matrix: .clone() it first.",
+        ),
+        "the bias too": WrongAnswer(
+            {"    return": "    swapped.out_proj.bias.data.mul_(2)\n    return"},
+            "out_proj.bias has changed: it is added once, belongs to no head, and stays.",
+        ),
+        "the stub's line left": WrongAnswer(
+            {"    return": "    raise NotImplementedError\n    return"},
+            "Your lines stop at `raise NotImplementedError`: delete that line.",
         ),
         "out_proj forgotten": WrongAnswer(
             {"swapped.out_proj.weight.copy_(": "deepcopy("},
