@@ -103,7 +103,7 @@ def require_floating(name: str, x: object) -> None:
 def plain_weight(projection: nn.Module) -> Tensor | None:
     """Return the weight of a projection that is nn.Linear, or computes as it does, else None.
 
-    A projection that somebody wraps, quantises or prunes may hold its numbers in another dtype,
+    A projection that somebody wraps, quantizes or prunes may hold its numbers in another dtype,
     or nowhere; what it accepts is its own affair. The parameter is looked up where nn.Module
     keeps it: a weight that is computed anew on each access is not computed for this.
 

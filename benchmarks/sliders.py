@@ -4,7 +4,7 @@
 
 Each panel is shown twice in a notebook of its own, in JupyterLab in a real browser, so that no
 panel pays for what another left in the page. Arrow keys move each control back and forth between
-neighbouring values until every head count has been reached `moves` times (any other control makes
+neighboring values until every head count has been reached `moves` times (any other control makes
 `moves` moves in all, up and down its range). The two ways alternate. The clock runs in the page:
 from the key's event until the frame with the new picture is painted.
 

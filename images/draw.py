@@ -38,12 +38,12 @@ NUMBER = 39.0  # its width where a number is written in
 NAMES = 60.0  # what the names of the tokens take
 SIZE = 13.0  # of all letters that are no heading
 DEVICE_WIDTH, DEVICE_HEIGHT = 646.0, 98 + 6 * CELL  # of the frame around a device
-GREY = tint(INK, 0.75)  # words that explain
+GRAY = tint(INK, 0.75)  # words that explain
 EDGE = tint(FAINT, 0.6)
 TOKENS, INPUTS = journey()
 NO_HEAD = -1
 
-Colors = Sequence[Sequence[str | None]]  # of cells; None is the future, flat grey
+Colors = Sequence[Sequence[str | None]]  # of cells; None is the future, flat gray
 Texts = Sequence[Sequence[str]]
 Align = Literal["start", "middle", "end"]
 Point = tuple[float, float]
@@ -70,7 +70,7 @@ def two_decimals(values: Tensor) -> Texts:
 
 def note(x: float, y: float, text: str, align: Align = "middle") -> Words:
     """Return a line of explanation."""
-    return Words(x, y, text, SIZE, GREY, align)
+    return Words(x, y, text, SIZE, GRAY, align)
 
 
 def notes(
@@ -94,7 +94,7 @@ def grid(
     height: float = CELL,
     size: float = SIZE,
 ) -> list[Item]:
-    """Return cells in rows, with words in them; a cell without a colour is the future."""
+    """Return cells in rows, with words in them; a cell without a color is the future."""
     items: list[Item] = []
     for r, row in enumerate(colors):
         for c, color in enumerate(row):
@@ -107,14 +107,14 @@ def grid(
 
 
 def cell_color(head: int) -> str:
-    """Return the colour of a cell that belongs to a head, or to NO_HEAD."""
+    """Return the color of a cell that belongs to a head, or to NO_HEAD."""
     return tint(FAINT, 0.25) if head == NO_HEAD else tint(head_color(head), 0.32)
 
 
 def matrix(
     x: float, y: float, name: str, values: Tensor, heads: Sequence[int], texts: Texts | None = None
 ) -> list[Item]:
-    """Return a matrix under its name and above its shape, each column in the colour of its head."""
+    """Return a matrix under its name and above its shape, each column in the color of its head."""
     width = NUMBER if texts else CELL
     middle = x + len(heads) * width / 2
     colors = [[cell_color(head) for head in heads]] * len(values)
@@ -134,7 +134,7 @@ def token_names(right: float, y: float, height: float = CELL, bold: str = "") ->
 
 
 def weight_map(x: float, y: float, weights: Tensor, color: str, cell: float) -> list[Item]:
-    """Return attention weights as shades of one colour; those that are 0 are the future."""
+    """Return attention weights as shades of one color; those that are 0 are the future."""
     colors = [[tint(color, w) if w else None for w in row] for row in weights.tolist()]
     return grid(x, y, colors, width=cell, height=cell)
 
@@ -243,7 +243,7 @@ def causal_mask() -> Scene:
     plain = [[QUIET if hidden else PAPER for hidden in hiddens] for hiddens in is_future.tolist()]
     shades = [[weight_color(w) if w else None for w in row] for row in weights.tolist()]
     items = [
-        Words(MARGIN + 6, top + tall / 2, "queries", SIZE, GREY, angle=90),
+        Words(MARGIN + 6, top + tall / 2, "queries", SIZE, GRAY, angle=90),
         heading(MARGIN, 22, "Scores / √2, the future hidden"),
         *grid(left, top, plain, texts, width, height),
         heading(right - NAMES, 22, "Attention weights"),
@@ -282,11 +282,11 @@ def two_heads() -> Scene:
     frame = fork + 14
     middle = MARGIN + lane + gap / 2
     top = middle - 3 * CELL
-    grey = [[cell_color(NO_HEAD)] * 3] * 6
+    gray = [[cell_color(NO_HEAD)] * 3] * 6
     items = [
         *token_names(left, top),
         Words(left + 24, top - 13, "x", SIZE, bold=True),
-        *grid(left, top, grey, width=16, height=CELL),
+        *grid(left, top, gray, width=16, height=CELL),
         note(left + 24, top + 6 * CELL + 13, str(tuple(INPUTS.shape))),
         *matrix(right, top, "context_vec", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
         Line(((fork - 10, middle), (fork, middle))),
@@ -298,7 +298,7 @@ def two_heads() -> Scene:
         cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
         items += head_tag(frame + 12, y + 12, 62, h, f"head {h}")
-        items.append(Words(frame + 84, y + 21, f"heads[{h}]", SIZE, GREY, "start", mono=True))
+        items.append(Words(frame + 84, y + 21, f"heads[{h}]", SIZE, GRAY, "start", mono=True))
         for name, place in ((f"Wq{lower}", axis - 60), (f"Wk{lower}", axis + 12)):
             items.append(Words(frame + 30, place, name, SIZE, bold=True))
             items += grid(frame + 16, place + 11, cells, width=own, height=own)
@@ -417,7 +417,7 @@ def view_alone() -> Scene:
 
 
 def numbered(x: float, y: float, values: Tensor) -> list[Item]:
-    """Return cells that keep the colour of their head, wherever view and transpose take them."""
+    """Return cells that keep the color of their head, wherever view and transpose take them."""
     rows = values.tolist()
     colors = [[cell_color(value // 2 % 2) for value in row] for row in rows]
     return grid(x, y, colors, [[str(value) for value in row] for row in rows], 32, 26, size=13)

@@ -496,7 +496,7 @@ def test_bars_are_cut_as_their_times_are():
     pieces = [item for item in scene.items if isinstance(item, Box) and item.stroke_width == 0.5]
     assert [piece.width / pieces[0].width for piece in pieces] == pytest.approx([1, 1, 2, 1, 0.5])
     assert pieces[0].fill == pieces[3].fill == head_color(0)
-    assert pieces[2].fill == pieces[4].fill == head_color(1)  # the rest is grey and comes last
+    assert pieces[2].fill == pieces[4].fill == head_color(1)  # the rest is gray and comes last
     (floor,) = [item for item in scene.items if isinstance(item, Line)]
     assert floor.points[0][0] == pytest.approx(pieces[0].x + 1.5 * pieces[0].width)
     assert scene.alt == (

@@ -312,7 +312,7 @@ def test_a_panel_can_be_read_light_and_dark(open_page: Callable[..., Page], pane
 @browser_test
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_difference_of_two_texts_can_be_read_light_and_dark(open_page, scheme: str):
-    """Its colours are stored with the notebook, for a light page; the book turns them."""
+    """Its colors are stored with the notebook, for a light page; the book turns them."""
     page = open_page(MUCH_CODE, color_scheme=scheme)
     difference = page.locator("pre:has(> del):has(> ins)")
     assert difference.count() >= 2
@@ -331,7 +331,7 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
     the panels nothing: test_touch.py shows it all of those.
     """
     page = open_page(name, 1000)
-    page.add_style_tag(content="* { transition: none !important }")  # colours are what they will be
+    page.add_style_tag(content="* { transition: none !important }")  # colors are what they will be
     for width in (1320, 1440, 1920):
         page.set_viewport_size({"width": width, "height": 1000})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -474,7 +474,7 @@ def test_a_page_without_javascript(open_page: Callable[..., Page]):
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast of two colours as CSS has them, from 1 to 21."""
+    """Return the contrast of two colors as CSS has them, from 1 to 21."""
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 

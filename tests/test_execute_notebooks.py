@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from execute_notebooks import WIDGET, execute, main, normalise, to_text
+from execute_notebooks import WIDGET, execute, main, normalize, to_text
 
 
 def notebook(*sources: str, **metadata) -> dict:
@@ -54,7 +54,7 @@ def test_a_second_run_changes_no_byte(tmp_path):
     assert all(cell["metadata"] == {} for cell in result["cells"])
     assert len({cell["id"] for cell in result["cells"]}) == 4
     assert WIDGET not in result["cells"][1]["outputs"][0]["data"]
-    assert to_text(normalise(result)).encode() == first
+    assert to_text(normalize(result)).encode() == first
 
 
 def test_an_announced_error_is_stored_without_library_frames(tmp_path):
@@ -70,7 +70,7 @@ def test_an_announced_error_is_stored_without_library_frames(tmp_path):
 def test_progress_that_wiped_itself_away_leaves_no_empty_box(text, kept):
     content = notebook("train()")
     content["cells"][0]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": text}]
-    assert len(normalise(content)["cells"][0]["outputs"]) == kept
+    assert len(normalize(content)["cells"][0]["outputs"]) == kept
 
 
 @pytest.mark.parametrize(

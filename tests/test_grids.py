@@ -1,4 +1,4 @@
-"""Strips and signed tables: many numbers as colours alone."""
+"""Strips and signed tables: many numbers as colors alone."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def test_context_length_costs_no_memory(case, context_length):
 @pytest.mark.promise(number=18)
 @ALL
 def test_from_the_meta_device(case):
-    """Meta, to_empty, load_state_dict: nothing is left uninitialised."""
+    """Meta, to_empty, load_state_dict: nothing is left uninitialized."""
     module, x = case.build(qkv_bias=True), tokens()
     with torch.device("meta"):
         hollow = case.cls(**case.arguments(qkv_bias=True))

@@ -22,7 +22,7 @@ from attnlib.checks.mysteries import ALL_MISTAKES
 from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from attnlib.panels.mistakes import GALLERY, compute_gallery
 from attnlib.pictures.palette import HEAD_COLORS, INK
-from attnlib.pictures.palette import QUIET as GREY
+from attnlib.pictures.palette import QUIET as GRAY
 from support.pictures import boxes, extents, outside, text_in, words
 from support.wrong_classes import CAUGHT
 
@@ -196,9 +196,9 @@ def test_the_panel_shows_the_difference(state):
     assert line == f"{name} | {condition} | {said} | off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
     right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
-    assert [box.fill == GREY for box in right_maps] == causal_mask(6).flatten().tolist() * 2
+    assert [box.fill == GRAY for box in right_maps] == causal_mask(6).flatten().tolist() * 2
     nothing_to_come = (attn_weights == 0) & causal_mask(6)
-    assert [box.fill == GREY for box in maps] == nothing_to_come.flatten().tolist()
+    assert [box.fill == GRAY for box in maps] == nothing_to_come.flatten().tolist()
     assert [box.hatched for box in maps] == attn_weights.isnan().flatten().tolist()
     framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 13, 13)}
     in_future = causal_mask(6).repeat(2, 1, 1).flatten().tolist()
@@ -213,15 +213,15 @@ def test_the_panel_shows_the_difference(state):
 def test_grey_is_the_future_of_each_head_and_nothing_else():
     """A 0 in the past is white, also where both heads have it; each head leaks for itself."""
     data = compute_gallery("keys by W_query", "half precision")
-    grey = torch.tensor([box.fill == GREY for box in boxes(GALLERY.draw(data), 16, 16)[72:]])
-    grey = grey.view(2, 6, 6)
-    assert torch.equal(grey[1], causal_mask(6))  # head 1 leaks nowhere, head 0 in these rows:
-    assert (~grey[0] & causal_mask(6)).any(dim=1).tolist() == [False, True, True, *[False] * 3]
+    gray = torch.tensor([box.fill == GRAY for box in boxes(GALLERY.draw(data), 16, 16)[72:]])
+    gray = gray.view(2, 6, 6)
+    assert torch.equal(gray[1], causal_mask(6))  # head 1 leaks nowhere, head 0 in these rows:
+    assert (~gray[0] & causal_mask(6)).any(dim=1).tolist() == [False, True, True, *[False] * 3]
     past_of_both = (data.attn_weights == 0).all(dim=0) & ~causal_mask(6)
     assert past_of_both.any()
 
     scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
-    assert GREY not in [box.fill for box in boxes(scene, 16, 16)[72:]]  # all leaks, and the past
+    assert GRAY not in [box.fill for box in boxes(scene, 16, 16)[72:]]  # all leaks, and the past
 
 
 @pytest.mark.parametrize("name", ["mask inverted", "mask thrown away"])

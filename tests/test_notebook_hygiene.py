@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from execute_notebooks import normalise, to_text
+from execute_notebooks import normalize, to_text
 from support.notebook_tools import (
     NOTEBOOKS,
     RULES,
@@ -54,7 +54,7 @@ def test_leads_on(path: Path):
 @each_notebook
 def test_is_stored_as_make_notebooks_stores_it(path: Path):
     stored = path.read_text(encoding="utf-8")
-    assert stored == to_text(normalise(read(path))), f"{path.name}: run `make notebooks`"
+    assert stored == to_text(normalize(read(path))), f"{path.name}: run `make notebooks`"
 
 
 @each_lesson

@@ -93,7 +93,7 @@ def pruned(linear: nn.Linear) -> nn.Module:
 OTHERS = {
     "LoRA": LinearWithLoRA,
     "Sequential": sequence,
-    "quantised": dynamic,
+    "quantized": dynamic,
     "int8": Int8Linear,
     "half": half,
     "pruned": pruned,

@@ -1,4 +1,4 @@
-"""Colours that can be told apart, and text that can be read on them."""
+"""Colors that can be told apart, and text that can be read on them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lab(color: str) -> tuple[float, float, float]:
 
 
 def luminance(color: str) -> float:
-    """Return how bright a colour is, 0 to 1."""
+    """Return how bright a color is, 0 to 1."""
     shares = zip((0.2126, 0.7152, 0.0722), channels(color), strict=True)
     return sum(share * (value / 255) ** 2.2 for share, value in shares)
 
@@ -81,7 +81,7 @@ def test_no_two_heads_look_alike():
 
 
 def test_weights_go_from_pale_to_dark():
-    """From white to the colour of the head; an amount that is no weight, to grey."""
+    """From white to the color of the head; an amount that is no weight, to gray."""
     for color in (*(partial(weight_color, head=head) for head in range(12)), amount_color):
         steps = [color(step / 20) for step in range(21)]
         brightness = [luminance(step) for step in steps]
@@ -138,7 +138,7 @@ def test_the_colors_of_the_theme_have_names():
 
 
 def test_on_a_color_of_the_theme_the_text_is_its_ink():
-    """A colour in hexadecimal is the same in the dark, so the text on it is, too."""
+    """A color in hexadecimal is the same in the dark, so the text on it is, too."""
     assert {text_color(color) for color in (PAPER, QUIET, MARKED)} == {INK}
     assert text_color(tint(head_color(0), 0.2)) == on_white(INK)
 

@@ -253,7 +253,7 @@ def test_the_kinds_of_controls():
 
 
 def test_text_on_a_color_that_stays_in_the_dark_stays_too(every):
-    """Ink of the page's own colour would be light on a light tint as soon as the page is dark."""
+    """Ink of the page's own color would be light on a light tint as soon as the page is dark."""
     for state, _, scene, _ in every:
         under: list[Box] = []
         for item in scene.items:
@@ -274,7 +274,7 @@ def test_text_on_a_color_that_stays_in_the_dark_stays_too(every):
 
 
 def head_colors_in(scene: Scene) -> dict[str, set[str]]:
-    """Return the colours that stand behind each head's name."""
+    """Return the colors that stand behind each head's name."""
     found: dict[str, set[str]] = {}
     for box in scene.items:
         if isinstance(box, Box) and box.height == 18 and box.fill:

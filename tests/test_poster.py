@@ -90,8 +90,8 @@ def test_a_leak_is_framed_and_a_row_of_nan_hatched():
     assert sum(cell.hatched for cell in cells) == 2 * 2
     frames = [box for box in boxes(scene, CELL - 2, CELL - 2) if box.stroke == WRONG]
     assert len(frames) == 2 + 1  # one in the legend
-    grey = [cell for cell in cells if cell.fill == QUIET]
-    assert len(grey) == 3 * 2  # the future of the three that hide it
+    gray = [cell for cell in cells if cell.fill == QUIET]
+    assert len(gray) == 3 * 2  # the future of the three that hide it
 
 
 def test_what_most_checks_catch_comes_first_and_what_none_does_last():

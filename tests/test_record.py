@@ -308,7 +308,7 @@ def test_heads_of_layer_1_divide_the_alphabet():
 
 @pytest.mark.parametrize("where", PLACES)
 def test_where_a_head_is_muted_it_is_hatched_and_says_so(where):
-    """In its map and below it, everywhere as at some places: grey is the future alone."""
+    """In its map and below it, everywhere as at some places: gray is the future alone."""
     data = MUTE.compute(mute="heads 1.0 and 1.1", where=where)
     scene = MUTE.draw(data)
     cells = torch.tensor([box.hatched for box in boxes(scene, 7, 7)]).view(4, 32 * 33 // 2)

@@ -92,7 +92,7 @@ def test_many_boxes_of_one_kind_are_a_path_for_each_fill(how):
         if height == 9
     }
     assert covered == fills
-    assert sum(len(boxes) for boxes in painted.values()) < len(cells)  # neighbours are one
+    assert sum(len(boxes) for boxes in painted.values()) < len(cells)  # neighbors are one
     if not how:
         assert len(paths) == 2
         return
@@ -298,7 +298,7 @@ def test_words_in_each_others_way_are_noticed():
 
 
 def test_a_frame_is_seen_on_light_and_on_dark():
-    """Ink, and inside it paper: one of the two stands out from any colour."""
+    """Ink, and inside it paper: one of the two stands out from any color."""
     inner, outer = frame(10, 20, 52, 24, 3)
     assert (inner.stroke, outer.stroke) == (PAPER, INK)
     assert (outer.x, outer.y, outer.width, outer.height, outer.stroke_width) == (10, 20, 52, 24, 3)

@@ -183,10 +183,10 @@ def test_weights_have_the_color_of_weights_and_the_future_is_flat_grey():
 
 def test_the_weights_of_both_panels_have_the_color_of_weights():
     shape, number = SHAPE_STEPS.compute(step=10), NUMBER_STEPS.compute(step=8, num_heads=2)
-    for panel, data, grey in ((SHAPE_STEPS, shape, 2 * 10), (NUMBER_STEPS, number, 2 * 2 * 3)):
+    for panel, data, gray in ((SHAPE_STEPS, shape, 2 * 10), (NUMBER_STEPS, number, 2 * 2 * 3)):
         fills = [box.fill for box in cells(panel.draw(data))[0]]
         assert {weight_color(1.0, head) for head in (0, 1)} <= set(fills)
-        assert fills.count(QUIET) == grey
+        assert fills.count(QUIET) == gray
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 6])

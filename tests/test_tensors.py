@@ -1,4 +1,4 @@
-"""Every figure shows every value, in the right place, in the colour of its head."""
+"""Every figure shows every value, in the right place, in the color of its head."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_png_is_opaque(scene):
 
 @pytest.mark.parametrize("num_heads", [None, 1, 2, 4, 5])
 def test_weights_stand_in_their_cells_on_one_color_scale(num_heads):
-    """Queries down, keys across, in the colour of the head; hidden cells flat grey and empty."""
+    """Queries down, keys across, in the color of the head; hidden cells flat gray and empty."""
     attn_weights = weights() if num_heads is None else weights(num_heads)
     scene = weights_picture(attn_weights, TOKENS, HIDDEN)
     cells = boxes(scene, 40, 40)
@@ -179,9 +179,9 @@ def test_the_scale_goes_from_1_down_to_0():
 def test_hidden_cells_are_one_grey_without_lines():
     """So that the palest weight is a cell, and what is hidden is none."""
     scene = weights_picture(weights(), TOKENS, HIDDEN)
-    grey = [cell for cell in boxes(scene, 40, 40) if cell.fill == QUIET]
-    assert len(grey) == 10
-    assert {cell.stroke for cell in grey} == {QUIET}
+    gray = [cell for cell in boxes(scene, 40, 40) if cell.fill == QUIET]
+    assert len(gray) == 10
+    assert {cell.stroke for cell in gray} == {QUIET}
 
 
 def test_a_head_has_its_hue_and_its_name_wherever_it_stands():
@@ -313,7 +313,7 @@ def test_blocks_of_rows_have_the_color_of_their_head(num_heads):
 
 
 def test_differences_show_exact_zeros_as_white_cells():
-    """On a dark page too; a difference too small to print is coloured: it is not zero."""
+    """On a dark page too; a difference too small to print is colored: it is not zero."""
     difference = torch.tensor([[0.0, 0.25], [1e-30, 0.0], [0.0, 0.5]])
     scene = difference_picture(difference, TOKENS[:3], "what moved", changed=1)
     cells = boxes(scene, 54, 26)

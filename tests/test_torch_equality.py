@@ -106,8 +106,8 @@ def test_every_state_shows_its_bounds_and_its_heads(num_heads):
     assert bounds(scene) == dict.fromkeys(NAMES, "<= 1e-06")
     strips = {text_in(scene, box): box.fill for box in boxes(scene, 6 * CELL, 18)}
     assert strips == {f"head {h}": head_color(h) for h in range(num_heads)}
-    grey = [cell.fill == QUIET for cell in boxes(scene, CELL, CELL)]
-    assert grey == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
+    gray = [cell.fill == QUIET for cell in boxes(scene, CELL, CELL)]
+    assert gray == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
     assert TORCH_EQUALITY.readout(data) == (
         f"num_heads = {num_heads} | head_dim = {12 // num_heads} | as it should be | "
         "largest difference: "

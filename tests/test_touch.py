@@ -386,7 +386,7 @@ COLORS = """([box, lines]) => {
 @browser_test
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_lines_and_arcs_are_seen_on_the_paper(page, scheme):
-    """In the colours that the browser computes, for the arcs of twelve heads and all lines."""
+    """In the colors that the browser computes, for the arcs of twelve heads and all lines."""
     page.emulate_media(color_scheme=scheme)
     lines = [line_color(color) for color in HEAD_COLORS]
     seen = set()

@@ -31,7 +31,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def normalise(notebook: dict) -> dict:
+def normalize(notebook: dict) -> dict:
     """Return the notebook without anything that differs between two runs of the same cells."""
     taken: set[str] = set()
     return {
@@ -49,7 +49,7 @@ def to_text(notebook: dict) -> str:
 
 def execute(path: Path) -> None:
     """Run one notebook from top to bottom and store it, or raise with the cell that is at fault."""
-    stored = normalise(json.loads(path.read_text(encoding="utf-8")))
+    stored = normalize(json.loads(path.read_text(encoding="utf-8")))
     notebook = nbformat.reads(to_text(stored), as_version=4)
     NotebookClient(
         notebook,
@@ -65,7 +65,7 @@ def execute(path: Path) -> None:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
                 raise ValueError(f"cell {number} writes to stderr: {output['text'].strip()}")
-    text = to_text(normalise(json.loads(nbformat.writes(notebook))))
+    text = to_text(normalize(json.loads(nbformat.writes(notebook))))
     path.write_text(text, encoding="utf-8", newline="\n")
 
 

@@ -193,7 +193,7 @@ def join_group() -> None:
 def compare_with_one_process(num_heads: int = NUM_HEADS, width: int = WIDTH) -> str:
     """Run one module in all processes together and in this one alone, and return a report.
 
-    Every process of an initialised group must call it.
+    Every process of an initialized group must call it.
     """
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh

@@ -1,7 +1,7 @@
 """What the heads of the released GPT-2 looked at: numbers that others measured and published.
 
 The smallest GPT-2 has 12 layers of 12 heads; head 4.11 is head 11 of layer 4, both counted from 0.
-data/README.md names the two sources and their licences.
+data/README.md names the two sources and their licenses.
 """
 
 from __future__ import annotations

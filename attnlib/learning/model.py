@@ -14,7 +14,7 @@ EVERYWHERE = slice(None)
 
 
 class AttentionModel(nn.Module):
-    """Name tokens by attention alone: no normalisation, and no layers between those of attention.
+    """Name tokens by attention alone: no normalization, and no layers between those of attention.
 
     Equation:
         x = token_embedding[tokens] + position_embedding[0, 1, 2, ...]

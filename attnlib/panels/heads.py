@@ -72,7 +72,7 @@ def _several_heads(module: MultiHeadAttentionWrapper, x: Tensor) -> Heads:
 
 
 def draw_stacked_heads(data: Heads) -> Scene:
-    """Draw the output, its columns coloured by head, above the weights of each head, in a row.
+    """Draw the output, its columns colored by head, above the weights of each head, in a row.
 
     In the row of ASKING what moves is framed.
     """

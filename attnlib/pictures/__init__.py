@@ -1,9 +1,9 @@
 """How anything is drawn: one picture as plain data, written as a PNG or as an SVG.
 
-palette holds the colours, scene the picture, seen what its alt text says of weights; tensors draws
+palette holds the colors, scene the picture, seen what its alt text says of weights; tensors draws
 weights and matrices, split how heads are cut from one matrix, arcs and sentences words and who
 looks where, plane points of two numbers, rows one row of weights as bars, moves shapes line by
-line, poster many small maps with their verdicts, grids many numbers as colours alone, charts times,
+line, poster many small maps with their verdicts, grids many numbers as colors alone, charts times,
 sizes where a model's parameters are. matplotlib loads with the first PNG. Pictures import nothing
 else of attnlib.
 """

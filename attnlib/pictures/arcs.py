@@ -35,8 +35,8 @@ def arcs_picture(
         weights: (num_tokens, num_tokens), or (num_heads, num_tokens, num_tokens): then the heads
             stand one above the other. NaN has no arc.
         names: of the heads. None: head 0, head 1 and so on; a single head has no name.
-        hues: whose colour each head has, counted from 0. None: its own.
-        query: the word whose arcs alone are coloured, with their weights as numbers.
+        hues: whose color each head has, counted from 0. None: its own.
+        query: the word whose arcs alone are colored, with their weights as numbers.
         least: a smaller weight has no arc, and the picture says so.
 
     Returns:

@@ -39,8 +39,8 @@ def rectangle_picture(
         keys: the names of the columns.
         weights: (num_queries, num_keys).
         title: what is drawn, above the map and in the alt text.
-        is_hidden: bool, of the same shape: these cells are flat grey. None: no cell is.
-        hue: whose colour the weights have, counted from 0.
+        is_hidden: bool, of the same shape: these cells are flat gray. None: no cell is.
+        hue: whose color the weights have, counted from 0.
         cell: pixels per cell.
 
     Raises:
@@ -97,7 +97,7 @@ def cross_picture(
         keys: the words of the text that is looked at, drawn above.
         weights: (num_queries, num_keys).
         names: what the two texts are called: the one that looks, the one that is looked at.
-        hue: whose colour the lines have, counted from 0.
+        hue: whose color the lines have, counted from 0.
 
     Returns:
         A Scene: the more weight, the thicker the line.

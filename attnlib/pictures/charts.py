@@ -90,7 +90,7 @@ def crossover_picture(
     Args:
         ratios: by number of heads and of tokens.
         heading: what is divided by what.
-        undecided: cells whose rounds lie on both sides of 1: grey, with a question mark.
+        undecided: cells whose rounds lie on both sides of 1: gray, with a question mark.
         notes: a few words under the ratio of a cell.
         sides: what a ratio below 1 means, and one above; drawn as a legend.
     """

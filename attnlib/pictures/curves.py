@@ -26,7 +26,7 @@ def curves_picture(
         curves: by name, a loss for each step; all of the same number of steps, at least 2.
         title: what is drawn, above the picture and in the alt text.
         mark: a name and a loss, drawn as a dashed line.
-        hues: whose head's colour each curve has, counted from 0.
+        hues: whose head's color each curve has, counted from 0.
         unit: what is counted.
         first: the count of the first loss, 0 or 1.
 

@@ -1,4 +1,4 @@
-"""Many numbers as colours alone: strips of shares over the steps of a training, signed tables."""
+"""Many numbers as colors alone: strips of shares over the steps of a training, signed tables."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def strips_picture(
     Args:
         strips: by name, shares from 0 to 1, (num_steps, num_places); NaN where there is none.
         steps: of the training, evenly spaced, one for each row.
-        hues: whose colour each strip has, counted from 0.
+        hues: whose color each strip has, counted from 0.
         columns: so many strips stand side by side.
         mark: a place that gets a dashed line at its right side.
 
     Returns:
-        A Scene: the more, the stronger the colour, white is 0, what has no value is hatched; the
-        scale is in grey where the hues differ. The alt text says where each strip ends.
+        A Scene: the more, the stronger the color, white is 0, what has no value is hatched; the
+        scale is in gray where the hues differ. The alt text says where each strip ends.
 
     Raises:
         ValueError: a strip does not have a row for each step, or there are not as many hues.
@@ -111,7 +111,7 @@ def strips_picture(
 
 
 def _shades(hues: Sequence[int]) -> list[Item]:
-    """Return the scale of all shades: in the colour of a hue, or in grey for several."""
+    """Return the scale of all shades: in the color of a hue, or in gray for several."""
     items: list[Item] = []
     for i in range(SHADES + 1):
         share = 1 - i / SHADES
@@ -178,7 +178,7 @@ def signed_picture(
         names: of the rows, and of the columns.
         axes: what goes down, and what goes across.
         middle: this number is white.
-        largest: so far from the middle the colour is strongest. None: as far as any number is.
+        largest: so far from the middle the color is strongest. None: as far as any number is.
         written: whether the numbers stand in the cells, in hundredths, as on the scale then.
 
     Returns:

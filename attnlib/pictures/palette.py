@@ -1,10 +1,10 @@
-"""The colours of the course: a head has the same colour in every diagram, figure and slider."""
+"""The colors of the course: a head has the same color in every diagram, figure and slider."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-# Okabe and Ito's colour-blind-safe set, then a darker shade of four of them.
+# Okabe and Ito's color-blind-safe set, then a darker shade of four of them.
 HEAD_COLORS = (
     "#0072B2",
     "#E69F00",
@@ -37,43 +37,43 @@ _SIGNED = ("#b2182b", "#ef8a62", "#fddbc7", "#f7f7f7", "#d1e5f0", "#67a9cf", "#2
 
 
 def head_color(head: int) -> str:
-    """Return the colour of a head, counted from 0; the thirteenth has the first one's again."""
+    """Return the color of a head, counted from 0; the thirteenth has the first one's again."""
     return HEAD_COLORS[head % len(HEAD_COLORS)]
 
 
 def line_color(color: str) -> str:
-    """Return the colour of a line or another thin mark, whose contrast on white is 3 at least."""
+    """Return the color of a line or another thin mark, whose contrast on white is 3 at least."""
     return LINE_COLORS.get(color, color)
 
 
 def weight_color(weight: float, head: int = 0) -> str:
-    """Return the colour of an attention weight: 0 white, 1 the colour of its head, everywhere."""
+    """Return the color of an attention weight: 0 white, 1 the color of its head, everywhere."""
     return tint(head_color(head), min(max(weight, 0.0), 1.0))
 
 
 def strength_color(weight: float) -> str:
-    """Return the colour of a weight where all heads are compared: 0 white, 1 ink, whatever head."""
+    """Return the color of a weight where all heads are compared: 0 white, 1 ink, whatever head."""
     return tint(INK, min(max(weight, 0.0), 1.0))
 
 
 def amount_color(share: float) -> str:
-    """Return the colour of an amount that is no weight: 0 white, 1 dark grey."""
+    """Return the color of an amount that is no weight: 0 white, 1 dark gray."""
     return tint(FAINT, min(max(share, 0.0), 1.0))
 
 
 def signed_color(value: float, largest: float) -> str:
-    """Return the colour of a value: -largest red, 0 near white, +largest blue."""
+    """Return the color of a value: -largest red, 0 near white, +largest blue."""
     return _between(_SIGNED, 0.5 + 0.5 * value / largest if largest else 0.5)
 
 
 def tint(color: str, strength: float) -> str:
-    """Mix a colour with white: strength 1 is the colour itself, 0 is white."""
+    """Mix a color with white: strength 1 is the color itself, 0 is white."""
     return _mix(PAPER, color, strength)
 
 
-@lru_cache(maxsize=4096)  # a picture of many cells has few colours
+@lru_cache(maxsize=4096)  # a picture of many cells has few colors
 def text_color(background: str) -> str:
-    """Return ink, white or black with a contrast of 4.5 at least; ink on the page's own colours."""
+    """Return ink, white or black with a contrast of 4.5 at least; ink on the page's own colors."""
     if background in THEME:
         return INK
     inks = sorted((THEME[INK], THEME[PAPER]), key=lambda text: -contrast(text, background))
@@ -81,7 +81,7 @@ def text_color(background: str) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two colours, from 1 to 21, as WCAG 2 defines it.
+    """Return the contrast ratio of two colors, from 1 to 21, as WCAG 2 defines it.
 
     >>> round(contrast("#ffffff", "#767676"), 2)
     4.54
@@ -99,12 +99,12 @@ def _luminance(color: str) -> float:
 
 
 def on_white(color: str) -> str:
-    """Return a colour as hexadecimal: those of the theme as they are on white paper."""
+    """Return a color as hexadecimal: those of the theme as they are on white paper."""
     return THEME.get(color, color)
 
 
 def in_page(color: str) -> str:
-    """Return a colour as CSS: those of the theme as variables, which the page around sets."""
+    """Return a color as CSS: those of the theme as variables, which the page around sets."""
     return f"var(--attn-{color})" if color in THEME else color
 
 

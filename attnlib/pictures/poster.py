@@ -40,7 +40,7 @@ def poster_picture(
         columns: so many stand side by side.
 
     Returns:
-        A Scene. A legend says what the colours are. The first name comes first, then those that
+        A Scene. A legend says what the colors are. The first name comes first, then those that
         most checks catch; those that pass everything are the last. The alt text counts them.
 
     Raises:
@@ -76,7 +76,7 @@ def _in_order(verdicts: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def _legend(num_heads: int, checks: Sequence[str]) -> list[Item]:
-    """Return what the colours of the maps and the dots stand for, in two lines."""
+    """Return what the colors of the maps and the dots stand for, in two lines."""
     line = CELL + 10
     signs: list[list[tuple[Item, str]]] = [
         [
@@ -177,7 +177,7 @@ def two_losses_picture(
         losses: by name of the model two finite losses, or a word for why there are none.
         names: what the first and the second are.
         marks: by name, losses drawn as dashed lines.
-        hues: whose head's colour the dots have.
+        hues: whose head's color the dots have.
 
     Returns:
         A Scene: the first model, then the others by their first loss, then those without a loss.

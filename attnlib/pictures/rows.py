@@ -26,7 +26,7 @@ def softmax_picture(
         scores: (num_tokens), scaled, of one query; those of the future may be there or be -inf.
         weights: (num_tokens), after softmax: 0 for the future.
         query: the place of the query among the words.
-        hue: the head, counted from 0, that gives the colour.
+        hue: the head, counted from 0, that gives the color.
 
     Returns:
         A Scene: scores as bars up and down from 0, the same with -inf, weights as bars from 0 to 1,
@@ -84,7 +84,7 @@ def small_bars_picture(
         rows: by the name of a row, by the name of a column, weights (num_keys), such as the
             softmax of one query at several widths, with and without the scale.
         words: the names of the keys, for the alt text. None given: key 1, key 2 and so on.
-        hue: the head, counted from 0, that gives the colour.
+        hue: the head, counted from 0, that gives the color.
 
     Returns:
         A Scene: a chart for each entry, under its column's name and the largest weight.

@@ -54,7 +54,7 @@ class Box(NamedTuple):
 
 
 class Words(NamedTuple):
-    """A line of text, centred on its height at (x, y)."""
+    """A line of text, centered on its height at (x, y)."""
 
     x: float
     y: float
@@ -177,7 +177,7 @@ def in_rows(*scenes: Scene, width: float = BOOK, gap: float = 24.0) -> Scene:
 
 
 def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) -> list[Item]:
-    """Return a frame that is seen around any colour, on light paper and on dark: it has an edge."""
+    """Return a frame that is seen around any color, on light paper and on dark: it has an edge."""
     inside = (x + wide, y + wide, width - 2 * wide, height - 2 * wide)
     return [
         Box(*inside, stroke=PAPER, stroke_width=2.0),
@@ -222,7 +222,7 @@ class _Cells(NamedTuple):
     boxes: tuple[Box, ...]
 
     def fills(self) -> dict[str, list[Box]]:
-        """Return what each fill covers; neighbours in a row are one box."""
+        """Return what each fill covers; neighbors in a row are one box."""
         found: dict[str, list[Box]] = {}
         for box in self.boxes:
             same = found.setdefault(box.fill or "none", [])
@@ -331,7 +331,7 @@ def _path(line: Line) -> str:
 
 @lru_cache(maxsize=4)  # a notebook asks twice, for the image and for the image with its alt text
 def _small_png(scene: Scene) -> bytes:
-    """Return the PNG with 256 colours, a third of the size: a notebook keeps each twice.
+    """Return the PNG with 256 colors, a third of the size: a notebook keeps each twice.
 
     Half of them are the commonest, as they are: a cell keeps its hue, however many hues there are.
     """
@@ -342,7 +342,7 @@ def _small_png(scene: Scene) -> bytes:
     count = whole.width * whole.height
     counted = sorted(whole.convert("RGB").getcolors(count) or [], reverse=True)
     colors = torch.tensor([color for _, color in counted])  # three numbers each
-    # Pillow goes through all pixels: of each colour it gets one, and of the commonest their share
+    # Pillow goes through all pixels: of each color it gets one, and of the commonest their share
     shares = torch.tensor([SAMPLE * n // count for n, _ in counted])
     sample = colors.repeat_interleave(1 + shares, dim=0).byte()
     few = Image.frombytes("RGB", (len(sample), 1), sample.numpy().tobytes())
@@ -351,7 +351,7 @@ def _small_png(scene: Scene) -> bytes:
     nearest = torch.cdist(colors.float(), palette.float()).argmin(dim=1).byte()
 
     pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(torch.int32)
-    places = torch.zeros(1 << 24, dtype=torch.uint8)  # in the palette, of every possible colour
+    places = torch.zeros(1 << 24, dtype=torch.uint8)  # in the palette, of every possible color
     places[(colors * torch.tensor([1, 1 << 8, 1 << 16])).sum(dim=1)] = nearest
     of_pixels = places[pixels & 0xFFFFFF]
     few = Image.frombytes("P", whole.size, of_pixels.numpy().tobytes())

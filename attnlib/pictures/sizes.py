@@ -16,7 +16,7 @@ def parts_picture(parts: Sequence[tuple[str, int]], title: str) -> Scene:
     """Draw numbers of parameters as one bar, part after part, with a sum for each name below.
 
     Args:
-        parts: names and numbers, in the order of the bar. Parts of one name have one colour.
+        parts: names and numbers, in the order of the bar. Parts of one name have one color.
         title: what they are the parts of.
 
     Returns:
@@ -65,10 +65,10 @@ def c_attn_picture(width: int, num_heads: int, head: int) -> Scene:
     Args:
         width: of the model; c_attn is (width, 3 * width).
         num_heads: how many heads share each third.
-        head: counted from 0; its columns, and the rows that they become, are in full colour.
+        head: counted from 0; its columns, and the rows that they become, are in full color.
 
     Returns:
-        A Scene: above, columns are coloured by the heads that own them, below, rows.
+        A Scene: above, columns are colored by the heads that own them, below, rows.
 
     Raises:
         ValueError: there is no such head, or the width cannot be shared out.

@@ -49,7 +49,7 @@ def product_picture(
         right: (inner, num_columns), drawn above the result, column over column.
         rows: the names of the rows of left.
         names: what left, right and their product are called.
-        num_heads: how many heads share the coloured columns.
+        num_heads: how many heads share the colored columns.
         place: the row and the column of a number of the product: it is framed, and so are the row
             of left and the column of right that meet in it. None: nothing is.
         inner: False: heads own the columns of right, so those of the product too. True: heads own
@@ -128,7 +128,7 @@ def product_picture(
 def _sum(
     x: float, y: float, parts: Sequence[float], total: float, width: float, height: float
 ) -> list[Item]:
-    """Return a number of each head, in its colour, and their sum, in a frame."""
+    """Return a number of each head, in its color, and their sum, in a frame."""
     items: list[Item] = []
     for h, part in enumerate(parts):
         items += _numbers(x, y, torch.tensor([[part]]), [h], width, height)
@@ -148,7 +148,7 @@ def _numbers(
     height: float,
     row_owners: Sequence[int] | None = None,
 ) -> list[Item]:
-    """Return a matrix with its numbers, each cell in the colour of the head that owns it."""
+    """Return a matrix with its numbers, each cell in the color of the head that owns it."""
     items: list[Item] = []
     for r, row in enumerate(matrix.tolist()):
         for c, value in enumerate(row):
@@ -162,7 +162,7 @@ def _numbers(
 
 
 def _tags(x: float, y: float, width: float, num_heads: int) -> list[Item]:
-    """Return a strip for each head, side by side, in its colour and with its name or number."""
+    """Return a strip for each head, side by side, in its color and with its name or number."""
     long = text_width("head 10", SIZE, bold=True) > width / num_heads - 4
     each = width / num_heads
     items: list[Item] = []
@@ -275,7 +275,7 @@ def blocks_and_maps_picture(
 
 
 def _map(x: float, y: float, side: float, weights: Tensor, head: int) -> list[Item]:
-    """Return a causal map in its head's hue: 0 white, 1 the full colour, the future pale grey."""
+    """Return a causal map in its head's hue: 0 white, 1 the full color, the future pale gray."""
     cell = side / len(weights)
     items: list[Item] = [Box(x, y, side, side, QUIET)]
     line = on_white(QUIET)  # on a dark page too, where hues are as pale

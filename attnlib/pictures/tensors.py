@@ -1,8 +1,8 @@
 """Pictures of tensors: attention weights, matrices, tensors of any rank; and of source code.
 
 In a map of attention weights queries go down and keys go across, the names of the keys on top. A
-weight has the colour of its head, the stronger the larger; 0 is white. What a query may not see is
-flat grey. A hatched cell has no value: it is NaN.
+weight has the color of its head, the stronger the larger; 0 is white. What a query may not see is
+flat gray. A hatched cell has no value: it is NaN.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _grid(
 
 
 def head_tag(x: float, y: float, width: float, head: int, name: str = "") -> list[Item]:
-    """Return a strip in the colour of a head, counted from 0, with its name or its number."""
+    """Return a strip in the color of a head, counted from 0, with its name or its number."""
     color = head_color(head)
     text = name or f"head {head}"
     if not name and text_width(text, 13, bold=True) > width - 2:
@@ -120,22 +120,22 @@ def weights_picture(
     Args:
         attn_weights: (num_tokens, num_tokens) or (num_heads, num_tokens, num_tokens).
         tokens: the names of the tokens.
-        is_hidden: bool, as attn_weights or (num_tokens, num_tokens): these cells are flat grey.
+        is_hidden: bool, as attn_weights or (num_tokens, num_tokens): these cells are flat gray.
             None: no cell is.
         cell: pixels per cell; the values are written in from 34 pixels on.
         title: what is drawn, for the alt text and, with a single head, above it.
         row_notes: words to the right of each row of the last map, such as the row's sum.
         columns: so many heads stand beside each other. None: as many as a page is wide.
         names: of the heads. None given: head 0, head 1 and so on.
-        hues: whose colour each head has, counted from 0. None: its own.
+        hues: whose color each head has, counted from 0. None: its own.
         marked: bool, as attn_weights or (num_tokens, num_tokens): these cells are framed in red.
         upright: whether long names of keys stand upright, for cells too small for slanting ones.
         sums: whether each row has its sum beside it, and each hidden cell a 0; the heads are then
-            drawn on the scale of the first one's colour.
+            drawn on the scale of the first one's color.
 
     Returns:
-        A Scene; each of several heads stands under a strip in its own colour. A weight above 1,
-        which no scale from 0 to 1 has, has the strongest colour and a frame, inside a red one.
+        A Scene; each of several heads stands under a strip in its own color. A weight above 1,
+        which no scale from 0 to 1 has, has the strongest color and a frame, inside a red one.
     """
     single = attn_weights.ndim == 2
     heads = attn_weights[None] if single else attn_weights  # (num_heads, num_tokens, num_tokens)
@@ -278,7 +278,7 @@ SHORTEST = 48.0  # of a scale, in pixels
 
 
 def _scale(hue: int | None, heads: Tensor, side: float) -> list[Item]:
-    """Return the scale of attention weights, in the colour of a head, or in grey for several.
+    """Return the scale of attention weights, in the color of a head, or in gray for several.
 
     It is as high as a map of this side.
     """
@@ -325,12 +325,12 @@ def heads_picture(
     Args:
         maps: (num_layers, num_heads, num_tokens, num_tokens).
         chosen: the layer and the head that have a thick frame, counted from 0.
-        cell: pixels per weight; what lies above the diagonal is flat grey. None: as wide as a page.
+        cell: pixels per weight; what lies above the diagonal is flat gray. None: as wide as a page.
         framed: layers and heads that have a thin frame.
 
     Returns:
-        A Scene; the colour of a head is in the bar above its column. In all maps the same weight is
-        the same grey, so that heads can be compared.
+        A Scene; the color of a head is in the bar above its column. In all maps the same weight is
+        the same gray, so that heads can be compared.
     """
     num_layers, num_heads, num_tokens, _ = maps.shape
     left, top = 68.0, 46.0  # names of the layers; title and numbers of the heads
@@ -431,7 +431,7 @@ def matrix_picture(
     digits: int = 4,
     names: Sequence[str] = (),
 ) -> Scene:
-    """Draw a matrix with its values written in, each column in the colour of its head.
+    """Draw a matrix with its values written in, each column in the color of its head.
 
     Where columns have heads they have their numbers too, counted from 0.
 
@@ -474,9 +474,9 @@ def matrix_picture(
 
 
 def blocks_picture(weight: Tensor, num_heads: int, title: str, cell: float = 26.0) -> Scene:
-    """Draw the weight of a projection, (d_out, d_in), its rows coloured by the head they feed.
+    """Draw the weight of a projection, (d_out, d_in), its rows colored by the head they feed.
 
-    The stronger the colour, the larger the entry. num_heads divides d_out.
+    The stronger the color, the larger the entry. num_heads divides d_out.
     """
     d_out, d_in = weight.shape
     head_dim = d_out // num_heads
@@ -498,7 +498,7 @@ def blocks_picture(weight: Tensor, num_heads: int, title: str, cell: float = 26.
 def difference_picture(
     difference: Tensor, rows: Sequence[str], title: str, changed: int | None = None
 ) -> Scene:
-    """Draw how far each number moved: exact zeros are white cells, all others coloured.
+    """Draw how far each number moved: exact zeros are white cells, all others colored.
 
     Args:
         difference: (num_rows, num_columns), the absolute differences; NaN is hatched.
@@ -524,7 +524,7 @@ def difference_picture(
 
 
 def _difference_cell(largest: float, value: float, *_place: int) -> Cell:
-    """Return the cell of a difference; a tiny one has a colour too, because it is not zero."""
+    """Return the cell of a difference; a tiny one has a color too, because it is not zero."""
     if math.isnan(value):
         return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
     if value == 0:
@@ -550,19 +550,19 @@ def tensor_picture(
     """Draw a tensor as blocks, its first batch item only.
 
     Args:
-        name: what the tensor is called. What is called attn_weights is coloured as weights are:
-            0 white, 1 the colour of the head, a 0 in the future grey.
+        name: what the tensor is called. What is called attn_weights is colored as weights are:
+            0 white, 1 the color of the head, a 0 in the future gray.
         values: 1 to 4 dimensions.
         dims: the name of each dimension, such as ("b", "num_heads", "num_tokens", "head_dim").
-            Along num_heads, and along columns named num_heads * ..., cells take the colour of
-            their head. Without names nothing is coloured. A dimension without a name has "".
+            Along num_heads, and along columns named num_heads * ..., cells take the color of
+            their head. Without names nothing is colored. A dimension without a name has "".
         num_heads: how many heads, for columns named num_heads * ...
         room: pixels across; blocks that do not fit in it stand in a second row.
 
     Returns:
         A Scene: a title with the names and sizes, and a block for each index of the dimension
         that comes before the last two. Whole numbers have no decimals, others two, or one where
-        they are large. A grey cell is -inf, True in a mask, or a weight on the future.
+        they are large. A gray cell is -inf, True in a mask, or a weight on the future.
     """
     title = f"{name}: {_shape(values, dims)}"
     row_names, weights = values.ndim > 1, name == "attn_weights"
@@ -618,7 +618,7 @@ def _owners(values: Tensor, dims: Sequence[str], num_heads: int | None) -> Tenso
 
 
 def _hidden(values: Tensor, weights: bool) -> Tensor:
-    """Return for each entry whether it is grey: -inf, True, or a weight of 0 on the future."""
+    """Return for each entry whether it is gray: -inf, True, or a weight of 0 on the future."""
     if values.dtype == torch.bool:
         return values
     if weights:  # the last query sees the last key

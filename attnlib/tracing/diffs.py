@@ -1,4 +1,4 @@
-"""The difference of two pieces of code, in colour and with signs: - what goes, + what comes."""
+"""The difference of two pieces of code, in color and with signs: - what goes, + what comes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOES_WORD, COMES_WORD = "#ffb8b0", "#9be9a8"
 class Diff:
     """Two texts as lines with - and +, the words that differ marked.
 
-    A notebook shows it in colour; as text it is the same lines, which nbval compares.
+    A notebook shows it in color; as text it is the same lines, which nbval compares.
 
     Args:
         old: the text before.

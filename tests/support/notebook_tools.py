@@ -69,7 +69,7 @@ def tags(cell: dict) -> list[str]:
 
 
 def text_of(output: dict) -> str:
-    """Return all that a reader can read of an output: no pictures, no colours."""
+    """Return all that a reader can read of an output: no pictures, no colors."""
     parts = [output.get("text", ""), output.get("evalue", ""), *output.get("traceback", [])]
     for kind, data in output.get("data", {}).items():
         if kind.startswith("text/") or kind == "image/svg+xml":
