@@ -170,6 +170,17 @@ def test_stacked_heads(wrong, sentence):
             "num_heads here is the notebook's variable, 2: write self.num_heads.",
         ),
         (
+            "made.shape\n",
+            "x.shape\n",
+            "x here is the notebook's variable: compute with made, and with the module's own "
+            "layers.",
+        ),
+        (
+            "self.W_query(x)",
+            "W_query(x)",
+            "W_query here is the notebook's variable: the module's own is self.W_query.",
+        ),
+        (
             "        num_tokens = x.shape[1]\n",
             "",
             "num_tokens here is the notebook's variable, 6: take num_tokens from x.shape.",
@@ -177,7 +188,8 @@ def test_stacked_heads(wrong, sentence):
     ],
 )
 def test_a_weight_split(right, wrong, sentence):
-    verdict = check_weight_split(write(several(SPLIT, (right, wrong)), **NOTEBOOK))
+    notebook = NOTEBOOK | {"x": torch.ones(1, 6, 3), "W_query": torch.ones(3, 4)}
+    verdict = check_weight_split(write(several(SPLIT, (right, wrong)), **notebook))
     assert not verdict
     assert verdict.faults[0].cause.startswith(sentence)
 
@@ -227,6 +239,12 @@ def test_an_error_before_a_mask_for_other_tokens_is_not_put_down_to_it():
     assert check_causal_attention(write(text)).sentence.endswith(
         ".T reverses all three dimensions: write .transpose(-2, -1)."
     )
+
+
+def test_an_error_of_another_cause_is_not_put_down_to_a_variable_of_the_notebook():
+    text = several(HEAD, (ROOT, "math.sqrt(d_out)"), ("keys.transpose(-2, -1)", "keys.T"))
+    verdict = check_causal_attention(write(text, **NOTEBOOK))  # d_out is 2, as are the texts
+    assert verdict.sentence.endswith(".T reverses all three dimensions: write .transpose(-2, -1).")
 
 
 def test_the_number_of_texts_is_named_where_it_is_the_divisor():

@@ -21,6 +21,7 @@ from attnlib.checks.text import Slip, Text
 from attnlib.tracing.operations import Line
 
 OWN = re.compile(r"head|^h$|d_out|dim|width")  # sizes that a module has, whatever x it gets
+ROOT = re.compile(r"sqrt|pow|tensor$")
 NUMBER = re.compile(r"(?<![a-wyz\d])\d+")  # in "batch2" is none, in "10x11" are two
 
 
@@ -46,10 +47,13 @@ def slip_from_outside(
             cause = _width(begin, module) if numbers or fixed else None
         else:
             told = {int(number) for number in NUMBER.findall(error_alone(said))}
-            sizes = {n: numbers[n] for n in _arguments(text, where) if numbers.get(n) in told}
-            tensors = {n: value for n, value in read.items() if _shape(value) & told - {1}}
-            cause = _sizes(text, where, sizes, module) if sizes else None
-            cause = cause or (_tensors(tensors, told, module) if tensors else None)
+            called = _called(text, where) if "'Tensor' object is not callable" in said else set()
+            sizes = {n: numbers[n] for n in _arguments(text, where) if n in numbers}
+            tensors = {n: v for n, v in read.items() if n in called or _shape(v) & told - {1}}
+            x, has_self = _input(text, where)
+            cause = _tensors(tensors, told, module, x) if tensors else None
+            if told & set(sizes.values()):
+                cause = _sizes(sizes, module, x, has_self)
         if cause is not None:
             return Slip("outside", cause, where)
     return None
@@ -60,6 +64,8 @@ def _makers(text: Text, line: Line) -> Iterator[Line]:
     for node in ast.walk(text.statement(line) or ast.Pass()):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             made = text.assigned(line, node.id, also_names=True)
+            several = text.unpacked(line.function, node.id)  # b, num_tokens, _ = x.shape
+            made = made or (several and text.line_of(line.function, several[0]))
             if made is not None:
                 yield made
 
@@ -70,14 +76,14 @@ def _divisors(text: Text, line: Line) -> list[str]:
     for node in ast.walk(text.statement(line) or ast.Pass()):
         if isinstance(node, ast.BinOp):
             found += [node.left, node.right]
-        if isinstance(node, ast.Call) and re.search(r"sqrt|pow|tensor$", ast.unparse(node.func)):
+        if isinstance(node, ast.Call) and ROOT.search(_name(node)):
             found += node.args
     return [ast.unparse(node) for node in found]
 
 
 def _arguments(text: Text, line: Line) -> list[str]:
     """Return what a line hands to functions, as sizes are."""
-    calls = calls_in(text.statement(line) or ast.Pass())
+    calls = [c for c in calls_in(text.statement(line) or ast.Pass()) if not ROOT.search(_name(c))]
     given = [part for call in calls for part in (*call.args, *(k.value for k in call.keywords))]
     return [ast.unparse(node) for part in given for node in getattr(part, "elts", [part])]
 
@@ -107,13 +113,27 @@ def _width(begin: str, module: nn.Module) -> str:
     return f"{begin}, and this head is {HEAD_DIM} wide: {remedy}."
 
 
-def _sizes(text: Text, line: Line, sizes: Mapping[str, int], module: nn.Module) -> str:
-    arguments = [arg.arg for arg in text.trees[line.function].args.args]
-    x = next((name for name in arguments if name != "self"), "x")
+def _called(text: Text, line: Line) -> set[str]:
+    """Return what a line calls."""
+    return {_name(call) for call in calls_in(text.statement(line) or ast.Pass())}
+
+
+def _name(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
+def _input(text: Text, line: Line) -> tuple[str, bool]:
+    """Return what the function of a line calls its first input, and whether it has self."""
+    tree = text.trees.get(line.function)
+    names = [arg.arg for arg in tree.args.args] if tree is not None else []
+    return next((name for name in names if name != "self"), "x"), "self" in names
+
+
+def _sizes(sizes: Mapping[str, int], module: nn.Module, x: str, has_self: bool) -> str:
     own = [name for name in sizes if OWN.search(name.lower()) or hasattr(module, name)]
     others = [name for name in sizes if name not in own]
     remedies = [f"take {_listed(others)} from {x}.shape"] if others else []
-    if own and "self" not in arguments:  # a function beside the class
+    if own and not has_self:  # a function beside the class
         remedies.append(f"take {_listed(own)} as arguments")
     elif own and all(hasattr(module, name) for name in own):
         remedies.append(f"write {_listed(f'self.{name}' for name in own)}")
@@ -122,7 +142,7 @@ def _sizes(text: Text, line: Line, sizes: Mapping[str, int], module: nn.Module) 
     return f"{_are_outside(sizes)}: {', and '.join(remedies)}."
 
 
-def _tensors(tensors: Mapping[str, Any], told: set[int], module: nn.Module) -> str:
+def _tensors(tensors: Mapping[str, Any], told: set[int], module: nn.Module, x: str) -> str:
     are = _are_outside(tensors)
     own = [name for name in tensors if hasattr(module, name)]
     if own:
@@ -133,9 +153,9 @@ def _tensors(tensors: Mapping[str, Any], told: set[int], module: nn.Module) -> s
     if num_tokens is not None and len(lengths) == 1 and all(map(_is_mask, tensors.values())):
         (length,) = lengths
         them = "them" if len(tensors) > 1 else "it"
-        return f"{are}, for {length} tokens, and x has {num_tokens}: make {them} from x.shape[1]."
+        return f"{are}, for {length} tokens, and x has {num_tokens}: make {them} from {x}.shape[1]."
     layers = "heads" if hasattr(module, "heads") else "layers"
-    return f"{are}: compute with x, and with the module's own {layers}."
+    return f"{are}: compute with {x}, and with the module's own {layers}."
 
 
 def _is_mask(value: Any) -> bool:
