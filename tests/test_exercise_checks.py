@@ -295,6 +295,7 @@ RAISES = {
     "expected scalar type": lambda: X[None] @ X.T[None].double(),
     "must have the same": lambda: nn.Linear(3, 2)(X.double()),
     r"t\(\) expects a tensor with <= 2": lambda: X[None].t(),
+    "Dimension out of range": lambda: X.transpose(1, 2),
     "Tensors, not generator": lambda: torch.cat(row for row in X),
     "Tensors, not map": lambda: torch.cat(map(torch.relu, X)),
     "cannot be multiplied": lambda: X @ X,

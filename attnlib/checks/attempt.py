@@ -54,6 +54,9 @@ REMEDIES = {
     r"t\(\) expects a tensor with <= 2": (
         "Write .transpose(-2, -1), which swaps the last two dimensions and no other."
     ),
+    r"Dimension out of range": (
+        "Dimensions are counted from 0: would -1, the last, and -2, the one before it, do?"
+    ),
     r"Tensors, not generator": (
         "torch wants a list or a tuple here, and a loop in ( ) is neither: write it in [ ]."
     ),

@@ -85,14 +85,16 @@ def mask_for_other_tokens(
         shape = operation.values.shape[-2:]
         if from_x.intersection(operation.parents):
             from_x.add(operation.number)
-        elif len(shape) == 2 and (shape[0] == shape[1] or operation.values.dtype is torch.bool):
+        elif operation.line is None or len(shape) < 2:  # a parameter, or no mask
+            continue
+        elif shape[0] == shape[1] or operation.values.dtype is torch.bool:
             last = operation
     wrong = {*last.values.shape[-2:]} - {1, num_tokens} if last is not None else set()
     told = {int(number) for number in re.findall(r"\d+", error_alone(said))}
     if last is None or len(wrong) != 1 or not {num_tokens, *wrong} <= told:
         return None
     (length,) = wrong
-    one_side = num_tokens in last.values.shape
+    one_side = num_tokens in last.values.shape[-2:]
     begun = last if one_side else _begun(operations, last) or last
     if begun.number < x:  # a mask of the constructor, to be cut
         return None

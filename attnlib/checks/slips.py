@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
+from attnlib.checks.pair import HEAD_DIM, NUM_HEADS
 from attnlib.checks.text import ROLES, Slip, Text
 from attnlib.tracing.operations import Line
 
@@ -149,11 +150,12 @@ def _called_list(text: Text, line: Line, statement: ast.stmt) -> Slip | None:
 
 
 def _without_heads(line: Line, said: str) -> Slip | None:
-    """Find queries, keys or values that meet others, by head, and have all heads in a row yet."""
+    """Find queries, keys or values that should be split into heads by now, and are not."""
     _, _, shapes = said.partition("Shapes there: ")
     if "num_heads, num_tokens" not in shapes and "Dimension out of range" not in said:
         return None
-    names = re.findall(r"(\w+) \(b, num_tokens, d_out\) = \(\d+, \d+, \d+\)", shapes)
+    width = NUM_HEADS * HEAD_DIM  # of all heads; in a class of one head it is HEAD_DIM
+    names = re.findall(rf"(\w+) \(b, num_tokens, d_out\) = \(\d+, \d+, {width}\)", shapes)
     cut = r"\[|\.(view|reshape|unflatten|split|tensor_split|chunk)\b"
     roles = [
         role

@@ -200,6 +200,10 @@ CAUSAL_ATTENTION = Answers(
             {"keys.transpose(-2, -1)": "keys.T"},
             ".T reverses all three dimensions: write .transpose(-2, -1).",
         ),
+        "as if there were heads": WrongAnswer(
+            {"keys.transpose(-2, -1)": "keys.transpose(2, 3)"},
+            "Dimensions are counted from 0: would -1, the last, and -2, the one before it, do?",
+        ),
         "turned by t()": WrongAnswer(
             {"keys.transpose(-2, -1)": "keys.t()"},
             "Write .transpose(-2, -1), which swaps the last two dimensions and no other.",
