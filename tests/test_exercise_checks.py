@@ -25,8 +25,8 @@ from support.wrong_classes import (
 
 # Right classes
 
-PARTS = "is right: no token sees a later one, outputs and gradients are those of"
-END = ", and in training dropout falls on single weights."
+PARTS = "is right: no token sees a later one, outputs and gradients are those of attnlib's"
+END = ", and in training dropout falls on single attention weights."
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,9 @@ def endless() -> None:
 
 
 RAISES = {
-    "unexpected keyword": lambda: CausalAttention(3, 2, 6, 0.0, num_heads=2),
-    "positional argument": lambda: CausalAttention(3, 2),
+    r"softmax\(\) missing": lambda: X.softmax(),
+    r"__init__\(\) [gmt]": lambda: CausalAttention(3, 2, 6, 0.0, num_heads=2),
+    r"forward\(\) [gmt]": lambda: CausalAttention(3, 2, 6, 0.0)(),
     "recursion depth": endless,
     "before Module.__init__": NoSuper,
     "view size is not compatible": lambda: X.T.view(6),
@@ -293,6 +294,10 @@ RAISES = {
     "same dtype": lambda: X @ X.T.double(),
     "expected scalar type": lambda: X[None] @ X.T[None].double(),
     "must have the same": lambda: nn.Linear(3, 2)(X.double()),
+    r"t\(\) expects a tensor with <= 2": lambda: X[None].t(),
+    "Dimension out of range": lambda: X.transpose(1, 2),
+    "Tensors, not generator": lambda: torch.cat(row for row in X),
+    "Tensors, not map": lambda: torch.cat(map(torch.relu, X)),
     "cannot be multiplied": lambda: X @ X,
     "Expected size": lambda: X[None] @ X[None],
     "must match": lambda: X + X.T,

@@ -251,7 +251,7 @@ def test_a_width_that_is_right_is_not_blamed_for_a_second_scaling():
             [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, dropout)")],
             "arguments.qkv_bias",
             "CausalAttention(d_in, d_out, context_length, dropout)",
-            id="an argument that is not handed on",
+            id="an argument that is not passed on",
         ),
         pytest.param(
             check_weight_split,

@@ -203,8 +203,8 @@ SENTENCES = {
     " | The future is hidden here, but the result is not kept: masked_fill returns a new "
     "tensor, masked_fill_ changes the old one.",
     "mask of the context": "MaskOfTheContext is right: "
-    "no token sees a later one, outputs and gradients are those of MultiHeadAttention, "
-    "and in training dropout falls on single weights.",
+    "no token sees a later one, outputs and gradients are those of attnlib's "
+    "MultiHeadAttention, and in training dropout falls on single attention weights.",
     "minus 1e4": "In OnePageAttention.forward, line 11: "
     "attn_scores = "
     "attn_scores.masked_fill(is_future, -1e4) | Scores can be as far apart as 1e+06, and "
@@ -226,12 +226,12 @@ SENTENCES = {
     "head_dim**0.5, the root of the width of one query.",
     "softmax over queries": "In OnePageAttention.forward, line 12: "
     "attn_weights = "
-    "self.dropout(attn_scores.softmax(dim=-2)) | The columns of the weights sum to 1, not"
-    " the rows: softmax runs over the queries. Use dim=-1, the keys.",
+    "self.dropout(attn_scores.softmax(dim=-2)) | The columns of the attention weights sum to "
+    "1, not the rows: softmax runs over the queries. Use dim=-1, the keys.",
     "dropout before softmax": "In OnePageAttention.forward, line 12: "
     "attn_weights = "
-    "self.dropout(attn_scores).softmax(dim=-1) | In training with p = 0.25 a weight of 1 "
-    "may become 0 or 1.33, but here it is NaN, as 0 times -inf and 0 / 0 are: dropout "
+    "self.dropout(attn_scores).softmax(dim=-1) | In training with p = 0.25 an attention "
+    "weight of 1 may become 0 or 1.33, but here it is NaN, as 0 times -inf and 0 / 0 are: dropout "
     "belongs right after softmax, on attn_weights, once.",
     "dropout in eval": "In OnePageAttention.forward, line 12: "
     "attn_weights = "
@@ -247,8 +247,8 @@ SENTENCES = {
     "num_tokens, self.d_out) | RuntimeError: view size is not compatible with input "
     "tensor's size and stride (at least one dimension spans across two contiguous "
     "subspaces). Use .reshape(...) instead. | Shapes there: context_vec (b, num_tokens, "
-    "num_heads, head_dim) = (2, 5, 3, 7). After transpose the numbers no longer lie in a "
-    "row, and view needs them so: put .contiguous() before .view(), or use .reshape().",
+    "num_heads, head_dim) = (2, 5, 3, 7). After transpose the numbers are no longer in "
+    "reading order, which view needs: put .contiguous() before .view(), or use .reshape().",
     "heads in reverse": "In OnePageAttention.forward, line 15: "
     "context_vec = context_vec.flip(1).transpose(1,"
     " 2) | The heads of the context vectors are reversed here; they must keep their "

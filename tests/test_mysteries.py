@@ -153,9 +153,7 @@ def test_a_line_that_is_as_good_makes_the_same_class(number, line):
 
 
 def test_what_is_not_a_number_of_a_line_gets_a_sentence():
-    said = (
-        "mystery_2: '12' is not the number of a line. Give one as it stands on the page, like 17."
-    )
+    said = "mystery_2: '12' is not the number of a line. Give one as it is on the page, like 17."
     assert check_found({2: "12"}) == said
 
 

@@ -7,7 +7,8 @@ How a verdict on a learner's class comes about, in the order of the files:
   stub tells whether anything was written.
 - pair and trial run the class beside ours. questions, isolate, conditions and training ask.
 - own_code finds what the learner wrote; text is its text, origins show where a value was made that
-  goes wrong later, slips and arguments what needs no run, mask_sizes which mask does not fit.
+  goes wrong later, slips and arguments what needs no run, outside what it reads from the notebook
+  around it, mask_sizes which mask does not fit.
 - quantities are what should arise; path finds them among the learner's tensors; departure says
   where the path is left. explained, wrong_masks, wrong_scores, whole_attention and wrong_results
   say why.

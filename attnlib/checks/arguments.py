@@ -59,7 +59,7 @@ def handed_on(text: Text) -> Iterator[Handed]:
                     continue
                 if parameter not in given:
                     if parameter == "qkv_bias":
-                        cause = f"qkv_bias is not handed on to {name}, which takes {takes}."
+                        cause = f"qkv_bias is not passed on to {name}, which takes {takes}."
                         yield Handed(parameter, "", line, cause)
                     continue
                 value = given[parameter]
@@ -71,7 +71,7 @@ def handed_on(text: Text) -> Iterator[Handed]:
                 if isinstance(value, ast.Name) and value.id not in own:
                     continue
                 cause = (
-                    f"{name} takes {takes}, and gets {shown} here for {parameter}: hand on "
+                    f"{name} takes {takes}, and gets {shown} here for {parameter}: pass on "
                     f"{parameter} itself."
                 )
                 yield Handed(parameter, shown, line, cause)

@@ -27,14 +27,15 @@ LEFT_STANDING = "Your lines stop at `raise NotImplementedError`: delete that lin
 NO_SIZES: Mapping[str, int] = {}
 
 REMEDIES = {
-    r"unexpected keyword|positional argument": (
+    r"softmax\(\) missing": "softmax needs to know along which dimension: dim=-1, along each row.",
+    r"__init__\(\) [gmt]|forward\(\) [gmt]": (  # "got", "missing", "takes"
         "The class is made with d_in, d_out, context_length, dropout, then num_heads if it has "
         "heads, and qkv_bias=False; forward takes x."
     ),
     r"recursion depth": "A function calls itself without an end: does forward call forward?",
     r"before Module.__init__": "Begin __init__ with super().__init__().",
     r"view size is not compatible": (
-        "After transpose the numbers no longer lie in a row, and view needs them so: "
+        "After transpose the numbers are no longer in reading order, which view needs: "
         "put .contiguous() before .view(), or use .reshape()."
     ),
     r"is invalid for input of size": (
@@ -50,6 +51,16 @@ REMEDIES = {
     r"same dtype|expected scalar type|must have the same": (
         "Two dtypes meet: make every new tensor with dtype=x.dtype and device=x.device."
     ),
+    r"t\(\) expects a tensor with <= 2": (
+        "Write .transpose(-2, -1), which swaps the last two dimensions and no other."
+    ),
+    r"Dimension out of range": (
+        "Dimensions are counted from 0: would -1, the last, and -2, the one before it, do?"
+    ),
+    r"Tensors, not generator": (
+        "torch wants a list or a tuple here, and a loop in ( ) is neither: write it in [ ]."
+    ),
+    r"Tensors, not map": "torch wants a list or a tuple here: put list( ) around map( ).",
     r"cannot be multiplied": (
         "The last axis of the left one must be as wide as the right one expects: is a merge, a "
         "split or a transpose missing before this line?"
@@ -200,12 +211,13 @@ def name_shape(shape: tuple[int, ...], sizes: Mapping[str, int]) -> str:
     '(b, num_tokens, 14) = (2, 5, 14)'
     """
     factors = [name for name in sizes if sizes[name] > 1]
-    is_batch_first = len(shape) > 1 and shape[0] == sizes.get("b")  # then no product has the texts
+    is_square = len(shape) == 2 and shape[0] == shape[1]  # a mask or a matrix
+    has_b = not is_square and not (len(shape) > 1 and shape[0] == sizes.get("b"))  # in a product
     names = {  # where two products are equal the later one stays: the one of fewer names
         math.prod(sizes[name] for name in some): " * ".join(some)
         for count in (3, 2, 1)
         for some in itertools.combinations(factors, count)
-        if count == 1 or not (is_batch_first and "b" in some)
+        if count == 1 or has_b or "b" not in some
     }
     if not any(size in names for size in shape):
         return str(shape)
@@ -222,6 +234,37 @@ def _refused(source: str, sizes: Mapping[str, int]) -> str:
         f" | It is refused here with {said}, which is right: any number of tokens up to "
         "context_length must pass."
     )
+
+
+def _turned(failure: Failure) -> str:
+    """Return what to write for a .T that turns more dimensions than the last two."""
+    if not re.search("must match|Expected size", str(failure.error)):
+        return ""
+    for match in re.finditer(r"(\w+)\)?\.T\b", failure.source):  # keys.T or self.W_key(x).T
+        dims = {3: "three", 4: "four"}.get(len(failure.shapes.get(match[1], ())))
+        if dims is not None:
+            return f".T reverses all {dims} dimensions: write .transpose(-2, -1)."
+    return ""
+
+
+def _merged(failure: Failure, sizes: Mapping[str, int]) -> str:
+    """Return how wide the merged heads are, where view asks for another width."""
+    asked = re.search(r"shape '\[(\d+), (\d+), (\d+)\]' is invalid", str(failure.error))
+    split = any(len(shape) == 4 for shape in failure.shapes.values())
+    if asked is None or not split or "head_dim" not in sizes:
+        return ""
+    b, num_tokens, width = (int(size) for size in asked.groups())
+    if (b, num_tokens) != (sizes["b"], sizes["num_tokens"]):
+        return ""
+    return (
+        f"The merged heads are num_heads * head_dim = {sizes['d_out']} wide, not {width}: write "
+        "self.d_out, or -1."
+    )
+
+
+def error_alone(said: str) -> str:
+    """Return the error that describe has put into words, without its line and the shapes there."""
+    return said.partition(" | ")[2].partition(" | Shapes there")[0] or said
 
 
 def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
@@ -248,6 +291,8 @@ def describe(failure: Failure, sizes: Mapping[str, int] = NO_SIZES) -> str:
         sentence += f" | Shapes there: {', '.join(met)}."
     if "mask" in failure.source and f"({sizes.get('context_length')})" in message:
         return sentence + " Cut the mask to the tokens that there are: [:num_tokens, :num_tokens]."
+    if more := _turned(failure) or _merged(failure, sizes):
+        return f"{sentence} {more}"
     for pattern, remedy in REMEDIES.items():
         if re.search(pattern, message):
             return f"{sentence} {remedy}"

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from attnlib.checks.explained import ASSIGNS, PARTS, Departure, are, does, the
 from attnlib.checks.quantities import Quantity, find_any
+from attnlib.checks.text import ROLES
 from attnlib.checks.whole_attention import Whole
 from attnlib.checks.wrong_results import Results
 from attnlib.tracing.operations import Line, Operation
 from attnlib.tracing.tracer import trace
 
 RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
-ROLES = {"queries": r"^q(uer\w*|s)?\d?$", "keys": r"^k(eys?|s)?\d?$", "values": r"^v(al\w*|s)?\d?$"}
 
 JOINS = {"cat", "concat", "stack", "hstack", "reshape", "view", "flatten"}
 BEFORE = ("split", "scores", "values", "parts", "merge")  # an error
@@ -33,7 +33,7 @@ def dropout_remedy(line: Line | None) -> str:
     text = line.text if line is not None else ""
     if "scaled_dot_product_attention" in text or "dropout_p" in text:
         return (
-            "scaled_dot_product_attention does not know the mode, so hand over dropout_p=p if "
+            "scaled_dot_product_attention does not know the mode, so pass dropout_p=p if "
             "self.training else 0.0."
         )
     if re.search(r"Dropout\w*\(", text):
@@ -227,7 +227,7 @@ class Departures(Whole, Results):
                 return self._at(
                     operation,
                     "split.parts",
-                    "the tokens are taken apart here, and not queries, keys and values: those lie "
+                    "the tokens are taken apart here, and not queries, keys and values: those are "
                     "side by side along the last dimension, dim=-1.",
                 )
         return None
@@ -274,7 +274,7 @@ class Departures(Whole, Results):
             return self._at(
                 operation,
                 "result.unwritten",
-                f"torch.{made.name} holds whatever numbers lie in memory, and this line "
+                f"torch.{made.name} holds whatever numbers are in memory, and this line "
                 "computes with them: begin with zeros.",
             )
         return self._at(

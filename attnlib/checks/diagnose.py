@@ -34,6 +34,7 @@ from attnlib.checks.isolate import (
     two_tokens_several_heads,
 )
 from attnlib.checks.origins import Origins
+from attnlib.checks.outside import slip_from_outside
 from attnlib.checks.own_code import named_classes, own_functions
 from attnlib.checks.questions import (
     Answer,
@@ -285,11 +286,24 @@ def _with_line(fault: Fault, question: Question, trial: Trial) -> Fault:
     where = trial.usual_departure()
     if where is None:
         return fault
+    if where.code == "scale.batch" and _factor(where.cause) == _factor(fault.cause):
+        look = ": look at what you divide them by."
+        cause = re.sub(r": you divide .*? texts\.", look, where.cause)
+        return Fault(fault.question, "scale.wrong", cause, where.line)
     if where.sure:
         return Fault(fault.question, where.code, where.cause, where.line)
     if where.code.startswith(question.about):
         return Fault(fault.question, fault.code, fault.cause, where.line)
     return Fault(fault.question, where.code, where.cause, where.line)
+
+
+def _factor(said: str) -> str:
+    """Return the number by which the scores are multiplied.
+
+    The question and the path run with another number of texts each, so that a factor which comes
+    of it is not the same in both.
+    """
+    return said.partition("multiplied by ")[2].partition(",")[0]
 
 
 RUN_ASTRAY = ("error.", "result.", "merge.", "context", "state", "check.failed", "attention")
@@ -320,7 +334,20 @@ def _from_its_origin(fault: Fault, trial: Trial) -> Fault:
     kind, _, what = fault.code.partition(".")
     if line is None and ((kind == "mask" and what in DRAWN) or fault.code == "result.unwritten"):
         line = text.loop_of(fault.line) or text.step_of(fault.line)
-    return Fault(fault.question, fault.code, fault.cause, line or fault.line)
+    line = line or fault.line
+    if fault.code.startswith("scale") and (outside := _from_outside(fault, line, trial, text)):
+        return outside
+    return Fault(fault.question, fault.code, fault.cause, line)
+
+
+def _from_outside(fault: Fault, line: Line | None, trial: Trial, text: Origins) -> Fault | None:
+    """Return which names a line, or else the end of forward, reads from outside the class."""
+    forward = next((name for name in text.trees if name.endswith(".forward")), "")
+    where = line or text.last_line(forward)
+    if where is None:
+        return None
+    slip = slip_from_outside(text, where, fault.code, fault.cause, trial.build()[0])
+    return slip and Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
 
 
 def _deeper(fault: Fault, trial: Trial, text: Origins) -> Fault | None:
@@ -333,6 +360,10 @@ def _deeper(fault: Fault, trial: Trial, text: Origins) -> Fault | None:
     slip = slip_of_arguments(text, fault.code, fault.cause)
     if slip is not None:
         return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
+    if fault.code.startswith(("error.", "length", "result.shape")) and (
+        outside := _from_outside(fault, fault.line, trial, text)
+    ):
+        return outside
     if fault.code in ("parameters.missing", "merge.some-heads", "result.shape") and (
         slip := collected_after_the_loop(text)
     ):
@@ -376,7 +407,7 @@ def _deeper(fault: Fault, trial: Trial, text: Origins) -> Fault | None:
             cause = f"This tensor is {torch.float32} whatever x is: give it dtype=x.dtype."
             return Fault(fault.question, "error.dtype", _with_error(cause, fault), line)
     if fault.code.startswith(("error.", "length")) and SIZES_DIFFER.search(fault.cause):
-        where = trial.mask_of_another_size()
+        where = trial.mask_of_another_size(fault.cause)
         if where is not None and where.line is not None:
             line = text.line_of_origin(where.code, where.line)
             code = fault.code if fault.code == "length" else where.code
@@ -404,7 +435,7 @@ def _from_a_call(fault: Fault, given: Given) -> Fault:
     return Fault(fault.question, slip.code, _with_error(slip.cause, fault), slip.line)
 
 
-SIZES_DIFFER = re.compile(r"must match|existing size|broadcast|expanded size")
+SIZES_DIFFER = re.compile(r"must match|existing size|broadcast|expanded size|shape of the mask")
 DTYPES = re.compile(r"same dtype|expected scalar type|must have the same|dtypes must")
 
 
@@ -424,9 +455,10 @@ def _with_error(cause: str, fault: Fault) -> str:
 
 def _praise(trial: Trial, skip: tuple[str, ...]) -> str:
     name, right = trial.make.name, trial.right.__name__
-    dropout = "" if "dropout" in skip else ", and in training dropout falls on single weights"
+    drops = ", and in training dropout falls on single attention weights"
+    dropout = "" if "dropout" in skip else drops
     sentence = (
         f"{name} is right: no token sees a later one, outputs and gradients are those of "
-        f"{right}{dropout}."
+        f"attnlib's {right}{dropout}."
     )
     return " ".join([sentence, *(f"Note: {note}" for note in trial.notes if not note.code)])

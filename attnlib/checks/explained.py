@@ -80,7 +80,7 @@ class Explained(Path):
                     return self._at(
                         operation,
                         f"{kind}.einsum",
-                        f"in {equation} the letter {letter} stands in one tensor alone and not "
+                        f"in {equation} the letter {letter} is in one tensor alone and not "
                         f"after the arrow, so einsum adds up over it. Axes that belong together, "
                         "such as a head of the queries and the same head of the keys, need one "
                         "letter.",
@@ -253,7 +253,7 @@ class Explained(Path):
                 operation,
                 "split.texts",
                 f"the split mixes texts and heads of the {made.name}: view takes the dimensions "
-                "in the order in which they lie.",
+                "in the order in which they come.",
             )
         return self._at(
             operation,
@@ -284,7 +284,7 @@ class Explained(Path):
                 operation,
                 "merge.texts",
                 "the merge mixes texts and heads: view takes the dimensions in the order in which "
-                f"they lie.{order}",
+                f"they come.{order}",
             )
         if len(layout) == 4 and layout != ("b", "h", "t", "d") and all(layout):
             words = {"b": "texts", "h": "heads", "t": "tokens", "d": "columns"}
@@ -344,9 +344,11 @@ def _ranges(places: tuple[int, ...]) -> str:
 
 def the(name: str) -> str:
     """Return a quantity with its article."""
-    return {"x": "x", "attn_weights": "the weights", "context_vec": "the context vectors"}.get(
-        name, f"the {name}"
-    )
+    return {
+        "x": "x",
+        "attn_weights": "the attention weights",
+        "context_vec": "the context vectors",
+    }.get(name, f"the {name}")
 
 
 def are(name: str) -> str:

@@ -50,7 +50,7 @@ def one_token(trial: Trial) -> Answer:
                 if one_factor and 0 < worst < 1
                 else ", the values alone: look at what happens between the values and the result."
             )
-            return f"The only token gets weight {worst:.3g} instead of 1{about}"
+            return f"The only token gets attention weight {worst:.3g} instead of 1{about}"
         if trial.right is MultiHeadAttention:
             return (
                 "With one token only the values and out_proj matter, and the result is wrong: look "
@@ -83,13 +83,13 @@ def _suspects(
             "values.keys",
             finish(project("W_key")),
             "With one token the result must come from its value, and yours comes from its key: "
-            "are keys and values swapped? The weights multiply the values.",
+            "are keys and values swapped? The attention weights multiply the values.",
         ),
         (
             "values.queries",
             finish(project("W_query")),
             "With one token the result must come from its value, and yours comes from its query: "
-            "the weights multiply the values.",
+            "the attention weights multiply the values.",
         ),
         (
             "out_proj.missing",
@@ -139,7 +139,8 @@ def the_mask(trial: Trial) -> str | None:
         )
     if sees.equal(may_attend.T) and close(attn_weights.sum(dim=1), torch.ones(B, NUM_TOKENS)):
         return (
-            "The weights are used the other way round: attn_weights @ values, without a transpose."
+            "The attention weights are used the other way round: attn_weights @ values, without a "
+            "transpose."
         )
     if sees[1:-1].all():
         return _what_shows_the_future(trial, mine)
@@ -153,13 +154,14 @@ def _wrong_mask(sees: Tensor, first_result: str) -> str:
     hidden = (~sees & may_attend).nonzero()
     leak = "Outputs before the changed token moved: your mask lets token {} see token {}."
     leak = leak.format(*leaks[0].tolist()) if len(leaks) else ""
-    late = "Does the triangle begin right above the diagonal, triu(..., diagonal=1)?"
+    above = "key > query, or triu(..., diagonal=1)"
+    late = f"Does the triangle begin right above the diagonal, {above}?"
     ones = torch.ones(NUM_TOKENS, NUM_TOKENS)
     for pattern, sentence in (
         (
             ones.tril(-1),
             "Your mask hides each token from itself too, and token 0 has nothing else to see"
-            f"{first_result}. Leave the diagonal visible: triu(..., diagonal=1).",
+            f"{first_result}. Leave the diagonal visible: {above}.",
         ),
         (
             ones.triu(1),
@@ -175,13 +177,13 @@ def _wrong_mask(sees: Tensor, first_result: str) -> str:
             return sentence
     if leak:
         return (
-            f"{leak} What is hidden is no triangle: is the mask True where the key comes after the "
-            "query, and do all later lines keep the tokens in their places?"
+            f"{leak} What is hidden is not a triangle: is the mask True where the key comes after "
+            "the query, and do all later lines keep the tokens in their places?"
         )
     i, j = hidden[0].tolist()
     return (
         f"Token {i} does not see token {j}, which is not in its future: your mask hides too "
-        "much. It is True above the diagonal only: triu(..., diagonal=1)."
+        f"much. It is True above the diagonal only: {above}."
     )
 
 
@@ -191,7 +193,7 @@ def _what_shows_the_future(trial: Trial, mine: nn.Module) -> str:
     leak = "Outputs before the changed token moved: your mask lets token 0 see token 1."
     if close(future, future[:, :1].expand_as(future)):
         return (
-            f"{leak} All future tokens get the same weight: were their scores set to a number "
+            f"{leak} All future tokens get the same attention: were their scores set to a number "
             "such as 0? They must be -torch.inf."
         )
     return (
@@ -214,24 +216,24 @@ def equal_keys(trial: Trial) -> str | None:
     ones = torch.ones(B, NUM_TOKENS)
     if close(attn_weights.sum(dim=1), ones):
         return (
-            "The columns of the weights sum to 1, not the rows: softmax runs over the queries. "
-            "Use dim=-1, the keys."
+            "The columns of the attention weights sum to 1, not the rows: softmax runs over the "
+            "queries. Use dim=-1, the keys."
         )
     if close(attn_weights, (mean > 0).float() / NUM_TOKENS):
         return (
-            f"The weights of token 0 sum to {1 / NUM_TOKENS:g}, not 1: the future was set to 0 "
-            "after softmax. Hide the scores with -torch.inf before softmax."
+            f"The attention weights of token 0 sum to {1 / NUM_TOKENS:g}, not 1: the future was "
+            "set to 0 after softmax. Hide the scores with -torch.inf before softmax."
         )
     sums = attn_weights.sum(dim=2)
     if not close(sums, ones):
         token = int((sums - 1).abs().amax(dim=0).argmax())
         return (
-            f"The weights of token {token} sum to {sums[0, token]:.3g}, not 1: look at softmax "
-            "and at what happens to attn_weights after it."
+            f"The attention weights of token {token} sum to {sums[0, token]:.3g}, not 1: look at "
+            "softmax and at what happens to attn_weights after it."
         )
     return (
-        "With W_key at 0 all keys are equal, so the weights of a row must be equal, and yours are "
-        "not: do the keys come from W_key, and the scores from queries @ keys?"
+        "With W_key at 0 all keys are equal, so the attention weights of a row must be equal, and "
+        "yours are not: do the keys come from W_key, and the scores from queries @ keys?"
     )
 
 

@@ -6,9 +6,12 @@ where it was made, or where it was cut.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from attnlib.checks.attempt import name_shape
+import torch
+
+from attnlib.checks.attempt import error_alone, name_shape
 from attnlib.checks.explained import Departure
 from attnlib.tracing.operations import Operation, Recording
 
@@ -62,6 +65,44 @@ def wrong_size_of_a_mask(
         f"The mask is cut to {said} here, and the scores are {want}: cut rows and columns to the "
         f"tokens that there are, [:num_tokens, :num_tokens].{texts}",
         cut.line,
+    )
+
+
+def mask_for_other_tokens(
+    recording: Recording, x: int, num_tokens: int, said: str
+) -> Departure | None:
+    """Return the line that made a mask in forward for more or fewer tokens than x has.
+
+    Args:
+        recording: of the constructor and of forward, up to the error.
+        x: the number of x.
+        num_tokens: how many tokens x has.
+        said: the error.
+    """
+    operations, from_x = recording.operations, {x}
+    last: Operation | None = None
+    for operation in operations[x + 1 :]:
+        shape = operation.values.shape[-2:]
+        if from_x.intersection(operation.parents):
+            from_x.add(operation.number)
+        elif operation.line is None or len(shape) < 2:  # a parameter, or no mask
+            continue
+        elif shape[0] == shape[1] or operation.values.dtype is torch.bool:
+            last = operation
+    wrong = {*last.values.shape[-2:]} - {1, num_tokens} if last is not None else set()
+    told = {int(number) for number in re.findall(r"\d+", error_alone(said))}
+    if last is None or len(wrong) != 1 or not {num_tokens, *wrong} <= told:
+        return None
+    (length,) = wrong
+    one_side = num_tokens in last.values.shape[-2:]
+    begun = last if one_side else _begun(operations, last) or last
+    if begun.number < x:  # a mask of the constructor, to be cut
+        return None
+    return Departure(
+        "mask.length",
+        f"{'One side of the' if one_side else 'The'} mask is for {length} tokens, and x has "
+        f"{num_tokens}: make it from x.shape[1].",
+        begun.line,
     )
 
 

@@ -143,7 +143,7 @@ MISTAKES: tuple[Mistake, ...] = (
     SPLIT_WITHOUT_TRANSPOSE,
     Mistake(
         "merge without transpose",
-        "The heads are joined in the order in which they lie in memory: head 0 first, all tokens.",
+        "The heads are joined in the order in which they are in memory: head 0 first, all tokens.",
         SWAP,
         "",
     ),
@@ -242,8 +242,8 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "view without contiguous",
-        "The one that speaks up: after transpose the numbers no longer lie in a row, and view "
-        "refuses.",
+        "The one that speaks up: after transpose the numbers are no longer in reading order, and "
+        "view refuses.",
         "context_vec = context_vec.contiguous()",
         "",
     ),
@@ -255,7 +255,7 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(
         "no output projection",
-        "The heads stand side by side, but nothing mixes them.",
+        "The heads are side by side, but nothing mixes them.",
         "context_vec = self.out_proj(context_vec)",
         "",
     ),

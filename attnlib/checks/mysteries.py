@@ -231,7 +231,7 @@ def _said(number: int, line: int | None) -> str:
     if line is None:
         return NOT_ATTEMPTED
     if not isinstance(line, int):
-        return f"{line!r} is not the number of a line. Give one as it stands on the page, like 17."
+        return f"{line!r} is not the number of a line. Give one as it is on the page, like 17."
     cls, lines = MYSTERIES[number - 1], page()
     part = _part(lines[line - 1]) if 1 <= line <= len(lines) else None
     if part is None:

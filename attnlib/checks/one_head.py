@@ -124,8 +124,8 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
         empty = mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0).tolist()
         if empty == [*[True] * (len(empty) - 1), False]:  # only the last row has no future
             return (
-                "Every row that has a future is NaN: e to the power of +inf is no number to divide "
-                "by. Hide with minus infinity."
+                "Every row that has a future is NaN: e to the power of +inf is not a number you "
+                "can divide by. Hide with minus infinity."
             )
         only_last = [*[False] * (len(empty) - 1), True]
         if empty == only_last and not mine[..., ~is_future].nan_to_num().any():
@@ -152,7 +152,8 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
             return _wrong_factor(factor)
         if leak > NEAR:
             return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
-        return f"Nothing leaks, but a weight is off by {at_most(difference, floor=1e-6):.0e}."
+        off = at_most(difference, floor=1e-6)
+        return f"Nothing leaks, but an attention weight is off by {off:.0e}."
 
     return exercise_check(check)(written)
 

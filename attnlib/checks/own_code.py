@@ -33,7 +33,7 @@ def named_functions(given: Any) -> list[Any]:
             other = function.__globals__.get(name)
             if (
                 inspect.isfunction(other)
-                and other.__code__.co_filename == function.__code__.co_filename
+                and not other.__code__.co_filename.startswith(LIBRARIES)
                 and other not in found
             ):
                 found[other] = None

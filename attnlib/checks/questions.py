@@ -137,7 +137,7 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
         return Fault(
             "",
             "parameters.bias-never",
-            "With qkv_bias=True the projections have no bias: hand qkv_bias on to them.",
+            "With qkv_bias=True the projections have no bias: pass qkv_bias on to them.",
             trial.line_in_init(
                 names.get(missing[0].replace("bias", "weight"), missing[0]).split(".")[0]
             ),
@@ -236,7 +236,7 @@ def the_whole(trial: Trial) -> Answer:
 def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) -> str | None:
     cut = "gradient: does .detach(), .data, torch.tensor or no_grad cut it off?"
     if not have.requires_grad:
-        return f"The results are right, but no weight gets a {cut}"
+        return f"The results are right, but no parameter gets a {cut}"
     gradients = [
         torch.autograd.grad(result.square().sum(), list(inputs.values()), allow_unused=True)
         for result in (have, want)

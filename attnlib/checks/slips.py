@@ -13,7 +13,8 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from attnlib.checks.text import Slip, Text
+from attnlib.checks.pair import HEAD_DIM, NUM_HEADS
+from attnlib.checks.text import ROLES, Slip, Text
 from attnlib.tracing.operations import Line
 
 REDUCES = {"sum", "mean", "amax", "max", "norm", "logsumexp", "prod", "min", "amin"}
@@ -38,8 +39,14 @@ def slip_of_an_error(text: Text, line: Line, said: str) -> Slip | None:
         return _helper_without_return(text, line, statement)
     if "is not callable" in said:
         return _called_no_layer(text, line, statement)
-    if "expected Tensor as element" in said:
-        return _collected_layers(text, line)
+    if re.search("expected Tensor as element|Tensors, not ModuleList", said):
+        return _collected_layers(text, line) or _joined_layers(line, statement)
+    if "[ModuleList] is missing" in said:
+        return _called_list(text, line, statement)
+    if re.search("must match the size|Dimension out of range|Expected size", said):
+        slip = _without_heads(line, said)
+        if slip is not None:
+            return slip
     if "cannot be multiplied" in said:
         return _projected_twice(text, line, statement)
     if re.search(r"must match the size|must match the existing|broadcast", said):
@@ -95,8 +102,8 @@ def _called_no_layer(text: Text, line: Line, statement: ast.stmt) -> Slip | None
                 if made is not None:
                     return Slip(
                         "layer.none",
-                        f"{called} is {ast.unparse(node.value)} itself, no layer, and forward "
-                        "calls it: make a layer of it, such as nn.Dropout(dropout).",
+                        f"{called} is {ast.unparse(node.value)} itself, which is not a layer, and "
+                        "forward calls it: make a layer of it, such as nn.Dropout(dropout).",
                         made,
                     )
     return None
@@ -117,6 +124,52 @@ def _collected_layers(text: Text, line: Line) -> Slip | None:
                     cause = f"{name} itself is collected here, not what it makes of x: {name}(x)."
                     return Slip("heads.not-called", cause[0].upper() + cause[1:], where)
     return None
+
+
+def _joined_layers(line: Line, statement: ast.stmt) -> Slip | None:
+    """Find a list of the heads themselves where one of their results belongs."""
+    for node in ast.walk(statement):
+        inside = getattr(node, "elt", None)  # of [head for head in self.heads]
+        if isinstance(inside, ast.Name):
+            cause = f"The heads are joined here, not what they make of x: {inside.id}(x)."
+            return Slip("heads.not-called", cause, line)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "self.heads":
+            cause = "The heads are joined here, not what they make of x: head(x) for each head."
+            return Slip("heads.not-called", cause, line)
+    return None
+
+
+def _called_list(text: Text, line: Line, statement: ast.stmt) -> Slip | None:
+    """Find the call of a list of modules, which calls none of them."""
+    for call in calls_in(statement):
+        called = ast.unparse(call.func)
+        if any("ModuleList" in ast.unparse(made.value) for _, made in text.assignments(called)):
+            cause = f"{called} is a list of {called.removeprefix('self.')}: call each of them on x."
+            return Slip("heads.called", cause, line)
+    return None
+
+
+def _without_heads(line: Line, said: str) -> Slip | None:
+    """Find queries, keys or values that should be split into heads by now, and are not."""
+    _, _, shapes = said.partition("Shapes there: ")
+    if "num_heads, num_tokens" not in shapes and "Dimension out of range" not in said:
+        return None
+    width = NUM_HEADS * HEAD_DIM  # of all heads; in a class of one head it is HEAD_DIM
+    names = re.findall(rf"(\w+) \(b, num_tokens, d_out\) = \(\d+, \d+, {width}\)", shapes)
+    cut = r"\[|\.(view|reshape|unflatten|split|tensor_split|chunk)\b"
+    roles = [
+        role
+        for name in names
+        for role, called in ROLES.items()
+        if re.search(called, name.lower()) and not re.search(rf"\b{name}({cut})", line.text)
+    ]
+    if not roles:
+        return None
+    cause = (
+        f"The {' and the '.join(roles)} are not split into heads yet: first view(b, num_tokens, "
+        "num_heads, head_dim), then transpose(1, 2)."
+    )
+    return Slip("split.none", cause, line)
 
 
 def _dropped_dimension(text: Text, line: Line, statement: ast.stmt) -> Slip | None:
@@ -179,7 +232,7 @@ def _projected_twice(text: Text, line: Line, statement: ast.stmt) -> Slip | None
         weight = ast.unparse(call.args[1]) if len(call.args) > 1 else ""
         if function in {"F.linear", "nn.functional.linear"} and TRANSPOSED.search(weight):
             cause = f"F.linear transposes the weight itself, and {weight} is transposed already."
-            return Slip("projection.turned", f"{cause} Hand over the weight as it is.", line)
+            return Slip("projection.turned", f"{cause} Pass the weight as it is.", line)
         if not re.fullmatch(r"self\.\w+", function) or len(call.args) != 1:
             continue
         given = ast.unparse(call.args[0])
@@ -242,7 +295,7 @@ def kept_in_a_default(text: Text) -> Slip | None:
 
 
 def collected_after_the_loop(text: Text) -> Slip | None:
-    """Find an append that stands after the loop whose parts it should collect."""
+    """Find an append that comes after the loop whose parts it should collect."""
     for function, tree in text.trees.items():
         for loop, after in itertools.pairwise(tree.body):
             if not isinstance(loop, ast.For) or not isinstance(after, ast.Expr):
@@ -258,7 +311,7 @@ def collected_after_the_loop(text: Text) -> Slip | None:
             line = text.line_of(function, after)
             if collects and line is not None and ast.unparse(call.args[0]) in made:  # type: ignore[attr-defined]
                 cause = (
-                    "This stands after the loop, and collects what the last round made, once: "
+                    "This comes after the loop, and collects what the last round made, once: "
                     "indent it, so that each round does it."
                 )
                 return Slip("loop.append", cause, line)

@@ -10,12 +10,13 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from types import FunctionType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attnlib.tracing.operations import Line
 from attnlib.tracing.tracer import statements_of, text_of
 
 FUTURE = re.compile(r"future|hidden|hide|forbid|block|upper|later")
+ROLES = {"queries": r"^q(uer\w*|s)?\d?$", "keys": r"^k(eys?|s)?\d?$", "values": r"^v(al\w*|s)?\d?$"}
 VISIBLE = re.compile(r"visible|may|keep|allow|causal|see|look|past|lower|tril")
 
 
@@ -37,6 +38,7 @@ class Text:
     def __init__(self, functions: Iterable[FunctionType]) -> None:
         self.trees: dict[str, ast.FunctionDef] = {}
         self._codes = {}
+        self._globals: dict[str, dict[str, Any]] = {}
         for function in functions:
             code = function.__code__
             name, _ = statements_of(code)
@@ -47,6 +49,7 @@ class Text:
             if tree.body and isinstance(tree.body[0], ast.FunctionDef) and name not in self.trees:
                 self.trees[name] = tree.body[0]
                 self._codes[name] = code
+                self._globals[name] = function.__globals__
 
     def line_of(self, function: str, node: ast.AST) -> Line | None:
         """Return the line of a node in a function."""
@@ -67,6 +70,18 @@ class Text:
             if isinstance(node, ast.stmt) and node.lineno == line.number
         ]
         return found[-1] if found else None
+
+    def from_outside(self, line: Line) -> dict[str, Any]:
+        """Return what a statement reads from the globals, by name, in the order of the text."""
+        statement, code = self.statement(line), self._codes.get(line.function)
+        if statement is None or code is None:
+            return {}
+        own = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
+        there = self._globals[line.function]
+        names.sort(key=lambda node: (node.lineno, node.col_offset))
+        return {n.id: there[n.id] for n in names if n.id in there and n.id not in own}
 
     def assigned(self, line: Line, name: str, also_names: bool = False) -> Line | None:
         """Return the last assignment of a variable before a line, or of an attribute."""
@@ -218,7 +233,7 @@ Said = Iterator[tuple[str, str, ast.AST]]
 
 def _returns(loop: ast.For | ast.While) -> Said:
     if isinstance(loop.body[-1], ast.Return):
-        cause = "The return stands in the loop, and ends it after its first round: indent it less."
+        cause = "The return is inside the loop and ends it after one round: indent it less."
         yield "loop.return", cause, loop.body[-1]
 
 
@@ -262,6 +277,6 @@ def _chains(loop: ast.For | ast.While) -> Said:
             ):
                 cause = (
                     f"Each head takes {made} as the head before has left it: all heads take the "
-                    "same x, and their results stand side by side."
+                    "same x, and their results go side by side."
                 )
                 yield "heads.chained", cause, node

@@ -35,7 +35,7 @@ def training_without_dropout(trial: Trial) -> Answer:
         return Fault(
             "",
             "dropout.zero",
-            "With dropout=0.0 something is dropped in training: hand dropout on as it is.",
+            "With dropout=0.0 something is dropped in training: pass dropout on as it is.",
             trial.line_of_another_p() or line,
         )
     where = trial.departure(mine, x, weights, trial.head_counts[-1])
@@ -108,8 +108,8 @@ def dropout_in_training(trial: Trial) -> Answer:
             return Fault(
                 "",
                 "dropout.none",
-                "In training nothing is dropped: is dropout handed on, and are the weights put "
-                "through it, attn_weights = self.dropout(attn_weights)?",
+                "In training nothing is dropped: is dropout passed on, and are the attention "
+                "weights put through it, attn_weights = self.dropout(attn_weights)?",
                 line
                 or trial.line_of_another_p()
                 or trial.line_that_drops()
@@ -208,7 +208,7 @@ def _wrong_dropout(calm: Tensor, dropped: Tensor, wrong: Tensor) -> str:
         else f"not {dropped[place]:.3g}"
     )
     return (
-        f"In training with p = {DROPOUT} a weight of {calm[place]:.3g} may become 0 or "
+        f"In training with p = {DROPOUT} an attention weight of {calm[place]:.3g} may become 0 or "
         f"{calm[place] / (1 - DROPOUT):.3g}, {instead}: {about}"
     )
 
@@ -225,13 +225,13 @@ def dropout_by_number(trial: Trial) -> Answer:
         trial.attn_weights_of(mine, x, num_heads)[..., :NUM_TOKENS] == 0 for _ in range(2)
     )
     line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
-    shared = "dropout must draw anew for every weight: self.dropout(attn_weights)."
+    shared = "dropout must draw anew for every attention weight: self.dropout(attn_weights)."
     if first.equal(second):
         return Fault(
             "",
             "dropout.fixed",
-            f"In training every call drops the same weights: is a seed set, or a pattern kept? "
-            f"{shared}",
+            "In training every call drops the same attention weights: is a seed set, or a pattern "
+            f"kept? {shared}",
             line,
         )
     rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
@@ -251,18 +251,24 @@ def dropout_by_number(trial: Trial) -> Answer:
         )
     if num_heads > 1 and first.equal(first[:, :1].expand_as(first)):
         return Fault(
-            "", "dropout.shared", f"In training all heads drop the same weights: {shared}", line
+            "",
+            "dropout.shared",
+            f"In training all heads drop the same attention weights: {shared}",
+            line,
         )
     if first.equal(first[:1].expand_as(first)):
         return Fault(
-            "", "dropout.shared", f"In training all texts drop the same weights: {shared}", line
+            "",
+            "dropout.shared",
+            f"In training all texts drop the same attention weights: {shared}",
+            line,
         )
     share = float(first[..., visible].float().mean())
     if abs(share - DROPOUT) > 0.12:
         return Fault(
             "",
             "dropout.share",
-            f"In training with p = {DROPOUT}, {share:.0%} of the weights are dropped.",
+            f"In training with p = {DROPOUT}, {share:.0%} of the attention weights are dropped.",
             trial.line_of_another_p() or line,
         )
     return None

@@ -17,7 +17,7 @@ from attnlib.checks.attempt import (
 )
 from attnlib.checks.departure import RANDOM, Departures, misnamed
 from attnlib.checks.explained import Departure
-from attnlib.checks.mask_sizes import wrong_size_of_a_mask
+from attnlib.checks.mask_sizes import mask_for_other_tokens, wrong_size_of_a_mask
 from attnlib.checks.origins import Origins
 from attnlib.checks.own_code import named_classes, named_functions, own_functions
 from attnlib.checks.pair import (
@@ -110,8 +110,8 @@ class Trial(Pair):
             return None
         return found if found is not None and found.sure else None
 
-    def mask_of_another_size(self) -> Departure | None:
-        """Return the line that gave a mask a size that does not fit, so that forward stops."""
+    def mask_of_another_size(self, said: str) -> Departure | None:
+        """Return the line that gave a mask a size that does not fit, so that forward stops so."""
         num_heads = self.head_counts[-1]
         for length, num_tokens in ((CONTEXT_LENGTH, NUM_TOKENS), (CONTEXT_LENGTH,) * 2, (67, 67)):
             try:
@@ -123,7 +123,9 @@ class Trial(Pair):
             start = recording.number_of(x)
             if result is None and start is not None:
                 sizes = self.sizes(num_heads) | {"context_length": length, "num_tokens": num_tokens}
-                return wrong_size_of_a_mask(recording, start, sizes, (num_tokens, num_tokens))
+                return wrong_size_of_a_mask(
+                    recording, start, sizes, (num_tokens, num_tokens)
+                ) or mask_for_other_tokens(recording, start, num_tokens, said)
         return None
 
     def departure_of_shape(self) -> Departure | None:

@@ -51,7 +51,7 @@ class Whole(Scores):
             "mask.inverted": (
                 ones.tril(),
                 "each token sees only what comes after it: in scaled_dot_product_attention True "
-                "means that a token may look, so hand over ~is_future.",
+                "means that a token may look, so pass ~is_future.",
             ),
             "mask.past": (ones.tril(-1), f"{LEAK} Is the triangle the right one?"),
             "mask.diagonal": (
@@ -94,8 +94,7 @@ class Whole(Scores):
                 return self._at(
                     self._mask_maker(operation) or operation,
                     "mask.added",
-                    "a mask of 0 and 1 is added to the scores here, which hides nothing: hand over "
-                    "a "
+                    "a mask of 0 and 1 is added to the scores here, which hides nothing: pass a "
                     "bool mask, True where a token may look, or -inf where it may not.",
                 )
         return self._at(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import torch
@@ -210,11 +211,14 @@ class Masks(Explained):
         triangle = (
             "True on and below the diagonal, where the key does not come after the query."
             if shows
-            else "True above the diagonal only: triu(..., diagonal=1)."
+            else f"True above the diagonal only: {self._above(maker)}."
         )
         if pattern.equal(ones.tril()) or pattern[1:-1].equal(ones.tril()[1:-1]):
             return self._inverted(operation, shows)
         visible = "What is drawn here is what may be seen"
+        drawn = maker.line.text if maker.line is not None else ""
+        compares = re.search(r"[<>](?==)", drawn) if "tri" not in drawn else None
+        strict = compares and f"{compares[0]}, not {compares[0]}="
         for wrong, code, cause in (
             (
                 ones.triu(),
@@ -224,7 +228,7 @@ class Masks(Explained):
                 + (
                     f"{visible}, and the diagonal belongs to it: key <= query, or tril(...)."
                     if shows
-                    else "Leave the diagonal visible: triu(..., diagonal=1)."
+                    else f"Leave the diagonal visible: {strict or self._above(maker)}."
                 ),
             ),
             (
@@ -241,8 +245,8 @@ class Masks(Explained):
                     "mask.late",
                     f"{LEAK} {visible}, and it ends with the diagonal: key <= query, or tril(...)."
                     if shows
-                    else f"{LEAK} Does the triangle begin right above the diagonal, triu(..., "
-                    "diagonal=1)?",
+                    else f"{LEAK} Does the triangle begin right above the diagonal, "
+                    f"{self._above(maker)}?",
                 )
                 for late in (2, 3)
             ),
@@ -266,6 +270,11 @@ class Masks(Explained):
             f"token {i} does not see token {j}, which is not in its future: your mask hides too "
             f"much. It is {triangle}",
         )
+
+    def _above(self, maker: Operation) -> str:
+        """Return how to draw the future, and no more, where a line draws a triangle."""
+        text = maker.line.text if maker.line is not None else ""
+        return "triu(..., diagonal=1)" if "tri" in text else "key > query"
 
     def _shows(self, maker: Operation, hidden: Tensor) -> bool:
         """Return whether what was drawn is what may be seen, and not what is hidden."""
@@ -447,8 +456,8 @@ class Masks(Explained):
                     return self._at(
                         other,
                         "softmax.axis",
-                        "the columns of the weights sum to 1, not the rows: the sum runs over the "
-                        "queries. Use dim=-1, the keys.",
+                        "the columns of the attention weights sum to 1, not the rows: the sum runs "
+                        "over the queries. Use dim=-1, the keys.",
                     )
                 if not bool(((hidden == 0) | hidden.isinf() | hidden.isnan()).all()):
                     continue

@@ -24,15 +24,14 @@ class Results(Explained):
                 return self._at(
                     operation,
                     "weights.changed",
-                    f"this line changes the weights after softmax ({does(operation)}), so that a "
-                    "row "
-                    "no longer sums to 1.",
+                    f"this line changes the attention weights after softmax ({does(operation)}), "
+                    "so that a row no longer sums to 1.",
                 )
             return self._at(
                 operation,
                 "weights.wrong",
-                f"the weights are right before this line, which should multiply them with the "
-                f"values, but it {does(operation)}.",
+                "the attention weights are right before this line, which should multiply them with "
+                f"the values, but it {does(operation)}.",
                 sure=False,
             )
         other = next(iter(names - {"attn_weights"}))
@@ -41,11 +40,10 @@ class Results(Explained):
             return self._at(
                 operation,
                 f"values.{other}",
-                f"the weights multiply {what} here, and must multiply the values: are keys and "
-                "values "
-                "swapped?"
+                f"the attention weights multiply {what} here, and must multiply the values: are "
+                "keys and values swapped?"
                 if other == "keys"
-                else f"the weights multiply {what} here, and must multiply the values.",
+                else f"the attention weights multiply {what} here, and must multiply the values.",
             )
         if other == "values":
             for n, found in parents.items():
@@ -62,8 +60,8 @@ class Results(Explained):
                 return self._at(
                     operation,
                     "weights.transposed",
-                    "the weights are used the other way round: attn_weights @ values, without a "
-                    "transpose.",
+                    "the attention weights are used the other way round: attn_weights @ values, "
+                    "without a transpose.",
                 )
         if other == "values" and len(parents) == 2:
             two = sorted(
@@ -79,14 +77,14 @@ class Results(Explained):
                 return self._at(
                     operation if paired and operation.line != cut.line else cut,
                     "values.apart",
-                    f"the weights of {what} {one} multiply the values of {what} {second}: both "
-                    f"must come from the same {what}. Split and order them alike.",
+                    f"the attention weights of {what} {one} multiply the values of {what} "
+                    f"{second}: both must come from the same {what}. Split and order them alike.",
                 )
         return self._at(
             operation,
             "context.wrong",
-            "weights and values are right before this line, which should make attn_weights @ "
-            f"values, head by head, but it {does(operation)}.",
+            "attention weights and values are right before this line, which should make "
+            f"attn_weights @ values, head by head, but it {does(operation)}.",
             sure=False,
         )
 
@@ -135,7 +133,7 @@ class Results(Explained):
                         operation,
                         "merge.added",
                         f"the heads are {how} here: each head writes {right.shape[-1]} columns of "
-                        "its own, and they stand side by side, head 0 first.",
+                        "its own, and these go side by side, head 0 first.",
                     )
         if found is None or found.layout is None:
             return None
@@ -224,8 +222,8 @@ class Results(Explained):
                 return self._at(
                     self._cut_at(of_values, "t") or operation,
                     "values.one",
-                    f"the weights of {keys} keys meet the value of token {tokens[0]} alone, cut "
-                    "here: for token i, keys and values are cut to [: i + 1].",
+                    f"the attention weights of {keys} keys meet the value of token {tokens[0]} "
+                    "alone, cut here: for token i, keys and values are cut to [: i + 1].",
                 )
         return None
 

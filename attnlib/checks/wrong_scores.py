@@ -172,11 +172,12 @@ class Scores(Masks):
             return None
         if self._leaves_one_key(scores) and "j" not in "".join(before.layout):
             hides = [made for made in self._chain(number) if self._hides(made)]
+            maker = self._mask_maker(hides[-1]) or hides[-1]
             return self._at(
-                self._mask_maker(hides[-1]) or hides[-1],
+                maker,
                 "mask.too-much",
                 "the mask leaves one key for all tokens to see: it is True above the diagonal "
-                "only, triu(..., diagonal=1), and as tall as it is wide.",
+                f"only, {self._above(maker)}, and as tall as it is wide.",
             )
         values, old = operation.values.double(), scores.values.double()
         if values.shape == old.shape:
@@ -244,8 +245,8 @@ class Scores(Masks):
             if axes == "i" and self._transposed(before):
                 return self._scores_transposed(number)
             over = {
-                "i": "the columns of the weights sum to 1, not the rows: softmax runs over the "
-                "queries. Use dim=-1, the keys.",
+                "i": "the columns of the attention weights sum to 1, not the rows: softmax runs "
+                "over the queries. Use dim=-1, the keys.",
                 "h": "softmax runs over the heads. It must run over the keys, so that each row "
                 "sums "
                 "to 1.",
@@ -271,7 +272,7 @@ class Scores(Masks):
             return self._at(
                 self.operations[step],
                 "softmax.log",
-                "log_softmax gives the logarithms of the weights: use softmax.",
+                "log_softmax gives the logarithms of the attention weights: use softmax.",
             )
         if names & set(PARTS):
             step = next(n for n, f in parents.items() if f is not None and f.name not in PARTS)
@@ -404,13 +405,15 @@ def scale_sentence(
     if factor < 0:
         return "scale.sign", (
             f"The scores are multiplied by {factor:.4g}, a negative number: the best key gets the "
-            "least weight. Nothing in attention turns their sign."
+            "least attention. Nothing in attention turns their sign."
         )
     code, said = next(
         ((code, said) for wrong, code, said in widths if abs(factor - wrong) < 1e-4),
         ("scale.wrong", "look at what you divide them by."),
     )
+    # forward of one head knows no d_out: that of a notebook around it may be another
+    divisor = "keys.shape[-1]" if width == "d_out" else width
     return code, (
         f"The scores are multiplied by {factor:.4g}, and 1 / sqrt({width}) = {root:.4g} is right: "
-        f"{said} Divide them by {width}**0.5, the root of the width of one query."
+        f"{said} Divide them by {divisor}**0.5, the root of the width of one query."
     )

@@ -57,7 +57,8 @@ CAUSAL_WEIGHTS = Answers(
             "by 1,000,000, and your attention weights are NaN. torch.softmax knows how to avoid",
         ),
         "filled with infinity": WrongAnswer(
-            {"-torch.inf": "torch.inf"}, "is no number to divide by. Hide with minus infinity."
+            {"-torch.inf": "torch.inf"},
+            "is not a number you can divide by. Hide with minus infinity.",
         ),
         "over the layers": WrongAnswer(
             {"dim=-1": "dim=0"}, "Softmax runs over the layers, dim=0: it must run along each row."
@@ -128,7 +129,7 @@ CAUSAL_WEIGHTS = Answers(
             "The future is hidden after softmax, so the rows no longer sum to 1.",
         ),
         "rounded": WrongAnswer(
-            {"dim=-1)": "dim=-1).half()"}, "Nothing leaks, but a weight is off by 1e-03."
+            {"dim=-1)": "dim=-1).half()"}, "Nothing leaks, but an attention weight is off by 1e-03."
         ),
         "one head": WrongAnswer(
             {"dim=-1)": "dim=-1)[4, 11]"}, "The shape is (6, 6), not (12, 12, 6, 6)."
@@ -141,7 +142,7 @@ CAUSAL_WEIGHTS = Answers(
 CAUSAL_ATTENTION = Answers(
     right=(
         "CausalAttention is right: no token sees a later one, outputs and gradients are those of "
-        "CausalAttention, and in training dropout falls on single weights."
+        "attnlib's CausalAttention, and in training dropout falls on single attention weights."
     ),
     wrong={
         "no mask": WrongAnswer(
@@ -153,7 +154,7 @@ CAUSAL_ATTENTION = Answers(
             "Is the triangle the upper one, above the diagonal?",
         ),
         "itself hidden": WrongAnswer(
-            {"] > place": "] >= place"}, "Your mask hides each token from itself too"
+            {"] > place": "] >= place"}, "Leave the diagonal visible: >, not >=."
         ),
         "filled with 0": WrongAnswer(
             {"-torch.inf": "0.0"},
@@ -168,7 +169,7 @@ CAUSAL_ATTENTION = Answers(
             {"keys.shape[-1]": "keys.shape[1]"}, "you divide by the root of num_tokens"
         ),
         "down the columns": WrongAnswer(
-            {"dim=-1": "dim=-2"}, "The columns of the weights sum to 1, not the rows"
+            {"dim=-1": "dim=-2"}, "The columns of the attention weights sum to 1, not the rows"
         ),
         "over the batch": WrongAnswer(
             {"dim=-1": "dim=0"}, "It must run over the keys, so that each row sums"
@@ -192,7 +193,32 @@ CAUSAL_ATTENTION = Answers(
             {"self.W_value(x)": "self.W_key(x)"}, "Here values holds the keys: it is made by W_key."
         ),
         "a mask for six tokens": WrongAnswer(
-            {"x.shape[1], device": "6, device"}, "Shapes there: scores (b, num_tokens, num_tokens)"
+            {"x.shape[1], device": "6, device"},
+            "The mask is for 6 tokens, and x has 5: make it from x.shape[1].",
+        ),
+        "all dimensions turned": WrongAnswer(
+            {"keys.transpose(-2, -1)": "keys.T"},
+            ".T reverses all three dimensions: write .transpose(-2, -1).",
+        ),
+        "as if there were heads": WrongAnswer(
+            {"keys.transpose(-2, -1)": "keys.transpose(2, 3)"},
+            "Dimensions are counted from 0: would -1, the last, and -2, the one before it, do?",
+        ),
+        "turned by t()": WrongAnswer(
+            {"keys.transpose(-2, -1)": "keys.t()"},
+            "Write .transpose(-2, -1), which swaps the last two dimensions and no other.",
+        ),
+        "softmax without a dimension": WrongAnswer(
+            {"hidden, dim=-1": "hidden"},
+            "softmax needs to know along which dimension: dim=-1, along each row.",
+        ),
+        "a mask one too late": WrongAnswer(
+            {"] > place[:, None]": "] > place[:, None] + 1"},
+            "Does the triangle begin right above the diagonal, key > query?",
+        ),
+        "itself hidden by a triangle": WrongAnswer(
+            {"place[None, :] > place[:, None]": "torch.ones(len(place), len(place)).triu() >= 1"},
+            "Leave the diagonal visible: triu(..., diagonal=1).",
         ),
         "no return": WrongAnswer({"return weights": "weights"}, "end with return."),
     },
@@ -401,7 +427,8 @@ DEPENDS = Answers(
 )
 MY_WRAPPER = Answers(
     right="MyWrapper is right: no token sees a later one, outputs and gradients are those of "
-    "MultiHeadAttentionWrapper, and in training dropout falls on single weights.",
+    "attnlib's MultiHeadAttentionWrapper, and in training dropout falls on single attention "
+    "weights.",
     wrong={
         "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
@@ -437,6 +464,22 @@ MY_WRAPPER = Answers(
             "the last dimension of x must be d_in=11, not 7: (2, 5, 7).",
         ),
         "a plain list": WrongAnswer({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
+        "the list called": WrongAnswer(
+            {"torch.cat([head(x) for head in self.heads], dim=-1)": "self.heads(x)"},
+            "self.heads is a list of heads: call each of them on x.",
+        ),
+        "the heads joined": WrongAnswer(
+            {"head(x) for": "head for"},
+            "The heads are joined here, not what they make of x: head(x).",
+        ),
+        "the list of heads joined": WrongAnswer(
+            {"[head(x) for head in self.heads]": "self.heads"},
+            "The heads are joined here, not what they make of x: head(x) for each head.",
+        ),
+        "a generator": WrongAnswer(
+            {"[head(x) for head in self.heads], dim=-1": "head(x) for head in self.heads"},
+            "torch wants a list or a tuple here, and a loop in ( ) is neither: write it in [ ].",
+        ),
         "the first head only": WrongAnswer(
             {"in self.heads": "in self.heads[:1]"}, "Only head 0 comes out."
         ),
@@ -560,7 +603,8 @@ WITHOUT_HEAD = Answers(
 )
 MY_MULTI_HEAD_ATTENTION = Answers(
     right="MyMultiHeadAttention is right: no token sees a later one, outputs and gradients are "
-    "those of MultiHeadAttention, and in training dropout falls on single weights.",
+    "those of attnlib's MultiHeadAttention, and in training dropout falls on single attention "
+    "weights.",
     wrong={
         "cut by view alone": WrongAnswer(
             {
@@ -592,6 +636,29 @@ MY_MULTI_HEAD_ATTENTION = Answers(
         "no dropout": WrongAnswer(
             {"attn_weights = self.dropout(attn_weights)": "pass"},
             "In training nothing is dropped",
+        ),
+        "a mask for six tokens": WrongAnswer(
+            {"causal_mask(num_tokens": "causal_mask(6"},
+            "The mask is for 6 tokens, and x has 5: make it from x.shape[1].",
+        ),
+        "merged to the width of x": WrongAnswer(
+            {"num_tokens, -1)": "num_tokens, x.shape[-1])"},
+            "The merged heads are num_heads * head_dim = 21 wide, not 11: write self.d_out, or -1.",
+        ),
+        "split to one head": WrongAnswer(
+            {"num_tokens, self.num_heads, self.head_dim": "num_tokens, self.head_dim"},
+            "Is head_dim d_out // num_heads, and num_heads the module's own, self.num_heads?",
+        ),
+        "keys without heads": WrongAnswer(
+            {"self.split(self.W_key(x))": "self.W_key(x)"},
+            "The keys are not split into heads yet: first view(b, num_tokens, num_heads",
+        ),
+        "values without heads": WrongAnswer(
+            {"self.split(self.W_value(x))": "self.W_value(x)"},
+            "The values are not split into heads yet: first view(b, num_tokens, num_heads",
+        ),
+        "no heads at all": WrongAnswer(
+            {"self.split(self.W_": "(self.W_"}, "The queries and the keys are not split into heads"
         ),
         "no return": WrongAnswer(
             {"return self.out_proj(context_vec)": "context_vec = self.out_proj(context_vec)"},

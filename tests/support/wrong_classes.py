@@ -109,12 +109,15 @@ class Mine(nn.Module):
 """
 
 
-def write(text: str, head: type[nn.Module] = CausalAttention) -> type[nn.Module]:
-    """Return the class Mine of a text, as if it stood in a cell; there head is CausalAttention."""
+def write(text: str, head: type[nn.Module] = CausalAttention, **outside: object) -> type[nn.Module]:
+    """Return the class Mine of a text, as if it stood in a cell.
+
+    There head is CausalAttention, and other variables of the notebook are outside.
+    """
     file = f"<cell {hash(text)}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     space = {"__name__": "cell", "torch": torch, "nn": nn, "math": math}
-    space["CausalAttention"] = head
+    space |= outside | {"CausalAttention": head}
     exec(compile(text, file, "exec", dont_inherit=True), space)
     return space["Mine"]
 
@@ -264,8 +267,8 @@ WRONG_HEADS = {
         "keys.shape[-1]",
         "x.shape[-1]",
         "The scores are multiplied by 0.3015, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
-        "the root of d_in, the width of the embedding. Divide them by d_out**0.5, the root of the "
-        "width of one query.",
+        "the root of d_in, the width of the embedding. Divide them by keys.shape[-1]**0.5, the "
+        "root of the width of one query.",
     ),
     "times": (
         "scores / keys",
@@ -276,8 +279,8 @@ WRONG_HEADS = {
     "a number": (
         "keys.shape[-1] ** 0.5",
         "8.0",
-        "The scores are multiplied by 0.125, and 1 / sqrt(d_out) = 0.378 is right: look at what "
-        "you divide them by. ",
+        "8 here is a fixed number, and this head is 7 wide: take the width from the tensor, "
+        "keys.shape[-1].",
     ),
     "another length": (
         "return context",
@@ -289,8 +292,8 @@ WRONG_HEADS = {
     "over the queries": (
         "dim=-1",
         "dim=1",
-        "The columns of the weights sum to 1, not the rows: softmax runs over the queries. Use "
-        "dim=-1, the keys.",
+        "The columns of the attention weights sum to 1, not the rows: softmax runs over the "
+        "queries. Use dim=-1, the keys.",
     ),
     "over the batch": (
         "dim=-1",
@@ -314,20 +317,20 @@ WRONG_HEADS = {
     "weights scaled": (
         "weights = self.drop(weights)",
         "weights = self.drop(weights) / (1 + torch.arange(num_tokens)[:, None])",
-        "This line changes the weights after softmax (divides by something), so that a "
+        "This line changes the attention weights after softmax (divides by something), so that a "
         "row no longer sums to 1.",
     ),
     # the values
     "weights @ keys": (
         "weights @ values",
         "weights @ keys",
-        "The weights multiply keys here, and must multiply the values: are keys and "
+        "The attention weights multiply keys here, and must multiply the values: are keys and "
         "values swapped?",
     ),
     "weights @ queries": (
         "weights @ values",
         "weights @ queries",
-        "The weights multiply queries here, and must multiply the values.",
+        "The attention weights multiply queries here, and must multiply the values.",
     ),
     "values squared": (
         "weights @ values",
@@ -344,7 +347,8 @@ WRONG_HEADS = {
     "weights transposed": (
         "weights @ values",
         "weights.mT @ values",
-        "The weights are used the other way round: attn_weights @ values, without a transpose.",
+        "The attention weights are used the other way round: attn_weights @ values, without a "
+        "transpose.",
     ),
     # __init__
     "Linear the wrong way": (
@@ -366,7 +370,7 @@ WRONG_HEADS = {
     "a bias never": (
         "bias=qkv_bias",
         "bias=False",
-        "With qkv_bias=True the projections have no bias: hand qkv_bias on to them.",
+        "With qkv_bias=True the projections have no bias: pass qkv_bias on to them.",
     ),
     "another name": (
         "W_value",
@@ -396,19 +400,19 @@ WRONG_HEADS = {
     "none": (
         "        weights = self.drop(weights)\n",
         "",
-        "In training nothing is dropped: is dropout handed on, and are the weights put through "
-        "it, attn_weights = self.dropout(attn_weights)?",
+        "In training nothing is dropped: is dropout passed on, and are the attention weights put "
+        "through it, attn_weights = self.dropout(attn_weights)?",
     ),
     "twice": (
         "return context",
         "return self.drop(context)",
-        "In training with p = 0.25 a weight of 1 may become 0 or 1.33, not 1.78: dropout "
-        "is applied twice; once is ",
+        "In training with p = 0.25 an attention weight of 1 may become 0 or 1.33, not 1.78: "
+        "dropout is applied twice; once is ",
     ),
     "another p": (
         "nn.Dropout(dropout)",
         "nn.Dropout(0.5)",
-        "With dropout=0.0 something is dropped in training: hand dropout on as it is.",
+        "With dropout=0.0 something is dropped in training: pass dropout on as it is.",
     ),
     "on the result": (
         "        weights = self.drop(weights)\n        context = weights @ values",
@@ -443,7 +447,7 @@ WRONG_HEADS = {
     "no gradient at all": (
         "return context",
         "return context.detach()",
-        "The results are right, but no weight gets a gradient: ",
+        "The results are right, but no parameter gets a gradient: ",
     ),
     "x changed": (
         "        num_tokens = x.shape[1]",
@@ -507,21 +511,21 @@ WRONG_STACKS = {
         "heads.0.W_query.weight is (2, d_in) = (2, 11) where (d_out, d_in) = (7, 11) is right: "
         "d_out is the width of one head, here 7.",
     ),
-    "bias not handed on": (
+    "bias not passed on": (
         "dropout, qkv_bias\n",
         "dropout\n",
         "With qkv_bias=True the projections ",
     ),
-    "dropout not handed on": (
+    "dropout not passed on": (
         "context_length, dropout, qkv_bias\n",
         "context_length, 0.0, qkv_bias\n",
-        "In training nothing is dropped: is dropout handed on, ",
+        "In training nothing is dropped: is dropout passed on, ",
     ),
     "one head after the other": (
         "        return torch.cat([head(x) for head in self.heads], dim=-1)",
         "        for head in self.heads:\n            x = head(x)\n        return x",
         "Each head takes x as the head before has left it: all heads take the same x, and their "
-        "results stand side by side.",
+        "results go side by side.",
     ),
     "a loop that breaks the values": (
         "head(x) for head in self.heads",
@@ -644,8 +648,8 @@ WRONG_SPLITS = {
     "one head at a quarter": (
         "self.drop(scores.softmax(dim=-1))",
         "scores.softmax(dim=-1) * torch.tensor([1.0, 0.25, 1.0])[: self.n, None, None]",
-        "This line changes the weights after softmax (multiplies by something), so that a"
-        " row no longer sums to 1.",
+        "This line changes the attention weights after softmax (multiplies by something), so "
+        "that a row no longer sums to 1.",
     ),
     "softmax over the heads": (
         "softmax(dim=-1)",
