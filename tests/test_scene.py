@@ -12,7 +12,7 @@ import pytest
 from nbval.plugin import get_sanitize_patterns
 from PIL import Image, ImageColor
 
-from attnlib.pictures.palette import HATCH, INK, PAPER, line_color, on_white
+from attnlib.pictures.palette import HATCH, INK, PAPER, line_color, on_white, weight_color
 from attnlib.pictures.scene import (
     MANY,
     Box,
@@ -191,6 +191,22 @@ def test_how_a_notebook_shows_it():
     assert alike(Image.open(io.BytesIO(data)).convert("RGBA"), pixels(SCENE, 2))
     assert size == {"width": 100, "height": 60}
     assert not hasattr(SCENE, "_repr_svg_")  # nbval would compare it
+
+
+def test_a_cell_keeps_its_hue_among_many():
+    """Twelve heads with 41 weights each are more than the 256 colors of the small picture."""
+    cells = [
+        Box(11 * column, 11 * head, 11, 11, weight_color(column / 40, head))
+        for head in range(12)
+        for column in range(41)
+    ]
+    letters = [Words(11 * column, 140, "weights", 13, INK) for column in range(0, 41, 3)]
+    data, _ = Scene(451, 150, "Weights of twelve heads.", (*cells, *letters))._repr_png_()
+    shown = Image.open(io.BytesIO(data)).convert("RGB")
+    for cell in cells:
+        drawn = ImageColor.getrgb(on_white(cell.fill))
+        seen = shown.getpixel((2 * cell.x + 11, 2 * cell.y + 11))
+        assert max(abs(a - b) for a, b in zip(seen, drawn, strict=True)) <= 8, cell
 
 
 def test_a_notebook_gets_the_alt_text_too():

@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
 from attnlib.pictures.letters import wrapped
 from attnlib.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
@@ -35,7 +36,6 @@ ALIGNMENT: dict[str, Literal["left", "center", "right"]]
 ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
 
 BOOK = 700.0  # pixels: the width of a page; a wider picture is shrunk to it
-SAMPLE = 20_000  # pixels, from which a small palette is made
 MANY = 50  # boxes of one size, one after the other, are drawn together
 
 
@@ -331,33 +331,38 @@ def _path(line: Line) -> str:
 
 @lru_cache(maxsize=4)  # a notebook asks twice, for the image and for the image with its alt text
 def _small_png(scene: Scene) -> bytes:
-    """Return the PNG with 256 colors, a third of the size: a notebook keeps each twice.
-
-    Half of them are the commonest, as they are: a cell keeps its hue, however many hues there are.
-    """
+    """Return the PNG with 256 colors, a third of the size: a notebook keeps each twice."""
     from PIL import Image
 
     file = io.BytesIO()
     whole = _image(scene, 2.0)
-    count = whole.width * whole.height
-    counted = sorted(whole.convert("RGB").getcolors(count) or [], reverse=True)
-    colors = torch.tensor([color for _, color in counted])  # three numbers each
-    # Pillow goes through all pixels: of each color it gets one, and of the commonest their share
-    shares = torch.tensor([SAMPLE * n // count for n, _ in counted])
-    sample = colors.repeat_interleave(1 + shares, dim=0).byte()
-    few = Image.frombytes("RGB", (len(sample), 1), sample.numpy().tobytes())
-    covering = few.quantize(128, method=Image.Quantize.MAXCOVERAGE).getpalette() or []
-    palette = torch.cat([colors[:128], torch.tensor(covering[: 3 * 128]).view(-1, 3)])
-    nearest = torch.cdist(colors.float(), palette.float()).argmin(dim=1).byte()
+    counted = whole.convert("RGB").getcolors(whole.width * whole.height) or []
+    pixels_of, colors_of = zip(*sorted(counted, reverse=True), strict=True)
+    colors = torch.tensor(colors_of)  # three numbers each, the commonest first
+    palette = _palette(colors.float(), torch.tensor(pixels_of))
+    nearest = torch.cdist(colors.float(), palette).argmin(dim=1).byte()
 
     pixels = torch.frombuffer(bytearray(whole.tobytes()), dtype=torch.uint8).view(torch.int32)
     places = torch.zeros(1 << 24, dtype=torch.uint8)  # in the palette, of every possible color
     places[(colors * torch.tensor([1, 1 << 8, 1 << 16])).sum(dim=1)] = nearest
     of_pixels = places[pixels & 0xFFFFFF]
     few = Image.frombytes("P", whole.size, of_pixels.numpy().tobytes())
-    few.putpalette(palette.flatten().tolist())
+    few.putpalette(palette.int().flatten().tolist())
     few.save(file, format="png")
     return file.getvalue()
+
+
+def _palette(colors: Tensor, pixels: Tensor) -> Tensor:
+    """Return 256 of some colors, each time the one that is farthest from those chosen before.
+
+    A color of many pixels counts as farther, so a cell keeps its hue, however many hues there are.
+    """
+    chosen = colors[:1]
+    far = torch.full((len(colors),), torch.inf)
+    for _ in range(255):
+        far = far.minimum((colors - chosen[-1]).norm(dim=1))
+        chosen = torch.cat([chosen, colors[(far * pixels ** (1 / 3)).argmax()][None]])
+    return chosen
 
 
 def _image(scene: Scene, scale: float) -> Image.Image:
