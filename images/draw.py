@@ -298,7 +298,7 @@ def two_heads() -> Scene:
         cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
         items += head_tag(frame + 12, y + 12, 62, h, f"head {h}")
-        items.append(Words(frame + 84, y + 21, f"heads[{h}]", SIZE, GRAY, "start", mono=True))
+        items.append(Words(frame + 84, y + 21, f"head_{h}", SIZE, GRAY, "start", mono=True))
         for name, place in ((f"Wq{lower}", axis - 60), (f"Wk{lower}", axis + 12)):
             items.append(Words(frame + 30, place, name, SIZE, bold=True))
             items += grid(frame + 16, place + 11, cells, width=own, height=own)
@@ -331,7 +331,7 @@ def two_heads() -> Scene:
     items += notes(
         MARGIN,
         below,
-        "Wq₀ is heads[0].W_query.weight.T and Q₀ is x @ Wq₀; the other matrices likewise.",
+        "Wq₀ is head_0.W_query.weight.T and Q₀ is x @ Wq₀; the other matrices likewise.",
         "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Gray: the future, its weight is 0.",
         "context_vec = torch.cat([Z₀, Z₁], dim=-1)",
         align="start",

@@ -317,12 +317,12 @@ def test_stacked_heads(state):
     values = data.context_vec.flatten().tolist()
     assert [text_in(scene, cell) for cell in cells] == [f"{value:.3f}" for value in values]
     row = cells[4 * 2 * num_heads :]
-    told = [item.text for item in words(scene) if "change places" in item.text]
+    told = [item.text for item in words(scene) if "are swapped" in item.text]
     if columns:  # one frame around all that move, and a line that says what it means
         (edge,) = boxes(scene, 54 * len(columns) - 2, 22)
         assert (edge.x, edge.y) == (row[columns[0]].x + 1, row[columns[0]].y + 1)
     what = "framed: what moves" if columns else "nothing moves"
-    assert told == [f"{what} in the row of “one” when “starts” and “with” change places"]
+    assert told == [f"{what} in the row of “one” when “starts” and “with” are swapped"]
     assert scene.width <= BOOK
     fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
     assert [cell.fill for cell in cells] == fills
