@@ -322,7 +322,7 @@ def test_stacked_heads(state):
         (edge,) = boxes(scene, 54 * len(columns) - 2, 22)
         assert (edge.x, edge.y) == (row[columns[0]].x + 1, row[columns[0]].y + 1)
     what = "framed: what moves" if columns else "nothing moves"
-    assert told == [f"{what} in the row of “one” when “starts” and “with” are swapped"]
+    assert told == [f"{what} in the row of “one” if “starts” and “with” are swapped"]
     assert scene.width <= BOOK
     fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
     assert [cell.fill for cell in cells] == fills

@@ -168,7 +168,7 @@ def test_the_panel_says_what_the_model_does(step):
     i, line = MEASURED_AT.index(step), TRAINING_STEP.readout(data)
     assert data.step == step
     assert line.startswith(f"step = {step} | right: clear ")
-    percent = [float(found) for found in re.findall(r"([\d.]+) %", line)]
+    percent = [float(found) for found in re.findall(r"([\d.]+)%", line)]
     assert percent == pytest.approx([100 * way.clear[i], 100 * way.ambiguous[i]], abs=0.51)
     told = dict(re.findall(r"(head \d\.\d) ([\d.]+)", line.split("| 1 back: ")[1]))
     assert list(told) == list(NAMES)

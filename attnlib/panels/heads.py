@@ -100,7 +100,7 @@ def _framed(output: Scene, data: Heads) -> Scene:
         items += frame(x, y, row[last].x + row[last].width - x - 1, 22, 2)
     what = "framed: what moves" if firsts else "nothing moves"
     swapped = " and ".join(f"“{data.tokens[i]}”" for i in SWAPPED)
-    told = f"{what} in the row of “{data.tokens[ASKING]}” when {swapped} are swapped"
+    told = f"{what} in the row of “{data.tokens[ASKING]}” if {swapped} are swapped"
     items.append(Words(LABEL, output.height + 10, told, 13, FAINT, "start"))
     width = max(output.width, LABEL + text_width(told, 13) + 4)
     return Scene(width, output.height + 18, output.alt, tuple(items))
