@@ -135,7 +135,7 @@ def test_rows_sum_to_one_on_tokens_of_ones_choice(case):
     x = tokens()
     kept = x.clone()
     verdict = check_rows_sum_to_one(case.build(), x)
-    assert verdict.sentence == "Rows: the weights of every token sum to 1 within 1e-05."
+    assert verdict.sentence == "Rows: the attention weights of every token sum to 1 within 1e-05."
     assert torch.equal(x, kept)
 
 
@@ -144,10 +144,10 @@ def test_the_row_that_is_off_furthest_is_named():
         return out * torch.linspace(1.0, 1.5, T)[:, None]
 
     verdict = check_rows_sum_to_one(Wrong(grow))
-    assert verdict.sentence == "The weights of token 6 sum to 1.5, not 1."
+    assert verdict.sentence == "The attention weights of token 6 sum to 1.5, not 1."
     second_only = torch.tensor([1.0, 0.25])[:, None, None]  # of the batch
     verdict = check_rows_sum_to_one(Wrong(lambda out: out * second_only))
-    assert verdict.sentence == "The weights of token 0 sum to 0.25, not 1."
+    assert verdict.sentence == "The attention weights of token 0 sum to 0.25, not 1."
     assert not check_rows_sum_to_one(Wrong(lambda out: out * torch.nan))
     assert check_rows_sum_to_one(Wrong(lambda out: out * (1 + 1e-6)))
 
@@ -186,7 +186,7 @@ def test_stacked_heads_and_weight_split_are_the_same_in_both_orders(qkv_bias):
     stacked, split = (case.build(qkv_bias=qkv_bias) for case in LESSON[1:])
     for pair in ((stacked, split), (split, stacked)):
         assert check_same(*pair).sentence == (
-            "Same within 1e-05, with the same weights: outputs, attention weights, gradients."
+            "Same within 1e-05, with the same parameters: outputs, attention weights, gradients."
         )
 
 
@@ -197,7 +197,7 @@ def test_modules_without_weights_to_show_are_compared_without_them():
 
     short = Short(D_IN, HEAD_DIM, CONTEXT_LENGTH, dropout=0.0)
     assert check_same(LESSON[0].build(), short).sentence == (
-        "Same within 1e-05, with the same weights: outputs, gradients."
+        "Same within 1e-05, with the same parameters: outputs, gradients."
     )
 
 

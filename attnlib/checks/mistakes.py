@@ -321,7 +321,7 @@ def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[
 
     Returns:
         By the name of the check a Verdict: shape, causality, rows, equality. The last one
-        compares with OnePageAttention, with the same weights.
+        compares with OnePageAttention, with the same parameters.
 
     >>> [name for name, verdict in examine(BY_NAME["scale by d_out"].cls).items() if not verdict]
     ['equality']

@@ -224,7 +224,7 @@ def check_rows_sum_to_one(
 
     >>> from attnlib import CausalAttention
     >>> check_rows_sum_to_one(CausalAttention(3, 2, context_length=6, dropout=0.0))
-    Rows: the weights of every token sum to 1 within 1e-05.
+    Rows: the attention weights of every token sum to 1 within 1e-05.
     """
     try:
         module = as_module(module)
@@ -249,8 +249,10 @@ def check_rows_sum_to_one(
         token = int(off.argmax())
         worst = sums[:, token].flatten()
         worst = worst[(worst - 1).abs().argmax()]
-        return Verdict(False, f"The weights of token {token} sum to {worst.item():.4g}, not 1.")
-    return Verdict(True, f"Rows: the weights of every token sum to 1 within {tolerance:.0e}.")
+        said = f"The attention weights of token {token} sum to {worst.item():.4g}, not 1."
+        return Verdict(False, said)
+    said = f"Rows: the attention weights of every token sum to 1 within {tolerance:.0e}."
+    return Verdict(True, said)
 
 
 def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
@@ -327,7 +329,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
     >>> check_same(stacked, MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2))
-    Same within 1e-05, with the same weights: outputs, attention weights, gradients.
+    Same within 1e-05, with the same parameters: outputs, attention weights, gradients.
     """
     try:
         a, b = as_module(a), as_module(b)
@@ -358,7 +360,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
         if not largest <= tolerance * first.abs().max().item():  # NaN does not pass
             return Verdict(False, f"Not the same: the {kind} differ by up to {largest:.4g}.")
     kinds = ", ".join(compared)
-    return Verdict(True, f"Same within {tolerance:.0e}, with the same weights: {kinds}.")
+    return Verdict(True, f"Same within {tolerance:.0e}, with the same parameters: {kinds}.")
 
 
 def _is_stacked(module: nn.Module) -> bool:

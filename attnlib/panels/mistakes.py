@@ -95,7 +95,7 @@ def _stopped(verdicts: dict[str, Verdict]) -> Scene:
     if verdicts["shape"]:
         said += wrapped(
             "The check of shapes asks with context_length tokens at most, here one: the numbers "
-            "of one token lie in a row all the same.",
+            "of one token are in reading order all the same.",
             690,
             13,
         )

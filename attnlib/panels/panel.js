@@ -85,7 +85,7 @@ const KINDS = { number: range, words: radios, list, time: player };
 // its numbers are its label and the hint. Its query is chosen among the tokens below too, and has its
 // row framed and its weights drawn as arcs to the keys.
 
-const REST = "Touch a cell, or reach it with Tab and the arrow keys: its numbers stand here.";
+const REST = "Touch a cell, or reach it with Tab and the arrow keys: its numbers appear here.";
 const FAINTEST = 0.02; // no arc for a weight below
 const NAMED = 6; // of a row the keys with most weight are named
 

@@ -50,7 +50,7 @@ class TorchEquality(NamedTuple):
 
 
 def compute_torch_equality(num_heads: int, call: str = CALLS[0]) -> TorchEquality:
-    """Run both modules with the same weights on the six tokens, widened to EMBED_DIM.
+    """Run both modules with the same parameters on the six tokens, widened to EMBED_DIM.
 
     Args:
         num_heads: of both.
