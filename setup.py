@@ -8,13 +8,13 @@ from setuptools.command.build_py import build_py
 
 
 class BuildWithCourse(build_py):
-    """Put the notebooks and their images where attnlib.classroom.lessons finds them."""
+    """Put the notebooks and their images where attncourse.classroom.lessons finds them."""
 
     def run(self) -> None:
         super().run()
         if self.editable_mode:
             return
-        here, course = Path(__file__).parent, Path(self.build_lib) / "attnlib/classroom/course"
+        here, course = Path(__file__).parent, Path(self.build_lib) / "attncourse/classroom/course"
         for folder, pattern in (("notebooks", "*.ipynb"), ("images", "*.png")):
             (course / folder).mkdir(parents=True, exist_ok=True)
             for file in (here / folder).glob(pattern):

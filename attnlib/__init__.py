@@ -1,7 +1,7 @@
-"""Multi-head causal attention, built to be read, checked and measured.
+"""Multi-head causal attention, built to be read, checked and measured: torch is all it needs.
 
-The names below load with the package. Everything else loads when first imported, so that
-`import attnlib` costs next to nothing over torch.
+The names below load with the package and cost next to nothing over torch. `attncourse` beside it
+is the course: it imports attnlib, never the other way round.
 """
 
 from attnlib.convert import (
@@ -16,9 +16,6 @@ from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.tiled import tiled_attention
-from attnlib.tracing.shapes import shape_table
-from attnlib.tracing.source import show_source
-from attnlib.tracing.tracer import trace
 
 __all__ = [
     "CausalAttention",
@@ -29,8 +26,6 @@ __all__ = [
     "causal_mask",
     "fused_to_split",
     "merge_heads",
-    "shape_table",
-    "show_source",
     "split_heads",
     "split_to_fused",
     "split_to_stacked",
@@ -38,5 +33,4 @@ __all__ = [
     "stacked_to_split",
     "tiled_attention",
     "torch_to_split",
-    "trace",
 ]

@@ -2,9 +2,9 @@
 
     python benchmarks/bench.py [--quick] [--folder FOLDER]
 
-Every sample is stored in attnlib/speed/measured/<machine>.json; the goals are printed as a table. A
-goal that does not hold is followed by a profile. With --quick: fewer shapes and rounds, and a
-file that git ignores.
+Every sample is stored in attncourse/speed/measured/<machine>.json; the goals are printed as a
+table. A goal that does not hold is followed by a profile. With --quick: fewer shapes and rounds,
+and a file that git ignores.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import goals
-from attnlib import MultiHeadAttention
-from attnlib.fused import FusedMultiHeadAttention
-from attnlib.speed.clock import (
+from attncourse.speed.clock import (
     BOTH,
     FORWARD,
     PASSES,
@@ -44,8 +42,10 @@ from attnlib.speed.clock import (
     run_python,
     seconds,
 )
-from attnlib.speed.results import MEASURED, SCHEMA, medians, title
-from attnlib.speed.variants import VARIANTS
+from attncourse.speed.results import MEASURED, SCHEMA, medians, title
+from attncourse.speed.variants import VARIANTS
+from attnlib import MultiHeadAttention
+from attnlib.fused import FusedMultiHeadAttention
 
 FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
 GRID_HEADS, GRID_TOKENS = (1, 3, 6, 12, 24), (64, 128, 256, 512, 1024)

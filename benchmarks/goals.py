@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from attnlib.speed.clock import MATRIX_PRODUCT, Quartiles, quartiles, ratio, trend
-from attnlib.speed.results import aligned, medians, over_floor
+from attncourse.speed.clock import MATRIX_PRODUCT, Quartiles, quartiles, ratio, trend
+from attncourse.speed.results import aligned, medians, over_floor
 
 FUSED, OURS, PUBLISHED = "FusedMultiHeadAttention", "weight split", "weight split, as published"
 SPLIT_GOAL = "weight split / as published"

@@ -28,9 +28,9 @@ from typing import Any
 from playwright.sync_api import BrowserContext, Locator, Page, sync_playwright
 from tqdm import tqdm
 
-from attnlib.panels.panel import MOST_BUTTONS, Panel
-from attnlib.panels.widgets import PanelBox
-from attnlib.speed.clock import machine, machine_name
+from attncourse.panels.panel import MOST_BUTTONS, Panel
+from attncourse.panels.widgets import PanelBox
+from attncourse.speed.clock import machine, machine_name
 from support.browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from support.cases import ALL_PANELS
 from support.notebook_tools import ROOT
@@ -114,7 +114,7 @@ KEYS = 30  # pressed as fast as the browser takes them
 def notebook(panel: Panel) -> dict:
     """Return a notebook that shows a panel in two cells, our way and the usual one."""
     cells = [
-        "%matplotlib inline\nfrom attnlib.panels.widgets import PanelBox\n"
+        "%matplotlib inline\nfrom attncourse.panels.widgets import PanelBox\n"
         "from support.cases import ALL_PANELS\nfrom plain import show_plainly\n"
         f"panel = {{p.name: p for p in ALL_PANELS}}[{panel.name!r}]",
         "PanelBox(panel)",

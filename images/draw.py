@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 import attnlib
-from attnlib.examples import SEED, journey
-from attnlib.pictures.letters import text_width
-from attnlib.pictures.palette import (
+from attncourse.examples import SEED, journey
+from attncourse.pictures.letters import text_width
+from attncourse.pictures.palette import (
     FAINT,
     INK,
     PAPER,
@@ -28,8 +28,8 @@ from attnlib.pictures.palette import (
     tint,
     weight_color,
 )
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words
-from attnlib.pictures.tensors import head_tag
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words
+from attncourse.pictures.tensors import head_tag
 
 WIDTH, MARGIN = 700.0, 16.0  # the width of a page, so that nothing is shrunk
 RIGHT = WIDTH - MARGIN

@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
-from attnlib.pictures.arcs import LEAST, arcs_picture
-from attnlib.pictures.palette import FAINT, head_color
-from attnlib.pictures.scene import BOOK, Line, Scene, drawn
+from attncourse.pictures.arcs import LEAST, arcs_picture
+from attncourse.pictures.palette import FAINT, head_color
+from attncourse.pictures.scene import BOOK, Line, Scene, drawn
 from support.pictures import boxes, outside, overlapping, text_in, texts, words
 
 WORDS = ("The", " cat", " saw", " the", " dog")

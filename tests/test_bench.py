@@ -13,14 +13,14 @@ from torch import nn
 
 import bench
 import goals
+from attncourse.pictures import charts
+from attncourse.pictures.palette import QUIET, head_color
+from attncourse.pictures.scene import Box, Line, Words
+from attncourse.speed import clock, results
+from attncourse.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
+from attncourse.speed.count import Work, causal_flops, count_work, projection_flops
+from attncourse.speed.variants import VARIANTS
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
-from attnlib.pictures import charts
-from attnlib.pictures.palette import QUIET, head_color
-from attnlib.pictures.scene import Box, Line, Words
-from attnlib.speed import clock, results
-from attnlib.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
-from attnlib.speed.count import Work, causal_flops, count_work, projection_flops
-from attnlib.speed.variants import VARIANTS
 from support.pictures import outside, overlapping
 
 WIDTH, HEADS, TOKENS, TEXTS = 21, 7, 11, 2

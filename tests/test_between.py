@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.pictures import (
+from attncourse.pictures import (
     cross_picture,
     rectangle_picture,
     shares_picture,
     stacked_weights_picture,
 )
-from attnlib.pictures.between import CELL
-from attnlib.pictures.palette import INK, QUIET, head_color, tint, weight_color
-from attnlib.pictures.scene import Box, Line
+from attncourse.pictures.between import CELL
+from attncourse.pictures.palette import INK, QUIET, head_color, tint, weight_color
+from attncourse.pictures.scene import Box, Line
 from support.pictures import boxes, outside, text_in, words
 
 QUERIES, KEYS = ("one", "two", "three"), ("a", "b")

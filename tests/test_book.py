@@ -20,12 +20,12 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from attnlib.classroom.exercises import find_exercises
-from attnlib.panels.gpt2 import GPT2_HEADS
-from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.learning import TRAINING_STEP
-from attnlib.panels.mistakes import GALLERY
-from attnlib.panels.panel import Panel, spelled
+from attncourse.classroom.exercises import find_exercises
+from attncourse.panels.gpt2 import GPT2_HEADS
+from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.learning import TRAINING_STEP
+from attncourse.panels.mistakes import GALLERY
+from attncourse.panels.panel import Panel, spelled
 from book import LOOKS, MODULE, SHEET_FILE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
 from support.browser_tools import found_browser

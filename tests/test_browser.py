@@ -17,8 +17,8 @@ from itertools import count
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.panel import Panel
+from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.panel import Panel
 from book import panels_of
 from support.browser_tools import found_browser, running_jupyterlab
 from support.exercise_tools import needed_cells
@@ -41,9 +41,9 @@ FIRST, *OTHERS = NOTEBOOKS
 SLIDERS = "sliders.ipynb"
 BUSY = "import time\n\ntime.sleep(600)"
 LARGE = (
-    "import attnlib.panels.panel\n\nattnlib.panels.panel.MOST_PAGES = 1",
-    "from attnlib.panels import STACKED_HEADS\n"
-    "from attnlib.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)",
+    "import attncourse.panels.panel\n\nattnlib.panels.panel.MOST_PAGES = 1",
+    "from attncourse.panels import STACKED_HEADS\n"
+    "from attncourse.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)",
 )
 ERRORS = "[data-mime-type$='.error'], [data-mime-type$='.stderr']"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
+from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
 from support.many_styles import BY_HAND, EINSUM, FLAT, FUNCTION, LOOP, NANO
 from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, several, write
 

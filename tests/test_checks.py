@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from attncourse.checks.verdicts import Verdict, check_causal, check_equal, check_weights
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
-from attnlib.checks.verdicts import Verdict, check_causal, check_equal, check_weights
 from support.cases import CASES, T, name, tokens
 
 DEFAULT = inspect.signature(check_equal).parameters["tolerance"].default

@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 
-from attnlib import checks
-from attnlib.checks.diagnose import NAMES as ASKED
-from attnlib.checks.mistakes import MISTAKES
+from attncourse import checks
+from attncourse.checks.diagnose import NAMES as ASKED
+from attncourse.checks.mistakes import MISTAKES
 from support.notebook_tools import ROOT, broken_links
 from support.wrong_classes import CASES, change
 
@@ -35,7 +35,7 @@ def test_it_names_every_check():
 
 def test_it_counts_the_mistakes():
     assert len(MISTAKES) == 20
-    assert "`attnlib.checks.MISTAKES` holds twenty classes" in PAGE
+    assert "`attncourse.checks.MISTAKES` holds twenty classes" in PAGE
 
 
 def test_the_sentences_of_its_table_are_real():

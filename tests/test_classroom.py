@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlib.classroom import grade as grading
-from attnlib.classroom.command import main
-from attnlib.classroom.exercises import (
+from attncourse.classroom import grade as grading
+from attncourse.classroom.command import main
+from attncourse.classroom.exercises import (
     bound,
     check_of,
     find_exercises,
@@ -26,9 +26,9 @@ from attnlib.classroom.exercises import (
     with_solutions,
     without_solutions,
 )
-from attnlib.classroom.grade import Grade, commonest, grade, write_csv, write_html
-from attnlib.classroom.lessons import copy_course, course, lessons, read, write
-from attnlib.classroom.sandbox import run, walls
+from attncourse.classroom.grade import Grade, commonest, grade, write_csv, write_html
+from attncourse.classroom.lessons import copy_course, course, lessons, read, write
+from attncourse.classroom.sandbox import run, walls
 
 LESSONS = lessons()[1:]  # the first page has no exercises
 BYTES_OF = {path: path.read_bytes() for path in LESSONS}
@@ -428,7 +428,7 @@ def test_what_is_no_file_is_said(capsys):
 
 
 def test_the_command_by_its_module():
-    asked = [sys.executable, "-m", "attnlib", "--help"]
+    asked = [sys.executable, "-m", "attncourse", "--help"]
     ran = subprocess.run(asked, capture_output=True, text=True)
     assert ran.returncode == 0
     assert "lab" in ran.stdout

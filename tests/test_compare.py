@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from attnlib.compare import all_gradients, at_most
-from attnlib.examples import SEED, seeded
+from attncourse.compare import all_gradients, at_most
+from attncourse.examples import SEED, seeded
 
 
 @pytest.mark.parametrize(

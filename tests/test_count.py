@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlib.speed.count import count_matrix_products, count_parameters
+from attncourse.speed.count import count_matrix_products, count_parameters
 from support.cases import CASES, D_IN, HEAD_DIM, LESSON, name, tokens
 
 WIDTHS = (1, 2, 3, 12)
@@ -84,7 +84,7 @@ WITHOUT_TRITON = """
 import sys, torch
 torch.version.cuda = "13.0"  # a build for GPUs, on a machine that has no triton
 sys.modules["triton"] = None
-from attnlib.speed import count_work
+from attncourse.speed import count_work
 print(count_work(torch.nn.Linear(3, 2, bias=False), torch.ones(5, 3)).flops)
 """
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from attnlib.pictures import curves_picture
-from attnlib.pictures.curves import HIGH, LEFT, TOP, WIDE
-from attnlib.pictures.palette import head_color
-from attnlib.pictures.scene import Line, Words
+from attncourse.pictures import curves_picture
+from attncourse.pictures.curves import HIGH, LEFT, TOP, WIDE
+from attncourse.pictures.palette import head_color
+from attncourse.pictures.scene import Line, Words
 
 CURVES = {"up": [1.0, 2.0, 4.0], "down": [3.0, 1.0, 0.0]}
 

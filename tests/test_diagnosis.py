@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlib import CausalAttention, FusedMultiHeadAttention, MultiHeadAttention
-from attnlib.checks import (
+from attncourse.checks import (
     Verdict,
     check_causal,
     check_causal_attention,
@@ -22,7 +21,8 @@ from attnlib.checks import (
     check_stacked_heads,
     check_weight_split,
 )
-from attnlib.checks.guard import TimeIsUp, time_limit
+from attncourse.checks.guard import TimeIsUp, time_limit
+from attnlib import CausalAttention, FusedMultiHeadAttention, MultiHeadAttention
 from support.many_styles import EINSUM, STYLES
 from support.odd_classes import HIDDEN_FAULTS, RIGHT
 from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, change, write
@@ -121,7 +121,7 @@ def test_time_is_limited_in_every_thread():
 
 TRACED_AFTERWARDS = """
 import sys, threading, time
-from attnlib.checks.guard import TimeIsUp, time_limit
+from attncourse.checks.guard import TimeIsUp, time_limit
 
 def run(seconds, works):
     try:

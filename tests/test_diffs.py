@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from attnlib.pictures.palette import contrast
-from attnlib.tracing.diffs import COMES, COMES_WORD, GOES, GOES_WORD, INK, SAME, Diff
+from attncourse.pictures.palette import contrast
+from attncourse.tracing.diffs import COMES, COMES_WORD, GOES, GOES_WORD, INK, SAME, Diff
 
 OLD = "a = 1\nb = x.transpose(1, 2)\nc = b < 3\nd = 4\ne = 5\nf = 6\n"
 NEW = "a = 1\nb = x.view(1, 2)\nc = b < 3\nd = 4\ne = 5\nf = 6\ng = 7\n"

@@ -6,11 +6,15 @@ import pytest
 import torch
 from torch import nn
 
+from attncourse.checks.attempt import REMEDIES, describe
+from attncourse.checks.exercises import (
+    check_causal_attention,
+    check_stacked_heads,
+    check_weight_split,
+)
+from attncourse.checks.mistakes import OnePageAttention
+from attncourse.tracing.tracer import locate
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.checks.attempt import REMEDIES, describe
-from attnlib.checks.exercises import check_causal_attention, check_stacked_heads, check_weight_split
-from attnlib.checks.mistakes import OnePageAttention
-from attnlib.tracing.tracer import locate
 from support.wrong_classes import (
     CASES,
     ONE_HEAD,

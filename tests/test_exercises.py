@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib.checks.attempt import NOT_ATTEMPTED
-from attnlib.checks.exercises import exercise_check
+from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.exercises import exercise_check
 from support.exercise_tools import (
     Answers,
     WrongAnswer,

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attncourse.examples import SEED, three_rows
 from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
@@ -24,7 +25,6 @@ from attnlib import (
     split_to_fused,
 )
 from attnlib import fused as fused_module
-from attnlib.examples import SEED, three_rows
 from attnlib.fused import fused_attention, may_attend_so_far, repeat_heads
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 

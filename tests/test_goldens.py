@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import attnlib
-from attnlib.examples import SEED, counting, journey, published_steps, three_rows
-from attnlib.panels import OnePiece
+from attncourse.examples import SEED, counting, journey, published_steps, three_rows
+from attncourse.panels import OnePiece
+from attncourse.tracing import trace
 from support.notebook_tools import ROOT, code_cells, markdown_cells, read
 from support.notebook_tools import text_of as text_shown
 
@@ -140,7 +141,7 @@ def test_the_lesson_on_shapes_has_the_nine_published_shapes():
     once = {"queries", "keys", "scaled", "attn_weights"}  # of a shape that is there already
     made = [
         str(step.shape)
-        for step in attnlib.trace(module, three_rows().inputs[None]).steps
+        for step in trace(module, three_rows().inputs[None]).steps
         if step.name not in once and step.change != "in place"
     ]
     assert listed == made

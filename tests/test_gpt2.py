@@ -10,9 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.gpt2.files import read_gpt2
-from attnlib.gpt2.model import (
+from attncourse.gpt2.files import read_gpt2
+from attncourse.gpt2.model import (
     GPT2,
     SIZES,
     TINY,
@@ -25,13 +24,14 @@ from attnlib.gpt2.model import (
     tiny_gpt2,
     write_gpt2,
 )
-from attnlib.gpt2.recorded import best_heads, recorded
-from attnlib.gpt2.weights import count_layers, from_gpt2, to_gpt2
-from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
-from attnlib.pictures.palette import QUIET
-from attnlib.pictures.scene import Box, Line
-from attnlib.pictures.tensors import heads_picture
-from attnlib.speed.count import count_parameters
+from attncourse.gpt2.recorded import best_heads, recorded
+from attncourse.gpt2.weights import count_layers, from_gpt2, to_gpt2
+from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
+from attncourse.pictures.palette import QUIET
+from attncourse.pictures.scene import Box, Line
+from attncourse.pictures.tensors import heads_picture
+from attncourse.speed.count import count_parameters
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
 
 WIDTH = H * HEAD_DIM

@@ -14,7 +14,7 @@ import transformers  # its classes are loaded where a test names them
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from attnlib.gpt2 import attention_parameters, from_gpt2, load_gpt2, read_gpt2
+from attncourse.gpt2 import attention_parameters, from_gpt2, load_gpt2, read_gpt2
 
 HEADS, WIDTH, LAYERS = 5, 15, 3
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from attnlib.gpt2.model import GPT2, SIZES, Gpt2Size, gpt2_state, new_gpt2, write_gpt2
-from attnlib.gpt2.own import OwnGpt2, own_gpt2, read_tokenizer
-from attnlib.gpt2.recorded import RecordedText, recorded
-from attnlib.gpt2.released import check_gpt2
-from attnlib.gpt2.writing import CachedGpt2, write_on
+from attncourse.gpt2.model import GPT2, SIZES, Gpt2Size, gpt2_state, new_gpt2, write_gpt2
+from attncourse.gpt2.own import OwnGpt2, own_gpt2, read_tokenizer
+from attncourse.gpt2.recorded import RecordedText, recorded
+from attncourse.gpt2.released import check_gpt2
+from attncourse.gpt2.writing import CachedGpt2, write_on
 
 LETTERS = {letter: i for i, letter in enumerate("abcdefgĠ")}  # Ġ is how GPT-2 writes a space
 WORDS = LETTERS | {"Ġb": 8, "ab": 9}

@@ -10,10 +10,10 @@ import torch
 import transformers  # its classes are loaded where a test names them
 from torch import Tensor, nn
 
+from attncourse.gpt2.files import Gpt2File, read_gpt2
+from attncourse.gpt2.model import Gpt2Size, gpt2_state, load_gpt2, write_gpt2
+from attncourse.gpt2.weights import from_gpt2, to_gpt2
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
-from attnlib.gpt2.files import Gpt2File, read_gpt2
-from attnlib.gpt2.model import Gpt2Size, gpt2_state, load_gpt2, write_gpt2
-from attnlib.gpt2.weights import from_gpt2, to_gpt2
 from support.cases import B, T
 
 SIZES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.pictures.grids import SHADES, blocks, signed_picture, strips_picture
-from attnlib.pictures.palette import PAPER, amount_color, signed_color, weight_color
-from attnlib.pictures.scene import Box, Line
+from attncourse.pictures.grids import SHADES, blocks, signed_picture, strips_picture
+from attncourse.pictures.palette import PAPER, amount_color, signed_color, weight_color
+from attncourse.pictures.scene import Box, Line
 from support.pictures import outside, overlapping, words
 
 STEPS = tuple(range(0, 260, 20))

@@ -13,8 +13,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 from PIL import Image
 
-from attnlib.pictures.palette import head_color, tint
-from attnlib.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
+from attncourse.pictures.palette import head_color, tint
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
 from support.notebook_tools import ROOT
 from support.pictures import alike, pixels
 

@@ -24,7 +24,7 @@ import sys, torch
 before = set(sys.modules)
 import attnlib
 print(*(set(sys.modules) - before))
-from attnlib import panels
+from attncourse import panels
 panels.STACKED_HEADS.picture().svg()
 print(*(set(sys.modules) - before))
 """

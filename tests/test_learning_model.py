@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib import merge_heads, split_heads
-from attnlib.checks.verdicts import check_causal
-from attnlib.learning import model as models
-from attnlib.learning import patterns
-from attnlib.learning.model import (
+from attncourse.checks.verdicts import check_causal
+from attncourse.learning import model as models
+from attncourse.learning import patterns
+from attncourse.learning.model import (
     AttentionModel,
     exchanged,
     mean_output,
@@ -19,6 +18,7 @@ from attnlib.learning.model import (
     reads_and_writes,
     run_with_weights,
 )
+from attnlib import merge_heads, split_heads
 from support.shape_comments import reading
 
 SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5, "vocabulary": 17}

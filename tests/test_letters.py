@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnlib.pictures.letters import text_width, wrapped
+from attncourse.pictures.letters import text_width, wrapped
 from support.pictures import size_of
 
 LETTERS = "".join(map(chr, range(32, 127)))

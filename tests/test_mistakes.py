@@ -9,10 +9,11 @@ import pytest
 import torch
 
 import attnlib
-from attnlib import MultiHeadAttention, trace
-from attnlib.checks.exercises import check_weight_split
-from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
-from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
+from attncourse.checks.exercises import check_weight_split
+from attncourse.checks.mistakes import MISTAKES, Mistake, OnePageAttention
+from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
+from attncourse.tracing import trace
+from attnlib import MultiHeadAttention
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 from support.shape_comments import reading
 from support.wrong_classes import CAUGHT

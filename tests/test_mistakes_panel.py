@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlib import causal_mask
-from attnlib.checks.mistakes import (
+from attncourse.checks.mistakes import (
     CONDITIONS,
     GALLERY_SEED,
     MISTAKES,
@@ -18,11 +17,12 @@ from attnlib.checks.mistakes import (
     examine,
     tokens,
 )
-from attnlib.checks.mysteries import ALL_MISTAKES
-from attnlib.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
-from attnlib.panels.mistakes import GALLERY, compute_gallery
-from attnlib.pictures.palette import HEAD_COLORS, INK
-from attnlib.pictures.palette import QUIET as GRAY
+from attncourse.checks.mysteries import ALL_MISTAKES
+from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
+from attncourse.panels.mistakes import GALLERY, compute_gallery
+from attncourse.pictures.palette import HEAD_COLORS, INK
+from attncourse.pictures.palette import QUIET as GRAY
+from attnlib import causal_mask
 from support.pictures import boxes, extents, outside, text_in, words
 from support.wrong_classes import CAUGHT
 

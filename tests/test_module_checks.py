@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, stacked_to_split
-from attnlib.checks.verdicts import (
+from attncourse.checks.verdicts import (
     check_causal,
     check_rows_sum_to_one,
     check_same,
     check_shapes,
     tokens_for,
 )
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, stacked_to_split
 from attnlib.convert import join_heads
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, LESSON, H, T, name, tokens
 

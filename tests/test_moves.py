@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from attnlib import trace
-from attnlib.checks import telling
-from attnlib.panels import OnePiece
-from attnlib.pictures import moves_picture, shapes_picture
-from attnlib.pictures.moves import HIGH, SIZE_BOX, WIDE
-from attnlib.pictures.palette import QUIET, head_color, tint
-from attnlib.pictures.scene import BOOK, Box
-from attnlib.tracing import shape_table
+from attncourse.checks import telling
+from attncourse.panels import OnePiece
+from attncourse.pictures import moves_picture, shapes_picture
+from attncourse.pictures.moves import HIGH, SIZE_BOX, WIDE
+from attncourse.pictures.palette import QUIET, head_color, tint
+from attncourse.pictures.scene import BOOK, Box
+from attncourse.tracing import shape_table, trace
 from support.pictures import boxes, outside, overlapping, text_in, words
 
 MEANINGS = {1: "text", 2: "heads", 3: "head_dim", 4: "d_in", 5: "tokens", 6: "d_out"}

@@ -8,10 +8,10 @@ from itertools import product
 import pytest
 import torch
 
-from attnlib.checks import by_hand, mysteries
-from attnlib.checks.by_hand import CHECKS, PROBES, ask, differs, make
-from attnlib.checks.mistakes import MISTAKES, Mistake, OnePageAttention
-from attnlib.checks.mysteries import (
+from attncourse.checks import by_hand, mysteries
+from attncourse.checks.by_hand import CHECKS, PROBES, ask, differs, make
+from attncourse.checks.mistakes import MISTAKES, Mistake, OnePageAttention
+from attncourse.checks.mysteries import (
     ALL_MISTAKES,
     EVERYWHERE,
     HIDDEN,
@@ -22,7 +22,7 @@ from attnlib.checks.mysteries import (
     changed_lines,
     check_found,
 )
-from attnlib.examples import journey
+from attncourse.examples import journey
 from support.exercise_tools import find_exercises
 from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
+from attncourse.gpt2 import to_gpt2
 from attnlib import (
     CausalAttention,
     FusedMultiHeadAttention,
@@ -24,7 +25,6 @@ from attnlib import (
     stacked_to_split,
     torch_to_split,
 )
-from attnlib.gpt2 import to_gpt2
 from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import plain_weight
 from support.cases import CASES, Case, H, name, tokens

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
 from attnlib import CausalAttention, causal_mask
-from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
 from support.exercise_tools import run_cell
 from support.wrong_classes import STACKED, several, write
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageCms
 
-import attnlib.panels
-from attnlib.pictures.palette import (
+import attncourse.panels
+from attncourse.pictures.palette import (
     FAINT,
     HATCH,
     HEAD_COLORS,
@@ -127,7 +127,7 @@ def test_text_can_be_read_on_every_background(background):
 
 # What a page turns light or dark
 
-PAGE = (Path(attnlib.panels.__file__).parent / "panel.css").read_text(encoding="utf-8")
+PAGE = (Path(attncourse.panels.__file__).parent / "panel.css").read_text(encoding="utf-8")
 PAGE_COLORS = re.findall(r"--attn-(\w+): light-dark\((#\w{6}), (#\w{6})\)", PAGE)
 
 

@@ -12,15 +12,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from attncourse.examples import journey
+from attncourse.panels.built import LOOKS, built_stack, placed
+from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.panel import MOST_PAGES, PART_ENDS, Panel, spelled
+from attncourse.panels.split import WEIGHT_SPLIT
+from attncourse.panels.steps import NUMBER_STEPS
+from attncourse.pictures.palette import INK, QUIET, THEME, head_color, tint
+from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, drawn
 from attnlib import MultiHeadAttention, causal_mask, split_heads
-from attnlib.examples import journey
-from attnlib.panels.built import LOOKS, built_stack, placed
-from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.panel import MOST_PAGES, PART_ENDS, Panel, spelled
-from attnlib.panels.split import WEIGHT_SPLIT
-from attnlib.panels.steps import NUMBER_STEPS
-from attnlib.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attnlib.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, drawn
 from support.cases import ALL_PANELS, sheet
 from support.pictures import SVG, boxes, outside, overlapping, pixels, text_in, texts, words
 

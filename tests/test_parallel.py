@@ -14,23 +14,23 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention
-from attnlib.gpt2 import parallel
-from attnlib.gpt2.parallel import (
+from attncourse.gpt2 import parallel
+from attncourse.gpt2.parallel import (
     local_parameters,
     report_of,
     require_whole_heads,
     run_processes,
     share_out_heads,
 )
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 
 TWO = """
 import copy, json, os, torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from attnlib import MultiHeadAttention
-from attnlib.gpt2.parallel import compare_with_one_process, join_group
-from attnlib.gpt2.parallel import local_parameters, share_out_heads
+from attncourse.gpt2.parallel import compare_with_one_process, join_group
+from attncourse.gpt2.parallel import local_parameters, share_out_heads
 
 dist.TCPStore = dist.rendezvous = None  # without torchrun's way to meet, which asks for libuv
 join_group()
@@ -178,9 +178,9 @@ def test_one_process_keeps_all_heads():
 
 def test_importing_it_loads_no_tensor_parallelism():
     """Nor does importing the conversions load safetensors."""
-    code = "import sys, attnlib.gpt2; print(*sorted(sys.modules), sep='\\n')"
+    code = "import sys, attncourse.gpt2; print(*sorted(sys.modules), sep='\\n')"
     loaded = report_of([sys.executable, "-W", "error", "-c", code], 1, patience=60).splitlines()
-    assert "attnlib.gpt2.parallel" in loaded
+    assert "attncourse.gpt2.parallel" in loaded
     heavy = {"torch.distributed.tensor.parallel", "torch.distributed.run", "safetensors"}
     assert heavy.isdisjoint(loaded)
 
@@ -192,7 +192,7 @@ def test_what_is_started(monkeypatch):
     asked = []
     monkeypatch.setattr(parallel, "report_of", lambda *what: asked.append(what) or "done")
     assert run_processes(4, patience=7) == "done"
-    assert asked == [([sys.executable, "-m", "attnlib.gpt2"], 4, 7)]
+    assert asked == [([sys.executable, "-m", "attncourse.gpt2"], 4, 7)]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_no_process_outlives_their_patience(tmp_path, monkeypatch):
 def test_torchrun_starts_them_too():
     """As a lesson on many machines would."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--local-addr=127.0.0.1", "--nproc-per-node=1", "-m", "attnlib.gpt2"]
+    command += ["--local-addr=127.0.0.1", "--nproc-per-node=1", "-m", "attncourse.gpt2"]
     alone = {"USE_LIBUV": "0", "OMP_NUM_THREADS": "1", **os.environ}
     ran = subprocess.run(command, env=alone, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.learning.patterns import (
+from attncourse.learning.patterns import (
     PATTERNS,
     even_score,
     induction,

@@ -8,8 +8,7 @@ import time
 import pytest
 import torch
 
-from attnlib import MultiHeadAttention, attention, causal_mask, tiled_attention
-from attnlib.speed import (
+from attncourse.speed import (
     PHASES,
     VARIANTS,
     Run,
@@ -24,8 +23,9 @@ from attnlib.speed import (
     settle_memory,
     tile_phases,
 )
-from attnlib.speed import clock as clocks
-from attnlib.speed.phases import TILE_PHASES
+from attncourse.speed import clock as clocks
+from attncourse.speed.phases import TILE_PHASES
+from attnlib import MultiHeadAttention, attention, causal_mask, tiled_attention
 
 WIDTH, HEADS, TOKENS = 21, 7, 11
 SMALL = {"num_tokens": TOKENS, "width": WIDTH, "num_heads": HEADS}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attnlib.pictures.palette import INK
-from attnlib.pictures.plane import diamond, hull
+from attncourse.pictures.palette import INK
+from attncourse.pictures.plane import diamond, hull
 
 
 def test_a_hull_has_the_outer_points_only():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.pictures.palette import FAINT, PAPER, QUIET
-from attnlib.pictures.poster import (
+from attncourse.pictures.palette import FAINT, PAPER, QUIET
+from attncourse.pictures.poster import (
     CAUGHT,
     CELL,
     DOT,
@@ -14,8 +14,8 @@ from attnlib.pictures.poster import (
     poster_picture,
     two_losses_picture,
 )
-from attnlib.pictures.scene import BOOK, Line
-from attnlib.pictures.tensors import WRONG
+from attncourse.pictures.scene import BOOK, Line
+from attncourse.pictures.tensors import WRONG
 from support.pictures import boxes, outside, overlapping, text_in, words
 
 CHECKS = ("shape", "causality", "rows")

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from attnlib.learning.model import mute_head, reads_and_writes
-from attnlib.learning.patterns import PATTERNS, induction, is_ambiguous, score, two_letters
-from attnlib.learning.record import (
+from attncourse.learning.model import mute_head, reads_and_writes
+from attncourse.learning.patterns import PATTERNS, induction, is_ambiguous, score, two_letters
+from attncourse.learning.record import (
     HEADS,
     LETTERS,
     MEASURED_AT,
@@ -27,9 +27,9 @@ from attnlib.learning.record import (
     shown_tokens,
     watched,
 )
-from attnlib.learning.tasks import NO_ANSWER, repeats
-from attnlib.learning.training import right_answers
-from attnlib.panels.learning import (
+from attncourse.learning.tasks import NO_ANSWER, repeats
+from attncourse.learning.training import right_answers
+from attncourse.panels.learning import (
     CHART,
     MUTE,
     MUTE_CHOICES,
@@ -38,9 +38,9 @@ from attnlib.panels.learning import (
     PROFILE,
     TRAINING_STEP,
 )
-from attnlib.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
-from attnlib.pictures.scene import Box, Line
-from attnlib.pictures.tensors import lines_picture
+from attncourse.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
+from attncourse.pictures.scene import Box, Line
+from attncourse.pictures.tensors import lines_picture
 from support.pictures import boxes, extents, outside, overlapping, text_in, words
 from train_heads import TRAINING, measured, train_record
 

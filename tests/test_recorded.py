@@ -8,8 +8,8 @@ from hashlib import sha256
 import pytest
 import torch
 
+from attncourse.gpt2.recorded import DATA, TEXTS, recorded, recorded_names, recorded_sentence
 from attnlib.functional import causal_mask
-from attnlib.gpt2.recorded import DATA, TEXTS, recorded, recorded_names, recorded_sentence
 
 SHA256 = "0fe732e9f67b79757bd440fa969970a9e128c4786a51ee6386ac0cb93a385135"
 

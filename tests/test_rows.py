@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.pictures.palette import QUIET, head_color
-from attnlib.pictures.rows import HIGH, small_bars_picture, softmax_picture
-from attnlib.pictures.scene import BOOK, Box, Scene
+from attncourse.pictures.palette import QUIET, head_color
+from attncourse.pictures.rows import HIGH, small_bars_picture, softmax_picture
+from attncourse.pictures.scene import BOOK, Box, Scene
 from support.pictures import outside, overlapping, words
 
 WORDS = ("Your", " journey", " starts", " with", " one")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.learning.model import exchanged
-from attnlib.learning.patterns import share_by_pair
-from attnlib.learning.record import held_out_batch, recorded_model
-from attnlib.learning.runs import (
+from attncourse.learning.model import exchanged
+from attncourse.learning.patterns import share_by_pair
+from attncourse.learning.record import held_out_batch, recorded_model
+from attncourse.learning.runs import (
     LATE,
     LONG,
     RUNS,
@@ -25,8 +25,8 @@ from attnlib.learning.runs import (
     repeat_runs,
     spread,
 )
-from attnlib.learning.tasks import NO_ANSWER, look_ups, repeats
-from attnlib.learning.training import accuracy
+from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
+from attncourse.learning.training import accuracy
 from train_runs import measured, settings, train_look_ups
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)

@@ -12,8 +12,8 @@ import pytest
 from nbval.plugin import get_sanitize_patterns
 from PIL import Image, ImageColor
 
-from attnlib.pictures.palette import HATCH, INK, PAPER, line_color, on_white, weight_color
-from attnlib.pictures.scene import (
+from attncourse.pictures.palette import HATCH, INK, PAPER, line_color, on_white, weight_color
+from attncourse.pictures.scene import (
     MANY,
     Box,
     Line,

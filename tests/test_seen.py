@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib.pictures.seen import MOST_ROWS, largest_weights, told_apart, whole_row
+from attncourse.pictures.seen import MOST_ROWS, largest_weights, told_apart, whole_row
 
 WORDS = ["Your", " journey", " starts", " with", " one"]
 

@@ -10,20 +10,20 @@ import pytest
 import torch
 
 import attnlib
-from attnlib.checks.steps_by_hand import telling
+from attncourse.checks.steps_by_hand import telling
+from attncourse.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
+from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
+from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.learning import MUTE, TRAINING_STEP
+from attncourse.panels.mistakes import GALLERY
+from attncourse.panels.plane import PLANE
+from attncourse.panels.split import WEIGHT_SPLIT
+from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
+from attncourse.panels.tiles import TILES
+from attncourse.pictures import arcs_picture, heads_picture
+from attncourse.pictures.tensors import leaks_picture, weights_picture
 from attnlib.fused import FusedMultiHeadAttention
-from attnlib.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
-from attnlib.gpt2.writing import CachedGpt2, write_on
-from attnlib.panels.gpt2 import GPT2_HEADS, gpt2_panel
-from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.learning import MUTE, TRAINING_STEP
-from attnlib.panels.mistakes import GALLERY
-from attnlib.panels.plane import PLANE
-from attnlib.panels.split import WEIGHT_SPLIT
-from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
-from attnlib.panels.tiles import TILES
-from attnlib.pictures import arcs_picture, heads_picture
-from attnlib.pictures.tensors import leaks_picture, weights_picture
 from attnlib.torch_compatible import MultiheadAttention
 from support.cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
 from support.shape_comments import comments_in, reading

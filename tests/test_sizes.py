@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from attnlib.pictures.palette import head_color
-from attnlib.pictures.scene import BOOK, Box
-from attnlib.pictures.sizes import c_attn_picture, parts_picture
+from attncourse.pictures.palette import head_color
+from attncourse.pictures.scene import BOOK, Box
+from attncourse.pictures.sizes import c_attn_picture, parts_picture
 from support.pictures import outside, overlapping, words
 
 PARTS = [("table", 50), ("attention", 7), ("MLP", 13), ("attention", 7), ("MLP", 13), ("norms", 0)]

@@ -9,9 +9,10 @@ import pytest
 from torch import nn
 
 import attnlib
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, show_source
+from attncourse.tracing import show_source
+from attncourse.tracing.source import MARK
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.torch_compatible import MultiheadAttention
-from attnlib.tracing.source import MARK
 
 SHOWN = [*(getattr(attnlib, name) for name in attnlib.__all__), MultiheadAttention]
 

@@ -7,11 +7,11 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
+from attncourse.pictures import blocks_and_maps_picture, product_picture
+from attncourse.pictures.palette import INK, QUIET, head_color, on_white, tint, weight_color
+from attncourse.pictures.scene import Box, Line, Scene, drawn
+from attncourse.pictures.split import map_side
 from attnlib import causal_mask
-from attnlib.pictures import blocks_and_maps_picture, product_picture
-from attnlib.pictures.palette import INK, QUIET, head_color, on_white, tint, weight_color
-from attnlib.pictures.scene import Box, Line, Scene, drawn
-from attnlib.pictures.split import map_side
 from support.pictures import boxes, outside, overlapping, text_in, texts, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")

@@ -4,20 +4,20 @@ import pytest
 import torch
 from torch import nn
 
-from attnlib import MultiHeadAttention, causal_mask, trace
-from attnlib.checks import telling
-from attnlib.examples import SEED, counting, counting_weights, three_rows
-from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
-from attnlib.pictures.letters import text_width
-from attnlib.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint, weight_color
-from attnlib.pictures.scene import Box, Words
-from attnlib.pictures.tensors import (
+from attncourse.checks import telling
+from attncourse.examples import SEED, counting, counting_weights, three_rows
+from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
+from attncourse.pictures.letters import text_width
+from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint, weight_color
+from attncourse.pictures.scene import Box, Words
+from attncourse.pictures.tensors import (
     VALUE_HEIGHT,
     VALUE_WIDTH,
     listing_picture,
     tensor_picture,
 )
-from attnlib.tracing import numbered_lines
+from attncourse.tracing import numbered_lines, trace
+from attnlib import MultiHeadAttention, causal_mask
 
 
 def words(scene):

@@ -6,6 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from attncourse.checks import (
+    check_broken_steps,
+    check_fault,
+    check_scores_row,
+    check_weights_row,
+    telling,
+)
+from attncourse.examples import counting, published_steps
 from attnlib import (
     MultiHeadAttention,
     attention,
@@ -14,14 +22,6 @@ from attnlib import (
     split_heads,
     trace,
 )
-from attnlib.checks import (
-    check_broken_steps,
-    check_fault,
-    check_scores_row,
-    check_weights_row,
-    telling,
-)
-from attnlib.examples import counting, published_steps
 
 ORIGINS = 10 * torch.arange(5.0)[:, None] + torch.arange(6.0)  # token and column
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib.learning import tasks
-from attnlib.learning.tasks import (
+from attncourse.learning import tasks
+from attncourse.learning.tasks import (
     NO_ANSWER,
     alphabet,
     encode,

@@ -8,8 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
-from attnlib import causal_mask
-from attnlib.pictures.palette import (
+from attncourse.pictures.palette import (
     FAINT,
     INK,
     QUIET,
@@ -19,8 +18,8 @@ from attnlib.pictures.palette import (
     tint,
     weight_color,
 )
-from attnlib.pictures.scene import BOOK, Box, Line, drawn
-from attnlib.pictures.tensors import (
+from attncourse.pictures.scene import BOOK, Box, Line, drawn
+from attncourse.pictures.tensors import (
     WRONG,
     blocks_picture,
     difference_picture,
@@ -29,6 +28,7 @@ from attnlib.pictures.tensors import (
     matrix_picture,
     weights_picture,
 )
+from attnlib import causal_mask
 from support.pictures import boxes, extents, outside, overlapping, pixels, text_in, texts, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnlib import attention, tiled_attention
-from attnlib.panels.tiles import (
+from attncourse.panels.tiles import (
     ADD,
     CORRECT,
     DIVIDE,
@@ -18,8 +17,9 @@ from attnlib.panels.tiles import (
     compute_tile_step,
     head_and_scores,
 )
-from attnlib.pictures.palette import QUIET, head_color
-from attnlib.pictures.scene import Box, Scene
+from attncourse.pictures.palette import QUIET, head_color
+from attncourse.pictures.scene import Box, Scene
+from attnlib import attention, tiled_attention
 
 ALL_STEPS = range(len(STEPS))
 

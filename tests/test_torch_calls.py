@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attnlib import attention, causal_mask, merge_heads, split_heads
-from attnlib.checks import (
+from attncourse.checks import (
     check_both_masks,
     check_cross_attention,
     check_new_queries,
     check_padded,
 )
+from attnlib import attention, causal_mask, merge_heads, split_heads
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnlib.examples import journey
-from attnlib.panels import torch_equality as equality
-from attnlib.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY
-from attnlib.pictures.palette import FAINT, HATCH, QUIET, head_color
-from attnlib.pictures.scene import Box, Line, Scene
+from attncourse.examples import journey
+from attncourse.panels import torch_equality as equality
+from attncourse.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY
+from attncourse.pictures.palette import FAINT, HATCH, QUIET, head_color
+from attncourse.pictures.scene import Box, Line, Scene
 from attnlib.torch_compatible import MultiheadAttention
 from support.pictures import boxes, extents, outside, text_in, words
 from support.shape_comments import reading

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from attncourse.checks import OPTIONS, CoreAttention, Option
+from attncourse.checks.torch_options import _core
 from attnlib import causal_mask
-from attnlib.checks import OPTIONS, CoreAttention, Option
-from attnlib.checks.torch_options import _core
 
 each_option = pytest.mark.parametrize("option", OPTIONS.values(), ids=list(OPTIONS))
 

@@ -11,11 +11,10 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from attnlib import MultiHeadAttention
-from attnlib.examples import journey, seeded
-from attnlib.gpt2.model import TINY, tiny_gpt2
-from attnlib.learning.record import SAVED_AT, SHOWN
-from attnlib.panels import (
+from attncourse.examples import journey, seeded
+from attncourse.gpt2.model import TINY, tiny_gpt2
+from attncourse.learning.record import SAVED_AT, SHOWN
+from attncourse.panels import (
     GALLERY,
     GPT2_HEADS,
     MUTE,
@@ -26,12 +25,13 @@ from attnlib.panels import (
     TRAINING_STEP,
     WEIGHT_SPLIT,
 )
-from attnlib.panels.built import built_stack, placed
-from attnlib.panels.gpt2 import gpt2_panel
-from attnlib.panels.panel import Panel
-from attnlib.panels.touch import Looks, corners, head_maps, looks
-from attnlib.pictures.palette import HEAD_COLORS, contrast, line_color
-from attnlib.pictures.scene import Box, Scene
+from attncourse.panels.built import built_stack, placed
+from attncourse.panels.gpt2 import gpt2_panel
+from attncourse.panels.panel import Panel
+from attncourse.panels.touch import Looks, corners, head_maps, looks
+from attncourse.pictures.palette import HEAD_COLORS, contrast, line_color
+from attncourse.pictures.scene import Box, Scene
+from attnlib import MultiHeadAttention
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS
 from support.touch_tools import box_of, opened, violations, write_page

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import working_copy
-from attnlib.panels import STACKED_HEADS
+from attncourse.panels import STACKED_HEADS
 from support.browser_tools import found_browser, running_jupyterlab
 from support.notebook_tools import NOTEBOOKS, ROOT, read
 from support.touch_tools import box_of, violations
@@ -20,8 +20,8 @@ from support.touch_tools import box_of, violations
 pytestmark = pytest.mark.browser
 
 CELL = (
-    "from attnlib.panels import STACKED_HEADS\n"
-    "from attnlib.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)"
+    "from attncourse.panels import STACKED_HEADS\n"
+    "from attncourse.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)"
 )
 NAME = "01_lesson.ipynb"
 

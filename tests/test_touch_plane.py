@@ -10,13 +10,13 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Page, expect
 
+from attncourse.examples import journey
+from attncourse.panels import PLANE, plane
+from attncourse.panels.panel import Panel
+from attncourse.pictures.letters import text_width
+from attncourse.pictures.palette import INK, PAPER, QUIET, head_color
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 from attnlib import CausalAttention
-from attnlib.examples import journey
-from attnlib.panels import PLANE, plane
-from attnlib.panels.panel import Panel
-from attnlib.pictures.letters import text_width
-from attnlib.pictures.palette import INK, PAPER, QUIET, head_color
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words
 from support.browser_tools import found_browser
 from support.pictures import outside, overlapping
 from support.shape_comments import reading

@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 import attnlib
-from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper, trace
-from attnlib.tracing.table import HEADINGS
-from attnlib.tracing.tracer import locate
+from attncourse.tracing import trace
+from attncourse.tracing.table import HEADINGS
+from attncourse.tracing.tracer import locate
+from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-import attnlib.learning.training
-from attnlib.learning.model import AttentionModel
-from attnlib.learning.tasks import NO_ANSWER, Batch, look_ups
-from attnlib.learning.training import accuracy, mean_loss, right_answers, train
+import attncourse.learning.training
+from attncourse.learning.model import AttentionModel
+from attncourse.learning.tasks import NO_ANSWER, Batch, look_ups
+from attncourse.learning.training import accuracy, mean_loss, right_answers, train
 from support.notebook_tools import MAY_RAISE, NOTEBOOKS, code_cells, read, source, tags
 
 TASK = look_ups(2, vocabulary=5, num_tokens=7)
@@ -134,7 +134,7 @@ def test_after_an_interrupt_the_next_cells_go_on_or_say_what_is_missing(path, mo
             raise KeyboardInterrupt
         return mean_loss(*batch)
 
-    monkeypatch.setattr(attnlib.learning.training, "mean_loss", interrupted)
+    monkeypatch.setattr(attncourse.learning.training, "mean_loss", interrupted)
     before, namespace = torch.is_grad_enabled(), {"__name__": "__main__"}
     complaints = []
     try:

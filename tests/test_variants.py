@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attncourse.speed import variants
+from attncourse.speed.count import count_parameters
+from attncourse.speed.variants import VARIANTS
 from attnlib import MultiHeadAttention
-from attnlib.speed import variants
-from attnlib.speed.count import count_parameters
-from attnlib.speed.variants import VARIANTS
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, H, tokens
 
 FLEX = "FlexAttention, compiled"

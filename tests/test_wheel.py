@@ -26,12 +26,12 @@ sys.path.insert(0, sys.argv[1])
 import attnlib
 modules = [found.name for found in pkgutil.walk_packages(attnlib.__path__, "attnlib.")]
 homes = [import_module(name).__file__ for name in ("attnlib", *modules)]
-from attnlib.classroom.lessons import lessons
-from attnlib.gpt2 import recorded
-from attnlib.learning.record import recorded_model
-from attnlib.learning.tasks import story
-from attnlib.panels import STACKED_HEADS
-from attnlib.speed.results import grid_result, stored_results
+from attncourse.classroom.lessons import lessons
+from attncourse.gpt2 import recorded
+from attncourse.learning.record import recorded_model
+from attncourse.learning.tasks import story
+from attncourse.panels import STACKED_HEADS
+from attncourse.speed.results import grid_result, stored_results
 found = {
     "homes": homes,
     "lessons": len(lessons()),
@@ -70,7 +70,7 @@ def test_it_holds_the_package_and_the_course_and_nothing_else(wheel):
     files = [path for path in (ROOT / "attnlib").rglob("*") if path.is_file()]
     kept = [path for path in files if path.suffix != ".pyc" and not path.match("*-quick.json")]
     course = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "images").glob("*.png")]
-    lessons = {Path("attnlib/classroom/course") / path.relative_to(ROOT) for path in course}
+    lessons = {Path("attncourse/classroom/course") / path.relative_to(ROOT) for path in course}
     assert held == {path.relative_to(ROOT) for path in kept} | lessons
     assert {Path(name).parts[0] for name in names} == {"attnlib", f"{PROJECT}.dist-info"}
 

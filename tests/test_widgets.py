@@ -13,13 +13,13 @@ import pytest
 import torch
 from PIL import Image
 
-import attnlib.panels.panel
-from attnlib.gpt2.model import tiny_gpt2
-from attnlib.panels.gpt2 import gpt2_panel
-from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.panel import MOST_PAGES, Panel, spelled, told
-from attnlib.panels.widgets import PanelBox
-from attnlib.pictures.scene import Scene
+import attncourse.panels.panel
+from attncourse.gpt2.model import tiny_gpt2
+from attncourse.panels.gpt2 import gpt2_panel
+from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.panel import MOST_PAGES, Panel, spelled, told
+from attncourse.panels.widgets import PanelBox
+from attncourse.pictures.scene import Scene
 from sliders import FORMER, IN_NOTEBOOK
 from support.cases import ALL_PANELS, sheet
 
@@ -189,7 +189,7 @@ def test_what_asks_for_no_page_gets_no_answer(message, capsys):
 
 
 def test_a_box_shows_any_gpt2(monkeypatch):
-    monkeypatch.setattr(attnlib.panels.panel, "MOST_PAGES", 5)
+    monkeypatch.setattr(attncourse.panels.panel, "MOST_PAGES", 5)
     panel = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
     box = PanelBox(panel)
     place = panel.states().index({"layer": 3, "head": 2})

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlib.checks import check_causal
-from attnlib.learning import (
+from attncourse.checks import check_causal
+from attncourse.learning import (
     AttentionModel,
     UnmaskedAttention,
     mean_loss,

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from attnlib.classroom.exercises import Notebook, source
-from attnlib.classroom.lessons import course, lessons, read, write
+from attncourse.classroom.exercises import Notebook, source
+from attncourse.classroom.lessons import course, lessons, read, write
 
 COLAB = Path(__file__).parents[1] / "build" / "colab"
 PLACE = "<the address of this repository>"

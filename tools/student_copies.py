@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from attnlib.classroom.exercises import Notebook, with_solutions, without_solutions
-from attnlib.classroom.lessons import course, lessons, read, write
+from attncourse.classroom.exercises import Notebook, with_solutions, without_solutions
+from attncourse.classroom.lessons import course, lessons, read, write
 
 BUILD = Path(__file__).parents[1] / "build"
 SETS: dict[str, Callable[[Notebook], Notebook]] = {

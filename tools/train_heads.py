@@ -2,7 +2,7 @@
 
     python tools/train_heads.py
 
-Writes into attnlib/learning/data, in half precision: heads.safetensors, the weights after each
+Writes into attncourse/learning/data, in half precision: heads.safetensors, the weights after each
 number of steps in SAVED_AT, and growth.safetensors, what is measured after every 20 steps.
 """
 
@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attnlib.learning.record import (
+from attncourse.learning.record import (
     GROWTH,
     MEASURED_AT,
     RECORD,
@@ -25,8 +25,8 @@ from attnlib.learning.record import (
     measure,
     new_model,
 )
-from attnlib.learning.tasks import repeats
-from attnlib.learning.training import History, train
+from attncourse.learning.tasks import repeats
+from attncourse.learning.training import History, train
 
 TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
 

@@ -2,8 +2,8 @@
 
     python tools/train_runs.py
 
-Writes attnlib/learning/data/runs.json, and beside it one_head.safetensors: the weights of the long
-trainings with one head, in half precision. It takes some minutes.
+Writes attncourse/learning/data/runs.json, and beside it one_head.safetensors: the weights of the
+long trainings with one head, in half precision. It takes some minutes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attnlib.learning.model import AttentionModel
-from attnlib.learning.patterns import (
+from attncourse.learning.model import AttentionModel
+from attncourse.learning.patterns import (
     induction,
     is_ambiguous,
     previous_token,
@@ -28,8 +28,8 @@ from attnlib.learning.patterns import (
     two_back,
     two_letters,
 )
-from attnlib.learning.record import held_out_batch
-from attnlib.learning.runs import (
+from attncourse.learning.record import held_out_batch
+from attncourse.learning.runs import (
     EVERY,
     LATE,
     LONG,
@@ -40,8 +40,8 @@ from attnlib.learning.runs import (
     look_up_model,
     look_up_test,
 )
-from attnlib.learning.tasks import NO_ANSWER, look_ups, repeats
-from attnlib.learning.training import accuracy, right_answers, train
+from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
+from attncourse.learning.training import accuracy, right_answers, train
 from train_heads import TRAINING
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)

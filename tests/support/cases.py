@@ -13,6 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncourse.panels.gpt2 import GPT2_HEADS
+from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.learning import MUTE, TRAINING_STEP
+from attncourse.panels.mistakes import GALLERY
+from attncourse.panels.plane import PLANE
+from attncourse.panels.split import WEIGHT_SPLIT
+from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS
+from attncourse.panels.tiles import TILES
+from attncourse.panels.torch_equality import TORCH_EQUALITY
 from attnlib import (
     CausalAttention,
     FusedMultiHeadAttention,
@@ -23,15 +32,6 @@ from attnlib import (
     split_heads,
     torch_to_split,
 )
-from attnlib.panels.gpt2 import GPT2_HEADS
-from attnlib.panels.heads import STACKED_HEADS
-from attnlib.panels.learning import MUTE, TRAINING_STEP
-from attnlib.panels.mistakes import GALLERY
-from attnlib.panels.plane import PLANE
-from attnlib.panels.split import WEIGHT_SPLIT
-from attnlib.panels.steps import NUMBER_STEPS, SHAPE_STEPS
-from attnlib.panels.tiles import TILES
-from attnlib.panels.torch_equality import TORCH_EQUALITY
 from attnlib.torch_compatible import MultiheadAttention
 
 B = 2

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attnlib.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.attempt import NOT_ATTEMPTED
 from support.notebook_tools import MAY_RAISE, code_cells, markdown_cells, source, tags, text_of
 
 FEWEST, MOST = 2, 6

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from attnlib.checks import check_causal_attention, check_stacked_heads, check_weight_split
+from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
 
 
 class Slip(NamedTuple):

@@ -24,7 +24,7 @@ from playwright.sync_api import (
     expect,
 )
 
-from attnlib.panels.panel import MOST_BUTTONS, Panel, spelled
+from attncourse.panels.panel import MOST_BUTTONS, Panel, spelled
 from support.cases import ALL_PANELS
 
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"

@@ -11,7 +11,7 @@ from functools import cache
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from PIL import Image, ImageChops
 
-from attnlib.pictures.scene import Box, Item, Line, Scene, Words
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMOOTHING = 64  # of 255: how much the edge of a letter may differ between two builds

@@ -35,7 +35,7 @@ from support import rounding; rounding.note_in_kernel(NOTES); del rounding, sys.
 """
 
 # what the cells of a picture say, drawn or touched; its alt text
-DRAWS, SAYS = ("attnlib.pictures", "attnlib.panels.touch"), "attnlib.pictures.seen"
+DRAWS, SAYS = ("attncourse.pictures", "attncourse.panels.touch"), "attncourse.pictures.seen"
 
 Pair = tuple[str, str]  # a number as it is printed, and with more decimals
 

@@ -1,6 +1,6 @@
 """Run code and hold every shape comment against the shape that the variable really has.
 
-A shape comment, as attnlib.tracing reads it too, trails a statement that makes one tensor:
+A shape comment, as attncourse.tracing reads it too, trails a statement that makes one tensor:
 `x = ...  # (b, num_tokens, d_in)`.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from attnlib.tracing.tracer import shape_comment, spread
+from attncourse.tracing.tracer import shape_comment, spread
 
 
 class Comment(NamedTuple):

@@ -8,8 +8,12 @@ import math
 import torch
 from torch import nn
 
+from attncourse.checks.exercises import (
+    check_causal_attention,
+    check_stacked_heads,
+    check_weight_split,
+)
 from attnlib import CausalAttention
-from attnlib.checks.exercises import check_causal_attention, check_stacked_heads, check_weight_split
 
 # What learners write: other private parts than ours, the same names of parameters
 
@@ -680,7 +684,7 @@ CASES = [
 ]
 
 
-# attnlib.checks.mistakes: which module check catches which of them, at dropout 0
+# attncourse.checks.mistakes: which module check catches which of them, at dropout 0
 
 CAUGHT = {  # by its shape, causality, rows, equality
     "split without transpose": (False, True, False, True),

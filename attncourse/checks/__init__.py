@@ -1,0 +1,185 @@
+"""Checks that answer in a sentence: of tensors, of modules, and of a learner's own class.
+
+How a verdict on a learner's class comes about, in the order of the files:
+
+- exercises has the checks, which call diagnose: all questions in order, and the line of a fault.
+- door takes what was given, guard runs it without harm, attempt turns an exception into a sentence,
+  stub tells whether anything was written.
+- pair and trial run the class beside ours. questions, isolate, conditions and training ask.
+- own_code finds what the learner wrote; text is its text, origins show where a value was made that
+  goes wrong later, slips and arguments what needs no run, outside what it reads from the notebook
+  around it, mask_sizes which mask does not fit.
+- quantities are what should arise; path finds them among the learner's tensors; departure says
+  where the path is left. explained, wrong_masks, wrong_scores, whole_attention and wrong_results
+  say why.
+- verdict is what comes out.
+
+verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
+check the functions that a learner writes about one head and about several, weight_split those that
+move the parameters of several in one matrix, torch_calls those around PyTorch's attention, tiles
+those about attention over tiles of keys, patterns those that mark where a head should look;
+plain_words says what PyTorch's errors mean to those who set parameters; torch_options has PyTorch's
+module in twenty lines, with each option as a change of a few; mistakes holds classes that are wrong
+by one line, mysteries hides some, by_hand has four checks as a learner writes them, steps_by_hand
+checks the steps of attention that one fills in. This folder imports only the core and tracing.
+"""
+
+from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
+from attncourse.checks.by_hand import (
+    CHECKS,
+    PROBES,
+    ask,
+    check_equal_scores,
+    check_is_causal,
+    check_only_values,
+    check_prefixes,
+    differs,
+    equals_stacked,
+    has_full_rows,
+    is_causal,
+    keeps_shape,
+    make,
+)
+from attncourse.checks.exercises import (
+    check_causal_attention,
+    check_stacked_heads,
+    check_weight_split,
+    exercise_check,
+)
+from attncourse.checks.mistakes import (
+    BY_NAME,
+    MISTAKES,
+    Mistake,
+    OnePageAttention,
+    build,
+    examine,
+    tokens,
+)
+from attncourse.checks.mysteries import (
+    ALL_MISTAKES,
+    MYSTERIES,
+    check_found,
+    class_a,
+    class_b,
+    mystery_1,
+    mystery_2,
+    mystery_3,
+    mystery_4,
+    mystery_5,
+    mystery_6,
+    numbered,
+    opened,
+)
+from attncourse.checks.one_head import (
+    check_causal_weights,
+    check_depends,
+    check_look_back,
+    check_window,
+    check_without_mask,
+)
+from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
+from attncourse.checks.stacks import check_look_at_first, check_without_head
+from attncourse.checks.steps_by_hand import (
+    check_broken_steps,
+    check_fault,
+    check_scores_row,
+    check_weights_row,
+    telling,
+)
+from attncourse.checks.tiles import check_joined, check_tiles
+from attncourse.checks.torch_calls import (
+    check_both_masks,
+    check_cross_attention,
+    check_new_queries,
+    check_padded,
+)
+from attncourse.checks.torch_options import OPTIONS, CoreAttention, Option
+from attncourse.checks.verdict import Fault, Verdict
+from attncourse.checks.verdicts import (
+    check_causal,
+    check_equal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+    check_weights,
+    tokens_for,
+)
+from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
+
+__all__ = [
+    "ALL_MISTAKES",
+    "BY_NAME",
+    "CHECKS",
+    "MISTAKES",
+    "MYSTERIES",
+    "OPTIONS",
+    "PROBES",
+    "CoreAttention",
+    "Fault",
+    "Mistake",
+    "OnePageAttention",
+    "Option",
+    "Verdict",
+    "ask",
+    "build",
+    "check_both_masks",
+    "check_broken_steps",
+    "check_causal",
+    "check_causal_attention",
+    "check_causal_weights",
+    "check_copied_weights",
+    "check_cross_attention",
+    "check_cut",
+    "check_depends",
+    "check_device_part",
+    "check_equal",
+    "check_equal_scores",
+    "check_fault",
+    "check_found",
+    "check_induction",
+    "check_is_causal",
+    "check_joined",
+    "check_look_at_first",
+    "check_look_back",
+    "check_mute_layer",
+    "check_new_queries",
+    "check_only_values",
+    "check_padded",
+    "check_prefixes",
+    "check_rows_sum_to_one",
+    "check_same",
+    "check_scores_row",
+    "check_shapes",
+    "check_stacked_heads",
+    "check_swapped_heads",
+    "check_texts_that_fit",
+    "check_tiles",
+    "check_two_letters",
+    "check_weight_split",
+    "check_weights",
+    "check_weights_row",
+    "check_window",
+    "check_without_head",
+    "check_without_mask",
+    "class_a",
+    "class_b",
+    "differs",
+    "equals_stacked",
+    "examine",
+    "exercise_check",
+    "has_full_rows",
+    "is_causal",
+    "keeps_shape",
+    "make",
+    "mystery_1",
+    "mystery_2",
+    "mystery_3",
+    "mystery_4",
+    "mystery_5",
+    "mystery_6",
+    "numbered",
+    "opened",
+    "telling",
+    "tokens",
+    "tokens_for",
+]

@@ -1,0 +1,186 @@
+"""What a check may be given: a module, a class, or a function that makes a module."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.attempt import NOT_ATTEMPTED, Diagnosis, reporting
+from attncourse.tracing.operations import Line
+from attncourse.tracing.tracer import statements_of
+from attnlib.convert import PROJECTIONS
+
+Given = type[nn.Module] | Callable[..., nn.Module] | nn.Module | None
+NO_NAMES: Mapping[str, str] = {}
+
+
+class Maker:
+    """Makes modules of what was given, with our arguments, and takes our names of parameters.
+
+    Args:
+        given: a class, a function that returns a module, or a module, whose class is then made
+            anew.
+        names: what is called otherwise: {"W_query": "to_q", "num_heads": "n_head"}. "W_qkv" is
+            one projection that holds the rows of all three.
+        without: arguments that it does not take.
+    """
+
+    def __init__(
+        self, given: Given, names: Mapping[str, str] = NO_NAMES, without: tuple[str, ...] = ()
+    ) -> None:
+        if given is None:
+            raise Diagnosis(NOT_ATTEMPTED, "stub")
+        if isinstance(given, nn.Module):
+            given = type(given)
+        if not callable(given) or (isinstance(given, type) and not issubclass(given, nn.Module)):
+            raise Diagnosis(
+                "Give the class itself, a subclass of nn.Module, or a function that makes one, not "
+                f"{type(given).__name__}.",
+                "not.a-class",
+            )
+        self.make: Callable[..., Any] = given
+        self.names = names
+        self.without = without
+        self.name = getattr(given, "__name__", type(given).__name__).replace(
+            "<lambda>", "The class"
+        )
+        if isinstance(given, type):
+            _require_forward(given)
+
+    def __call__(self, **arguments: Any) -> nn.Module:
+        """Make a module."""
+        named = {
+            self.names.get(name, name): value
+            for name, value in arguments.items()
+            if name not in self.without
+        }
+        try:
+            with reporting():
+                made = self.make(**named)
+        except Diagnosis as diagnosis:
+            if diagnosis.code.startswith("stub"):
+                raise
+            sizes = ", ".join(f"{name}={value}" for name, value in named.items())
+            line = diagnosis.line
+            if (
+                line is None
+                and isinstance(self.make, type)
+                and inspect.isfunction(vars(self.make).get("__init__"))
+            ):
+                name, statements = statements_of(vars(self.make)["__init__"].__code__)
+                first = statements.get(1)
+                line = Line(name, 1, first.text) if first else None
+            sentence = f"{diagnosis} It was made with {sizes}.{_remainders(line, named)}"
+            raise Diagnosis(sentence, "init.error", line) from None
+        if not isinstance(made, nn.Module):
+            raise Diagnosis(
+                f"{self.name} returns {type(made).__name__}, not a module.", "not.a-class"
+            )
+        if "_modules" not in vars(made):
+            raise Diagnosis(f"{NOT_ATTEMPTED}: __init__ does not call super().__init__()", "stub")
+        if not isinstance(self.make, type):
+            _require_forward(type(made))
+        return made
+
+    def parameter_names(self, module: nn.Module, ours: Mapping[str, Any]) -> dict[str, str]:
+        """Return the module's names of our parameters, as far as it has them."""
+        have = dict(module.named_parameters(remove_duplicate=False))
+        found: dict[str, str] = {}
+        for name in ours:
+            path, _, kind = name.rpartition(".")
+            head, _, part = path.rpartition(".")
+            head = ".".join(self.names.get(word, word) for word in head.split(".") if word)
+            called = self.names.get(path) or self.names.get(part, part)
+            fused = self.names.get("W_qkv", "W_qkv") if part in PROJECTIONS else called
+            for guess in (called, fused):
+                prefix = f"{head}.{guess}" if head else guess
+                for full in (f"{prefix}.{kind}", f"{prefix}_{kind}", prefix):
+                    if full in have and (full != prefix or kind == "weight"):
+                        found.setdefault(name, full)
+        return found
+
+    def fit(self, module: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return our weights under the module's names: fused, or turned, where it needs them so."""
+        names = self.parameter_names(module, weights)
+        have = dict(module.named_parameters(remove_duplicate=False))
+        groups: dict[str, list[Tensor]] = {}
+        for name, weight in weights.items():
+            if name in names:
+                groups.setdefault(names[name], []).append(weight)
+        fitted = {}
+        for name, parts in groups.items():
+            weight = torch.cat(parts) if len(parts) > 1 else parts[0]
+            bare = not name.endswith(".weight")
+            if bare and weight.ndim == 2 and have[name].shape == weight.shape[::-1]:
+                weight = weight.T
+            fitted[name] = weight
+        return fitted
+
+
+def _remainders(line: Line | None, sizes: Mapping[str, Any]) -> str:
+    """Return what a condition that refuses these sizes asks, where it asks for a remainder."""
+    asked = re.search(r"(\w+) % (?:self\.)?(\w+)", line.text) if line is not None else None
+    if asked is None or not {asked[1], asked[2]} <= set(sizes):
+        return ""
+    first, second = sizes[asked[1]], sizes[asked[2]]
+    if not first or not second or not first % second:
+        return ""
+    other = f": you mean {asked[2]} % {asked[1]}, which is 0" if second % first == 0 else ""
+    return f" {asked[0]} is {first} % {second} = {first % second}{other}."
+
+
+SIZES = {"d_in": 11, "d_out": 21, "context_length": 13, "dropout": 0.0, "num_heads": 3}
+
+
+def as_module(given: Given) -> nn.Module:
+    """Return a module, or make one of a class or a function, with small sizes.
+
+    Raises:
+        TypeError: it is none of these.
+        Diagnosis: the class cannot be made.
+
+    >>> as_module(nn.ReLU)
+    ReLU()
+    """
+    if isinstance(given, nn.Module):
+        return given
+    if not callable(given):
+        raise TypeError(
+            "give a module, its class, or a function that makes one, not "
+            f"{type(given).__name__}: {given!r}"
+        )
+    taken = inspect.signature(given).parameters
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
+    sizes = {name: size for name, size in SIZES.items() if takes_all or name in taken}
+    return Maker(given)(**sizes)
+
+
+def _require_forward(cls: type[nn.Module]) -> None:
+    """Tell a class without forward from one whose forward is called otherwise."""
+    if cls.forward is not nn.Module.forward:
+        return
+    own = {
+        name: value
+        for base in reversed(cls.__mro__)
+        if base.__module__.partition(".")[0] not in {"torch", "builtins"}
+        for name, value in vars(base).items()
+        if inspect.isfunction(value)
+    }
+    methods = [name for name in own if not name.startswith("_")]
+    near = difflib.get_close_matches("forward", own, n=1, cutoff=0.6)
+    for name in ["__call__"] * ("__call__" in own) + near + methods:
+        said, statements = statements_of(own[name].__code__)
+        line = Line(said, 1, statements[1].text) if 1 in statements else None
+        raise Diagnosis(
+            f"The class has no forward, but {name}: the method that runs a module must be named "
+            "forward, and nn.Module's own __call__ calls it.",
+            "forward.name",
+            line,
+        )
+    raise Diagnosis(NOT_ATTEMPTED, "stub")

@@ -1,0 +1,336 @@
+"""Classes that are wrong by one line, and what four checks say of each under four conditions.
+
+The right text is OnePageAttention. A Mistake changes one line of it and compiles the result; most
+return the right shape all the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import linecache
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.verdict import Verdict
+from attncourse.checks.verdicts import (
+    check_causal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+)
+from attncourse.examples import journey, one_thread, seeded
+from attncourse.tracing.source import Source
+from attnlib.functional import causal_mask
+from attnlib.modules import MultiHeadAttention
+
+
+class OnePageAttention(MultiHeadAttention):
+    """MultiHeadAttention with every step of forward written out, one on a line."""
+
+    def split(self, x: Tensor) -> Tensor:
+        b, num_tokens, _ = x.shape
+        x = x.view(b, num_tokens, self.num_heads, self.head_dim)
+        x = x.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)
+        return x
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        b, num_tokens, _ = x.shape
+        queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+        queries = self.split(queries)  # (b, num_heads, num_tokens, head_dim)
+        keys = self.split(keys)  # (b, num_heads, num_tokens, head_dim)
+        values = self.split(values)  # (b, num_heads, num_tokens, head_dim)
+
+        attn_scores = queries @ keys.transpose(2, 3)  # (b, num_heads, num_tokens, num_tokens)
+        attn_scores = attn_scores / self.head_dim**0.5
+        is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()
+        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)
+        attn_weights = self.dropout(attn_scores.softmax(dim=-1))
+
+        context_vec = attn_weights @ values  # (b, num_heads, num_tokens, head_dim)
+        context_vec = context_vec.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
+        context_vec = context_vec.contiguous()
+        context_vec = context_vec.view(b, num_tokens, self.d_out)
+        context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
+        return (context_vec, attn_weights) if return_weights else context_vec
+
+
+WHAT_THE_TEXT_USES: dict[str, Any] = {
+    "__name__": __name__,
+    "torch": torch,
+    "nn": nn,
+    "Tensor": Tensor,
+    "MultiHeadAttention": MultiHeadAttention,
+    "causal_mask": causal_mask,
+}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One line of OnePageAttention gone wrong.
+
+    Args:
+        name: what to call it.
+        story: how it comes about or what it does, in one sentence.
+        right: the line that is changed, without its comment.
+        wrong: what stands there instead; empty if the line is left out.
+        after: the mistake that this one is added to.
+
+    >>> MISTAKES[0].name
+    'split without transpose'
+    """
+
+    name: str
+    story: str
+    right: str
+    wrong: str
+    after: Mistake | None = None
+
+    @property
+    def before(self) -> str:
+        """The text in which the line is still right."""
+        return self.after.text if self.after else inspect.getsource(OnePageAttention)
+
+    @property
+    def text(self) -> str:
+        """The text in which the line is wrong."""
+        lines = self.before.splitlines(keepends=True)
+        (place,) = (
+            i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == self.right
+        )
+        indent = lines[place][: -len(lines[place].lstrip())]
+        lines[place : place + 1] = [f"{indent}{self.wrong}\n"] if self.wrong else []
+        return "".join(lines)
+
+    @cached_property
+    def cls(self) -> type[MultiHeadAttention]:
+        """The class, a subclass of MultiHeadAttention; its source is known to the tracer."""
+        file = f"<{self.name}>"
+        linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
+        space = dict(WHAT_THE_TEXT_USES)
+        exec(compile(self.text, file, "exec"), space)
+        made = cast(type[MultiHeadAttention], space["OnePageAttention"])
+        made.__name__ = made.__qualname__ = self.name.title().replace(" ", "")
+        return made
+
+    def diff(self) -> Source:
+        """Show the line that is wrong beside the one that is right."""
+        names = self.after.name if self.after else "right", self.name
+        before, now = self.before.splitlines(), self.text.splitlines()
+        changes = difflib.unified_diff(before, now, *names, n=2, lineterm="")
+        return Source("\n".join(line for line in changes if not line.startswith("@@")), "diff")
+
+
+# The lines that go wrong in more than one way
+MASK = "is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()"
+FILL = "attn_scores = attn_scores.masked_fill(is_future, -torch.inf)"
+SCALE = "attn_scores = attn_scores / self.head_dim**0.5"
+WEIGHTS = "attn_weights = self.dropout(attn_scores.softmax(dim=-1))"
+SWAP = "context_vec = context_vec.transpose(1, 2)"
+
+SPLIT_WITHOUT_TRANSPOSE = Mistake(
+    "split without transpose",
+    "view goes straight to the shape that is wanted, and cuts a head out of several tokens.",
+    "x = x.transpose(1, 2)",
+    "x = x.view(b, self.num_heads, num_tokens, self.head_dim)",
+)
+
+MISTAKES: tuple[Mistake, ...] = (
+    SPLIT_WITHOUT_TRANSPOSE,
+    Mistake(
+        "merge without transpose",
+        "The heads are joined in the order in which they are in memory: head 0 first, all tokens.",
+        SWAP,
+        "",
+    ),
+    Mistake(
+        "both without transpose",
+        "Two mistakes that fit each other: the merge puts back what the split has torn apart.",
+        SWAP,
+        "",
+        after=SPLIT_WITHOUT_TRANSPOSE,
+    ),
+    Mistake(
+        "mask of the past",
+        "The triangle is the lower one, so each token sees itself and what comes after it.",
+        MASK,
+        "is_future = x.new_ones(num_tokens, num_tokens).tril(diagonal=-1).bool()",
+    ),
+    Mistake(
+        "mask one too late",
+        "The triangle begins one place too far right, so each token sees the next one.",
+        MASK,
+        "is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=2).bool()",
+    ),
+    Mistake(
+        "mask with the diagonal",
+        "Without diagonal=1 the triangle holds the diagonal, and token 0 sees nothing: a NaN row.",
+        MASK,
+        "is_future = x.new_ones(num_tokens, num_tokens).triu().bool()",
+    ),
+    Mistake(
+        "mask inverted",
+        "The mask says who may attend where masked_fill asks who may not.",
+        FILL,
+        "attn_scores = attn_scores.masked_fill(~is_future, -torch.inf)",
+    ),
+    Mistake(
+        "mask thrown away",
+        "masked_fill returns a new tensor, and nobody keeps it; masked_fill_ would have worked.",
+        FILL,
+        "attn_scores.masked_fill(is_future, -torch.inf)",
+    ),
+    Mistake(
+        "mask of the context",
+        "The mask is made for context_length and then cut; at context_length=1 it is 1 x 1 and "
+        "broadcasts over any number of tokens.",
+        MASK,
+        "is_future = causal_mask(self.context_length, device=x.device)[:num_tokens, :num_tokens]",
+    ),
+    Mistake(
+        "minus 1e4",
+        "A number stands for -inf, because -1e9 did not fit into half precision; scores can be "
+        "lower.",
+        FILL,
+        "attn_scores = attn_scores.masked_fill(is_future, -1e4)",
+    ),
+    Mistake(
+        "no scale",
+        "The scores grow with head_dim, and softmax hardly mixes any more.",
+        SCALE,
+        "",
+    ),
+    Mistake(
+        "scale by d_out",
+        "The width of all heads together is taken for the width of one.",
+        SCALE,
+        "attn_scores = attn_scores / self.d_out**0.5",
+    ),
+    Mistake(
+        "scale by d_in",
+        "The width of the embedding is taken for the width of a head.",
+        SCALE,
+        "attn_scores = attn_scores / self.d_in**0.5",
+    ),
+    Mistake(
+        "softmax over queries",
+        "The columns sum to 1 instead of the rows.",
+        WEIGHTS,
+        "attn_weights = self.dropout(attn_scores.softmax(dim=-2))",
+    ),
+    Mistake(
+        "dropout before softmax",
+        "What is dropped is a score, not a weight; a hidden score times 0 is NaN.",
+        WEIGHTS,
+        "attn_weights = self.dropout(attn_scores).softmax(dim=-1)",
+    ),
+    Mistake(
+        "dropout in eval",
+        "The function, unlike the module, does not know the mode and always drops.",
+        WEIGHTS,
+        "attn_weights = nn.functional.dropout(attn_scores.softmax(dim=-1), self.dropout.p)",
+    ),
+    Mistake(
+        "keys and values swapped",
+        "Two names in the wrong order on the left of an assignment.",
+        "queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)",
+        "queries, values, keys = self.W_query(x), self.W_key(x), self.W_value(x)",
+    ),
+    Mistake(
+        "view without contiguous",
+        "The one that speaks up: after transpose the numbers are no longer in reading order, and "
+        "view refuses.",
+        "context_vec = context_vec.contiguous()",
+        "",
+    ),
+    Mistake(
+        "heads in reverse",
+        "The last head comes first, and out_proj expects the first.",
+        SWAP,
+        "context_vec = context_vec.flip(1).transpose(1, 2)",
+    ),
+    Mistake(
+        "no output projection",
+        "The heads are side by side, but nothing mixes them.",
+        "context_vec = self.out_proj(context_vec)",
+        "",
+    ),
+)
+
+
+# With this seed, in float16, all visible scores of the first three queries are below -1e4
+GALLERY_SEED = 302
+
+
+class Condition(NamedTuple):
+    """The conditions under which a class is tried; the defaults are the usual ones."""
+
+    context_length: int = 6
+    dropout: float = 0.0
+    dtype: torch.dtype = torch.float32
+    stretch: float = 1.0  # the tokens are multiplied by it
+
+
+CONDITIONS = {
+    "as usual": Condition(),
+    "context_length 1": Condition(context_length=1),
+    "half precision": Condition(dtype=torch.float16, stretch=85.0),
+    "dropout 0.5": Condition(dropout=0.5),
+}
+BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
+
+
+def build(cls: type[MultiHeadAttention], condition: str = "as usual") -> MultiHeadAttention:
+    """Return a module with two heads of width 4 for the six tokens, its weights normal numbers.
+
+    Args:
+        cls: OnePageAttention, or the class of a mistake.
+        condition: a name in CONDITIONS.
+
+    >>> build(OnePageAttention).d_out
+    8
+    """
+    context_length, dropout, dtype, _ = CONDITIONS[condition]
+    with seeded(GALLERY_SEED):
+        module = cls(3, 8, context_length, dropout, num_heads=2)
+        for parameter in module.parameters():  # larger than new weights, so that heads choose
+            nn.init.normal_(parameter)
+    return module.to(dtype)
+
+
+def tokens(condition: str = "as usual") -> Tensor:
+    """Return the six tokens of the course as one text, (1, 6, 3).
+
+    >>> tokens("half precision").dtype
+    torch.float16
+    """
+    _, _, dtype, stretch = CONDITIONS[condition]
+    return (stretch * journey().inputs[None]).to(dtype)
+
+
+def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[str, Verdict]:
+    """Run the four module checks on a class.
+
+    Args:
+        cls: OnePageAttention, or the class of a mistake.
+        condition: a name in CONDITIONS. All four checks put the module into eval.
+
+    Returns:
+        By the name of the check a Verdict: shape, causality, rows, equality. The last one
+        compares with OnePageAttention, with the same parameters.
+
+    >>> [name for name, verdict in examine(BY_NAME["scale by d_out"].cls).items() if not verdict]
+    ['equality']
+    """
+    module, x = build(cls, condition), tokens(condition)
+    with one_thread():
+        return {
+            "shape": check_shapes(module),
+            "causality": check_causal(module, x),
+            "rows": check_rows_sum_to_one(module, x),
+            "equality": check_same(build(OnePageAttention, condition), module, x),
+        }

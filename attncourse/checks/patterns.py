@@ -1,0 +1,179 @@
+"""Checks of what a learner writes about where heads look: detectors of patterns, a muted layer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.exercises import exercise_check
+
+TEXTS = ("abcxbcab", "aabababb")  # two texts of a batch; letters as they occur in them
+Rule = Callable[[str, int, int], bool]
+
+
+def _letters(texts: Sequence[str]) -> Tensor:
+    """Return the texts as tokens, (b, num_tokens)."""
+    return torch.tensor([[ord(letter) - ord("a") for letter in text] for text in texts])
+
+
+def _marked(rule: Rule) -> Tensor:
+    """Return what a rule marks in the texts, (b, num_tokens, num_tokens)."""
+    size = range(len(TEXTS[0]))
+    return torch.tensor([[[rule(text, q, k) for k in size] for q in size] for text in TEXTS])
+
+
+def _problem(mine: Tensor, right: Rule, usual: dict[str, Rule]) -> str | None:
+    """Return what is wrong with a pattern, or None: a usual mistake, or the first wrong row."""
+    size = len(TEXTS[0])
+    if mine.shape != (len(TEXTS), size, size):
+        return f"The shape is {tuple(mine.shape)}, not (b, num_tokens, num_tokens) = (2, 8, 8)."
+    if mine.dtype != torch.bool:
+        return f"It is {mine.dtype}; a mark is True or False, torch.bool."
+    expected = _marked(right)
+    if torch.equal(mine, expected):
+        return None
+    for sentence, rule in usual.items():
+        if torch.equal(mine[:, 1:], _marked(rule)[:, 1:]):  # query 0 may hold what roll brings
+            return sentence
+    text, query, _ = (mine != expected).nonzero()[0].tolist()
+    keys, wanted = (marks[text, query].nonzero().flatten().tolist() for marks in (mine, expected))
+    return f"{TEXTS[text]}: query {query} marks keys {keys}; it should mark {wanted or 'none'}."
+
+
+@exercise_check
+def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
+    """Check a detector of the keys right after an earlier occurrence of the query's token.
+
+    Args:
+        induction: takes tokens, int64, (b, num_tokens), and returns bool, (b, num_tokens,
+            num_tokens), True at those keys.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_induction(lambda tokens: tokens[:, :, None] == tokens[:, None, :]))
+    It marks every key with the query's own letter, later ones and itself included.
+    """
+    problem = _problem(
+        induction(_letters(TEXTS)),
+        lambda text, q, k: 0 < k <= q and text[k - 1] == text[q],
+        {
+            "It marks every key with the query's own letter, later ones and itself included.": (
+                lambda text, q, k: text[k] == text[q]
+            ),
+            "It marks the earlier letter itself; the key that counts comes right after it.": (
+                lambda text, q, k: k < q and text[k] == text[q]
+            ),
+            "It marks the letter right before the earlier one: move the marks the other way.": (
+                lambda text, q, k: (k + 1) % 8 < q and text[(k + 1) % 8] == text[q]
+            ),
+            "It also marks the key after the query: a letter is not earlier than itself.": (
+                lambda text, q, k: (k - 1) % 8 <= q and text[(k - 1) % 8] == text[q]
+            ),
+            "It marks keys in the future too: after which earlier letters may the query look?": (
+                lambda text, q, k: k > 0 and text[k - 1] == text[q]
+            ),
+            "It misses the key at the query itself, when the same letter came right before.": (
+                lambda text, q, k: 0 < k < q and text[k - 1] == text[q]
+            ),
+            "It moves first, then cuts: marks of the last key come in at key 0. Cut first.": (
+                lambda text, q, k: k < q and text[(k - 1) % 8] == text[q]
+            ),
+            "Key 0 comes after no letter: what roll brings in there must not count. Cut first.": (
+                lambda text, q, k: k <= q and text[(k - 1) % 8] == text[q]
+            ),
+            "It moves the marks from query to query; the keys are the last dimension, -1.": (
+                lambda text, q, k: k < (q - 1) % 8 and text[k] == text[(q - 1) % 8]
+            ),
+        },
+    )
+    return problem or "Right: this marks what an induction head should look at."
+
+
+@exercise_check
+def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
+    """Check the sharper detector: the earlier token must have the same token before it.
+
+    Args:
+        two_letters: as the function that check_induction takes.
+
+    Returns:
+        A sentence.
+
+    >>> print(check_two_letters(lambda tokens: tokens))
+    The shape is (2, 8), not (b, num_tokens, num_tokens) = (2, 8, 8).
+    """
+
+    def one(text: str, q: int, k: int) -> bool:
+        return 0 < k <= q and text[k - 1] == text[q]
+
+    problem = _problem(
+        two_letters(_letters(TEXTS)),
+        lambda text, q, k: one(text, q, k) and one(text, q - 1, k - 1),
+        {
+            "It asks for one letter only: this is induction.": one,
+            "It asks only for the letter before; the query's own letter must match too.": (
+                lambda text, q, k: one(text, q - 1, k - 1)
+            ),
+            "It asks for the next pair: move the table one query and one key the other way.": (
+                lambda text, q, k: one(text, q, k) and one(text, (q + 1) % 8, (k + 1) % 8)
+            ),
+            "It moves the queries only; the keys must move with them.": (
+                lambda text, q, k: one(text, q, k) and one(text, q - 1, k)
+            ),
+            "It moves the keys only; the queries must move with them.": (
+                lambda text, q, k: one(text, q, k) and one(text, q, (k - 1) % 8)
+            ),
+            "Both letters must lead to one key, the one after the pair. Start from induction.": (
+                lambda text, q, k: k < q and text[k] == text[q] and one(text, q - 1, k - 1)
+            ),
+            "It marks the earlier pair itself; the key that counts comes right after it.": (
+                lambda text, q, k: 0 < k < q and text[k - 1 : k + 1] == text[q - 1 : q + 1]
+            ),
+            "Either letter is enough for it; both must match.": (
+                lambda text, q, k: one(text, q, k) or one(text, q - 1, k - 1)
+            ),
+        },
+    )
+    return problem or "Right: two letters must match."
+
+
+def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> str:
+    """Check a function that returns a copy of a model in which one layer adds nothing.
+
+    Args:
+        written: takes the model and a layer, counted from 0.
+        model: with two layers at least in `layers`, each with an out_proj that has a bias.
+
+    Returns:
+        A sentence.
+    """
+
+    @exercise_check
+    def check(mute_layer: Callable[..., nn.Module]) -> str:
+        mine = copy.deepcopy(model)
+        first, second = (_layer(mine, i) for i in (0, 1))
+        x = torch.ones(1, 5, second.W_query.in_features)  # type: ignore[union-attr, arg-type]
+        before = second(x)
+        muted = mute_layer(mine, 1)
+        if not torch.equal(_layer(mine, 1)(x), before):
+            return "The model itself has changed: work on a copy."
+        if not torch.equal(_layer(muted, 0)(x), first(x)):
+            return "Layer 0 has changed; layers count from 0, so layer=1 is the second."
+        added = _layer(muted, 1)(x)
+        if torch.allclose(added[0, 0], second.out_proj.bias):  # type: ignore[union-attr, arg-type]
+            return "Both heads are silent, but out_proj still adds its bias."
+        if added.any():
+            return "The layer still adds something."
+        return "Right: nothing is added, not even the bias."
+
+    return check(written)
+
+
+def _layer(model: nn.Module, i: int) -> nn.Module:
+    layers = model.layers
+    assert isinstance(layers, nn.ModuleList)
+    return layers[i]

@@ -1,0 +1,301 @@
+"""PyTorch's MultiheadAttention in twenty lines, and each of its options as a change of a few.
+
+The text that an option changes is that of CoreAttention; what comes out is compiled, so a
+difference that a reader sees is a difference that has run.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import linecache
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attncourse.examples import seeded
+from attncourse.tracing.diffs import Diff
+from attnlib.functional import causal_mask, merge_heads, split_heads
+
+
+class CoreAttention(nn.Module):
+    """Attend as PyTorch's module does with bias=False: no options, the weights of each head."""
+
+    def __init__(self, embed_dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.in_proj_weight = nn.Parameter(torch.randn(3 * embed_dim, embed_dim))
+        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=False)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        W_query, W_key, W_value = self.in_proj_weight.chunk(3)
+        queries = split_heads(query @ W_query.T, self.num_heads)
+        keys = split_heads(key @ W_key.T, self.num_heads)
+        values = split_heads(value @ W_value.T, self.num_heads)
+
+        attn_scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+        if attn_mask is not None:
+            attn_scores = attn_scores.masked_fill(attn_mask, -torch.inf)
+        attn_weights = attn_scores.softmax(dim=-1)
+        context_vec = attn_weights @ values
+        return self.out_proj(merge_heads(context_vec)), attn_weights
+
+
+WHAT_THE_TEXT_USES: dict[str, Any] = {
+    "__name__": __name__,
+    "torch": torch,
+    "nn": nn,
+    "F": F,
+    "Tensor": Tensor,
+    "split_heads": split_heads,
+    "merge_heads": merge_heads,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Option:
+    """An option of PyTorch's module, as changes to the text of CoreAttention.
+
+    Args:
+        name: as PyTorch spells it.
+        changes: a piece of the text, and what stands there instead, for each place.
+        made_with: the arguments with which PyTorch's module is made like this; bias=False,
+            batch_first=True and what is here.
+        called_with: the arguments with which its forward is called like this.
+
+    >>> OPTIONS["add_zero_attn"].name
+    'add_zero_attn'
+    """
+
+    name: str
+    changes: tuple[tuple[str, str], ...]
+    made_with: tuple[tuple[str, Any], ...] = ()
+    called_with: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of the class with the option."""
+        text = _core()
+        for old, new in self.changes:
+            assert text.count(old) == 1, (self.name, old)
+            text = text.replace(old, new)
+        return text
+
+    @property
+    def diff(self) -> Diff:
+        """The lines that go and the lines that come, to be shown."""
+        return Diff(_core(), self.text, context=0)
+
+    def __repr__(self) -> str:
+        return f"{self.name}\n{self.diff}\n{self.compare()}"
+
+    def _repr_html_(self) -> str:
+        name, said = html.escape(self.name), html.escape(self.compare())
+        return f"<p><b>{name}</b></p>{self.diff._repr_html_()}<p>{said}</p>"
+
+    def compare(self) -> str:
+        """Run PyTorch's module and these lines with the same parameters on two texts.
+
+        >>> print(OPTIONS["bias"].compare())
+        Same output and same weights as PyTorch's.
+        """
+        made = {"bias": False, "batch_first": True, **dict(self.made_with)}
+        own = {name: made[name] for name in ("dropout", "kdim", "vdim") if name in made}
+        lengths = {"query": 4, "key": own.get("kdim", 4), "value": own.get("vdim", 4)}
+        with seeded(1), torch.no_grad():
+            theirs = nn.MultiheadAttention(4, 2, **made)
+            for parameter in theirs.parameters():  # the biases too, which are zeros in a new one
+                nn.init.normal_(parameter)
+            ours = self.cls(4, 2, **own)
+            ours.load_state_dict(theirs.state_dict())
+            inputs = [torch.rand(2, 8, width) for width in lengths.values()]
+            if not made["batch_first"]:
+                inputs = [x.transpose(0, 1) for x in inputs]
+            call: dict[str, Any] = {"attn_mask": causal_mask(8)}
+            if self.name == "key_padding_mask":
+                call["key_padding_mask"] = torch.tensor([[False] * 8, [False] * 6 + [True] * 2])
+            asked = {"average_attn_weights": self.name == "average_attn_weights"}
+            state = torch.get_rng_state()
+            output, weights = theirs(*inputs, **call, **{**asked, **dict(self.called_with)})
+            torch.set_rng_state(state)  # so that dropout draws the same again
+            our_output, our_weights = ours(*inputs, **call)
+        torch.testing.assert_close(our_output, output, rtol=0, atol=1e-5)
+        if weights is None and our_weights is None:
+            return "Same output as PyTorch's, and no weights."
+        torch.testing.assert_close(our_weights, weights, rtol=0, atol=1e-5)
+        return "Same output and same weights as PyTorch's."
+
+    @cached_property
+    def cls(self) -> type[nn.Module]:
+        """The class with the option; its source is known to the tracer."""
+        file = f"<{self.name}>"
+        linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
+        space = dict(WHAT_THE_TEXT_USES)
+        exec(compile(self.text, file, "exec"), space)
+        return cast("type[nn.Module]", space["CoreAttention"])
+
+
+def _core() -> str:
+    return inspect.getsource(CoreAttention)
+
+
+RETURN = "return self.out_proj(merge_heads(context_vec)), attn_weights"
+SIGNATURE = "attn_mask: Tensor | None = None\n"
+SOFTMAX = "        attn_weights = attn_scores.softmax(dim=-1)\n"
+OUT = "        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=False)\n"
+FIRST = "        W_query, W_key, W_value = self.in_proj_weight.chunk(3)\n"
+KEYS = "        keys = split_heads(key @ W_key.T, self.num_heads)\n"
+VALUES = "        values = split_heads(value @ W_value.T, self.num_heads)\n"
+HIDE = "            attn_scores = attn_scores.masked_fill(attn_mask, -torch.inf)\n"
+SEEN = "            attn_mask = F.pad(attn_mask, (0, 1))  # the new position is never hidden\n"
+
+OPTIONS = {
+    option.name: option
+    for option in (
+        Option(
+            "average_attn_weights",
+            ((RETURN, f"{RETURN}.mean(dim=1)"),),
+        ),
+        Option(
+            "bias",
+            (
+                (
+                    OUT,
+                    "        self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim))\n"
+                    "        self.out_proj = nn.Linear(embed_dim, embed_dim)\n",
+                ),
+                (FIRST, FIRST + "        b_query, b_key, b_value = self.in_proj_bias.chunk(3)\n"),
+                ("query @ W_query.T", "query @ W_query.T + b_query"),
+                ("key @ W_key.T", "key @ W_key.T + b_key"),
+                ("value @ W_value.T", "value @ W_value.T + b_value"),
+            ),
+            made_with=(("bias", True),),
+        ),
+        Option(
+            "batch_first",
+            (
+                (
+                    FIRST,
+                    FIRST + "        query, key, value = "
+                    "(x.transpose(0, 1) for x in (query, key, value))\n",
+                ),
+                (
+                    "self.out_proj(merge_heads(context_vec)), ",
+                    "self.out_proj(merge_heads(context_vec)).transpose(0, 1), ",
+                ),
+            ),
+            made_with=(("batch_first", False),),
+        ),
+        Option(
+            "key_padding_mask",
+            (
+                (
+                    f"        self, query: Tensor, key: Tensor, value: Tensor, {SIGNATURE}",
+                    f"        self, query: Tensor, key: Tensor, value: Tensor, {SIGNATURE[:-1]},\n"
+                    "        key_padding_mask: Tensor | None = None,\n",
+                ),
+                (
+                    SOFTMAX,
+                    "        if key_padding_mask is not None:\n"
+                    "            is_padding = key_padding_mask[:, None, None]\n"
+                    "            attn_scores = attn_scores.masked_fill(is_padding, -torch.inf)\n"
+                    + SOFTMAX,
+                ),
+            ),
+        ),
+        Option(
+            "dropout",
+            (
+                ("num_heads: int)", "num_heads: int, dropout: float = 0.0)"),
+                (
+                    "        self.num_heads = num_heads\n",
+                    "        self.num_heads, self.dropout = num_heads, dropout\n",
+                ),
+                (
+                    SOFTMAX,
+                    SOFTMAX + "        attn_weights = F.dropout("
+                    "attn_weights, self.dropout, self.training)\n",
+                ),
+            ),
+            made_with=(("dropout", 0.5),),
+        ),
+        Option(
+            "kdim, vdim",
+            (
+                ("num_heads: int)", "num_heads: int, kdim: int, vdim: int)"),
+                (
+                    "        self.in_proj_weight = nn.Parameter("
+                    "torch.randn(3 * embed_dim, embed_dim))\n",
+                    "        self.q_proj_weight = nn.Parameter(torch.randn(embed_dim, embed_dim))\n"
+                    "        self.k_proj_weight = nn.Parameter(torch.randn(embed_dim, kdim))\n"
+                    "        self.v_proj_weight = nn.Parameter(torch.randn(embed_dim, vdim))\n",
+                ),
+                (FIRST, ""),
+                ("query @ W_query.T", "query @ self.q_proj_weight.T"),
+                ("key @ W_key.T", "key @ self.k_proj_weight.T"),
+                ("value @ W_value.T", "value @ self.v_proj_weight.T"),
+            ),
+            made_with=(("kdim", 6), ("vdim", 5)),
+        ),
+        Option(
+            "need_weights",
+            (
+                (
+                    "        attn_scores = queries @ keys.mT / queries.shape[-1] ** 0.5\n"
+                    "        if attn_mask is not None:\n"
+                    + HIDE
+                    + SOFTMAX
+                    + "        context_vec = attn_weights @ values\n",
+                    "        may_attend = None if attn_mask is None else ~attn_mask\n"
+                    "        context_vec = F.scaled_dot_product_attention(\n"
+                    "            queries, keys, values, attn_mask=may_attend\n"
+                    "        )\n",
+                ),
+                (RETURN, RETURN.replace("attn_weights", "None")),
+            ),
+            called_with=(("need_weights", False),),
+        ),
+        Option(
+            "add_bias_kv",
+            (
+                (
+                    OUT,
+                    OUT + "        self.bias_k = nn.Parameter(torch.randn(1, 1, embed_dim))\n"
+                    "        self.bias_v = nn.Parameter(torch.randn(1, 1, embed_dim))\n",
+                ),
+                (
+                    KEYS,
+                    "        keys = torch.cat([key @ W_key.T, "
+                    "self.bias_k.expand(len(key), 1, -1)], dim=1)\n"
+                    "        keys = split_heads(keys, self.num_heads)\n",
+                ),
+                (
+                    VALUES,
+                    "        values = torch.cat([value @ W_value.T, "
+                    "self.bias_v.expand(len(key), 1, -1)], dim=1)\n"
+                    "        values = split_heads(values, self.num_heads)\n",
+                ),
+                (HIDE, SEEN + HIDE),
+            ),
+            made_with=(("add_bias_kv", True),),
+        ),
+        Option(
+            "add_zero_attn",
+            (
+                (
+                    VALUES,
+                    VALUES + "        keys = F.pad(keys, (0, 0, 0, 1))\n"
+                    "        values = F.pad(values, (0, 0, 0, 1))\n",
+                ),
+                (HIDE, SEEN + HIDE),
+            ),
+            made_with=(("add_zero_attn", True),),
+        ),
+    )
+}

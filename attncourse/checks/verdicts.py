@@ -1,0 +1,392 @@
+"""Checks that answer in a sentence: what was verified, or what went wrong and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.attempt import (
+    Diagnosis,
+    call,
+    draw,
+    evaluating,
+    reporting,
+    returns_weights,
+    run,
+)
+from attncourse.checks.door import NO_NAMES, Given, as_module
+from attncourse.checks.verdict import Note, Verdict
+from attncourse.compare import TOLERANCES, all_gradients, at_most
+from attncourse.examples import seeded
+from attnlib.convert import join_heads
+from attnlib.functional import causal_mask
+
+MUCH = 64.0  # as a change of a token
+
+
+def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
+    """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
+
+    Args:
+        module: its width is module.d_in, or else that of the input of its first nn.Linear.
+        most: the number of tokens, or module.context_length if that is smaller.
+
+    Raises:
+        ValueError: module does not show its width.
+
+    >>> tokens_for(nn.Linear(5, 3)).shape
+    torch.Size([2, 7, 5])
+    """
+    linear = next((part for part in module.modules() if isinstance(part, nn.Linear)), None)
+    d_in: int | None = getattr(module, "d_in", linear.in_features if linear else None)
+    if d_in is None:
+        raise ValueError("module has no d_in and no nn.Linear to tell its width: give x")
+    num_tokens = min(most, getattr(module, "context_length", most))
+    x = draw(2, num_tokens, d_in)
+    return x if linear is None else x.to(linear.weight)
+
+
+def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
+    """Check that two tensors agree number by number.
+
+    Equation:
+        max |a - b| <= tolerance
+
+    Args:
+        a: any floating tensor.
+        b: a tensor of the same shape.
+        tolerance: the largest difference that passes.
+
+    Returns:
+        A Verdict. The largest difference is rounded up to a power of ten, and never below a
+        tenth of the tolerance, so that the sentence is the same on every machine.
+
+    >>> check_equal(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]))
+    Equal within 1e-05: the largest difference is at most 1e-06.
+    """
+    if a.shape != b.shape:
+        shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
+        return Verdict(False, f"Not equal: the shapes differ, {shapes}.")
+    difference = (a - b).abs()
+    largest = difference.max().item() if a.numel() else 0.0
+    if not largest <= tolerance:  # so written that NaN does not pass
+        place = tuple(int(i) for i in torch.unravel_index(difference.argmax(), a.shape))
+        return Verdict(False, f"Not equal: the largest difference is {largest:.4g}, at {place}.")
+    bound = at_most(largest, floor=tolerance / 10)
+    sentence = f"Equal within {tolerance:.0e}: the largest difference is at most {bound:.0e}."
+    return Verdict(True, sentence)
+
+
+def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
+    """Check that a module's outputs do not depend on the future.
+
+    Equation:
+        out[:, : t + 1] does not change when x[:, t + 1 :] changes, for every t
+
+    Args:
+        module: takes x and returns its outputs, (b, num_tokens, ...), token by token. It runs in
+            eval, whatever its mode. A class, or a function that makes a module, is made first.
+        x: floating, (b, num_tokens, d_in), with at least two tokens. It is not changed. Without
+            it, random tokens of the module's width d_in, as many as fit, at most 7.
+
+    Returns:
+        A Verdict. Outputs that move by a rounding error alone hold, and the sentence says so.
+
+    >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
+    Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
+    """
+    try:
+        module = as_module(module)
+    except Diagnosis as diagnosis:
+        return Verdict(False, f"Cannot be told. {diagnosis}")
+    x = tokens_for(module) if x is None else x
+    num_tokens = x.shape[1]
+    if num_tokens < 2:
+        raise ValueError(f"x has {num_tokens} token; a future needs at least 2")
+    try:
+        with torch.no_grad(), evaluating(module), seeded(0):
+            return _causal(module, x)
+    except Diagnosis as diagnosis:
+        return Verdict(False, f"Cannot be told. {diagnosis}")
+
+
+def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
+    """Run a module and return its result as one vector for each token, (b, num_tokens, ...)."""
+    result = run(module, x, weights)
+    if result.ndim < 3 or result.shape[:2] != x.shape[:2]:
+        shapes = f"{tuple(x.shape)} gives {tuple(result.shape)}"
+        raise Diagnosis(f"{shapes}: (b, num_tokens) must come first, as in x.")
+    return result.flatten(2)
+
+
+def _causal(module: nn.Module, x: Tensor) -> Verdict:
+    before = _by_token(module, x)
+    if before.isnan().any():
+        first = int(before.isnan().any(dim=2).any(dim=0).nonzero()[0])
+        return Verdict(False, f"Cannot be told. Output {first} is NaN.")
+    if not _by_token(module, x).equal(before):
+        return Verdict(False, "Cannot be told. Two runs on the same x differ, though in eval.")
+    num_tokens = x.shape[1]
+    rounding = TOLERANCES.get(x.dtype, 1e-5) / 10 * max(1.0, float(before.abs().max()))
+    largest = 0.0
+    for t in range(num_tokens - 1):
+        moved = _moved(module, x, before, t, 1.0)
+        if not moved.any():
+            continue
+        # A rounding error does not grow with the change; a leak, however small, does
+        grown = _moved(module, x, before, t, MUCH)
+        if (moved > rounding).any() or (grown > rounding).any() or moved.isnan().any():
+            first = int(moved.nonzero()[0])
+            return Verdict(
+                False,
+                f"Not causal: when the tokens after position {t} changed, output {first} "
+                f"moved by {moved[first].item():.4g}.",
+            )
+        largest = max(largest, float(moved.max()))
+    cuts = f"{num_tokens - 1} cut{'s' if num_tokens > 2 else ''} tried"
+    if largest:
+        note = (
+            "Not bit by bit: is the future hidden after softmax, and divided out again? Hidden "
+            "before softmax, with -inf, it leaves no trace."
+        )
+        bound = at_most(largest, floor=rounding / 10)
+        return Verdict(
+            True,
+            f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding "
+            f"error ({cuts}). Note: {note}",
+            notes=(Note(note),),
+        )
+    return Verdict(
+        True, f"Causal: no output moved by a single bit when later tokens changed ({cuts})."
+    )
+
+
+def _moved(module: nn.Module, x: Tensor, before: Tensor, t: int, change: float) -> Tensor:
+    """Return how far each output up to t moves when the tokens after t change."""
+    changed = x.clone()
+    changed[:, t + 1 :] += change
+    moved: Tensor = (_by_token(module, changed) - before)[:, : t + 1].abs().amax(dim=(0, 2))
+    return moved
+
+
+def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
+    """Check that weights are a causal average: not negative, rows sum to 1, the future at 0.
+
+    Args:
+        attn_weights: (..., num_tokens, num_tokens).
+        tolerance: how far a row sum may be from 1.
+
+    Returns:
+        A Verdict.
+
+    >>> check_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
+    Weights: none negative, every row sums to 1 within 1e-05, exactly 0 above the diagonal.
+    """
+    is_future = causal_mask(attn_weights.shape[-1], device=attn_weights.device)
+    if attn_weights.lt(0).any():
+        return Verdict(False, f"A weight is negative: {attn_weights.min().item():.4g}.")
+    furthest = (attn_weights.sum(dim=-1) - 1).abs().max().item()
+    if not furthest <= tolerance:
+        return Verdict(False, f"A row's sum is off from 1 by {furthest:.4g}.")
+    if attn_weights[..., is_future].any():
+        leak = attn_weights[..., is_future].max().item()
+        return Verdict(False, f"A weight above the diagonal is {leak:.4g}, not 0.")
+    return Verdict(
+        True,
+        f"Weights: none negative, every row sums to 1 within {tolerance:.0e}, "
+        "exactly 0 above the diagonal.",
+    )
+
+
+def check_rows_sum_to_one(
+    module: Given, x: Tensor | None = None, *, names: Mapping[str, str] = NO_NAMES
+) -> Verdict:
+    """Check that each token's attention weights sum to 1, without asking for the weights.
+
+    Equation:
+        values = 1 and out_proj = identity, so out[b, t, :] = sum over j of attn_weights[b, t, j]
+
+    Args:
+        module: has W_value, an nn.Linear, itself or in its heads, and perhaps out_proj. It runs
+            in eval, with these two replaced; it is not changed.
+        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, random
+            tokens of the module's width d_in, as many as fit, at most 7.
+        names: what W_value and out_proj are called: {"W_value": "to_v"}.
+
+    Returns:
+        A Verdict.
+
+    Raises:
+        ValueError: module has no W_value.
+
+    >>> from attnlib import CausalAttention
+    >>> check_rows_sum_to_one(CausalAttention(3, 2, context_length=6, dropout=0.0))
+    Rows: the attention weights of every token sum to 1 within 1e-05.
+    """
+    try:
+        module = as_module(module)
+    except Diagnosis as diagnosis:
+        return Verdict(False, f"Cannot be told. {diagnosis}")
+    x = (tokens_for(module) if x is None else x).clone()
+    x[..., 0] = 1
+    weights = _values_of_one(module, names)
+    if not weights:
+        raise ValueError(
+            "module has no W_value.weight, itself or in its heads; if it is called otherwise: "
+            'names={"W_value": "..."}'
+        )
+    try:
+        with torch.no_grad(), evaluating(module), seeded(0):
+            sums = _by_token(module, x, weights)
+    except Diagnosis as diagnosis:
+        return Verdict(False, f"Cannot be told. {diagnosis}")
+    tolerance = TOLERANCES[x.dtype]
+    off = (sums - 1).abs().amax(dim=(0, 2))
+    if not off.max() <= tolerance:
+        token = int(off.argmax())
+        worst = sums[:, token].flatten()
+        worst = worst[(worst - 1).abs().argmax()]
+        said = f"The attention weights of token {token} sum to {worst.item():.4g}, not 1."
+        return Verdict(False, said)
+    said = f"Rows: the attention weights of every token sum to 1 within {tolerance:.0e}."
+    return Verdict(True, said)
+
+
+def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return parameters that make every value 1 where x is 1 in its first column."""
+    value, out = (re.escape(names.get(name, name)) for name in ("W_value", "out_proj"))
+    weights, found = {}, False
+    for name, parameter in module.named_parameters():
+        if re.search(rf"(^|\.){value}\.(weight|bias)$|^{out}\.bias$", name):
+            weights[name] = torch.zeros_like(parameter)
+        if re.search(rf"(^|\.){value}\.weight$", name):
+            weights[name][:, 0] = 1
+            found = True
+        if re.search(rf"^{out}\.weight$", name):
+            weights[name] = torch.eye(len(parameter)).to(parameter)
+    return weights if found else {}
+
+
+def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
+    """Check that a module keeps batch and tokens in their places, for several sizes.
+
+    It is the weakest check: most mistakes pass it.
+
+    Args:
+        module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
+        x: the longest that it takes, (b, num_tokens, d_in). Without it, random tokens of the
+            module's width d_in, as many as fit, at most 7.
+
+    Returns:
+        A Verdict, which names the two widths.
+
+    >>> from attnlib import CausalAttention
+    >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
+    Shapes: (b, num_tokens, 3) gives (b, num_tokens, 2), for 4 sizes of b and num_tokens.
+    """
+    try:
+        module = as_module(module)
+    except Diagnosis as diagnosis:
+        return Verdict(False, str(diagnosis))
+    most = tokens_for(module) if x is None else x
+    num_tokens, d_in = most.shape[1:]
+    sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
+    widths = set()
+    try:
+        with torch.no_grad(), evaluating(module), seeded(0):
+            for b, length in sizes:
+                widths.add(_by_token(module, most[:1, :length].repeat(b, 1, 1)).shape[2])
+    except Diagnosis as diagnosis:
+        return Verdict(False, str(diagnosis))
+    if len(widths) > 1:
+        return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")
+    out = f"(b, num_tokens, {widths.pop()})"
+    return Verdict(
+        True,
+        f"Shapes: (b, num_tokens, {d_in}) gives {out}, for {len(sizes)} sizes of b and num_tokens.",
+    )
+
+
+def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
+    """Check that two modules compute the same from the same weights.
+
+    Args:
+        a: gives b its weights, if their parameters have the same names. If one of the two is
+            stacked heads and the other a weight split, the stacked heads give theirs, as
+            stacked_to_split does.
+        b: the other module. Both run in eval; neither is changed.
+        x: floating, (b, num_tokens, d_in). Without it, random tokens of width a.d_in, as many as
+            fit into a, at most 7.
+
+    Returns:
+        A Verdict on the outputs, on the attention weights where both return them, and on the
+        gradients of x and of all weights given: how far apart two numbers are, against the
+        largest of their kind.
+
+    >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
+    >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
+    >>> check_same(stacked, MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2))
+    Same within 1e-05, with the same parameters: outputs, attention weights, gradients.
+    """
+    try:
+        a, b = as_module(a), as_module(b)
+    except Diagnosis as diagnosis:
+        return Verdict(False, f"Cannot be told. {diagnosis}")
+    x = (tokens_for(a) if x is None else x).detach().requires_grad_()
+    tolerance = TOLERANCES[x.dtype]
+    giver = b if _is_stacked(b) and not _is_stacked(a) else a
+    given = {
+        name: parameter.detach().requires_grad_() for name, parameter in giver.named_parameters()
+    }
+    made = []
+    for module in (a, b):
+        weights = given if _is_stacked(module) == _is_stacked(giver) else join_heads(given)
+        if misfit := _misfit(module, weights):
+            return Verdict(False, misfit)
+        try:
+            made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
+        except Diagnosis as diagnosis:
+            return Verdict(False, f"Cannot be told. {diagnosis}")
+    compared = [kind for kind in made[0] if kind in made[1]]
+    for kind in compared:
+        first, second = made[0][kind], made[1][kind]
+        if first.shape != second.shape:
+            shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
+            return Verdict(False, f"Not the same: the shapes of the {kind} differ, {shapes}.")
+        largest = (first - second).abs().max().item()
+        if not largest <= tolerance * first.abs().max().item():  # NaN does not pass
+            return Verdict(False, f"Not the same: the {kind} differ by up to {largest:.4g}.")
+    kinds = ", ".join(compared)
+    return Verdict(True, f"Same within {tolerance:.0e}, with the same parameters: {kinds}.")
+
+
+def _is_stacked(module: nn.Module) -> bool:
+    return any(name.startswith("heads.") for name, _ in module.named_parameters())
+
+
+def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
+    """Return which parameter of a module the weights do not fit, in a sentence."""
+    have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    want = {name: tuple(weight.shape) for name, weight in weights.items()}
+    for name in [*want, *have]:
+        if have.get(name) != want.get(name):
+            here, given = have.get(name, "missing"), want.get(name, "missing")
+            return f"Not to be compared: {name} is {here} in one module, {given} in the other."
+    return None
+
+
+def _outputs_and_gradients(
+    module: nn.Module, x: Tensor, weights: Mapping[str, Tensor], inputs: list[Tensor]
+) -> dict[str, Tensor]:
+    """Return what module makes of x with these weights, and all gradients of the inputs in one."""
+    made = {}
+    with torch.enable_grad(), evaluating(module), seeded(0):
+        made["outputs"] = outputs = run(module, x, weights)
+        if returns_weights(module.forward):
+            made["attention weights"] = call(module, x, weights, return_weights=True)[1]
+        with reporting():
+            made["gradients"] = all_gradients(outputs, inputs)
+    return {kind: tensor.detach() for kind, tensor in made.items()}

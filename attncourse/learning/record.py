@@ -1,0 +1,167 @@
+"""A stored training: the weights of a small model after some of its steps, and how well it did.
+
+The model predicts the next token of random sequences that repeat themselves. Its two layers have
+two heads each: 0.0 and 0.1, then 1.0 and 1.1, layer and head counted from 0. tools/train_heads.py
+trains it, stores the weights of some steps, and of many more steps where each head looked.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncourse.examples import seeded
+from attncourse.learning.model import AttentionModel
+from attncourse.learning.patterns import (
+    induction,
+    is_ambiguous,
+    previous_token,
+    score_by_place,
+    two_back,
+    two_letters,
+)
+from attncourse.learning.tasks import NO_ANSWER, Batch, repeats
+from attncourse.learning.training import right_answers
+
+RECORD = Path(__file__).parent / "data" / "heads.safetensors"
+GROWTH = Path(__file__).parent / "data" / "growth.safetensors"
+HEADS = ("0.0", "0.1", "1.0", "1.1")  # layer.head
+SAVED_AT = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
+LETTERS = "abcdefghijklmnopqrstuvwx"
+MEASURED_AT = tuple(range(0, 1201, 20))  # the steps of the growth
+SHOWN = "qhdbwmgtqhdbwmgt"  # the sequence whose maps are drawn
+LONGER = "pulftujvdfrspulftujvdfrspulftujv"  # another, with ambiguous places on both sides of 24
+
+
+def new_model() -> AttentionModel:
+    """Return the model before its training, the same one each time."""
+    with seeded(3):
+        return AttentionModel(vocabulary=24, context_length=48, width=32, num_heads=2, num_layers=2)
+
+
+@cache
+def _record() -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(RECORD)
+
+
+def recorded_model(step: int) -> AttentionModel:
+    """Return the stored model as it was after this many steps.
+
+    Raises:
+        ValueError: no weights are stored for this step; the message lists the steps.
+
+    >>> recorded_model(1200).layers[1].num_heads
+    2
+    """
+    if step not in SAVED_AT:
+        raise ValueError(f"step={step} is not stored; stored are {', '.join(map(str, SAVED_AT))}")
+    model = new_model()
+    names = model.state_dict()
+    model.load_state_dict({name: _record()[f"{step}/{name}"].float() for name in names})
+    return model.eval()
+
+
+def held_out_batch() -> Batch:
+    """Return 64 sequences that the model was not trained on, the same ones each time."""
+    return repeats()(64, torch.Generator().manual_seed(1000))
+
+
+def shown_tokens() -> Tensor:
+    """Return the sequence that the panels draw, (1, num_tokens): eight letters, then again."""
+    return torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
+
+
+def longer_tokens() -> Tensor:
+    """Return the sequence that the panel of muted heads draws, (1, num_tokens)."""
+    return torch.tensor([[LETTERS.index(letter) for letter in LONGER]])
+
+
+def asked(batch: Batch) -> Tensor:
+    """Return which places of a batch have an answer, bool, (b, num_tokens)."""
+    return (batch.answers != NO_ANSWER).all(dim=-1)
+
+
+def watched(batch: Batch) -> dict[str, Tensor]:
+    """Return the patterns that are scored by place, bool, (b, num_tokens, num_tokens) each.
+
+    Induction and its sharper form, two letters, count where there is an answer only: elsewhere
+    nothing is gained by it.
+    """
+    tokens, has_answer = batch.tokens, asked(batch)[:, :, None]
+    return {
+        "1 back": previous_token(tokens),
+        "2 back": two_back(tokens),
+        "induction": induction(tokens) & has_answer,
+        "two letters": two_letters(tokens) & has_answer,
+    }
+
+
+class Measured(NamedTuple):
+    """Where the heads look, place by place, and how often the model is right."""
+
+    by_place: dict[str, Tensor]  # by pattern, (num_layers * num_heads, num_tokens)
+    clear: float  # right, of the places where the letter alone tells what comes next
+    ambiguous: float  # right, of those where it does not
+
+
+@torch.no_grad()
+def measure(model: AttentionModel) -> Measured:
+    """Measure a model on the held-out batch."""
+    batch = held_out_batch()
+    _, attn_weights = model(batch.tokens, return_weights=True)
+    by_place = {
+        name: score_by_place(attn_weights, where).flatten(end_dim=1)
+        for name, where in watched(batch).items()
+    }
+    return Measured(by_place, *clear_and_ambiguous(model))
+
+
+def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> tuple[float, float]:
+    """Return the share of right answers on the held-out batch, for two kinds of places.
+
+    Args:
+        model: of the stored training, or a copy with heads muted.
+        where: bool, (b, num_tokens) or (num_tokens): only these places count. None: all.
+
+    Returns:
+        Of the places whose token was always followed by the same one so far, and of the others.
+    """
+    batch = held_out_batch()
+    has_answer = asked(batch)
+    right = right_answers(model, batch)[:, 0].float()
+    unclear = is_ambiguous(batch.tokens)[has_answer]
+    here = has_answer if where is None else where.expand_as(has_answer)
+    counts = here[has_answer]
+    return right[counts & ~unclear].mean().item(), right[counts & unclear].mean().item()
+
+
+class Growth(NamedTuple):
+    """What was measured on the way, after every 20 steps, and the loss of every step."""
+
+    steps: tuple[int, ...]
+    losses: list[float]  # of each step, on its own batch
+    clear: list[float]
+    ambiguous: list[float]
+    by_place: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
+
+
+@cache
+def growth() -> Growth:
+    """Return how the heads grew, step by step.
+
+    >>> growth().by_place["1 back"].shape
+    torch.Size([61, 4, 48])
+    """
+    from safetensors.torch import load_file
+
+    stored = {name: values.float() for name, values in load_file(GROWTH).items()}
+    losses, clear, ambiguous = (
+        stored.pop(name).tolist() for name in ("losses", "clear", "ambiguous")
+    )
+    return Growth(MEASURED_AT, losses, clear, ambiguous, stored)

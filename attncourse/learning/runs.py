@@ -1,0 +1,254 @@
+"""Stored trainings: the same small models many times over, with other seeds, sizes and rates.
+
+tools/train_runs.py trains them and stores how well they did; of a few it stores the weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.examples import seeded
+from attncourse.learning.model import AttentionModel, run_with_weights
+from attncourse.learning.tasks import Batch, look_ups
+
+DATA = Path(__file__).parent / "data"
+RUNS, LATE = DATA / "runs.json", DATA / "one_head.safetensors"
+SEEDS = (1, 2, 3)
+EVERY = 250  # steps between two measurements of a long training
+LONG = 2000
+
+
+class Setting(NamedTuple):
+    """What is trained, and how.
+
+    Args:
+        num_heads: of the one layer.
+        distances: of the look-ups, one answer for each.
+        width: of the model.
+        hidden: units between attention and the answers; 0: the read-out is linear.
+        learning_rate: of AdamW.
+        steps: so many batches of 32.
+        seed: of the model and of the batches.
+    """
+
+    num_heads: int
+    distances: tuple[int, ...] = (1, 3)
+    width: int = 32
+    hidden: int = 0
+    learning_rate: float = 5e-3
+    steps: int = 200
+    seed: int = 1
+
+
+class Run(NamedTuple):
+    """How a training ended, measured on sequences that it had not seen.
+
+    Args:
+        setting: what was trained.
+        parameters: how many numbers were learned.
+        right: the share of places at which all answers are right.
+        named: the share of places at which each answer is right by itself.
+        over_time: `right` after each 250 steps, of a long training.
+    """
+
+    setting: Setting
+    parameters: int
+    right: float
+    named: tuple[float, ...]
+    over_time: tuple[float, ...] = ()
+
+
+class Repeater(NamedTuple):
+    """How a training on sequences that repeat themselves went.
+
+    Args:
+        num_layers: of the model.
+        num_heads: of each layer.
+        width: of the model.
+        seed: of the model and of the batches.
+        steps: after how many steps this was measured.
+        parameters: how many numbers were learned.
+        clear: the share of right answers where the letter alone tells what comes next.
+        ambiguous: the share where it does not.
+        right: the share of right answers at all places that have one.
+        scores: by pattern, of each head, layer after layer: "1 back" and "2 back" at the places
+            up to 24, "induction" and "two letters" at the places with an answer.
+    """
+
+    num_layers: int
+    num_heads: int
+    width: int
+    seed: int
+    steps: int
+    parameters: int
+    clear: float
+    ambiguous: float
+    right: float
+    scores: dict[str, list[float]]
+
+    def best(self, pattern: str) -> tuple[float, str]:
+        """Return the highest score of a pattern in layer 0, and the head that has it.
+
+        >>> repeat_runs(num_layers=2, steps=1200)[3].best("2 back")[1]
+        '0.1'
+        """
+        return max((self.scores[pattern][h], f"0.{h}") for h in range(self.num_heads))
+
+
+def look_up_model(setting: Setting) -> AttentionModel:
+    """Return a model before its training, the same one each time.
+
+    >>> look_up_model(Setting(num_heads=2)).layers[0].num_heads
+    2
+    """
+    answers = len(setting.distances)
+    with seeded(setting.seed):
+        model = AttentionModel(12, 16, setting.width, setting.num_heads, num_answers=answers)
+        if setting.hidden:
+            first = nn.Linear(setting.width, setting.hidden)
+            last = nn.Linear(setting.hidden, 12 * answers)
+            model.add_module("read_out", nn.Sequential(first, nn.ReLU(), last))
+    return model
+
+
+def look_up_test(*distances: int) -> Batch:
+    """Return 256 sequences that no model here is trained on, the same ones each time."""
+    return look_ups(*distances)(256, torch.Generator().manual_seed(1000))
+
+
+@cache
+def _runs() -> dict[str, list[dict[str, object]]]:
+    stored: dict[str, list[dict[str, object]]] = json.loads(RUNS.read_text("utf-8"))
+    return stored
+
+
+def look_up_runs(num_heads: int, **other: object) -> list[Run]:
+    """Return the stored trainings of the look-ups with one setting, one for each seed.
+
+    Args:
+        num_heads: of the one layer.
+        other: any of the fields of Setting but the seed; what is not given is as in Setting.
+
+    Raises:
+        ValueError: none is stored with this setting.
+
+    >>> [run.setting.seed for run in look_up_runs(1, steps=2000)]
+    [1, 2, 3]
+    """
+    wanted = Setting(num_heads)._replace(**other)  # type: ignore[arg-type]
+    runs = []
+    for stored in _runs()["look_ups"]:
+        run = Run(**stored)  # type: ignore[arg-type]
+        setting = Setting(*run.setting)
+        setting = setting._replace(distances=tuple(setting.distances))
+        if setting._replace(seed=wanted.seed) == wanted:
+            named, over_time = tuple(run.named), tuple(run.over_time)
+            runs.append(run._replace(setting=setting, named=named, over_time=over_time))
+    if not runs:
+        raise ValueError(f"{wanted} is not stored: tools/train_runs.py says which settings are")
+    return runs
+
+
+def repeat_runs(num_layers: int, steps: int) -> list[Repeater]:
+    """Return the stored trainings on repeats with so many layers, as they were after the steps.
+
+    >>> [run.seed for run in repeat_runs(num_layers=1, steps=1200)]
+    [1, 2, 3]
+    """
+    runs = [Repeater(**stored) for stored in _runs()["repeats"]]  # type: ignore[arg-type]
+    return [run for run in runs if (run.num_layers, run.steps) == (num_layers, steps)]
+
+
+@cache
+def _late() -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(LATE)
+
+
+def late_head(seed: int) -> AttentionModel:
+    """Return the model with one head as it was after the long training.
+
+    Raises:
+        ValueError: no weights are stored of this seed; the message lists the seeds.
+
+    >>> late_head(1).layers[0].num_heads
+    1
+    """
+    if seed not in SEEDS:
+        raise ValueError(f"seed={seed} is not stored; stored are {', '.join(map(str, SEEDS))}")
+    model = look_up_model(Setting(num_heads=1, seed=seed))
+    names = model.state_dict()
+    model.load_state_dict({name: _late()[f"{seed}/{name}"].float() for name in names})
+    return model.eval()
+
+
+def orders_named(
+    model: AttentionModel, batch: Batch, attn_weights: Tensor, place_weights: Tensor
+) -> tuple[float, float]:
+    """Return how often a model that is asked for two tokens names both, given its weights.
+
+    Args:
+        model: with two answers.
+        batch: only places that ask for two different tokens count.
+        attn_weights: by which the tokens are mixed, as in run_with_weights.
+        place_weights: by which their places are mixed.
+
+    Returns:
+        The share of places at which both are named in the right order, and in reversed order.
+    """
+    asked = batch.answers
+    differ = (asked[..., 0] != asked[..., 1]) & (asked >= 0).all(dim=-1)
+    logits = run_with_weights(model, batch.tokens, attn_weights, place_weights)
+    named = logits.argmax(dim=-1)
+    in_order, reverse = (
+        (named == order).all(dim=-1)[differ].float().mean().item()
+        for order in (asked, asked.flip(-1))
+    )
+    return in_order, reverse
+
+
+def spread(shares: Iterable[float]) -> str:
+    """Return the least and the largest of some shares, in whole percent.
+
+    >>> spread([0.172, 0.113]), spread([1.0, 1.0])
+    ('11 to 17%', '100%')
+    """
+    ordered = sorted(shares)
+    low, high = (round(100 * share) for share in (ordered[0], ordered[-1]))
+    return f"{low}%" if low == high else f"{low} to {high}%"
+
+
+def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
+    """Return how often the best guess from places alone is right on repeats.
+
+    A text repeats itself at one of the distances, nobody knows which. Each distance that is still
+    possible has a letter to name; the guess is the letter that most of them name.
+
+    Args:
+        batch: of repeats() with these distances.
+        shortest: the least distance.
+        longest: the largest.
+
+    >>> from attncourse.learning.tasks import repeats
+    >>> batch = repeats(shortest=8, longest=8)(5, torch.Generator().manual_seed(0))
+    >>> guess_by_place(batch, shortest=8, longest=8)
+    1.0
+    """
+    votes = torch.zeros(*batch.tokens.shape, int(batch.tokens.max()) + 1)
+    for distance in range(shortest, longest + 1):
+        named = batch.tokens.roll(distance - 1, dims=1)
+        vote = nn.functional.one_hot(named, votes.shape[-1]).float()
+        vote[:, :distance] = 0  # not possible yet
+        votes += vote
+    best = votes == votes.amax(dim=-1, keepdim=True)  # where several are best, one of them
+    has_answer = batch.answers[..., 0] >= 0
+    right = best.gather(-1, batch.answers.clamp_min(0))[..., 0] / best.sum(dim=-1)
+    return right[has_answer].mean().item()

@@ -1,0 +1,138 @@
+"""One plain training loop, and the loss and accuracy of a model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attncourse.examples import one_thread
+from attncourse.learning.tasks import NO_ANSWER, Batch, Task
+
+Model = Callable[[Tensor], Tensor]  # from tokens to logits
+
+
+class History(NamedTuple):
+    """What a training returns besides the trained model."""
+
+    losses: list[float]  # of each step, before its update
+    snapshots: Snapshots
+
+
+class Snapshots(dict[int, dict[str, Tensor]]):
+    """The state_dict after so many steps; of a number that is missing it says why."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps  # how many were asked for
+        self.done = 0
+
+    def __missing__(self, step: int) -> dict[str, Tensor]:
+        if self.done < step <= self.steps:
+            raise KeyError(
+                f"no weights after step {step}: the training was stopped after step {self.done} "
+                f"of {self.steps}; run its cell again, to the end"
+            )
+        raise KeyError(f"no weights after step {step}: there are those after {list(self)}")
+
+
+def train(
+    model: nn.Module,
+    task: Task,
+    steps: int,
+    seed: int,
+    batch_size: int = 32,
+    learning_rate: float = 5e-3,
+    snapshots_at: Iterable[int] = (),
+    title: str = "training",
+) -> History:
+    """Train a model in place, with a progress bar on stdout that goes when it is done.
+
+    It runs in one thread: models this small are slower in two, which wait for each other, and many
+    times slower on a machine that has other work. An interrupt ends it early: it says after how
+    many steps, and the model keeps what it has learned.
+
+    Args:
+        model: from tokens to logits, (b, num_tokens, num_answers, vocabulary). Seed torch before
+            creating it.
+        task: draws the batches.
+        steps: how many batches; each is seen once.
+        seed: of the batches.
+        batch_size: sequences per batch.
+        learning_rate: of AdamW, constant.
+        snapshots_at: after how many steps the weights are copied; 0 is before the first.
+        title: the label of the progress bar.
+
+    Returns:
+        A History; of a training that was interrupted, up to there.
+
+    Source: Loshchilov and Hutter 2019, for AdamW.
+    """
+    from tqdm import tqdm
+
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
+    wanted = set(snapshots_at)
+    losses: list[float] = []
+    snapshots = Snapshots(steps)
+    if 0 in wanted:
+        snapshots[0] = _copy(model)
+    progress = tqdm(range(1, steps + 1), title, file=sys.stdout, leave=False, mininterval=0.5)
+    try:
+        with torch.enable_grad(), one_thread():
+            for step in progress:
+                loss = mean_loss(model, task(batch_size, generator))
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                losses.append(loss.item())
+                snapshots.done = step
+                if step in wanted:
+                    snapshots[step] = _copy(model)
+    except KeyboardInterrupt:
+        progress.close()
+        print(f"{title}: stopped after step {len(losses)} of {steps}; the model keeps them")
+    return History(losses, snapshots)
+
+
+def mean_loss(model: Model, batch: Batch) -> Tensor:
+    """Return the mean cross-entropy over all answers that are asked for.
+
+    >>> one_of_four = Batch(torch.zeros(1, 2), torch.tensor([[[3], [NO_ANSWER]]]))
+    >>> mean_loss(lambda tokens: torch.zeros(1, 2, 1, 4), one_of_four).exp().item()
+    4.0
+    """
+    logits: Tensor = model(batch.tokens)
+    return F.cross_entropy(
+        logits.flatten(end_dim=-2), batch.answers.flatten(), ignore_index=NO_ANSWER
+    )
+
+
+@torch.no_grad()
+def right_answers(model: Model, batch: Batch) -> Tensor:
+    """Return, for each answer at each position that has any, whether the model predicts it.
+
+    Returns:
+        bool, (num_positions, num_answers).
+    """
+    right: Tensor = model(batch.tokens).argmax(dim=-1) == batch.answers
+    asked = (batch.answers != NO_ANSWER).all(dim=-1)
+    return right[asked]
+
+
+def accuracy(model: Model, batch: Batch) -> float:
+    """Return the share of positions with answers at which all answers are right.
+
+    >>> batch = Batch(torch.zeros(1, 2), torch.tensor([[[0], [3]]]))
+    >>> accuracy(lambda tokens: torch.eye(4)[None, :2, None], batch)  # predicts 0, then 1
+    0.5
+    """
+    return right_answers(model, batch).all(dim=-1).float().mean().item()
+
+
+def _copy(model: nn.Module) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in model.state_dict().items()}

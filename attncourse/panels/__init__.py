@@ -1,0 +1,36 @@
+"""What the sliders show: a module of panels for each topic.
+
+A Panel is plain data: controls with a few values each, and pure functions that turn those values
+into numbers, a picture and a line of text. Only attncourse.panels.widgets uses anywidget, and it
+must be imported explicitly. Panels may import everything else in attnlib; nothing imports panels.
+"""
+
+from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
+from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.learning import MUTE, TRAINING_STEP
+from attncourse.panels.mistakes import GALLERY
+from attncourse.panels.panel import Panel
+from attncourse.panels.plane import PLANE
+from attncourse.panels.split import WEIGHT_SPLIT
+from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
+from attncourse.panels.tiles import TILES
+from attncourse.panels.torch_equality import TORCH_EQUALITY
+
+__all__ = [
+    "GALLERY",
+    "GPT2_HEADS",
+    "MUTE",
+    "NUMBER_STEPS",
+    "PLANE",
+    "SHAPE_STEPS",
+    "STACKED_HEADS",
+    "TILES",
+    "TORCH_EQUALITY",
+    "TRAINING_STEP",
+    "WEIGHT_SPLIT",
+    "OnePiece",
+    "Panel",
+    "eleven_steps",
+    "gpt2_panel",
+    "step_panel",
+]

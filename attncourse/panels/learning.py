@@ -1,0 +1,443 @@
+"""Two panels over a stored training: what heads learn, and what they are good for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncourse.learning.model import EVERYWHERE, AttentionModel, mute_head
+from attncourse.learning.patterns import is_ambiguous
+from attncourse.learning.record import (
+    HEADS,
+    LETTERS,
+    LONGER,
+    MEASURED_AT,
+    SAVED_AT,
+    SHOWN,
+    Measured,
+    growth,
+    longer_tokens,
+    measure,
+    recorded_model,
+    shown_tokens,
+)
+from attncourse.learning.tasks import NO_ANSWER
+from attncourse.panels.panel import Panel
+from attncourse.panels.touch import Looks, Map, Pick, Touch, corners, head_maps, looks
+from attncourse.pictures.letters import text_width
+from attncourse.pictures.palette import (
+    FAINT,
+    HATCH,
+    INK,
+    MARKED,
+    PAPER,
+    QUIET,
+    head_color,
+    line_color,
+)
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above
+from attncourse.pictures.seen import number
+from attncourse.pictures.tensors import weights_picture
+from attnlib.functional import causal_mask
+
+NAMES = tuple(f"head {head}" for head in HEADS)
+MUTE_CHOICES = ("no head", *NAMES, "heads 1.0 and 1.1")
+LAST_KEY = 24  # the longest distance: no key that is needed lies further on
+PLACES = {
+    "everywhere": EVERYWHERE,
+    "places 0 to 24": slice(LAST_KEY + 1),
+    "places 25 to 47": slice(LAST_KEY + 1, None),
+}
+WATCHED = (("1 back", "2 back"),) * 2 + (("induction", "two letters"),) * 2  # of each head
+
+
+# Training step -> maps, where each head looks by place, and the curves
+
+
+class TrainingStep(NamedTuple):
+    """One step: the maps of the heads, and their scores at each place."""
+
+    step: int
+    loss: float
+    now: Measured
+    attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
+    seen: Looks
+
+
+def compute_training_step(step: int) -> TrainingStep:
+    """Run the model as it was after this many steps on the sequence that is drawn."""
+    model, way, i = recorded_model(step), growth(), MEASURED_AT.index(step)
+    by_place = {name: shares[i] for name, shares in way.by_place.items()}
+    now = Measured(by_place, way.clear[i], way.ambiguous[i])
+    tokens = shown_tokens()
+    return TrainingStep(step, _loss(step), now, _maps(model, tokens), looks(model, tokens))
+
+
+def _loss(step: int) -> float:
+    """Return the loss after so many steps, and before the first one the first."""
+    return growth().losses[max(step - 1, 0)]
+
+
+def _maps(model: AttentionModel, tokens: Tensor) -> Tensor:
+    with torch.no_grad():
+        _, attn_weights = model(tokens, return_weights=True)
+    maps: Tensor = attn_weights[0].flatten(end_dim=1)
+    return maps
+
+
+def draw_training_step(data: TrainingStep) -> Scene:
+    """Draw the maps of the four heads, under each its scores by place, and below all the curves."""
+    maps = weights_picture(
+        data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4, names=NAMES
+    )
+    return above(maps, _profiles(maps.width, _corners(maps, CELL), data.now), _curves(data), gap=4)
+
+
+def _corners(maps: Scene, cell: float) -> list[float]:
+    """Return how far from the left each map begins."""
+    return [x for x, _ in corners(maps, cell, len(HEADS))]
+
+
+def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
+    """Return the cells of the maps, and the stored steps in the chart below."""
+    chart = next(b for b in scene.items if isinstance(b, Box) and (b.width, b.height) == CHART)
+    gap = ACROSS * SAVED_AT[1] / SAVED_AT[-1]  # between the steps that lie nearest
+    steps = [
+        Pick(chart.x + place - gap / 2, chart.y, gap, chart.height + 20, {"step": step})
+        for step, place in zip(SAVED_AT, map(_along, SAVED_AT), strict=True)
+    ]
+    return Touch(_told_apart(SHOWN), _touched(scene, CELL, data.attn_weights, data.seen), steps)
+
+
+def _told_apart(text: str) -> list[str]:
+    """Return the letters of a text, each with its place."""
+    return [f"{letter}{i}".translate(SUBSCRIPTS) for i, letter in enumerate(text)]
+
+
+def _touched(scene: Scene, cell: float, attn_weights: Tensor, seen: Looks) -> list[Map]:
+    colors = [head_color(h) for h in range(len(attn_weights))]
+    return head_maps(scene, cell, colors, attn_weights, seen, NAMES)
+
+
+def readout_training_step(data: TrainingStep) -> str:
+    """Return how far the training has come."""
+    return f"step = {data.step} | {_right(data.now)} | {_shares(data.now)}"
+
+
+def _right(now: Measured) -> str:
+    return f"right: clear {_percent(now.clear)}, ambiguous {_percent(now.ambiguous)}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, off the rounding boundaries."""
+    return f"{number(100 * share, 0)}%"
+
+
+def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
+    """Return what the heads give to their patterns: those of layer 0 where keys are needed."""
+    said = []
+    for name, heads in (("1 back", (0, 1)), ("2 back", (0,)), ("induction", (2, 3))):
+        shares = now.by_place[name]
+        upto = LAST_KEY + 1 if heads[0] < 2 else None
+        means = {NAMES[h]: shares[h][:upto].nanmean().item() for h in heads if h not in muted}
+        told = ", ".join(f"{head} {number(mean)}" for head, mean in means.items())
+        if told:
+            said.append(f"{name}: {told}")
+    return " | ".join(said)
+
+
+CELL = 14.0  # of a map, in pixels
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+SMALL = 7.0  # of a map of the longer text
+SIDE = CELL * len(SHOWN)  # of either map
+SIZE = 13.0  # of letters
+PROFILE = 62.0  # pixels from 0 to 1
+CHART = ACROSS, HIGH = 840.0, 96.0
+
+
+def _profiles(
+    width: float, left: Sequence[float], now: Measured, muted: Sequence[int] = (), where: str = ""
+) -> Scene:
+    """Draw under each map how much the head gives to its two patterns, place by place.
+
+    Args:
+        width: of the maps together.
+        left: where each map begins.
+        now: of each head, its share of a pattern at each place.
+        muted: the heads that are.
+        where: at which places, of PLACES; there a muted head is hatched.
+    """
+    by_place = {name: shares.clone() for name, shares in now.by_place.items()}
+    for h in muted:
+        for shares in by_place.values():
+            shares[h, PLACES[where]] = torch.nan
+    side, top = SIDE, 24.0
+    items: list[Item] = []
+    for h, names in enumerate(WATCHED):
+        x = left[h]
+        solid, dashed = names
+        items.append(Words(x, 10, f"— {solid}   - - {dashed}", SIZE, INK, "start"))
+        items.append(Box(x, top, side, PROFILE, PAPER, HATCH))
+        if h == 0:  # the scale of all four
+            items.append(Words(x - 6, top + 4, "1", SIZE, FAINT, "end"))
+            items.append(Words(x - 6, top + PROFILE - 4, "0", SIZE, FAINT, "end"))
+        for i, name in enumerate(names):
+            points = _profile(by_place[name][h], x, top)
+            if points:
+                items.append(Line(points, head_color(h), 2.0, dashed=i == 1))
+        for place, anchor in ((0, "start"), (LAST_KEY, "middle"), (47, "end")):
+            at = x + side * place / 47
+            items.append(Words(at, top + PROFILE + 10, str(place), SIZE, FAINT, anchor))  # type: ignore[arg-type]
+        items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", SIZE, FAINT))
+        cut = x + side * (LAST_KEY + 0.5) / 47
+        items.append(Line(((cut, top), (cut, top + PROFILE)), FAINT, 1.0, dashed=True))
+        if h in muted:
+            start, stop, _ = PLACES[where].indices(48)
+            begin, end = (x + side * min(max(i - 0.5, 0), 47) / 47 for i in (start, stop))
+            items.append(Box(begin, top, end - begin, PROFILE, PAPER, HATCH, hatched=True))
+            items += _muted((begin + end) / 2, top + PROFILE / 2)
+    return Scene(width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
+
+
+def _muted(x: float, y: float) -> list[Item]:
+    """Return the word, on paper of its own: it stands on hatching."""
+    wide = text_width("muted", SIZE, bold=True) + 10
+    return [
+        Box(x - wide / 2, y - 10, wide, 20, PAPER),
+        Words(x, y, "muted", SIZE, INK, bold=True),
+    ]
+
+
+def _profile(shares: Tensor, x: float, top: float) -> tuple[tuple[float, float], ...]:
+    """Return the points of a line over the places that have the pattern."""
+    wide = SIDE / (len(shares) - 1)
+    return tuple(
+        (round(x + place * wide, 1), round(top + PROFILE * (1 - share), 1))
+        for place, share in enumerate(shares.tolist())
+        if share == share  # NaN: no query here has it
+    )
+
+
+def _along(step: int) -> float:
+    """Return how far along the chart a step is."""
+    return ACROSS * step / SAVED_AT[-1]
+
+
+def _curves(data: TrainingStep) -> Scene:
+    """Draw the loss and the right answers over all steps, one of them marked."""
+    way, left, top = growth(), 90.0, 26.0
+    largest = max(way.losses)
+    half = range(0, SAVED_AT[-1] + 1, MEASURED_AT[1] // 2)
+    lines = (
+        ("clear", list(zip(way.steps, way.clear, strict=True)), head_color(5), False),
+        ("ambiguous", list(zip(way.steps, way.ambiguous, strict=True)), head_color(4), False),
+        ("loss", [(step, _loss(step) / largest) for step in half], INK, True),
+    )
+    heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {number(largest)}"
+    items: list[Item] = [
+        Words(left, 10, heading, SIZE, INK, "start"),
+        Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH),
+        Words(left - 6, top + 4, "100%", SIZE, FAINT, "end"),
+        Words(left - 6, top + HIGH - 4, "0", SIZE, FAINT, "end"),
+    ]
+    at = left + _along(data.step)
+    items.append(Line(((at, top - 3), (at, top + HIGH + 3)), FAINT, 2.0))
+    ends = {"clear": 2.0, "ambiguous": 18.0, "loss": HIGH - 4}
+    for name, points, color, dashed in lines:
+        drawn = tuple(
+            (round(left + _along(step), 1), round(top + HIGH * (1 - share), 1))
+            for step, share in points
+        )
+        items.append(Line(drawn, color, 2.0, dashed=dashed))
+        x, y = left + ACROSS + 8, top + ends[name]
+        items.append(Line(((x, y), (x + 24, y)), color, 2.0, dashed=dashed))
+        items.append(Words(x + 30, y, name, SIZE, INK, "start"))
+    for step in (0, *range(200, SAVED_AT[-1] + 1, 200)):
+        items.append(Words(left + _along(step), top + HIGH + 11, str(step), SIZE, FAINT))
+    items.append(Words(left + _along(1100), top + HIGH + 11, "step", SIZE, FAINT))
+    alt = f"After {data.step} steps: loss {number(data.loss)}, {_right(data.now)}."
+    return Scene(left + ACROSS + 120, top + HIGH + 24, alt, tuple(items))
+
+
+# Mute a head -> accuracy
+
+
+class MutedHeads(NamedTuple):
+    """The trained model with one head muted, or none, or both of layer 1, at some places."""
+
+    mute: str
+    where: str
+    heads: tuple[int, ...]
+    now: Measured
+    whole: Measured  # with nothing muted
+    attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
+    answers: Tensor  # (num_tokens); NO_ANSWER in the first copy
+    guesses: Tensor  # (num_tokens)
+    seen: Looks
+
+
+def compute_muted_heads(mute: str, where: str) -> MutedHeads:
+    """Mute heads of the trained model; run it on the held-out batch and on the sequence drawn."""
+    heads = tuple(h for h, name in enumerate(HEADS) if name in mute)
+    model, tokens = recorded_model(SAVED_AT[-1]), longer_tokens()
+    for h in heads:
+        model = mute_head(model, layer=h // 2, head=h % 2, places=PLACES[where])
+    attn_weights = _maps(model, tokens)
+    for h in heads:
+        attn_weights[h, PLACES[where]] = torch.nan  # muted: what it read is not used
+    with torch.no_grad():
+        guesses = model(tokens)[0, :, 0].argmax(dim=-1)  # (num_tokens)
+    again = LONGER.index(LONGER[0], 1)  # where the second copy begins
+    answers = tokens[0].roll(again - 1)  # (num_tokens)
+    answers[:again] = NO_ANSWER
+    whole = measure(recorded_model(SAVED_AT[-1]))
+    now = measure(model) if heads else whole
+    seen = looks(model, tokens)
+    return MutedHeads(mute, where, heads, now, whole, attn_weights, answers, guesses, seen)
+
+
+def draw_muted_heads(data: MutedHeads) -> Scene:
+    """Draw the maps that are left, where the heads look by place, what the model guesses."""
+    places = [str(i) if i and i % 8 == 0 else "" for i in range(len(LONGER))]
+    drawn = weights_picture(
+        data.attn_weights,
+        places,
+        causal_mask(len(LONGER)),
+        cell=SMALL,
+        columns=4,
+        names=NAMES,
+    )
+    first = corners(drawn, SMALL, len(HEADS))
+    begin, stop, _ = PLACES[data.where].indices(len(LONGER))
+    low = SMALL * (begin + 2 * (stop - begin) / 3)  # about the middle of what is hatched
+    said = [item for h in data.heads for item in _muted(first[h][0] + low / 2, first[h][1] + low)]
+    alt = "Where each head looks, place by place, queries down, keys across."
+    maps = Scene(drawn.width, drawn.height, alt, (*_without_future(drawn), *said))
+    profiles = _profiles(maps.width, [x for x, _ in first], data.now, data.heads, data.where)
+    return above(maps, profiles, _guesses(data), gap=4)
+
+
+def _without_future(maps: Scene) -> tuple[Item, ...]:
+    """Return the items of small maps, with one box below each map for all cells of the future."""
+    size, first = len(LONGER), corners(maps, SMALL, len(HEADS))
+    kept: list[Item] = [Box(x, y, SIDE, SIDE, QUIET) for x, y in first]
+    found = 0
+    for item in maps.items:
+        if isinstance(item, Box) and item.width == item.height == SMALL:
+            query, key = divmod(found % size**2, size)
+            found += 1
+            if key > query:
+                continue
+        kept.append(item)
+    return tuple(kept)
+
+
+def touch_muted_heads(data: MutedHeads, scene: Scene) -> Touch:
+    """Return the cells of the maps; a click on one mutes its head, or nothing if it was muted."""
+    maps = _touched(scene, SMALL, data.attn_weights, data.seen)
+    for shown in maps:
+        rows = shown.numbers["weight"]
+        rows[:] = [row.replace("NaN", "muted") for row in rows]
+    heads = [Pick(m.x, m.y, SIDE, SIDE, {"mute": _other(data.mute, m.name)}) for m in maps]
+    return Touch(_told_apart(LONGER), maps, heads)
+
+
+def _other(muted: str, name: str) -> str:
+    return MUTE_CHOICES[0] if muted == name else name
+
+
+def readout_muted_heads(data: MutedHeads) -> str:
+    """Return what is muted, and how often the model is right."""
+    two = data.now.by_place["two letters"][2:].nanmean(dim=1).tolist()
+    matched = ", ".join(
+        f"{NAMES[h]} {'muted' if h in data.heads else number(share)}"
+        for h, share in zip((2, 3), two, strict=True)
+    )
+    return f"muted: {data.mute}, {data.where} | {_right(data.now)} | two letters: {matched}"
+
+
+def _guesses(data: MutedHeads) -> Scene:
+    """Draw a row of tokens, the model's guess under each, and two bars for what is right."""
+    left, top, cell, high = 84.0, 20.0, 20.0, 24.0
+    unclear = is_ambiguous(longer_tokens())[0].tolist()
+    items: list[Item] = []
+    for i, name in enumerate(("token", "next", "guess", "ambiguous")):
+        items.append(Words(left - 6, top + (i + 0.5) * high, name, SIZE, INK, "end"))
+    for i, letter in enumerate(LONGER):
+        x, answer, guess = left + i * cell, int(data.answers[i]), int(data.guesses[i])
+        items.append(Words(x + cell / 2, top + high / 2, letter, SIZE, mono=True))
+        if answer == NO_ANSWER:
+            continue
+        right = answer == guess
+        if not right:
+            items.append(Box(x + 1, top + 2 * high + 1, cell - 2, high - 2, MARKED, INK))
+        items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], SIZE, mono=True))
+        guessed = Words(x + cell / 2, top + 2.5 * high, LETTERS[guess], SIZE, mono=True)
+        items.append(guessed._replace(bold=not right))
+        if unclear[i]:
+            items.append(Words(x + cell / 2, top + 3.5 * high, "•", SIZE, INK))
+    if data.heads:
+        begin, stop, _ = PLACES[data.where].indices(len(LONGER))
+        ends = (left + begin * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
+        items.append(Line(ends, INK, 2.0))
+        middle = left + (begin + stop) / 2 * cell
+        items.append(Words(middle, 8, "muted here", SIZE, INK, bold=True))
+    start, across = left + len(LONGER) * cell + 96, 200.0
+    bars = (
+        ("clear", data.now.clear, data.whole.clear),
+        ("ambiguous", data.now.ambiguous, data.whole.ambiguous),
+    )
+    said = "right, of all test places"
+    items.append(Words(start, top - 2, said, SIZE, INK, "start", bold=True))
+    items.append(Words(start, top + 16, "dashed: with no head muted", SIZE, INK, "start"))
+    for i, (name, share, whole) in enumerate(bars, start=1):
+        y, color = top + i * (high + 6), line_color(head_color(5 if name == "clear" else 4))
+        items.append(Words(start - 8, y + high / 2, name, SIZE, INK, "end"))
+        items.append(Box(start, y, across, high, fill=QUIET))
+        items.append(Box(start, y, across * share, high, fill=color))
+        end = start + across * whole
+        items.append(Line(((end, y - 2), (end, y + high + 2)), INK, 1.0, dashed=True))
+        percent = _percent(share)
+        items.append(
+            Words(start + across + 8, y + high / 2, percent, SIZE, INK, "start", bold=True)
+        )
+    wrong = [
+        f"{letter} at place {i}"
+        for i, letter in enumerate(LONGER)
+        if data.answers[i] not in (NO_ANSWER, data.guesses[i])
+    ]
+    alt = f"Muted: {data.mute}, {data.where}. {_right(data.now)}."
+    alt += f" In the text shown the guess is wrong after {', '.join(wrong) or 'no letter'}."
+    return Scene(start + across + 64, top + 4 * high + 8, alt, tuple(items))
+
+
+# The panels
+
+
+TRAINING_STEP = Panel(
+    name="training step",
+    controls={"step": SAVED_AT},
+    default={"step": SAVED_AT[0]},
+    compute=compute_training_step,
+    draw=draw_training_step,
+    readout=readout_training_step,
+    touch=touch_training_step,
+    time="step",
+    telling=({"step": 100}, {"step": 800}, {"step": 1000}),
+)
+MUTE = Panel(
+    name="mute a head",
+    controls={"mute": MUTE_CHOICES, "where": tuple(PLACES)},
+    default={"mute": MUTE_CHOICES[0], "where": "everywhere"},
+    compute=compute_muted_heads,
+    draw=draw_muted_heads,
+    readout=readout_muted_heads,
+    touch=touch_muted_heads,
+    telling=(
+        {"mute": "head 0.0", "where": "places 0 to 24"},
+        {"mute": "head 0.1", "where": "places 25 to 47"},
+    ),
+)

@@ -1,0 +1,208 @@
+"""The panel of mistakes: which of four checks catch each one, under four conditions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncourse.checks.attempt import Diagnosis, call
+from attncourse.checks.mistakes import (
+    CONDITIONS,
+    GALLERY_SEED,
+    Mistake,
+    OnePageAttention,
+    build,
+    examine,
+    tokens,
+)
+from attncourse.checks.mysteries import ALL_MISTAKES
+from attncourse.checks.verdict import Verdict
+from attncourse.examples import journey, one_thread, seeded
+from attncourse.panels.panel import Panel
+from attncourse.panels.touch import Map, Touch, corners, lines
+from attncourse.pictures.letters import text_width, wrapped
+from attncourse.pictures.palette import (
+    FAINT,
+    HEAD_COLORS,
+    INK,
+    MARKED,
+    PAPER,
+    QUIET,
+    head_color,
+    text_color,
+)
+from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, moved
+from attncourse.pictures.tensors import difference_picture, weights_picture
+from attnlib.functional import causal_mask
+from attnlib.modules import MultiHeadAttention
+
+BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
+CAUGHT, PASSES = "caught", "passes"
+CELL = 16.0  # of a map, in pixels
+
+
+class Exhibit(NamedTuple):
+    """A mistake under a condition: the verdicts of the checks, and how far its outputs are off."""
+
+    mistake: Mistake
+    condition: str
+    verdicts: dict[str, Verdict]
+    difference: Tensor | None  # (num_tokens, d_out); None where forward stops
+    attn_weights: Tensor | None  # (num_heads, num_tokens, num_tokens)
+    right_weights: Tensor  # (num_heads, num_tokens, num_tokens)
+
+
+def compute_gallery(mistake: str, condition: str) -> Exhibit:
+    """Run a mistaken class and the right one, both in training, with the same random numbers."""
+    planted = BY_NAME[mistake]
+    verdicts = examine(planted.cls, condition)
+    right, right_weights = _in_training(OnePageAttention, condition)
+    try:
+        wrong, attn_weights = _in_training(planted.cls, condition)
+    except Diagnosis:
+        return Exhibit(planted, condition, verdicts, None, None, right_weights)
+    off = (wrong - right).abs()
+    return Exhibit(planted, condition, verdicts, off, attn_weights, right_weights)
+
+
+def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor, Tensor]:
+    with seeded(GALLERY_SEED), torch.no_grad(), one_thread():
+        made = call(build(cls, condition).train(), tokens(condition), return_weights=True)
+    context_vec, attn_weights = made
+    return context_vec[0].float(), attn_weights[0].float()
+
+
+def draw_gallery(data: Exhibit) -> Scene:
+    """Draw the line and the verdicts, then right and wrong weights and how far outputs are off."""
+    names = journey().tokens
+    head = above(_headline(data), _verdicts(data), gap=4)
+    right = _maps("right", data.right_weights)
+    if data.difference is None or data.attn_weights is None:
+        return above(head, _stopped(data.verdicts), right)
+    wrong = _maps("wrong", data.attn_weights)
+    off = difference_picture(data.difference, names, "outputs: |wrong - right|")
+    return above(head, beside(right, wrong, gap=60), off, gap=8)
+
+
+def _stopped(verdicts: dict[str, Verdict]) -> Scene:
+    """Return where forward stopped, the line of code there, and what PyTorch says of it."""
+    reason = verdicts["equality"].sentence.removeprefix("Cannot be told. ")
+    stopped, error, *_ = reason.split(" | ")
+    where, _, line = stopped.partition(": ")
+    said = wrapped(error, 690, 13)
+    if verdicts["shape"]:
+        said += wrapped(
+            "The check of shapes asks with context_length tokens at most, here one: the numbers "
+            "of one token are in reading order all the same.",
+            690,
+            13,
+        )
+    parts = enumerate([f"{where}:", line, *said])
+    words = [Words(4, 10 + 19 * i, part, 13, INK, "start") for i, part in parts]
+    words[1] = words[1]._replace(x=10, size=12, mono=True)
+    most = 6  # lines: what is below stands at one place under all conditions
+    return Scene(BOOK, 2 + 19 * most, f"{stopped}. {error}", tuple(words))
+
+
+def _maps(title: str, attn_weights: Tensor) -> Scene:
+    """Return the weights under a title; a 0 in the future is hidden, what leaks is framed."""
+    framed = leaks(attn_weights)
+    names = [f"head {h}" for h in range(len(attn_weights))]
+    maps = weights_picture(
+        attn_weights,
+        journey().tokens,
+        causal_mask(attn_weights.shape[-1]) & ~framed,
+        CELL,
+        title,
+        names=names,
+        marked=framed,
+        upright=True,
+    )
+    count = int(framed.sum())
+    alt = f"{maps.alt} {count} cells in the future have a weight." if count else maps.alt
+    heading = Words(4, 10, f"{title}, in training", 13, INK, "start", bold=True)
+    return Scene(maps.width, maps.height + 20, alt, (heading, *moved(maps.items, 0, 20)))
+
+
+def leaks(attn_weights: Tensor) -> Tensor:
+    """Return which weights lie in the future and are not 0, NaN among them."""
+    return (attn_weights != 0) & causal_mask(attn_weights.shape[-1])
+
+
+def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
+    """Return the cells of the right and the wrong maps; each says what the other has there."""
+    shown = {"right": data.right_weights, "wrong": data.attn_weights}
+    both = {title: weights for title, weights in shown.items() if weights is not None}
+    places = iter(corners(scene, CELL, sum(map(len, both.values()))))
+    maps = [
+        Map(
+            f"{title}, head {h}",
+            head_color(h),
+            *next(places),
+            CELL,
+            {what: lines(weights[h], causal=False) for what, weights in both.items()},
+        )
+        for title, heads in both.items()
+        for h in range(len(heads))
+    ]
+    return Touch(journey().tokens, maps, arcs=False)
+
+
+def _headline(data: Exhibit) -> Scene:
+    """Return the line as it should be, and below it as it is: instead of a title for two lines."""
+    alt, first = f"{data.mistake.name}, {data.condition}", data.mistake.after
+    items: list[Item] = [] if first else [Words(4, 10, alt, 13, INK, "start", bold=True)]
+    top, high = (0.0, 16.5) if first else (24.0, 20.0)
+    for i, mistake in enumerate([first, data.mistake] if first else [data.mistake]):
+        lines = ("right", mistake.right, QUIET), ("wrong", mistake.wrong, MARKED)
+        for j, (which, line, fill) in enumerate(lines):
+            y = top + (2 * i + j) * high
+            items.append(Box(4, y + 0.5, 694, high - 1.5, fill=fill))
+            said = f"{which}: {line or '(no such line)'}"
+            items.append(Words(10, y + high / 2, said, 12, INK, "start", mono=True))
+    return Scene(BOOK, 66, f"{alt}.", tuple(items))
+
+
+def _verdicts(data: Exhibit) -> Scene:
+    """Return the names of the checks, each with its outcome, in one row."""
+    title = "checks, in eval"
+    items: list[Item] = [Words(4, 17, title, 13, INK, "start", bold=True)]
+    x = 4 + text_width(title, 13, bold=True)
+    for name, verdict in data.verdicts.items():
+        fill = PAPER if verdict else HEAD_COLORS[4]
+        outcome, ink = (PASSES, INK) if verdict else (CAUGHT, text_color(fill))
+        items.append(Words(x + 20, 17, name, 13, INK, "start"))
+        x += 28 + text_width(name, 13)
+        items.append(Box(x, 4, 72, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
+        items.append(Words(x + 36, 17, outcome, 13, ink, bold=not verdict))
+        x += 72
+    return Scene(BOOK, 32, f"{_outcomes(data.verdicts)}.", tuple(items))
+
+
+def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
+    return between.join(
+        f"{name} {PASSES if verdict else CAUGHT}" for name, verdict in verdicts.items()
+    )
+
+
+def readout_gallery(data: Exhibit) -> str:
+    """Return the outcome of each check, and how far off the outputs are."""
+    off = "forward stops" if data.difference is None else f"off by {data.difference.max():.3g}"
+    return f"{data.mistake.name} | {data.condition} | {_outcomes(data.verdicts, ' | ')} | {off}"
+
+
+GALLERY = Panel(
+    name="gallery",
+    controls={"mistake": tuple(BY_NAME), "condition": tuple(CONDITIONS)},
+    default={"mistake": "minus 1e4", "condition": "as usual"},
+    compute=compute_gallery,
+    draw=draw_gallery,
+    readout=readout_gallery,
+    touch=touch_gallery,
+    telling=(
+        {"mistake": "minus 1e4", "condition": "as usual"},
+        {"mistake": "minus 1e4", "condition": "half precision"},
+    ),
+)

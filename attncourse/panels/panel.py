@@ -1,0 +1,242 @@
+"""What the sliders show, without any slider: states, numbers, picture.
+
+A panel is plain data: a few controls with a few values each, a pure function from those values to
+numbers, and two more from the numbers to a picture and to a line of text. Nothing here needs a
+kernel or a browser, so every state can be computed, tested and drawn in advance.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attncourse.panels.touch import Touch
+from attncourse.pictures.palette import line_color
+from attncourse.pictures.scene import Scene, captioned, in_rows
+
+MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
+MOST_BUTTONS = 6  # more words than these are a list
+PART_ENDS = re.compile("(?<=>)(?=<(?!/text>))")  # of a picture as SVG; a text may be empty
+
+Page = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Controls, and the three pure functions behind them.
+
+    Args:
+        name: the panel's name, shown in its repr.
+        controls: all the values that each control can take.
+        default: the value of each control at the start.
+        compute: from the controls' values (as keywords) to the numbers shown.
+        draw: from those numbers to a picture.
+        readout: from those numbers to one line of text.
+        time: the control that can be played, step by step, if there is one; it starts at its
+            first value.
+        telling: the states that a page without a kernel shows, side by side. None: one control,
+            that of the time or the one with the most values, at its first, middle and last value.
+        touch: from the numbers and their picture to what can be touched in it, if anything can.
+        handle: from the numbers to the place in the picture where a handle is dragged. Then all
+            pictures must have the same items in the same order, and the browser gets one of them
+            and of the others what changes: so there may be any number of states.
+    """
+
+    name: str
+    controls: Mapping[str, tuple[Any, ...]]
+    default: Mapping[str, Any]
+    compute: Callable[..., Any]
+    draw: Callable[[Any], Scene]
+    readout: Callable[[Any], str]
+    time: str | None = None
+    telling: tuple[Mapping[str, Any], ...] | None = None
+    touch: Callable[[Any, Scene], Touch] | None = None
+    handle: Callable[[Any], tuple[float, float]] | None = None
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return every state that the controls can reach."""
+        values = itertools.product(*self.controls.values())
+        return [dict(zip(self.controls, state, strict=True)) for state in values]
+
+    def picture(self) -> Scene:
+        """Return the picture of the state at the start."""
+        return self.draw(self.compute(**self.default))
+
+    def page(self, state: Mapping[str, Any]) -> Page:
+        """Return what a state shows: its line of text, its picture as SVG, what can be touched."""
+        page, _ = self._drawn(state)
+        return page
+
+    def _drawn(self, state: Mapping[str, Any]) -> tuple[Page, Scene]:
+        data = self.compute(**state)
+        scene = self.draw(data)
+        page: Page = {"line": self.readout(data), "picture": scene.svg()}
+        if self.handle is not None:
+            page["handle"] = [round(x, 1) for x in self.handle(data)]
+        if self.touch is not None:
+            page["touch"] = self._in_json(self.touch(data, scene))
+        return page, scene
+
+    def _in_json(self, touch: Touch) -> dict[str, Any]:
+        """Return what can be touched, in the types of JSON; a state as the place of each value."""
+        picks = [
+            {
+                "box": [round(x, 1) for x in pick[:4]],
+                "places": {c: self.controls[c].index(value) for c, value in pick.state.items()},
+            }
+            for pick in touch.picks
+        ]
+        maps = [
+            {**shown._asdict(), "color": line_color(shown.color), "values": list(shown.values)}
+            for shown in touch.maps
+        ]
+        return {"tokens": list(touch.tokens), "maps": maps, "picks": picks, "arcs": touch.arcs}
+
+    def sheet(self) -> dict[str, Any]:
+        """Return all that a page in a browser needs, in the types of JSON.
+
+        Returns:
+            The name; the controls, each with its kind (number, words, list or time), the words
+            of its values and the place of its default; a page for each state, in the order of
+            states(), or None where more than MOST_PAGES would have to be drawn; the width and
+            height that hold every picture drawn; and the parts of the pictures and the maps that
+            can be touched, since most stand in many pages: there, their places. With a handle also
+            slots: which attributes of which elements change. Then only the page at the start has
+            a picture, the others have the values of these.
+        """
+        controls = [
+            {
+                "name": name,
+                "kind": self._kind(name),
+                "words": [spelled(value) for value in values],
+                "start": values.index(self.default[name]),
+            }
+            for name, values in self.controls.items()
+        ]
+        states = self.states()
+        ahead = len(states) <= MOST_PAGES or self.handle is not None
+        pages: list[Page | None] = []
+        width = height = 0.0
+        for state in states:
+            if not ahead and state != dict(self.default):
+                pages.append(None)
+                continue
+            page, scene = self._drawn(state)
+            pages.append(page)
+            width, height = max(width, scene.width), max(height, scene.height)
+        size = {"width": math.ceil(width), "height": math.ceil(height)}
+        sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
+        if self.handle is not None:
+            sheet["slots"] = _share_picture(pages, states.index(dict(self.default)))
+        sheet["parts"] = _share_parts(pages)
+        sheet["maps"] = _share_maps(pages)
+        return sheet
+
+    def telling_states(self) -> list[dict[str, Any]]:
+        """Return the states that a page without a kernel shows."""
+        if self.telling is not None:
+            return [{**self.default, **state} for state in self.telling]
+        control = self.time or max(self.controls, key=lambda name: len(self.controls[name]))
+        values = self.controls[control]
+        places = sorted({0, len(values) // 2, len(values) - 1})
+        return [{**self.default, control: values[place]} for place in places]
+
+    def _kind(self, control: str) -> str:
+        """Return how a control is shown."""
+        if control == self.time:
+            return "time"
+        values = self.controls[control]
+        if not isinstance(values[0], str):
+            return "number"
+        return "words" if len(values) <= MOST_BUTTONS else "list"
+
+
+def _share_parts(pages: Sequence[Page | None]) -> list[str]:
+    """Put into the pages, for each part of a picture, its place in the list that is returned."""
+    places: dict[str, int] = {}
+    for page in pages:
+        if page is not None and "picture" in page:
+            parts = PART_ENDS.split(page["picture"].replace('"', "'"))  # JSON escapes the former
+            page["picture"] = [places.setdefault(part, len(places)) for part in parts]
+    return list(places)
+
+
+def _share_maps(pages: Sequence[Page | None]) -> list[dict[str, Any]]:
+    """Put into the pages, for each map that can be touched, its place in the list returned."""
+    shared: list[dict[str, Any]] = []
+    places: dict[str, int] = {}
+    for page in pages:
+        if page is None or "touch" not in page:
+            continue
+        maps = page["touch"]["maps"]
+        for i, each in enumerate(maps):
+            words = json.dumps(each)
+            if words not in places:
+                places[words] = len(shared)
+                shared.append(each)
+            maps[i] = places[words]
+    return shared
+
+
+def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:
+    """Keep the picture of the page at the start; of the others only what changes in any, as values.
+
+    Returns:
+        The place of an element in the order of the picture, and the name of its attribute, or
+        "" for its text: for each value.
+
+    Raises:
+        ValueError: two pictures do not have the same elements.
+    """
+    held = [page for page in pages if page is not None]
+    parsed = [list(ET.fromstring(page["picture"]).iter()) for page in held]
+    shapes = {tuple((node.tag, *node.attrib) for node in nodes) for nodes in parsed}
+    if len(shapes) > 1:
+        raise ValueError("pictures with a handle must all have the same items in the same order")
+    slots: list[list[Any]] = []
+    columns: list[list[str]] = []
+    for place, nodes in enumerate(zip(*parsed, strict=True)):
+        for name in ("", *nodes[0].attrib):
+            column = [node.attrib[name] if name else node.text or "" for node in nodes]
+            if len(set(column)) > 1:
+                slots.append([place, name])
+                columns.append(column)
+    for page, *values in zip(held, *columns, strict=True):
+        if page is not held[start]:
+            del page["picture"]
+            page["values"] = values
+    return slots
+
+
+def stored(panel: Panel) -> dict[str, str]:
+    """Return what stays of a panel where no kernel runs: its telling states in one picture.
+
+    Returns:
+        The parts of a mimebundle: text/html, an <img> whose alt text says what each state shows,
+        and image/png.
+    """
+    scene = told(panel)
+    png, _ = scene._repr_png_()
+    return {"text/html": scene._repr_html_(), "image/png": base64.b64encode(png).decode("ascii")}
+
+
+def told(panel: Panel) -> Scene:
+    """Return the telling states of a panel in one picture, each under its line of text."""
+    shown = [panel.compute(**state) for state in panel.telling_states()]
+    return in_rows(*(captioned(panel.draw(data), panel.readout(data)) for data in shown))
+
+
+def spelled(value: Any) -> str:
+    """Return the value of a control as a slider shows it: numbers in short form, words as they are.
+
+    >>> spelled(3), spelled(0.5), spelled("half")
+    ('3', '0.5', 'half')
+    """
+    return value if isinstance(value, str) else f"{value:g}"

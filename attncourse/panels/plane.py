@@ -1,0 +1,242 @@
+"""The panel in which a query is turned: keys, values and the context vector are points of a plane.
+
+The first head of the course has queries, keys and values of width 2. Its keys and values stay; the
+query is the reader's. attnlib computes each of its positions on a fine grid, and a handle in the
+picture is dragged from one to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncourse.examples import journey, seeded
+from attncourse.panels.panel import Panel
+from attncourse.panels.touch import number
+from attncourse.pictures.letters import text_width
+from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, head_color
+from attncourse.pictures.plane import diamond, hull
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
+from attnlib.functional import attention
+from attnlib.modules import CausalAttention
+
+ANGLES = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the right
+LENGTHS = (1, 5, 10, 15, 20)
+SIZE = 13.0  # of letters
+SHRUNK = 25  # the query is drawn at this part of its length, or it would leave the plane
+
+
+class Plane(NamedTuple):
+    """A query at an angle and a length, and what attention makes of it."""
+
+    tokens: tuple[str, ...]
+    angle: int
+    length: int
+    query: Tensor  # (head_dim)
+    keys: Tensor  # (num_tokens, head_dim)
+    values: Tensor  # (num_tokens, head_dim)
+    attn_scores: Tensor  # (num_tokens)
+    attn_weights: Tensor  # (num_tokens)
+    context_vec: Tensor  # (head_dim)
+
+
+@cache
+def _keys_and_values() -> tuple[Tensor, Tensor]:
+    """Return those of the first head of the course for its six tokens."""
+    with seeded():
+        head = CausalAttention(3, 2, context_length=6, dropout=0.0)
+    with torch.no_grad():
+        return head.W_key(journey().inputs), head.W_value(journey().inputs)
+
+
+def compute_plane(angle: int, length: int) -> Plane:
+    """Let a query that sees all six tokens read them.
+
+    >>> compute_plane(180, 20).attn_weights.argmax().item()  # journey has the key furthest left
+    1
+    """
+    keys, values = _keys_and_values()
+    turned = math.radians(angle)
+    query = length * torch.tensor([math.cos(turned), math.sin(turned)])  # (head_dim)
+    context_vec, attn_weights = attention(query[None], keys, values)
+    attn_scores = keys @ query  # (num_tokens)
+    tokens = journey().tokens
+    made = (attn_scores, attn_weights[0], context_vec[0])
+    return Plane(tokens, angle, length, query, keys, values, *made)
+
+
+# The picture, as wide as a page: two planes, and below them a row for each token.
+
+SIDE, TOP = 320.0, 24.0  # of each plane; above it
+KEYS = (-1.2, 0.9, -1.05)  # from where to where the first plane reaches across, and its lower end
+VALUES = (-0.8, -0.28, -0.27)
+VALUES_LEFT = BOOK - SIDE - 2
+ROWS, ROW = TOP + SIDE + 42, 22.0  # where the rows begin; the height of one
+ZERO, FARTHEST = 190.0, 80.0  # where a bar of a score begins, and how far the longest one reaches
+WEIGHTS, WIDEST = 400.0, 230.0  # where a bar of a weight begins, and how long a weight of 1 is
+LARGEST = 18.0  # score at the end of a bar
+
+
+def _on(plane: tuple[float, float, float], left: float, point: Tensor) -> tuple[float, float]:
+    """Return where a point of a plane stands in the picture."""
+    low, high, bottom = plane
+    x, y = point.tolist()
+    scale = SIDE / (high - low)
+    return left + (x - low) * scale, TOP + SIDE - (y - bottom) * scale
+
+
+def handle_plane(data: Plane) -> tuple[float, float]:
+    """Return where the tip of the query stands."""
+    return _on(KEYS, 0, data.query / SHRUNK)
+
+
+def draw_plane(data: Plane) -> Scene:
+    """Draw the query among the keys, the mixture of the values, each token's score and weight."""
+    return Scene(
+        BOOK,
+        ROWS + 6 * ROW + 4,
+        f"The query at {data.angle} degrees, {data.length} long, among six keys; beside it the "
+        f"context vector among the values; below, a bar for each score and weight.",
+        (*_query_and_keys(data), *_mixture(data), *_rows(data)),
+    )
+
+
+def _sheet(left: float, title: str) -> list[Item]:
+    return [
+        Words(left, 10, title, SIZE, INK, "start", bold=True),
+        Box(left + 0.5, TOP + 0.5, SIDE, SIDE, None, FAINT),
+    ]
+
+
+def _dot(place: tuple[float, float], size: float, fill: str | None, stroke: str = PAPER) -> Box:
+    x, y = (round(at - size / 2, 1) for at in place)
+    return Box(x, y, round(size, 1), round(size, 1), fill, stroke, radius=round(size / 2, 1))
+
+
+def _query_and_keys(data: Plane) -> list[Item]:
+    items = _sheet(0, f"the keys; the query, drawn at 1/{SHRUNK}")
+    origin = _on(KEYS, 0, torch.zeros(2))
+    x, y = origin
+    items.append(Line(((1, y), (SIDE, y)), FAINT, 1.0, opacity=0.6))
+    items.append(Line(((x, TOP + 1), (x, TOP + SIDE)), FAINT, 1.0, opacity=0.6))
+    tip = handle_plane(data)
+    end = (round(tip[0], 1), round(tip[1], 1))
+    items.append(Line((origin, end), INK, 3.0))
+    places = {token: _on(KEYS, 0, key) for token, key in zip(data.tokens, data.keys, strict=True)}
+    items += [_dot(place, 9, head_color(0)) for place in places.values()]
+    items += _labels(places, BESIDE_KEYS)
+    items.append(_dot(end, 16, None, INK)._replace(stroke_width=2.0))  # a name shows through it
+    return items
+
+
+# Where the middle of a name stands, to the right of its point and below it, in pixels. The points
+# of journey and starts are almost one.
+BESIDE_KEYS = {
+    "Your": (4.0, -15.0),
+    "journey": (-10.0, -32.0),
+    "starts": (-10.0, -16.0),
+    "with": (20.0, 15.0),
+    "one": (26.0, 0.0),
+    "step": (-18.0, 16.0),
+}
+BESIDE_VALUES = {
+    "Your": (32.0, 0.0),
+    "journey": (0.0, 34.0),
+    "starts": (0.0, 19.0),
+    "with": (29.0, 0.0),
+    "one": (-6.0, 24.0),
+    "step": (6.0, 24.0),
+}
+
+
+def _labels(
+    places: Mapping[str, tuple[float, float]], beside: Mapping[str, tuple[float, float]]
+) -> list[Item]:
+    """Return the names of points; a strip of paper under each makes the lines behind it pale."""
+    items: list[Item] = []
+    for token, (across, down) in beside.items():
+        x, y = places[token][0] + across, places[token][1] + down
+        half = text_width(token, SIZE) / 2 + 2
+        ends = ((round(x - half, 1), round(y, 1)), (round(x + half, 1), round(y, 1)))
+        items.append(Line(ends, PAPER, 14.0, opacity=0.6))
+        items.append(Words(round(x, 1), round(y, 1), token, SIZE, INK))
+    return items
+
+
+def _mixture(data: Plane) -> list[Item]:
+    """Return the values, each as large as its weight, and the context vector."""
+    items = _sheet(VALUES_LEFT, "the values; the context vector:")
+    after = VALUES_LEFT + text_width("the values; the context vector:", SIZE, bold=True)
+    items.append(diamond((round(after + 16, 1), 10.0)))
+    places = {
+        token: _on(VALUES, VALUES_LEFT, value)
+        for token, value in zip(data.tokens, data.values, strict=True)
+    }
+    corners = tuple(hull([(round(x, 1), round(y, 1)) for x, y in places.values()]))
+    items.append(Line(corners, None, fill=head_color(0), opacity=0.12))
+    items += _labels(places, BESIDE_VALUES)
+    x, y = _on(VALUES, VALUES_LEFT, data.context_vec)
+    end = (round(x, 1), round(y, 1))
+    weights = data.attn_weights.tolist()
+    for place, weight in zip(places.values(), weights, strict=True):
+        width = 0.95 + round(6 * weight, 1)  # never 1, which an SVG would leave out
+        items.append(Line((place, end), head_color(0), width))
+    for place, weight in zip(places.values(), weights, strict=True):
+        items.append(_dot(place, 6 + 20 * weight**0.5, head_color(0)))
+    items.append(diamond(end))
+    return items
+
+
+def _rows(data: Plane) -> list[Item]:
+    """Return a row for each token: its score as a bar from the middle, its weight as a bar."""
+    items: list[Item] = [
+        Words(ZERO, ROWS - 14, "score: query · key", SIZE, INK, bold=True),
+        Words(WEIGHTS, ROWS - 14, "attention weight, after / √2", SIZE, INK, "start", bold=True),
+    ]
+    for i, token in enumerate(data.tokens):
+        y = ROWS + i * ROW
+        score, weight = data.attn_scores[i].item(), data.attn_weights[i].item()
+        long = FARTHEST * abs(score) / LARGEST
+        left = ZERO if score >= 0 else ZERO - long
+        items.append(Words(66, y + ROW / 2, token, SIZE, INK, "end"))
+        items.append(Box(round(left, 1), y + 4, round(long, 1), ROW - 8, FAINT))
+        said = number(score, 2)
+        items.append(Words(ZERO + 150, y + ROW / 2, said, SIZE, INK, "end", mono=True))
+        items.append(Box(WEIGHTS, y + 4, WIDEST, ROW - 8, QUIET))
+        items.append(Box(WEIGHTS, y + 4, round(WIDEST * weight, 1), ROW - 8, head_color(0)))
+        said = number(weight)
+        items.append(Words(WEIGHTS + WIDEST + 8, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+    items.append(Line(((ZERO, ROWS), (ZERO, ROWS + 6 * ROW)), FAINT, 1.0))
+    return items
+
+
+def readout_plane(data: Plane) -> str:
+    """Return what the query finds."""
+    first = int(data.attn_weights.argmax())
+    context_vec = ", ".join(number(x) for x in data.context_vec.tolist())
+    return (
+        f"query: {data.angle}°, length {data.length} | most weight: {data.tokens[first]}, "
+        f"score {number(data.attn_scores[first].item())}, weight "
+        f"{number(data.attn_weights[first].item())} | context vector ({context_vec})"
+    )
+
+
+PLANE = Panel(
+    name="plane",
+    controls={"angle": ANGLES, "length": LENGTHS},
+    default={"angle": 135, "length": 10},
+    compute=compute_plane,
+    draw=draw_plane,
+    readout=readout_plane,
+    handle=handle_plane,
+    telling=(
+        {"angle": 270, "length": 20},
+        {"angle": 175, "length": 5},
+        {"angle": 175, "length": 10},
+    ),
+)

@@ -1,0 +1,118 @@
+"""Panel of the weight split: which columns of one matrix make which map."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncourse.examples import journey, seeded
+from attncourse.panels.panel import Panel
+from attncourse.panels.touch import Looks, Touch, head_maps, looks
+from attncourse.pictures.palette import head_color
+from attncourse.pictures.scene import Scene
+from attncourse.pictures.split import blocks_and_maps_picture, map_side
+from attncourse.speed.count import count_matrix_products, count_parameters
+from attnlib.modules import MultiHeadAttention
+from attnlib.validate import divisors
+
+
+class Blocks(NamedTuple):
+    """The weight split: which columns of one matrix make which map."""
+
+    tokens: tuple[str, ...]
+    num_heads: int
+    head_dim: int
+    W_query: Tensor  # (d_in, d_out), as x meets it
+    attn_weights: Tensor  # (num_heads, num_tokens, num_tokens)
+    zeroed_column: int | None
+    moved: tuple[float, ...]  # for each head the largest change of its attention weights
+    num_parameters: int
+    num_products: int
+    seen: Looks
+
+
+LOUDER = 12.0  # times what PyTorch draws: the maps of fresh weights are nearly flat, and all alike
+NO_COLUMN = "none"
+
+
+def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
+    """Run the weight-split class at total width 12, with and without a column of W_query.
+
+    W_query is drawn right after the course's seed and made LOUDER.
+    """
+    example = journey()
+    x = example.inputs[None]  # (b, num_tokens, d_in)
+    column = None if zeroed_column == NO_COLUMN else int(zeroed_column)
+    with seeded():
+        module = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
+    with torch.no_grad():
+        module.W_query.weight.mul_(LOUDER)
+        _, before = module(x, return_weights=True)
+        if column is not None:
+            module.W_query.weight[column] = 0.0
+        _, attn_weights = module(x, return_weights=True)
+    return Blocks(
+        tokens=example.tokens,
+        num_heads=num_heads,
+        head_dim=module.head_dim,
+        W_query=module.W_query.weight.detach().T,
+        attn_weights=attn_weights[0],
+        zeroed_column=column,
+        moved=tuple((attn_weights - before)[0].abs().amax(dim=(1, 2)).tolist()),
+        num_parameters=count_parameters(module),
+        num_products=count_matrix_products(module, x),
+        seen=looks(module, x),
+    )
+
+
+def draw_weight_split(data: Blocks) -> Scene:
+    """Draw W_query cut into the blocks of the heads, each joined to the map of its head."""
+    moved = () if data.zeroed_column is None else data.moved
+    return blocks_and_maps_picture(
+        data.W_query, data.attn_weights, data.tokens, zeroed=data.zeroed_column, moved=moved
+    )
+
+
+def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
+    """Return the cells of the maps."""
+    cell = map_side(data.W_query.shape[1], data.num_heads) / len(data.tokens)
+    colors = [head_color(h) for h in range(data.num_heads)]
+    names = [f"head {h}" for h in range(data.num_heads)]
+    maps = head_maps(scene, cell, colors, data.attn_weights, data.seen, names)
+    return Touch(data.tokens, maps)
+
+
+def readout_weight_split(data: Blocks) -> str:
+    """Return what changes with the head count, and what does not."""
+    line = (
+        f"num_heads = {data.num_heads} | head_dim = {data.W_query.shape[1]} / {data.num_heads} = "
+        f"{data.head_dim} | scores / {data.head_dim**0.5:.2f} | "
+        f"parameters {data.num_parameters} | matrix products {data.num_products}"
+    )
+    if data.zeroed_column is None:
+        return line
+    owner = data.zeroed_column // data.head_dim
+    others = ", no other" if data.num_heads > 1 else ""
+    changed = f"head {owner} changes by {data.moved[owner]:.2f}{others}"
+    return f"{line} | column {data.zeroed_column} is 0: {changed}"
+
+
+WEIGHT_SPLIT = Panel(
+    name="weight split",
+    controls={
+        "num_heads": tuple(divisors(12)),
+        "zeroed_column": (NO_COLUMN, "2", "4", "6", "11"),
+    },
+    default={"num_heads": 2, "zeroed_column": NO_COLUMN},
+    compute=compute_weight_split,
+    draw=draw_weight_split,
+    readout=readout_weight_split,
+    touch=touch_weight_split,
+    telling=(
+        {"num_heads": 1, "zeroed_column": "2"},
+        {"num_heads": 2, "zeroed_column": "2"},
+        {"num_heads": 12, "zeroed_column": "2"},
+    ),
+)

@@ -1,0 +1,206 @@
+"""The panel that compares PyTorch's MultiheadAttention with ours, and lets the call go wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.compare import all_gradients, at_most
+from attncourse.examples import journey, seeded
+from attncourse.panels.panel import Panel
+from attncourse.panels.touch import Map, Touch, corners, lines
+from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER, head_color
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above, beside
+from attncourse.pictures.tensors import weights_picture
+from attnlib.functional import causal_mask
+from attnlib.torch_compatible import MultiheadAttention
+
+EMBED_DIM = 12
+HEAD_COUNTS = (1, 2, 3, 4, 6)  # twelve maps would not fit on a laptop
+SEEN = {  # each call, and what is to be seen in the maps
+    "as it should be": "causal triangles",
+    "mask inverted": "each word sees later words only, and the last row is NaN",
+    "batch_first forgotten": "each word sees itself alone",
+    "biases not copied": "causal triangles with other weights",
+}
+CALLS = tuple(SEEN)
+CELL = 15.0  # of a map, in pixels
+SIZE = 13.0  # of letters
+SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
+LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
+
+
+class TorchEquality(NamedTuple):
+    """The largest differences between PyTorch's module and ours, and the weights of the heads.
+
+    A difference is NaN where PyTorch's module returns NaN.
+    """
+
+    tokens: tuple[str, ...]
+    num_heads: int
+    outputs: float
+    weights: float
+    gradients: float
+    attn_weights: Tensor  # (num_heads, num_tokens, num_tokens), of ours
+    call: str
+    their_weights: Tensor  # (num_heads, num_tokens, num_tokens)
+
+
+def compute_torch_equality(num_heads: int, call: str = CALLS[0]) -> TorchEquality:
+    """Run both modules with the same parameters on the six tokens, widened to EMBED_DIM.
+
+    Args:
+        num_heads: of both.
+        call: one of CALLS; how PyTorch's module is made and called. Ours is called as it should be.
+    """
+    example = journey()
+    with seeded():
+        x = example.inputs @ (2 * torch.randn(3, EMBED_DIM))  # (num_tokens, embed_dim)
+        theirs = nn.MultiheadAttention(EMBED_DIM, num_heads, batch_first=True)
+        ours = MultiheadAttention(EMBED_DIM, num_heads, batch_first=True)
+        for parameter in theirs.parameters():  # the biases too, which are zeros in a new module
+            nn.init.normal_(parameter, std=0.2)
+    ours.load_state_dict(theirs.state_dict())
+    _break(theirs, call)
+    theirs_made, ours_made = _run(theirs, x, call), _run(ours, x)
+    outputs, weights, gradients = (
+        (a - b).abs().max().item() for a, b in zip(theirs_made, ours_made, strict=True)
+    )
+    return TorchEquality(
+        example.tokens,
+        num_heads,
+        outputs,
+        weights,
+        gradients,
+        ours_made[1][0],
+        call,
+        theirs_made[1][0],
+    )
+
+
+def _break(module: nn.MultiheadAttention, call: str) -> None:
+    """Make the module as in the call; an inverted mask is a matter of _run."""
+    if call == "batch_first forgotten":
+        module.batch_first = False
+    if call == "biases not copied":
+        assert module.in_proj_bias is not None
+        assert module.out_proj.bias is not None
+        nn.init.zeros_(module.in_proj_bias)
+        nn.init.zeros_(module.out_proj.bias)
+
+
+def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return outputs, weights of each head, and all gradients of the mean square in one row."""
+    with torch.enable_grad():
+        x = x[None].requires_grad_()  # (b, num_tokens, embed_dim)
+        is_hidden = causal_mask(x.shape[1])
+        if call == "mask inverted":  # as F.scaled_dot_product_attention has it: True may be seen
+            is_hidden = ~is_hidden
+        if call == "batch_first forgotten":  # then this is a batch of texts with one token each
+            is_hidden = causal_mask(x.shape[0])
+        outputs, weights = module(x, x, x, attn_mask=is_hidden, average_attn_weights=False)
+        learned = [parameter for _, parameter in sorted(module.named_parameters())]
+        gradients = all_gradients(outputs, [x, *learned])
+    if call == "batch_first forgotten":  # one token in each text, which sees itself
+        weights = torch.diag_embed(weights[:, :, 0, 0].T)[None]
+    return outputs.detach(), weights.detach(), gradients
+
+
+def draw_torch_equality(data: TorchEquality) -> Scene:
+    """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
+    nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
+    names = [f"head {h}" for h in range(data.num_heads)]
+    maps = weights_picture(
+        data.their_weights, data.tokens, nobody, cell=CELL, names=names, upright=True
+    )
+    maps = maps.described(f"Maps of PyTorch's heads: {SEEN[data.call]}.")
+    return beside(_dots(data), maps) if data.num_heads < 3 else above(_dots(data), maps)
+
+
+def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
+    """Return the cells of the maps: each says the weight in PyTorch's module and in ours."""
+    maps = [
+        Map(
+            f"head {h}",
+            head_color(h),
+            *corner,
+            CELL,
+            {
+                "PyTorch": lines(data.their_weights[h], causal=False),
+                "ours": lines(data.attn_weights[h], causal=False),
+            },
+        )
+        for h, corner in enumerate(corners(scene, CELL, data.num_heads))
+    ]
+    return Touch(data.tokens, maps, arcs=False)
+
+
+def readout_torch_equality(data: TorchEquality) -> str:
+    """Return how far apart the two modules are."""
+    bounds = " | ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
+    return (
+        f"num_heads = {data.num_heads} | head_dim = {EMBED_DIM // data.num_heads} | "
+        f"{data.call} | largest difference: {bounds}"
+    )
+
+
+def _said(bound: float) -> str:
+    return "NaN" if math.isnan(bound) else f"<= {bound:.0e}"
+
+
+def _bounds(data: TorchEquality) -> dict[str, float]:
+    """Return each difference rounded up to a power of ten, so that all machines say the same."""
+    largest = {"outputs": data.outputs, "weights": data.weights, "gradients": data.gradients}
+    return {
+        name: at_most(difference, SMALLEST_DIFFERENCE) if difference == difference else math.nan
+        for name, difference in largest.items()
+    }
+
+
+def _dots(data: TorchEquality) -> Scene:
+    """Return one dot for each bound, on a logarithmic axis."""
+    label, width, top, row = 78.0, 224.0, 48.0, 24.0
+    bottom = top + 3 * row
+
+    def place(value: float) -> float:
+        value = min(max(value, LEFT), RIGHT)
+        return label + width * math.log(value / LEFT) / math.log(RIGHT / LEFT)
+
+    items: list[Item] = [Words(8, 10, "largest |PyTorch − ours|", SIZE, INK, "start", bold=True)]
+    for exponent in range(-8, 1, 2):
+        x = place(10.0**exponent)
+        items.append(Line(((x, top), (x, bottom)), HATCH, 0.5))
+        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}", SIZE))
+    bounds = _bounds(data)
+    for i, (name, bound) in enumerate(bounds.items()):
+        y = top + i * row
+        items.append(Words(label - 6, y + row / 2, name, SIZE, INK, "end"))
+        items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), HATCH, 0.5))
+        said = Words(label + width + 10, y + row / 2, _said(bound), SIZE, INK, "start", mono=True)
+        if math.isnan(bound):  # on no axis; hatched, as in the maps
+            items.append(Box(said.x, said.y - 6, 12, 12, PAPER, HATCH, hatched=True))
+            said = said._replace(x=said.x + 20)
+        else:
+            items.append(Box(place(bound) - 6, said.y - 6, 12, 12, fill=FAINT, radius=6))
+        items.append(said)
+    eps = torch.finfo(torch.float32).eps
+    items.append(Line(((place(eps), top - 6), (place(eps), bottom)), INK, 1.0, dashed=True))
+    items.append(Words(place(eps), top - 18, f"float32 eps {eps:.1e}", SIZE))
+    each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
+    alt = f"Largest difference between PyTorch and ours: {each}."
+    return Scene(label + width + 84, bottom + 24, alt, tuple(items))
+
+
+TORCH_EQUALITY = Panel(
+    name="torch equality",
+    controls={"num_heads": HEAD_COUNTS, "call": CALLS},
+    default={"num_heads": 2, "call": CALLS[0]},
+    compute=compute_torch_equality,
+    draw=draw_torch_equality,
+    readout=readout_torch_equality,
+    touch=touch_torch_equality,
+    telling=tuple({"num_heads": 2, "call": call} for call in CALLS),
+)

@@ -1,0 +1,193 @@
+"""What can be touched in a picture: the cells of its maps, and places that choose a state.
+
+A browser puts a frame around the cell that is touched and says in words what is sent with it. It
+computes none of the numbers: they come from here, in the form in which they are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.pictures.scene import Box, Scene
+from attnlib.functional import split_heads
+
+MOST_VALUES = 4  # of a longer row only so many numbers are said
+
+
+class Map(NamedTuple):
+    """A map in a picture: where its cells are, and what each of them says.
+
+    Args:
+        name: such as "head 1".
+        color: of its head, and of the arcs of its weights.
+        x: the left side of its first cell, in pixels.
+        y: the upper side.
+        cell: the width and height of a cell.
+        numbers: by what they are, such as "weight", a line for each query: its numbers, with a
+            space between two, from the first key on. A key past the end of the line is hidden.
+        values: for each key the row that it mixes in; or none.
+    """
+
+    name: str
+    color: str
+    x: float
+    y: float
+    cell: float
+    numbers: dict[str, list[str]]
+    values: Sequence[str] = ()
+
+
+class Pick(NamedTuple):
+    """A place in a picture that sets controls when it is clicked: a shortcut to one state."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    state: Mapping[str, Any]
+
+
+class Touch(NamedTuple):
+    """What of a picture can be touched.
+
+    Args:
+        tokens: the names of queries and keys; those of the longest text that the panel shows.
+        maps: all with the same tokens, from the first on.
+        picks: places that choose a state.
+        arcs: whether the weights are also drawn as arcs over the tokens.
+    """
+
+    tokens: Sequence[str]
+    maps: Sequence[Map] = ()
+    picks: Sequence[Pick] = ()
+    arcs: bool = True
+
+
+def corners(scene: Scene, cell: float, num_maps: int) -> list[tuple[float, float]]:
+    """Return where the maps of a picture begin, in the order of drawing.
+
+    Args:
+        scene: all its square boxes of this size are cells, in equal numbers for each map, the
+            first cell of a map first.
+        cell: their width and height.
+        num_maps: how many maps there are.
+
+    Raises:
+        ValueError: the cells found cannot be shared out evenly.
+    """
+    cells = [b for b in scene.items if isinstance(b, Box) and b.width == b.height == cell]
+    if not cells or len(cells) % num_maps:
+        raise ValueError(f"{len(cells)} cells of {cell:g} pixels are not those of {num_maps} maps")
+    return [(box.x, box.y) for box in cells[:: len(cells) // num_maps]]
+
+
+def lines(matrix: Tensor, causal: bool = True, decimals: int = 3) -> list[str]:
+    """Return the rows of a matrix as text, those of a causal one up to the diagonal.
+
+    >>> lines(torch.tensor([[1.0, 0.0], [0.25, -0.00001]]))
+    ['1.000', '0.250 0.000']
+    """
+    rows = matrix.tolist()
+    kept = (row[: i + 1] if causal else row for i, row in enumerate(rows))
+    return [" ".join(number(value, decimals) for value in row) for row in kept]
+
+
+def number(value: float, decimals: int = 3) -> str:
+    """Return a number as it is read: with a true minus, and no zero has a sign.
+
+    >>> number(-0.5), number(-0.0001), number(float("nan"))
+    ('−0.500', '0.000', 'NaN')
+    """
+    if math.isnan(value):
+        return "NaN"
+    return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
+
+
+def rows(values: Tensor) -> list[str]:
+    """Return the rows of a matrix as text, of long ones the beginning.
+
+    >>> rows(torch.tensor([[0.5, -1.0]])), rows(torch.zeros(1, 7))
+    (['(0.50, −1.00)'], ['(0.00, 0.00, 0.00, 0.00, ... 7 numbers)'])
+    """
+    more = f", ... {values.shape[1]} numbers" if values.shape[1] > MOST_VALUES else ""
+    beginnings = values[:, :MOST_VALUES].tolist()
+    return [f"({', '.join(number(value, 2) for value in row)}{more})" for row in beginnings]
+
+
+class Looks(NamedTuple):
+    """What heads compare and what they mix, of one text and all heads in their order.
+
+    Args:
+        attn_scores: (num_heads, num_tokens, num_tokens), query · key, neither scaled nor masked.
+        values: (num_heads, num_tokens, head_dim).
+    """
+
+    attn_scores: Tensor
+    values: Tensor
+
+
+def looks(model: nn.Module, x: Tensor) -> Looks:
+    """Run a model of our classes on one text and listen to its projections.
+
+    Args:
+        model: every attention in it has W_query, W_key and W_value, and all heads one width.
+        x: what the model takes, for one text.
+    """
+    parts = [m for m in model.modules() if hasattr(m, "W_query")]
+    heard: list[dict[str, Tensor]] = [{} for _ in parts]
+
+    def keep(name: str, into: dict[str, Tensor], _module: Any, _inputs: Any, made: Tensor) -> None:
+        into[name] = made
+
+    with ExitStack() as stack, torch.no_grad():
+        for part, into in zip(parts, heard, strict=True):
+            for name in ("W_query", "W_key", "W_value"):
+                projection: nn.Module = getattr(part, name)
+                stack.enter_context(projection.register_forward_hook(partial(keep, name, into)))
+        model(x)
+    scores, values = [], []
+    for part, into in zip(parts, heard, strict=True):
+        num_heads: int = getattr(part, "num_heads", 1)
+        by_head = {name: split_heads(made, num_heads)[0] for name, made in into.items()}
+        scores.append(by_head["W_query"] @ by_head["W_key"].transpose(-2, -1))
+        values.append(by_head["W_value"])
+    return Looks(torch.cat(scores), torch.cat(values))
+
+
+def head_maps(
+    scene: Scene,
+    cell: float,
+    colors: Sequence[str],
+    attn_weights: Tensor,
+    seen: Looks,
+    names: Sequence[str] = (),
+) -> list[Map]:
+    """Return the maps of causal heads: each cell says its dot product, its weight and its value.
+
+    Args:
+        scene: the picture.
+        cell: the width of its cells.
+        colors: one for each head.
+        attn_weights: (num_heads, num_tokens, num_tokens).
+        seen: of the same heads.
+        names: of the heads. Empty: head 0, head 1, ...
+    """
+    names = names or [f"head {h}" for h in range(len(attn_weights))]
+    return [
+        Map(
+            names[h],
+            colors[h],
+            *corner,
+            cell,
+            {"dot product": lines(seen.attn_scores[h]), "weight": lines(attn_weights[h])},
+            rows(seen.values[h]),
+        )
+        for h, corner in enumerate(corners(scene, cell, len(attn_weights)))
+    ]

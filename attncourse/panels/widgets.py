@@ -1,0 +1,51 @@
+"""A panel in a notebook: the same controls, line and picture as in a page without a kernel.
+
+panel.js draws them; it runs in JupyterLab, Notebook, VS Code and Colab by way of anywidget.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from attncourse.panels.panel import Panel, spelled, stored
+
+
+class PanelBox(anywidget.AnyWidget):
+    """The controls of a panel, the line that says in words what they show, and the picture.
+
+    Every state is computed and drawn when the box is made, for a panel has few. The browser then
+    turns from one to the other by itself, even while the kernel is busy. Of a panel with more
+    than 100 states each is drawn when a control first arrives there.
+
+    Args:
+        panel: what to show.
+    """
+
+    _esm = Path(__file__).with_name("panel.js")
+    _css = Path(__file__).with_name("panel.css")
+    sheet = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+        super().__init__(sheet=panel.sheet())
+        self.on_msg(self._draw)
+
+    def _draw(self, _widget: object, message: object, _buffers: object) -> None:
+        """Send the page that the browser asks for; what asks for no page gets no answer."""
+        states = self.panel.states()
+        match message:
+            case {"draw": int(place)} if 0 <= place < len(states):
+                self.send({"place": place, "page": self.panel.page(states[place])})
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live view, and beside it the picture that a page without a kernel shows."""
+        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        return bundle and ({**bundle[0], **stored(self.panel)}, bundle[1])
+
+    def __repr__(self) -> str:
+        start = ", ".join(f"{name}={spelled(value)}" for name, value in self.panel.default.items())
+        return f"<sliders of the panel '{self.panel.name}': {start}>"

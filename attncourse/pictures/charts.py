@@ -1,0 +1,162 @@
+"""Charts of measured times: bars cut into phases against a floor, and a table of ratios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from attncourse.pictures.letters import text_width
+from attncourse.pictures.palette import FAINT, INK, QUIET, head_color, text_color, tint
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
+
+SIZE = 13.0  # of letters
+ROW = 34.0
+BELOW, ABOVE = head_color(1), head_color(0)  # sides of 1: orange and blue
+
+
+def phases_picture(
+    bars: Mapping[str, Mapping[str, float]], floor: float | None, heading: str, unit: str = "ms"
+) -> Scene:
+    """Draw a bar for each version, cut into the phases that its time goes into, with their numbers.
+
+    Args:
+        bars: by version, by phase, numbers from 0 on; drawn in this order, the phases in the order
+            in which they come first.
+        floor: an estimate of the least that a version takes, a dashed line over the bars; or None.
+        heading: what was measured.
+        unit: of the numbers.
+    """
+    names = list(dict.fromkeys(phase for phases in bars.values() for phase in phases))
+    names.sort(key=lambda name: name == "rest")  # the last one
+    colors = {name: QUIET if name == "rest" else head_color(i) for i, name in enumerate(names)}
+    totals = {name: sum(phases.values()) for name, phases in bars.items()}
+    left = max(text_width(name, SIZE, bold=True) for name in bars) + 20
+    scale = (BOOK - left - 92) / max(*totals.values(), floor or 0.0)
+    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
+    x, y = 1.0, 34.0
+    for name, color in colors.items():
+        wide = 18 + text_width(name, SIZE) + 18
+        if x + wide > BOOK:
+            x, y = 1.0, y + 22
+        items.append(Box(x, y - 6, 12, 12, color, FAINT))
+        items.append(Words(x + 18, y, name, SIZE, INK, "start"))
+        x += wide
+    top = y + (40 if floor else 22)
+    bottom = top + ROW * len(bars)
+    line = left + scale * (floor or 0.0)
+    numbers: list[Item] = []
+    for i, (name, phases) in enumerate(bars.items()):
+        y, x = top + i * ROW, left
+        items.append(Words(left - 12, y + ROW / 2, name, SIZE, INK, "end", bold=True))
+        for phase, value in phases.items():
+            wide = scale * value
+            items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
+            number, ink = f"{value:.0f}", text_color(colors[phase])
+            start, end = _beside(x, x + wide, line)
+            if text_width(number, SIZE) + 2 <= end - start:
+                numbers.append(Words((start + end) / 2, y + ROW / 2, number, SIZE, ink))
+            x += wide
+        said = f"{totals[name]:.0f} {unit}"
+        items.append(Words(x + 10, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+    if floor:
+        items.append(Line(((line, top - 4), (line, bottom)), INK, 1.5, dashed=True))
+        items.append(Words(line, top - 13, f"floor {floor:.0f} {unit}", SIZE))
+    alt = f"{heading}. " + " ".join(
+        f"{name}, {totals[name]:.0f} {unit}: "
+        + ", ".join(f"{phase} {value:.0f}" for phase, value in phases.items())
+        + "."
+        for name, phases in bars.items()
+    )
+    alt += f" Floor: {floor:.0f} {unit}." if floor else ""
+    return Scene(BOOK, bottom + 8, alt, (*items, *numbers))
+
+
+def _beside(start: float, end: float, line: float) -> tuple[float, float]:
+    """Return the larger part of a piece that a line cuts, or the whole."""
+    if not start < line < end:
+        return start, end
+    return (start, line) if line - start > end - line else (line, end)
+
+
+def crossover_picture(
+    ratios: Mapping[tuple[int, int], float],
+    heading: str,
+    undecided: Collection[tuple[int, int]] = (),
+    notes: Mapping[tuple[int, int], str] | None = None,
+    sides: tuple[str, str] | None = None,
+) -> Scene:
+    """Draw a table of ratios, heads down and tokens across: blue above 1, orange below.
+
+    Args:
+        ratios: by number of heads and of tokens.
+        heading: what is divided by what.
+        undecided: cells whose rounds lie on both sides of 1: gray, with a question mark.
+        notes: a few words under the ratio of a cell.
+        sides: what a ratio below 1 means, and one above; drawn as a legend.
+    """
+    notes = notes or {}
+    heads = sorted({num_heads for num_heads, _ in ratios})
+    tokens = sorted({num_tokens for _, num_tokens in ratios})
+    left, top, width, height = 84.0, 80.0 if sides else 56.0, 116.0, 50.0 if notes else 32.0
+    largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
+    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
+    if sides:
+        items += _legend(sides)
+    for column, num_tokens in enumerate(tokens):
+        words = f"{num_tokens} tokens"
+        items.append(Words(left + (column + 0.5) * width, top - 14, words, SIZE))
+    for row, num_heads in enumerate(heads):
+        y = top + row * height
+        words = "1 head" if num_heads == 1 else f"{num_heads} heads"
+        items.append(Words(left - 8, y + height / 2, words, SIZE, INK, "end"))
+        for column, num_tokens in enumerate(tokens):
+            place = (num_heads, num_tokens)
+            value, open_ = ratios[place], place in undecided
+            fill = QUIET if open_ else _side_color(math.log2(value) / largest)
+            x = left + column * width
+            items.append(Box(x, y, width - 2, height - 2, fill=fill))
+            ink, note = text_color(fill), notes.get(place)
+            middle, up = x + width / 2 - 1, y + height / 2 - 1 - (9 if note else 0)
+            said = f"{value:.2f}{' ?' if open_ else ''}"
+            items.append(Words(middle, up, said, SIZE, ink, mono=True))
+            if note:
+                items.append(Words(middle, up + 19, note, 12, ink))
+    ends_of_words = (
+        item.x + text_width(item.text, item.size, bold=item.bold)
+        for item in items
+        if isinstance(item, Words) and item.anchor == "start"
+    )
+    size = 8 + max(left + width * len(tokens), *ends_of_words)
+    ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
+    alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
+    alt += f"least {ends[0]}, most {ends[1]}."
+    alt += f" Orange: {sides[0]}; blue: {sides[1]}." if sides else ""
+    alt += f" {len(undecided)} of {len(ratios)} cells are too close to call." if undecided else ""
+    told = "; ".join(f"{h} heads, {t} tokens: {note}" for (h, t), note in notes.items())
+    alt += f" {told}." if told else ""
+    return Scene(size, top + height * len(heads) + 8, alt, tuple(items))
+
+
+def _side_color(share: float) -> str:
+    """Return the color of a share from -1, orange, to 1, blue: near 0 pale, but not like gray."""
+    strength = 0.25 + 0.65 * abs(share) if share else 0.0
+    return tint(ABOVE if share > 0 else BELOW, strength)
+
+
+def _legend(sides: tuple[str, str]) -> list[Item]:
+    """Return a line of colors, each pale to strong, and what they mean."""
+    items, x = list[Item](), 1.0
+    colors = [[_side_color(sign * share) for share in (0.0001, 0.5, 1.0)] for sign in (-1, 1)]
+    for shades, words in zip((*colors, [QUIET]), (*sides, "?  too close to call"), strict=True):
+        for shade in shades:
+            items.append(Box(x, 30, 12, 12, shade, FAINT))
+            x += 12
+        items.append(Words(x + 6, 36, words, SIZE, INK, "start"))
+        x += 6 + text_width(words, SIZE) + 22
+    return items
+
+
+def _ends(ratios: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return where the least and where the largest ratio stands."""
+    order = sorted(ratios, key=lambda place: ratios[place])
+    return order[0], order[-1]

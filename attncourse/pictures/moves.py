@@ -1,0 +1,209 @@
+"""Pictures of shapes: one line after the other, and what view and transpose do to the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from attncourse.pictures.letters import text_width, wrapped
+from attncourse.pictures.palette import (
+    FAINT,
+    HEAD_COLORS,
+    INK,
+    PAPER,
+    QUIET,
+    head_color,
+    text_color,
+    tint,
+)
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
+
+SIZE = 13.0  # of letters
+ROW, SIZE_BOX, STATEMENT = 27.0, 32.0, 158.0  # of shapes_picture: pixels
+WIDE, HIGH = 23.0, 22.0  # of a cell of moves_picture
+NAMES, ARROW = 56.0, 100.0  # room for the names of rows, and for an arrow
+EDGE = 1.0  # so that a border at the edge is drawn whole
+# Of sizes, the smallest first: none is the hue of head 0 or 1 in a picture of moves.
+SIZE_COLORS = (QUIET, *(tint(HEAD_COLORS[hue], 0.45) for hue in (3, 4, 5, 2, 6)))
+WRONG = "#c0002a"  # what frames a line that stops, as in other pictures
+
+
+class Made(Protocol):
+    """A tensor that a line made: a step of a trace."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def source(self) -> str: ...
+
+
+def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: str = "") -> Scene:
+    """Draw the shape after every line, each size as a box in a color of its own.
+
+    Args:
+        steps: of a trace, such as trace(module, x).steps.
+        meanings: what each size is, the legend; sizes that are not in it are white.
+        stopped: the line that raised, and why, if one did.
+
+    Returns:
+        A Scene: a row for each step, its shape on the left, the statement that made it beside it.
+    """
+    colors = {
+        size: SIZE_COLORS[place % len(SIZE_COLORS)] for place, size in enumerate(sorted(meanings))
+    }
+    items: list[Item] = []
+    x, y = EDGE, EDGE
+    for size, meaning in sorted(meanings.items()):
+        wide = SIZE_BOX + 8 + text_width(meaning, SIZE) + 16
+        if x + wide > BOOK:
+            x, y = EDGE, y + ROW
+        items += _size(x, y, size, colors)
+        items.append(Words(x + SIZE_BOX + 6, y + 11, meaning, SIZE, INK, "start"))
+        x += wide
+    y += ROW + 10
+    items.append(Line(((0, y), (BOOK, y)), QUIET, 1.0))
+    y += 10
+    said = []
+    for step in steps:
+        for place, size in enumerate(step.shape):
+            items += _size(EDGE + place * (SIZE_BOX + 4), y, size, colors)
+        lines = wrapped(step.source, BOOK - STATEMENT, SIZE, mono=True)
+        for number, line in enumerate(lines):
+            below = y + 11 + number * 18
+            items.append(Words(STATEMENT, below, line, SIZE, INK, "start", mono=True))
+        said.append(f"{step.name} {step.shape}")
+        y += ROW + (len(lines) - 1) * 18
+    if stopped:
+        lines = [part for line in stopped.splitlines() for part in wrapped(line, BOOK - 24, SIZE)]
+        items.append(Box(1, y + 4, BOOK - 2, 18.0 * len(lines) + 12, PAPER, WRONG, 2.0))
+        for number, line in enumerate(lines):
+            items.append(Words(12, y + 19 + number * 18, line, SIZE, INK, "start"))
+        y += 18.0 * len(lines) + 22
+    alt = f"The shape after each line: {', then '.join(said)}."
+    alt += f" {' '.join(stopped.split())}" if stopped else ""
+    return Scene(BOOK, y, alt, tuple(items))
+
+
+def _size(x: float, y: float, size: int, colors: Mapping[int, str]) -> list[Item]:
+    """Return the box of one size of a shape."""
+    fill = colors.get(size, PAPER)
+    words = Words(x + SIZE_BOX / 2, y + 11, str(size), SIZE, text_color(fill), bold=True)
+    return [Box(x, y, SIZE_BOX, 22, fill, HEAD_COLORS[7], radius=3.0), words]
+
+
+Stage = tuple[Tensor, Sequence[str]]
+
+
+def moves_picture(stages: Sequence[Stage], moves: Sequence[str], followed: int) -> Scene:
+    """Draw tensors before and after each move, and frame one number in all of them.
+
+    Args:
+        stages: tensors of one text with whole numbers in them, each with the names of its
+            dimensions: (b, num_tokens, d_out), (b, num_tokens, num_heads, head_dim) or
+            (b, num_heads, num_tokens, head_dim), as shape comments have them. One of them at
+            least has num_heads.
+        moves: what leads from each stage to the next.
+        followed: the number that is framed.
+
+    Returns:
+        A Scene: the stages from left to right, every cell in the color of its head, blocks below
+        each other where a stage has them; above each its shape and the place of the number.
+
+    Raises:
+        ValueError: there is not one move between two stages, or a stage lacks the number.
+    """
+    if len(moves) != len(stages) - 1:
+        raise ValueError(f"moves must have {len(stages) - 1} names for {len(stages)} stages")
+    heads = next(
+        values.shape[tuple(dims).index("num_heads")] for values, dims in stages if len(dims) == 4
+    )
+    items: list[Item] = []
+    said = []
+    x = bottom = 0.0
+    for number, (values, dims) in enumerate(stages):
+        found = (values[0].round() == followed).nonzero().tolist()
+        if not found:
+            raise ValueError(f"followed must be in every stage, and {followed} is not in {dims}")
+        place, shape = found[0], tuple(values.shape)
+        left = x + NAMES + (0 if number else 6)
+        items.append(Words(left, 10, str(shape), SIZE, INK, "start", bold=True))
+        at = f"{followed} at {[0, *place]}"
+        items += _address(left, 30, followed, place, "transpose" in moves)
+        block_items, wide, high = _stage(values[0], dims, heads, place, left, 48)
+        items += block_items
+        said.append(f"{shape}, {at}")
+        x, bottom = left + wide, max(bottom, high)
+        if number < len(moves):
+            items += _arrow(x + 10, 48 + 4 * HIGH, moves[number])
+            x += ARROW
+    alt = f"{said[0]}; " + "; ".join(
+        f"after {move}: {text}" for move, text in zip(moves, said[1:], strict=True)
+    )
+    return Scene(max(x + 4, left + text_width(at, SIZE) + 4), bottom + 4, f"{alt}.", tuple(items))
+
+
+def _stage(
+    values: Tensor, dims: Sequence[str], heads: int, place: Sequence[int], left: float, top: float
+) -> tuple[list[Item], float, float]:
+    """Return a tensor as blocks below each other; its width, and where it ends."""
+    flat = values.ndim == 2
+    by_head = not flat and tuple(dims)[1] == "num_heads"
+    blocks = values[None] if flat else values
+    _, num_rows, num_columns = blocks.shape
+    wide, tall = num_columns * WIDE, num_rows * HIGH
+    gap = 20.0 if by_head else 8.0
+    place = [0, *place] if flat else place
+    items: list[Item] = []
+    framed: list[Item] = []
+    for b, block in enumerate(blocks.tolist()):
+        y = top + b * (tall + gap)
+        if not flat:
+            name, ink = (f"head {b}", True) if by_head else (f"token {b}", False)
+            items.append(Words(left - 8, y + tall / 2, name, SIZE, INK, "end", bold=ink))
+        for r, row in enumerate(block):
+            if flat:
+                middle_row = y + (r + 0.5) * HIGH
+                items.append(Words(left - 8, middle_row, f"token {r}", SIZE, INK, "end"))
+            for c, value in enumerate(row):
+                head = c * heads // num_columns if flat else b if by_head else r
+                fill = tint(head_color(head), 0.3)
+                corner = (left + c * WIDE, y + r * HIGH)
+                items.append(Box(*corner, WIDE, HIGH, fill, PAPER))
+                middle = (corner[0] + WIDE / 2, corner[1] + HIGH / 2)
+                here = [b, r, c] == list(place)
+                items.append(Words(*middle, f"{value:.0f}", SIZE, INK, bold=here))
+                if here:
+                    framed = [Box(*corner, WIDE, HIGH, stroke=INK, stroke_width=2.5)]
+    return [*items, *framed], wide, top + len(blocks) * (tall + gap) - gap
+
+
+def _arrow(x: float, y: float, move: str) -> list[Item]:
+    """Return an arrow to the right, with what it does above it."""
+    end = x + ARROW - 20
+    items: list[Item] = [
+        Line(((x, y), (end - 7, y)), FAINT, 1.5),
+        Line(((end - 8, y - 5), (end, y), (end - 8, y + 5)), FAINT, 1.0, FAINT),
+    ]
+    words = move.split()
+    for number, word in enumerate(words):
+        height = y - 12 - 17 * (len(words) - 1 - number)
+        items.append(Words((x + end) / 2, height, word, SIZE, INK, bold=True))
+    return items
+
+
+def _address(x: float, y: float, number: int, place: Sequence[int], swapped: bool) -> list[Item]:
+    """Return where a number is; of four indices the two that a transpose swaps may be bold."""
+    first, *rest = place
+    parts = [(f"{number} at {[0, *place]}", False)]
+    if swapped and len(rest) == 2:
+        swap = f"{first}, {rest[0]},"
+        parts = [(f"{number} at [0,", False), (swap, True), (f"{rest[1]}]", False)]
+    items: list[Item] = []
+    for text, bold in parts:
+        items.append(Words(x, y, text, SIZE, INK, "start", bold=bold))
+        x += text_width(f"{text} ", SIZE, bold)
+    return items

@@ -1,0 +1,442 @@
+"""Measure time and memory so that the numbers can be compared: equal first, then in turns.
+
+A machine's speed drifts during a measurement, so candidates alternate, round after round, together
+with a plain matrix product: the drift affects all of them alike.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.compare import TOLERANCES
+from attncourse.speed.count import causal_flops, projection_flops
+from attnlib.fused import FusedMultiHeadAttention
+
+if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
+    from tqdm import tqdm
+
+MATRIX_PRODUCT = "matrix product"
+PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
+FORWARD, BOTH = "forward", "forward + backward"
+
+Call = Callable[[], Any]
+Clock = Callable[[Call], float]
+
+
+class Quartiles(NamedTuple):
+    """The values below which lie a quarter, a half and three quarters of the samples."""
+
+    lower: float
+    median: float
+    upper: float
+
+
+def quartiles(samples: Iterable[float]) -> Quartiles:
+    """Return the quartiles of samples; for a single sample, that sample three times.
+
+    >>> quartiles([4.0, 1.0, 2.0, 3.0, 5.0])
+    Quartiles(lower=2.0, median=3.0, upper=4.0)
+    """
+    samples = list(samples)
+    if len(samples) == 1:
+        return Quartiles(samples[0], samples[0], samples[0])
+    return Quartiles(*statistics.quantiles(samples, n=4, method="inclusive"))
+
+
+def ratio(samples: Mapping[str, list[float]], name: str, other: str) -> Quartiles:
+    """Return the quartiles of one name's time over another's, paired round by round.
+
+    >>> ratio({"slow": [2.0, 6.0], "fast": [1.0, 3.0]}, "slow", "fast").median
+    2.0
+    """
+    return quartiles(a / b for a, b in zip(samples[name], samples[other], strict=True))
+
+
+def seconds(call: Call) -> float:
+    """Return how long a call takes on the CPU."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def cpu_seconds(call: Call) -> float:
+    """Return how long this process computes for a call, the system's work for it included.
+
+    What other processes take of the processor in between does not count. Use it with one thread:
+    those of several are added up. Windows counts such seconds too coarsely, so that there it is
+    the time that passes.
+    """
+    now = time.perf_counter if sys.platform == "win32" else time.process_time
+    start = now()
+    call()
+    return now() - start
+
+
+def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
+    """Run every call once and raise unless all return what the first returns.
+
+    Args:
+        calls: by name; each returns a tensor.
+        tolerance: the largest difference allowed, times the largest number expected where that is
+            above 1, as a gradient in half precision may be.
+
+    Raises:
+        ValueError: a result differs; the message names the call and by how much.
+
+    >>> require_equal({"a": lambda: torch.ones(2), "b": lambda: torch.ones(2)}, 0.0)
+    """
+    (first, call), *rest = calls.items()
+    expected = call()
+    tolerance *= max(1.0, expected.abs().max().item())
+    for name, call in rest:
+        found = call()
+        if found.shape != expected.shape:
+            raise ValueError(
+                f"'{name}' returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}; "
+                "what is not the same function is not timed"
+            )
+        difference = (found - expected).abs().max().item()
+        if not difference <= tolerance:  # also true for NaN
+            raise ValueError(
+                f"'{name}' is off from '{first}' by {difference:.1e}, more than {tolerance:g}; "
+                "what is not the same function is not timed"
+            )
+
+
+def in_turns(
+    calls: Mapping[str, Call],
+    budget: float,
+    fewest: int = 3,
+    most: int = 40,
+    clock: Clock = seconds,
+    label: str | None = None,
+) -> dict[str, list[float]]:
+    """Time calls in rounds, one after the other, every second round backwards.
+
+    Args:
+        calls: by name; each must have run before, so that no set-up is timed.
+        budget: how many seconds all rounds together may take; the first decides how many fit.
+        fewest: the least number of rounds, even if they take longer.
+        most: the largest number of rounds.
+        clock: takes a call and returns its seconds.
+        label: the name of a progress bar; None shows none.
+
+    Returns:
+        For each name the seconds of each round.
+
+    >>> in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
+    {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
+    """
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    rounds = fewest
+    done = 0
+    start = time.perf_counter()
+    with _bar(label, fewest * len(calls)) as bar:
+        while done < rounds:
+            for name in names:
+                samples[name].append(clock(calls[name]))
+                bar.update()
+            names.reverse()
+            done += 1
+            if done == 1:
+                fit = int(budget / max(time.perf_counter() - start, 1e-9))
+                rounds = min(max(fewest, fit), most)
+                bar.total = rounds * len(calls)
+    return samples
+
+
+def _bar(label: str | None, total: int) -> tqdm[Any]:
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=label, file=sys.stdout, disable=label is None)
+
+
+def forward(module: nn.Module, x: Tensor) -> Call:
+    """Return a function that runs the module without gradients."""
+
+    def call() -> Tensor:
+        with torch.no_grad():
+            context_vec: Tensor = module(x)
+        return context_vec
+
+    return call
+
+
+def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
+    """Return a function that computes the gradients of x and all weights, and returns x's."""
+    x = x.detach().requires_grad_()
+    wanted = [x, *module.parameters()]
+    slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
+
+    def call() -> Tensor:
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(module(x), wanted, slope)
+        return slopes[0]
+
+    return call
+
+
+PASSES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
+    FORWARD: forward,
+    BOTH: forward_and_backward,
+}
+
+
+def matrix_product(size: int, like: Tensor) -> Call:
+    """Return a function that multiplies two square matrices of a tensor's dtype and device."""
+    a, b = (torch.randn(size, size, dtype=like.dtype, device=like.device) for _ in range(2))
+    out = torch.empty_like(a)
+
+    def call() -> Tensor:
+        return torch.mm(a, b, out=out)
+
+    return call
+
+
+def race(
+    modules: Mapping[str, nn.Module],
+    x: Tensor,
+    budget: float,
+    passes: str = FORWARD,
+    size: int = PRODUCT_SIZE,
+    tolerance: float | None = None,
+    **options: Any,
+) -> dict[str, list[float]]:
+    """Check that the modules compute the same, then time them in turns with a matrix product.
+
+    Args:
+        modules: by name; the others must equal the first.
+        x: the input, (b, num_tokens, width).
+        budget: how many seconds the rounds may take.
+        passes: "forward" or "forward + backward"; then the gradients of x must be equal.
+        size: rows and columns of the two matrices that are multiplied.
+        tolerance: the largest difference allowed; None takes that of x's dtype.
+        options: passed on to in_turns.
+
+    Returns:
+        For each name, and for "matrix product", the seconds of each round.
+
+    Raises:
+        ValueError: a module differs from the first; nothing has been timed then.
+    """
+    calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
+    require_equal(calls, TOLERANCES[x.dtype] if tolerance is None else tolerance)
+    product = matrix_product(size, x)
+    product()
+    return in_turns({**calls, MATRIX_PRODUCT: product}, budget, **options)
+
+
+def products_of_floor(
+    b: int,
+    num_tokens: int,
+    width: int,
+    size: int = PRODUCT_SIZE,
+    passes: str = FORWARD,
+    scores_again: bool = False,
+) -> float:
+    """Return how many square matrix products take the FLOPs that every version needs.
+
+    The floor is the time that these products take. A version that visits all pairs of tokens is
+    faster only if it multiplies matrices faster than the machine's library does.
+
+    Equation:
+        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass,
+        which has two products for each one
+
+    Args:
+        b: texts in the batch.
+        num_tokens: in each.
+        width: d_in and d_out.
+        size: rows and columns of the square matrices.
+        passes: "forward" or "forward + backward".
+        scores_again: whether the backward pass makes the scores again, as a kernel must that does
+            not keep them: then attention has five products in it, not four.
+
+    >>> products_of_floor(b=1, num_tokens=1024, width=1024, size=1024)
+    5.0009765625
+    """
+    flops = float(projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width))
+    if passes == BOTH:
+        flops *= 3
+        if scores_again:
+            flops += causal_flops(b, num_tokens, width) / 2
+    return flops / (2 * size**3)
+
+
+def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
+    """Return two functions that compute the output for one more token, with a cache and without.
+
+    The cache holds num_tokens tokens; each call overwrites the token that the last one added.
+    """
+    like = fused.out_proj.weight
+    x = torch.randn(1, num_tokens + 1, fused.d_in, dtype=like.dtype, device=like.device)
+    cache = fused.new_cache(batch_size=1, max_tokens=num_tokens + 1)
+    with torch.no_grad():
+        fused(x[:, :-1], cache=cache)
+
+    def with_cache() -> Tensor:
+        cache.num_tokens = num_tokens
+        with torch.no_grad():
+            newest: Tensor = fused(x[:, -1:], cache=cache)
+        return newest
+
+    def without() -> Tensor:
+        with torch.no_grad():
+            context_vec: Tensor = fused(x)
+        return context_vec[:, -1:]
+
+    return {"with cache": with_cache, "without": without}
+
+
+class Trend(NamedTuple):
+    """A straight line through times: seconds = start + slope * num_tokens."""
+
+    start: float
+    slope: float
+    spread: float  # largest over smallest of seconds - slope * num_tokens
+
+
+def trend(times: Mapping[int, float]) -> Trend:
+    """Fit a straight line through the times of several numbers of tokens, by least squares.
+
+    Reading the cache takes time in proportion to its tokens. What remains should be constant;
+    spread is its largest value over its smallest.
+
+    >>> trend({100: 3.0, 200: 5.0, 300: 7.0})
+    Trend(start=1.0, slope=0.02, spread=1.0)
+    """
+    slope, start = statistics.linear_regression(list(times), list(times.values()))
+    left = [seconds - slope * num_tokens for num_tokens, seconds in times.items()]
+    spread = max(left) / min(left) if min(left) > 0 else float("inf")
+    return Trend(round(start, 9), round(slope, 12), round(spread, 6))
+
+
+def peak_bytes() -> int:
+    """Return the peak memory of this process."""
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux: getrusage would count what the parent held before the start
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: in bytes
+
+
+def added_to_peak(code: str, set_up: str = "") -> int:
+    """Return by how many bytes code raises the peak memory of a fresh process.
+
+    Args:
+        code: Python to measure. torch and attnlib are imported.
+        set_up: Python that runs first, unmeasured.
+    """
+    script = (
+        "import torch, attnlib\n"
+        "from attncourse.speed.clock import peak_bytes\n"
+        f"{set_up}\nbefore = peak_bytes()\n{code}\nprint(peak_bytes() - before)"
+    )
+    return int(run_python(script))
+
+
+def run_python(script: str, **environment: str) -> str:
+    """Run Python code in a fresh process, with these variables set, and return what it prints."""
+    command = [sys.executable, "-c", script]
+    variables = {**os.environ, **environment}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
+    return ran.stdout
+
+
+def faults_so_far() -> int:
+    """Return how many page faults this process has caused: first touches of a page of memory."""
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().num_page_faults)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def page_faults(call: Call) -> int:
+    """Return how many page faults a call causes."""
+    before = faults_so_far()
+    call()
+    return faults_so_far() - before
+
+
+def settle_memory(*mib: int) -> None:
+    """Fill blocks of memory and give them back, so that what runs next finds the smaller ones.
+
+    The C library of Linux keeps a block that is given back if it has seen one as large before, up
+    to 32 MiB. In a process that has just started it therefore returns blocks which it keeps later.
+    Two of 22 MiB, one after the other: it learns from the first, and keeps the second. It then
+    keeps twice as much in all, which must be less than a block whose page faults are counted.
+
+    Args:
+        mib: the size of each block, in MiB, one after the other; none given means 22 and 22.
+    """
+    for size in mib or (22, 22):
+        torch.zeros(size, 2**18)
+
+
+def huge_pages() -> str:
+    """Return whether Linux may give this process pages of 2 MiB without being asked.
+
+    Returns:
+        "always", "madvise" (where a program asks for them) or "never"; "" where there is no such
+        setting.
+    """
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    found = re.search(r"\[(\w+)\]", setting.read_text()) if setting.exists() else None
+    return found[1] if found else ""
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine, without its network name."""
+    cuda = torch.cuda.is_available()
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if cuda else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def processor() -> str:
+    """Return the model of the CPU, if the system tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    return platform.processor() or platform.machine()
+
+
+def machine_name(found: dict[str, Any]) -> str:
+    """Return a name for a machine: its GPU or CPU, not its network name.
+
+    >>> machine_name({"gpu": None, "processor": "Acme(R) Core(TM) 7 CPU @ 2.20GHz", "cores": 2})
+    'acme-core-7-2-20ghz-2-cores-cpu'
+    """
+    chip = found["gpu"] or f"{found['processor']} {found['cores']} cores cpu"
+    words = re.sub(r"\((r|tm)\)|\b(cpu|processor)\b(?!$)", " ", chip.lower())
+    return "-".join(re.findall(r"[a-z0-9]+", words))

@@ -1,8 +1,0 @@
-"""`python -m attnlib` is the `attnlib` command."""
-
-import sys
-
-from attnlib.classroom.command import main
-
-if __name__ == "__main__":
-    sys.exit(main())

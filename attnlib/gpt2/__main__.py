@@ -1,6 +1,0 @@
-"""`python -m attnlib.gpt2` is one of the processes that share the heads: see run_processes."""
-
-from attnlib.gpt2.parallel import main
-
-if __name__ == "__main__":
-    main()
