@@ -55,7 +55,7 @@ book: dev  ## write the course as a website into build/book, with sliders that m
 	$(PY) tools/book.py
 
 pdf: book  ## print the lessons of the book, each as a PDF, into build/pdf (needs Chromium)
-	PYTHONPATH="$(CURDIR)/tests" $(PY) tools/pdf.py
+	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/pdf.py
 
 colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from)
 	$(PY) tools/colab_copies.py $(ADDRESS)
@@ -67,7 +67,7 @@ bench-quick: dev  ## the same in a minute: fewer shapes and rounds
 	$(PY) benchmarks/bench.py --quick
 
 bench-sliders: dev  ## time every slider in a real browser, against interact and pyplot
-	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/benchmarks" $(PY) benchmarks/sliders.py
+	PYTHONPATH="$(CURDIR):$(CURDIR)/tests:$(CURDIR)/benchmarks" $(PY) benchmarks/sliders.py
 
 digits: dev  ## compute every printed number under several numerics (one: make digits NB=path)
 	$(PY) tools/digits.py $(NB)

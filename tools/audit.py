@@ -30,17 +30,17 @@ FOLDER = ROOT / "build" / "audit"
 COSMIC_RAY = Path(sys.executable).with_name("cosmic-ray")
 LIMIT = 300  # seconds for the tests of one change
 
-CORE = "tests/test_goldens.py tests/test_contract*.py tests/test_life_cycle.py"
+ATTNLIB = "tests/attnlib/test_"
+CORE = f"{ATTNLIB}goldens.py {ATTNLIB}contract*.py {ATTNLIB}life_cycle.py"
 TESTS = {  # what is changed: the tests that may notice, the quick ones first
-    "functional": f"tests/test_functional.py {CORE}",
-    "modules": f"tests/test_bad_input.py {CORE} tests/test_published.py",
-    "fused": f"tests/test_fused.py tests/test_cache.py tests/test_bad_input.py {CORE}",
-    "convert": "tests/test_convert*.py tests/test_fused.py",
-    "validate": f"tests/test_bad_input.py {CORE} tests/test_torch_compatible.py",
-    "torch_compatible": f"tests/test_torch_compatible.py tests/test_convert_torch.py {CORE}",
-    "tracing": "tests/test_tracer.py tests/test_source.py tests/test_shape_comments.py",
-    "checks": "tests/test_checks.py tests/test_m*_checks.py tests/test_exercise*.py "
-    "tests/test_mistakes*.py",
+    "functional": f"{ATTNLIB}functional.py {CORE}",
+    "modules": f"{ATTNLIB}bad_input.py {CORE} {ATTNLIB}published.py",
+    "fused": f"{ATTNLIB}fused.py {ATTNLIB}cache.py {ATTNLIB}bad_input.py {CORE}",
+    "convert": f"{ATTNLIB}convert*.py {ATTNLIB}fused.py",
+    "validate": f"{ATTNLIB}bad_input.py {CORE} {ATTNLIB}torch_compatible.py",
+    "torch_compatible": f"{ATTNLIB}torch_compatible.py {ATTNLIB}convert_torch.py {CORE}",
+    "tracing": f"tests/attncourse/tracing {ATTNLIB}shape_comments.py",
+    "checks": "tests/attncourse/checks tests/notebooks/test_exercises.py",
 }
 
 
@@ -82,7 +82,8 @@ def within(ranges: list[tuple[Place, Place]], place: Place) -> bool:
 
 def plan(room: str, copy: Path) -> tuple[Path, Path, list[str]]:
     """Return cosmic-ray's two files for a file or folder, and the ids of its possible changes."""
-    source = f"attnlib/{room}.py" if (copy / f"attnlib/{room}.py").exists() else f"attnlib/{room}"
+    core = f"attnlib/{room}.py"
+    source = core if (copy / core).exists() else f"attncourse/{room}"
     config, session = FOLDER / f"{room}.toml", FOLDER / f"{room}.sqlite"
     config.write_text(
         f'[cosmic-ray]\nmodule-path = "{source}"\ntimeout = {LIMIT}.0\nexcluded-modules = []\n'

@@ -29,7 +29,7 @@ START = "00_start.ipynb"  # the book has a first page of its own
 BOOK = ROOT / "build" / "book"
 PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
 IMPORT = re.compile(r"^from (attnlib[.\w]*) import (.+)", re.MULTILINE)
-MODULE, LOOKS = (ROOT / "attnlib" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
+MODULE, LOOKS = (ROOT / "attncourse" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
 MOUNT = """
 document.querySelectorAll("script.sheet").forEach((script, i) =>
     mount(script.previousElementSibling, sheets[i]));

@@ -22,9 +22,9 @@ PLACE = "<the address of this repository>"
 FIRST = """# On Colab this installs the course. Elsewhere it does nothing.
 import importlib.util
 
-if importlib.util.find_spec("attnlib") is None:
+if importlib.util.find_spec("attncourse") is None:
     !git clone --quiet {address} course
-    %pip install --quiet ./course"""
+    %pip install --quiet "./course[course]\""""
 IMAGE = re.compile(r"\]\((\.\./images/[\w.]+\.png)\)")
 
 

@@ -24,7 +24,7 @@ import nbformat
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))  # nbval learns what a cell rounds in the same way
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # nbval learns what a cell rounds in the same way
 
 from support.rounding import NOTE_IN_KERNEL, golden_numbers, is_uncompared  # noqa: E402
 

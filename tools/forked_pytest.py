@@ -74,7 +74,7 @@ def main(modules: Sequence[str]) -> None:
     """Load modules, then answer each line of stdin."""
     for name in modules:
         import_module(name)
-    if found := [name for name in sys.modules if name.split(".")[0] == "attnlib"]:
+    if found := [name for name in sys.modules if name.split(".")[0] in ("attnlib", "attncourse")]:
         raise ImportError(f"{found[0]} is loaded before the forks: they would all share it")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     for line in sys.stdin:

@@ -36,19 +36,19 @@ COMPUTATION = (
         "no-scaling",
         FUNCTIONAL,
         {"queries = queries / head_dim**0.5": "queries = queries / 1.0"},
-        "tests/test_functional.py::test_scores_are_scaled_by_the_root_of_the_width",
+        "tests/attnlib/test_functional.py::test_scores_are_scaled_by_the_root_of_the_width",
     ),
     Mutant(
         "scaling-by-d-out",
         FUNCTIONAL,
         {"head_dim = queries.shape[-1]": "head_dim = queries[0].numel() // queries.shape[-2]"},
-        "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
+        "tests/attnlib/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
     ),
     Mutant(
         "scaling-by-head-dim",
         FUNCTIONAL,
         {"queries = queries / head_dim**0.5": "queries = queries / head_dim"},
-        "tests/test_functional.py::test_scores_are_scaled_by_the_root_of_the_width",
+        "tests/attnlib/test_functional.py::test_scores_are_scaled_by_the_root_of_the_width",
     ),
     Mutant(
         "scaling-after-the-product",
@@ -57,38 +57,38 @@ COMPUTATION = (
             "queries = queries / head_dim**0.5": "queries = queries / 1.0",
             "queries @ keys.transpose(-2, -1)": "queries @ keys.transpose(-2, -1) / head_dim**0.5",
         },
-        "tests/test_contract_numerics.py::test_scores_near_the_end_of_float16_stay_finite",
+        "tests/attnlib/test_contract_numerics.py::test_scores_near_the_end_of_float16_stay_finite",
     ),
     Mutant(
         "scaling-in-place",
         FUNCTIONAL,
         {"queries = queries / head_dim**0.5": "queries = queries.div_(head_dim**0.5)"},
-        "tests/test_functional.py::test_the_arguments_are_not_changed",
+        "tests/attnlib/test_functional.py::test_the_arguments_are_not_changed",
     ),
     Mutant(
         "queries-and-keys-swapped",
         FUNCTIONAL,
         {"queries @ keys.transpose(-2, -1)": "keys @ queries.transpose(-2, -1)"},
-        "tests/test_functional.py::test_with_the_causal_mask",
+        "tests/attnlib/test_functional.py::test_with_the_causal_mask",
     ),
     # The mask
     Mutant(
         "mask-from-the-diagonal",
         FUNCTIONAL,
         {"position[None, :] > position[:, None]": "position[None, :] >= position[:, None]"},
-        "tests/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
+        "tests/attnlib/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
     ),
     Mutant(
         "mask-flipped",
         FUNCTIONAL,
         {"position[None, :] > position[:, None]": "position[None, :] < position[:, None]"},
-        "tests/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
+        "tests/attnlib/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
     ),
     Mutant(
         "mask-one-too-late",
         FUNCTIONAL,
         {"position[None, :] > position[:, None]": "position[None, :] > position[:, None] + 1"},
-        "tests/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
+        "tests/attnlib/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
     ),
     Mutant(
         "mask-after-softmax",
@@ -97,20 +97,20 @@ COMPUTATION = (
             "attn_scores.masked_fill_(is_hidden, -torch.inf)": "hidden = is_hidden",
             "torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-1) * (1 if is_hidden is None else ~hidden)",
         },
-        "tests/test_functional.py::test_with_the_causal_mask",
+        "tests/attnlib/test_functional.py::test_with_the_causal_mask",
     ),
     Mutant(
         "mask-of-minus-10000",
         FUNCTIONAL,
         {"masked_fill_(is_hidden, -torch.inf)": "masked_fill_(is_hidden, -1e4)"},
-        "tests/test_functional.py::test_a_row_that_is_hidden_altogether_is_nan",
+        "tests/attnlib/test_functional.py::test_a_row_that_is_hidden_altogether_is_nan",
     ),
     # Softmax and dropout
     Mutant(
         "softmax-over-queries",
         FUNCTIONAL,
         {"torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-2)"},
-        "tests/test_functional.py::test_with_the_causal_mask",
+        "tests/attnlib/test_functional.py::test_with_the_causal_mask",
     ),
     Mutant(
         "dropout-before-softmax",
@@ -119,26 +119,26 @@ COMPUTATION = (
             "torch.softmax(attn_scores,": "torch.softmax(dropout(attn_scores) if dropout else attn_scores,",
             "attn_weights = dropout(attn_weights)": "attn_weights = attn_weights * 1.0",
         },
-        "tests/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
+        "tests/attnlib/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
     ),
     Mutant(
         "dropout-left-out",
         FUNCTIONAL,
         {"attn_weights = dropout(attn_weights)": "attn_weights = attn_weights * 1.0"},
-        "tests/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
+        "tests/attnlib/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
     ),
     Mutant(
         "dropout-on-the-values",
         FUNCTIONAL,
         {"attn_weights = dropout(attn_weights)": "values = dropout(values)"},
-        "tests/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
+        "tests/attnlib/test_functional.py::test_dropout_falls_on_the_weights_after_softmax",
     ),
     # Values and heads
     Mutant(
         "keys-and-values-swapped",
         FUNCTIONAL,
         {"head_dim = queries.shape[-1]": "head_dim, keys, values = keys.shape[-1], values, keys"},
-        "tests/test_functional.py::test_with_the_causal_mask",
+        "tests/attnlib/test_functional.py::test_with_the_causal_mask",
     ),
     Mutant(
         "split-without-transpose",
@@ -146,7 +146,7 @@ COMPUTATION = (
         {
             "x.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)": "x.reshape(b, num_heads, num_tokens, head_dim)"
         },
-        "tests/test_functional.py::test_split_heads_gives_each_head_its_columns",
+        "tests/attnlib/test_functional.py::test_split_heads_gives_each_head_its_columns",
     ),
     Mutant(
         "merge-without-transpose",
@@ -154,7 +154,7 @@ COMPUTATION = (
         {
             "x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)": "x.reshape(b, num_tokens, num_heads, head_dim)"
         },
-        "tests/test_functional.py::test_merge_heads_puts_them_side_by_side",
+        "tests/attnlib/test_functional.py::test_merge_heads_puts_them_side_by_side",
     ),
     Mutant(
         "split-and-merge-without-transpose",
@@ -163,31 +163,31 @@ COMPUTATION = (
             "x.transpose(1, 2)  # (b, num_heads, num_tokens, head_dim)": "x.reshape(b, num_heads, num_tokens, head_dim)",
             "x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)": "x.reshape(b, num_tokens, num_heads, head_dim)",
         },
-        "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
+        "tests/attnlib/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
     ),
     Mutant(
         "heads-merged-in-reverse",
         FUNCTIONAL,
         {"x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)": "x.flip(1).transpose(1, 2)"},
-        "tests/test_functional.py::test_merge_heads_puts_them_side_by_side",
+        "tests/attnlib/test_functional.py::test_merge_heads_puts_them_side_by_side",
     ),
     Mutant(
         "stacked-heads-in-reverse",
         MODULES,
         {"[head(x) for head in self.heads]": "[head(x) for head in self.heads[::-1]]"},
-        "tests/test_goldens.py::test_our_classes_print_the_published_tensors[stacked_heads_3]",
+        "tests/attnlib/test_goldens.py::test_our_classes_print_the_published_tensors[stacked_heads_3]",
     ),
     Mutant(
         "stacked-heads-in-reverse-with-weights",
         MODULES,
         {"(head(x, True) for head in self.heads)": "(head(x, True) for head in self.heads[::-1])"},
-        "tests/test_convert.py::test_the_order_of_stacked_heads_is_the_order_of_the_columns",
+        "tests/attnlib/test_convert.py::test_the_order_of_stacked_heads_is_the_order_of_the_columns",
     ),
     Mutant(
         "stacked-heads-all-the-first",
         MODULES,
         {"[head(x) for head in self.heads]": "[self.heads[0](x) for head in self.heads]"},
-        "tests/test_goldens.py::test_our_classes_print_the_published_tensors[stacked_heads_2]",
+        "tests/attnlib/test_goldens.py::test_our_classes_print_the_published_tensors[stacked_heads_2]",
     ),
     Mutant(
         "values-from-W-key",
@@ -195,38 +195,38 @@ COMPUTATION = (
         {
             "self.W_value(x)  # (b, num_tokens, d_out)\n\n        is_future": "self.W_key(x)\n\n        is_future"
         },
-        "tests/test_goldens.py::test_one_head_prints_the_first_two_columns",
+        "tests/attnlib/test_goldens.py::test_one_head_prints_the_first_two_columns",
     ),
     Mutant(
         "out-proj-skipped",
         MODULES,
         {"context_vec = self.out_proj(context_vec)": "context_vec = context_vec * 1.0"},
-        "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
+        "tests/attnlib/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
     ),
     Mutant(
         "out-proj-without-bias",
         MODULES,
         {"self.out_proj(context_vec)": "context_vec @ self.out_proj.weight.T"},
-        "tests/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
+        "tests/attnlib/test_goldens.py::test_our_classes_print_the_published_tensors[weight_split]",
     ),
     Mutant(
         "value-bias-dropped",
         MODULES,
         {"bias=qkv_bias)\n        self.out_proj": "bias=False)\n        self.out_proj"},
-        "tests/test_life_cycle.py::test_the_names_in_the_state_dict_are_those_of_the_field",
+        "tests/attnlib/test_life_cycle.py::test_the_names_in_the_state_dict_are_those_of_the_field",
     ),
     Mutant(
         "mask-entry-unchecked",
         MODULES,
         {"if not torch.equal(mask.bool(), expected):": "if not expected.numel():"},
-        "tests/test_life_cycle.py::test_a_mask_that_is_not_causal_is_refused",
+        "tests/attnlib/test_life_cycle.py::test_a_mask_that_is_not_causal_is_refused",
     ),
     # Validation
     Mutant(
         "one-token-too-many",
         VALIDATE,
         {"x.shape[1] > context_length:": "x.shape[1] > context_length + 1:"},
-        "tests/test_bad_input.py::test_more_tokens_than_context_length_1",
+        "tests/attnlib/test_bad_input.py::test_more_tokens_than_context_length_1",
     ),
     Mutant(
         "true-is-a-size",
@@ -234,32 +234,32 @@ COMPUTATION = (
         {
             "isinstance(value, bool) or not isinstance(value, Integral)": "not isinstance(value, Integral)"
         },
-        "tests/test_bad_input.py::test_what_is_not_a_size",
+        "tests/attnlib/test_bad_input.py::test_what_is_not_a_size",
     ),
     Mutant(
         "uneven-heads",
         VALIDATE,
         {"if whole % count:": "if whole < count:"},
-        "tests/test_bad_input.py::test_d_out_that_the_heads_do_not_divide",
+        "tests/attnlib/test_bad_input.py::test_d_out_that_the_heads_do_not_divide",
     ),
     # The fused class and its cache
     Mutant(
         "kernel-not-causal",
         FUSED,
         {"is_causal=bool(num_queries == num_keys),": "is_causal=False,"},
-        "tests/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
+        "tests/attnlib/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
     ),
     Mutant(
         "kernel-drops-in-eval",
         FUSED,
         {"self.dropout.p if self.training else 0.0": "self.dropout.p"},
-        "tests/test_fused.py::test_the_kernel_drops_whole_weights_in_training_only",
+        "tests/attnlib/test_fused.py::test_the_kernel_drops_whole_weights_in_training_only",
     ),
     Mutant(
         "fused-keys-before-queries",
         FUSED,
         {"queries, keys, values = qkv.split": "keys, queries, values = qkv.split"},
-        "tests/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
+        "tests/attnlib/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
     ),
     Mutant(
         "grouped-heads-in-the-wrong-order",
@@ -267,13 +267,13 @@ COMPUTATION = (
         {
             "x.repeat_interleave(num_heads // x.shape[1], dim=1)": "torch.cat([x] * (num_heads // x.shape[1]), dim=1)"
         },
-        "tests/test_fused.py::test_repeated_heads_stand_next_to_each_other",
+        "tests/attnlib/test_fused.py::test_repeated_heads_stand_next_to_each_other",
     ),
     Mutant(
         "mask-aligned-to-the-upper-left",
         FUSED,
         {"position[num_keys - num_queries :]": "position[:num_queries]"},
-        "tests/test_fused.py::test_the_mask_is_aligned_to_the_lower_right",
+        "tests/attnlib/test_fused.py::test_the_mask_is_aligned_to_the_lower_right",
     ),
     Mutant(
         "cache-values-misaligned",
@@ -281,7 +281,7 @@ COMPUTATION = (
         {
             "self.values[:, :, start:stop] = values": "self.values[:, :, start:stop] = values.roll(1, 2)"
         },
-        "tests/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
+        "tests/attnlib/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
     ),
     Mutant(
         "cache-forgets-the-past",
@@ -290,44 +290,44 @@ COMPUTATION = (
             "return self.keys[:, :, :stop],": "return self.keys[:, :, start:stop],",
             "self.values[:, :, :stop]": "self.values[:, :, start:stop]",
         },
-        "tests/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
+        "tests/attnlib/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
     ),
     Mutant(
         "cache-overrun-unchecked",
         FUSED,
         {"if stop > self.max_tokens:": "if stop > self.max_tokens + 1:"},
-        "tests/test_cache.py::test_an_overrun_changes_nothing",
+        "tests/attnlib/test_cache.py::test_an_overrun_changes_nothing",
     ),
     Mutant(
         "mask-on-the-cpu",
         FUSED,
         {"keys.shape[2], x.device)": "keys.shape[2])"},
-        "tests/test_life_cycle.py::test_everything_is_made_where_the_input_is",
+        "tests/attnlib/test_life_cycle.py::test_everything_is_made_where_the_input_is",
     ),
     Mutant(
         "cache-on-the-cpu",
         FUSED,
         {"weight.dtype, weight.device)": "weight.dtype)"},
-        "tests/test_life_cycle.py::test_everything_is_made_where_the_input_is",
+        "tests/attnlib/test_life_cycle.py::test_everything_is_made_where_the_input_is",
     ),
     # PyTorch's module, rebuilt
     Mutant(
         "torch-mask-flipped",
         TORCH,
         {"attn_scores.masked_fill(mask, -torch.inf)": "attn_scores.masked_fill(~mask, -torch.inf)"},
-        "tests/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
+        "tests/attnlib/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
     ),
     Mutant(
         "torch-scaling-by-embed-dim",
         TORCH,
         {"queries = queries / self.head_dim**0.5": "queries = queries / self.embed_dim**0.5"},
-        "tests/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
+        "tests/attnlib/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
     ),
     Mutant(
         "torch-weights-not-averaged",
         TORCH,
         {"attn_weights.mean(dim=1)": "attn_weights.sum(dim=1)"},
-        "tests/test_torch_compatible.py::test_the_weights_are_averaged_and_never_change_the_result",
+        "tests/attnlib/test_torch_compatible.py::test_the_weights_are_averaged_and_never_change_the_result",
     ),
     Mutant(
         "torch-zero-position-in-front",
@@ -336,38 +336,38 @@ COMPUTATION = (
             "keys = F.pad(keys, (0, 0, 0, 1))": "keys = F.pad(keys, (0, 0, 1, 0))",
             "values = F.pad(values, (0, 0, 0, 1))": "values = F.pad(values, (0, 0, 1, 0))",
         },
-        "tests/test_torch_compatible.py::test_add_zero_attn_appends_a_position_of_zeros",
+        "tests/attnlib/test_torch_compatible.py::test_add_zero_attn_appends_a_position_of_zeros",
     ),
     Mutant(
         "torch-value-bias-dropped",
         TORCH,
         {"F.linear(value, W_value, b_value)": "F.linear(value, W_value)"},
-        "tests/test_torch_compatible.py::test_agrees_with_pytorch",
+        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
     ),
     # Conversions
     Mutant(
         "stacked-to-split-in-reverse",
         CONVERT,
         {"name: torch.cat(rows) for name": "name: torch.cat(rows[::-1]) for name"},
-        "tests/test_convert.py::test_stacked_to_split",
+        "tests/attnlib/test_convert.py::test_stacked_to_split",
     ),
     Mutant(
         "split-to-stacked-in-reverse",
         CONVERT,
         {"enumerate(entry.split(split.head_dim))": "enumerate(entry.split(split.head_dim)[::-1])"},
-        "tests/test_convert.py::test_split_to_stacked",
+        "tests/attnlib/test_convert.py::test_split_to_stacked",
     ),
     Mutant(
         "out-proj-lost-in-stacked",
         CONVERT,
         {"if off.any():  # NaN too": "if off.isnan().any():"},
-        "tests/test_convert.py::test_an_out_proj_that_does_something_is_refused",
+        "tests/attnlib/test_convert.py::test_an_out_proj_that_does_something_is_refused",
     ),
     Mutant(
         "conversion-shares-weights",
         CONVERT,
         {'f"heads.{h}.{name}": rows.clone()': 'f"heads.{h}.{name}": rows'},
-        "tests/test_convert.py::test_a_conversion_owns_its_weights",
+        "tests/attnlib/test_convert.py::test_a_conversion_owns_its_weights",
     ),
     Mutant(
         "split-to-torch-keys-first",
@@ -375,7 +375,7 @@ COMPUTATION = (
         {
             'f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])': 'f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in sorted(PROJECTIONS)])'
         },
-        "tests/test_convert_torch.py::test_split_to_torch_is_the_same_function",
+        "tests/attnlib/test_convert_torch.py::test_split_to_torch_is_the_same_function",
     ),
 )
 
@@ -385,25 +385,25 @@ AROUND = (
         "tracer-keeps-no-copy",
         "attncourse/tracing/tracer.py",
         {"values = tensor.detach().clone()": "values = tensor.detach()"},
-        "tests/test_tracer.py::test_values_are_those_of_that_moment",
+        "tests/attncourse/tracing/test_tracer.py::test_values_are_those_of_that_moment",
     ),
     Mutant(
         "tracer-misses-in-place",
         "attncourse/tracing/tracer.py",
         {"elif before[1] != version:": "elif before[1] > version:"},
-        "tests/test_tracer.py::test_new_view_in_place_rebound_and_returned_are_told_apart",
+        "tests/attncourse/tracing/test_tracer.py::test_new_view_in_place_rebound_and_returned_are_told_apart",
     ),
     Mutant(
         "tracer-one-call-too-deep",
         "attncourse/tracing/tracer.py",
         {"if depth > self.depth:": "if depth > self.depth + 1:"},
-        "tests/test_tracer.py::test_depth_0_stays_in_forward_and_depth_1_enters_our_functions_but_never_torch",
+        "tests/attncourse/tracing/test_tracer.py::test_depth_0_stays_in_forward_and_depth_1_enters_our_functions_but_never_torch",
     ),
     Mutant(
         "tracer-stays-on",
         "attncourse/tracing/tracer.py",
         {"sys.settrace(before)": "sys.settrace(None)"},
-        "tests/test_tracer.py::test_an_active_trace_function_is_active_again_afterwards",
+        "tests/attncourse/tracing/test_tracer.py::test_an_active_trace_function_is_active_again_afterwards",
     ),
     Mutant(
         "tracer-counts-lines-from-0",
@@ -411,26 +411,26 @@ AROUND = (
         {
             "line = frame.f_lineno - frame.f_code.co_firstlineno + 1": "line = frame.f_lineno - frame.f_code.co_firstlineno"
         },
-        "tests/test_tracer.py::test_strides_and_contiguity_are_recorded",
+        "tests/attncourse/tracing/test_tracer.py::test_strides_and_contiguity_are_recorded",
     ),
     Mutant(
         "trace-not-escaped",
         "attncourse/tracing/table.py",
         {"<code>{html.escape(text)}</code>": "<code>{text}</code>"},
-        "tests/test_tracer.py::test_signs_of_html_are_shown_as_they_are",
+        "tests/attncourse/tracing/test_tracer.py::test_signs_of_html_are_shown_as_they_are",
     ),
     # The checks and their diagnosis
     Mutant(
         "check-causal-skips-the-next-token",
         "attncourse/checks/verdicts.py",
         {"changed[:, t + 1 :] += change": "changed[:, t + 2 :] += change"},
-        "tests/test_checks.py::test_a_module_that_looks_ahead_is_not_causal",
+        "tests/attncourse/checks/test_checks.py::test_a_module_that_looks_ahead_is_not_causal",
     ),
     Mutant(
         "check-causal-passes-one-bit",
         "attncourse/checks/verdicts.py",
         {"(grown > rounding).any()": "(grown > 1e9).any()"},
-        "tests/test_checks.py::test_one_bit_counts_and_so_does_one_sequence_of_the_batch",
+        "tests/attncourse/checks/test_checks.py::test_one_bit_counts_and_so_does_one_sequence_of_the_batch",
     ),
     Mutant(
         "check-equal-passes-nan",
@@ -438,146 +438,146 @@ AROUND = (
         {
             "if not largest <= tolerance:  # so written": "if largest > tolerance:  # so written",
         },
-        "tests/test_checks.py::test_nan_is_not_equal_to_anything",
+        "tests/attncourse/checks/test_checks.py::test_nan_is_not_equal_to_anything",
     ),
     Mutant(
         "check-weights-sums-columns",
         "attncourse/checks/verdicts.py",
         {"(attn_weights.sum(dim=-1) - 1)": "(attn_weights.sum(dim=-2) - 1)"},
-        "tests/test_checks.py::test_our_weights_pass",
+        "tests/attncourse/checks/test_checks.py::test_our_weights_pass",
     ),
     Mutant(
         "check-same-compares-outputs-only",
         "attncourse/checks/verdicts.py",
         {"[kind for kind in made[0] if kind in made[1]]": '["outputs"]'},
-        "tests/test_module_checks.py::test_what_differs_is_named",
+        "tests/attncourse/checks/test_module_checks.py::test_what_differs_is_named",
     ),
     Mutant(
         "check-same-forgets-the-weights-gradients",
         "attncourse/checks/verdicts.py",
         {"[x, *given.values()]))": "[x]))"},
-        "tests/test_module_checks.py::test_what_differs_is_named",
+        "tests/attncourse/checks/test_module_checks.py::test_what_differs_is_named",
     ),
     Mutant(
         "diagnosis-expects-the-root-of-d-in",
         "attncourse/checks/isolate.py",
         {"right = HEAD_DIM**-0.5": "right = HEAD_DIM**-1.0"},
-        "tests/test_exercise_checks.py::test_our_classes_pass",
+        "tests/attncourse/checks/test_exercise_checks.py::test_our_classes_pass",
     ),
     Mutant(
         "diagnosis-confuses-the-triangles",
         "attncourse/checks/wrong_masks.py",
         {"ones.tril(-1),": "ones.triu(1),"},
-        "tests/test_mistakes.py::test_the_exercise_check_names_the_line",
+        "tests/attncourse/checks/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(
         "diagnosis-forgets-large-scores",
         "attncourse/checks/diagnose.py",
         {'Question("large scores", large_scores,': 'Question("large scores", the_whole,'},
-        "tests/test_mistakes.py::test_the_exercise_check_names_the_line",
+        "tests/attncourse/checks/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(
         "diagnosis-takes-an-error-for-a-stub",
         "attncourse/checks/attempt.py",
         {"NotImplementedError) and not error.args": "NotImplementedError)"},
-        "tests/test_exercise_checks.py::test_an_error_with_words_is_no_stub",
+        "tests/attncourse/checks/test_exercise_checks.py::test_an_error_with_words_is_no_stub",
     ),
     # Panels, figures, scenes, sliders
     Mutant(
         "panel-colors-columns-by-turns",
         "attncourse/panels/heads.py",
         {"[column // data.head_dim for column in": "[column % data.num_heads for column in"},
-        "tests/test_panels.py::test_stacked_heads",
+        "tests/attncourse/panels/test_panels.py::test_stacked_heads",
     ),
     Mutant(
         "figure-shows-hidden-cells",
         "attncourse/pictures/tensors.py",
         {"if gone[q][k] else": "if False else"},
-        "tests/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "tests/attncourse/pictures/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
         "figure-has-queries-across",
         "attncourse/pictures/tensors.py",
         {"x, y = c * width, r * height": "x, y = r * width, c * height"},
-        "tests/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "tests/attncourse/pictures/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
         "figure-colors-rows-by-turns",
         "attncourse/pictures/tensors.py",
         {"head_color(row // head_dim)": "head_color(row % num_heads)"},
-        "tests/test_tensors.py::test_blocks_of_rows_have_the_color_of_their_head",
+        "tests/attncourse/pictures/test_tensors.py::test_blocks_of_rows_have_the_color_of_their_head",
     ),
     Mutant(
         "scenes-on-top-of-each-other",
         "attncourse/pictures/scene.py",
         {"items += moved(scene.items, x, 0)": "items += moved(scene.items, 0, 0)"},
-        "tests/test_scene.py::test_scenes_side_by_side_and_under_each_other",
+        "tests/attncourse/pictures/test_scene.py::test_scenes_side_by_side_and_under_each_other",
     ),
     Mutant(
         "svg-text-not-escaped",
         "attncourse/pictures/scene.py",
         {"{html.escape(drawn(item))}</text>": "{drawn(item)}</text>"},
-        "tests/test_scene.py::test_the_svg_is_well_formed_and_says_what_it_shows",
+        "tests/attncourse/pictures/test_scene.py::test_the_svg_is_well_formed_and_says_what_it_shows",
     ),
     Mutant(
         "steps-scaled-by-all-columns",
         "attncourse/panels/steps.py",
         {"scaled = masked / head_dim**0.5": "scaled = masked / 6**0.5"},
-        "tests/test_steps.py::test_the_eleven_steps_end_where_the_class_ends",
+        "tests/attncourse/panels/test_steps.py::test_the_eleven_steps_end_where_the_class_ends",
     ),
     Mutant(
         "panel-starts-elsewhere",
         "attncourse/panels/panel.py",
         {'"start": values.index(self.default[name])': '"start": 0'},
-        "tests/test_panels.py::test_a_sheet_says_what_its_controls_are",
+        "tests/attncourse/panels/test_panels.py::test_a_sheet_says_what_its_controls_are",
     ),
     Mutant(
         "room-for-the-last-picture-only",
         "attncourse/panels/panel.py",
         {"max(height, scene.height)": "scene.height"},
-        "tests/test_panels.py::test_a_sheet_has_room_for_its_largest_picture",
+        "tests/attncourse/panels/test_panels.py::test_a_sheet_has_room_for_its_largest_picture",
     ),
     Mutant(
         "cell-says-scaled-scores",
         "attncourse/panels/touch.py",
         {'by_head["W_query"] @': '0.5 * by_head["W_query"] @'},
-        "tests/test_touch.py::test_dot_products_and_values_are_those_of_the_projections",
+        "tests/attncourse/panels/test_touch.py::test_dot_products_and_values_are_those_of_the_projections",
     ),
     Mutant(
         "handle-turns-the-wrong-way",
         "attncourse/panels/plane.py",
         {"TOP + SIDE - (y - bottom)": "TOP + (y - bottom)"},
-        "tests/test_touch_plane.py::test_the_handle_stands_at_the_tip_of_the_query",
+        "tests/attncourse/panels/test_touch_plane.py::test_the_handle_stands_at_the_tip_of_the_query",
     ),
     Mutant(
         "training-in-two-threads",
         "attncourse/learning/training.py",
         {"with torch.enable_grad(), one_thread():": "with torch.enable_grad():"},
-        "tests/test_training.py::test_it_trains_in_one_thread_and_restores_their_number",
+        "tests/attncourse/learning/test_training.py::test_it_trains_in_one_thread_and_restores_their_number",
     ),
     Mutant(
         "slider-turns-to-the-wrong-page",
         "attncourse/panels/widgets.py",
         {"self.panel.page(states[place])": "self.panel.page(states[-place])"},
-        "tests/test_widgets.py::test_a_large_panel_draws_the_page_that_is_asked_for",
+        "tests/attncourse/panels/test_widgets.py::test_a_large_panel_draws_the_page_that_is_asked_for",
     ),
     Mutant(
         "any-place-is-answered",
         "attncourse/panels/widgets.py",
         {"if 0 <= place < len(states)": "if place < len(states)"},
-        "tests/test_widgets.py::test_what_asks_for_no_page_gets_no_answer",
+        "tests/attncourse/panels/test_widgets.py::test_what_asks_for_no_page_gets_no_answer",
     ),
     Mutant(
         "bound-below-the-difference",
         "attncourse/compare.py",
         {"math.ceil(math.log10(": "math.floor(math.log10("},
-        "tests/test_torch_equality.py::test_a_dot_lies_as_far_as_its_difference",
+        "tests/attncourse/panels/test_torch_equality.py::test_a_dot_lies_as_far_as_its_difference",
     ),
     Mutant(
         "source-marks-replaced-lines-only",
         "attncourse/tracing/source.py",
         {'if change in ("replace", "insert"):': 'if change in ("replace",):'},
-        "tests/test_source.py::test_new_lines_are_marked",
+        "tests/attncourse/tracing/test_source.py::test_new_lines_are_marked",
     ),
 )
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+import attnlib
 from attncourse.tracing.table import Failure, Step, Trace
 
 # Folders end with a separator: a reader's attnlib_mine is not attnlib, nor is torchvision torch
@@ -28,7 +29,8 @@ LIBRARIES = (
     f"{Path(torch.__file__).parents[1]}{os.sep}",  # everything installed beside torch
     f"{Path(inspect.__file__).parent}{os.sep}",  # the standard library
     "<frozen ",  # the parts of it that Python starts with
-    f"{Path(__file__).parents[1]}{os.sep}",  # attnlib
+    f"{Path(attnlib.__file__).parent}{os.sep}",
+    f"{Path(__file__).parents[1]}{os.sep}",  # attncourse
 )
 
 

@@ -134,7 +134,7 @@ def note_in_kernel(notes: str) -> None:
     plain_code, plain_format = SourceFileLoader.get_code, _Formatter.format
 
     def get_code(loader: SourceFileLoader, module: str) -> object:
-        if module.split(".")[0] != "attnlib":
+        if module.split(".")[0] not in ("attnlib", "attncourse"):
             return plain_code(loader, module)
         path = loader.get_filename(module)
         tree = Note(module.startswith(DRAWS) and module != SAYS).visit(

@@ -30,7 +30,7 @@ class Collector:
 @pytest.fixture(scope="module")
 def items() -> list[pytest.Item]:
     """Return the tests of every file where one is marked with a promise."""
-    files = sorted((ROOT / "tests").glob("test_*.py"))
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
     marked = [str(file) for file in files if "\n@pytest.mark.promise" in file.read_text("utf-8")]
     options = ["--collect-only", "-qq", "--override-ini=addopts=", f"--rootdir={ROOT}"]
     plain = ["-p", "no:cacheprovider", "-p", "no:xdist"]

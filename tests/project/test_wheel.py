@@ -15,6 +15,7 @@ from mutants import copied
 from support.notebook_tools import ROOT
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HOUSES = ("attnlib", "attncourse")
 PROJECT = f"{SETTINGS['name']}-{SETTINGS['version']}"
 
 # Run outside the checkout with -I, which hides PYTHONPATH; the target comes before the
@@ -23,9 +24,11 @@ USE = """
 import json, pkgutil, sys
 from importlib import import_module
 sys.path.insert(0, sys.argv[1])
-import attnlib
-modules = [found.name for found in pkgutil.walk_packages(attnlib.__path__, "attnlib.")]
-homes = [import_module(name).__file__ for name in ("attnlib", *modules)]
+homes = []
+for package in ("attnlib", "attncourse"):
+    path = import_module(package).__path__
+    modules = [found.name for found in pkgutil.walk_packages(path, f"{package}.")]
+    homes += [import_module(name).__file__ for name in (package, *modules)]
 from attncourse.classroom.lessons import lessons
 from attncourse.gpt2 import recorded
 from attncourse.learning.record import recorded_model
@@ -66,13 +69,13 @@ def wheel(tmp_path_factory) -> Path:
 def test_it_holds_the_package_and_the_course_and_nothing_else(wheel):
     with ZipFile(wheel) as opened:
         names = set(opened.namelist())
-    held = {Path(name) for name in names if name.startswith("attnlib/")}
-    files = [path for path in (ROOT / "attnlib").rglob("*") if path.is_file()]
+    held = {Path(name) for name in names if name.startswith(("attnlib/", "attncourse/"))}
+    files = [path for folder in HOUSES for path in (ROOT / folder).rglob("*") if path.is_file()]
     kept = [path for path in files if path.suffix != ".pyc" and not path.match("*-quick.json")]
     course = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "images").glob("*.png")]
     lessons = {Path("attncourse/classroom/course") / path.relative_to(ROOT) for path in course}
     assert held == {path.relative_to(ROOT) for path in kept} | lessons
-    assert {Path(name).parts[0] for name in names} == {"attnlib", f"{PROJECT}.dist-info"}
+    assert {Path(name).parts[0] for name in names} == {*HOUSES, f"{PROJECT}.dist-info"}
 
 
 def test_installed_elsewhere_it_imports_and_reads_its_data(wheel, tmp_path):
@@ -80,7 +83,7 @@ def test_installed_elsewhere_it_imports_and_reads_its_data(wheel, tmp_path):
     offline = ["--no-deps", "--no-index", "--no-compile", "--quiet"]
     run("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=tmp_path)
     found = json.loads(run("-I", "-W", "error", "-c", USE, str(target), cwd=tmp_path))
-    modules = {path for path in target.rglob("*.py") if path.is_relative_to(target / "attnlib")}
+    modules = {path for house in HOUSES for path in (target / house).rglob("*.py")}
     assert {Path(home) for home in found.pop("homes")} == modules
     assert found.pop("measured") > 0
     assert found.pop("lessons") == len(list((ROOT / "notebooks").glob("*.ipynb")))

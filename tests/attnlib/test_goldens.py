@@ -17,7 +17,7 @@ from attncourse.tracing import trace
 from support.notebook_tools import ROOT, code_cells, markdown_cells, read
 from support.notebook_tools import text_of as text_shown
 
-FOLDER = Path(__file__).parent / "golden"
+FOLDER = Path(__file__).parents[1] / "golden"
 PRINTED = json.loads((FOLDER / "printed_tensors.json").read_text(encoding="utf-8"))
 WORKED = json.loads((FOLDER / "worked_example.json").read_text(encoding="utf-8"))
 OURS = ("stacked_heads_2", "stacked_heads_3", "weight_split")

@@ -145,7 +145,7 @@ def test_nbval_fails_the_cells_that_print_such_numbers_and_no_others(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tmp_path / "some.ipynb")],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
         capture_output=True,
         encoding="utf-8",
         check=False,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -115,7 +114,7 @@ def test_the_settings_are_strict():
 
 @pytest.mark.promise(number=20)
 def test_the_sizes_are_primes_and_no_two_alike():
-    source = (Path(__file__).parent / "support" / "cases.py").read_text(encoding="utf-8")
+    source = (ROOT / "tests/support/cases.py").read_text(encoding="utf-8")
     sizes = [
         node.value.value
         for node in ast.parse(source).body
