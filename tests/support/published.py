@@ -1,7 +1,7 @@
 """The three classes as lessons publish them: a stored float mask, no checks of what comes in.
 
-They compute the same as attnlib's where all goes well. tests/attnlib/test_published.py shows where it
-does not.
+They compute the same as attnlib's where all goes well: tests/attnlib/test_published.py shows where
+they do not.
 """
 
 from __future__ import annotations
