@@ -7,7 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlib.validate import require_newest
+from attnlib.validate import (
+    positive_ints,
+    require_attention,
+    require_equal_heads,
+    require_hidden,
+    require_newest,
+    require_shape,
+)
 
 
 def causal_mask(
@@ -71,6 +78,11 @@ def attention(
         as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and hidden
         keys have weight exactly 0. Values at hidden keys must still be finite: 0 * NaN is NaN.
 
+    Raises:
+        TypeError: one of the three is not a tensor of floating-point numbers of their common
+            dtype, is_hidden is not one of bools, or dropout is no function.
+        ValueError: their shapes or devices do not fit.
+
     >>> one_key = torch.ones(1, 2)
     >>> attention(torch.ones(3, 2), one_key, torch.tensor([[5.0, 7.0]]))[0].tolist()
     [[5.0, 7.0], [5.0, 7.0], [5.0, 7.0]]
@@ -78,11 +90,16 @@ def attention(
     Source: Vaswani et al. 2017, equation 1, where queries, keys, values are Q, K, V and head_dim
     is d_k. The queries are scaled rather than the scores: the same result with fewer divisions.
     """
+    require_attention(queries, keys, values)
+    require_hidden(is_hidden, queries, keys)
+    if dropout is not None and not callable(dropout):
+        raise TypeError(f"dropout must be a function, for instance an nn.Dropout, not {dropout!r}")
+
     head_dim = queries.shape[-1]
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)
     attn_scores = queries @ keys.transpose(-2, -1)  # (..., num_queries, num_keys)
     if is_hidden is not None:
-        attn_scores.masked_fill_(is_hidden, -torch.inf)  # (..., num_queries, num_keys)
+        attn_scores = attn_scores.masked_fill(is_hidden, -torch.inf)  # (..., num_queries, num_keys)
     attn_weights = torch.softmax(attn_scores, dim=-1)  # (..., num_queries, num_keys)
     if dropout is not None:
         attn_weights = dropout(attn_weights)  # (..., num_queries, num_keys)
@@ -103,11 +120,18 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     Returns:
         (b, num_heads, num_tokens, head_dim), a view: merge_heads undoes it.
 
+    Raises:
+        TypeError: x is not a tensor, or num_heads not an int.
+        ValueError: x is not 3-d, or num_heads does not divide its width.
+
     >>> split_heads(torch.arange(8).view(1, 2, 4), num_heads=2).tolist()
     [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
 
     Source: Vaswani et al. 2017, section 3.2.2, where num_heads is h.
     """
+    require_shape("x", x, "(b, num_tokens, d_out)")
+    (num_heads,) = positive_ints(num_heads=num_heads)
+    require_equal_heads(x.shape[2], num_heads)
     b, num_tokens, d_out = x.shape
     head_dim = d_out // num_heads
     x = x.view(b, num_tokens, num_heads, head_dim)  # (b, num_tokens, num_heads, head_dim)
@@ -127,12 +151,17 @@ def merge_heads(x: Tensor) -> Tensor:
     Returns:
         (b, num_tokens, d_out) with d_out = num_heads * head_dim.
 
+    Raises:
+        TypeError: x is not a tensor.
+        ValueError: x is not 4-d.
+
     >>> x = torch.arange(24).view(1, 3, 8)
     >>> torch.equal(merge_heads(split_heads(x, num_heads=4)), x)
     True
 
     Source: Vaswani et al. 2017, section 3.2.2, Concat(head_1, ..., head_h).
     """
+    require_shape("x", x, "(b, num_heads, num_tokens, head_dim)")
     b, num_heads, num_tokens, head_dim = x.shape
     x = x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
     x = x.contiguous()  # (b, num_tokens, num_heads, head_dim)

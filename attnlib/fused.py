@@ -7,19 +7,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
-from attnlib.modules import CausalModule
+from attnlib.modules import CausalModule, Device
 from attnlib.rotary import ROTATIONS, rotary_angles
 from attnlib.validate import (
     autocasts,
     positive_ints,
     require_attention,
-    require_bool,
-    require_divisible,
+    require_bools,
+    require_equal_heads,
     require_floating,
     require_floating_dtype,
     require_input,
     require_newest,
-    require_positive_int,
     require_probability,
     require_rate,
     require_shared,
@@ -292,6 +291,8 @@ class FusedMultiHeadAttention(CausalModule):
     Ainslie et al. 2023 (num_kv_heads is G, the number of groups).
     """
 
+    num_kv_heads: int
+
     def __init__(
         self,
         d_in: int,
@@ -305,19 +306,16 @@ class FusedMultiHeadAttention(CausalModule):
         out_bias: bool = True,
         rotary_base: float | None = None,
         rotary_layout: str = "halves",
-        device: torch.device | str | int | None = None,
+        device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
-        require_bool("out_bias", out_bias)
-        require_floating_dtype(dtype)
-        require_positive_int("num_heads", num_heads)
-        require_divisible(d_out, num_heads)
-        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        require_positive_int("num_kv_heads", num_kv_heads)
-        require_shared(num_heads, num_kv_heads)
-        self.num_heads = int(num_heads)
-        self.num_kv_heads = int(num_kv_heads)
+        sizes = {"d_in": d_in, "d_out": d_out, "context_length": context_length}
+        sizes |= {"num_heads": num_heads}
+        sizes |= {"num_kv_heads": num_heads if num_kv_heads is None else num_kv_heads}
+        super().__init__(dropout, qkv_bias, dtype, **sizes)
+        require_bools(out_bias=out_bias)
+        require_equal_heads(self.d_out, self.num_heads)
+        require_shared(self.num_heads, self.num_kv_heads)
         self.head_dim = self.d_out // self.num_heads
         self.rotary_base = rotary_base
         self.rotary_layout = rotary_layout
@@ -361,11 +359,12 @@ class FusedMultiHeadAttention(CausalModule):
 
         qkv = self.W_qkv(x)  # (b, num_tokens, d_out + 2 * num_kv_heads * head_dim)
         heads = split_heads(qkv, self.num_heads + 2 * self.num_kv_heads)
-        turning, values = heads.split((self.num_heads + self.num_kv_heads, self.num_kv_heads), 1)
+        turned = self.num_heads + self.num_kv_heads
+        turning, values = torch.split(heads, [turned, self.num_kv_heads], dim=1)
         angles = self.angles(x, cache) if angles is None else angles
         if angles is not None:
             turning = ROTATIONS[self.rotary_layout](turning, *angles)
-        queries, keys = turning.split((self.num_heads, self.num_kv_heads), dim=1)
+        queries, keys = torch.split(turning, [self.num_heads, self.num_kv_heads], dim=1)
         if cache is not None:
             keys, values = cache.write(keys, values)
 
@@ -386,7 +385,7 @@ class FusedMultiHeadAttention(CausalModule):
 
     def extra_repr(self) -> str:
         """Show the sizes, and the rotary positions where there are any."""
-        shown = f"{super().extra_repr()}, num_kv_heads={self.num_kv_heads}"
+        shown = super().extra_repr()
         if self.rotary_base is not None:
             shown += f", rotary_base={self.rotary_base}, rotary_layout={self.rotary_layout!r}"
         return shown

@@ -49,16 +49,11 @@ def require_newest(num_queries: object, num_keys: object) -> None:
         )
 
 
-def require_bool(name: str, value: object) -> None:
-    """Raise unless value is True or False."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {value!r} ({type(value).__name__})")
-
-
 def require_bools(**flags: object) -> None:
     """Raise unless each of them is True or False."""
     for name, value in flags.items():
-        require_bool(name, value)
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, not {value!r} ({type(value).__name__})")
 
 
 def require_probability(name: str, value: object) -> None:
@@ -86,26 +81,16 @@ def divisors(number: int) -> list[int]:
     return [candidate for candidate in range(1, number + 1) if number % candidate == 0]
 
 
-def nearest_divisors(number: int, count: int) -> str:
-    """Name the divisors of a number that are nearest to a count that does not divide it.
-
-    >>> nearest_divisors(12, 5)
-    '4 and 6'
-    """
-    below = max(divisor for divisor in divisors(number) if divisor < count)
-    above = [divisor for divisor in divisors(number) if divisor > count][:1]
-    return " and ".join(str(divisor) for divisor in [below, *above])
-
-
 def require_divides(count: int, whole: int, rule: str, counts: str = "counts") -> None:
     """Raise unless count divides whole; the message is the rule, and the nearest that do."""
     if whole % count:
-        raise ValueError(
-            f"{rule}; the nearest {counts} that divide {whole}: {nearest_divisors(whole, count)}"
-        )
+        known = divisors(whole)
+        nearest = [max(d for d in known if d < count), *(d for d in known if d > count)][:2]
+        names = " and ".join(map(str, nearest))
+        raise ValueError(f"{rule}; the nearest {counts} that divide {whole}: {names}")
 
 
-def require_divisible(width: int, num_heads: int, name: str = "d_out") -> None:
+def require_equal_heads(width: int, num_heads: int, name: str = "d_out") -> None:
     """Raise unless num_heads divides width; the message names the nearest head counts that do."""
     rule = f"{name}={width} cannot be split into num_heads={num_heads} heads of equal width"
     require_divides(num_heads, width, rule, "head counts")
@@ -220,15 +205,41 @@ def require_attention(queries: Tensor, keys: Tensor, values: Tensor) -> None:
         )
 
 
+def require_hidden(is_hidden: Tensor | None, queries: Tensor, keys: Tensor) -> None:
+    """Raise unless is_hidden is None, or bools, one for each query and key."""
+    if is_hidden is None:
+        return
+    require_tensor("is_hidden", is_hidden)
+    if is_hidden.dtype != torch.bool:
+        raise TypeError(
+            f"is_hidden must be bool (True: may not see), not {is_hidden.dtype}; "
+            "try is_hidden.bool()"
+        )
+    wanted, given = (queries.shape[-2], keys.shape[-2]), is_hidden.shape[-2:]
+    if any(size not in (1, want) for size, want in zip(given[::-1], wanted[::-1], strict=False)):
+        raise ValueError(
+            f"is_hidden must be broadcastable to (..., num_queries, num_keys) = {wanted}, "
+            f"not {tuple(is_hidden.shape)}"
+        )
+    require_like("is_hidden", is_hidden, queries, "queries")
+
+
+def require_shape(name: str, x: Tensor, shape: str) -> None:
+    """Raise unless x is a tensor of as many dimensions as a shape, "(b, num_tokens)", names."""
+    require_tensor(name, x)
+    if x.ndim != shape.count(",") + 1:
+        remedy = f"; for one sequence try {name}.unsqueeze(0)" if x.ndim == shape.count(",") else ""
+        raise ValueError(f"{name} must be {shape}, not {x.ndim}-d, {tuple(x.shape)}{remedy}")
+
+
 def require_input(x: Tensor, d_in: int, context_length: int, projection: nn.Module) -> None:
     """Raise unless x is a batch of token vectors that the projection can multiply."""
     require_floating("x", x)
-    shape = tuple(x.shape)
-    if x.ndim != 3:
-        remedy = "; for one sequence try x.unsqueeze(0)" if x.ndim == 2 else ""
-        raise ValueError(f"x must be (b, num_tokens, d_in), not {x.ndim}-d, {shape}{remedy}")
+    require_shape("x", x, "(b, num_tokens, d_in)")
     if x.shape[2] != d_in:
-        raise ValueError(f"the last dimension of x must be d_in={d_in}, not {x.shape[2]}: {shape}")
+        raise ValueError(
+            f"the last dimension of x must be d_in={d_in}, not {x.shape[2]}: {tuple(x.shape)}"
+        )
     if x.shape[1] > context_length:
         raise ValueError(
             f"x has {x.shape[1]} tokens, more than context_length={context_length}; "
