@@ -141,4 +141,3 @@ def imported(path: Path, house: str) -> set[str]:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_imports_few_names(path):
     assert len(imported(path, "attncourse")) <= 15
-    assert len(imported(path, "attncourse") | imported(path, "attnlib")) <= 18
