@@ -14,7 +14,11 @@ from attncourse.speed.results import aligned
 USUAL, BLOCKS_KEPT = "as usual", "blocks kept"
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 
-IMPORTS = "import json\nimport torch\nfrom attnlib import MultiHeadAttention, speed\n"
+IMPORTS = """import json
+import torch
+from attncourse import speed
+from attnlib import MultiHeadAttention
+"""
 SET_UP = """
 speed.settle_memory()
 torch.set_num_threads(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import attnlib
+from attncourse.checks import mistakes
 from attncourse.checks.exercises import check_weight_split
 from attncourse.checks.mistakes import MISTAKES, Mistake, OnePageAttention
 from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
@@ -41,7 +41,7 @@ def test_the_page_computes_what_the_class_computes():
 
 
 def test_the_page_has_true_shape_comments():
-    found = reading(Path(attnlib.__file__).parent / "checks" / "mistakes.py")
+    found = reading(Path(mistakes.__file__))
     sizes = {"b": B, "num_tokens": T, "num_heads": H, "head_dim": HEAD_DIM, "d_out": H * HEAD_DIM}
     found.run(sizes, lambda: build(OnePageAttention)(tokens()))
     assert found.lies == []
