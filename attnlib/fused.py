@@ -12,13 +12,13 @@ from attnlib.rotary import ROTATIONS, rotary_angles
 from attnlib.validate import (
     autocasts,
     positive_ints,
-    require_attention,
     require_bools,
     require_equal_heads,
     require_floating,
     require_floating_dtype,
     require_input,
     require_newest,
+    require_parts,
     require_probability,
     require_rate,
     require_shared,
@@ -191,7 +191,7 @@ def fused_attention(
 
 def _require_fused(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> None:
     """Raise unless fused_attention can compute."""
-    require_attention(queries, keys, values)
+    require_parts(queries, keys, values)
     shapes = [tuple(x.shape) for x in (queries, keys, values)]
     if any(len(shape) != 4 or shape[0] != shapes[0][0] for shape in shapes) or (
         shapes[1][1] != shapes[2][1]

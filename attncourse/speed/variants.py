@@ -158,8 +158,7 @@ class TorchModule(nn.Module):
 
 def _like(split: MultiHeadAttention, cls: type[nn.Module], state: dict[str, Tensor]) -> nn.Module:
     """Make a module of split's sizes that holds these weights."""
-    sizes = (split.d_in, split.d_out, split.context_length, split.dropout.p, split.num_heads)
-    return with_weights(cls, (*sizes, split.W_query.bias is not None), state, split.training)
+    return with_weights(cls, split, state)
 
 
 def _copied(cls: type[MultiHeadAttention], split: MultiHeadAttention) -> nn.Module:

@@ -16,9 +16,8 @@ from attnlib import (
     split_to_stacked,
     split_to_torch,
     stacked_to_split,
-    torch_to_split,
 )
-from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, from_torch, tokens
 
 PROJECTIONS = ("W_query", "W_key", "W_value")
 SIZES = pytest.mark.parametrize(
@@ -135,7 +134,7 @@ def test_all_the_way_round_is_bit_equal(num_heads, qkv_bias):
     """Stacked, split, fused, PyTorch's own, and back: no bit is lost on the way."""
     stacked = stacked_heads(num_heads, qkv_bias, d_in=num_heads * HEAD_DIM)
     there = split_to_torch(fused_to_split(split_to_fused(stacked_to_split(stacked))))
-    again = split_to_stacked(torch_to_split(there, CONTEXT_LENGTH))
+    again = split_to_stacked(from_torch(there, CONTEXT_LENGTH))
     assert repr(again) == repr(stacked)
     assert again.state_dict().keys() == stacked.state_dict().keys()
     for key, weight in again.state_dict().items():

@@ -1,8 +1,6 @@
-"""The weights of the split class in PyTorch's own module, and back: the same function."""
+"""The weights of the split class in PyTorch's own module: the same function."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 import torch
@@ -13,10 +11,9 @@ from attnlib import (
     causal_mask,
     split_to_torch,
     stacked_to_split,
-    torch_to_split,
 )
 from attnlib.torch_compatible import MultiheadAttention
-from support.cases import CASES, CONTEXT_LENGTH, HEAD_DIM, B, H, T
+from support.cases import CASES, CONTEXT_LENGTH, HEAD_DIM, B, H, T, from_torch
 
 (STACKED,) = (case for case in CASES if case.cls.__name__ == "MultiHeadAttentionWrapper")
 BOTH = pytest.mark.parametrize("cls", [nn.MultiheadAttention, MultiheadAttention])
@@ -121,7 +118,7 @@ def test_split_to_torch_is_the_same_function(num_heads, qkv_bias, dtype):
 @DTYPES
 def test_split_there_and_back(num_heads, qkv_bias, dtype):
     split = split_module(num_heads, dtype, qkv_bias=qkv_bias, dropout=0.3)
-    again = torch_to_split(split_to_torch(split), CONTEXT_LENGTH)
+    again = from_torch(split_to_torch(split), CONTEXT_LENGTH)
     assert_same_state(again, split)
     assert repr(again) == repr(split)
 
@@ -171,97 +168,17 @@ def test_d_in_must_be_d_out():
         split_to_torch(split)
 
 
-# From PyTorch's class, or our copy of it, to the split class
-
-
-@pytest.mark.promise(number=4)
-@BOTH
-@HEADS
-@BIAS
-@DTYPES
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_torch_to_split_is_the_same_function(cls, num_heads, qkv_bias, dtype, batch_first):
-    arguments = {"bias": qkv_bias, "batch_first": batch_first, "dtype": dtype}
-    module = randomised(cls(num_heads * HEAD_DIM, num_heads, **arguments))
-    split = torch_to_split(module, CONTEXT_LENGTH)
-    assert (split.W_query.bias is not None) == qkv_bias
-    assert split.context_length == CONTEXT_LENGTH
-    assert_same(module, split, ignore=() if qkv_bias else ("out_proj.bias",))
-    assert qkv_bias or split.out_proj.bias.eq(0).all()
-
-
-@pytest.mark.promise(number=4)
-@BOTH
-@DTYPES
-def test_torch_there_and_back(cls, dtype):
-    module = randomised(cls(H * HEAD_DIM, H, dropout=0.3, batch_first=True, dtype=dtype))
-    again = split_to_torch(torch_to_split(module, CONTEXT_LENGTH))
-    assert_same_state(again, module)
-    assert again.dropout == module.dropout
-
-
-@BOTH
-def test_a_missing_bias_comes_back_as_zeros(cls):
-    module = randomised(cls(H * HEAD_DIM, H, bias=False, batch_first=True))
-    again = split_to_torch(torch_to_split(module, CONTEXT_LENGTH))
-    assert again.in_proj_bias is None
-    assert again.out_proj.bias.eq(0).all()
-    x = tokens(module)
-    torch.testing.assert_close(attend(again, x), attend(module, x))
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"kdim": 13}, "kdim=13:"),
-        ({"vdim": 17}, "vdim=17:"),
-        ({"kdim": 13, "vdim": 17}, "kdim=13, vdim=17:"),
-        ({"add_bias_kv": True}, "add_bias_kv=True:"),
-        ({"add_zero_attn": True}, "add_zero_attn=True:"),
-        ({"add_bias_kv": True, "add_zero_attn": True}, "add_bias_kv=True, add_zero_attn=True:"),
-    ],
-)
-def test_what_has_no_place_is_named(cls, arguments, named):
-    module = cls(H * HEAD_DIM, H, **arguments)
-    words = f"MultiHeadAttention has no place for {named} its queries, keys and values all come"
-    with pytest.raises(ValueError, match=re.escape(words)):
-        torch_to_split(module, CONTEXT_LENGTH)
-
-
-@BOTH
-def test_widths_that_are_equal_need_no_place_of_their_own(cls):
-    """Equal as numbers: a width read from a file is another object."""
-    module = cls(390, H, kdim=int("390"), vdim=int("390"))
-    assert torch_to_split(module, CONTEXT_LENGTH).d_in == 390
-
-
-def test_other_arguments_are_checked():
-    module = nn.MultiheadAttention(6, 2)
-    with pytest.raises(TypeError, match=r"must be torch.nn.MultiheadAttention or .*, not Linear"):
-        torch_to_split(nn.Linear(6, 6), 3)
-    with pytest.raises(ValueError, match="context_length must be a positive int, not 0"):
-        torch_to_split(module, 0)
-    with pytest.raises(TypeError, match=r"context_length must be a positive int, not 2.0"):
-        torch_to_split(module, 2.0)
-
-
-# What both keep
+# What is kept
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_mode_device_and_dropout_are_kept(training):
     split = split_module(dropout=0.3, dtype=torch.bfloat16).train(training)
     module = split_to_torch(split)
-    again = torch_to_split(module, 5)
-    for converted in (module, again):
-        assert {part.training for part in converted.modules()} == {training}
-        assert {weight.dtype for weight in converted.parameters()} == {torch.bfloat16}
-        assert all(weight.requires_grad for weight in converted.parameters())
-    assert module.dropout == again.dropout.p == 0.3
-    on_meta = split_to_torch(split.to("meta"))
-    assert all(weight.is_meta for weight in on_meta.parameters())
-    assert all(weight.is_meta for weight in torch_to_split(on_meta, 5).parameters())
+    assert {part.training for part in module.modules()} == {training}
+    assert {weight.dtype for weight in module.parameters()} == {torch.bfloat16}
+    assert module.dropout == 0.3
+    assert all(weight.is_meta for weight in split_to_torch(split.to("meta")).parameters())
 
 
 def test_no_random_number_is_drawn_and_nothing_is_shared():
@@ -269,10 +186,8 @@ def test_no_random_number_is_drawn_and_nothing_is_shared():
     before = {name: entry.clone() for name, entry in split.state_dict().items()}
     state = torch.get_rng_state()
     module = split_to_torch(split)
-    again = torch_to_split(module, CONTEXT_LENGTH)
     assert torch.equal(torch.get_rng_state(), state)
-    for converted in (again, module):
-        with torch.no_grad():
-            for weight in converted.parameters():
-                weight.zero_()
-        assert all(torch.equal(entry, before[name]) for name, entry in split.state_dict().items())
+    with torch.no_grad():
+        for weight in module.parameters():
+            weight.zero_()
+    assert all(torch.equal(entry, before[name]) for name, entry in split.state_dict().items())
