@@ -145,6 +145,6 @@ def _scores(queries: Tensor, keys: Tensor, seeing: slice, tile: slice) -> Tensor
     """Return the scores of these queries and keys, the future hidden."""
     scores: Tensor = queries[..., seeing, :] @ keys[..., tile, :].mT
     num_seeing, size = scores.shape[-2:]
-    is_future = causal_mask(size, device=queries.device)  # (size, size); later queries see all
-    is_future = F.pad(is_future, (0, 0, 0, num_seeing - size))  # (num_seeing, size)
+    is_future = causal_mask(size, device=queries.device)
+    is_future = F.pad(is_future, (0, 0, 0, num_seeing - size))  # later queries see all of the tile
     return scores.masked_fill(is_future, -torch.inf)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlib import (
+    FusedMultiHeadAttention,
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
     fused_to_split,
@@ -212,6 +213,118 @@ def test_a_conversion_draws_no_random_numbers():
         before = torch.get_rng_state()
         convert(module)
         assert torch.equal(torch.get_rng_state(), before)
+
+
+# What is kept, and what cannot be
+
+
+def conversions() -> dict:
+    """Return every conversion, and a module for it; each of one width."""
+    stacked = stacked_heads(d_in=H * HEAD_DIM)
+    split = bare_split(d_in=H * HEAD_DIM, qkv_bias=True)
+    return {
+        "stacked": (stacked_to_split, stacked),
+        "stack": (split_to_stacked, split),
+        "torch": (split_to_torch, split),
+        "fuse": (split_to_fused, split),
+        "fused": (fused_to_split, split_to_fused(split)),
+    }
+
+
+ALL = pytest.mark.parametrize("which", conversions())
+
+
+@pytest.mark.promise(number=26)
+@ALL
+def test_what_is_frozen_stays_frozen(which):
+    """All of it, or the projections, or out_proj; and what is trained stays trained."""
+    convert, module = conversions()[which]
+    for part in ("", "W_", "out_proj"):
+        for name, weight in module.named_parameters():
+            weight.requires_grad_(part not in name)
+        new = convert(module)
+        for name, weight in new.named_parameters():
+            in_proj = part == "W_" and "in_proj" in name
+            made = which == "stacked" and "out_proj" in name
+            assert weight.requires_grad == (made or not (in_proj or part in name)), (part, name)
+        assert all(weight.is_leaf for weight in new.parameters())
+
+
+@pytest.mark.promise(number=26)
+@pytest.mark.parametrize("which", ["stacked", "torch", "fuse"])
+def test_rows_that_are_frozen_beside_rows_that_are_not_are_refused(which):
+    convert, module = conversions()[which]
+    key = module.heads[1].W_query if which == "stacked" else module.W_key
+    key.weight.requires_grad_(False)
+    words = "weight would hold rows that are frozen and rows that are trained, but it has one"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        convert(module)
+    module.requires_grad_(False)
+    assert convert(module)
+
+
+@pytest.mark.promise(number=26)
+@ALL
+@pytest.mark.parametrize("how", ["subclass", "instance"])
+def test_a_forward_of_its_own_is_refused(which, how):
+    convert, module = conversions()[which]
+    old = type(module)
+    if how == "subclass":
+        module.__class__ = type("Louder", (old,), {"forward": lambda self, x: 2 * x})
+    else:
+        module.forward = lambda x: 2 * x
+    with pytest.raises(TypeError, match=r"has a forward of its own, which would be lost; copy its"):
+        convert(module)
+    vars(module).pop("forward", None)
+    module.__class__ = type("Quiet", (old,), {})  # a subclass that computes what ours does
+    assert convert(module)
+    words = f"the module must be a {old.__name__}, not a Linear"
+    with pytest.raises(TypeError, match=words):
+        convert(torch.nn.Linear(3, 3))
+
+
+@pytest.mark.promise(number=26)
+def test_heads_that_differ_are_named():
+    """One module has one dropout, and a bias in all of its projections or in none."""
+    stacked = stacked_heads()
+    stacked.heads[2].dropout.p = 0.3
+    words = "heads.2.dropout has p=0.3 and heads.0.dropout has p=0.0, but the new module has one"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        stacked_to_split(stacked)
+    stacked = stacked_heads()
+    stacked.heads[1].W_key.bias = None
+    words = "heads.1.W_key has bias=False and heads.0.W_query has bias=True, but the new module has"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        stacked_to_split(stacked)
+    stacked = stacked_heads()
+    stacked.heads[1].forward = lambda x: x
+    with pytest.raises(TypeError, match=r"heads\.1, a CausalAttention, has a forward of its own"):
+        stacked_to_split(stacked)
+    stacked.heads[1] = torch.nn.Linear(3, 3)
+    with pytest.raises(TypeError, match=r"heads\.1 must be a CausalAttention, not a Linear"):
+        stacked_to_split(stacked)
+
+
+@pytest.mark.promise(number=26)
+@pytest.mark.parametrize("which", ["stack", "torch", "fuse", "fused"])
+def test_biases_that_differ_are_named(which):
+    convert, module = conversions()[which]
+    module.out_proj.bias = None
+    with pytest.raises(ValueError, match="out_proj has no bias, but the new one must; give it"):
+        convert(module)
+    if which != "fused":
+        convert, module = conversions()[which]
+        module.W_value.bias = None
+        words = "W_value has bias=False and W_query has bias=True, but the new module has one"
+        with pytest.raises(ValueError, match=words):
+            convert(module)
+
+
+@pytest.mark.promise(number=26)
+def test_rotary_positions_have_no_place_in_the_split_class():
+    fused = FusedMultiHeadAttention(3, 8, 5, 0.0, 2, rotary_base=100.0)
+    with pytest.raises(ValueError, match=r"rotary_base=100\.0 has no place in MultiHeadAttention"):
+        fused_to_split(fused)
 
 
 # The same weights in other places

@@ -256,14 +256,7 @@ def test_repeated_heads_stand_next_to_each_other():
     assert torch.equal(repeat_heads(x, 6), expected)
 
 
-# The mask of the newest tokens
-
-
-@pytest.mark.parametrize("num_queries", range(T + 1))
-def test_the_mask_is_aligned_to_the_lower_right(num_queries):
-    """It is the last rows of the causal mask, turned round; upper left would be the first."""
-    past = torch.ones(T, T, dtype=torch.bool).tril()
-    assert torch.equal(causal_mask(num_queries, T), ~past[T - num_queries :])
+# The newest tokens
 
 
 @pytest.mark.parametrize("num_new", range(1, T + 1))
@@ -280,6 +273,38 @@ def test_the_newest_queries_get_what_they_get_in_the_full_pass(num_new):
 
 
 # Bad arguments
+
+
+@pytest.mark.promise(number=25)
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (((2, 3, 7, 5), (2, 3, 4, 5), (2, 3, 4, 5)), "num_queries=7 is more than num_keys=4, but"),
+        (((2, 3, 7, 5), (2, 2, 7, 5), (2, 2, 7, 5)), "num_kv_heads=2 does not divide num_heads=3"),
+        (((2, 3, 7, 5), (2, 3, 7, 5), (2, 1, 7, 5)), "(2, 3, 7, 5) and (2, 1, 7, 5)"),
+        (((2, 3, 7, 5), (1, 3, 7, 5), (1, 3, 7, 5)), "queries must be (b, num_heads, num_queries,"),
+        (((2, 3, 7, 5), (2, 3, 7, 5), (1, 3, 7, 5)), "(2, 3, 7, 5) and (1, 3, 7, 5)"),
+        (((3, 7, 5), (3, 7, 5), (3, 7, 5)), "not (3, 7, 5), (3, 7, 5) and (3, 7, 5)"),
+        (((2, 3, 7, 5), (2, 3, 7, 4), (2, 3, 7, 5)), "one width, head_dim, not 5 and 4"),
+        (((2, 3, 7, 5), (2, 3, 7, 5), (2, 3, 6, 5)), "equally many tokens, not 7 and 6"),
+    ],
+)
+def test_what_the_kernel_is_not_asked(shapes, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        fused_attention(*(torch.ones(shape) for shape in shapes))
+
+
+@pytest.mark.promise(number=25)
+def test_other_arguments_of_the_kernel():
+    x = torch.ones(2, 3, 7, 5)
+    with pytest.raises(ValueError, match="dropout_p must lie between 0 and 1, not -1"):
+        fused_attention(x, x, x, dropout_p=-1)
+    with pytest.raises(TypeError, match=r"values are torch\.float64, queries are torch\.float32"):
+        fused_attention(x, x, x.double())
+    with pytest.raises(ValueError, match="num_kv_heads=3 does not divide num_heads=7"):
+        repeat_heads(x, 7)
+    with pytest.raises(ValueError, match="num_kv_heads=3 does not divide num_heads=2"):
+        repeat_heads(x, 2)
 
 
 @pytest.mark.promise(number=10)

@@ -26,7 +26,7 @@ from attncourse.pictures import arcs_picture, heads_picture
 from attncourse.pictures.tensors import leaks_picture, weights_picture
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.torch_compatible import MultiheadAttention
-from support.cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
+from support.cases import ALL_PANELS, D_IN, HEAD_DIM, LESSON, B, H, T, tokens
 from support.shape_comments import comments_in, reading
 
 PACKAGE, COURSE = (Path(house.__file__).parent for house in (attnlib, attncourse))
@@ -39,7 +39,7 @@ def test_in_the_classes_and_their_functions():
     """Each class with and without its weights; attention with queries and keys of its own."""
     found = reading(PACKAGE / "functional.py", PACKAGE / "modules.py")
     assert sum(map(len, found.comments.values())) > 20
-    for case in (case for case in CASES if not case.num_kv_heads):  # as many heads everywhere
+    for case in LESSON:
         module, sizes = case.build(dropout=0.5), SEVERAL if case.has_heads else SINGLE
         if case.has_heads and case.d_out_is_total:
             sizes = sizes | {"d_out": H * HEAD_DIM}
@@ -78,11 +78,12 @@ def test_in_the_module_of_pytorch():
 
 
 def test_in_the_fused_class():
-    """With fewer heads of keys than of queries, with and without a cache and weights."""
-    found = reading(PACKAGE / "fused.py")
+    """Fewer heads of keys than of queries, rotary, with and without a cache and weights."""
+    found = reading(PACKAGE / "fused.py", PACKAGE / "rotary.py")
     sizes = {"b": B, "num_tokens": T, "num_queries": T, "num_keys": T, "d_in": D_IN}
-    sizes |= {"num_heads": 4, "num_kv_heads": 2, "head_dim": HEAD_DIM, "d_out": 4 * HEAD_DIM}
-    module = FusedMultiHeadAttention(D_IN, 4 * HEAD_DIM, 13, 0.0, 4, num_kv_heads=2).eval()
+    sizes |= {"num_heads": 4, "num_kv_heads": 2, "head_dim": 14, "d_out": 4 * 14}
+    rotary = {"num_kv_heads": 2, "rotary_base": 100.0}
+    module = FusedMultiHeadAttention(D_IN, 4 * 14, 13, 0.0, 4, **rotary).eval()
     found.run(sizes, lambda: module(tokens(), return_weights=True))
     with torch.no_grad():
         cache = module.new_cache(B, 13)
@@ -184,6 +185,7 @@ def test_no_other_module_has_some():
         "tiled",
         "torch_compatible",
         "fused",
+        "rotary",
         "gpt2/model",
         "gpt2/writing",
     }

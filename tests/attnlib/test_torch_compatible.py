@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import json
 import pickle
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib import attention, causal_mask, merge_heads, split_heads
-from attnlib.torch_compatible import MultiheadAttention
+from attnlib.torch_compatible import MultiheadAttention, apply_mask
 
 PRINTED = Path(__file__).parents[1] / "golden" / "printed_tensors.json"
 B, HEADS, HEAD_DIM, QUERIES, KEYS, KDIM, VDIM = 2, 3, 5, 7, 11, 13, 17  # no two alike
@@ -50,6 +51,17 @@ def three_inputs(kdim: int = EMBED_DIM, vdim: int = EMBED_DIM) -> tuple[Tensor, 
     generator = torch.Generator().manual_seed(2)
     shapes = ((B, QUERIES, EMBED_DIM), (B, KEYS, kdim), (B, KEYS, vdim))
     return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def test_its_arguments_are_those_of_pytorchs_class():
+    """Names, order and defaults, batch_first=False among them."""
+    for method in ("__init__", "forward"):
+        theirs, ours = (
+            inspect.signature(getattr(cls, method)).parameters.values()
+            for cls in (nn.MultiheadAttention, MultiheadAttention)
+        )
+        expected = [(each.name, each.default, each.kind) for each in theirs]
+        assert [(each.name, each.default, each.kind) for each in ours] == expected
 
 
 @pytest.fixture(autouse=True)
@@ -297,6 +309,45 @@ def test_an_appended_position_is_always_there_to_see():
     torch.testing.assert_close(result, ours.out_proj.bias.expand(X))
     assert attn_weights[..., -1].eq(1).all()
     assert attn_weights[..., :-1].eq(0).all()
+
+
+def test_a_mask_is_applied_to_all_keys_and_to_nothing_else():
+    """(num_queries, 1) stands for all keys; the positions after them are left alone."""
+    scores = torch.randn(B, HEADS, QUERIES, KEYS + 2)
+    hidden = torch.arange(QUERIES)[:, None] % 2 == 0
+    for mask, change in ((hidden, -torch.inf), (3.0 * hidden, 3.0)):
+        found = apply_mask(scores, mask, num_appended=2)
+        expected = scores.clone()
+        expected[:, :, ::2, :KEYS] += change
+        assert torch.equal(found, expected)
+    assert torch.equal(apply_mask(scores, hidden), scores.masked_fill(hidden, -torch.inf))
+
+
+@pytest.mark.promise(number=25)
+@pytest.mark.parametrize(
+    ("mask", "num_appended", "error", "words"),
+    [
+        (torch.zeros(QUERIES, KEYS + 1), 0, ValueError, "= (..., 7, 11), not (7, 12)"),
+        (
+            torch.zeros(QUERIES, KEYS - 1),
+            0,
+            ValueError,
+            "mask must be broadcastable to (..., num_qu",
+        ),
+        (torch.zeros(QUERIES, KEYS), 1, ValueError, "= (..., 7, 10), not (7, 11)"),
+        (torch.zeros(5, KEYS), 0, ValueError, "= (..., 7, 11), not (5, 11)"),
+        (
+            torch.zeros(QUERIES, KEYS).int(),
+            0,
+            TypeError,
+            "mask must be bool (True: may not attend)",
+        ),
+        ([True], 0, TypeError, "mask must be a torch.Tensor or None, not list"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused_and_never_cropped(mask, num_appended, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        apply_mask(torch.zeros(B, HEADS, QUERIES, KEYS), mask, num_appended)
 
 
 def test_is_causal_is_a_claim_and_the_mask_decides():
