@@ -31,7 +31,8 @@ def positive_ints(**values: object) -> tuple[int, ...]:
 
 def require_count(name: str, value: object) -> None:
     """Raise unless value is an int >= 0, or what torch has for one while it records a module."""
-    if isinstance(value, (torch.SymInt, Tensor)):  # torch.export, torch.jit.trace
+    is_tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if isinstance(value, torch.SymInt) or is_tracing:  # it has tensors for sizes
         return
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int >= 0, not {value!r} ({type(value).__name__})")

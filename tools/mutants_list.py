@@ -351,7 +351,7 @@ COMPUTATION = (
         "rotary-pairs-not-interleaved",
         ROTARY,
         {
-            "torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1).flatten(-2)": "torch.cat([even * cos - odd * sin, odd * cos + even * sin], dim=-1)"
+            "torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1)\n    return turned.flatten(-2)": "torch.cat([even * cos - odd * sin, odd * cos + even * sin], dim=-1)\n    return turned"
         },
         "tests/attnlib/test_rotary.py::test_the_layouts_are_permutations_of_one_another",
     ),

@@ -258,6 +258,7 @@ def test_what_attention_refuses(changes, error, words):
     ("call", "error", "words"),
     [
         (lambda: causal_mask(2.5), TypeError, "num_queries must be an int >= 0, not 2.5 (float)"),
+        (lambda: causal_mask(torch.tensor(2)), TypeError, "an int >= 0, not tensor(2) (Tensor)"),
         (lambda: causal_mask(-1), ValueError, "num_queries must be an int >= 0, not -1"),
         (lambda: causal_mask(True), TypeError, "num_queries must be an int >= 0, not True (bool)"),
         (lambda: causal_mask(2, "3"), TypeError, "num_keys must be an int >= 0, not '3' (str)"),
