@@ -83,7 +83,7 @@ def test_angles_are_made_where_the_positions_are(device):
 # The two rotations
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @ROTATE
 def test_position_0_turns_nothing_and_no_position_changes_a_length(rotate):
     x = draw(B, H, T, HEAD_DIM)
@@ -94,7 +94,7 @@ def test_position_0_turns_nothing_and_no_position_changes_a_length(rotate):
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1), rtol=1e-14, atol=0)
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @ROTATE
 def test_a_score_depends_on_the_distance_alone(rotate):
     """Of one query and one key, put at all places with room for both."""
@@ -110,7 +110,7 @@ def test_a_score_depends_on_the_distance_alone(rotate):
     assert scores[50].unique().numel() == num_places  # and it does depend on it
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 def test_the_layouts_are_permutations_of_one_another():
     x = draw(B, H, T, HEAD_DIM)
     halves = rotate_halves(x[..., ORDER], *angles())
@@ -118,7 +118,7 @@ def test_the_layouts_are_permutations_of_one_another():
     assert not torch.equal(halves, rotate_pairs(x[..., ORDER], *angles()))
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @pytest.mark.parametrize("layout", ["halves", "pairs"])
 def test_values_and_gradients_are_those_of_transformers(layout):
     """Llama's rotation, and GPT-J's."""
@@ -191,7 +191,7 @@ def by_hand(module: FusedMultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]
     return module.out_proj(merge_heads(context_vec)), attn_weights
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @LAYOUTS
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_the_class_is_its_functions(layout, dtype, close):
@@ -209,7 +209,7 @@ def test_the_class_is_its_functions(layout, dtype, close):
     assert not torch.allclose(build(rotary_base=None).to(dtype)(x), expected, atol=1e-2)
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @pytest.mark.promise(number=8)
 @LAYOUTS
 @pytest.mark.parametrize("num_kv_heads", [1, 2, 6])
