@@ -33,7 +33,7 @@ def stored(thing: object, weights_only: bool = True) -> object:
 
 
 @pytest.mark.promise(number=16)
-@ALL
+@CONTRACTED
 @pytest.mark.parametrize(
     "copied",
     [
@@ -44,7 +44,7 @@ def stored(thing: object, weights_only: bool = True) -> object:
     ids=["deepcopy", "pickle", "save"],
 )
 def test_a_copy_is_equal_and_independent(case, copied):
-    module, x = case.build(dropout=0.3, qkv_bias=True).eval(), tokens()
+    module, x = case.build(dropout=0.3, qkv_bias=True).eval(), case.tokens()
     before = module(x).detach()
     twin = copied(module)
     assert torch.equal(twin(x), before)
@@ -292,10 +292,10 @@ def test_context_length_costs_no_memory(case, context_length):
 
 
 @pytest.mark.promise(number=18)
-@ALL
+@CONTRACTED
 def test_from_the_meta_device(case):
     """Meta, to_empty, load_state_dict: nothing is left uninitialized."""
-    module, x = case.build(qkv_bias=True), tokens()
+    module, x = case.build(qkv_bias=True), case.tokens()
     with torch.device("meta"):
         hollow = case.cls(**case.arguments(qkv_bias=True))
     assert all(weight.is_meta for weight in hollow.parameters())
