@@ -21,8 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.compare import TOLERANCES
-from attncourse.speed.count import causal_flops, projection_flops
-from attnlib.fused import FusedMultiHeadAttention
 
 if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
     from tqdm import tqdm
@@ -239,91 +237,6 @@ def race(
     return in_turns({**calls, MATRIX_PRODUCT: product}, budget, **options)
 
 
-def products_of_floor(
-    b: int,
-    num_tokens: int,
-    width: int,
-    size: int = PRODUCT_SIZE,
-    passes: str = FORWARD,
-    scores_again: bool = False,
-) -> float:
-    """Return how many square matrix products take the FLOPs that every version needs.
-
-    The floor is the time that these products take. A version that visits all pairs of tokens is
-    faster only if it multiplies matrices faster than the machine's library does.
-
-    Equation:
-        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass,
-        which has two products for each one
-
-    Args:
-        b: texts in the batch.
-        num_tokens: in each.
-        width: d_in and d_out.
-        size: rows and columns of the square matrices.
-        passes: "forward" or "forward + backward".
-        scores_again: whether the backward pass makes the scores again, as a kernel must that does
-            not keep them: then attention has five products in it, not four.
-
-    >>> products_of_floor(b=1, num_tokens=1024, width=1024, size=1024)
-    5.0009765625
-    """
-    flops = float(projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width))
-    if passes == BOTH:
-        flops *= 3
-        if scores_again:
-            flops += causal_flops(b, num_tokens, width) / 2
-    return flops / (2 * size**3)
-
-
-def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
-    """Return two functions that compute the output for one more token, with a cache and without.
-
-    The cache holds num_tokens tokens; each call overwrites the token that the last one added.
-    """
-    like = fused.out_proj.weight
-    x = torch.randn(1, num_tokens + 1, fused.d_in, dtype=like.dtype, device=like.device)
-    cache = fused.new_cache(batch_size=1, max_tokens=num_tokens + 1)
-    with torch.no_grad():
-        fused(x[:, :-1], cache=cache)
-
-    def with_cache() -> Tensor:
-        cache.num_tokens = num_tokens
-        with torch.no_grad():
-            newest: Tensor = fused(x[:, -1:], cache=cache)
-        return newest
-
-    def without() -> Tensor:
-        with torch.no_grad():
-            context_vec: Tensor = fused(x)
-        return context_vec[:, -1:]
-
-    return {"with cache": with_cache, "without": without}
-
-
-class Trend(NamedTuple):
-    """A straight line through times: seconds = start + slope * num_tokens."""
-
-    start: float
-    slope: float
-    spread: float  # largest over smallest of seconds - slope * num_tokens
-
-
-def trend(times: Mapping[int, float]) -> Trend:
-    """Fit a straight line through the times of several numbers of tokens, by least squares.
-
-    Reading the cache takes time in proportion to its tokens. What remains should be constant;
-    spread is its largest value over its smallest.
-
-    >>> trend({100: 3.0, 200: 5.0, 300: 7.0})
-    Trend(start=1.0, slope=0.02, spread=1.0)
-    """
-    slope, start = statistics.linear_regression(list(times), list(times.values()))
-    left = [seconds - slope * num_tokens for num_tokens, seconds in times.items()]
-    spread = max(left) / min(left) if min(left) > 0 else float("inf")
-    return Trend(round(start, 9), round(slope, 12), round(spread, 6))
-
-
 def peak_bytes() -> int:
     """Return the peak memory of this process."""
     status = Path("/proc/self/status")
@@ -337,21 +250,6 @@ def peak_bytes() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: in bytes
-
-
-def added_to_peak(code: str, set_up: str = "") -> int:
-    """Return by how many bytes code raises the peak memory of a fresh process.
-
-    Args:
-        code: Python to measure. torch and attnlib are imported.
-        set_up: Python that runs first, unmeasured.
-    """
-    script = (
-        "import torch, attnlib\n"
-        "from attncourse.speed.clock import peak_bytes\n"
-        f"{set_up}\nbefore = peak_bytes()\n{code}\nprint(peak_bytes() - before)"
-    )
-    return int(run_python(script))
 
 
 def run_python(script: str, **environment: str) -> str:

@@ -23,8 +23,8 @@ from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
 
 
-class Split(MultiHeadAttention):
-    """Base of the split variants; subclasses implement attend()."""
+class SplitVariant(MultiHeadAttention):
+    """Base of the variants of the split class; they implement attend()."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
         queries = split_heads(self.W_query(x), self.num_heads)
@@ -38,7 +38,7 @@ class Split(MultiHeadAttention):
         raise NotImplementedError
 
 
-class Published(Split):
+class Published(SplitVariant):
     """The weight split as usually published: a stored float mask, division after the product."""
 
     mask: Tensor
@@ -52,7 +52,7 @@ class Published(Split):
         return context_vec
 
 
-class Sdpa(Split):
+class Sdpa(SplitVariant):
     """torch's own attention with is_causal=True."""
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ class Sdpa(Split):
         )
 
 
-class SdpaWithMask(Split):
+class SdpaWithMask(SplitVariant):
     """torch's own attention with an explicit mask, in which True means: may attend."""
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class SdpaWithMask(Split):
         )
 
 
-class Flex(Split):
+class Flex(SplitVariant):
     """FlexAttention: a kernel compiled for the mask, which skips hidden blocks.
 
     The first call takes seconds. On a CPU it has no backward pass and runs only under no_grad.
