@@ -30,12 +30,10 @@ from attncourse.learning.patterns import (
 )
 from attncourse.learning.record import held_out_batch
 from attncourse.learning.runs import (
-    EVERY,
     LATE,
-    LONG,
     RUNS,
     SEEDS,
-    Run,
+    LookUpRun,
     Setting,
     look_up_model,
     look_up_test,
@@ -46,6 +44,8 @@ from train_heads import TRAINING
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 REPEAT_SEEDS = range(1, 9)
+EVERY = 250  # steps between two measurements of a long training
+LONG = 2000
 LONGEST = 24  # the largest distance of repeats(): keys that are needed lie at places up to it
 
 
@@ -63,7 +63,7 @@ def settings() -> list[Setting]:
     return made + [Setting(1, steps=LONG, seed=seed) for seed in SEEDS]
 
 
-def train_look_ups(setting: Setting) -> tuple[Run, AttentionModel]:
+def train_look_ups(setting: Setting) -> tuple[LookUpRun, AttentionModel]:
     """Train one model and measure it."""
     model, task = look_up_model(setting), look_ups(*setting.distances)
     at = range(EVERY, LONG + 1, EVERY) if setting.steps == LONG else ()
@@ -83,7 +83,7 @@ def train_look_ups(setting: Setting) -> tuple[Run, AttentionModel]:
     named = right_answers(model, batch).float().mean(dim=0).tolist()
     parameters = sum(weight.numel() for weight in model.parameters())
     right = accuracy(model, batch)
-    return Run(setting, parameters, right, tuple(named), tuple(over_time)), model
+    return LookUpRun(setting, parameters, right, tuple(named), tuple(over_time)), model
 
 
 @torch.no_grad()

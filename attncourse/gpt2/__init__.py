@@ -8,9 +8,7 @@ released model. This folder imports only the core.
 
 from attncourse.gpt2.files import read_gpt2
 from attncourse.gpt2.model import (
-    GPT2,
     SIZES,
-    TINY,
     Block,
     Gpt2Size,
     cache_bytes,
@@ -20,30 +18,17 @@ from attncourse.gpt2.model import (
     tiny_gpt2,
     write_gpt2,
 )
-from attncourse.gpt2.own import OwnGpt2, own_gpt2
-from attncourse.gpt2.parallel import require_whole_heads, run_processes, share_out_heads
-from attncourse.gpt2.recorded import (
-    RecordedSentence,
-    RecordedText,
-    best_heads,
-    recorded,
-    recorded_names,
-    recorded_sentence,
-)
+from attncourse.gpt2.own import own_gpt2
+from attncourse.gpt2.parallel import run_processes
+from attncourse.gpt2.recorded import best_heads, recorded, recorded_names, recorded_sentence
 from attncourse.gpt2.released import check_gpt2
 from attncourse.gpt2.weights import attention_parameters, from_gpt2, to_gpt2
-from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.gpt2.writing import write_on
 
 __all__ = [
-    "GPT2",
     "SIZES",
-    "TINY",
     "Block",
-    "CachedGpt2",
     "Gpt2Size",
-    "OwnGpt2",
-    "RecordedSentence",
-    "RecordedText",
     "attention_parameters",
     "best_heads",
     "cache_bytes",
@@ -57,9 +42,7 @@ __all__ = [
     "recorded",
     "recorded_names",
     "recorded_sentence",
-    "require_whole_heads",
     "run_processes",
-    "share_out_heads",
     "tiny_gpt2",
     "to_gpt2",
     "write_gpt2",

@@ -18,6 +18,9 @@ SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "co
 SHARD = re.compile(r"-of-(\d+)\.safetensors$")
 PICKLES = (b"PK\x03\x04", b"\x80")  # how torch.save and pickle begin
 LFS = b"version https://git-lfs"
+LONGEST_HEADER = (
+    10**6
+)  # bytes: GPT-2 XL has 65,000; one that lists a million tensors takes a minute
 
 
 class Gpt2File(Mapping[str, Tensor]):
@@ -69,8 +72,9 @@ def read_gpt2(path: str | PathLike[str]) -> Gpt2File:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not a safetensors file, or it is damaged. A pickle (.bin, .pt) is
-            refused unread: loading one can run any code in it.
+        TypeError: path is not a path.
+        ValueError: it is not a safetensors file, it is damaged, or its header is too long. A
+            pickle (.bin, .pt) is refused unread: loading one can run any code in it.
 
     >>> read_gpt2("no_such.safetensors")
     Traceback (most recent call last):
@@ -79,6 +83,11 @@ def read_gpt2(path: str | PathLike[str]) -> Gpt2File:
     Source: the safetensors format: eight bytes with the length of a header in JSON, the header,
     the numbers.
     """
+    if not isinstance(path, (str, PathLike)):
+        raise TypeError(
+            f"path must be a str or a Path, not {type(path).__name__}; give the file of the "
+            "weights, or the folder that holds it"
+        )
     path = _file_of(Path(path).expanduser())
     if path.name.endswith(".index.json"):
         return Gpt2File(path, _homes(path), _config(path))
@@ -113,6 +122,12 @@ def _names(path: Path) -> list[str]:
         start = opened.read(200)
     if start[8:9] != b"{":
         raise ValueError(f"{path} is {_what_it_is(path, start)}")
+    header = int.from_bytes(start[:8], "little")
+    if header > LONGEST_HEADER:
+        raise ValueError(
+            f"{path} has a header of {header:,} bytes, and no GPT-2 has more than "
+            f"{LONGEST_HEADER:,}: it is another model, or damaged; download it again"
+        )
     try:
         with safe_open(path, framework="pt") as file:
             return list(file.keys())
@@ -149,7 +164,10 @@ def _homes(index: Path) -> dict[str, Path]:
     places = _json(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise ValueError(f"{index} is not an index of weights: it has no weight_map")
-    homes = {name: index.with_name(Path(str(file)).name) for name, file in places.items()}
+    for name, file in places.items():
+        if not isinstance(file, str) or not Path(file).name:
+            raise ValueError(f"{index} names no file for {name}: {file!r}; download it again")
+    homes = {name: index.with_name(Path(file).name) for name, file in places.items()}
     for file in sorted(set(homes.values())):
         expected = {name for name, home in homes.items() if home == file}
         if not file.is_file():
@@ -171,7 +189,7 @@ def _config(path: Path) -> dict[str, object]:
 def _json(path: Path) -> dict[str, object]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # brackets in brackets, thousands deep
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold one JSON object, not {type(found).__name__}")

@@ -25,19 +25,12 @@ WHOLE, WORDS, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 
 
 class Read(NamedTuple):
-    """A text as a GPT-2 reads it, and what it makes of it.
+    """A text as a GPT-2 reads it, and what it makes of it."""
 
-    Args:
-        tokens: the tokens, spaces included.
-        weights: (num_layers, num_heads, num_tokens, num_tokens), the attention weights.
-        next_tokens: the ten likeliest next tokens with their logits, the likeliest first.
-        token_ids: the numbers of the tokens in the model's vocabulary, int64, (num_tokens).
-    """
-
-    tokens: tuple[str, ...]
-    weights: Tensor
-    next_tokens: tuple[tuple[str, float], ...]
-    token_ids: Tensor
+    tokens: tuple[str, ...]  # spaces included
+    weights: Tensor  # the attention weights, (num_layers, num_heads, num_tokens, num_tokens)
+    next_tokens: tuple[tuple[str, float], ...]  # the ten likeliest with their logits
+    token_ids: Tensor  # their numbers in the model's vocabulary, int64, (num_tokens)
 
 
 class OwnGpt2:

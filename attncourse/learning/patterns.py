@@ -11,8 +11,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlib.functional import causal_mask
-
 
 def k_back(tokens: Tensor, k: int) -> Tensor:
     """Mark the key k places before the query; 0 is the query itself.
@@ -118,23 +116,6 @@ def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     return by_place  # (..., num_tokens)
 
 
-def scores(attn_weights: Tensor, tokens: Tensor) -> dict[str, list[float]]:
-    """Return for each pattern in PATTERNS the scores of all heads, layer after layer.
-
-    Args:
-        attn_weights: (b, num_layers, num_heads, num_tokens, num_tokens).
-        tokens: int64, (b, num_tokens).
-
-    >>> one_token = scores(torch.ones(1, 2, 2, 1, 1), torch.tensor([[7]]))
-    >>> list(one_token)
-    ['1 back', '2 back', 'same token', 'induction']
-    """
-    return {
-        name: score(attn_weights, pattern(tokens)).flatten().tolist()
-        for name, pattern in PATTERNS.items()
-    }
-
-
 def is_ambiguous(tokens: Tensor) -> Tensor:
     """Return for each position whether different tokens have followed its token before.
 
@@ -152,18 +133,6 @@ def is_ambiguous(tokens: Tensor) -> Tensor:
     largest = after.masked_fill(~is_target, -1).amax(dim=-1)  # (b, num_tokens)
     smallest = after.masked_fill(~is_target, int(tokens.max()) + 1).amin(dim=-1)  # (b, num_tokens)
     return largest > smallest
-
-
-def even_score(is_target: Tensor) -> float:
-    """Return the score of a head that spreads its weight evenly over all visible keys.
-
-    >>> even_score(previous_token(torch.tensor([[7, 8]])))
-    0.5
-    """
-    b, num_tokens, _ = is_target.shape
-    visible = (~causal_mask(num_tokens)).float()  # (num_tokens, num_tokens)
-    even = visible / visible.sum(dim=-1, keepdim=True)  # (num_tokens, num_tokens)
-    return score(even.expand(b, num_tokens, num_tokens), is_target).item()
 
 
 def share_by_pair(attn_weights: Tensor, tokens: Tensor, near: int, far: int, place: int) -> Tensor:

@@ -169,29 +169,3 @@ def story() -> str:
     'Your journey starts with one step'
     """
     return " ".join(STORY.read_text(encoding="utf-8").split())
-
-
-def alphabet(text: str) -> str:
-    """Return the distinct characters of a text, sorted.
-
-    >>> alphabet("one step")
-    ' enopst'
-    """
-    return "".join(sorted(set(text)))
-
-
-def encode(text: str, characters: str) -> Tensor:
-    """Return the index of each character of a text in the alphabet, int64, (length).
-
-    Raises:
-        ValueError: a character is not in the alphabet.
-
-    >>> encode("ten", " enopst").tolist()
-    [6, 1, 2]
-    """
-    if unknown := set(text) - set(characters):
-        raise ValueError(
-            f"text holds {''.join(sorted(unknown))!r}, which characters={characters!r} lacks: "
-            "make the alphabet from all of the text"
-        )
-    return torch.tensor([characters.index(character) for character in text], dtype=torch.int64)

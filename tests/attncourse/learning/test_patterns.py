@@ -7,7 +7,6 @@ import torch
 
 from attncourse.learning.patterns import (
     PATTERNS,
-    even_score,
     induction,
     is_ambiguous,
     k_back,
@@ -15,7 +14,6 @@ from attncourse.learning.patterns import (
     same_token,
     score,
     score_by_place,
-    scores,
     share_by_pair,
     two_letters,
 )
@@ -88,15 +86,6 @@ def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(patter
             assert scores[layer, head].item() == pytest.approx(sum(shares) / len(shares))
 
 
-def test_scores_go_through_all_heads_layer_after_layer():
-    attn_weights = random_weights(2, 3, 5)
-    found = scores(attn_weights, TOKENS)
-    assert list(found) == list(PATTERNS)
-    for name, by_head in found.items():
-        expected = score(attn_weights, PATTERNS[name](TOKENS))
-        assert by_head == [expected[layer, head] for layer in range(3) for head in range(5)]
-
-
 def test_the_score_by_place_has_the_score_as_its_mean():
     attn_weights, is_target = random_weights(2, 3, 5), same_token(TOKENS)
     by_place = score_by_place(attn_weights, is_target)
@@ -140,11 +129,3 @@ def test_a_perfect_head_scores_1_and_a_blind_one_0():
     assert score(perfect, is_target).item() == 1.0
     assert score(perfect, same_token(TOKENS)).item() < 0.5
     assert score(torch.eye(7).expand(2, 7, 7), is_target).item() == 0.0
-
-
-def test_even_weights():
-    expected = sum(1 / (q + 1) for q in range(1, 7)) / 6
-    assert even_score(previous_token(TOKENS)) == pytest.approx(expected)
-    rows = [(b, q) for b in range(2) for q in range(7) if same_token(TOKENS)[b, q].any()]
-    shares = [same_token(TOKENS)[b, q].sum().item() / (q + 1) for b, q in rows]
-    assert even_score(same_token(TOKENS)) == pytest.approx(sum(shares) / len(shares))
