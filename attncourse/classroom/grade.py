@@ -46,19 +46,12 @@ ENDS = ("slow", "dead")  # how a cell can end the kernel; the others are ran and
 
 
 class Grade(NamedTuple):
-    """What became of one exercise of one notebook.
+    """What became of one exercise of one notebook."""
 
-    Args:
-        notebook: the name of the learner's file.
-        exercise: what the learner was to write, or empty where the notebook could not be read.
-        state: solved, attempted, not attempted, or failed: nothing could be graded.
-        said: what the check said, or why there is nothing to grade.
-    """
-
-    notebook: str
-    exercise: str
-    state: str
-    said: str
+    notebook: str  # the name of the learner's file
+    exercise: str  # what the learner was to write, or empty where the notebook could not be read
+    state: str  # solved, attempted, not attempted, or failed: nothing could be graded
+    said: str  # what the check said, or why there is nothing to grade
 
 
 def grade(paths: Iterable[Path], seconds: float = 60.0) -> list[Grade]:
