@@ -24,27 +24,3 @@ from attncourse.gpt2.recorded import best_heads, recorded, recorded_names, recor
 from attncourse.gpt2.released import check_gpt2
 from attncourse.gpt2.weights import attention_parameters, from_gpt2, to_gpt2
 from attncourse.gpt2.writing import write_on
-
-__all__ = [
-    "SIZES",
-    "Block",
-    "Gpt2Size",
-    "attention_parameters",
-    "best_heads",
-    "cache_bytes",
-    "check_gpt2",
-    "from_gpt2",
-    "load_gpt2",
-    "new_gpt2",
-    "own_gpt2",
-    "parameter_parts",
-    "read_gpt2",
-    "recorded",
-    "recorded_names",
-    "recorded_sentence",
-    "run_processes",
-    "tiny_gpt2",
-    "to_gpt2",
-    "write_gpt2",
-    "write_on",
-]

@@ -27,7 +27,7 @@ class RecordedText(NamedTuple):
 
     text: str
     tokens: tuple[str, ...]  # as GPT-2 reads it, spaces included
-    scores: Tensor  # (num_layers, num_heads, num_tokens, num_tokens), not yet scaled and masked
+    scores: Tensor  # unscaled, unmasked: (num_layers, num_heads, num_tokens, num_tokens)
     weights: Tensor  # of the same shape, the attention weights that GPT-2 used
     next_tokens: tuple[tuple[str, float], ...]  # the ten likeliest with their logits
     token_ids: Tensor  # their numbers in GPT-2's vocabulary, int64, (num_tokens)

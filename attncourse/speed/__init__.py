@@ -32,30 +32,3 @@ from attncourse.speed.fresh import (
 from attncourse.speed.phases import phases, tile_phases
 from attncourse.speed.results import crossing, grid_result, title
 from attncourse.speed.variants import VARIANTS
-
-__all__ = [
-    "VARIANTS",
-    "causal_flops",
-    "count_matrix_products",
-    "count_parameters",
-    "count_work",
-    "cpu_seconds",
-    "crossing",
-    "forward",
-    "grid_result",
-    "huge_pages",
-    "in_turns",
-    "kept_for_backward",
-    "new_and_used_block",
-    "peak",
-    "phases",
-    "projection_flops",
-    "quartiles",
-    "race",
-    "ratio",
-    "runs_table",
-    "saved_by_keeping",
-    "tile_phases",
-    "title",
-    "with_and_without_kept_blocks",
-]

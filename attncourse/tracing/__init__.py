@@ -7,5 +7,3 @@ class, diffs shows two texts as lines with - and +.
 
 from attncourse.tracing.source import numbered_lines, show_source
 from attncourse.tracing.tracer import trace
-
-__all__ = ["numbered_lines", "show_source", "trace"]
