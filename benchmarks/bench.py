@@ -41,9 +41,9 @@ from attncourse.speed.clock import (
     seconds,
 )
 from attncourse.speed.results import MEASURED, SCHEMA, title
-from attncourse.speed.variants import VARIANTS
 from attnlib import MultiHeadAttention
 from attnlib.fused import FusedMultiHeadAttention
+from ways import VARIANTS
 
 FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
 GRID_HEADS, GRID_TOKENS = (1, 3, 6, 12, 24), (64, 128, 256, 512, 1024)

@@ -23,9 +23,8 @@ from attncourse.learning.model import AttentionModel
 from attncourse.learning.patterns import (
     induction,
     is_ambiguous,
-    previous_token,
+    k_back,
     score,
-    two_back,
     two_letters,
 )
 from attncourse.learning.record import held_out_batch
@@ -96,8 +95,8 @@ def measured(model: AttentionModel) -> dict[str, Any]:
     _, attn_weights = model(batch.tokens, return_weights=True)
     early = torch.arange(batch.tokens.shape[1]) <= LONGEST  # (num_tokens)
     places = {
-        "1 back": previous_token(batch.tokens) & early[:, None],
-        "2 back": two_back(batch.tokens) & early[:, None],
+        "1 back": k_back(batch.tokens, 1) & early[:, None],
+        "2 back": k_back(batch.tokens, 2) & early[:, None],
         "induction": induction(batch.tokens) & asked[..., None],
         "two letters": two_letters(batch.tokens) & asked[..., None],
     }

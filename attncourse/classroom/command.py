@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
-from attncourse.classroom.grade import Grade, commonest, graded, write_csv, write_html
+from attncourse.classroom.grade import Grade, commonest, grade, write_csv, write_html
 from attncourse.classroom.lessons import copy_course
 from attncourse.classroom.sandbox import walls
 
@@ -116,7 +116,7 @@ def grades(asked: argparse.Namespace) -> int:
     if not walls():
         print("this system offers no namespaces: the notebooks can use the network and your files")
     found: list[Grade] = []
-    for name, some in graded(asked.notebooks, asked.seconds):
+    for name, some in grade(asked.notebooks, asked.seconds):
         print(f"{name}: {sum(one.state == 'solved' for one in some)} of {len(some)} solved")
         found += some
     asked.out.mkdir(parents=True, exist_ok=True)

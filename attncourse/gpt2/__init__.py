@@ -3,7 +3,7 @@
 files opens GPT-2's files, weights copies between them and our classes, model is the rest of GPT-2,
 writing lets it write, parallel shares the heads out among processes; recorded holds what the
 released model's heads looked at, own is the reader's file, and released says whether that is the
-released model. This folder imports only the core.
+released model.
 """
 
 from attncourse.gpt2.files import read_gpt2

@@ -24,18 +24,12 @@ LONGEST_HEADER = (
 
 
 class Gpt2File(Mapping[str, Tensor]):
-    """Safetensors files as a state_dict: a tensor is read when it is looked up.
+    """Safetensors files as a state_dict: a tensor is read when it is looked up."""
 
-    Args:
-        path: what was opened.
-        homes: for each name, the file that holds its tensor.
-        config: what config.json beside it says; nothing if there is none.
-    """
-
-    def __init__(self, path: Path, homes: dict[str, Path], config: dict[str, object]) -> None:
+    def __init__(self, path: Path, homes: dict[str, Path]) -> None:
         self.path = path
-        self.config = config
-        self._homes = homes
+        self.config = _config(path)  # what config.json beside it says
+        self._homes = homes  # for each name, the file that holds its tensor
 
     def __getitem__(self, key: str) -> Tensor:
         from safetensors import safe_open
@@ -66,10 +60,6 @@ def read_gpt2(path: str | PathLike[str]) -> Gpt2File:
             index, model.safetensors.index.json, or its folder. "~" is the home folder. A
             config.json beside it is read, and from_gpt2 and load_gpt2 heed it.
 
-    Returns:
-        A mapping from names to tensors, to be used like a state_dict: it reads a tensor when it is
-        looked up. Only the headers have been read yet.
-
     Raises:
         FileNotFoundError: there is no such file.
         TypeError: path is not a path.
@@ -90,14 +80,14 @@ def read_gpt2(path: str | PathLike[str]) -> Gpt2File:
         )
     path = _file_of(Path(path).expanduser())
     if path.name.endswith(".index.json"):
-        return Gpt2File(path, _homes(path), _config(path))
+        return Gpt2File(path, _homes(path))
     names, shard = _names(path), SHARD.search(path.name)
     if shard and int(shard[1]) > 1:
         raise ValueError(
             f"{path} is one of {int(shard[1])} files with the weights of one model; name the "
             f"folder that holds all of them and their index, {INDEX}"
         )
-    return Gpt2File(path, dict.fromkeys(names, path), _config(path))
+    return Gpt2File(path, dict.fromkeys(names, path))
 
 
 def _file_of(path: Path) -> Path:

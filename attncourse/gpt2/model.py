@@ -88,6 +88,7 @@ class Block(nn.Module):
         self.narrow = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x, (b, num_tokens, width), after this layer, and the attention weights."""
         context_vec, attn_weights = self.attention(self.norm_1(x), return_weights=True)
         x = x + context_vec  # (b, num_tokens, width)
         x = x + self.mlp(self.norm_2(x))  # (b, num_tokens, width)
@@ -106,9 +107,6 @@ class GPT2(nn.Module):
     Equation:
         x_0 = token_embedding[token_ids] + position_embedding[0 .. num_tokens - 1]
         a_l = x_l + attention_l(norm_1(x_l)),  x_(l+1) = a_l + mlp_l(norm_2(a_l))
-
-    Args:
-        size: how large it is.
 
     Returns:
         forward(token_ids) takes int64, (b, num_tokens), and returns (b, num_tokens, width), after
@@ -139,6 +137,7 @@ class GPT2(nn.Module):
     def forward(
         self, token_ids: Tensor, return_weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return a vector for each token, and on demand the attention weights of all heads."""
         require_token_ids(token_ids, self.size)
 
         positions = self.position_embedding.weight[: token_ids.shape[1]]  # (num_tokens, width)
@@ -148,9 +147,7 @@ class GPT2(nn.Module):
             x, attn_weights = block(x)
             maps.append(attn_weights)
         x = self.final_norm(x)  # (b, num_tokens, width)
-        if not return_weights:
-            return x
-        return x, torch.stack(maps, dim=1)
+        return (x, torch.stack(maps, dim=1)) if return_weights else x
 
     def logits(self, token_ids: Tensor) -> Tensor:
         """Return the scores of every possible next token, (b, num_tokens, vocabulary)."""
@@ -307,11 +304,7 @@ def write_gpt2(model: GPT2, path: str | Path, with_mask: bool = False) -> None:
 
 
 def new_gpt2(size: Gpt2Size, std: float = 0.02) -> GPT2:
-    """Return a GPT2 before its training: weights drawn around 0, biases 0. Seed torch before.
-
-    Args:
-        size: how large it is.
-        std: the standard deviation of its weights. GPT-2 began with 0.02.
+    """Return a GPT2 before its training: weights of deviation std, biases 0. Seed torch before.
 
     >>> model = new_gpt2(Gpt2Size(2, 2, 6, vocabulary=5, context_length=4))
     >>> model.blocks[1].narrow.bias.count_nonzero().item()

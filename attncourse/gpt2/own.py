@@ -88,10 +88,8 @@ class OwnGpt2:
         """Continue a text by num_new tokens, with the cache; without a seed the likeliest."""
         token_ids = self.ids(text)
         longest = min(token_ids.shape[1] + num_new, self.model.size.context_length)
-        written: str = self.tokenizer.decode(
-            write_on(self.model, token_ids, longest, seed)[0].tolist()
-        )
-        return written
+        written = write_on(self.model, token_ids, longest, seed)[0]
+        return str(self.tokenizer.decode(written.tolist()))
 
 
 def own_gpt2(path: str | PathLike[str] | None = None) -> OwnGpt2 | None:
@@ -108,16 +106,7 @@ def own_gpt2(path: str | PathLike[str] | None = None) -> OwnGpt2 | None:
 
 
 def read_tokenizer(folder: str | PathLike[str]) -> Tokenizer:
-    """Return the tokenizer whose files are in a folder.
-
-    Args:
-        folder: it holds tokenizer.json, or vocab.json and merges.txt.
-
-    Raises:
-        FileNotFoundError: it holds neither.
-        ImportError: the library tokenizers is not installed.
-        ValueError: a file is damaged.
-    """
+    """Return the tokenizer of a folder that holds tokenizer.json, or vocab.json and merges.txt."""
     folder = Path(folder)
     whole, words, merges = (folder / name for name in (WHOLE, WORDS, MERGES))
     if not whole.is_file() and not (words.is_file() and merges.is_file()):

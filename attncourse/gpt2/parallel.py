@@ -111,11 +111,7 @@ def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
 
 
 def report_of(command: list[str], num_processes: int, patience: float) -> str:
-    """Run a command in several processes that can join a group.
-
-    Returns:
-        What the first of them prints, or a sentence that says why there is nothing.
-    """
+    """Run a command in processes that can join a group; return what the first prints, or why."""
     sorry = "The processes could not be run on this machine"
     running: list[subprocess.Popen[bytes]] = []
     with TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as opened:

@@ -45,9 +45,8 @@ def from_gpt2(
         out_proj = c_proj.weight^T
 
     Args:
-        state_dict: GPT-2's weights by name, with or without the prefix "transformer.": what
-            read_gpt2 returns, or the state_dict of a Hugging Face GPT-2. Old files also hold the
-            causal mask, as attn.bias and attn.masked_bias; both are ignored.
+        state_dict: what read_gpt2 returns, or the state_dict of a Hugging Face GPT-2. Old files
+            also hold the causal mask, as attn.bias and attn.masked_bias; both are ignored.
         layer: which layer, counted from 0.
         num_heads: how many heads. The file does not state it. None means what a config.json
             beside the file says, or else heads of width 64, as in all published sizes of GPT-2.
@@ -60,11 +59,10 @@ def from_gpt2(
         of rows of wpe.weight, or 1024 if that is missing.
 
     Raises:
-        TypeError: state_dict is a path or a module, layer or num_heads is not an int, the weights
-            are not floating or have eight bits, or into is another class.
+        TypeError: an argument is of another type, or the weights are not floating.
         ValueError: there is no such layer, a weight is missing or of the wrong shape, num_heads
-            does not divide the width, or config.json contradicts it or wants an attention that
-            our classes do not compute. The message names the file, if there is one.
+            does not divide the width, or config.json wants an attention that our classes do not
+            compute. The message names the file, if there is one.
 
     >>> file = to_gpt2(MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2), 0)
     >>> from_gpt2(file, layer=0, num_heads=2).W_key.weight.shape
@@ -107,13 +105,9 @@ def to_gpt2(module: MultiHeadAttention, layer: int) -> dict[str, Tensor]:
     Equation:
         c_attn.weight = [W_query^T | W_key^T | W_value^T], c_proj.weight = out_proj^T
 
-    Args:
-        module: it has d_in = d_out. Of a fused one take fused_to_split(module).
-        layer: which layer it becomes, counted from 0.
-
     Returns:
         Four tensors by name, in memory of their own; from_gpt2 is the inverse. Without qkv_bias,
-        c_attn.bias is 0.
+        c_attn.bias is 0. Of a fused module take fused_to_split(module).
 
     Raises:
         ValueError: d_in is not d_out, which GPT-2 cannot hold.

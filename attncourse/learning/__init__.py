@@ -2,7 +2,7 @@
 
 model holds a model of attention alone, and what can be done to its heads; tasks and training teach
 it, writing lets it write; patterns scores its heads; record reads one stored training step by step,
-runs how many others ended. data/ holds these and a text. This folder imports only the core.
+runs how many others ended. data/ holds these and a text.
 """
 
 from attncourse.learning.model import AttentionModel, exchanged, mute_head, reads_and_writes

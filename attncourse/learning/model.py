@@ -26,9 +26,9 @@ class AttentionModel(nn.Module):
     Args:
         vocabulary: how many different tokens there are.
         context_length: the most tokens that forward accepts.
-        width: of a token's vector, everywhere in the model.
-        num_heads: of each layer; it divides width.
-        num_layers: how many layers of attention.
+        width: of a token's vector, everywhere in the model; num_heads divides it.
+        num_heads: of each of the num_layers layers.
+        num_layers: of attention.
         num_answers: how many tokens to predict at each position.
 
     Returns:
@@ -71,6 +71,7 @@ class AttentionModel(nn.Module):
     def forward(
         self, tokens: Tensor, return_weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return logits, (b, num_tokens, num_answers, vocabulary), and on demand the weights."""
         b, num_tokens = tokens.shape
         if num_tokens > self.context_length:
             raise ValueError(f"{num_tokens} tokens, but context_length={self.context_length}")
@@ -185,8 +186,8 @@ def mute_head(
 
     Args:
         model: it is not changed.
-        layer: counted from 0.
-        head: counted from 0.
+        layer: counted from 0, as the heads are.
+        head: of this layer.
         places: the places at which it is muted, counted from 0; slice(25) is 0 to 24.
 
     Raises:
@@ -223,11 +224,6 @@ def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:
     Equation:
         W_E W_V^T W_O^T W_U^T, each for this head alone: what is read, (vocabulary), by what is
         written, (vocabulary)
-
-    Args:
-        model: with one answer for each position.
-        layer: counted from 0.
-        head: counted from 0.
 
     >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=2)
     >>> reads_and_writes(model, layer=0, head=1).shape

@@ -7,6 +7,7 @@ from the tokens alone, without any model.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,16 +23,6 @@ def k_back(tokens: Tensor, k: int) -> Tensor:
     one = torch.ones(num_tokens, num_tokens, dtype=torch.bool)  # (num_tokens, num_tokens)
     one = one.tril(-k) & one.triu(-k)  # (num_tokens, num_tokens)
     return one.expand(b, num_tokens, num_tokens)
-
-
-def previous_token(tokens: Tensor) -> Tensor:
-    """Mark the key right before the query."""
-    return k_back(tokens, k=1)
-
-
-def two_back(tokens: Tensor) -> Tensor:
-    """Mark the key two places before the query."""
-    return k_back(tokens, k=2)
 
 
 def same_token(tokens: Tensor) -> Tensor:
@@ -66,8 +57,8 @@ def two_letters(tokens: Tensor) -> Tensor:
 
 
 PATTERNS: dict[str, Callable[[Tensor], Tensor]] = {
-    "1 back": previous_token,
-    "2 back": two_back,
+    "1 back": partial(k_back, k=1),
+    "2 back": partial(k_back, k=2),
     "same token": same_token,
     "induction": induction,
 }
@@ -87,7 +78,7 @@ def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
         One number from 0 to 1 for each head, (...).
 
     >>> halves = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    >>> score(halves, previous_token(torch.tensor([[7, 8]]))).item()
+    >>> score(halves, k_back(torch.tensor([[7, 8]]), k=1)).item()
     0.5
     """
     heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
@@ -97,17 +88,12 @@ def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
 
 
 def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
-    """Return the share of a head's weight that lies on a pattern, for each place of the query.
+    """Return what score returns, for each place of the query, (..., num_tokens).
 
-    Args:
-        attn_weights: (b, ..., num_tokens, num_tokens), of any number of layers and heads.
-        is_target: a pattern. Queries without a target key do not count.
-
-    Returns:
-        (..., num_tokens), the mean over the texts; NaN at places where no text has a target key.
+    It is a mean over the texts; NaN at places where no text has a target key.
 
     >>> halves = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    >>> score_by_place(halves, previous_token(torch.tensor([[7, 8]]))).tolist()
+    >>> score_by_place(halves, k_back(torch.tensor([[7, 8]]), k=1)).tolist()
     [nan, 0.5]
     """
     heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
@@ -118,12 +104,6 @@ def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
 
 def is_ambiguous(tokens: Tensor) -> Tensor:
     """Return for each position whether different tokens have followed its token before.
-
-    Args:
-        tokens: int64, (b, num_tokens).
-
-    Returns:
-        bool, (b, num_tokens).
 
     >>> is_ambiguous(torch.tensor([[5, 1, 5, 2, 5]])).tolist()
     [[False, False, False, False, True]]

@@ -18,9 +18,8 @@ from attncourse.learning.model import AttentionModel, load_stored, stored_tensor
 from attncourse.learning.patterns import (
     induction,
     is_ambiguous,
-    previous_token,
+    k_back,
     score_by_place,
-    two_back,
     two_letters,
 )
 from attncourse.learning.tasks import NO_ANSWER, Batch, repeats
@@ -84,8 +83,8 @@ def watched(batch: Batch) -> dict[str, Tensor]:
     """
     tokens, has_answer = batch.tokens, asked(batch)[:, :, None]
     return {
-        "1 back": previous_token(tokens),
-        "2 back": two_back(tokens),
+        "1 back": k_back(tokens, 1),
+        "2 back": k_back(tokens, 2),
         "induction": induction(tokens) & has_answer,
         "two letters": two_letters(tokens) & has_answer,
     }

@@ -190,13 +190,8 @@ def spread(shares: Iterable[float]) -> str:
 def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
     """Return how often the best guess from places alone is right on repeats.
 
-    A text repeats itself at one of the distances, nobody knows which. Each distance that is still
-    possible has a letter to name; the guess is the letter that most of them name.
-
-    Args:
-        batch: of repeats() with these distances.
-        shortest: the least distance.
-        longest: the largest.
+    A text repeats itself at one of the distances from shortest to longest, nobody knows which. Each
+    that is still possible has a letter to name; the guess is the letter that most of them name.
 
     >>> from attncourse.learning.tasks import repeats
     >>> batch = repeats(shortest=8, longest=8)(5, torch.Generator().manual_seed(0))

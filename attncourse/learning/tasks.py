@@ -35,9 +35,6 @@ def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Tas
         vocabulary: how many different tokens there are, drawn evenly.
         num_tokens: of each sequence. The first max(distances) positions have no answer.
 
-    Returns:
-        A task.
-
     Raises:
         ValueError: a distance is not from 1 to num_tokens - 1.
 
@@ -65,14 +62,13 @@ def repeats(
 ) -> Task:
     """Ask for the next token of random sequences that repeat themselves.
 
+    Only positions whose own token is a repeat have an answer.
+
     Args:
         vocabulary: how many different tokens there are, drawn evenly.
         num_tokens: of each sequence.
         shortest: the least distance at which a sequence repeats itself.
         longest: the largest. Each sequence draws its own, so that no fixed distance is right.
-
-    Returns:
-        A task. Only positions whose own token is a repeat have an answer.
 
     >>> batch = repeats(num_tokens=6, shortest=3, longest=3)(1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
@@ -94,14 +90,7 @@ def repeats(
 
 
 def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
-    """Ask for the next token at each position of pieces of a text.
-
-    Args:
-        token_ids: int64, (length), the whole text.
-        num_tokens: of each piece.
-
-    Returns:
-        A task. Every position has an answer.
+    """Ask for the next token at each position of pieces of a text, int64, (length).
 
     Raises:
         ValueError: the text is not longer than a piece.
@@ -134,9 +123,6 @@ def walk(num_letters: int = 12, num_tokens: int = 16) -> Task:
     Args:
         num_letters: on the ring, at least 3; the last one is beside the first.
         num_tokens: of each walk. The last letter has no answer: the walk ends there.
-
-    Returns:
-        A task.
 
     Raises:
         ValueError: there are fewer than 3 letters, so that on and back are the same.

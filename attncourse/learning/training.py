@@ -50,9 +50,6 @@ def train(
         snapshots_at: after how many steps the weights are copied; 0 is before the first.
         title: the label of the progress bar.
 
-    Returns:
-        A History; of a training that was interrupted, up to there.
-
     Source: Loshchilov and Hutter 2019, for AdamW.
     """
     from tqdm import tqdm

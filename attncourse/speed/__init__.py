@@ -1,8 +1,8 @@
 """How fast the ways to write attention are, and what they cost.
 
-variants writes one function in eleven ways, clock times them in turns, phases says where the time
+variants writes one function in several ways, clock times them in turns, phases says where the time
 goes, fresh measures in processes of their own, count counts parameters, products and FLOPs, results
-reads what `make bench` has stored in measured/. This folder imports only the core.
+reads what `make bench` has stored in measured/.
 """
 
 from attncourse.speed.clock import (

@@ -15,15 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncourse.compare import TOLERANCES
-
-if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
-    from tqdm import tqdm
 
 MATRIX_PRODUCT = "matrix product"
 PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
@@ -99,18 +96,13 @@ def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
     expected = call()
     tolerance *= max(1.0, expected.abs().max().item())
     for name, call in rest:
-        found = call()
+        found, problem = call(), ""
         if found.shape != expected.shape:
-            raise ValueError(
-                f"'{name}' returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}; "
-                "what is not the same function is not timed"
-            )
-        difference = (found - expected).abs().max().item()
-        if not difference <= tolerance:  # also true for NaN
-            raise ValueError(
-                f"'{name}' is off from '{first}' by {difference:.1e}, more than {tolerance:g}; "
-                "what is not the same function is not timed"
-            )
+            problem = f"returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}"
+        elif not (off := (found - expected).abs().max().item()) <= tolerance:  # also for NaN
+            problem = f"is off from '{first}' by {off:.1e}, more than {tolerance:g}"
+        if problem:
+            raise ValueError(f"'{name}' {problem}; what is not the same function is not timed")
 
 
 def in_turns(
@@ -137,12 +129,15 @@ def in_turns(
     >>> in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
     {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
     """
+    from tqdm import tqdm  # loaded when the first clock starts
+
     samples: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     rounds = fewest
     done = 0
     start = time.perf_counter()
-    with _bar(label, fewest * len(calls)) as bar:
+    total = fewest * len(calls)
+    with tqdm(total=total, desc=label, file=sys.stdout, disable=label is None) as bar:
         while done < rounds:
             for name in names:
                 samples[name].append(clock(calls[name]))
@@ -156,21 +151,9 @@ def in_turns(
     return samples
 
 
-def _bar(label: str | None, total: int) -> tqdm[Any]:
-    from tqdm import tqdm
-
-    return tqdm(total=total, desc=label, file=sys.stdout, disable=label is None)
-
-
 def forward(module: nn.Module, x: Tensor) -> Call:
     """Return a function that runs the module without gradients."""
-
-    def call() -> Tensor:
-        with torch.no_grad():
-            context_vec: Tensor = module(x)
-        return context_vec
-
-    return call
+    return torch.no_grad()(lambda: module(x))
 
 
 def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
@@ -178,13 +161,7 @@ def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
     x = x.detach().requires_grad_()
     wanted = [x, *module.parameters()]
     slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
-
-    def call() -> Tensor:
-        with torch.enable_grad():
-            slopes = torch.autograd.grad(module(x), wanted, slope)
-        return slopes[0]
-
-    return call
+    return torch.enable_grad()(lambda: torch.autograd.grad(module(x), wanted, slope)[0])
 
 
 PASSES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
@@ -197,11 +174,7 @@ def matrix_product(size: int, like: Tensor) -> Call:
     """Return a function that multiplies two square matrices of a tensor's dtype and device."""
     a, b = (torch.randn(size, size, dtype=like.dtype, device=like.device) for _ in range(2))
     out = torch.empty_like(a)
-
-    def call() -> Tensor:
-        return torch.mm(a, b, out=out)
-
-    return call
+    return lambda: torch.mm(a, b, out=out)
 
 
 def race(
@@ -210,7 +183,6 @@ def race(
     budget: float,
     passes: str = FORWARD,
     size: int = PRODUCT_SIZE,
-    tolerance: float | None = None,
     **options: Any,
 ) -> dict[str, list[float]]:
     """Check that the modules compute the same, then time them in turns with a matrix product.
@@ -221,17 +193,13 @@ def race(
         budget: how many seconds the rounds may take.
         passes: "forward" or "forward + backward"; then the gradients of x must be equal.
         size: rows and columns of the two matrices that are multiplied.
-        tolerance: the largest difference allowed; None takes that of x's dtype.
-        options: passed on to in_turns.
-
-    Returns:
-        For each name, and for "matrix product", the seconds of each round.
+        options: passed on to in_turns, whose samples are returned.
 
     Raises:
         ValueError: a module differs from the first; nothing has been timed then.
     """
     calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
-    require_equal(calls, TOLERANCES[x.dtype] if tolerance is None else tolerance)
+    require_equal(calls, TOLERANCES[x.dtype])
     product = matrix_product(size, x)
     product()
     return in_turns({**calls, MATRIX_PRODUCT: product}, budget, **options)

@@ -78,12 +78,8 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
 def locate(error: BaseException) -> Failure:
     """Return where the reader's own code was when an exception passed through it.
 
-    Args:
-        error: an exception that was caught.
-
-    Returns:
-        A Failure at the innermost line outside attnlib, the standard library and everything
-        installed, with the shapes of the tensors that it reads. Without such a line, line 0.
+    It is the innermost line outside attnlib, the standard library and everything installed, with
+    the shapes of the tensors that it reads. Without such a line, line 0.
 
     >>> try:
     ...     nn.Linear(2, 3)(torch.ones(5))

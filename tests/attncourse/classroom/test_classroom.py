@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from attncourse.classroom.exercises import (
     put,
     source,
 )
-from attncourse.classroom.grade import Grade, commonest, grade, write_csv, write_html
+from attncourse.classroom.grade import Grade, commonest, write_csv, write_html
 from attncourse.classroom.lessons import copy_course, course, lessons, read, write
 from attncourse.classroom.sandbox import run, walls
 from student_copies import with_solutions, without_solutions
@@ -86,6 +86,10 @@ def small_course(tmp_path, monkeypatch) -> Path:
     write(lesson(), path)
     monkeypatch.setattr(grading, "lessons", lambda: [path])
     return tmp_path
+
+
+def grade(paths: Iterable[Path], seconds: float = 60.0) -> list[Grade]:
+    return [one for _, found in grading.grade(paths, seconds) for one in found]
 
 
 # The exercises of a notebook

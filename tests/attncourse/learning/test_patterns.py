@@ -10,7 +10,6 @@ from attncourse.learning.patterns import (
     induction,
     is_ambiguous,
     k_back,
-    previous_token,
     same_token,
     score,
     score_by_place,
@@ -66,7 +65,7 @@ def test_no_pattern_looks_ahead():
     assert all(not pattern(TOKENS)[:, future].any() for pattern in PATTERNS.values())
 
 
-@pytest.mark.parametrize("pattern", [previous_token, same_token, induction])
+@pytest.mark.parametrize("pattern", [PATTERNS["1 back"], same_token, induction])
 def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(pattern):
     attn_weights, is_target = random_weights(2, 3, 5), pattern(TOKENS)
     scores = score(attn_weights, is_target)
@@ -123,7 +122,7 @@ def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():
 
 
 def test_a_perfect_head_scores_1_and_a_blind_one_0():
-    is_target = previous_token(TOKENS)
+    is_target = k_back(TOKENS, 1)
     perfect = is_target.float()
     perfect[:, 0, 0] = 1.0  # nothing stands before the first token
     assert score(perfect, is_target).item() == 1.0

@@ -19,9 +19,9 @@ from attncourse.pictures.scene import Box, Line, Words
 from attncourse.speed import clock, results
 from attncourse.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
 from attncourse.speed.count import Work, causal_flops, count_work, projection_flops
-from attncourse.speed.variants import VARIANTS
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from support.pictures import outside, overlapping
+from ways import VARIANTS
 
 WIDTH, HEADS, TOKENS, TEXTS = 21, 7, 11, 2
 TINY = bench.Plan(
