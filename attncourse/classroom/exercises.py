@@ -115,11 +115,7 @@ def needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
     """Return the cells that some cells build on, and these, in their order.
 
     That is the first cell, and every cell that binds a name which a later one of them uses. What
-    a cell does in place to a tensor of another is not seen.
-
-    Args:
-        cells: the code of the cells, by their ids.
-        targets: ids of the cells that are wanted.
+    a cell does in place to a tensor of another is not seen. Cells are given as code, by their ids.
     """
     wanted: set[str] = set()
     kept = {*targets, *list(cells)[:1]}

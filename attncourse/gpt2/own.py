@@ -6,6 +6,7 @@ tokenizers, a library that attnlib can do without, is loaded when a text is firs
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,31 +35,21 @@ class Read(NamedTuple):
 
 
 class OwnGpt2:
-    """A GPT-2 from a folder: its model in float32, and its tokenizer, loaded when needed.
-
-    Args:
-        path: the folder, or a file in it, as read_gpt2 takes it.
-
-    Raises:
-        FileNotFoundError, TypeError, ValueError: as read_gpt2 and load_gpt2.
-    """
+    """A GPT-2 from a folder, or a file in it: its model in float32, and its tokenizer."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file: Gpt2File = read_gpt2(path)
         self.model: GPT2 = load_gpt2(self.file).float()
-        self._tokenizer: Tokenizer | None = None
 
     def __repr__(self) -> str:
         size = self.model.size
         heads = f"{size.num_layers} layers of {size.num_heads} heads"
         return f"<GPT-2 of {self.file.path.name}: {heads}>"
 
-    @property
+    @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer whose files are in the folder."""
-        if self._tokenizer is None:
-            self._tokenizer = read_tokenizer(self.file.path.parent)
-        return self._tokenizer
+        return read_tokenizer(self.file.path.parent)
 
     def ids(self, text: str) -> Tensor:
         """Return the token ids of a text, (1, num_tokens), as many as the model can read."""
@@ -93,10 +84,7 @@ class OwnGpt2:
 
 
 def own_gpt2(path: str | PathLike[str] | None = None) -> OwnGpt2 | None:
-    """Return the GPT-2 that the reader has named, or None if there is none.
-
-    Args:
-        path: a folder or a file. None: what the environment variable ATTNLIB_GPT2 says.
+    """Return the GPT-2 at a path, or where the variable ATTNLIB_GPT2 says; without either, None.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: there is one, and it cannot be read as a GPT-2.

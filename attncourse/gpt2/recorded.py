@@ -69,11 +69,7 @@ def recorded(name: str) -> RecordedText:
 
 
 def best_heads(table: Tensor, how_many: int = 4) -> str:
-    """Return the heads with the largest numbers in a table, the largest first, in one line.
-
-    Args:
-        table: a number for each head, (num_layers, num_heads).
-        how_many: of them are named, as layer.head with two decimals.
+    """Name the heads with the largest numbers in a table, (num_layers, num_heads), in one line.
 
     >>> best_heads(torch.tensor([[0.25, 1.0], [0.5, 0.75]]), how_many=2)
     '0.1 1.00  1.1 0.75'
