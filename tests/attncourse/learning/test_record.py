@@ -40,8 +40,7 @@ from attncourse.panels.learning import (
 )
 from attncourse.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
 from attncourse.pictures.scene import Box, Line
-from attncourse.pictures.tensors import lines_picture
-from support.pictures import boxes, extents, outside, overlapping, text_in, words
+from support.pictures import boxes, extents, outside, text_in, words
 from train_heads import TRAINING, measured, train_record
 
 BATCH = held_out_batch()
@@ -426,25 +425,3 @@ def test_the_curves_and_the_profiles_are_drawn_to_scale():
     assert len(solid.points) == 47  # the first place has nothing before it
     assert len(dashed.points) == 46
     assert outside(scene) == []
-
-
-def test_lines_picture():
-    weights = torch.tensor([[[1.0, 0, 0], [0.01, 0.99, 0], [0.3, 0.3, 0.4]], torch.eye(3).tolist()])
-    scene = lines_picture(weights, ["a", "bc", "d"])
-    drawn = [item for item in scene.items if isinstance(item, Line)]
-    bars, lines = [drawn[0], drawn[6]], [*drawn[1:6], *drawn[7:]]
-    assert [(bar.stroke, bar.width) for bar in bars] == [(head_color(0), 4), (head_color(1), 4)]
-    assert [line.stroke for line in lines] == [head_color(0)] * 5 + [head_color(1)] * 3
-    rows = {word.y: word.text for word in words(scene)}
-    read = [(rows[line.points[0][1]], rows[line.points[1][1]]) for line in lines]
-    names = ("a", "bc", "d")
-    assert read[:5] == [("a", "a"), ("bc", "bc"), ("d", "a"), ("d", "bc"), ("d", "d")]
-    assert read[5:] == [(name, name) for name in names]
-    assert lines[4].width > lines[3].width == lines[2].width
-    assert lines[4].opacity > lines[3].opacity
-    assert lines[0].points[0][0] < lines[0].points[1][0]
-    assert outside(scene) == []
-    assert overlapping(scene) == []
-    assert "3 queries" in scene.alt
-    assert "Head 0: " in scene.alt
-    assert "Head 1: " in scene.alt

@@ -12,7 +12,7 @@ from attncourse.pictures import moves_picture, shapes_picture
 from attncourse.pictures.moves import HIGH, SIZE_BOX, WIDE
 from attncourse.pictures.palette import QUIET, head_color, tint
 from attncourse.pictures.scene import BOOK, Box
-from attncourse.tracing import shape_table, trace
+from attncourse.tracing import trace
 from support.pictures import boxes, outside, overlapping, text_in, words
 
 MEANINGS = {1: "text", 2: "heads", 3: "head_dim", 4: "d_in", 5: "tokens", 6: "d_out"}
@@ -132,14 +132,3 @@ def test_every_number_has_the_color_of_its_head():
 def test_what_cannot_be_drawn_is_refused(moves, followed, problem):
     with pytest.raises(ValueError, match=problem):
         moves_picture(STAGES, moves, followed)
-
-
-def test_the_table_begins_with_the_shape_and_folds():
-    table = shape_table(traced())
-    assert [row[0] for row in table.rows] == [str(step.shape) for step in traced().steps]
-    assert repr(table).splitlines()[0].split() == ["shape", "tensor", "function", "statement"]
-    page = table._repr_html_()
-    assert page.startswith("<details><summary>The shape after each of 14 steps</summary>")
-    assert page.count("<tr>") == 15
-    assert "&quot;" not in repr(table)
-    assert "<summary>Look</summary>" in shape_table(traced(), "Look")._repr_html_()
