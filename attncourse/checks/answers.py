@@ -22,6 +22,7 @@ from attncourse.checks.attempt import Diagnosis
 from attncourse.checks.verdict import Note, Verdict
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
+FINITE = "A score could be lower than the number that hides. Below every number is -torch.inf."
 NEAR = 1e-5  # as close as this, an answer is right, or one of the usual mistakes
 
 

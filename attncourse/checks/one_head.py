@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from attncourse.checks.answers import FailedCall, first_near, is_near, noted, remedied, require
+from attncourse.checks.answers import (
+    FINITE,
+    FailedCall,
+    first_near,
+    is_near,
+    noted,
+    remedied,
+    require,
+)
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
@@ -80,8 +88,7 @@ def _limits(causal_weights: Callable[[Tensor], Tensor], exact: Tensor, used: Ten
     notes = {
         "Where all scores of a row are very low, yours is 0 / 0, which is NaN. torch.softmax takes "
         "the largest score of the row away first.": bool(lower.isnan().any()),
-        "A score could be lower still than the number that hides. Below every number is "
-        "-torch.inf.": bool((lowest[..., is_future] > ROUNDING).any()),
+        FINITE: bool((lowest[..., is_future] > ROUNDING).any()),
         "Where a hidden score is far above those that are seen, the row is 0 / 0, which is NaN. "
         "Hidden before softmax, with -torch.inf, it leaves no trace.": not is_near(above, used),
     }

@@ -10,7 +10,15 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from attncourse.checks.answers import FailedCall, first_near, is_near, noted, remedied, require
+from attncourse.checks.answers import (
+    FINITE,
+    FailedCall,
+    first_near,
+    is_near,
+    noted,
+    remedied,
+    require,
+)
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
 from attnlib.functional import attention, causal_mask
@@ -18,6 +26,7 @@ from attnlib.functional import attention, causal_mask
 NUM_TOKENS, HEAD_DIM, VALUE_DIM = 7, 3, 5
 MANY, SMALL_TILE = 61, 4  # tokens and tile_size, to see how large the tensors are
 CLOSE = 1e-12
+FARTHER = 1e12  # below 0 than the numbers that hide scores
 FLOAT32 = 1e-5  # a difference below this, and above CLOSE, comes from float32
 Part = tuple[Tensor, Tensor, Tensor]  # largest, total, mixed
 
@@ -46,6 +55,7 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
         return _odd_rows(found) or _one_tile(found, *drawn)
     ones, above = torch.ones_like(keys), torch.ones_like(queries)
     above[3] = 3000.0  # one query, its scores far above all others
+    lowest = (-FARTHER * ones, ones, values)
     still, rising, falling = (_with_scores(step) for step in (0.0, 3.0, -3.0))
     questions: tuple[tuple[Part, int, Callable[[Tensor], str]], ...] = (
         (still, 2, lambda found: _equal_scores(found, keys, values, calls.softmax)),
@@ -65,6 +75,7 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
         f"Right: equal within {near:.0e} with tiles of 1, 2, 3 and 7 keys, and with {MANY} tokens "
         "no query meets more keys at a time than a tile has.",
         *[FEWER_DIGITS] * (near > CLOSE),
+        *[FINITE] * (not is_near(attend(*lowest, 2), _exact(*lowest), near)),
     )
 
 

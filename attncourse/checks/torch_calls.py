@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.checks.answers import first_near, is_near, noted, require
+from attncourse.checks.answers import FINITE, first_near, is_near, noted, require
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
@@ -53,7 +53,7 @@ def check_both_masks(both_masks: Callable[[int], tuple[Tensor, Tensor]]) -> Verd
         "Right, for both: a mask of numbers is added to the scores, and means one thing."
         if len(added) == 2
         else "Right: the module's True hides, SDPA's True shows.",
-        *["A score could be lower than a finite number. Below every number is -inf."] * finite,
+        *[FINITE] * finite,
     )
 
 

@@ -61,6 +61,16 @@ def test_the_check_tells_stub_solution_and_wrong_answers_apart(stem, name, label
     assert not problem, f"{stem}, {name}, {label}: {problem}"
 
 
+CLASSES = ("CausalAttention", "MyWrapper", "MyMultiHeadAttention")  # test_exercise_checks has these
+
+
+@pytest.mark.parametrize("stem", [stem for stem in ANSWERS if ANSWERS[stem]])
+def test_no_sentence_is_long(stem):
+    told = [text for (name, _), text in printed(stem).items() if name not in CLASSES]
+    lines = [line for text in told for line in text.splitlines() if not line.startswith("Stopped")]
+    assert max(map(len, lines)) <= 300
+
+
 def test_every_exercise_has_a_wrong_answer():
     for exercises in ANSWERS.values():
         assert all(answers.wrong for answers in exercises.values())

@@ -31,8 +31,12 @@ ANSWERS = {
             "filled with 0": ({"-torch.inf": "0.0"}, "A weight on the future is 0.99: which score"),
             "filled with -100": ({"-torch.inf": "-100.0"}, "Right for these scores, but not for"),
             "softmax by hand": (
-                {"softmax(hidden, dim=-1": "exp(hidden) / torch.exp(hidden).sum(-1, keepdim=True"},
-                "Note: Where all scores of a row are very",
+                {
+                    "softmax(hidden, dim=-1": (
+                        "exp(hidden) / torch.exp(hidden).sum(-1, keepdim=True"
+                    )
+                },
+                "Note: Where all scores of a row are",
             ),
             "filled with infinity": ({"-torch.inf": "torch.inf"}, "is not a number you can divide"),
             "over the layers": ({"dim=-1": "dim=0"}, "Softmax runs over the layers, dim=0: it"),
@@ -56,7 +60,7 @@ ANSWERS = {
                 "No score is hidden: the largest weight on the future is 1.00, not 0.",
             ),
             "the mask not kept": (
-                {".mask": "\n    scaled.mask"},
+                {"scaled.mask": "scaled\n    scaled.mask"},
                 "masked_fill returns a new tensor: is its result kept?",
             ),
             "indexed by the mask": (
@@ -74,24 +78,46 @@ ANSWERS = {
             "True for visible": ({"(is_future": "(~is_future"}, "The past is hidden, and the"),
             "down the columns": ({"dim=-1": "dim=-2"}, "Softmax runs down the columns: it is each"),
             "the stub's line left": (
-                {"return": "raise NotImplementedError\n    return"},
-                "Your lines stop at `raise NotImplementedError`: delete that line.",
+                {"    return": "    raise NotImplementedError\n    return"},
+                "Your lines stop at `raise NotImplementedError`: delete that",
             ),
             "hidden after softmax": (
-                {".masked_fill(is_future, -torch.inf)": "", "1": "1).masked_fill(is_future, 0"},
-                "The future is hidden after softmax, so the",
+                {
+                    ".masked_fill(is_future, -torch.inf)": "",
+                    ", dim=-1)": ", dim=-1).masked_fill(is_future, 0)",
+                },
+                "The future is hidden after",
             ),
             "hidden after softmax, not divided": (
                 {
                     " / 64**0.5": "",
                     ".masked_fill(is_future, -torch.inf)": "",
-                    "1": "1).masked_fill(is_future, 0",
+                    ", dim=-1)": ", dim=-1).masked_fill(is_future, 0)",
                 },
                 "The future is hidden after softmax, so the rows no longer sum to 1.",
             ),
             "rounded": ({"dim=-1)": "dim=-1).half()"}, "Nothing leaks, but an attention weight is"),
             "one head": ({"dim=-1)": "dim=-1)[4, 11]"}, "The shape is (6, 6), not (12, 12, 6, 6)."),
             "no return": ({"return torch": "torch"}, "causal_weights returns None: is the return"),
+            "filled with -1e4": (
+                {"-torch.inf": "-1e4"},
+                "Right for these scores, but not for every",
+            ),
+            "filled with -1e9": ({"-torch.inf": "-1e9"}, "Note: A score could be lower than the"),
+            "hidden after softmax, and divided again": (
+                {
+                    ".masked_fill(is_future, -torch.inf)": "",
+                    "return torch.softmax(hidden, dim=-1)": (
+                        "seen = torch.softmax(hidden, dim=-1).tril()\n"
+                        "    return seen / seen.sum(dim=-1, keepdim=True)"
+                    ),
+                },
+                "Note: Where a hidden score is far above those that are seen, the row is 0 / 0",
+            ),
+            "shares of the scores": (
+                {"torch.softmax(hidden, dim=-1)": "hidden / hidden.sum(dim=-1, keepdim=True)"},
+                "minus infinity by itself is NaN: e to the power of each score comes first.",
+            ),
         },
     ),
     "CausalAttention": Answers(
@@ -100,7 +126,7 @@ ANSWERS = {
         "weights.",
         {
             "no mask": ({".masked_fill(is_future, -torch.inf)": ""}, "Nothing is hidden when"),
-            "the past hidden": ({">": "<"}, "Is the triangle the upper one, above the diagonal?"),
+            "the past hidden": ({"] > place": "] < place"}, "Is the triangle the upper one, above"),
             "itself hidden": ({"] > place": "] >= place"}, "Leave the diagonal visible: >, not"),
             "filled with 0": ({"-torch.inf": "0.0"}, "The scores that the mask hides are set to"),
             "filled with -1e4": ({"-torch.inf": "-1e4"}, "the number that hides, such as -1e4, is"),
@@ -113,15 +139,18 @@ ANSWERS = {
             "down the columns": ({"dim=-1": "dim=-2"}, "The columns of the attention weights sum"),
             "over the batch": ({"dim=-1": "dim=0"}, "It must run over the keys, so that each row"),
             "no dropout": (
-                {"self.dropout(torch.softmax(hidden, dim=-1)": "torch.softmax(hidden, dim=-1"},
-                "In training nothing",
+                {"self.dropout(torch.softmax(hidden, dim=-1)": ("torch.softmax(hidden, dim=-1")},
+                "In training nothing is dropped",
             ),
             "scores dropped": (
                 {"torch.softmax(hidden, dim=-1)": "hidden).softmax(-1"},
                 "dropout belongs right after softmax, on attn_weights, once.",
             ),
             "hidden after softmax": (
-                {".masked_fill(is_future, -torch.inf)": "", "=-1": "=-1).masked_fill(is_future, 0"},
+                {
+                    ".masked_fill(is_future, -torch.inf)": "",
+                    ", dim=-1)": ", dim=-1).masked_fill(is_future, 0)",
+                },
                 "The future is hidden only after softmax",
             ),
             "keys for values": ({"self.W_value(x)": "self.W_key(x)"}, "Here values holds the"),
@@ -133,13 +162,18 @@ ANSWERS = {
                 {"keys.transpose(-2, -1)": "keys.T"},
                 ".T reverses all three dimensions: write .transpose(-2, -1).",
             ),
-            "as if there were heads": ({"-2, -1": "2, 3"}, "Dimensions are counted from 0: would"),
+            "as if there were heads": (
+                {"transpose(-2, -1": "transpose(2, 3"},
+                "Dimensions are counted from 0: would -1, the last, and -2, the one before it,",
+            ),
             "turned by t()": ({"keys.transpose(-2, -1)": "keys.t()"}, "Write .transpose(-2, -1),"),
             "softmax without a dimension": ({"hidden, dim=-1": "hidden"}, "softmax needs to know"),
-            "a mask one too late": ({"None]": "None] + 1"}, "Does the triangle begin right above"),
+            "a mask one too late": ({"[:, None]": "[:, None] + 1"}, "Does the triangle begin"),
             "itself hidden by a triangle": (
                 {
-                    "place[None, :] > place[:, None]": "torch.ones(len(place), len(place)).triu() >= 1"
+                    "place[None, :] > place[:, None]": (
+                        "torch.ones(len(place), len(place)).triu() >= 1"
+                    )
                 },
                 "Leave the diagonal visible: triu(..., diagonal=1).",
             ),
@@ -193,7 +227,11 @@ ANSWERS = {
             "the first query": ({"queries[i]": "queries[0]"}, "None of the usual mistakes: a"),
             "one key too many": ({"[: i + 1]": "[: i + 2]"}, "Every token sees one key too many:"),
             "a plain mean": (
-                {"torch.softmax(scores, dim=-1) @ values[: i + 1]": "values[: i + 1].mean(dim=0)"},
+                {
+                    "torch.softmax(scores, dim=-1) @ values[: i + 1]": (
+                        "values[: i + 1].mean(dim=0)"
+                    )
+                },
                 "Every value that token i sees counts the same: this is a plain",
             ),
             "neither softmax nor root": (
@@ -221,6 +259,13 @@ ANSWERS = {
                 {"values[: i + 1]": "values[: i + 1, :1]"},
                 "The context vector of token 0 has the shape (1,), not (3,), the width of the",
             ),
+            "a mask after all": (
+                {
+                    "[: i + 1]": "",
+                    "torch.softmax(scores": "torch.softmax(scores + (torch.arange(7) > i) * -1e9",
+                },
+                "The numbers are right, but the later tokens are computed and then hidden.",
+            ),
         },
     ),
     "window_mask": Answers(
@@ -246,7 +291,7 @@ ANSWERS = {
             "and": ({" | ": " & "}, "Nothing is hidden. Are the two joined with &?"),
             "the word or": ({" | ": " or "}, "(distance >= window) | `or`, `and`, `not`, `if` and"),
             "no parentheses": (
-                {"(distance < 0) | (distance >= window)": "distance < 0 | distance >= window"},
+                {"(distance < 0) | (distance >= window)": ("distance < 0 | distance >= window")},
                 "| `or`, `and`, `not`, `if` and a < b < c want one True or False",
             ),
             "no return": ({"return": "mask ="}, "window_mask returns None: is the return missing?"),
@@ -270,6 +315,10 @@ ANSWERS = {
                 "It says that output 0 of a shift by one token",
             ),
             "no return": ({"return jacobian": "jacobian"}, "depends returns None: is the return"),
+            "negative ones missed": (
+                {"jacobian.abs().sum(dim=(1, 3)) != 0": "jacobian.amax(dim=(1, 3)) > 0"},
+                "output 0 of -x does not depend on token 0. A derivative may be negative: what",
+            ),
         },
     ),
 }

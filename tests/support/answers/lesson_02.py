@@ -25,9 +25,11 @@ ANSWERS = {
             "not joined": ({"torch.cat(": "", ", dim=-1)": ""}, "forward(x) returns a list of 3,"),
             "one through the other": (
                 {
-                    "torch.cat([head(x) for head in self.heads], dim=-1": "nn.Sequential(*self.heads)(x"
+                    "torch.cat([head(x) for head in self.heads], dim=-1": (
+                        "nn.Sequential(*self.heads)(x"
+                    )
                 },
-                "the last dimension of x must",
+                "the last dimension of x",
             ),
             "a plain list": ({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
             "the list called": (
@@ -43,7 +45,7 @@ ANSWERS = {
                 "The heads are joined here, not what they make of x: head(x) for each head.",
             ),
             "a generator": (
-                {"[head(x) for head in self.heads], dim=-1": "head(x) for head in self.heads"},
+                {"[head(x) for head in self.heads], dim=-1": ("head(x) for head in self.heads")},
                 "torch wants a list or a tuple here, and a loop in ( ) is neither:",
             ),
             "the first head only": (
@@ -56,7 +58,7 @@ ANSWERS = {
                 "Forward makes context_vec and returns None:",
             ),
             "the stub's line left": (
-                {"return": "raise NotImplementedError\n        return"},
+                {"        return": "        raise NotImplementedError\n        return"},
                 "line 2: raise NotImplementedError | Your lines stop at `raise",
             ),
             "two heads of three": (
@@ -86,20 +88,20 @@ ANSWERS = {
             ),
             "the layer": ({"W_query.weight[0]": "W_query[0]"}, "TypeError: 'Linear' object does"),
             "assigned": (
-                {"[0] = 20": " = 20 * torch.eye(6)"},
+                {"weight[0] = 20": "weight = 20 * torch.eye(6)"},
                 "A layer or a parameter cannot be replaced by a plain tensor",
             ),
             "assigned to the layer": (
-                {"[0] = 20": "\n    head.W_query = 20 * torch.eye(6)"},
-                "line 7: head.W_query = 20 * torch.eye(6) | A layer or a parameter",
+                {"weight[0] = 20": "weight\n    head.W_query = 20 * torch.eye(6)"},
+                "line 7: head.W_query = 20 * torch.eye(6) | A layer or a",
             ),
             "with gradients": (
                 {"head.W_query.weight.": "with torch.enable_grad(): head.W_query.weight."},
                 "put the line under",
             ),
             "the stub's line left": (
-                {"return": "raise NotImplementedError\n    return"},
-                "Your lines stop at `raise NotImplementedError`: delete that line.",
+                {"    return": "    raise NotImplementedError\n    return"},
+                "Your lines stop at `raise NotImplementedError`: delete that",
             ),
             "a small number": ({"= 20": "= 1"}, "Token 5 gives token 0 only 0.23 of its weight."),
             "the next row": (
@@ -111,8 +113,8 @@ ANSWERS = {
                 "Token 5 gives token 0 0.00 of its weight and token 1 0.20",
             ),
             "values of 0": (
-                {"return": "nn.init.zeros_(head.W_value.weight)\n    return"},
-                "All look at token 0, but what they get is not its vector: what does W_value do?",
+                {"return head": "nn.init.zeros_(head.W_value.weight)\n    return head"},
+                "All look at token 0, but what they get is not its vector: what does",
             ),
             "no return": ({"    return head\n": ""}, "look_at_first returns None: is the return"),
         },
@@ -134,7 +136,7 @@ ANSWERS = {
             "the layer": ({"W_value.weight": "W_value"}, "AttributeError: 'Linear' object has no"),
             "the head": ({".W_value.weight": ""}, "AttributeError: 'CausalAttention' object has"),
             "the stub's line left": (
-                {"nn": "raise NotImplementedError\n    nn"},
+                {"    nn": "    raise NotImplementedError\n    nn"},
                 "Your lines stop at `raise NotImplementedError`: delete that line.",
             ),
             "only a copy": (

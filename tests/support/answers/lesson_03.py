@@ -62,8 +62,8 @@ ANSWERS = {
                 "The matrix is (5, 21), and the parameter that it is copied into is (15, 7). The",
             ),
             "not in place": (
-                {"getattr(split, name).weight.copy_(torch.cat(rows)": "weight = torch.cat(rows"},
-                "W_query.weight is as it was: nothing was",
+                {"getattr(split, name).weight.copy_(torch.cat(rows)": ("weight = torch.cat(rows")},
+                "W_query.weight is as it was: nothing",
             ),
             "queries only": ({' "W_key", "W_value"': ""}, "W_key.weight is as it was: nothing"),
             "queries everywhere": ({"getattr(head, name)": "head.W_query"}, "W_key.weight holds,"),
@@ -72,14 +72,14 @@ ANSWERS = {
                 "W_query.weight holds, from top to bottom: head 2, head 1, head 0.",
             ),
             "rows in turn": (
-                {"cat(rows": "stack(rows, dim=1).flatten(0, 1"},
+                {"cat(rows)": "stack(rows, dim=1).flatten(0, 1)"},
                 "W_query.weight holds, from top to bottom: a mixture, a mixture, a mixture.",
             ),
             "out_proj forgotten": (
                 {"split.out_proj.weight.copy_(torch.eye(split.d_out))": "pass"},
                 "out_proj.weight must be the identity: it still mixes the heads'",
             ),
-            "all ones": ({"eye(": "ones(split.d_out, "}, "out_proj.weight must be the identity:"),
+            "all ones": ({"eye(split": "ones(split.d_out, split"}, "out_proj.weight must be the"),
             "bias forgotten": ({"split.out_proj.bias.zero_()": "pass"}, "out_proj.bias must be 0:"),
             "the identity of one width": (
                 {"torch.eye(split.d_out)": "torch.eye(4)"},
@@ -93,7 +93,7 @@ ANSWERS = {
             "each turned": ({"name).weight for": "name).weight.T for"}, "The matrix is (21, 5),"),
             "two heads": ({"torch.cat(rows)": "torch.cat(rows[:2])"}, "The matrix is (10, 7)"),
             "two heads unpacked": (
-                {"with": "a, b = stacked.heads\n    with"},
+                {"with torch": "a, b = stacked.heads\n    with torch"},
                 "(expected 2). Here are 3 heads of width 5, for tokens of width 7.",
             ),
             "rows by number": (
@@ -115,11 +115,17 @@ ANSWERS = {
             "assigned": ({".copy_(torch.cat(rows)": " = torch.cat(rows"}, "A layer or a parameter"),
             "the other way": (
                 {
-                    "getattr(split, name).weight.copy_(torch.cat(rows))": "[a.copy_(b) for a, b in zip(rows, getattr(split, name).weight.chunk(3))]"
+                    "getattr(split, name).weight.copy_(torch.cat(rows))": (
+                        "[a.copy_(b) for a, b in zip(rows, getattr(split, name).weight.chunk(3))]"
+                    )
                 },
                 "The stacked heads have changed: copy from them, into split.",
             ),
             "no return": ({"    return split\n": ""}, "copy_weights returns None: is the return"),
+            "out_proj of zeros": (
+                {"copy_(torch.eye(split.d_out))": "zero_()"},
+                "out_proj.weight is 0",
+            ),
         },
     ),
     "swap_heads": Answers(
@@ -137,17 +143,19 @@ ANSWERS = {
             ),
             "a view kept": (
                 {
-                    "projection.weight.copy_(projection.weight.roll(2, dims=0))": "a, b = projection.weight.chunk(2)\n            a[:], b[:] = b, a"
+                    "projection.weight.copy_(projection.weight.roll(2, dims=0))": (
+                        "a, b = projection.weight.chunk(2)\n            a[:], b[:] = b, a"
+                    )
                 },
                 "W_query.weight: both heads hold the rows of head 1 now. Is a slice kept for",
             ),
             "the bias too": (
-                {"return": "swapped.out_proj.bias.data.mul_(2)\n    return"},
-                "out_proj.bias has changed: it is added once, belongs to no head, and stays.",
+                {"    return": "    swapped.out_proj.bias.data.mul_(2)\n    return"},
+                "out_proj.bias has changed: it is added once, belongs to no head, and",
             ),
             "the stub's line left": (
-                {"return": "raise NotImplementedError\n    return"},
-                "Your lines stop at `raise NotImplementedError`: delete that line.",
+                {"    return": "    raise NotImplementedError\n    return"},
+                "Your lines stop at `raise NotImplementedError`: delete that",
             ),
             "out_proj forgotten": (
                 {"swapped.out_proj.weight.copy_(": "deepcopy("},

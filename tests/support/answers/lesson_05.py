@@ -28,7 +28,11 @@ ANSWERS = {
             ),
             "whole numbers": ({".bool()": ".int()"}, "The dtype of the module's mask is"),
             "one mask": ({", ~is_future": ""}, "It must return two masks"),
-            "a row": ({", ~": "[0], ~"}, "The shape of the module's mask is (7,), not (7, 7)."),
+            "a row": ({", ~is_future": "[0], ~is_future"}, "The shape of the module's mask is"),
+            "a finite number for both": (
+                {".bool()": " * -1e9", "~is_future": "is_future"},
+                "and means one thing. Note: A score could be lower than the number that hides.",
+            ),
         },
     ),
     "cross_attention": Answers(
@@ -46,7 +50,7 @@ ANSWERS = {
             ),
             "all from x": ({"(memory)": "(x)"}, "Both keys and values come from the text"),
             "a causal mask": (
-                {"values)": "values, causal_mask(x.shape[1]))"},
+                {", values)": ", values, causal_mask(x.shape[1]))"},
                 "The future is hidden, but memory is there as a whole: take the mask away.",
             ),
             "no out_proj": (
@@ -87,10 +91,10 @@ ANSWERS = {
                 {" & ~torch.eye(num_tokens, dtype=torch.bool)": ""},
                 "In text 1 query 0 sees no key: its row becomes NaN.",
             ),
-            "padding hidden as a query": ({"None": ":, None"}, "The rows of the padding are"),
+            "padding hidden as a query": ({"[:, None]": "[:, :, None]"}, "The rows of the padding"),
             "the padding of the first text": (
-                {", None]": "1, None].expand(len(is_padding), 1, -1)"},
-                "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2, 3, 4,",
+                {"[:, None]": "[:1, None].expand(len(is_padding), 1, -1)"},
+                "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2,",
             ),
             "True for visible": (
                 {"return ": "return ~(", "bool)": "bool))"},

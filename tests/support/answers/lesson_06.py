@@ -14,17 +14,25 @@ ANSWERS = {
             "the last token only": ({"range(1, x.shape[1])": "[5]"}, "It lets a class through in"),
             "the weights": (
                 {
-                    "torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5": "not module(x, return_weights=True)[1].triu(1).any("
+                    "torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5": (
+                        "not module(x, return_weights=True)[1].triu(1).any("
+                    )
                 },
                 "It lets a class through whose softmax runs over the queries",
             ),
             "larger than": (
                 {
-                    "not torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5)": "(module(changed)[:, :t] - before[:, :t]).abs().max() > 1e-5"
+                    "not torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5)": (
+                        "(module(changed)[:, :t] - before[:, :t]).abs().max() > 1e-5"
+                    )
                 },
                 "It lets a class through that returns NaN",
             ),
             "no return": ({"    return True": ""}, "is_causal returns None"),
+            "return inside the loop": (
+                {"    return True": "        return True"},
+                "Only token 1 is ever changed, and a class goes through in which token 2 is seen",
+            ),
         },
     ),
     "only_values": Answers(
@@ -87,17 +95,19 @@ ANSWERS = {
                 "It lets a class through that goes wrong only for the first token alone. Is every",
             ),
             "from two on": (
-                {"1,": "2,"},
+                {"1, x.shape": "2, x.shape"},
                 "It lets a class through that goes wrong only for the first token alone. Is every",
             ),
             "one short": (
-                {"1]": "1] - 1"},
+                {"shape[1])": "shape[1] - 1)"},
                 "It lets a class through that goes wrong only for the first 5 tokens alone. Is",
             ),
             "any": ({"return all": "return any"}, "must each of them be the same?"),
             "shapes only": (
                 {
-                    "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5)": "module(x[:, :t]).shape == whole[:, :t].shape"
+                    "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5)": (
+                        "module(x[:, :t]).shape == whole[:, :t].shape"
+                    )
                 },
                 "It misses all 9 classes that it must",
             ),
@@ -108,13 +118,15 @@ ANSWERS = {
             "the last rows": ({"whole[:, :t]": "whole[:, -t:]"}, "It rejects the right class."),
             "to the last digit": (
                 {
-                    "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5": "bool((module(x[:, :t]) == whole[:, :t]).all()"
+                    "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5": (
+                        "bool((module(x[:, :t]) == whole[:, :t]).all()"
+                    )
                 },
                 "And is there room for rounding, as allclose leaves it?",
             ),
             "one row too many": ({"whole[:, :t]": "whole[:, : t + 1]"}, "It rejects the right"),
             "texts for tokens": (
-                {"whole[:, :t]": "whole[:t]", "1,": "2,"},
+                {"whole[:, :t]": "whole[:t]", "1, x.shape": "2, x.shape"},
                 "Stopped in same_on_prefixes, line 3: return all( torch.allclose(module(x[:,",
             ),
             "no return": ({"return all": "all"}, "same_on_prefixes returns None"),

@@ -18,23 +18,29 @@ ANSWERS = {
             "only the future": ({"tile > position": "tile <= position"}, "NaN for the last query,"),
             "hidden by 0": ({"position, -torch.inf": "position, 0"}, "Hidden scores are 0, and"),
             "float32": (
-                {"values)": "values).float()", "mixed = corr": "mixed[:] = corr"},
-                "Note: The queries are float64, and float32 comes in somewhere",
+                {
+                    "zeros_like(values": "zeros_like(values).float(",
+                    "mixed = corr": "mixed[:] = corr",
+                },
+                "Note: The queries are float64, and float32",
             ),
             "queries changed": (
                 {
-                    "largest = torch": "queries /= queries.shape[1] ** 0.5\n    largest = torch",
+                    "largest = torch": ("queries /= queries.shape[1] ** 0.5\n    largest = torch"),
                     " / queries.shape[1] ** 0.5": "",
                 },
                 "It changes queries, which belong to whoever calls it",
             ),
-            "a tuple": ({"/ total": "/ total, largest"}, "It returns a tuple, not a tensor:"),
+            "a tuple": ({"mixed / total": "mixed / total, largest"}, "It returns a tuple, not a"),
             "one key at a time": ({".split(tile_size)": ".split(1)"}, "Equal, but tile_size makes"),
             "not divided": ({"mixed / total": "mixed"}, "not divided by the total"),
-            "places of the tile": ({"tile >": "torch.arange(len(tile)) >"}, "count the keys from"),
+            "places of the tile": (
+                {"tile > position": "torch.arange(len(tile)) > position"},
+                "count the keys from the start of the text, not of the tile.",
+            ),
             "the last tile left out": (
-                {".split": "[: 7 // tile_size * tile_size].split"},
-                "the last tile is smaller than the others, and its key 6 is missing.",
+                {".split(tile_size": "[: 7 // tile_size * tile_size].split(tile_size"},
+                "the last tile is smaller than the others, and its",
             ),
             "divided in every tile": (
                 {"values[tile]": "values[tile] / powers.sum(1, keepdim=True)"},
@@ -42,7 +48,9 @@ ANSWERS = {
             ),
             "an average in every tile": (
                 {
-                    "total = correction * total + powers.sum(dim=1, keepdim=True": "seen = powers.sum(dim=1, keepdim=True); total = total + (seen > 0",
+                    "total = correction * total + powers.sum(dim=1, keepdim=True": (
+                        "seen = powers.sum(dim=1, keepdim=True); total = total + (seen > 0"
+                    ),
                     "values[tile]": "values[tile] / seen.clamp(min=1e-9)",
                 },
                 "are total and mixed added up over all tiles, and divided once, at the end?",
@@ -75,33 +83,37 @@ ANSWERS = {
             ),
             "a whole row at a time": (
                 {
-                    "for": (
+                    "for tile ": (
                         "return torch.stack([\n"
                         "        torch.softmax(keys[: i + 1] @ query / len(query) ** 0.5, dim=0)\n"
                         "        @ values[: i + 1]\n"
                         "        for i, query in enumerate(queries)\n"
                         "    ])\n"
-                        "    for"
+                        "    for tile "
                     )
                 },
                 "with a tile_size of 4 a query still meets more keys than that at a time",
             ),
             "a row without softmax": (
                 {
-                    "for": (
+                    "for tile ": (
                         "rows = []\n"
                         "    for i, query in enumerate(queries):\n"
                         "        row = query @ keys[: i + 1].T / len(query) ** 0.5\n"
                         "        powers = torch.exp(row - row.max())\n"
                         "        rows.append(powers @ values[: i + 1] / powers.sum())\n"
                         "    return torch.stack(rows)\n"
-                        "    for"
+                        "    for tile "
                     )
                 },
                 "with a tile_size of 4 a query still meets more keys than that at a time",
             ),
             "the maximum of the tile": (
-                {"torch.maximum(largest, scores.amax(dim=1, keepdim=True)": "scores.amax(1, True"},
+                {
+                    "torch.maximum(largest, scores.amax(dim=1, keepdim=True)": (
+                        "scores.amax(1, True"
+                    )
+                },
                 "Subtract the largest score of all tiles so far.",
             ),
             "the maximum forgotten": ({"        largest = larger\n": ""}, "is largest = larger"),
@@ -122,6 +134,14 @@ ANSWERS = {
                 "Equal, but a tensor of (61, 61) was made",
             ),
             "no return": ({"return mixed": "mixed"}, "attend_in_tiles returns None: is the return"),
+            "no keepdim": (
+                {"amax(dim=1, keepdim=True)": "amax(dim=1)"},
+                "is keepdim=True missing in",
+            ),
+            "hidden by -1e9": (
+                {"position, -torch.inf": "position, -1e9"},
+                "Note: A score could be",
+            ),
         },
     ),
     "join": Answers(
@@ -151,11 +171,14 @@ ANSWERS = {
             "corrected twice": ({"c_0 * total_0": "c_0**2 * total_0"}, "total is wrong: correct"),
             "the first maximum": ({"torch.maximum(m_0, m_1)": "m_0"}, "largest is not the larger"),
             "powers without a maximum": (
-                {"m_0 - ": "m_0) / torch.exp(", " - ": ") / torch.exp("},
-                "A number is infinite or NaN: take the larger maximum away before exp where",
+                {
+                    "m_0 - largest": "m_0) / torch.exp(largest",
+                    " - largest": ") / torch.exp(largest",
+                },
+                "A number is infinite or NaN: take the larger",
             ),
             "divided": (
-                {"c_0 * mixed_0 + c_1 * mixed_1": "(c_0 * mixed_0 + c_1 * mixed_1) / total_0"},
+                {"c_0 * mixed_0 + c_1 * mixed_1": ("(c_0 * mixed_0 + c_1 * mixed_1) / total_0")},
                 "mixed is wrong: correct each by its own factor, and do not",
             ),
             "two of three": ({"largest, c_0 * total_0": "c_0 * total_0"}, "join returns three"),

@@ -24,6 +24,10 @@ ANSWERS = {
             "numbers": ({"same.tril(-1)": "same.int().tril(-1)"}, "It is torch.int32"),
             "one text": ({"dims=-1)": "dims=-1)[0]"}, "The shape is (8, 8), not (b, num_tokens,"),
             "no return": ({"return same": "same"}, "induction returns None: is the return"),
+            "not cut": (
+                {".tril(-1)": ""},
+                "It marks keys in the future too, and what roll brings in",
+            ),
         },
     ),
     "two_letters": Answers(
@@ -45,7 +49,9 @@ ANSWERS = {
             ),
             "two keys": (
                 {
-                    "return after": "same = tokens[:, :, None] == tokens[:, None, :]\n    return same.tril(-1)"
+                    "return after": (
+                        "same = tokens[:, :, None] == tokens[:, None, :]\n    return same.tril(-1)"
+                    )
                 },
                 "Both letters must lead to one key, the one after the",
             ),
@@ -55,7 +61,7 @@ ANSWERS = {
             ),
             "the pair after": ({"(1, 1), dims": "(-1, -1), dims"}, "It asks for the next pair:"),
             "either letter": ({"after & ": "after | "}, "Either letter is enough for it; both"),
-            "numbers": ({" &": ".float() *"}, "It is torch.float32;"),
+            "numbers": ({"after & after": "after.float() * after"}, "It is torch.float32;"),
         },
     ),
     "mute_layer": Answers(
@@ -67,7 +73,7 @@ ANSWERS = {
                         "deepcopy(model)\n"
                         "    for parameter in muted.layers[layer].out_proj.parameters():\n"
                         "        parameter.zero_("
-                    ): "learning.mute_head(learning.mute_head(model, layer, 0), layer, 1"
+                    ): ("learning.mute_head(learning.mute_head(model, layer, 0), layer, 1")
                 },
                 "Both heads are silent, but out_proj still adds its bias.",
             ),
@@ -78,7 +84,7 @@ ANSWERS = {
                     (
                         "for parameter in muted.layers[layer].out_proj.parameters():\n"
                         "        parameter.zero_("
-                    ): "muted = learning.mute_head(model, layer, 0"
+                    ): ("muted = learning.mute_head(model, layer, 0")
                 },
                 "The layer still adds something.",
             ),

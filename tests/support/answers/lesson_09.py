@@ -29,10 +29,15 @@ ANSWERS = {
                 {"third[:, own].T": "third.T"},
                 "The first of the three is (15, 15), not (5, 15): head_dim is width // num_heads.",
             ),
-            "every third column": ({"own]": "head::num_heads]"}, "The first of the three takes"),
+            "every third column": (
+                {":, own].T": ":, head::num_heads].T"},
+                "The first of the three takes every third column. A head's columns are side by",
+            ),
             "three parts of each head": (
                 {
-                    "[third[:, own].T for third in c_attn.chunk(3, dim=1)]": "c_attn.T[3 * head_dim * head : 3 * head_dim * (head + 1)].chunk(3)"
+                    "[third[:, own].T for third in c_attn.chunk(3, dim=1)]": (
+                        "c_attn.T[3 * head_dim * head : 3 * head_dim * (head + 1)].chunk(3)"
+                    )
                 },
                 "The three are cut as if each head had its parts side by side. In c_attn come all",
             ),
@@ -69,7 +74,9 @@ ANSWERS = {
             "parameters for every text": (
                 {
                     "memory - num_parameters * size": "memory",
-                    "2 * num_layers * width * num_tokens": "(2 * num_layers * width * num_tokens + num_parameters)",
+                    "2 * num_layers * width * num_tokens": (
+                        "(2 * num_layers * width * num_tokens + num_parameters)"
+                    ),
                 },
                 "the answer is 28 texts, not 3. All texts share the parameters.",
             ),
@@ -87,12 +94,12 @@ ANSWERS = {
         "Right, with 4, 2 and 1 devices.",
         {
             "bias in every part": (
-                {" own].T": " own].T + module.out_proj.bias"},
+                {":, own].T": ":, own].T + module.out_proj.bias"},
                 "With 4 devices out_proj.bias is added 4 times: it comes after the sum.",
             ),
             "a share of the bias": (
-                {" own].T": " own].T + module.out_proj.bias / num_devices"},
-                "The parts add up to module(x), out_proj.bias included: leave it out.",
+                {":, own].T": ":, own].T + module.out_proj.bias / num_devices"},
+                "The parts add up to module(x), out_proj.bias included: leave it",
             ),
             "projections without their biases": ({" + W.bias[own]": ""}, "W_query, W_key and"),
             "heads of the wrong width": (
@@ -114,7 +121,9 @@ ANSWERS = {
             ),
             "the two rows of the page": (
                 {
-                    "torch.arange(module.d_out).chunk(num_devices)[device]": "slice(2 * device, 2 * device + 2)",
+                    "torch.arange(module.d_out).chunk(num_devices)[device]": (
+                        "slice(2 * device, 2 * device + 2)"
+                    ),
                     "module.num_heads // num_devices": "1",
                 },
                 "On the page a head was 2 wide; here a device has d_out // num_devices rows.",
