@@ -104,7 +104,9 @@ def check_without_head(without_head: Callable[..., nn.Module]) -> str:
             f"The result is {tuple(after.shape)}, not {tuple(before.shape)}: a silent head keeps "
             "its columns, as zeros.",
         )
-        pairs = list(zip(after.split(2, dim=-1), before.split(2, dim=-1), strict=True))
+        pairs = list(
+            zip(torch.split(after, 2, dim=-1), torch.split(before, 2, dim=-1), strict=True)
+        )
         for i, (now, then) in enumerate(pairs):
             said = f"Head {h} must be silent, and the columns of head {i} have changed."
             require(i == h or now.equal(then), said)
