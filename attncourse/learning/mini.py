@@ -86,20 +86,20 @@ def answer_about(country: Country, text: str) -> str:
     return country.language if text.endswith("speak") else country.capital
 
 
-def vocabulary(texts: Sequence[str], first: Sequence[str]) -> tuple[str, ...]:
-    """Return some words and then those of the texts, each once, in order of appearance.
+def words_of(*texts: str) -> tuple[str, ...]:
+    """Return the words of some texts, each once, in order of appearance.
 
-    >>> vocabulary(["In Rome speak", "In Oslo speak"], first=["Oslo"])
-    ('Oslo', 'In', 'Rome', 'speak')
+    >>> words_of("In Rome speak", "In Oslo speak")
+    ('In', 'Rome', 'speak', 'Oslo')
     """
-    return tuple(dict.fromkeys([*first, *(word for text in texts for word in text.split())]))
+    return tuple(dict.fromkeys(word for text in texts for word in text.split()))
 
 
 def word_ids(text: str, words: Sequence[str]) -> Tensor:
     """Return the number of each word of a text, int64, (num_tokens).
 
     Raises:
-        ValueError: there is no word in it, or one that is not among the words.
+        ValueError: a word of it is not among the words, or it has none.
     """
     tokens = text.split()
     if unknown := [word for word in tokens if word not in words]:
@@ -108,26 +108,6 @@ def word_ids(text: str, words: Sequence[str]) -> Tensor:
     if not tokens:
         raise ValueError(f"text={text!r} has no words: give at least one")
     return torch.tensor([words.index(word) for word in tokens])
-
-
-def swap(text: str, first: str, second: str) -> str:
-    """Let two words of a text change places.
-
-    Raises:
-        ValueError: one of them is not in the text, or more than once.
-
-    >>> swap("The capital of France is", "capital", "France")
-    'The France of capital is'
-    """
-    tokens = text.split()
-    for word in (first, second):
-        if tokens.count(word) != 1:
-            raise ValueError(
-                f"{word!r} is {tokens.count(word)} times in {text!r}: "
-                "name two words that are there once"
-            )
-    other = {first: second, second: first}
-    return " ".join(other.get(word, word) for word in tokens)
 
 
 class NextWords(tuple[tuple[str, float], ...]):
@@ -206,11 +186,7 @@ class MiniModel(nn.Module):
         return x @ self.embedding.weight.T  # (b, num_tokens, len(words))
 
     def read(self, text: str) -> Reading:
-        """Read a text.
-
-        Raises:
-            ValueError: the text has a word that the model does not know, no word, or too many.
-        """
+        """Read a text; each of its words must be one of the model's."""
         return self._read(text, None)
 
     def read_muted(self, text: str) -> Reading:
@@ -220,12 +196,7 @@ class MiniModel(nn.Module):
     def read_with(self, text: str, numbers: Tensor | Sequence[float]) -> Reading:
         """Read a text while the head hands over other numbers at the last word (patching).
 
-        Args:
-            text: as in read.
-            numbers: two of them, such as model.read(other).numbers.
-
-        Raises:
-            ValueError: as in read, or the numbers are not two.
+        The numbers are two, such as model.read(other).numbers.
         """
         numbers = torch.as_tensor(numbers)
         if numbers.shape != (2,):
@@ -239,20 +210,18 @@ class MiniModel(nn.Module):
         tokens, weight = word_ids(text, self.words), self.embedding.weight
         x = weight[tokens]  # (n, width)
         own = self.head(x[None])[0, -1]  # (2); the head refuses a text that is too long
-        projections = (self.head.W_query, self.head.W_key, self.head.W_value)
-        queries, keys, values = (project(x) for project in projections)
+        queries, keys, values = self.head.W_query(x), self.head.W_key(x), self.head.W_value(x)
         _, weights = attention(queries, keys, values, causal_mask(len(tokens)))
         numbers = own if numbers is None else numbers.to(own)
         before, after = x[-1], x[-1] + self.out_proj(numbers)
-        scores, logits = queries @ keys.T, weight @ after
-        written = (queries, keys, values, scores, weights, numbers, before, after, logits)
-        return Reading(self.words, tuple(text.split()), *written)
+        found = (queries, keys, values, queries @ keys.T, weights, numbers, before, after)
+        return Reading(self.words, tuple(text.split()), *found, logits=weight @ after)
 
 
 def new_mini_model() -> MiniModel:
     """Return a mini model with the words of the sentences, before its training."""
-    first = [word for words in zip(*COUNTRIES, strict=True) for word in words]
-    return MiniModel(vocabulary([sentence.text for sentence in sentences()], first))
+    named = (" ".join(words) for words in zip(*COUNTRIES, strict=True))
+    return MiniModel(words_of(*named, *(sentence.text for sentence in sentences())))
 
 
 @cache
