@@ -24,7 +24,7 @@ CONTEXT_LENGTH = 12
 
 
 class Country(NamedTuple):
-    """A country, its capital, which is also its largest city, and what most people speak there."""
+    """A country, its capital (its largest city, too), and what most people speak there."""
 
     name: str
     capital: str
@@ -250,10 +250,7 @@ def mini_model() -> MiniModel:
 
 
 def page_data(model: MiniModel) -> dict[str, object]:
-    """Return all that a page without Python needs, as plain data: words, sentences, parameters.
-
-    The parameters are stored with two decimals; here they have these and no more.
-    """
+    """Return all that a page without Python needs; every parameter has two decimals."""
     return {
         "words": list(model.words),
         "sentences": [[sentence.text, sentence.answer] for sentence in sentences()],

@@ -20,6 +20,7 @@ from attncourse.learning.mini import (
     sentences,
     words_of,
 )
+from attnlib import CausalAttention
 from train_mini import train_mini
 
 CLEAN = "The capital of France is"
@@ -68,12 +69,21 @@ def test_the_stored_model_passes_every_experiment(mini):
     assert DATA.stat().st_size < 8_000
 
 
-def test_a_training_finds_a_model_that_passes_too(mini):
+def test_a_training_finds_a_model_that_passes_too():
     """Rounding differs between machines; what the model can do does not."""
-    again = train_mini()
-    check_experiments(again)
-    for name, weight in again.state_dict().items():
-        assert weight.shape == mini.state_dict()[name].shape
+    check_experiments(train_mini())
+
+
+def test_a_head_of_the_readers_own_can_take_its_place():
+    class Halved(CausalAttention):
+        def forward(self, x):
+            return super().forward(x) / 2
+
+    own, model = Halved(4, 2, 12, 0.0), mini_model()
+    own.load_state_dict(model.head.state_dict())
+    whole, model.head = model.read(CLEAN), own
+    assert torch.equal(model.read(CLEAN).numbers, whole.numbers / 2)
+    assert torch.equal(model.read(CLEAN).weights, whole.weights)
 
 
 def test_the_sentences_are_about_every_country_in_every_form():
