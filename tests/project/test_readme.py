@@ -6,8 +6,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-import tomllib
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -41,12 +39,6 @@ def test_its_make_commands_are_targets():
     named = set(re.findall(r"\bmake +([a-z]+)\b", code))
     targets = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
     assert {"lab", "test"} <= named <= targets
-
-
-def test_its_first_commands_are_lab_and_test():
-    language, text = BLOCKS[0]
-    assert language == "sh"
-    assert re.findall(r"^make (\w+)", text, re.MULTILINE) == ["lab", "test"]
 
 
 def test_its_commands_without_make_are_those_of_the_makefile():
@@ -95,48 +87,14 @@ def test_its_table_lists_every_notebook_as_it_is(text, folder):
     assert rows == expected
 
 
-def tree() -> list[str]:
-    """Return the paths of the tree, folders with a slash at the end."""
-    paths, folder = [], ""
-    for line in block("tree").splitlines():
-        name = line.split("#")[0].strip()
-        paths.append((folder if line.startswith(" ") else "") + name)
-        if not line.startswith(" "):
-            folder = name
-    return paths
-
-
-def test_its_tree_exists():
-    for name in tree():
-        path = ROOT / name
-        assert path.is_dir() if name.endswith("/") else path.is_file(), f"{name} does not exist"
-
-
-@pytest.mark.parametrize("folder", ["", "attnlib/"])
-def test_its_tree_leaves_nothing_out(folder):
-    """Of the top level, and of the package: every file and every folder."""
-    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
-    names = [name.removeprefix(folder) for name in tree() if name.startswith(folder)]
-    shown = {Path(name).parts[0] for name in names if name}
-    there = {
-        path.name
-        for path in (ROOT / folder).iterdir()
-        if path.name != ".git" and not any(fnmatch(path.name, mark) for mark in ignored)
-    }
-    assert shown == there
-
-
-def test_its_map_of_attnlib_is_the_order_of_the_imports():
-    """The linter's layers from the bottom up; what shares a layer may stand in any order."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (layers,) = (entry["layers"] for entry in contracts["contracts"] if "layers" in entry)
-    names = [name.removeprefix("attnlib/") for name in tree() if name.startswith("attnlib/")]
-    shown = [Path(name).stem for name in names if name not in ("", "__init__.py", "py.typed")]
-    for layer in layers[::-1]:
-        members = set(layer.split(" | "))
-        assert set(shown[: len(members)]) == members
-        del shown[: len(members)]
-    assert shown == []
+def test_its_map_names_every_module_of_attnlib_and_every_folder_of_the_course():
+    section = re.split(r"^## ", README, flags=re.MULTILINE)
+    (shown,) = (text for text in section if text.startswith("The folder\n"))
+    modules = [path.stem for path in (ROOT / "attnlib").glob("[a-z]*.py")]
+    folders = [path.parent.name for path in (ROOT / "attncourse").glob("*/__init__.py")]
+    assert {"functional", "panels"} <= {*modules, *folders}
+    named = set(re.findall(r"[a-z]\w*", shown))
+    assert {*modules, *folders} - named == set()
 
 
 def sources(path: Path) -> str:
@@ -151,17 +109,10 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_every_name_of_attnlib_is_there(path):
+def test_every_name_of_ours_is_there(path):
     """A page that names a module that has moved sends its reader to an ImportError."""
-    for name in set(re.findall(r"\battnlib(?:\.[A-Za-z_]\w*)+", sources(path))):
+    for name in set(re.findall(r"\b(?:attnlib|attncourse)(?:\.[A-Za-z_]\w*)+", sources(path))):
         try:
             pkgutil.resolve_name(name)
         except (ImportError, AttributeError) as error:
             pytest.fail(f"{name}: {error}")
-
-
-def test_a_notebook_needs_few_paths():
-    """The core, its examples and the folders around it: no reader must know files."""
-    imports = r"^(?:from|import) (attnlib[\w.]*)"
-    paths = {name for path in NOTEBOOKS for name in re.findall(imports, sources(path), re.M)}
-    assert len(paths) <= 10, sorted(paths)
