@@ -18,7 +18,7 @@ from attncourse.gpt2.files import Gpt2File
 from attnlib.convert import PROJECTIONS
 from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
-from attnlib.validate import require_divisible, require_plain, require_positive_int
+from attnlib.validate import require_equal_heads, require_plain, require_positive_int
 
 GPT2_HEAD_DIM = 64  # in all four published sizes; the file does not state it
 GPT2_CONTEXT_LENGTH = 1024  # likewise; if the file has wpe.weight, its number of rows is used
@@ -257,7 +257,7 @@ class Weights:
             num_heads = cast(int, said)
         if num_heads is not None:
             require_positive_int("num_heads", num_heads)
-            require_divisible(width, num_heads, f"{self.origin}: width")
+            require_equal_heads(width, num_heads, f"{self.origin}: width")
         elif width % GPT2_HEAD_DIM:
             raise ValueError(
                 f"how many heads {self.origin} has is not known: its width {width} is not "

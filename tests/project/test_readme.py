@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 import re
 import subprocess
@@ -16,6 +17,7 @@ from support.notebook_tools import (
     ROOT,
     START,
     broken_links,
+    code_cells,
     minutes,
     read,
     source,
@@ -87,14 +89,13 @@ def test_its_table_lists_every_notebook_as_it_is(text, folder):
     assert rows == expected
 
 
-def test_its_map_names_every_module_of_attnlib_and_every_folder_of_the_course():
-    section = re.split(r"^## ", README, flags=re.MULTILINE)
-    (shown,) = (text for text in section if text.startswith("The folder\n"))
-    modules = [path.stem for path in (ROOT / "attnlib").glob("[a-z]*.py")]
-    folders = [path.parent.name for path in (ROOT / "attncourse").glob("*/__init__.py")]
-    assert {"functional", "panels"} <= {*modules, *folders}
-    named = set(re.findall(r"[a-z]\w*", shown))
-    assert {*modules, *folders} - named == set()
+@pytest.mark.parametrize("house", ["attnlib", "attncourse"])
+def test_its_two_houses_leave_no_room_out(house):
+    (row,) = (line for line in README.splitlines() if line.startswith(f"| `{house}/`"))
+    rooms = set(re.findall(r"`(\w+)`", row)) - {"attnlib"}  # the command
+    inside = (ROOT / house).iterdir()
+    have = {path.stem for path in inside if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert rooms == {name for name in have if not name.startswith("__")}
 
 
 def sources(path: Path) -> str:
@@ -111,8 +112,26 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_name_of_ours_is_there(path):
     """A page that names a module that has moved sends its reader to an ImportError."""
-    for name in set(re.findall(r"\b(?:attnlib|attncourse)(?:\.[A-Za-z_]\w*)+", sources(path))):
+    for name in set(re.findall(r"\battn(?:lib|course)(?:\.[A-Za-z_]\w*)+", sources(path))):
         try:
             pkgutil.resolve_name(name)
         except (ImportError, AttributeError) as error:
             pytest.fail(f"{name}: {error}")
+
+
+def imported(path: Path, house: str) -> set[str]:
+    """Return the names that a notebook's cells import from a package of ours."""
+    cells = [ast.parse(source(cell)) for _, cell in code_cells(read(path))]
+    nodes = [node for cell in cells for node in ast.walk(cell)]
+    found = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {
+        alias.name
+        for node in found
+        for alias in node.names
+        if (node.module or "").split(".")[0] == house
+    }
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_imports_few_names(path):
+    assert len(imported(path, "attncourse")) <= 15
