@@ -32,7 +32,7 @@ from attncourse.classroom.exercises import (
     check_of,
     find_exercises,
     ids_of,
-    needed,
+    list_needed,
     put,
     source,
 )
@@ -94,9 +94,9 @@ def grade_one(name: str, path: Path, seconds: float) -> list[Grade]:
     except (OSError, ValueError) as error:
         return [Grade(name, "", "failed", str(error))]
     exercises = find_exercises(lesson)
-    expected = _solved(lesson["cells"][0].get("id", ""), seconds)
+    expected = _solve(lesson["cells"][0].get("id", ""), seconds)
     cells = by_lesson(mine, lesson)
-    told = _told(cells, exercises, seconds)
+    told = _run_apart(cells, exercises, seconds)
     return [_grade(name, exercise, cells, told, expected) for exercise in exercises]
 
 
@@ -119,26 +119,26 @@ def _lesson_of(mine: Notebook) -> Notebook:
 
 
 @cache
-def _solved(first_cell: str, seconds: float) -> dict[str, str]:
+def _solve(first_cell: str, seconds: float) -> dict[str, str]:
     """Return what the checks of a lesson say of the course's own solutions."""
     (lesson,) = (x for x in map(read, lessons()) if x["cells"][0].get("id", "") == first_cell)
     exercises = find_exercises(lesson)
     cells = {c["id"]: source(c) for c in lesson["cells"] if c["cell_type"] == "code"}
     cells |= {e.cell: put(e.solution, e.stub) for e in exercises}
-    told = _told(cells, exercises, max(seconds, 300.0))
+    told = _run_apart(cells, exercises, max(seconds, 300.0))
     for exercise in exercises:
         if told.get(exercise.cell + CHECK, ("", ""))[0] != "ran":
             raise RuntimeError(f"the course's own {exercise.name} could not be graded: {told}")
     return {e.cell: told[e.cell + CHECK][1] for e in exercises}
 
 
-def _told(
+def _run_apart(
     cells: dict[str, str], exercises: Sequence[Exercise], seconds: float
 ) -> dict[str, tuple[str, str]]:
     """Run what the exercises build on; where one ends the kernel, run each with a kernel alone."""
     there = [exercise for exercise in exercises if answers(exercise, cells)]
     told = _run(cells, there, seconds)
-    whole = all(_checked(e, cell) in told for e in there for cell in answers(e, cells))
+    whole = all(_name_check(e, cell) in told for e in there for cell in answers(e, cells))
     if len(there) < 2 or (whole and not any(kind in ENDS for kind, _ in told.values())):
         return told
     for exercise in there:
@@ -151,14 +151,14 @@ def _run(
 ) -> dict[str, tuple[str, str]]:
     """Run the cells that exercises build on in the sandbox, and their checks behind them."""
     checks = [
-        (cell, _checked(exercise, cell), check_of(exercise))
+        (cell, _name_check(exercise, cell), check_of(exercise))
         for exercise in exercises
         for cell in answers(exercise, cells)
     ]
     with_checks = dict(cells)
     for cell, _, check in checks:
         with_checks[cell] += f"\n{check}"
-    order = needed(with_checks, [cell for cell, _, _ in checks])
+    order = list_needed(with_checks, [cell for cell, _, _ in checks])
     job = [[cell, cells[cell]] for cell in order]
     for cell, called, check in checks:
         place = next(i for i, (name, _) in enumerate(job) if name == cell)
@@ -176,7 +176,7 @@ def _run(
     return told
 
 
-def _checked(exercise: Exercise, cell: str) -> str:
+def _name_check(exercise: Exercise, cell: str) -> str:
     """Return how the check behind a cell is called."""
     return cell + CHECK if cell == exercise.cell else f"{cell}{CHECK} of {exercise.name}"
 
@@ -204,7 +204,8 @@ def _grade(
         return Grade(notebook, exercise.name, state, said)
 
     checked = [
-        (cell, *told.get(_checked(exercise, cell), ("", ""))) for cell in answers(exercise, cells)
+        (cell, *told.get(_name_check(exercise, cell), ("", "")))
+        for cell in answers(exercise, cells)
     ]
     if not checked:
         return is_("not attempted", "its cell is gone")

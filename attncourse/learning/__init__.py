@@ -5,7 +5,7 @@ it, writing lets it write; patterns scores its heads; record reads one stored tr
 runs how many others ended. data/ holds these and a text.
 """
 
-from attncourse.learning.model import AttentionModel, exchanged, mute_head, reads_and_writes
+from attncourse.learning.model import AttentionModel, exchange, mute_head, reads_and_writes
 from attncourse.learning.patterns import (
     PATTERNS,
     induction,
@@ -17,10 +17,10 @@ from attncourse.learning.patterns import (
 from attncourse.learning.record import (
     HEADS,
     LETTERS,
-    asked,
     clear_and_ambiguous,
     growth,
     held_out_batch,
+    mark_asked,
     recorded_model,
 )
 from attncourse.learning.runs import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.notebook_tools import NOTEBOOKS
-from working_copy import RECORD, WIDGET, folded, read, start_over, update
+from working_copy import RECORD, WIDGET, fold, read, start_over, update
 
 
 def notebook(*cells: tuple[str, str]) -> dict:
@@ -137,11 +137,11 @@ def test_answers_are_folded_until_they_are_run():
     outputs = ([], [], [], PRINTED, PRINTED, [], SLIDER)
     for cell, shown in zip(lesson["cells"], outputs, strict=True):
         cell["outputs"] = shown
-    hidden = [cell["metadata"].get("jupyter", {}) for cell in folded(lesson)["cells"]]
+    hidden = [cell["metadata"].get("jupyter", {}) for cell in fold(lesson)["cells"]]
     assert hidden == [{}, {}, {}, {"outputs_hidden": True}, {}, {}, {}]  # a slider is to be moved
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_lesson_has_answers_to_fold(path):
-    cells = folded(read(path))["cells"]
+    cells = fold(read(path))["cells"]
     assert any(cell["metadata"].get("jupyter", {}).get("outputs_hidden") for cell in cells)

@@ -18,10 +18,10 @@ from attncourse.classroom import command
 from attncourse.classroom import grade as grading
 from attncourse.classroom.command import main
 from attncourse.classroom.exercises import (
-    bound,
     check_of,
     find_exercises,
-    needed,
+    list_bound,
+    list_needed,
     put,
     source,
 )
@@ -74,9 +74,9 @@ def answered(code: str) -> dict:
 @pytest.fixture(scope="module", autouse=True)
 def solved_afresh() -> Iterator[None]:
     """What the course's own solutions say is of the small lesson here, elsewhere of the others."""
-    grading._solved.cache_clear()
+    grading._solve.cache_clear()
     yield
-    grading._solved.cache_clear()
+    grading._solve.cache_clear()
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ def test_every_lesson_has_exercises_that_can_be_taken_apart(path):
     exercises = find_exercises(stored)
     assert exercises
     for exercise in exercises:
-        assert exercise.name in bound(exercise.stub)
-        assert exercise.name not in bound(check_of(exercise) or "pass")
+        assert exercise.name in list_bound(exercise.stub)
+        assert exercise.name not in list_bound(check_of(exercise) or "pass")
         assert exercise.name in check_of(exercise)
         compile(put(exercise.solution, exercise.stub), "cell", "exec")
 
@@ -134,10 +134,14 @@ def test_the_second_set_has_the_solutions_in_place():
 
 def test_only_the_cells_that_an_answer_builds_on_are_run():
     code = dict(CELLS)
-    assert needed(code, ["stub"]) == ["setup", "stub"]
+    assert list_needed(code, ["stub"]) == ["setup", "stub"]
     code["stub"] = put("def double(x):\n    return twice(x)", code["stub"])
-    assert needed(code, ["stub"]) == ["setup", "helper", "stub"]
-    assert needed(code | {"slow": "this is ( no Python"}, ["stub"]) == ["setup", "helper", "stub"]
+    assert list_needed(code, ["stub"]) == ["setup", "helper", "stub"]
+    assert list_needed(code | {"slow": "this is ( no Python"}, ["stub"]) == [
+        "setup",
+        "helper",
+        "stub",
+    ]
 
 
 def test_stubs_and_solutions_must_go_together():

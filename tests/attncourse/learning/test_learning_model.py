@@ -12,7 +12,7 @@ from attncourse.learning import model as models
 from attncourse.learning import patterns
 from attncourse.learning.model import (
     AttentionModel,
-    exchanged,
+    exchange,
     mute_head,
     reads_and_writes,
     run_with_weights,
@@ -185,7 +185,7 @@ def test_tokens_and_places_can_be_mixed_apart():
     tokens = torch.randint(5, (3, 7))
     logits, own = module(tokens, return_weights=True)
     torch.testing.assert_close(run_with_weights(module, tokens, own, own), logits)
-    other = exchanged(own, near=1, far=3)
+    other = exchange(own, near=1, far=3)
     changed = run_with_weights(module, tokens, own, other)
     torch.testing.assert_close(changed[:, :3], logits[:, :3])
     assert not torch.allclose(changed[:, 3:], logits[:, 3:])
@@ -203,7 +203,7 @@ def test_places_apart_need_a_single_layer():
 
 def test_exchanged_weights_are_those_of_two_keys_of_each_query():
     weights = torch.rand(2, 7, 7).tril()
-    swapped = exchanged(weights, near=1, far=3)
+    swapped = exchange(weights, near=1, far=3)
     for q in range(7):
         for k in range(7):
             key = {q - 1: q - 3, q - 3: q - 1}.get(k, k) if q >= 3 else k

@@ -49,7 +49,7 @@ def test_every_kernel_is_put_under_its_phase(name):
 
 
 @torch.no_grad()
-def test_what_is_kept_from_tile_to_tile_is_changed_in_place(monkeypatch):
+def test_what_is_kept_from_tile_to_tile_is_a_phase(monkeypatch):
     seen = []
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: seen.append(1) or torch.bmm(a, b))
     inputs = torch.randn(3, HEADS, TOKENS, 3)

@@ -134,7 +134,7 @@ def test_what_is_shown_is_the_code_that_runs(shown):
         (
             MultiHeadAttentionWrapper,
             CausalAttention,
-            ["num_heads: int,", "self.num_heads = int(num_heads)", "self.heads = nn.ModuleList("],
+            ["num_heads: int,", "self.heads = nn.ModuleList("],
             ["dropout: float,", "qkv_bias: bool = False,"],
         ),
         (
@@ -142,9 +142,9 @@ def test_what_is_shown_is_the_code_that_runs(shown):
             CausalAttention,
             [
                 "self.head_dim = self.d_out // self.num_heads",
-                "self.out_proj = nn.Linear(d_out, d_out)",
+                "self.out_proj = nn.Linear(self.d_out, self.d_out, True, device, dtype)",
             ],
-            ["self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)", "queries = self.W_query(x)"],
+            ["self.W_key = nn.Linear(", "queries = self.W_query(x)"],
         ),
     ],
 )
