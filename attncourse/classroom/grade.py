@@ -36,8 +36,8 @@ from attncourse.classroom.exercises import (
     put,
     source,
 )
-from attncourse.classroom.lessons import lessons, read
-from attncourse.classroom.sandbox import run
+from attncourse.classroom.lessons import lessons, read_notebook
+from attncourse.classroom.sandbox import run_program
 
 START = 60.0  # seconds that a kernel may take to start, on a busy machine
 CHECK = " (check)"
@@ -89,7 +89,7 @@ def labels(paths: Iterable[Path]) -> dict[str, Path]:
 def grade_one(name: str, path: Path, seconds: float) -> list[Grade]:
     """Grade one notebook."""
     try:
-        mine = read(path)
+        mine = read_notebook(path)
         lesson = _lesson_of(mine)
     except (OSError, ValueError) as error:
         return [Grade(name, "", "failed", str(error))]
@@ -108,20 +108,21 @@ def _lesson_of(mine: Notebook) -> Notebook:
     ids = {name for cell in mine["cells"] for name in ids_of(cell)}
     shared = {}
     for path in lessons():
-        lesson = read(path)
+        lesson = read_notebook(path)
         same = ids & {cell["id"] for cell in lesson["cells"]}
         known = [name for name in by_lesson(mine, lesson) if not name.startswith(OWN)]
         shared[path] = len(same) or len(known) - 1
     best = max(shared, key=lambda path: shared[path])
     if shared[best] <= 0:
         raise ValueError("shares no cell with any notebook of the course")
-    return read(best)
+    return read_notebook(best)
 
 
 @cache
 def _solve(first_cell: str, seconds: float) -> dict[str, str]:
     """Return what the checks of a lesson say of the course's own solutions."""
-    (lesson,) = (x for x in map(read, lessons()) if x["cells"][0].get("id", "") == first_cell)
+    every = map(read_notebook, lessons())
+    (lesson,) = (x for x in every if x["cells"][0].get("id", "") == first_cell)
     exercises = find_exercises(lesson)
     cells = {c["id"]: source(c) for c in lesson["cells"] if c["cell_type"] == "code"}
     cells |= {e.cell: put(e.solution, e.stub) for e in exercises}
@@ -168,7 +169,7 @@ def _run(
         text = json.dumps({"cells": job, "seconds": seconds})
         (folder / "job.json").write_text(text, encoding="utf-8")
         command = [sys.executable, inside.__file__]  # by its path: it needs nothing of attnlib
-        ended = run(command, folder, START + seconds * 3)
+        ended = run_program(command, folder, START + seconds * 3)
         told = _read_told(folder / "told.jsonl")
     if ended.status != 0 and len(told) < len(job):
         why = "took too long" if ended.status is None else "the kernel died"
@@ -203,10 +204,8 @@ def _grade(
     def is_(state: str, said: str) -> Grade:
         return Grade(notebook, exercise.name, state, said)
 
-    checked = [
-        (cell, *told.get(_name_check(exercise, cell), ("", "")))
-        for cell in answers(exercise, cells)
-    ]
+    there = answers(exercise, cells)
+    checked = [(cell, *told.get(_name_check(exercise, cell), ("", ""))) for cell in there]
     if not checked:
         return is_("not attempted", "its cell is gone")
     ran = [said for _, kind, said in checked if kind == "ran"]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from support.notebook_tools import NOTEBOOKS
 from working_copy import RECORD, WIDGET, fold, read, start_over, update
 
 
@@ -139,9 +138,3 @@ def test_answers_are_folded_until_they_are_run():
         cell["outputs"] = shown
     hidden = [cell["metadata"].get("jupyter", {}) for cell in fold(lesson)["cells"]]
     assert hidden == [{}, {}, {}, {"outputs_hidden": True}, {}, {}, {}]  # a slider is to be moved
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_every_lesson_has_answers_to_fold(path):
-    cells = fold(read(path))["cells"]
-    assert any(cell["metadata"].get("jupyter", {}).get("outputs_hidden") for cell in cells)
