@@ -225,7 +225,7 @@ class Timed(NamedTuple):
             "dtype": str(x.dtype).removeprefix("torch."),
             "compiled": self.compiled,
             "product_size": size,
-            "samples": rounded(samples),
+            "samples": round_samples(samples),
         }
 
 
@@ -255,8 +255,8 @@ def cache(plan: Plan) -> Iterator[dict[str, Any]]:
             yield {
                 "num_tokens": num_tokens,
                 "num_kv_heads": num_kv_heads,
-                "alone": rounded(alone)[str(num_tokens)],
-                "samples": rounded(in_turns(pair, plan.grid_seconds, label=label)),
+                "alone": round_samples(alone)[str(num_tokens)],
+                "samples": round_samples(in_turns(pair, plan.grid_seconds, label=label)),
             }
 
 
@@ -328,7 +328,7 @@ def import_seconds() -> float:
     return float(run_python(script))
 
 
-def rounded(samples: dict[str, list[float]]) -> dict[str, list[float]]:
+def round_samples(samples: dict[str, list[float]]) -> dict[str, list[float]]:
     """Return samples to a tenth of a microsecond."""
     return {name: [round(sample, 7) for sample in some] for name, some in samples.items()}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from attncourse.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles, quartiles, ratio
 from attncourse.speed.count import causal_flops, projection_flops
-from attncourse.speed.results import aligned
+from attncourse.speed.results import align
 
 FUSED, OURS, PUBLISHED = "FusedMultiHeadAttention", "weight split", "weight split, as published"
 SPLIT_GOAL = "weight split / as published"
@@ -185,7 +185,7 @@ def table(found: list[Goal]) -> str:
         rows.append((goal.what, goal.where, measured, f"{goal.limit:.3g}{noise}", goal.verdict))
     verdicts = [goal.verdict for goal in found]
     held, open_ = verdicts.count(HOLDS), verdicts.count(OPEN)
-    return f"{aligned(rows)}\n\n{held} of {len(found)} goals hold, {open_} cannot be told."
+    return f"{align(rows)}\n\n{held} of {len(found)} goals hold, {open_} cannot be told."
 
 
 def times(result: dict[str, Any]) -> str:
@@ -201,4 +201,4 @@ def times(result: dict[str, Any]) -> str:
         cells = [entry["samples"].get(name) for entry in entries]
         shown = [f"{1e3 * quartiles(s).median:8.2f}" if s else f"{'-':>8}" for s in cells]
         rows.append([name, *shown])
-    return "\n".join([*lines, aligned(rows)])
+    return "\n".join([*lines, align(rows)])

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncourse.speed import variants
-from attncourse.speed.variants import SplitVariant, copied
+from attncourse.speed.variants import SplitVariant, copy_into
 from attnlib.convert import split_to_fused, split_to_torch
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
@@ -129,7 +129,7 @@ class TorchModule(nn.Module):
 
 
 def _qkv_matrix(split: MultiHeadAttention) -> nn.Module:
-    return copied(QkvMatrix, split, split_to_fused(split).state_dict())
+    return copy_into(QkvMatrix, split, split_to_fused(split).state_dict())
 
 
 def _flex(split: MultiHeadAttention) -> nn.Module:
@@ -137,7 +137,7 @@ def _flex(split: MultiHeadAttention) -> nn.Module:
         raise ValueError(f"FlexAttention has no dropout, and this module has p={split.dropout.p}")
     if split.out_proj.weight.device.type == "cpu":
         _require_flex_on_cpu()
-    return copied(Flex, split)
+    return copy_into(Flex, split)
 
 
 def _require_flex_on_cpu() -> None:
@@ -161,9 +161,9 @@ def _torch_module(need_weights: bool, split: MultiHeadAttention) -> nn.Module:
 VARIANTS: dict[str, Callable[[MultiHeadAttention], nn.Module]] = {
     **{name: variants.VARIANTS[name] for name in list(variants.VARIANTS)[:3]},
     "fused QKV matrix": _qkv_matrix,
-    "einsum": partial(copied, Einsum),
-    "SDPA, is_causal": partial(copied, Sdpa),
-    "SDPA, explicit mask": partial(copied, SdpaWithMask),
+    "einsum": partial(copy_into, Einsum),
+    "SDPA, is_causal": partial(copy_into, Sdpa),
+    "SDPA, explicit mask": partial(copy_into, SdpaWithMask),
     "FlexAttention, compiled": _flex,
     "nn.MultiheadAttention, need_weights=True": partial(_torch_module, True),
     "nn.MultiheadAttention, need_weights=False": partial(_torch_module, False),

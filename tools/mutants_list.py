@@ -384,7 +384,7 @@ AROUND = (
     Mutant(
         "tracer-keeps-no-copy",
         "attncourse/tracing/tracer.py",
-        {"values = tensor.detach().clone()": "values = tensor.detach()"},
+        {"*layout, tensor.detach().clone())": "*layout, tensor.detach())"},
         "tests/attncourse/tracing/test_tracer.py::test_values_are_those_of_that_moment",
     ),
     Mutant(
@@ -416,7 +416,7 @@ AROUND = (
     Mutant(
         "trace-not-escaped",
         "attncourse/tracing/table.py",
-        {"<code>{html.escape(text)}</code>": "<code>{text}</code>"},
+        {"cell.format(html.escape(text))": "cell.format(text)"},
         "tests/attncourse/tracing/test_tracer.py::test_signs_of_html_are_shown_as_they_are",
     ),
     # The checks and their diagnosis

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attncourse.classroom.exercises import SOLUTION, Notebook, find_exercises, put, source
-from attncourse.classroom.lessons import course, lessons, read, write
+from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
 
 BUILD = Path(__file__).parents[1] / "build"
 
@@ -54,7 +54,7 @@ def main(build: Path) -> None:
     for name, change in SETS.items():
         shutil.rmtree(build / name, ignore_errors=True)
         for lesson in lessons():
-            write(change(read(lesson)), build / name / "notebooks" / lesson.name)
+            write_notebook(change(read_notebook(lesson)), build / name / "notebooks" / lesson.name)
         shutil.copytree(course() / "images", build / name / "images", ignore=lambda *_: {"draw.py"})
         print(build / name)
 

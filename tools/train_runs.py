@@ -86,7 +86,7 @@ def train_look_ups(setting: Setting) -> tuple[LookUpRun, AttentionModel]:
 
 
 @torch.no_grad()
-def measured(model: AttentionModel) -> dict[str, Any]:
+def measure_repeats(model: AttentionModel) -> dict[str, Any]:
     """Return how well a model does on the repeats held out, and the scores of its heads."""
     batch = held_out_batch()
     asked = batch.answers[..., 0] != NO_ANSWER  # (b, num_tokens)
@@ -122,7 +122,7 @@ def train_repeats(num_layers: int, num_heads: int, width: int, seed: int) -> lis
     made = []
     for step, weights in history.snapshots.items():
         model.load_state_dict(weights)
-        made.append({**sizes, "steps": step, **measured(model)})
+        made.append({**sizes, "steps": step, **measure_repeats(model)})
     return made
 
 

@@ -56,7 +56,7 @@ def find_exercises(lesson: Notebook) -> list[Exercise]:
         stub, blocks = source(cell), PYTHON.findall(text)
         if len(blocks) != 1:
             raise ValueError(f"a solution has {len(blocks)} python blocks, not one: {text[:80]!r}")
-        names = [name for name in bound(blocks[0]) if name in bound(stub)]
+        names = [name for name in list_bound(blocks[0]) if name in list_bound(stub)]
         if not names:
             raise ValueError(f"a solution binds no name of its stub: {blocks[0][:80]!r}")
         found.append(Exercise(names[-1], cell["id"], stub, blocks[0]))
@@ -71,10 +71,10 @@ def _is_stub(cell: Mapping[str, Any]) -> bool:
     return "".join(printed).strip() == NOT_ATTEMPTED
 
 
-def bound(code: str) -> list[str]:
+def list_bound(code: str) -> list[str]:
     r"""Return the names that the statements of a cell define or assign, in their order.
 
-    >>> bound("import torch\ndef double(x): ...\ny = double(2)")
+    >>> list_bound("import torch\ndef double(x): ...\ny = double(2)")
     ['double', 'y']
     """
     return [name for statement in ast.parse(code).body for name in _binds(statement)]
@@ -94,7 +94,7 @@ def put(answer: str, stub: str) -> str:
     >>> put("x = 2", "print('stub')\nx = None  # here\nprint(x)").splitlines()
     ["print('stub')", 'x = 2', 'print(x)']
     """
-    names = set(bound(answer))
+    names = set(list_bound(answer))
     lines: list[str | None] = list(stub.splitlines())
     places = [place for place in ast.parse(stub).body if names.intersection(_binds(place))]
     for place in places:
@@ -106,12 +106,12 @@ def put(answer: str, stub: str) -> str:
 
 def check_of(exercise: Exercise) -> str:
     """Return what the stub says apart from what the learner writes: its imports and its check."""
-    names = set(bound(exercise.solution))
+    names = set(list_bound(exercise.solution))
     kept = [s for s in ast.parse(exercise.stub).body if not names.intersection(_binds(s))]
     return "\n".join(ast.unparse(statement) for statement in kept)
 
 
-def needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
+def list_needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
     """Return the cells that some cells build on, and these, in their order.
 
     That is the first cell, and every cell that binds a name which a later one of them uses. What

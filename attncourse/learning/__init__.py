@@ -7,7 +7,7 @@ these and a text.
 """
 
 from attncourse.learning.mini import COUNTRIES, mini_model, page_data, sentences
-from attncourse.learning.model import AttentionModel, exchanged, mute_head, reads_and_writes
+from attncourse.learning.model import AttentionModel, exchange, mute_head, reads_and_writes
 from attncourse.learning.patterns import (
     PATTERNS,
     induction,
@@ -19,10 +19,10 @@ from attncourse.learning.patterns import (
 from attncourse.learning.record import (
     HEADS,
     LETTERS,
-    asked,
     clear_and_ambiguous,
     growth,
     held_out_batch,
+    mark_asked,
     recorded_model,
 )
 from attncourse.learning.runs import (

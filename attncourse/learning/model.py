@@ -143,22 +143,22 @@ def run_with_weights(
     for i, layer in enumerate(model.layers):
         assert isinstance(layer, MultiHeadAttention)
         if place_weights is None:
-            mixed = _mixed(layer, attn_weights[:, i], x)
+            mixed = _mix(layer, attn_weights[:, i], x)
         else:
-            mixed = _mixed(layer, attn_weights[:, i], token)
-            mixed = mixed + _mixed(layer, place_weights[:, i], place)
+            mixed = _mix(layer, attn_weights[:, i], token)
+            mixed = mixed + _mix(layer, place_weights[:, i], place)
         x = x + layer.out_proj(mixed)  # (b, num_tokens, width)
     logits: Tensor = model.read_out(x)  # (b, num_tokens, num_answers * vocabulary)
     return logits.view(*tokens.shape, model.num_answers, model.vocabulary)
 
 
-def _mixed(layer: MultiHeadAttention, attn_weights: Tensor, x: Tensor) -> Tensor:
+def _mix(layer: MultiHeadAttention, attn_weights: Tensor, x: Tensor) -> Tensor:
     """Return the context vectors of all heads, (b, num_tokens, width)."""
     values = x @ layer.W_value.weight.T
     return merge_heads(attn_weights @ split_heads(values, layer.num_heads))
 
 
-def exchanged(attn_weights: Tensor, near: int, far: int) -> Tensor:
+def exchange(attn_weights: Tensor, near: int, far: int) -> Tensor:
     """Return attention weights in which each query has two of them exchanged.
 
     Args:
@@ -167,7 +167,7 @@ def exchanged(attn_weights: Tensor, near: int, far: int) -> Tensor:
             round, at all queries that have both.
         far: as near.
 
-    >>> exchanged(torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.7, 0.2, 0.1]]), near=0, far=2)[2]
+    >>> exchange(torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.7, 0.2, 0.1]]), near=0, far=2)[2]
     tensor([0.1000, 0.2000, 0.7000])
     """
     place = torch.arange(max(near, far), attn_weights.shape[-1])

@@ -70,18 +70,18 @@ def longer_tokens() -> Tensor:
     return torch.tensor([[LETTERS.index(letter) for letter in LONGER]])
 
 
-def asked(batch: Batch) -> Tensor:
+def mark_asked(batch: Batch) -> Tensor:
     """Return which places of a batch have an answer, bool, (b, num_tokens)."""
     return (batch.answers != NO_ANSWER).all(dim=-1)
 
 
-def watched(batch: Batch) -> dict[str, Tensor]:
+def mark_watched(batch: Batch) -> dict[str, Tensor]:
     """Return the patterns that are scored by place, bool, (b, num_tokens, num_tokens) each.
 
     Induction and its sharper form, two letters, count where there is an answer only: elsewhere
     nothing is gained by it.
     """
-    tokens, has_answer = batch.tokens, asked(batch)[:, :, None]
+    tokens, has_answer = batch.tokens, mark_asked(batch)[:, :, None]
     return {
         "1 back": k_back(tokens, 1),
         "2 back": k_back(tokens, 2),
@@ -105,7 +105,7 @@ def measure(model: AttentionModel) -> Measured:
     _, attn_weights = model(batch.tokens, return_weights=True)
     by_place = {
         name: score_by_place(attn_weights, where).flatten(end_dim=1)
-        for name, where in watched(batch).items()
+        for name, where in mark_watched(batch).items()
     }
     return Measured(by_place, *clear_and_ambiguous(model))
 
@@ -121,7 +121,7 @@ def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> t
         Of the places whose token was always followed by the same one so far, and of the others.
     """
     batch = held_out_batch()
-    has_answer = asked(batch)
+    has_answer = mark_asked(batch)
     right = right_answers(model, batch)[:, 0].float()
     unclear = is_ambiguous(batch.tokens)[has_answer]
     here = has_answer if where is None else where.expand_as(has_answer)

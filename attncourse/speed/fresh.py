@@ -23,7 +23,7 @@ from attncourse.speed.clock import (
     run_python,
     settle_memory,
 )
-from attncourse.speed.results import aligned
+from attncourse.speed.results import align
 from attncourse.speed.variants import VARIANTS
 from attnlib.modules import MultiHeadAttention
 
@@ -162,7 +162,7 @@ def runs_table(runs: Mapping[str, Runs]) -> str:
         for arm, by_name in runs.items():
             columns = zip(*by_name[name], strict=True)
             rows.append([f"{name}, {arm}", *map(_ends, columns)])
-    return aligned(rows)
+    return align(rows)
 
 
 def _ends(samples: Sequence[float]) -> str:

@@ -60,10 +60,10 @@ def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
     return Crossing(ratios, undecided, faults)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
+def align(rows: Sequence[Sequence[str]]) -> str:
     """Return a table as text: cells start below each other, two spaces after the widest.
 
-    >>> print(aligned([["a", "b"], ["long", "c"]]))
+    >>> print(align([["a", "b"], ["long", "c"]]))
     a     b
     long  c
     """

@@ -49,7 +49,7 @@ class Published(SplitVariant):
         return context_vec
 
 
-def copied(
+def copy_into(
     cls: type[nn.Module], split: MultiHeadAttention, state: dict[str, Tensor] | None = None
 ) -> nn.Module:
     """Return a module of another class with a split one's sizes, and with its weights or these."""
@@ -59,7 +59,7 @@ def copied(
 
 
 def _published(split: MultiHeadAttention) -> nn.Module:
-    published = copied(Published, split)
+    published = copy_into(Published, split)
     length = split.context_length
     ones = torch.ones(length, length, device=split.out_proj.weight.device)
     published.register_buffer("mask", ones.triu(diagonal=1), persistent=False)

@@ -41,7 +41,7 @@ FIRST, *OTHERS = NOTEBOOKS
 SLIDERS = "sliders.ipynb"
 BUSY = "import time\n\ntime.sleep(600)"
 LARGE = (
-    "import attncourse.panels.panel\n\nattnlib.panels.panel.MOST_PAGES = 1",
+    "import attncourse.panels.panel\n\nattncourse.panels.panel.MOST_PAGES = 1",
     "from attncourse.panels import STACKED_HEADS\n"
     "from attncourse.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)",
 )

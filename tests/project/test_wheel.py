@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mutants import copied
+from mutants import copy_project
 from support.notebook_tools import ROOT
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -81,7 +81,7 @@ def run(*arguments: str, cwd: Path) -> str:
 def wheel(tmp_path_factory) -> Path:
     """Return the wheel of a copy of this folder: a build leaves files behind where it runs."""
     folder = tmp_path_factory.mktemp("wheel")
-    copied(ROOT, folder / "copy")
+    copy_project(ROOT, folder / "copy")
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     run("-m", "pip", "wheel", *offline, "--wheel-dir", str(folder), "./copy", cwd=folder)
     (built,) = folder.glob("*.whl")

@@ -87,11 +87,6 @@ def test_the_four_published_sizes(name, attention_parameters, parameters):
     assert (size.vocabulary, size.context_length) == (50257, 1024)
 
 
-def test_there_are_four_sizes():
-    shapes = [(size.num_layers, size.num_heads, size.width) for size in SIZES.values()]
-    assert shapes == [(12, 12, 768), (24, 16, 1024), (36, 20, 1280), (48, 25, 1600)]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SIZES)
 def test_the_bytes_of_a_cached_token(name, dtype):

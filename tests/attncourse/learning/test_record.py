@@ -16,16 +16,16 @@ from attncourse.learning.record import (
     MEASURED_AT,
     RECORD,
     SAVED_AT,
-    asked,
     clear_and_ambiguous,
     growth,
     held_out_batch,
     longer_tokens,
+    mark_asked,
+    mark_watched,
     measure,
     new_model,
     recorded_model,
     shown_tokens,
-    watched,
 )
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import right_answers
@@ -41,7 +41,7 @@ from attncourse.panels.learning import (
 from attncourse.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
 from attncourse.pictures.scene import Box, Line
 from support.pictures import boxes, extents, outside, text_in, words
-from train_heads import TRAINING, measured, train_record
+from train_heads import TRAINING, measure_steps, train_record
 
 BATCH = held_out_batch()
 
@@ -64,7 +64,7 @@ def test_it_is_what_the_tool_makes(capsys):
         for name, weight in history.snapshots[step].items():
             rounded = weight.half().float()
             torch.testing.assert_close(stored[name], rounded, atol=tolerance, rtol=1e-2)
-    way, again = growth(), measured(history)
+    way, again = growth(), measure_steps(history)
     assert again["losses"].tolist() == pytest.approx(way.losses[:20], abs=2e-2)
     for name, shares in way.by_place.items():
         made = again[name].float()
@@ -106,16 +106,16 @@ def test_what_is_measured_is_the_score_at_places_that_are_asked():
     model = recorded_model(100)
     with torch.no_grad():
         _, attn_weights = model(BATCH.tokens, return_weights=True)
-    has_answer = asked(BATCH)
+    has_answer = mark_asked(BATCH)
     assert has_answer.tolist() == (BATCH.answers[..., 0] != NO_ANSWER).tolist()
     for name, shares in measure(model).by_place.items():
-        where = watched(BATCH)[name]
+        where = mark_watched(BATCH)[name]
         counts = where.any(dim=-1).sum(dim=0)
         mean = (shares.nan_to_num() * counts).sum(dim=-1) / counts.sum()
         torch.testing.assert_close(mean, score(attn_weights, where).flatten())
         if name in ("induction", "two letters"):
             assert not where[~has_answer].any()
-    assert torch.equal(watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
+    assert torch.equal(mark_watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
 
 
 def test_the_heads_become_what_the_notebook_says():
@@ -236,7 +236,7 @@ def test_what_is_muted_is_missed_before_or_after_place_24(heads, expected):
 
 
 def test_all_places_are_those_before_25_and_those_after():
-    model, has_answer = with_muted([(1, EARLY)]), asked(BATCH)
+    model, has_answer = with_muted([(1, EARLY)]), mark_asked(BATCH)
     unclear = is_ambiguous(BATCH.tokens) & has_answer
     for i, kind in enumerate((has_answer & ~unclear, unclear)):
         early, late = (int((kind & where).sum()) for where in (~AFTER_24, AFTER_24))
@@ -269,7 +269,7 @@ def test_both_heads_of_layer_1_together_are_all_it_has():
 
 def test_only_with_head_0_0_do_two_letters_match():
     """At ambiguous places, as the notebook has it: 0.9, and 0.5 without."""
-    here = is_ambiguous(BATCH.tokens) & asked(BATCH)
+    here = is_ambiguous(BATCH.tokens) & mark_asked(BATCH)
     marked = two_letters(BATCH.tokens) & here[:, :, None]
     shares = []
     for model in (recorded_model(1200), mute_head(recorded_model(1200), 0, 0), recorded_model(800)):
@@ -290,7 +290,7 @@ def test_heads_of_layer_1_copy_what_they_read():
 
 def test_heads_of_layer_1_divide_the_alphabet():
     """They share one map; each is missed at the letters that it writes louder, and only there."""
-    model, answers = recorded_model(1200), BATCH.answers[asked(BATCH)][:, 0]
+    model, answers = recorded_model(1200), BATCH.answers[mark_asked(BATCH)][:, 0]
     by_0, by_1 = (reads_and_writes(model, 1, h).diagonal() for h in (0, 1))
     assert torch.corrcoef(torch.stack((by_0, by_1)))[0, 1] < -0.8
     louder = by_0 > by_1

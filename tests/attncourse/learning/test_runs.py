@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attncourse.learning.model import exchanged
+from attncourse.learning.model import exchange
 from attncourse.learning.patterns import share_by_pair
 from attncourse.learning.record import held_out_batch, recorded_model
 from attncourse.learning.runs import (
@@ -26,7 +26,7 @@ from attncourse.learning.runs import (
 )
 from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
 from attncourse.learning.training import accuracy
-from train_runs import LONG, measured, settings, train_look_ups
+from train_runs import LONG, measure_repeats, settings, train_look_ups
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 
@@ -141,7 +141,7 @@ def test_the_order_is_in_the_weights_of_the_places(seed):
     model, batch = late_head(seed), look_up_test(1, 3)
     with torch.no_grad():
         own = model(batch.tokens, return_weights=True)[1]
-        other = exchanged(own, near=1, far=3)
+        other = exchange(own, near=1, far=3)
         as_it_is = orders_named(model, batch, own, own)
         letters = orders_named(model, batch, other, own)
         places = orders_named(model, batch, own, other)
@@ -187,7 +187,7 @@ def test_two_layers_learn_repeats_and_one_layer_does_not():
 
 def test_seed_3_is_the_training_that_is_stored_step_by_step():
     run = repeat_runs(num_layers=2, steps=1200)[2]
-    again = measured(recorded_model(1200))
+    again = measure_repeats(recorded_model(1200))
     assert again["parameters"] == run.parameters
     assert again["ambiguous"] == pytest.approx(run.ambiguous, abs=5e-3)
     for name, by_head in run.scores.items():

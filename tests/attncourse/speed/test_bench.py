@@ -297,11 +297,6 @@ def test_half_precision_is_held_against_the_same_shape_in_float32():
     assert goal.verdict == goals.HOLDS
 
 
-def test_nothing_measured_holds_nothing():
-    nothing = clock.quartiles([float("nan")])
-    assert goals.Goal("a", "b", nothing, 1.0).verdict == goals.OPEN
-
-
 @pytest.mark.parametrize(
     ("lower", "upper", "verdict"),
     [
@@ -459,12 +454,6 @@ def test_a_crossing_says_where_it_cannot_be_told_and_what_was_counted():
     assert results.crossing({"grid": grid}, "a", "b").faults == {}
 
 
-def test_the_stored_grid_has_its_page_faults():
-    for found in results.stored_results().values():
-        for point in found["grid"]:
-            assert set(point["page_faults"]) == {"weight split", "stacked heads"}
-
-
 # The pictures.
 
 
@@ -529,15 +518,3 @@ def test_without_a_stored_grid_the_page_says_what_to_do(monkeypatch):
     monkeypatch.setattr(results, "stored_results", dict)
     with pytest.raises(FileNotFoundError, match="no measured grid is stored; `make bench`"):
         results.grid_result.__wrapped__()
-
-
-@pytest.mark.parametrize(
-    ("gpu", "processor", "name"),
-    [
-        (None, "Acme(R) Core(TM) 7 CPU @ 2.20GHz", "acme-core-7-2-20ghz-5-cores-cpu"),
-        (None, "ACME 7 16-Core Processor", "acme-7-16-core-5-cores-cpu"),
-        ("ACME A1-80GB", "Acme 7", "acme-a1-80gb"),
-    ],
-)
-def test_a_file_is_named_by_what_computes(gpu, processor, name):
-    assert clock.machine_name({"gpu": gpu, "processor": processor, "cores": 5}) == name

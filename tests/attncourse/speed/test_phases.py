@@ -21,7 +21,6 @@ from attncourse.speed import (
     tile_phases,
     with_and_without_kept_blocks,
 )
-from attncourse.speed.clock import settle_memory
 from attncourse.speed.fresh import Run
 from attncourse.speed.phases import PHASES, TILE_PHASES
 from attnlib import MultiHeadAttention, attention, causal_mask, tiled_attention
@@ -50,7 +49,7 @@ def test_every_kernel_is_put_under_its_phase(name):
 
 
 @torch.no_grad()
-def test_what_is_kept_from_tile_to_tile_is_changed_in_place(monkeypatch):
+def test_what_is_kept_from_tile_to_tile_is_a_phase(monkeypatch):
     seen = []
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: seen.append(1) or torch.bmm(a, b))
     inputs = torch.randn(3, HEADS, TOKENS, 3)
@@ -58,14 +57,6 @@ def test_what_is_kept_from_tile_to_tile_is_changed_in_place(monkeypatch):
     assert list(found) == list(TILE_PHASES)
     assert len(seen) == 2 * 4  # of each tile
     assert all(phase.seconds > 0 for phase in found.values())
-
-
-def test_memory_is_settled_with_blocks_of_the_sizes_asked_for(monkeypatch):
-    sizes = []
-    monkeypatch.setattr(torch, "zeros", lambda *shape: sizes.append(4 * shape[0] * shape[1]))
-    settle_memory()
-    settle_memory(2, 5)
-    assert sizes == [size * 2**20 for size in (22, 22, 2, 5)]
 
 
 def test_the_seconds_of_this_process_are_not_those_of_a_sleep():

@@ -6,7 +6,6 @@ import ast
 import inspect
 
 import pytest
-from torch import nn
 
 import attnlib
 from attncourse.tracing import show_source
@@ -135,7 +134,7 @@ def test_what_is_shown_is_the_code_that_runs(shown):
         (
             MultiHeadAttentionWrapper,
             CausalAttention,
-            ["num_heads: int,", "self.num_heads = int(num_heads)", "self.heads = nn.ModuleList("],
+            ["num_heads: int,", "self.heads = nn.ModuleList("],
             ["dropout: float,", "qkv_bias: bool = False,"],
         ),
         (
@@ -143,9 +142,9 @@ def test_what_is_shown_is_the_code_that_runs(shown):
             CausalAttention,
             [
                 "self.head_dim = self.d_out // self.num_heads",
-                "self.out_proj = nn.Linear(d_out, d_out)",
+                "self.out_proj = nn.Linear(self.d_out, self.d_out, True, device, dtype)",
             ],
-            ["self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)", "queries = self.W_query(x)"],
+            ["self.W_key = nn.Linear(", "queries = self.W_query(x)"],
         ),
     ],
 )
@@ -171,7 +170,3 @@ def test_it_shows_as_fenced_markdown_in_a_notebook():
 def test_what_was_written_nowhere_cannot_be_shown():
     with pytest.raises(TypeError, match="got builtin_function_or_method"):
         show_source(len)
-
-
-def test_a_class_of_torch_can_be_shown():
-    assert str(show_source(nn.Identity)).startswith("class Identity(Module):\n")
