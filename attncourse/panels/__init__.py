@@ -12,7 +12,7 @@ from attncourse.panels.mistakes import GALLERY
 from attncourse.panels.panel import Panel
 from attncourse.panels.plane import PLANE
 from attncourse.panels.split import WEIGHT_SPLIT
-from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
+from attncourse.panels.steps import NUMBER_STEPS, OnePiece, eleven_steps
 from attncourse.panels.tiles import TILES
 from attncourse.panels.torch_equality import TORCH_EQUALITY
 
@@ -22,7 +22,6 @@ __all__ = [
     "MUTE",
     "NUMBER_STEPS",
     "PLANE",
-    "SHAPE_STEPS",
     "STACKED_HEADS",
     "TILES",
     "TORCH_EQUALITY",
@@ -32,5 +31,4 @@ __all__ = [
     "Panel",
     "eleven_steps",
     "gpt2_panel",
-    "step_panel",
 ]

@@ -14,14 +14,12 @@ from attncourse.gpt2.model import GPT2
 from attncourse.gpt2.recorded import TEXTS, RecordedText, recorded
 from attncourse.panels.panel import Panel
 from attncourse.panels.touch import Looks, Pick, Touch, head_maps, looks
-from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, amount_color, head_color
+from attncourse.pictures.palette import FAINT, PAPER, QUIET, amount_color, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, beside, frame
 from attncourse.pictures.seen import number
 from attncourse.pictures.sentences import arcs_in_place
 from attncourse.pictures.tensors import heads_picture, weights_picture
 from attnlib.functional import causal_mask
-
-SIZE = 13.0  # of letters
 
 # The released model: a head on five texts
 
@@ -85,15 +83,15 @@ def draw_recorded_head(data: RecordedHead) -> Scene:
 
 def _table(data: RecordedHead) -> list[Item]:
     """Return a square for each head, layers down, and a frame around the one that is shown."""
-    items: list[Item] = [Words(TABLE - 44, 10, "all 144 heads", SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(TABLE - 44, 10, "all 144 heads", "start", bold=True)]
     for h in range(12):
-        items.append(Words(TABLE + (h + 0.5) * SQUARE, TOP - 16, f"{h}", SIZE))
+        items.append(Words(TABLE + (h + 0.5) * SQUARE, TOP - 16, f"{h}"))
         ends = ((TABLE + h * SQUARE + 1, TOP - 5), (TABLE + (h + 1) * SQUARE - 1, TOP - 5))
         items.append(Line(ends, head_color(h), 4))
     for layer, row in enumerate(data.first.tolist()):
         y = TOP + layer * SQUARE
         name = f"layer {layer}" if layer in (0, 11) else f"{layer}"
-        items.append(Words(TABLE - 6, y + SQUARE / 2, name, SIZE, INK, "end"))
+        items.append(Words(TABLE - 6, y + SQUARE / 2, name, "end"))
         for h, share in enumerate(row):
             fill = amount_color(share)
             items.append(Box(TABLE + h * SQUARE, y, SQUARE, SQUARE, fill, PAPER))
@@ -110,7 +108,7 @@ def _table(data: RecordedHead) -> list[Item]:
         "the thicker, the more weight.",
     )
     for i, line in enumerate(told):
-        items.append(Words(TABLE - 44, bottom + 17 * i, line, SIZE, INK, "start"))
+        items.append(Words(TABLE - 44, bottom + 17 * i, line, "start"))
     return items
 
 
@@ -129,11 +127,7 @@ def _favorite(text: RecordedText, layer: int, head: int) -> str:
 
 def readout_recorded_head(data: RecordedHead) -> str:
     """Return the means of the head over the five texts."""
-    means = {
-        "the word before": data.before,
-        "the first word": data.first,
-        "itself": data.itself,
-    }
+    means = {"the word before": data.before, "the first word": data.first, "itself": data.itself}
     told = ", ".join(
         f"on {name} {_share(each[data.layer, data.head].item())}" for name, each in means.items()
     )

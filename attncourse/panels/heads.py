@@ -101,8 +101,8 @@ def _framed(output: Scene, data: Heads) -> Scene:
     what = "framed: what moves" if firsts else "nothing moves"
     swapped = " and ".join(f"“{data.tokens[i]}”" for i in SWAPPED)
     told = f"{what} in the row of “{data.tokens[ASKING]}” if {swapped} are swapped"
-    items.append(Words(LABEL, output.height + 10, told, 13, FAINT, "start"))
-    width = max(output.width, LABEL + text_width(told, 13) + 4)
+    items.append(Words(LABEL, output.height + 10, told, "start", FAINT))
+    width = max(output.width, LABEL + text_width(told) + 4)
     return Scene(width, output.height + 18, output.alt, tuple(items))
 
 

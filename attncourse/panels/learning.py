@@ -153,7 +153,6 @@ CELL = 14.0  # of a map, in pixels
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SMALL = 7.0  # of a map of the longer text
 SIDE = CELL * len(SHOWN)  # of either map
-SIZE = 13.0  # of letters
 PROFILE = 62.0  # pixels from 0 to 1
 CHART = ACROSS, HIGH = 840.0, 96.0
 
@@ -179,19 +178,19 @@ def _profiles(
     for h, names in enumerate(WATCHED):
         x = left[h]
         solid, dashed = names
-        items.append(Words(x, 10, f"— {solid}   - - {dashed}", SIZE, INK, "start"))
+        items.append(Words(x, 10, f"— {solid}   - - {dashed}", "start"))
         items.append(Box(x, top, side, PROFILE, PAPER, HATCH))
         if h == 0:  # the scale of all four
-            items.append(Words(x - 6, top + 4, "1", SIZE, FAINT, "end"))
-            items.append(Words(x - 6, top + PROFILE - 4, "0", SIZE, FAINT, "end"))
+            items.append(Words(x - 6, top + 4, "1", "end", FAINT))
+            items.append(Words(x - 6, top + PROFILE - 4, "0", "end", FAINT))
         for i, name in enumerate(names):
             points = _profile(by_place[name][h], x, top)
             if points:
                 items.append(Line(points, head_color(h), 2.0, dashed=i == 1))
         for place, anchor in ((0, "start"), (LAST_KEY, "middle"), (47, "end")):
             at = x + side * place / 47
-            items.append(Words(at, top + PROFILE + 10, str(place), SIZE, FAINT, anchor))  # type: ignore[arg-type]
-        items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", SIZE, FAINT))
+            items.append(Words(at, top + PROFILE + 10, str(place), anchor, FAINT))  # type: ignore[arg-type]
+        items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", color=FAINT))
         cut = x + side * (LAST_KEY + 0.5) / 47
         items.append(Line(((cut, top), (cut, top + PROFILE)), FAINT, 1.0, dashed=True))
         if h in muted:
@@ -204,11 +203,8 @@ def _profiles(
 
 def _muted(x: float, y: float) -> list[Item]:
     """Return the word, on paper of its own: it stands on hatching."""
-    wide = text_width("muted", SIZE, bold=True) + 10
-    return [
-        Box(x - wide / 2, y - 10, wide, 20, PAPER),
-        Words(x, y, "muted", SIZE, INK, bold=True),
-    ]
+    wide = text_width("muted", bold=True) + 10
+    return [Box(x - wide / 2, y - 10, wide, 20, PAPER), Words(x, y, "muted", bold=True)]
 
 
 def _profile(shares: Tensor, x: float, top: float) -> tuple[tuple[float, float], ...]:
@@ -238,10 +234,10 @@ def _curves(data: TrainingStep) -> Scene:
     )
     heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {number(largest)}"
     items: list[Item] = [
-        Words(left, 10, heading, SIZE, INK, "start"),
+        Words(left, 10, heading, "start"),
         Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH),
-        Words(left - 6, top + 4, "100%", SIZE, FAINT, "end"),
-        Words(left - 6, top + HIGH - 4, "0", SIZE, FAINT, "end"),
+        Words(left - 6, top + 4, "100%", "end", FAINT),
+        Words(left - 6, top + HIGH - 4, "0", "end", FAINT),
     ]
     at = left + _along(data.step)
     items.append(Line(((at, top - 3), (at, top + HIGH + 3)), FAINT, 2.0))
@@ -254,10 +250,10 @@ def _curves(data: TrainingStep) -> Scene:
         items.append(Line(drawn, color, 2.0, dashed=dashed))
         x, y = left + ACROSS + 8, top + ends[name]
         items.append(Line(((x, y), (x + 24, y)), color, 2.0, dashed=dashed))
-        items.append(Words(x + 30, y, name, SIZE, INK, "start"))
+        items.append(Words(x + 30, y, name, "start"))
     for step in (0, *range(200, SAVED_AT[-1] + 1, 200)):
-        items.append(Words(left + _along(step), top + HIGH + 11, str(step), SIZE, FAINT))
-    items.append(Words(left + _along(1100), top + HIGH + 11, "step", SIZE, FAINT))
+        items.append(Words(left + _along(step), top + HIGH + 11, str(step), color=FAINT))
+    items.append(Words(left + _along(1100), top + HIGH + 11, "step", color=FAINT))
     alt = f"After {data.step} steps: loss {number(data.loss)}, {_right(data.now)}."
     return Scene(left + ACROSS + 120, top + HIGH + 24, alt, tuple(items))
 
@@ -303,12 +299,7 @@ def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, where the heads look by place, what the model guesses."""
     places = [str(i) if i and i % 8 == 0 else "" for i in range(len(LONGER))]
     drawn = weights_picture(
-        data.attn_weights,
-        places,
-        causal_mask(len(LONGER)),
-        cell=SMALL,
-        columns=4,
-        names=NAMES,
+        data.attn_weights, places, causal_mask(len(LONGER)), cell=SMALL, columns=4, names=NAMES
     )
     first = corners(drawn, SMALL, len(HEADS))
     begin, stop, _ = PLACES[data.where].indices(len(LONGER))
@@ -365,45 +356,43 @@ def _guesses(data: MutedHeads) -> Scene:
     unclear = is_ambiguous(longer_tokens())[0].tolist()
     items: list[Item] = []
     for i, name in enumerate(("token", "next", "guess", "ambiguous")):
-        items.append(Words(left - 6, top + (i + 0.5) * high, name, SIZE, INK, "end"))
+        items.append(Words(left - 6, top + (i + 0.5) * high, name, "end"))
     for i, letter in enumerate(LONGER):
         x, answer, guess = left + i * cell, int(data.answers[i]), int(data.guesses[i])
-        items.append(Words(x + cell / 2, top + high / 2, letter, SIZE, mono=True))
+        items.append(Words(x + cell / 2, top + high / 2, letter, mono=True))
         if answer == NO_ANSWER:
             continue
         right = answer == guess
         if not right:
             items.append(Box(x + 1, top + 2 * high + 1, cell - 2, high - 2, MARKED, INK))
-        items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], SIZE, mono=True))
-        guessed = Words(x + cell / 2, top + 2.5 * high, LETTERS[guess], SIZE, mono=True)
+        items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], mono=True))
+        guessed = Words(x + cell / 2, top + 2.5 * high, LETTERS[guess], mono=True)
         items.append(guessed._replace(bold=not right))
         if unclear[i]:
-            items.append(Words(x + cell / 2, top + 3.5 * high, "•", SIZE, INK))
+            items.append(Words(x + cell / 2, top + 3.5 * high, "•"))
     if data.heads:
         begin, stop, _ = PLACES[data.where].indices(len(LONGER))
         ends = (left + begin * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
         items.append(Line(ends, INK, 2.0))
         middle = left + (begin + stop) / 2 * cell
-        items.append(Words(middle, 8, "muted here", SIZE, INK, bold=True))
+        items.append(Words(middle, 8, "muted here", bold=True))
     start, across = left + len(LONGER) * cell + 96, 200.0
     bars = (
         ("clear", data.now.clear, data.whole.clear),
         ("ambiguous", data.now.ambiguous, data.whole.ambiguous),
     )
     said = "right, of all test places"
-    items.append(Words(start, top - 2, said, SIZE, INK, "start", bold=True))
-    items.append(Words(start, top + 16, "dashed: with no head muted", SIZE, INK, "start"))
+    items.append(Words(start, top - 2, said, "start", bold=True))
+    items.append(Words(start, top + 16, "dashed: with no head muted", "start"))
     for i, (name, share, whole) in enumerate(bars, start=1):
         y, color = top + i * (high + 6), line_color(head_color(5 if name == "clear" else 4))
-        items.append(Words(start - 8, y + high / 2, name, SIZE, INK, "end"))
+        items.append(Words(start - 8, y + high / 2, name, "end"))
         items.append(Box(start, y, across, high, fill=QUIET))
         items.append(Box(start, y, across * share, high, fill=color))
         end = start + across * whole
         items.append(Line(((end, y - 2), (end, y + high + 2)), INK, 1.0, dashed=True))
         percent = _percent(share)
-        items.append(
-            Words(start + across + 8, y + high / 2, percent, SIZE, INK, "start", bold=True)
-        )
+        items.append(Words(start + across + 8, y + high / 2, percent, "start", bold=True))
     wrong = [
         f"{letter} at place {i}"
         for i, letter in enumerate(LONGER)

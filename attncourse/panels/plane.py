@@ -27,7 +27,6 @@ from attnlib.modules import CausalAttention
 
 ANGLES = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the right
 LENGTHS = (1, 5, 10, 15, 20)
-SIZE = 13.0  # of letters
 SHRUNK = 25  # the query is drawn at this part of its length, or it would leave the plane
 
 
@@ -108,7 +107,7 @@ def draw_plane(data: Plane) -> Scene:
 
 def _sheet(left: float, title: str) -> list[Item]:
     return [
-        Words(left, 10, title, SIZE, INK, "start", bold=True),
+        Words(left, 10, title, "start", bold=True),
         Box(left + 0.5, TOP + 0.5, SIDE, SIDE, None, FAINT),
     ]
 
@@ -161,17 +160,17 @@ def _labels(
     items: list[Item] = []
     for token, (across, down) in beside.items():
         x, y = places[token][0] + across, places[token][1] + down
-        half = text_width(token, SIZE) / 2 + 2
+        half = text_width(token) / 2 + 2
         ends = ((round(x - half, 1), round(y, 1)), (round(x + half, 1), round(y, 1)))
         items.append(Line(ends, PAPER, 14.0, opacity=0.6))
-        items.append(Words(round(x, 1), round(y, 1), token, SIZE, INK))
+        items.append(Words(round(x, 1), round(y, 1), token))
     return items
 
 
 def _mixture(data: Plane) -> list[Item]:
     """Return the values, each as large as its weight, and the context vector."""
     items = _sheet(VALUES_LEFT, "the values; the context vector:")
-    after = VALUES_LEFT + text_width("the values; the context vector:", SIZE, bold=True)
+    after = VALUES_LEFT + text_width("the values; the context vector:", bold=True)
     items.append(diamond((round(after + 16, 1), 10.0)))
     places = {
         token: _on(VALUES, VALUES_LEFT, value)
@@ -195,22 +194,22 @@ def _mixture(data: Plane) -> list[Item]:
 def _rows(data: Plane) -> list[Item]:
     """Return a row for each token: its score as a bar from the middle, its weight as a bar."""
     items: list[Item] = [
-        Words(ZERO, ROWS - 14, "score: query · key", SIZE, INK, bold=True),
-        Words(WEIGHTS, ROWS - 14, "attention weight, after / √2", SIZE, INK, "start", bold=True),
+        Words(ZERO, ROWS - 14, "score: query · key", bold=True),
+        Words(WEIGHTS, ROWS - 14, "attention weight, after / √2", "start", bold=True),
     ]
     for i, token in enumerate(data.tokens):
         y = ROWS + i * ROW
         score, weight = data.attn_scores[i].item(), data.attn_weights[i].item()
         long = FARTHEST * abs(score) / LARGEST
         left = ZERO if score >= 0 else ZERO - long
-        items.append(Words(66, y + ROW / 2, token, SIZE, INK, "end"))
+        items.append(Words(66, y + ROW / 2, token, "end"))
         items.append(Box(round(left, 1), y + 4, round(long, 1), ROW - 8, FAINT))
         said = number(score, 2)
-        items.append(Words(ZERO + 150, y + ROW / 2, said, SIZE, INK, "end", mono=True))
+        items.append(Words(ZERO + 150, y + ROW / 2, said, "end", mono=True))
         items.append(Box(WEIGHTS, y + 4, WIDEST, ROW - 8, QUIET))
         items.append(Box(WEIGHTS, y + 4, round(WIDEST * weight, 1), ROW - 8, head_color(0)))
         said = number(weight)
-        items.append(Words(WEIGHTS + WIDEST + 8, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+        items.append(Words(WEIGHTS + WIDEST + 8, y + ROW / 2, said, "start", mono=True))
     items.append(Line(((ZERO, ROWS), (ZERO, ROWS + 6 * ROW)), FAINT, 1.0))
     return items
 

@@ -101,10 +101,7 @@ def readout_weight_split(data: Blocks) -> str:
 
 WEIGHT_SPLIT = Panel(
     name="weight split",
-    controls={
-        "num_heads": tuple(divisors(12)),
-        "zeroed_column": (NO_COLUMN, "2", "4", "6", "11"),
-    },
+    controls={"num_heads": tuple(divisors(12)), "zeroed_column": (NO_COLUMN, "2", "4", "6", "11")},
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,
     draw=draw_weight_split,

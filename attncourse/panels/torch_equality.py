@@ -28,7 +28,6 @@ SEEN = {  # each call, and what is to be seen in the maps
 }
 CALLS = tuple(SEEN)
 CELL = 15.0  # of a map, in pixels
-SIZE = 13.0  # of letters
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
@@ -169,17 +168,17 @@ def _dots(data: TorchEquality) -> Scene:
         value = min(max(value, LEFT), RIGHT)
         return label + width * math.log(value / LEFT) / math.log(RIGHT / LEFT)
 
-    items: list[Item] = [Words(8, 10, "largest |PyTorch − ours|", SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(8, 10, "largest |PyTorch − ours|", "start", bold=True)]
     for exponent in range(-8, 1, 2):
         x = place(10.0**exponent)
         items.append(Line(((x, top), (x, bottom)), HATCH, 0.5))
-        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}", SIZE))
+        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}"))
     bounds = _bounds(data)
     for i, (name, bound) in enumerate(bounds.items()):
         y = top + i * row
-        items.append(Words(label - 6, y + row / 2, name, SIZE, INK, "end"))
+        items.append(Words(label - 6, y + row / 2, name, "end"))
         items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), HATCH, 0.5))
-        said = Words(label + width + 10, y + row / 2, _said(bound), SIZE, INK, "start", mono=True)
+        said = Words(label + width + 10, y + row / 2, _said(bound), "start", mono=True)
         if math.isnan(bound):  # on no axis; hatched, as in the maps
             items.append(Box(said.x, said.y - 6, 12, 12, PAPER, HATCH, hatched=True))
             said = said._replace(x=said.x + 20)
@@ -188,7 +187,7 @@ def _dots(data: TorchEquality) -> Scene:
         items.append(said)
     eps = torch.finfo(torch.float32).eps
     items.append(Line(((place(eps), top - 6), (place(eps), bottom)), INK, 1.0, dashed=True))
-    items.append(Words(place(eps), top - 18, f"float32 eps {eps:.1e}", SIZE))
+    items.append(Words(place(eps), top - 18, f"float32 eps {eps:.1e}"))
     each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
     alt = f"Largest difference between PyTorch and ours: {each}."
     return Scene(label + width + 84, bottom + 24, alt, tuple(items))

@@ -21,12 +21,9 @@ from attncourse.pictures.sizes import c_attn_picture, parts_picture
 from attncourse.pictures.split import blocks_and_maps_picture, product_picture
 from attncourse.pictures.stacked import shares_picture, stacked_weights_picture
 from attncourse.pictures.tensors import (
-    blocks_picture,
     difference_picture,
     heads_picture,
     leaks_picture,
-    lines_picture,
-    listing_picture,
     matrix_picture,
     tensor_picture,
     weights_picture,
@@ -38,7 +35,6 @@ __all__ = [
     "arcs_picture",
     "beside",
     "blocks_and_maps_picture",
-    "blocks_picture",
     "c_attn_picture",
     "cross_picture",
     "crossover_picture",
@@ -47,8 +43,6 @@ __all__ = [
     "heads_picture",
     "in_rows",
     "leaks_picture",
-    "lines_picture",
-    "listing_picture",
     "matrix_picture",
     "moves_picture",
     "parts_picture",

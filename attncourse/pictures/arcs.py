@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, INK, head_color, text_color
+from attncourse.pictures.palette import FAINT, head_color, text_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
 from attncourse.pictures.seen import largest_weights, whole_row
 
 LEAST = 0.05  # a smaller weight has no arc
-SIZE = 14.0  # of the words
+LETTERS = 14.0  # of the words
 GAP, WIDEST_GAP, STEP = 14.0, 40.0, 19.0  # between words in a row, and between words that slant
 HIGHEST, LOWEST = 110.0, 16.0  # the top of the longest arc, and of a very short one
 LOOP = 8.0  # radius of the loop of a word that looks at itself
@@ -63,9 +63,9 @@ def arcs_picture(
             f"got {len(names)} and {len(hues)}"
         )
     shown = [word.strip() for word in words]
-    tag = max(text_width(name, 13, bold=True) for name in names) + 12 if any(names) else 0.0
+    tag = max(text_width(name, bold=True) for name in names) + 12 if any(names) else 0.0
     places, width, slanted = _places(shown, tag + 10 if tag else 6.0)
-    deep = 0.72 * max(text_width(word, SIZE) for word in shown) + 16 if slanted else 24.0
+    deep = 0.72 * max(text_width(word, LETTERS) for word in shown) + 16 if slanted else 24.0
     deep += 18 if query is not None else 0
     items: list[Item] = []
     bottom = 0.0
@@ -77,19 +77,19 @@ def arcs_picture(
             color = head_color(hue)
             items.append(Box(0, base - 10, tag, 20, color, radius=3))
             ink = text_color(color)
-            items.append(Words(tag / 2, base, name, 13, ink, bold=True))
+            items.append(Words(tag / 2, base, name, color=ink, bold=True))
         items += moved(arcs, 0, base)
         row = None if query is None else head[query].tolist()
         items += moved(_row(shown, places, slanted, query, row, least), 0, base)
     rule = f"An arc for each weight of at least {least:g}."
-    items.append(Words(max(tag, 6), bottom + 10, rule, 13, FAINT, "start"))
-    width = max(width, tag + text_width(rule, 13) + 8)
+    items.append(Words(max(tag, 6), bottom + 10, rule, "start", FAINT))
+    width = max(width, tag + text_width(rule) + 8)
     return Scene(width, bottom + 22, _alt(words, heads, names, query, least), tuple(items))
 
 
 def _places(words: Sequence[str], left: float) -> tuple[list[float], float, bool]:
     """Return the middle of each word, the width of the picture, and whether the words slant."""
-    widths = [text_width(word, SIZE, bold=True) for word in words]
+    widths = [text_width(word, LETTERS, bold=True) for word in words]
     free = BOOK - left - 6 - sum(widths)
     gap = free / max(len(words) - 1, 1)
     if gap >= GAP:
@@ -106,11 +106,7 @@ def _places(words: Sequence[str], left: float) -> tuple[list[float], float, bool
 
 
 def _arcs(
-    weights: Tensor,
-    places: Sequence[float],
-    color: str,
-    query: int | None,
-    least: float,
+    weights: Tensor, places: Sequence[float], color: str, query: int | None, least: float
 ) -> list[Line]:
     """Return the arcs of one head over the line y = 0, the strong ones above the weak ones."""
     longest = max(max(places) - min(places), 1.0)
@@ -162,11 +158,11 @@ def _row(
     for i, (word, x) in enumerate(zip(words, places, strict=True)):
         bold = i == query
         if slanted:
-            items.append(Words(x + 4, below, word, SIZE, INK, "end", bold=bold, angle=45))
+            items.append(Words(x + 4, below, word, "end", size=LETTERS, bold=bold, angle=45))
         else:
-            items.append(Words(x, 14, word, SIZE, INK, bold=bold))
+            items.append(Words(x, 14, word, size=LETTERS, bold=bold))
         if row is not None and row[i] >= least:
-            items.append(Words(x, 12 if slanted else 32, f"{row[i]:.2f}", 13, INK))
+            items.append(Words(x, 12 if slanted else 32, f"{row[i]:.2f}"))
     return items
 
 

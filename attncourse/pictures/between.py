@@ -7,18 +7,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import (
-    FAINT,
-    INK,
-    QUIET,
-    head_color,
-    text_color,
-    tint,
-    weight_color,
-)
+from attncourse.pictures.palette import FAINT, QUIET, head_color, text_color, tint, weight_color
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters: what can be read at the width of a page
 LEAST = 0.05  # a smaller weight has no line
 CELL = 38.0  # of a map, in pixels
 
@@ -47,21 +38,21 @@ def rectangle_picture(
         ValueError: If the weights do not fit the names.
     """
     _require_fit(queries, keys, weights)
-    left = max(text_width(name, SIZE) for name in queries) + 16
-    longest = max(text_width(name, SIZE) for name in keys)
+    left = max(text_width(name) for name in queries) + 16
+    longest = max(text_width(name) for name in keys)
     slanted = longest > cell
     top = 34.0 + (0.72 * longest if slanted else 14.0)
-    items: list[Item] = [Words(4, 11, title, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(4, 11, title, "start", bold=True)]
     for c, name in enumerate(keys):
         middle = left + (c + 0.5) * cell
         if slanted:
-            items.append(Words(middle, top - 6, name, SIZE, INK, "start", angle=45))
+            items.append(Words(middle, top - 6, name, "start", angle=45))
         else:
-            items.append(Words(middle, top - 11, name, SIZE, INK))
+            items.append(Words(middle, top - 11, name))
     said = []
     for q, row in enumerate(weights.tolist()):
         y = top + q * cell
-        items.append(Words(left - 8, y + cell / 2, queries[q], SIZE, INK, "end"))
+        items.append(Words(left - 8, y + cell / 2, queries[q], "end"))
         for c, weight in enumerate(row):
             x = left + c * cell
             if is_hidden is not None and bool(is_hidden[q, c]):
@@ -71,11 +62,11 @@ def rectangle_picture(
             items.append(Box(x, y, cell, cell, fill, QUIET))
             if weight >= 0.005:
                 text, ink = f"{weight:.2f}", text_color(fill)
-                items.append(Words(x + cell / 2, y + cell / 2, text, SIZE, ink))
+                items.append(Words(x + cell / 2, y + cell / 2, text, color=ink))
         seen = [key for key, weight in zip(keys, row, strict=True) if weight >= LEAST]
         said.append(f"{queries[q]} looks at {', '.join(seen) if seen else 'nothing'}")
     right = left + len(keys) * cell
-    right = max(right, 4 + text_width(title, SIZE, bold=True)) + 4
+    right = max(right, 4 + text_width(title, bold=True)) + 4
     hang = 0.72 * longest - cell / 2 if slanted else 0.0
     alt = f"{title}, queries down, keys across: {'; '.join(said)}."
     return Scene(
@@ -106,7 +97,7 @@ def cross_picture(
         ValueError: If the weights do not fit the words.
     """
     _require_fit(queries, keys, weights)
-    left = max(text_width(name, SIZE, bold=True) for name in names) + 28
+    left = max(text_width(name, bold=True) for name in names) + 28
     width = 680.0 - left
     upper, lower = 30.0, 150.0
     color = head_color(hue)
@@ -125,11 +116,11 @@ def cross_picture(
                 said.append(f"{queries[q]} to {keys[k]} ({weight:.2f})")
     rows = ((names[1], keys, above, upper), (names[0], queries, below, lower))
     for name, words, middles, y in rows:
-        items.append(Words(4, y, name, SIZE, FAINT, "start", bold=True))
+        items.append(Words(4, y, name, "start", FAINT, bold=True))
         for word, x in zip(words, middles, strict=True):
             wide = text_width(word, 14) + 14
             items.append(Box(x - wide / 2, y - 13, wide, 26, tint(color, 0.12), radius=5))
-            items.append(Words(x, y, word, 14, INK))
+            items.append(Words(x, y, word, size=14))
     alt = f"Lines from {names[0]} to {names[1]}: {', '.join(said)}."
     return Scene(700.0, lower + 22, alt, tuple(items))
 

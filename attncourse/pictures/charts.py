@@ -9,7 +9,6 @@ from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, QUIET, head_color, text_color, tint
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters
 ROW = 34.0
 BELOW, ABOVE = head_color(1), head_color(0)  # sides of 1: orange and blue
 
@@ -30,16 +29,16 @@ def phases_picture(
     names.sort(key=lambda name: name == "rest")  # the last one
     colors = {name: QUIET if name == "rest" else head_color(i) for i, name in enumerate(names)}
     totals = {name: sum(phases.values()) for name, phases in bars.items()}
-    left = max(text_width(name, SIZE, bold=True) for name in bars) + 20
+    left = max(text_width(name, bold=True) for name in bars) + 20
     scale = (BOOK - left - 92) / max(*totals.values(), floor or 0.0)
-    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(0, 10, heading, "start", bold=True)]
     x, y = 1.0, 34.0
     for name, color in colors.items():
-        wide = 18 + text_width(name, SIZE) + 18
+        wide = 18 + text_width(name) + 18
         if x + wide > BOOK:
             x, y = 1.0, y + 22
         items.append(Box(x, y - 6, 12, 12, color, FAINT))
-        items.append(Words(x + 18, y, name, SIZE, INK, "start"))
+        items.append(Words(x + 18, y, name, "start"))
         x += wide
     top = y + (40 if floor else 22)
     bottom = top + ROW * len(bars)
@@ -47,20 +46,20 @@ def phases_picture(
     numbers: list[Item] = []
     for i, (name, phases) in enumerate(bars.items()):
         y, x = top + i * ROW, left
-        items.append(Words(left - 12, y + ROW / 2, name, SIZE, INK, "end", bold=True))
+        items.append(Words(left - 12, y + ROW / 2, name, "end", bold=True))
         for phase, value in phases.items():
             wide = scale * value
             items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
             number, ink = f"{value:.0f}", text_color(colors[phase])
             start, end = _beside(x, x + wide, line)
-            if text_width(number, SIZE) + 2 <= end - start:
-                numbers.append(Words((start + end) / 2, y + ROW / 2, number, SIZE, ink))
+            if text_width(number) + 2 <= end - start:
+                numbers.append(Words((start + end) / 2, y + ROW / 2, number, color=ink))
             x += wide
         said = f"{totals[name]:.0f} {unit}"
-        items.append(Words(x + 10, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+        items.append(Words(x + 10, y + ROW / 2, said, "start", mono=True))
     if floor:
         items.append(Line(((line, top - 4), (line, bottom)), INK, 1.5, dashed=True))
-        items.append(Words(line, top - 13, f"floor {floor:.0f} {unit}", SIZE))
+        items.append(Words(line, top - 13, f"floor {floor:.0f} {unit}"))
     alt = f"{heading}. " + " ".join(
         f"{name}, {totals[name]:.0f} {unit}: "
         + ", ".join(f"{phase} {value:.0f}" for phase, value in phases.items())
@@ -99,16 +98,16 @@ def crossover_picture(
     tokens = sorted({num_tokens for _, num_tokens in ratios})
     left, top, width, height = 84.0, 80.0 if sides else 56.0, 116.0, 50.0 if notes else 32.0
     largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
-    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(0, 10, heading, "start", bold=True)]
     if sides:
         items += _legend(sides)
     for column, num_tokens in enumerate(tokens):
         words = f"{num_tokens} tokens"
-        items.append(Words(left + (column + 0.5) * width, top - 14, words, SIZE))
+        items.append(Words(left + (column + 0.5) * width, top - 14, words))
     for row, num_heads in enumerate(heads):
         y = top + row * height
         words = "1 head" if num_heads == 1 else f"{num_heads} heads"
-        items.append(Words(left - 8, y + height / 2, words, SIZE, INK, "end"))
+        items.append(Words(left - 8, y + height / 2, words, "end"))
         for column, num_tokens in enumerate(tokens):
             place = (num_heads, num_tokens)
             value, open_ = ratios[place], place in undecided
@@ -118,9 +117,9 @@ def crossover_picture(
             ink, note = text_color(fill), notes.get(place)
             middle, up = x + width / 2 - 1, y + height / 2 - 1 - (9 if note else 0)
             said = f"{value:.2f}{' ?' if open_ else ''}"
-            items.append(Words(middle, up, said, SIZE, ink, mono=True))
+            items.append(Words(middle, up, said, color=ink, mono=True))
             if note:
-                items.append(Words(middle, up + 19, note, 12, ink))
+                items.append(Words(middle, up + 19, note, color=ink, size=12))
     ends_of_words = (
         item.x + text_width(item.text, item.size, bold=item.bold)
         for item in items
@@ -151,8 +150,8 @@ def _legend(sides: tuple[str, str]) -> list[Item]:
         for shade in shades:
             items.append(Box(x, 30, 12, 12, shade, FAINT))
             x += 12
-        items.append(Words(x + 6, 36, words, SIZE, INK, "start"))
-        x += 6 + text_width(words, SIZE) + 22
+        items.append(Words(x + 6, 36, words, "start"))
+        x += 6 + text_width(words) + 22
     return items
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, INK, QUIET, head_color
+from attncourse.pictures.palette import FAINT, QUIET, head_color
 from attncourse.pictures.scene import Item, Line, Scene, Words
 
 LEFT, TOP, WIDE, HIGH = 48.0, 34.0, 460.0, 220.0
@@ -53,21 +53,21 @@ def curves_picture(
         up = HIGH * loss / largest
         return round(LEFT + WIDE * step / (steps - 1), 2), round(TOP + HIGH - up, 2)
 
-    items: list[Item] = [Words(0, 12, title, 13, INK, "start", bold=True)]
+    items: list[Item] = [Words(0, 12, title, "start", bold=True)]
     for loss in range(int(largest) + 1):
         y = place(0, loss)[1]
         items.append(Line(((LEFT, y), (LEFT + WIDE, y)), QUIET, 1.0))
-        items.append(Words(LEFT - 8, y, str(loss), 13, INK, "end"))
+        items.append(Words(LEFT - 8, y, str(loss), "end"))
     for count in (first, steps // 2, steps):
         x = round(LEFT + WIDE * (count - first) / (steps - first), 2)
         said = f"{count} {unit}" if count > first else str(first)
-        items.append(Words(x, TOP + HIGH + 16, said, 13, INK))
+        items.append(Words(x, TOP + HIGH + 16, said))
     if mark:
         y = place(0, mark[1])[1]
         items.append(Line(((LEFT, y), (LEFT + WIDE, y)), FAINT, 1.5, dashed=True))
         said = f"{mark[0]} {mark[1]:.3f}"
         drawn = [place(i, loss) for losses in curves.values() for i, loss in enumerate(losses)]
-        items.append(Words(*_free(y, text_width(said, 13), drawn), said, 13, INK, "start"))
+        items.append(Words(*_free(y, text_width(said), drawn), said, "start"))
     ends = []
     for (name, losses), hue in zip(curves.items(), hues, strict=False):
         points = tuple(place(step, loss) for step, loss in enumerate(losses))
@@ -77,8 +77,8 @@ def curves_picture(
     for y, words, color in sorted(ends):
         below, x = max(y, below + APART), LEFT + WIDE + 8
         items.append(Line(((x, below), (x + 12, below)), color, 3.0))
-        items.append(Words(x + 18, below, words, 13, INK, "start", bold=True))
-    width = LEFT + WIDE + 34 + max(text_width(words, 13, bold=True) for _, words, _ in ends)
+        items.append(Words(x + 18, below, words, "start", bold=True))
+    width = LEFT + WIDE + 34 + max(text_width(words, bold=True) for _, words, _ in ends)
     told = ", ".join(
         f"{name} begins at {losses[0]:.2f} and ends at {losses[-1]:.2f}"
         for name, losses in curves.items()

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attncourse.pictures.letters import text_width
+from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
-    INK,
     PAPER,
     QUIET,
     amount_color,
@@ -23,7 +22,6 @@ from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
 from attncourse.pictures.seen import number
 from attncourse.pictures.tensors import head_tag
 
-SIZE = 13.0  # of letters
 SHADES = 8  # a strip has so many, and white
 ROW, BETWEEN = 2.2, 14.0  # of a strip: the height of a step; pixels to the next strip
 
@@ -84,23 +82,22 @@ def strips_picture(
         items += moved(_strip(strip, hue, cell, wide, high), x, y + top)
         for place in (0, num_places // 2, num_places - 1):
             middle = x + (place + 0.5) * cell
-            middle = min(max(middle, x + 4), x + wide - text_width(str(place), SIZE) / 2)
-            items.append(Words(middle, y + top + high + 11, str(place), SIZE, FAINT))
+            middle = min(max(middle, x + 4), x + wide - text_width(str(place)) / 2)
+            items.append(Words(middle, y + top + high + 11, str(place), color=FAINT))
         if mark is not None:
             across = x + (mark + 1) * cell
             line = ((across, y + top), (across, y + top + high))
             items.append(Line(line, FAINT, 1.0, dashed=True))
-        items.append(Words(x + 0.73 * wide, y + top + high + 11, "place", SIZE, FAINT))
+        items.append(Words(x + 0.73 * wide, y + top + high + 11, "place", color=FAINT))
         if i % columns == 0:
-            items.append(Words(x - 6, y + 10, "step", SIZE, FAINT, "end"))
+            items.append(Words(x - 6, y + 10, "step", "end", FAINT))
             shown = [
                 j
                 for j in range(len(steps))
                 if j % max(len(steps) // 3, math.ceil(SIZE / ROW) + 1) == 0
             ]
             items += [
-                Words(x - 6, y + top + (j + 0.5) * ROW, str(steps[j]), SIZE, FAINT, "end")
-                for j in shown
+                Words(x - 6, y + top + (j + 0.5) * ROW, str(steps[j]), "end", FAINT) for j in shown
             ]
         said.append(f"{name}: at the end {number(strip[-1].nanmean().item())}.")
     items += moved(_shades(hues), right + 4, top)
@@ -119,7 +116,7 @@ def _shades(hues: Sequence[int]) -> list[Item]:
         items.append(Box(0, i * 10, 12, 10.5, fill))
     items.append(Box(0, 0, 12, 10 * (SHADES + 1), None, QUIET))
     ends = ("1", 5.0), ("0", 10.0 * SHADES + 5)
-    return [*items, *(Words(16, down, end, SIZE, INK, "start") for end, down in ends)]
+    return [*items, *(Words(16, down, end, "start") for end, down in ends)]
 
 
 def _strip(strip: Tensor, hue: int, cell: float, wide: float, high: float) -> list[Item]:
@@ -198,18 +195,18 @@ def signed_picture(
     cell = math.floor(min(cell, 30.0) * 4) / 4
     side = size * cell
     header = f"{axes[0]} ↓   {axes[1]} →"
-    gap = max(gap, text_width(header, SIZE) + 12 - side)
+    gap = max(gap, text_width(header) + 12 - side)
     items: list[Item] = []
     said = []
     for i, (name, table) in enumerate(tables.items()):
         x = left + i * (side + gap)
-        items.append(Words(x, 10, name, SIZE, INK, "start", bold=True))
-        items.append(Words(x, 32, header, SIZE, FAINT, "start"))
+        items.append(Words(x, 10, name, "start", bold=True))
+        items.append(Words(x, 32, header, "start", FAINT))
         for j, word in enumerate(names):
             along = (j + 0.5) * cell
-            items.append(Words(x + along, top - 10, word, min(SIZE, cell - 1.0), INK))
+            items.append(Words(x + along, top - 10, word, size=min(SIZE, cell - 1.0)))
             if i == 0:
-                items.append(Words(x - 8, top + along, word, min(SIZE, cell), INK, "end"))
+                items.append(Words(x - 8, top + along, word, "end", size=min(SIZE, cell)))
         for row, values in enumerate(table.tolist()):
             for column, value in enumerate(values):
                 place = (x + column * cell, top + row * cell, cell, cell)
@@ -221,7 +218,9 @@ def signed_picture(
                 items.append(Box(*place, fill, QUIET, 0.5))
                 if written:
                     at = (place[0] + cell / 2, place[1] + cell / 2)
-                    items.append(Words(*at, f"{100 * value:.0f}", 10.5, text_color(fill)))
+                    items.append(
+                        Words(*at, f"{100 * value:.0f}", color=text_color(fill), size=10.5)
+                    )
         held = table[~table.isnan()]
         low, high = (number(end.item()) for end in (held.min(), held.max()))
         said.append(f"{name}: from {low} to {high}.")
@@ -231,6 +230,6 @@ def signed_picture(
         items.append(Box(right + 12, top + j * 8, 12, 8.5, signed_color(share, strongest)))
     for end, down in ((middle + strongest, 5.0), (middle, 48.0), (middle - strongest, 91.0)):
         said_there = f"{100 * end:.0f}" if written else f"{end:.2g}"
-        items.append(Words(right + 28, top + down, said_there, SIZE, INK, "start"))
+        items.append(Words(right + 28, top + down, said_there, "start"))
     alt = f"Tables of {size} by {size}, {axes[0]} down, {axes[1]} across. {' '.join(said)}"
     return Scene(right + 66, top + max(side, 100.0) + 8, alt, tuple(items))

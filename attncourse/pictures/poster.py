@@ -20,7 +20,6 @@ from attncourse.pictures.palette import (
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
 from attncourse.pictures.tensors import WRONG
 
-SIZE = 13.0  # of letters
 CELL, GAP = 11.0, 8.0  # of a small map, and between two
 LEGEND = 58.0  # of two lines, and the space below
 DOT = 20.0
@@ -100,10 +99,10 @@ def _legend(num_heads: int, checks: Sequence[str]) -> list[Item]:
         x = 4.0
         for sign, text in row:
             items += moved([sign], x, 4 + k * line)
-            items.append(Words(x + CELL + 7, 4 + k * line + CELL / 2, text, SIZE, INK, "start"))
-            x += CELL + 7 + text_width(text, SIZE) + 22
+            items.append(Words(x + CELL + 7, 4 + k * line + CELL / 2, text, "start"))
+            x += CELL + 7 + text_width(text) + 22
     letters = ", ".join(f"{check[0].upper()} {check}" for check in checks)
-    items.append(Words(x + 8, 4 + line + CELL / 2, letters, SIZE, INK, "start"))
+    items.append(Words(x + 8, 4 + line + CELL / 2, letters, "start"))
     return items
 
 
@@ -111,7 +110,7 @@ def _small(
     name: str, weights: Tensor | None, verdicts: Mapping[str, str], like: Tensor
 ) -> list[Item]:
     """Return one of the maps, its name above it and its dots below, at the origin."""
-    items: list[Item] = [Words(4, 9, name, SIZE, INK, "start")]
+    items: list[Item] = [Words(4, 9, name, "start")]
     num_heads, num_tokens, _ = like.shape
     side = num_tokens * CELL
     for h in range(num_heads):
@@ -126,9 +125,9 @@ def _small(
         fill = CAUGHT if caught else PAPER if passes else QUIET
         items.append(Box(x, y, DOT, DOT, fill, CAUGHT if caught else FAINT, 1, DOT / 2))
         ink = text_color(fill) if caught else INK
-        items.append(Words(x + DOT / 2, y + DOT / 2, check[0].upper(), SIZE, ink, bold=caught))
+        items.append(Words(x + DOT / 2, y + DOT / 2, check[0].upper(), color=ink, bold=caught))
         if not caught and not passes and k == len(verdicts) - 1:
-            items.append(Words(x + DOT + 6, y + DOT / 2, verdict, SIZE, INK, "start"))
+            items.append(Words(x + DOT + 6, y + DOT / 2, verdict, "start"))
     return items
 
 
@@ -191,7 +190,7 @@ def two_losses_picture(
     """
     if not losses:
         raise ValueError("losses is empty: give at least one pair")
-    left = 16 + max(text_width(name, SIZE) for name in losses)
+    left = 16 + max(text_width(name) for name in losses)
     top, row = 58.0, 22.0
     right = BOOK - 24
     pairs = {name: pair for name, pair in losses.items() if not isinstance(pair, str)}
@@ -208,19 +207,19 @@ def two_losses_picture(
     for name, loss in marks.items():
         x = place(loss)
         items.append(Line(((x, top - 12), (x, bottom)), FAINT, 1.5, dashed=True))
-        items.append(Words(x, top - 22, f"{name} {loss:.2f}", SIZE, FAINT))
+        items.append(Words(x, top - 22, f"{name} {loss:.2f}", color=FAINT))
     for loss in range(int(largest) + 1):
-        items.append(Words(place(loss), bottom + 14, str(loss), SIZE, INK))
-    items.append(Words(left - 10, bottom + 14, "loss", SIZE, INK, "end"))
+        items.append(Words(place(loss), bottom + 14, str(loss)))
+    items.append(Words(left - 10, bottom + 14, "loss", "end"))
     for k, name in enumerate(names):
         x = left + k * 190
         items.append(_dot(k, hues, x + 6, 10))
-        items.append(Words(x + 18, 10, name, SIZE, INK, "start"))
+        items.append(Words(x + 18, 10, name, "start"))
     for i, (name, pair) in enumerate(losses.items()):
         y = top + (i + 0.5) * row + (0.0 if name in pairs else 32.0)  # below the scale
-        items.append(Words(left - 10, y, name, SIZE, INK, "end"))
+        items.append(Words(left - 10, y, name, "end"))
         if isinstance(pair, str):
-            items.append(Words(left, y, pair, SIZE, FAINT, "start"))
+            items.append(Words(left, y, pair, "start", FAINT))
             continue
         items.append(Line(((place(0), y), (right, y)), QUIET, 1.0))
         items.append(Line(((place(pair[0]), y), (place(pair[1]), y)), FAINT, 1.5))

@@ -12,7 +12,6 @@ from attncourse.pictures.palette import FAINT, INK, QUIET, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 from attncourse.pictures.seen import number, told_apart
 
-SIZE = 13.0  # of letters
 HIGH = 84.0  # of the tallest bar
 
 
@@ -44,8 +43,8 @@ def softmax_picture(
     floor = third + HIGH
     steps = (("scaled", 40 + HIGH / 2), ("masked", second), ("weights", third + HIGH / 2))
     for name, y in steps:
-        items.append(Words(left - 14, y, name, SIZE, INK, "end", bold=True))
-    items.append(Words(left - 14, third + HIGH / 2 + 17, "after softmax", SIZE, FAINT, "end"))
+        items.append(Words(left - 14, y, name, "end", bold=True))
+    items.append(Words(left - 14, third + HIGH / 2 + 17, "after softmax", "end", FAINT))
     items.append(Line(((left, zero), (left + cell * len(words), zero)), FAINT, 1.0))
     items.append(Line(((left, floor), (left + cell * len(words), floor)), FAINT, 1.0))
     for i, (name, score, weight) in enumerate(
@@ -53,19 +52,19 @@ def softmax_picture(
     ):
         x, wide = left + (i + 0.5) * cell, min(cell - 18, 40.0)
         future, said = i > query, f"{score:.2f}".replace("-", "−")
-        items.append(Words(x, 10, name, SIZE, INK, bold=i == query))
+        items.append(Words(x, 10, name, bold=i == query))
         if math.isfinite(score):
             y = min(zero, zero - score * scale)
             fill = QUIET if future else color
             items.append(Box(x - wide / 2, y, wide, abs(score) * scale, fill))
             beyond = y - 10 if score >= 0 else y + abs(score) * scale + 10
-            items.append(Words(x, beyond, said, SIZE, FAINT if future else INK))
+            items.append(Words(x, beyond, said, color=FAINT if future else INK))
         if future:
             items.append(Box(x - cell / 2 + 2, second - 14, cell - 4, 28, QUIET))
-        items.append(Words(x, second, "−inf" if future else said, SIZE, INK))
+        items.append(Words(x, second, "−inf" if future else said))
         if not future:  # there the weight is exactly 0, and nothing is drawn
             items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, color))
-            items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}", SIZE, INK))
+            items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}"))
     order = sorted(range(query + 1), key=lambda i: -weights[i].item())
     told = ", ".join(f"{names[i]} {number(weights[i].item())}" for i in order)
     future_names = ", ".join(names[query + 1 :])
@@ -91,16 +90,16 @@ def small_bars_picture(
     """
     color = head_color(hue)
     columns = list(next(iter(rows.values())))
-    left = max(text_width(name, SIZE, bold=True) for name in rows) + 12
+    left = max(text_width(name, bold=True) for name in rows) + 12
     step = (BOOK - left - 4) / len(columns)
     top, tall = 26.0, HIGH + 36
     items: list[Item] = []
     said = []
     for column, name in enumerate(columns):
-        items.append(Words(left + (column + 0.5) * step - 6, 10, name, SIZE, INK, bold=True))
+        items.append(Words(left + (column + 0.5) * step - 6, 10, name, bold=True))
     for r, (row, charts) in enumerate(rows.items()):
         floor = top + r * tall + HIGH + 20
-        items.append(Words(left - 10, floor - HIGH / 2, row, SIZE, INK, "end", bold=True))
+        items.append(Words(left - 10, floor - HIGH / 2, row, "end", bold=True))
         largest = []
         for column, (name, weights) in enumerate(charts.items()):
             x, numbers = left + column * step, weights.tolist()
@@ -111,7 +110,7 @@ def small_bars_picture(
                 items.append(Box(*place, color))
             first = max(range(len(numbers)), key=numbers.__getitem__)
             most = f"largest {numbers[first]:.2f}"
-            items.append(Words(x + (step - 12) / 2, floor - HIGH - 10, most, SIZE, FAINT))
+            items.append(Words(x + (step - 12) / 2, floor - HIGH - 10, most, color=FAINT))
             key = words[first].strip() if words else f"key {first + 1}"
             largest.append(f"{name}: {key} {number(numbers[first])}")
         said.append(f"{row}: largest weight at {', '.join(largest)}.")

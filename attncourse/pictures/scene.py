@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.pictures.letters import wrapped
+from attncourse.pictures.letters import SIZE, wrapped
 from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
@@ -59,9 +59,9 @@ class Words(NamedTuple):
     x: float
     y: float
     text: str
-    size: float = 12.0
-    color: str = INK
     anchor: Literal["start", "middle", "end"] = "middle"
+    color: str = INK
+    size: float = SIZE
     bold: bool = False
     mono: bool = False
     angle: float = 0.0  # degrees, counter-clockwise
@@ -191,7 +191,7 @@ def captioned(scene: Scene, line: str, size: float = 13.0) -> Scene:
     items: list[Item] = []
     y = size
     for part in wrapped(line, width - 8, size):
-        items.append(Words(4, y, part, size, INK, "start"))
+        items.append(Words(4, y, part, "start", size=size))
         y += 1.4 * size
     alt = f"{line}. {scene.alt}"
     return Scene(width, y + scene.height, alt, (*items, *moved(scene.items, 0, y)))

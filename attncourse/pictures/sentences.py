@@ -11,7 +11,6 @@ from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import head_color
 from attncourse.pictures.scene import Item, Line, Words
 
-SIZE = 13.0  # of letters
 LEFT, GAP = 8.0, 11.0  # where a text begins; between two words
 HIGHEST, LOWEST = 46.0, 12.0  # the longest arc, and a very short one
 LEAST = 0.05  # a smaller weight cannot be seen
@@ -31,7 +30,7 @@ def arcs_in_place(tokens: Sequence[str], weights: Tensor, base: float, hue: int)
     words = [token.strip() for token in tokens]
     middles, x = [], LEFT
     for word in words:
-        wide = text_width(word, SIZE)
+        wide = text_width(word)
         middles.append(round(x + wide / 2, 1))
         x += wide + GAP
     longest = middles[-1] - middles[0]
@@ -41,7 +40,7 @@ def arcs_in_place(tokens: Sequence[str], weights: Tensor, base: float, hue: int)
             points = _arc(middles[key], middles[query], base - 12, longest)
             wide = round(0.45 + 4.1 * weight, 1) + 0.05 if weight >= LEAST else 0  # never 1
             items.append(Line(points, head_color(hue), wide))
-    items += [Words(at, base, word, SIZE) for at, word in zip(middles, words, strict=True)]
+    items += [Words(at, base, word) for at, word in zip(middles, words, strict=True)]
     return items
 
 

@@ -8,7 +8,6 @@ from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, head_color, text_color, tint
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters
 NARROWEST = 0.6  # pixels of a part, however small
 
 
@@ -37,23 +36,23 @@ def parts_picture(parts: Sequence[tuple[str, int]], title: str) -> Scene:
     colors = {name: head_color(i) for i, name in enumerate(sums)}
     left, top, high = 4.0, 28.0, 44.0
     scale = (BOOK - 2 * left) / total
-    items: list[Item] = [Words(left, 10, f"{title}: {total:,}", SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(left, 10, f"{title}: {total:,}", "start", bold=True)]
     x = left
     for name, number in parts:
         wide = max(number * scale, NARROWEST)
         items.append(Box(round(x, 2), top, round(wide, 2), high, colors[name], PAPER, 0.5))
-        if wide > text_width(name, SIZE) + 8:
+        if wide > text_width(name) + 8:
             ink = text_color(colors[name])
-            items.append(Words(round(x + wide / 2, 2), top + high / 2, name, SIZE, ink))
+            items.append(Words(round(x + wide / 2, 2), top + high / 2, name, color=ink))
         x += number * scale
     told = []
     for i, (name, number) in enumerate(sums.items()):
         y = top + high + 22 + 22 * i
         share = f"{100 * number / total:.{1 if number * 1000 >= total else 2}f}%"
         items.append(Box(left, y - 7, 14, 14, colors[name]))
-        items.append(Words(left + 22, y, name, SIZE, INK, "start"))
-        items.append(Words(left + 300, y, f"{number:,}", SIZE, INK, "end", mono=True))
-        items.append(Words(left + 380, y, share, SIZE, INK, "end", mono=True))
+        items.append(Words(left + 22, y, name, "start"))
+        items.append(Words(left + 300, y, f"{number:,}", "end", mono=True))
+        items.append(Words(left + 380, y, share, "end", mono=True))
         told.append(f"{name} {number:,} ({share})")
     alt = f"{title}: {total:,} in one bar of {len(parts)} parts. {', '.join(told)}."
     return Scene(BOOK, top + high + 22 * len(sums) + 16, alt, tuple(items))
@@ -85,15 +84,15 @@ def c_attn_picture(width: int, num_heads: int, head: int) -> Scene:
     right = left + 3 * side + 2 * gap
     joined = left + gap  # c_attn has no gaps; it stands in the middle
     items: list[Item] = [
-        Words(joined, 10, f"c_attn.weight in the file: {_shape(width, 3 * width)}", SIZE, INK,
-              "start", bold=True),
-        Words(joined - 8, top + side / 2, "x @", SIZE, FAINT, "end", mono=True),
-    ]  # fmt: skip
+        Words(
+            joined, 10, f"c_attn.weight in the file: {_shape(width, 3 * width)}", "start", bold=True
+        ),
+        Words(joined - 8, top + side / 2, "x @", "end", FAINT, mono=True),
+    ]
     second = top + side + 74
     text = "in nn.Linear: cut in three, and each part transposed"
-    items.append(Words(left, second - 34, text, SIZE, INK, "start", bold=True))
-    items.append(Words(left - 8, second + side / 2, "x @ W.T", SIZE, FAINT,
-                       "end", mono=True))  # fmt: skip
+    items.append(Words(left, second - 34, text, "start", bold=True))
+    items.append(Words(left - 8, second + side / 2, "x @ W.T", "end", FAINT, mono=True))
     for part, (name, weight) in enumerate(zip(names, weights, strict=True)):
         x, y = joined + part * side, left + part * (side + gap)
         for h in range(num_heads):
@@ -103,17 +102,17 @@ def c_attn_picture(width: int, num_heads: int, head: int) -> Scene:
             items.append(Box(y, round(second + h * stripe, 2), side, round(stripe, 2), fill))
         items.append(Box(x, top, side, side, stroke=INK))
         items.append(Box(y, second, side, side, stroke=INK))
-        items.append(Words(x + side / 2, top - 14, name, SIZE, INK))
-        items.append(Words(y + side / 2, second - 12, weight, SIZE, INK, mono=True))
+        items.append(Words(x + side / 2, top - 14, name))
+        items.append(Words(y + side / 2, second - 12, weight, mono=True))
         first = part * width + head * head_dim
         own = f"{first} to {first + head_dim - 1}"
-        middle = min(x + (head + 0.5) * stripe, x + side - text_width(own, SIZE) / 2 + stripe)
-        items.append(Words(round(middle, 2), top + side + 14, own, SIZE, INK))
+        middle = min(x + (head + 0.5) * stripe, x + side - text_width(own) / 2 + stripe)
+        items.append(Words(round(middle, 2), top + side + 14, own))
         tip = (round(x + (head + 0.5) * stripe, 2), top + side)
         items.append(Line((tip, (tip[0], top + side + 5)), INK, 1.5))
     rows = f"rows {head * head_dim} to {(head + 1) * head_dim - 1}"
     middle = left + 1.5 * side + gap
-    items.append(Words(middle, second + side + 16, f"{rows} of each", SIZE, INK))
+    items.append(Words(middle, second + side + 16, f"{rows} of each"))
     firsts = [part * width + head * head_dim for part in range(3)]
     columns = ", ".join(f"{first} to {first + head_dim - 1}" for first in firsts)
     alt = (

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attncourse.pictures.letters import text_width
+from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
@@ -26,7 +26,6 @@ from attncourse.pictures.palette import (
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, frame
 
 LABEL = 70.0  # room for the names of rows, in pixels
-SIZE = 13.0  # of letters: what can be read at the width of a page
 NO_HEAD = -1
 
 
@@ -75,9 +74,9 @@ def product_picture(
     tagged, above = (LABEL, y) if inner else (x, top)
     items += _tags(tagged, above - tag, split_columns * width, num_heads)
     for r, name in enumerate(rows):
-        items.append(Words(LABEL - 6, y + (r + 0.5) * height, name, SIZE, INK, "end"))
+        items.append(Words(LABEL - 6, y + (r + 0.5) * height, name, "end"))
     for c in range(right.shape[1] if not inner else 0):
-        items.append(Words(x + (c + 0.5) * width, top - tag - 10, f"{c}", SIZE, FAINT))
+        items.append(Words(x + (c + 0.5) * width, top - tag - 10, f"{c}", color=FAINT))
     bottom = y + len(product) * height
     added: list[float] = []
     if place is not None:
@@ -99,11 +98,11 @@ def product_picture(
     ):
         shape = f"({matrix.shape[0]}, {matrix.shape[1]})"
         if matrix is left:
-            items.append(Words(across, down, f"{name}  {shape}", SIZE, INK, bold=True))
+            items.append(Words(across, down, f"{name}  {shape}", bold=True))
             continue
-        items.append(Words(across, down - 9, name, SIZE, INK, "start", bold=True))
-        items.append(Words(across, down + 9, shape, SIZE, FAINT, "start"))
-    beside = 14.0 + max(text_width(name, SIZE, bold=True) for name in names[1:])
+        items.append(Words(across, down - 9, name, "start", bold=True))
+        items.append(Words(across, down + 9, shape, "start", FAINT))
+    beside = 14.0 + max(text_width(name, bold=True) for name in names[1:])
     owned = (
         f"the columns of {names[0]} and the rows of {names[1]}"
         if inner
@@ -133,7 +132,7 @@ def _sum(
     for h, part in enumerate(parts):
         items += _numbers(x, y, torch.tensor([[part]]), [h], width, height)
         sign = "=" if h == len(parts) - 1 else "+"
-        items.append(Words(x + width + 14, y + height / 2, sign, 15, INK))
+        items.append(Words(x + width + 14, y + height / 2, sign, size=15))
         x += width + 28
     items += _numbers(x, y, torch.tensor([[total]]), [NO_HEAD], width, height)
     return [*items, Box(x, y, width, height, stroke=INK, stroke_width=2.5)]
@@ -156,14 +155,14 @@ def _numbers(
             fill = QUIET if head == NO_HEAD else tint(head_color(head), 0.3)
             place = (x + c * width, y + r * height)
             items.append(Box(*place, width, height, fill, PAPER))
-            number = (place[0] + width - 7, place[1] + height / 2, f"{value:.2f}")
-            items.append(Words(*number, SIZE, text_color(fill), "end", mono=True))
+            right, middle = place[0] + width - 7, place[1] + height / 2
+            items.append(Words(right, middle, f"{value:.2f}", "end", text_color(fill), mono=True))
     return items
 
 
 def _tags(x: float, y: float, width: float, num_heads: int) -> list[Item]:
     """Return a strip for each head, side by side, in its color and with its name or number."""
-    long = text_width("head 10", SIZE, bold=True) > width / num_heads - 4
+    long = text_width("head 10", bold=True) > width / num_heads - 4
     each = width / num_heads
     items: list[Item] = []
     for h in range(num_heads):
@@ -171,7 +170,7 @@ def _tags(x: float, y: float, width: float, num_heads: int) -> list[Item]:
         items.append(Box(x + h * each + 1, y, each - 2, 18, color))
         name = f"{h}" if long else f"head {h}"
         middle = x + (h + 0.5) * each
-        items.append(Words(middle, y + 9, name, SIZE, text_color(color), bold=True))
+        items.append(Words(middle, y + 9, name, color=text_color(color), bold=True))
     return items
 
 
@@ -223,15 +222,15 @@ def blocks_and_maps_picture(
     side, narrow = map_side(d_out, num_heads), slot < NARROW
     top, lower = 60.0, 60.0 + d_in * ROW + 36
     heading = f"{name}  ({d_in}, {d_out})"
-    items: list[Item] = [Words(LEFT, 11, heading, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(LEFT, 11, heading, "start", bold=True)]
     legend = "maps: query ↓, key →; a weight of 0 is white, 1 the full color"
-    items.append(Words(LEFT + d_out * COLUMN, 11, legend, SIZE, FAINT, "end"))
+    items.append(Words(LEFT + d_out * COLUMN, 11, legend, "end", FAINT))
     items += _tags(LEFT, top - 20, d_out * COLUMN, num_heads)
-    items.append(Words(LEFT - 6, top - 29, "column", SIZE, FAINT, "end"))
+    items.append(Words(LEFT - 6, top - 29, "column", "end", FAINT))
     if narrow:  # then a tag has the number of its head alone
-        items.append(Words(LEFT - 6, top - 11, "head", SIZE, INK, "end", bold=True))
+        items.append(Words(LEFT - 6, top - 11, "head", "end", bold=True))
     for c in range(d_out):
-        items.append(Words(LEFT + (c + 0.5) * COLUMN, top - 29, f"{c}", SIZE, FAINT))
+        items.append(Words(LEFT + (c + 0.5) * COLUMN, top - 29, f"{c}", color=FAINT))
     owners = [c * num_heads // d_out for c in range(d_out)]
     items += _numbers(LEFT, top, weight, owners, COLUMN, ROW)
     if zeroed is not None:
@@ -251,15 +250,15 @@ def blocks_and_maps_picture(
         if moved:
             said = "0" if moved[h] == 0 else f"{moved[h]:.2f}"
             foot = (middle, down + side + 12)
-            items.append(Words(*foot, said, SIZE, INK, bold=moved[h] > 0))
+            items.append(Words(*foot, said, bold=moved[h] > 0))
         for i, token in enumerate(tokens if h == row else ()):
             if i % every == 0:
                 y = down + (i + 0.5) * side / len(tokens)
-                items.append(Words(middle - side / 2 - 6, y, token, SIZE, INK, "end"))
+                items.append(Words(middle - side / 2 - 6, y, token, "end"))
     if moved:
         told = "below each map: the largest change of one of its weights"
         y = lower + (2 if narrow else 1) * (side + FOOT) + 8
-        items.append(Words(LEFT, y, told, SIZE, FAINT, "start"))
+        items.append(Words(LEFT, y, told, "start", FAINT))
     maps = "1 map" if num_heads == 1 else f"{num_heads} maps"
     alt = (
         f"{name}, {d_in} rows by {d_out} columns, cut into {num_heads} "

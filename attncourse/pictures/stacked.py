@@ -18,8 +18,6 @@ from attncourse.pictures.palette import (
 )
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters: what can be read at the width of a page
-
 
 def stacked_weights_picture(
     weight: Tensor, num_heads: int, names: Sequence[str], made: Sequence[str]
@@ -38,7 +36,7 @@ def stacked_weights_picture(
     head_dim = rows // num_heads
     right = left + num_columns * wide
     title = f"in_proj_weight  ({num_rows}, {num_columns})"
-    items: list[Item] = [Words(left, 12, title, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(left, 12, title, "start", bold=True)]
     for r, row in enumerate(weight.tolist()):
         head = r % rows // head_dim
         fill = tint(head_color(head), 0.3)
@@ -47,12 +45,7 @@ def stacked_weights_picture(
             x = left + c * wide
             items.append(Box(x, y, wide, tall, fill, PAPER))
             number = Words(
-                x + wide - 6,
-                y + tall / 2,
-                f"{round(value, 2) + 0.0:.2f}",
-                SIZE,
-                anchor="end",
-                mono=True,
+                x + wide - 6, y + tall / 2, f"{round(value, 2) + 0.0:.2f}", "end", mono=True
             )
             items.append(number)
         if r % head_dim == 0:
@@ -61,24 +54,24 @@ def stacked_weights_picture(
             items.append(Box(*tag, fill=color, radius=3))
             middle = y + head_dim * tall / 2
             items.append(
-                Words(right + 36, middle, f"head {head}", SIZE, text_color(color), bold=True)
+                Words(right + 36, middle, f"head {head}", color=text_color(color), bold=True)
             )
     for part, (name, what) in enumerate(zip(names, made, strict=True)):
         y0, y1 = top + part * rows * tall, top + (part + 1) * rows * tall
         middle = (y0 + y1) / 2
         brace = ((left - 6, y0 + 3), (left - 13, y0 + 3), (left - 13, y1 - 3), (left - 6, y1 - 3))
         items.append(Line(brace, INK, 1.5))
-        items.append(Words(left - 20, middle, name, SIZE, INK, "end", bold=True))
+        items.append(Words(left - 20, middle, name, "end", bold=True))
         items.append(Box(left, y0, num_columns * wide, y1 - y0, stroke=INK, stroke_width=1.5))
         start = right + 74
         items.append(Line(((start, middle), (start + 26, middle)), FAINT, 1.5))
         tip = ((start + 32, middle), (start + 24, middle - 5), (start + 24, middle + 5))
         items.append(Line(tip, None, 0.0, FAINT))
         first, last = part * rows, (part + 1) * rows - 1
-        items.append(Words(start + 40, middle - 9, what, SIZE, INK, "start", bold=True))
+        items.append(Words(start + 40, middle - 9, what, "start", bold=True))
         columns = f"columns {first} to {last}"
-        items.append(Words(start + 40, middle + 9, columns, SIZE, FAINT, "start"))
-    width = right + 114 + max(120.0, *(text_width(what, SIZE, bold=True) for what in made)) + 4
+        items.append(Words(start + 40, middle + 9, columns, "start", FAINT))
+    width = right + 114 + max(120.0, *(text_width(what, bold=True) for what in made)) + 4
     listed = ", ".join(names)
     alt = (
         f"One matrix of {num_rows} rows and {num_columns} columns: {listed} one below the other, "
@@ -98,15 +91,13 @@ def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
     """
     num_layers, num_heads = shares.shape
     wide, tall, left, top = 46.0, 26.0, 74.0, 52.0
-    items: list[Item] = [Words(4, 12, title, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(4, 12, title, "start", bold=True)]
     for h in range(num_heads):
-        items.append(
-            Words(left + (h + 0.5) * wide, top - 12, f"head {h}" if h == 0 else f"{h}", SIZE)
-        )
+        items.append(Words(left + (h + 0.5) * wide, top - 12, f"head {h}" if h == 0 else f"{h}"))
     frames: list[Item] = []
     for layer, row in enumerate(shares.tolist()):
         y = top + layer * tall
-        items.append(Words(left - 8, y + tall / 2, f"layer {layer}", SIZE, INK, "end"))
+        items.append(Words(left - 8, y + tall / 2, f"layer {layer}", "end"))
         for h, share in enumerate(row):
             x = left + h * wide
             fill = amount_color(0.75 * share**2)  # large shares must differ
@@ -114,7 +105,7 @@ def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
             text = f"{100 * share:.0f}"
             if text == f"{100 * limit:.0f}":  # a decimal more says on which side it is
                 text = f"{100 * share:.1f}"
-            items.append(Words(x + wide / 2, y + tall / 2, text, SIZE, text_color(fill)))
+            items.append(Words(x + wide / 2, y + tall / 2, text, color=text_color(fill)))
             if share > limit:
                 frames.append(Box(x + 2, y + 2, wide - 4, tall - 4, stroke=INK, stroke_width=2.5))
     count = len(frames)
@@ -122,5 +113,5 @@ def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
         f"{title}, {num_layers} layers down, {num_heads} heads across: more than "
         f"{100 * limit:.0f} in {count} of {num_layers * num_heads} heads, which are framed."
     )
-    right = max(left + num_heads * wide, 4 + text_width(title, SIZE, bold=True))
+    right = max(left + num_heads * wide, 4 + text_width(title, bold=True))
     return Scene(right + 4, top + num_layers * tall + 4, alt, (*items, *frames))

@@ -15,11 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.pictures.letters import text_width
+from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
-    MARKED,
     PAPER,
     QUIET,
     amount_color,
@@ -33,7 +32,6 @@ from attncourse.pictures.palette import (
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
 from attncourse.pictures.seen import largest_weights, number, told_apart
 
-SIZE = 13.0  # of letters: what can be read at the width of a page
 LABEL = 72.0  # room for the names of rows, in pixels
 TOP = 24.0  # room for a title or for a strip with the name of a head
 
@@ -79,9 +77,9 @@ def head_tag(x: float, y: float, width: float, head: int, name: str = "") -> lis
     """Return a strip in the color of a head, counted from 0, with its name or its number."""
     color = head_color(head)
     text = name or f"head {head}"
-    if not name and text_width(text, 13, bold=True) > width - 2:
+    if not name and text_width(text, bold=True) > width - 2:
         text = f"{head}"
-    words = Words(x + width / 2, y + 9, text, 13, text_color(color), bold=True)
+    words = Words(x + width / 2, y + 9, text, color=text_color(color), bold=True)
     return [Box(x, y, width, 18, fill=color), words]
 
 
@@ -89,13 +87,13 @@ def _titled(
     title: str, items: Sequence[Item], left: float, right: float, bottom: float, alt: str
 ) -> Scene:
     """Return items under a title that begins where they do, at left."""
-    heading = Words(left, 10, title, SIZE, INK, "start", bold=True)
+    heading = Words(left, 10, title, "start", bold=True)
     return Scene(_width(left, right, title), bottom + 4, alt, (heading, *items))
 
 
 def _width(left: float, right: float, title: str) -> float:
     """Return the width of a sheet with room for a body that ends at right, and for a title."""
-    return max(right, left + text_width(title, SIZE, bold=True)) + 4
+    return max(right, left + text_width(title, bold=True)) + 4
 
 
 # Attention weights
@@ -141,10 +139,10 @@ def weights_picture(
     heads = attn_weights[None] if single else attn_weights  # (num_heads, num_tokens, num_tokens)
     hidden = heads.new_zeros(heads.shape, dtype=torch.bool)
     hidden = hidden if is_hidden is None else is_hidden.expand(heads.shape)
-    number = Words(cell / 2, cell / 2, "", SIZE) if cell >= 34 else None
+    number = Words(cell / 2, cell / 2, "") if cell >= 34 else None
     wrong = torch.zeros_like(hidden) if marked is None else marked.expand(heads.shape)
     hues = hues or range(len(heads))
-    side, longest = len(tokens) * cell, max(text_width(token, SIZE) for token in tokens)
+    side, longest = len(tokens) * cell, max(text_width(token) for token in tokens)
     every = math.ceil((SIZE + 0.5) / cell)  # where cells are small not every token has a name
     level = longest <= cell * every or len(tokens) == 1
     rise = 0.0 if level else longest if upright else 0.71 * longest  # what the names take up
@@ -152,7 +150,7 @@ def weights_picture(
     over = 0.0 if upright else rise  # slanting names hang over
     gap, below = max(10.0 if upright else 18.0, over - cell / 2 + 6), 18.0
     gap = max(gap, 64.0) if sums else gap
-    notes = max((text_width(note, SIZE, mono=True) for note in row_notes), default=-12.0) + 12
+    notes = max((text_width(note, mono=True) for note in row_notes), default=-12.0) + 12
     if columns is None:
         columns = int((BOOK - left - notes - 36 + gap) // (side + gap)) or 1
         columns = math.ceil(len(heads) / math.ceil(len(heads) / columns))  # rows alike
@@ -161,41 +159,41 @@ def weights_picture(
     for h, weights in enumerate(heads):
         x, y = left + (h % columns) * (side + gap), (h // columns) * (top + side + below)
         if single:
-            items.append(Words(x - left, y + 10, title, SIZE, INK, "start", bold=True))
+            items.append(Words(x - left, y + 10, title, "start", bold=True))
         else:
             items += head_tag(x, y, side, hues[h], names[h] if names else f"head {h}")
         items += moved(_map(weights, hidden[h], wrong[h], hues[h], cell, number), x, y + top)
         if sums:
             items += moved(_sums(weights, hidden[h], cell), x + side, y + top)
-            items.append(Words(x + side + 8, y + 9, "sum", SIZE, INK, "start"))
+            items.append(Words(x + side + 8, y + 9, "sum", "start"))
         for i, token in enumerate(tokens):
             if i % every:
                 continue
             middle = (i + 0.5) * cell
             if h % columns == 0:
-                items.append(Words(x - 6, y + top + middle, token, SIZE, INK, "end"))
+                items.append(Words(x - 6, y + top + middle, token, "end"))
             if level:
-                items.append(Words(x + middle, y + top - 11, token, SIZE, INK))
+                items.append(Words(x + middle, y + top - 11, token))
             elif upright:
-                items.append(Words(x + middle, y + top - 4, token, SIZE, INK, "start", angle=90))
+                items.append(Words(x + middle, y + top - 4, token, "start", angle=90))
             else:
                 foot = (x + middle + 2, y + top - 6)
-                items.append(Words(*foot, token, SIZE, INK, "start", angle=45))
+                items.append(Words(*foot, token, "start", angle=45))
         if h % columns == 0:
-            items.append(Words(x - 10, y + top - 23, "key →", SIZE, FAINT, "end"))
-            items.append(Words(x - 10, y + top - 8, "query ↓", SIZE, FAINT, "end"))
+            items.append(Words(x - 10, y + top - 23, "key →", "end", FAINT))
+            items.append(Words(x - 10, y + top - 8, "query ↓", "end", FAINT))
         for q, k in wrong[h].nonzero().tolist():
             place = (x + k * cell + 1.5, y + top + q * cell + 1.5, cell - 3, cell - 3)
             items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
     width = left + columns * (side + gap) - gap + max(over - cell / 2, 48.0 if sums else 0.0)
     for i, note in enumerate(row_notes):
         middle = top + (i + 0.5) * cell
-        items.append(Words(width + 8, middle, note, SIZE, INK, "start", mono=True))
+        items.append(Words(width + 8, middle, note, "start", mono=True))
     width += max(notes, 0.0)
     items += moved(_scale(hues[0] if single or sums else None, heads, side), width + 12, top)
     height = math.ceil(len(heads) / columns) * (top + side + below) - below + 6
     alt = f"{title}, queries down, keys across. {_said(heads, hidden, tokens, names)}"
-    right = max(width + 52, text_width(title, SIZE, bold=True) + 4 if single else 0.0)
+    right = max(width + 52, text_width(title, bold=True) + 4 if single else 0.0)
     return Scene(right, max(height, top + SHORTEST + 10), alt, tuple(items))
 
 
@@ -260,9 +258,9 @@ def _sums(weights: Tensor, hidden: Tensor, cell: float) -> list[Item]:
     items: list[Item] = []
     for q, row in enumerate(weights):
         middle = (q + 0.5) * cell
-        items.append(Words(8, middle, f"{row.sum():.2f}", SIZE, INK, "start", bold=True))
+        items.append(Words(8, middle, f"{row.sum():.2f}", "start", bold=True))
         for k in hidden[q].nonzero().flatten().tolist():
-            items.append(Words((k + 0.5 - len(weights)) * cell, middle, "0", SIZE, FAINT))
+            items.append(Words((k + 0.5 - len(weights)) * cell, middle, "0", color=FAINT))
     return items
 
 
@@ -289,10 +287,10 @@ def _scale(hue: int | None, heads: Tensor, side: float) -> list[Item]:
         fill = amount_color(share) if hue is None else weight_color(share, hue)
         items.append(Box(0, i * high / 12, 12, high / 12 + 0.5, fill))
     items.append(Box(0, 0, 12, high, None, FAINT))
-    items += [Words(16, y, end, SIZE, INK, "start") for end, y in (("1", 5), ("0", high - 5))]
+    items += [Words(16, y, end, "start") for end, y in (("1", 5), ("0", high - 5))]
     if (heads > 1 + 1e-4).any():  # such a weight is framed
         items.append(Box(0, -16, 12, 12, head_color(hue or 0), INK, 2.0))
-        items.append(Words(16, -10, "> 1", SIZE, INK, "start"))
+        items.append(Words(16, -10, "> 1", "start"))
     return items
 
 
@@ -341,11 +339,11 @@ def heads_picture(
     items: list[Item] = []
     for h in range(num_heads):
         x = left + h * step
-        items.append(Words(x + side / 2, 28, f"{h}", SIZE))
+        items.append(Words(x + side / 2, 28, f"{h}"))
         items.append(Line(((x, 40), (x + side, 40)), head_color(h), 4))
     for layer, heads in enumerate(maps.tolist()):
         y = top + layer * step
-        items.append(Words(left - 6, y + side / 2, f"layer {layer}", SIZE, INK, "end"))
+        items.append(Words(left - 6, y + side / 2, f"layer {layer}", "end"))
         for h, weights in enumerate(heads):
             x = left + h * step
             items.append(Box(x, y, side, side, fill=QUIET))
@@ -375,49 +373,6 @@ def heads_picture(
         items.append(Box(*corner, side + 4, side + 4, stroke=INK, stroke_width=2.5))
         alt += f" Layer {layer}, head {head} is framed."
     return _titled(title, items, left, left + num_heads * step, top + num_layers * step, alt)
-
-
-LIGHTEST = 0.05  # weights below it are not drawn as lines
-
-
-def lines_picture(attn_weights: Tensor, tokens: Sequence[str], row: float = 18.0) -> Scene:
-    """Draw for each head a line from every query, on the left, to the keys that it reads.
-
-    Args:
-        attn_weights: (num_heads, num_tokens, num_tokens).
-        tokens: the names of the tokens.
-        row: pixels from token to token.
-
-    Returns:
-        A Scene: the more weight, the thicker and darker the line; below LIGHTEST there is none.
-    """
-    across, top = 92.0, 30.0
-    label = 6.0 + max(text_width(token, SIZE, mono=True) for token in tokens)
-    items: list[Item] = []
-    for h, weights in enumerate(attn_weights.tolist()):
-        left = h * (across + 2 * label + 20) + label
-        right = left + across
-        items.append(Line(((left, 20), (right, 20)), head_color(h), 4))
-        items.append(Words(left + across / 2, 9, f"head {h}", SIZE, INK, bold=True))
-        for i, token in enumerate(tokens):
-            y = top + (i + 0.5) * row
-            items.append(Words(left - 4, y, token, SIZE, INK, "end", mono=True))
-            items.append(Words(right + 4, y, token, SIZE, INK, "start", mono=True))
-        for q, keys in enumerate(weights):
-            for k, weight in enumerate(keys):
-                if weight >= LIGHTEST:
-                    ends = ((left, top + (q + 0.5) * row), (right, top + (k + 0.5) * row))
-                    opacity = round(0.15 + 0.85 * weight, 2)
-                    items.append(Line(ends, head_color(h), 0.5 + 3 * weight, opacity=opacity))
-    width = len(attn_weights) * (across + 2 * label + 20) - 20
-    alt = (
-        f"Lines from {len(tokens)} queries (left) to the keys that they read (right). "
-        + " ".join(
-            f"Head {h}: {largest_weights(weights, tokens)}."
-            for h, weights in enumerate(attn_weights)
-        )
-    )
-    return Scene(width, top + len(tokens) * row + 6, alt, tuple(items))
 
 
 # Matrices
@@ -455,14 +410,14 @@ def matrix_picture(
             items += head_tag(place, top, len(owned) * width - 2, head, name)
         for column in range(num_columns):
             middle = LABEL + (column + 0.5) * width
-            items.append(Words(middle, top + 28, str(column), SIZE, FAINT, mono=True))
+            items.append(Words(middle, top + 28, str(column), color=FAINT, mono=True))
         top += 38
 
     def look(value: float, _row: int, column: int) -> Cell:
         return Cell(fills[column], f"{value:.{digits}f}", text_color(fills[column]))
 
-    number = Words(width - 5, height / 2, "", SIZE, anchor="end", mono=True)
-    row_names = [Words(-6, height / 2, name, SIZE, INK, "end") for name in rows]
+    number = Words(width - 5, height / 2, "", "end", mono=True)
+    row_names = [Words(-6, height / 2, name, "end") for name in rows]
     items += moved(_grid(matrix, look, width, height, number, row_names), LABEL, top)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
     if column_heads is not None:
@@ -471,28 +426,6 @@ def matrix_picture(
         alt += f" Columns: {', '.join(f'{n} of {name}' for name, n in called)}."
     right, bottom = LABEL + num_columns * width, top + num_rows * height
     return _titled(title, items, LABEL, right, bottom, alt)
-
-
-def blocks_picture(weight: Tensor, num_heads: int, title: str, cell: float = 26.0) -> Scene:
-    """Draw the weight of a projection, (d_out, d_in), its rows colored by the head they feed.
-
-    The stronger the color, the larger the entry. num_heads divides d_out.
-    """
-    d_out, d_in = weight.shape
-    head_dim = d_out // num_heads
-    largest = weight.abs().max().item()
-
-    def look(value: float, row: int, _column: int) -> Cell:
-        return Cell(tint(head_color(row // head_dim), 0.2 + 0.8 * abs(value) / largest))
-
-    items = moved(_grid(weight, look, cell, cell), LABEL, TOP)
-    tall = head_dim * cell
-    for h in range(num_heads):
-        y = TOP + h * tall
-        items.append(Box(LABEL, y, d_in * cell, tall, stroke=INK))
-        items.append(Words(LABEL - 6, y + tall / 2, f"head {h}", SIZE, INK, "end"))
-    alt = f"{title}: {num_heads} blocks of {head_dim} rows by {d_in} columns, one for each head."
-    return _titled(title, items, LABEL, LABEL + d_in * cell, TOP + d_out * cell, alt)
 
 
 def difference_picture(
@@ -510,11 +443,11 @@ def difference_picture(
     num_rows, num_columns = difference.shape
     largest = difference.nan_to_num(0.0).max().item()
     look = partial(_difference_cell, largest)
-    number = Words(width / 2, height / 2, "", SIZE, mono=True)
-    names = [Words(-6, height / 2, name, SIZE, INK, "end") for name in rows]
+    number = Words(width / 2, height / 2, "", mono=True)
+    names = [Words(-6, height / 2, name, "end") for name in rows]
     if changed is not None:
         names[changed] = names[changed]._replace(text=f"changed: {rows[changed]}", bold=True)
-    left = max(left, *(text_width(name.text, SIZE, name.bold) + 12 for name in names))
+    left = max(left, *(text_width(name.text, bold=name.bold) + 12 for name in names))
     items = moved(_grid(difference, look, width, height, number, names), left, TOP)
     still = [name for name, row in zip(rows, difference.tolist(), strict=True) if not any(row)]
     alt = f"{title}: {len(still)} of {num_rows} rows did not move at all"
@@ -579,18 +512,18 @@ def tensor_picture(
     whole = values.dtype == torch.bool or torch.equal(values, values.round())
     large = not whole and bool((values.isfinite() & (values.abs() >= 100)).any())
     digits = 0 if whole else 1 if large else 2
-    number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", SIZE, anchor="end", mono=True)
-    items: list[Item] = [Words(16, 10, title, SIZE, INK, "start", bold=True)]
+    number = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", "end", mono=True)
+    items: list[Item] = [Words(16, 10, title, "start", bold=True)]
     hidden = _hidden(values, weights)
     cells = zip(values, _owners(values, dims, num_heads), hidden, strict=True)
     for i, (block, owners, gone) in enumerate(cells):
         x = LABEL + (i % across) * (width + LABEL)
         y = top + (i // across) * (height + 44)
         if num_blocks > 1:
-            items.append(Words(x, y - 12, _label(block_dim, i), SIZE, INK, "start", bold=True))
+            items.append(Words(x, y - 12, _label(block_dim, i), "start", bold=True))
         for row in range(num_rows if row_names else 0):
             middle = y + (row + 0.5) * VALUE_HEIGHT
-            items.append(Words(x - 5, middle, _label(row_dim, row), SIZE, INK, "end"))
+            items.append(Words(x - 5, middle, _label(row_dim, row), "end"))
         look = partial(_value_cell, owners.tolist(), gone.tolist(), weights, digits)
         items += moved(_grid(block, look, VALUE_WIDTH, VALUE_HEIGHT, number), x, y)
     right = across * (width + LABEL) + 12
@@ -598,7 +531,7 @@ def tensor_picture(
     alt = f"{title}."
     if weights:
         alt += f" {_said(values, hidden, [f'token {i}' for i in range(num_columns)], ())}"
-    right = max(right, text_width(title, SIZE, bold=True) + 24)
+    right = max(right, text_width(title, bold=True) + 24)
     return Scene(right, bottom - 36, alt, tuple(items))
 
 
@@ -654,21 +587,3 @@ def _shape(values: Tensor, dims: Sequence[str]) -> str:
     sizes = str(tuple(values.shape))
     names = [dim or str(size) for dim, size in zip(dims, values.shape, strict=False)]
     return f"({', '.join(names)}) = {sizes}" if any(dims) else sizes
-
-
-def listing_picture(lines: Sequence[tuple[int, str]], first: int, last: int) -> Scene:
-    """Draw lines of source with their numbers, those from first to last highlighted."""
-    longest = max((len(line) for _, line in lines), default=0)
-    width, height = 56.0 + text_width("m", SIZE, mono=True) * longest, 19.0
-    items: list[Item] = []
-    for place, (count, line) in enumerate(lines):
-        y = (place + 0.5) * height
-        current = first <= count <= last
-        if current:
-            items.append(Box(0, place * height, width, height, fill=MARKED))
-        items.append(Words(28, y, str(count), SIZE, FAINT, "end", mono=True))
-        items.append(Words(40, y, line, SIZE, INK, "start", bold=current, mono=True))
-    shown = " ".join(line.strip() for count, line in lines if count == first)
-    alt = f"Source of {len(lines)} lines, line {first} highlighted: {shown}"
-    alt += "" if alt.endswith(".") else "."
-    return Scene(width, len(lines) * height + 4, alt, tuple(items))

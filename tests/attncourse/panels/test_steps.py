@@ -10,12 +10,7 @@ from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, head_color, tint, weight_color
 from attncourse.pictures.scene import Box, Words
-from attncourse.pictures.tensors import (
-    VALUE_HEIGHT,
-    VALUE_WIDTH,
-    listing_picture,
-    tensor_picture,
-)
+from attncourse.pictures.tensors import VALUE_HEIGHT, VALUE_WIDTH, listing_picture, tensor_picture
 from attncourse.tracing import numbered_lines, trace
 from attnlib import MultiHeadAttention, causal_mask
 

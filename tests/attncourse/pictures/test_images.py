@@ -47,9 +47,9 @@ def test_it_is_as_stored(name, scene):
 @pytest.mark.parametrize(
     ("item", "changed"),
     [
-        (Words(0, 0, "with"), {"text": "wlth"}),
-        (Words(0, 0, "0.43"), {"text": "0.48"}),
-        (Words(0, 0, "step"), {"y": 6.0}),
+        (Words(0, 0, "with", size=12), {"text": "wlth"}),
+        (Words(0, 0, "0.43", size=12), {"text": "0.48"}),
+        (Words(0, 0, "step", size=12), {"y": 6.0}),
         (Box(0, 0, 20, 20, tint(head_color(0), 0.32)), {"fill": tint(head_color(0), 0.4)}),
         (Box(0, 0, 20, 20, "#ffffff", "#c8cdd2", hatched=True), {"hatched": False}),
     ],

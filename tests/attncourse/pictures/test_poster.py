@@ -6,14 +6,7 @@ import pytest
 import torch
 
 from attncourse.pictures.palette import FAINT, PAPER, QUIET
-from attncourse.pictures.poster import (
-    CAUGHT,
-    CELL,
-    DOT,
-    LEGEND,
-    poster_picture,
-    two_losses_picture,
-)
+from attncourse.pictures.poster import CAUGHT, CELL, DOT, LEGEND, poster_picture, two_losses_picture
 from attncourse.pictures.scene import BOOK, Line
 from attncourse.pictures.tensors import WRONG
 from support.pictures import boxes, outside, overlapping, text_in, words
