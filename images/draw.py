@@ -16,6 +16,7 @@ from torch import Tensor
 
 import attnlib
 from attncourse.examples import SEED, journey
+from attncourse.pictures.cells import head_tag
 from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -29,7 +30,6 @@ from attncourse.pictures.palette import (
     weight_color,
 )
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
-from attncourse.pictures.tensors import head_tag
 
 WIDTH, MARGIN = 700.0, 16.0  # the width of a page, so that nothing is shrunk
 RIGHT = WIDTH - MARGIN

@@ -16,10 +16,10 @@ STEP = math.radians(15)  # from one place to the next
 SHARP = 4000.0  # so large that softmax chooses one key; where two tie, nothing is large enough
 
 
-def placed(inputs: Tensor) -> Tensor:
+def add_places(inputs: Tensor) -> Tensor:
     """Return tokens with two numbers more: their place, as a point on a circle.
 
-    >>> placed(torch.zeros(2, 1))
+    >>> add_places(torch.zeros(2, 1))
     tensor([[0.0000, 1.0000, 0.0000],
             [0.0000, 0.9659, 0.2588]])
     """
@@ -28,8 +28,8 @@ def placed(inputs: Tensor) -> Tensor:
     return torch.cat((inputs, places), dim=-1)  # (num_tokens, d_in)
 
 
-def built_stack(num_heads: int) -> MultiHeadAttentionWrapper:
-    """Return stacked heads of width 2 for placed(inputs), head h looking where LOOKS[h] says.
+def build_stack(num_heads: int) -> MultiHeadAttentionWrapper:
+    """Return stacked heads of width 2 for add_places(inputs), head h looking where LOOKS[h] says.
 
     A key is the place of its token, and a query is the place that its head looks for: the place
     of the token itself, turned back by k steps for "k back"; half way between two places it finds
@@ -39,8 +39,8 @@ def built_stack(num_heads: int) -> MultiHeadAttentionWrapper:
     Args:
         num_heads: at most as many as there are LOOKS.
 
-    >>> stack = built_stack(2)
-    >>> _, attn_weights = stack(placed(journey().inputs)[None], return_weights=True)
+    >>> stack = build_stack(2)
+    >>> _, attn_weights = stack(add_places(journey().inputs)[None], return_weights=True)
     >>> attn_weights[0, :, 3].detach().round(decimals=4)
     tensor([[0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000],
             [0.0000, 0.0000, 1.0000, 0.0000, 0.0000, 0.0000]])

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey
-from attncourse.panels.built import LOOKS, built_stack, placed
+from attncourse.panels.built import LOOKS, add_places, build_stack
 from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Looks, Touch, head_maps, looks
+from attncourse.panels.touch import Looks, Touch, head_maps, listen
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, head_color
-from attncourse.pictures.scene import Box, Scene, Words, above, frame
-from attncourse.pictures.tensors import LABEL, matrix_picture, weights_picture
+from attncourse.pictures.matrices import LABEL, matrix_picture
+from attncourse.pictures.palette import FAINT
+from attncourse.pictures.scene import Scene, Words, above, frame
+from attncourse.pictures.weights import weights_picture
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttentionWrapper
@@ -43,12 +44,12 @@ ASKING = 4  # one, the token behind them
 
 def compute_stacked_heads(num_heads: int) -> Heads:
     """Run stacked heads of width 2 that are built to look at different places."""
-    stack, inputs = built_stack(num_heads), journey().inputs
-    heads = _several_heads(stack, placed(inputs)[None])
+    stack, inputs = build_stack(num_heads), journey().inputs
+    heads = _several_heads(stack, add_places(inputs)[None])
     order = list(range(len(inputs)))
     for i, j in (SWAPPED, SWAPPED[::-1]):
         order[i] = j
-    swapped = _several_heads(stack, placed(inputs[order])[None])
+    swapped = _several_heads(stack, add_places(inputs[order])[None])
     difference = (swapped.context_vec - heads.context_vec)[ASKING].abs()  # (num_heads * head_dim)
     return heads._replace(moved=tuple(difference.gt(1e-3).nonzero().flatten().tolist()))
 
@@ -67,7 +68,7 @@ def _several_heads(module: MultiHeadAttentionWrapper, x: Tensor) -> Heads:
         W_query=torch.cat([weight for name, weight in weights if "W_query" in name]),
         num_parameters=count_parameters(module),
         num_products=count_matrix_products(module, x),
-        seen=looks(module, x),
+        seen=listen(module, x),
     )
 
 
@@ -78,26 +79,22 @@ def draw_stacked_heads(data: Heads) -> Scene:
     """
     column_heads = [column // data.head_dim for column in range(data.context_vec.shape[1])]
     title = "context_vec: each head owns its columns"
-    names = [f"head {h}" for h in range(data.num_heads)]
-    output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3, names)
+    output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3)
     is_future = causal_mask(len(data.tokens))
-    attn_weights, tokens = data.attn_weights, data.tokens
-    maps = weights_picture(
-        attn_weights, tokens, is_future, STACKED, columns=4, names=names, upright=True
-    )
+    maps = weights_picture(data.attn_weights, data.tokens, is_future, STACKED, columns=4)
     return above(_framed(output, data), maps)
 
 
 def _framed(output: Scene, data: Heads) -> Scene:
     """Put a frame around the numbers that the swap moves, and a line below that says so."""
-    cells = [item for item in output.items if isinstance(item, Box) and item.height == 24]
-    row = cells[ASKING * len(cells) // len(data.tokens) :]
+    (cell,) = output.named("matrix")
+    y = cell.y + ASKING * cell.height + 1
     firsts = [c for c in data.moved if c - 1 not in data.moved]
     lasts = [c for c in data.moved if c + 1 not in data.moved]
     items = list(output.items)
     for first, last in zip(firsts, lasts, strict=True):
-        x, y = row[first].x + 1, row[first].y + 1
-        items += frame(x, y, row[last].x + row[last].width - x - 1, 22, 2)
+        x, width = cell.x + first * cell.width, (last - first + 1) * cell.width
+        items += frame(x + 1, y, width - 2, 22, 2)
     what = "framed: what moves" if firsts else "nothing moves"
     swapped = " and ".join(f"“{data.tokens[i]}”" for i in SWAPPED)
     told = f"{what} in the row of “{data.tokens[ASKING]}” if {swapped} are swapped"
@@ -108,10 +105,7 @@ def _framed(output: Scene, data: Heads) -> Scene:
 
 def touch_stacked_heads(data: Heads, scene: Scene) -> Touch:
     """Return the cells of the maps, their heads counted from 0."""
-    colors = [head_color(h) for h in range(data.num_heads)]
-    names = [f"head {h}" for h in range(data.num_heads)]
-    maps = head_maps(scene, STACKED, colors, data.attn_weights, data.seen, names)
-    return Touch(data.tokens, maps)
+    return Touch(data.tokens, head_maps(scene, data.attn_weights, data.seen))
 
 
 def readout_stacked_heads(data: Heads) -> str:

@@ -26,7 +26,7 @@ from attncourse.learning.record import (
 )
 from attncourse.learning.tasks import NO_ANSWER
 from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Looks, Map, Pick, Touch, corners, head_maps, looks
+from attncourse.panels.touch import Looks, Pick, Touch, head_maps, listen
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -39,8 +39,8 @@ from attncourse.pictures.palette import (
     line_color,
 )
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above
-from attncourse.pictures.seen import number
-from attncourse.pictures.tensors import weights_picture
+from attncourse.pictures.seen import say_number
+from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 
 NAMES = tuple(f"head {head}" for head in HEADS)
@@ -73,7 +73,7 @@ def compute_training_step(step: int) -> TrainingStep:
     by_place = {name: shares[i] for name, shares in way.by_place.items()}
     now = Measured(by_place, way.clear[i], way.ambiguous[i])
     tokens = shown_tokens()
-    return TrainingStep(step, _loss(step), now, _maps(model, tokens), looks(model, tokens))
+    return TrainingStep(step, _loss(step), now, _maps(model, tokens), listen(model, tokens))
 
 
 def _loss(step: int) -> float:
@@ -93,33 +93,24 @@ def draw_training_step(data: TrainingStep) -> Scene:
     maps = weights_picture(
         data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4, names=NAMES
     )
-    return above(maps, _profiles(maps.width, _corners(maps, CELL), data.now), _curves(data), gap=4)
-
-
-def _corners(maps: Scene, cell: float) -> list[float]:
-    """Return how far from the left each map begins."""
-    return [x for x, _ in corners(maps, cell, len(HEADS))]
+    return above(maps, _profiles(maps, data.now), _curves(data), gap=4)
 
 
 def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
     """Return the cells of the maps, and the stored steps in the chart below."""
-    chart = next(b for b in scene.items if isinstance(b, Box) and (b.width, b.height) == CHART)
+    (chart,) = scene.named("chart")
     gap = ACROSS * SAVED_AT[1] / SAVED_AT[-1]  # between the steps that lie nearest
     steps = [
         Pick(chart.x + place - gap / 2, chart.y, gap, chart.height + 20, {"step": step})
         for step, place in zip(SAVED_AT, map(_along, SAVED_AT), strict=True)
     ]
-    return Touch(_told_apart(SHOWN), _touched(scene, CELL, data.attn_weights, data.seen), steps)
+    maps = head_maps(scene, data.attn_weights, data.seen, NAMES)
+    return Touch(_number(SHOWN), maps, steps)
 
 
-def _told_apart(text: str) -> list[str]:
+def _number(text: str) -> list[str]:
     """Return the letters of a text, each with its place."""
     return [f"{letter}{i}".translate(SUBSCRIPTS) for i, letter in enumerate(text)]
-
-
-def _touched(scene: Scene, cell: float, attn_weights: Tensor, seen: Looks) -> list[Map]:
-    colors = [head_color(h) for h in range(len(attn_weights))]
-    return head_maps(scene, cell, colors, attn_weights, seen, NAMES)
 
 
 def readout_training_step(data: TrainingStep) -> str:
@@ -133,7 +124,7 @@ def _right(now: Measured) -> str:
 
 def _percent(share: float) -> str:
     """Return a share in percent, off the rounding boundaries."""
-    return f"{number(100 * share, 0)}%"
+    return f"{say_number(100 * share, 0)}%"
 
 
 def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
@@ -143,7 +134,7 @@ def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
         shares = now.by_place[name]
         upto = LAST_KEY + 1 if heads[0] < 2 else None
         means = {NAMES[h]: shares[h][:upto].nanmean().item() for h in heads if h not in muted}
-        told = ", ".join(f"{head} {number(mean)}" for head, mean in means.items())
+        told = ", ".join(f"{head} {say_number(mean)}" for head, mean in means.items())
         if told:
             said.append(f"{name}: {told}")
     return " | ".join(said)
@@ -154,17 +145,14 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SMALL = 7.0  # of a map of the longer text
 SIDE = CELL * len(SHOWN)  # of either map
 PROFILE = 62.0  # pixels from 0 to 1
-CHART = ACROSS, HIGH = 840.0, 96.0
+ACROSS, HIGH = 840.0, 96.0  # of the chart
 
 
-def _profiles(
-    width: float, left: Sequence[float], now: Measured, muted: Sequence[int] = (), where: str = ""
-) -> Scene:
+def _profiles(maps: Scene, now: Measured, muted: Sequence[int] = (), where: str = "") -> Scene:
     """Draw under each map how much the head gives to its two patterns, place by place.
 
     Args:
-        width: of the maps together.
-        left: where each map begins.
+        maps: what stands above.
         now: of each head, its share of a pattern at each place.
         muted: the heads that are.
         where: at which places, of PLACES; there a muted head is hatched.
@@ -175,9 +163,8 @@ def _profiles(
             shares[h, PLACES[where]] = torch.nan
     side, top = SIDE, 24.0
     items: list[Item] = []
-    for h, names in enumerate(WATCHED):
-        x = left[h]
-        solid, dashed = names
+    for h, (names, first) in enumerate(zip(WATCHED, maps.named("map"), strict=True)):
+        x, (solid, dashed) = first.x, names
         items.append(Words(x, 10, f"— {solid}   - - {dashed}", "start"))
         items.append(Box(x, top, side, PROFILE, PAPER, HATCH))
         if h == 0:  # the scale of all four
@@ -198,7 +185,7 @@ def _profiles(
             begin, end = (x + side * min(max(i - 0.5, 0), 47) / 47 for i in (start, stop))
             items.append(Box(begin, top, end - begin, PROFILE, PAPER, HATCH, hatched=True))
             items += _muted((begin + end) / 2, top + PROFILE / 2)
-    return Scene(width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
+    return Scene(maps.width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
 
 
 def _muted(x: float, y: float) -> list[Item]:
@@ -232,10 +219,10 @@ def _curves(data: TrainingStep) -> Scene:
         ("ambiguous", list(zip(way.steps, way.ambiguous, strict=True)), head_color(4), False),
         ("loss", [(step, _loss(step) / largest) for step in half], INK, True),
     )
-    heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {number(largest)}"
+    heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {say_number(largest)}"
     items: list[Item] = [
         Words(left, 10, heading, "start"),
-        Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH),
+        Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH, name="chart"),
         Words(left - 6, top + 4, "100%", "end", FAINT),
         Words(left - 6, top + HIGH - 4, "0", "end", FAINT),
     ]
@@ -254,7 +241,7 @@ def _curves(data: TrainingStep) -> Scene:
     for step in (0, *range(200, SAVED_AT[-1] + 1, 200)):
         items.append(Words(left + _along(step), top + HIGH + 11, str(step), color=FAINT))
     items.append(Words(left + _along(1100), top + HIGH + 11, "step", color=FAINT))
-    alt = f"After {data.step} steps: loss {number(data.loss)}, {_right(data.now)}."
+    alt = f"After {data.step} steps: loss {say_number(data.loss)}, {_right(data.now)}."
     return Scene(left + ACROSS + 120, top + HIGH + 24, alt, tuple(items))
 
 
@@ -291,49 +278,34 @@ def compute_muted_heads(mute: str, where: str) -> MutedHeads:
     answers[:again] = NO_ANSWER
     whole = measure(recorded_model(SAVED_AT[-1]))
     now = measure(model) if heads else whole
-    seen = looks(model, tokens)
+    seen = listen(model, tokens)
     return MutedHeads(mute, where, heads, now, whole, attn_weights, answers, guesses, seen)
 
 
 def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, where the heads look by place, what the model guesses."""
     places = [str(i) if i and i % 8 == 0 else "" for i in range(len(LONGER))]
-    drawn = weights_picture(
-        data.attn_weights, places, causal_mask(len(LONGER)), cell=SMALL, columns=4, names=NAMES
-    )
-    first = corners(drawn, SMALL, len(HEADS))
+    is_future = causal_mask(len(LONGER))
+    maps = weights_picture(data.attn_weights, places, is_future, SMALL, NAMES, columns=4)
     begin, stop, _ = PLACES[data.where].indices(len(LONGER))
     low = SMALL * (begin + 2 * (stop - begin) / 3)  # about the middle of what is hatched
-    said = [item for h in data.heads for item in _muted(first[h][0] + low / 2, first[h][1] + low)]
+    first = maps.named("map")
+    said = [item for h in data.heads for item in _muted(first[h].x + low / 2, first[h].y + low)]
     alt = "Where each head looks, place by place, queries down, keys across."
-    maps = Scene(drawn.width, drawn.height, alt, (*_without_future(drawn), *said))
-    profiles = _profiles(maps.width, [x for x, _ in first], data.now, data.heads, data.where)
-    return above(maps, profiles, _guesses(data), gap=4)
-
-
-def _without_future(maps: Scene) -> tuple[Item, ...]:
-    """Return the items of small maps, with one box below each map for all cells of the future."""
-    size, first = len(LONGER), corners(maps, SMALL, len(HEADS))
-    kept: list[Item] = [Box(x, y, SIDE, SIDE, QUIET) for x, y in first]
-    found = 0
-    for item in maps.items:
-        if isinstance(item, Box) and item.width == item.height == SMALL:
-            query, key = divmod(found % size**2, size)
-            found += 1
-            if key > query:
-                continue
-        kept.append(item)
-    return tuple(kept)
+    cells = [item for item in maps.items if not isinstance(item, Box) or item.name != "hidden"]
+    future = [Box(cell.x, cell.y, SIDE, SIDE, QUIET) for cell in first]  # one box for all of it
+    maps = Scene(maps.width, maps.height, alt, (*future, *cells, *said))
+    return above(maps, _profiles(maps, data.now, data.heads, data.where), _guesses(data), gap=4)
 
 
 def touch_muted_heads(data: MutedHeads, scene: Scene) -> Touch:
     """Return the cells of the maps; a click on one mutes its head, or nothing if it was muted."""
-    maps = _touched(scene, SMALL, data.attn_weights, data.seen)
+    maps = head_maps(scene, data.attn_weights, data.seen, NAMES)
     for shown in maps:
         rows = shown.numbers["weight"]
         rows[:] = [row.replace("NaN", "muted") for row in rows]
     heads = [Pick(m.x, m.y, SIDE, SIDE, {"mute": _other(data.mute, m.name)}) for m in maps]
-    return Touch(_told_apart(LONGER), maps, heads)
+    return Touch(_number(LONGER), maps, heads)
 
 
 def _other(muted: str, name: str) -> str:
@@ -344,7 +316,7 @@ def readout_muted_heads(data: MutedHeads) -> str:
     """Return what is muted, and how often the model is right."""
     two = data.now.by_place["two letters"][2:].nanmean(dim=1).tolist()
     matched = ", ".join(
-        f"{NAMES[h]} {'muted' if h in data.heads else number(share)}"
+        f"{NAMES[h]} {'muted' if h in data.heads else say_number(share)}"
         for h, share in zip((2, 3), two, strict=True)
     )
     return f"muted: {data.mute}, {data.where} | {_right(data.now)} | two letters: {matched}"

@@ -21,20 +21,12 @@ from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Map, Touch, corners, lines
-from attncourse.pictures.letters import text_width, wrapped
-from attncourse.pictures.palette import (
-    FAINT,
-    HEAD_COLORS,
-    INK,
-    MARKED,
-    PAPER,
-    QUIET,
-    head_color,
-    text_color,
-)
-from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, moved
-from attncourse.pictures.tensors import difference_picture, weights_picture
+from attncourse.panels.touch import Touch, map_from, write_lines
+from attncourse.pictures.letters import text_width, wrap
+from attncourse.pictures.matrices import difference_picture
+from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET, text_color
+from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, shift
+from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
@@ -91,9 +83,9 @@ def _stopped(verdicts: dict[str, Verdict]) -> Scene:
     reason = verdicts["equality"].sentence.removeprefix("Cannot be told. ")
     stopped, error, *_ = reason.split(" | ")
     where, _, line = stopped.partition(": ")
-    said = wrapped(error, 690)
+    said = wrap(error, 690)
     if verdicts["shape"]:
-        said += wrapped(
+        said += wrap(
             "The check of shapes asks with context_length tokens at most, here one: the numbers "
             "of one token are in reading order all the same.",
             690,
@@ -108,21 +100,13 @@ def _stopped(verdicts: dict[str, Verdict]) -> Scene:
 def _maps(title: str, attn_weights: Tensor) -> Scene:
     """Return the weights under a title; a 0 in the future is hidden, what leaks is framed."""
     framed = leaks(attn_weights)
-    names = [f"head {h}" for h in range(len(attn_weights))]
-    maps = weights_picture(
-        attn_weights,
-        journey().tokens,
-        causal_mask(attn_weights.shape[-1]) & ~framed,
-        CELL,
-        title,
-        names=names,
-        marked=framed,
-        upright=True,
-    )
+    hidden = causal_mask(attn_weights.shape[-1]) & ~framed
+    maps = weights_picture(attn_weights, journey().tokens, hidden, CELL, marked=framed)
     count = int(framed.sum())
-    alt = f"{maps.alt} {count} cells in the future have a weight." if count else maps.alt
+    alt = f"{title.capitalize()}: {maps.alt}"
+    alt += f" {count} cells in the future have a weight." if count else ""
     heading = Words(4, 10, f"{title}, in training", "start", bold=True)
-    return Scene(maps.width, maps.height + 20, alt, (heading, *moved(maps.items, 0, 20)))
+    return Scene(maps.width, maps.height + 20, alt, (heading, *shift(maps.items, 0, 20)))
 
 
 def leaks(attn_weights: Tensor) -> Tensor:
@@ -134,17 +118,15 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
     """Return the cells of the right and the wrong maps; each says what the other has there."""
     shown = {"right": data.right_weights, "wrong": data.attn_weights}
     both = {title: weights for title, weights in shown.items() if weights is not None}
-    places = iter(corners(scene, CELL, sum(map(len, both.values()))))
+    heads = [(title, h) for title, weights in both.items() for h in range(len(weights))]
     maps = [
-        Map(
+        map_from(
+            first,
             f"{title}, head {h}",
-            head_color(h),
-            *next(places),
-            CELL,
-            {what: lines(weights[h], causal=False) for what, weights in both.items()},
+            h,
+            {what: write_lines(weights[h], causal=False) for what, weights in both.items()},
         )
-        for title, heads in both.items()
-        for h in range(len(heads))
+        for (title, h), first in zip(heads, scene.named("map"), strict=True)
     ]
     return Touch(journey().tokens, maps, arcs=False)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from attncourse.panels.touch import Touch
 from attncourse.pictures.palette import line_color
-from attncourse.pictures.scene import Scene, captioned, in_rows
+from attncourse.pictures.scene import Scene, caption, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
 MOST_BUTTONS = 6  # more words than these are a list
@@ -230,7 +230,7 @@ def stored(panel: Panel) -> dict[str, str]:
 def told(panel: Panel) -> Scene:
     """Return the telling states of a panel in one picture, each under its line of text."""
     shown = [panel.compute(**state) for state in panel.telling_states()]
-    return in_rows(*(captioned(panel.draw(data), panel.readout(data)) for data in shown))
+    return in_rows(*(caption(panel.draw(data), panel.readout(data)) for data in shown))
 
 
 def spelled(value: Any) -> str:

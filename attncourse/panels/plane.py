@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attncourse.examples import journey, seeded
 from attncourse.panels.panel import Panel
-from attncourse.panels.touch import number
+from attncourse.panels.touch import write_number
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, head_color
 from attncourse.pictures.plane import diamond, hull
@@ -204,11 +204,11 @@ def _rows(data: Plane) -> list[Item]:
         left = ZERO if score >= 0 else ZERO - long
         items.append(Words(66, y + ROW / 2, token, "end"))
         items.append(Box(round(left, 1), y + 4, round(long, 1), ROW - 8, FAINT))
-        said = number(score, 2)
+        said = write_number(score, 2)
         items.append(Words(ZERO + 150, y + ROW / 2, said, "end", mono=True))
         items.append(Box(WEIGHTS, y + 4, WIDEST, ROW - 8, QUIET))
         items.append(Box(WEIGHTS, y + 4, round(WIDEST * weight, 1), ROW - 8, head_color(0)))
-        said = number(weight)
+        said = write_number(weight)
         items.append(Words(WEIGHTS + WIDEST + 8, y + ROW / 2, said, "start", mono=True))
     items.append(Line(((ZERO, ROWS), (ZERO, ROWS + 6 * ROW)), FAINT, 1.0))
     return items
@@ -217,11 +217,11 @@ def _rows(data: Plane) -> list[Item]:
 def readout_plane(data: Plane) -> str:
     """Return what the query finds."""
     first = int(data.attn_weights.argmax())
-    context_vec = ", ".join(number(x) for x in data.context_vec.tolist())
+    context_vec = ", ".join(write_number(x) for x in data.context_vec.tolist())
     return (
         f"query: {data.angle}°, length {data.length} | most weight: {data.tokens[first]}, "
-        f"score {number(data.attn_scores[first].item())}, weight "
-        f"{number(data.attn_weights[first].item())} | context vector ({context_vec})"
+        f"score {write_number(data.attn_scores[first].item())}, weight "
+        f"{write_number(data.attn_weights[first].item())} | context vector ({context_vec})"
     )
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from attncourse.examples import counting, counting_weights
 from attncourse.panels.panel import Panel
+from attncourse.pictures.matrices import tensor_picture
 from attncourse.pictures.scene import Scene, above, beside
-from attncourse.pictures.tensors import tensor_picture
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attncourse.examples import journey, seeded
 from attncourse.panels.panel import Panel
-from attncourse.panels.touch import number
+from attncourse.panels.touch import write_number
 from attncourse.pictures.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 from attnlib.functional import causal_mask
@@ -153,7 +153,7 @@ def _tiles(data: TileStep) -> list[Item]:
         fill = QUIET if hidden else MARKED if lit else PAPER
         items.append(Box(x + 1, ROW_TOP, CELL - 2, ROW_HIGH, fill, None if hidden else FAINT))
         if lit:
-            text = "−inf" if hidden else number(data.attn_scores[key].item(), 2)
+            text = "−inf" if hidden else write_number(data.attn_scores[key].item(), 2)
             items.append(Words(x + CELL / 2, ROW_TOP + ROW_HIGH / 2, text))
     return items
 
@@ -214,7 +214,7 @@ def _say(data: TileStep) -> tuple[str, str]:
 
 
 def _told(value: float) -> str:
-    return "−inf" if value == -torch.inf else number(value)
+    return "−inf" if value == -torch.inf else write_number(value)
 
 
 def _place(point: Tensor) -> tuple[float, float]:

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from attncourse.compare import all_gradients, at_most
 from attncourse.examples import journey, seeded
 from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Map, Touch, corners, lines
-from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER, head_color
+from attncourse.panels.touch import Touch, map_from, write_lines
+from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above, beside
-from attncourse.pictures.tensors import weights_picture
+from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 from attnlib.torch_compatible import MultiheadAttention
 
@@ -111,10 +111,7 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
 def draw_torch_equality(data: TorchEquality) -> Scene:
     """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
-    names = [f"head {h}" for h in range(data.num_heads)]
-    maps = weights_picture(
-        data.their_weights, data.tokens, nobody, cell=CELL, names=names, upright=True
-    )
+    maps = weights_picture(data.their_weights, data.tokens, nobody, CELL)
     maps = maps.described(f"Maps of PyTorch's heads: {SEEN[data.call]}.")
     return beside(_dots(data), maps) if data.num_heads < 3 else above(_dots(data), maps)
 
@@ -122,17 +119,16 @@ def draw_torch_equality(data: TorchEquality) -> Scene:
 def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
     """Return the cells of the maps: each says the weight in PyTorch's module and in ours."""
     maps = [
-        Map(
+        map_from(
+            first,
             f"head {h}",
-            head_color(h),
-            *corner,
-            CELL,
+            h,
             {
-                "PyTorch": lines(data.their_weights[h], causal=False),
-                "ours": lines(data.attn_weights[h], causal=False),
+                "PyTorch": write_lines(data.their_weights[h], causal=False),
+                "ours": write_lines(data.attn_weights[h], causal=False),
             },
         )
-        for h, corner in enumerate(corners(scene, CELL, data.num_heads))
+        for h, first in enumerate(scene.named("map"))
     ]
     return Touch(data.tokens, maps, arcs=False)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, head_color, text_color
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
 from attncourse.pictures.seen import largest_weights, whole_row
 
 LEAST = 0.05  # a smaller weight has no arc
@@ -78,9 +78,9 @@ def arcs_picture(
             items.append(Box(0, base - 10, tag, 20, color, radius=3))
             ink = text_color(color)
             items.append(Words(tag / 2, base, name, color=ink, bold=True))
-        items += moved(arcs, 0, base)
+        items += shift(arcs, 0, base)
         row = None if query is None else head[query].tolist()
-        items += moved(_row(shown, places, slanted, query, row, least), 0, base)
+        items += shift(_row(shown, places, slanted, query, row, least), 0, base)
     rule = f"An arc for each weight of at least {least:g}."
     items.append(Words(max(tag, 6), bottom + 10, rule, "start", FAINT))
     width = max(width, tag + text_width(rule) + 8)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from attncourse.pictures.cells import head_tag
 from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -18,9 +19,8 @@ from attncourse.pictures.palette import (
     text_color,
     weight_color,
 )
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
-from attncourse.pictures.seen import number
-from attncourse.pictures.tensors import head_tag
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
+from attncourse.pictures.seen import say_number
 
 SHADES = 8  # a strip has so many, and white
 ROW, BETWEEN = 2.2, 14.0  # of a strip: the height of a step; pixels to the next strip
@@ -79,7 +79,7 @@ def strips_picture(
     for i, ((name, strip), hue) in enumerate(zip(strips.items(), hues, strict=True)):
         x, y = left + (i % columns) * (wide + BETWEEN), (i // columns) * down
         items += head_tag(x, y, wide, hue, name)
-        items += moved(_strip(strip, hue, cell, wide, high), x, y + top)
+        items += shift(_strip(strip, hue, cell, wide, high), x, y + top)
         for place in (0, num_places // 2, num_places - 1):
             middle = x + (place + 0.5) * cell
             middle = min(max(middle, x + 4), x + wide - text_width(str(place)) / 2)
@@ -99,8 +99,8 @@ def strips_picture(
             items += [
                 Words(x - 6, y + top + (j + 0.5) * ROW, str(steps[j]), "end", FAINT) for j in shown
             ]
-        said.append(f"{name}: at the end {number(strip[-1].nanmean().item())}.")
-    items += moved(_shades(hues), right + 4, top)
+        said.append(f"{name}: at the end {say_number(strip[-1].nanmean().item())}.")
+    items += shift(_shades(hues), right + 4, top)
     rows = math.ceil(len(strips) / columns)
     alt = f"Strips over {len(steps)} steps, down, and {num_places} places, across. {' '.join(said)}"
     height = max(rows * down - 12, top + 10 * (SHADES + 1) + 4)
@@ -222,7 +222,7 @@ def signed_picture(
                         Words(*at, f"{100 * value:.0f}", color=text_color(fill), size=10.5)
                     )
         held = table[~table.isnan()]
-        low, high = (number(end.item()) for end in (held.min(), held.max()))
+        low, high = (say_number(end.item()) for end in (held.min(), held.max()))
         said.append(f"{name}: from {low} to {high}.")
     right = left + len(tables) * (side + gap) - gap
     for j in range(12):

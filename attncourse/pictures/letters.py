@@ -38,10 +38,10 @@ def text_width(text: str, size: float = SIZE, bold: bool = False, mono: bool = F
     return sum(parts) * size / 100
 
 
-def wrapped(text: str, width: float, size: float = SIZE, mono: bool = False) -> list[str]:
+def wrap(text: str, width: float, size: float = SIZE, mono: bool = False) -> list[str]:
     """Return a text broken into lines, between words, that are no wider than this.
 
-    >>> wrapped("one two three", 50, 12)
+    >>> wrap("one two three", 50, 12)
     ['one two', 'three']
     """
     lines: list[str] = []

@@ -7,13 +7,14 @@ from typing import Protocol
 
 from torch import Tensor
 
-from attncourse.pictures.letters import text_width, wrapped
+from attncourse.pictures.letters import text_width, wrap
 from attncourse.pictures.palette import (
     FAINT,
     HEAD_COLORS,
     INK,
     PAPER,
     QUIET,
+    WRONG,
     head_color,
     text_color,
     tint,
@@ -26,7 +27,6 @@ NAMES, ARROW = 56.0, 100.0  # room for the names of rows, and for an arrow
 EDGE = 1.0  # so that a border at the edge is drawn whole
 # Of sizes, the smallest first: none is the hue of head 0 or 1 in a picture of moves.
 SIZE_COLORS = (QUIET, *(tint(HEAD_COLORS[hue], 0.45) for hue in (3, 4, 5, 2, 6)))
-WRONG = "#c0002a"  # what frames a line that stops, as in other pictures
 
 
 class Made(Protocol):
@@ -70,14 +70,14 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
     for step in steps:
         for place, size in enumerate(step.shape):
             items += _size(EDGE + place * (SIZE_BOX + 4), y, size, colors)
-        lines = wrapped(step.source, BOOK - STATEMENT, mono=True)
+        lines = wrap(step.source, BOOK - STATEMENT, mono=True)
         for number, line in enumerate(lines):
             below = y + 11 + number * 18
             items.append(Words(STATEMENT, below, line, "start", mono=True))
         said.append(f"{step.name} {step.shape}")
         y += ROW + (len(lines) - 1) * 18
     if stopped:
-        lines = [part for line in stopped.splitlines() for part in wrapped(line, BOOK - 24)]
+        lines = [part for line in stopped.splitlines() for part in wrap(line, BOOK - 24)]
         items.append(Box(1, y + 4, BOOK - 2, 18.0 * len(lines) + 12, PAPER, WRONG, 2.0))
         for number, line in enumerate(lines):
             items.append(Words(12, y + 19 + number * 18, line, "start"))

@@ -30,6 +30,7 @@ THEME = {
     "hatch": "#8b949e",
     "marked": "#fff3b0",
 }
+WRONG = "#c0002a"  # what frames a cell or a line that must not be as it is
 INK, FAINT, PAPER, QUIET, HATCH, MARKED = THEME
 
 # ColorBrewer RdBu for signed values (-1 to 1).

@@ -13,12 +13,12 @@ from attncourse.pictures.palette import (
     INK,
     PAPER,
     QUIET,
+    WRONG,
     head_color,
     text_color,
     weight_color,
 )
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
-from attncourse.pictures.tensors import WRONG
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
 
 CELL, GAP = 11.0, 8.0  # of a small map, and between two
 LEGEND = 58.0  # of two lines, and the space below
@@ -58,7 +58,7 @@ def poster_picture(
         )
     for i, name in enumerate(_in_order(verdicts)):
         x, y = (i % columns) * wide, LEGEND + (i // columns) * high
-        items += moved(_small(name, maps.get(name), verdicts[name], like), x, y)
+        items += shift(_small(name, maps.get(name), verdicts[name], like), x, y)
     return Scene(BOOK, LEGEND + rows * high - 14, _counted(verdicts), tuple(items))
 
 
@@ -98,7 +98,7 @@ def _legend(num_heads: int, checks: Sequence[str]) -> list[Item]:
     for k, row in enumerate(signs):
         x = 4.0
         for sign, text in row:
-            items += moved([sign], x, 4 + k * line)
+            items += shift([sign], x, 4 + k * line)
             items.append(Words(x + CELL + 7, 4 + k * line + CELL / 2, text, "start"))
             x += CELL + 7 + text_width(text) + 22
     letters = ", ".join(f"{check[0].upper()} {check}" for check in checks)
@@ -118,7 +118,7 @@ def _small(
         if weights is None:
             items.append(Box(x, 22, side, side, PAPER, QUIET, hatched=True))
         else:
-            items += moved(_map(weights[h], h), x, 22)
+            items += shift(_map(weights[h], h), x, 22)
     for k, (check, verdict) in enumerate(verdicts.items()):
         x, y = 4 + k * (DOT + 6), 22 + side + 8
         caught, passes = verdict == "CAUGHT", verdict == "passes"

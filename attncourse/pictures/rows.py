@@ -10,7 +10,7 @@ from torch import Tensor
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, QUIET, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
-from attncourse.pictures.seen import number, told_apart
+from attncourse.pictures.seen import say_number, tell_apart
 
 HIGH = 84.0  # of the tallest bar
 
@@ -31,7 +31,7 @@ def softmax_picture(
         A Scene: scores as bars up and down from 0, the same with -inf, weights as bars from 0 to 1,
         blank where the future is hidden.
     """
-    names, color = told_apart(words), head_color(hue)
+    names, color = tell_apart(words), head_color(hue)
     left, cell = 104.0, min(92.0, (BOOK - 112) / len(words))
     finite = [score for score in scores.tolist() if math.isfinite(score)]
     low, high = min(0.0, *finite), max(0.0, *finite)
@@ -66,7 +66,7 @@ def softmax_picture(
             items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, color))
             items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}"))
     order = sorted(range(query + 1), key=lambda i: -weights[i].item())
-    told = ", ".join(f"{names[i]} {number(weights[i].item())}" for i in order)
+    told = ", ".join(f"{names[i]} {say_number(weights[i].item())}" for i in order)
     future_names = ", ".join(names[query + 1 :])
     alt = f"The row of {names[query]}, from scores to weights. "
     alt += f"{future_names}: the score becomes −inf, the weight 0. " if future_names else ""
@@ -112,7 +112,7 @@ def small_bars_picture(
             most = f"largest {numbers[first]:.2f}"
             items.append(Words(x + (step - 12) / 2, floor - HIGH - 10, most, color=FAINT))
             key = words[first].strip() if words else f"key {first + 1}"
-            largest.append(f"{name}: {key} {number(numbers[first])}")
+            largest.append(f"{name}: {key} {say_number(numbers[first])}")
         said.append(f"{row}: largest weight at {', '.join(largest)}.")
     bottom = top + (len(rows) - 1) * tall + HIGH + 28
     return Scene(BOOK, bottom, f"Bars from 0 to 1. {' '.join(said)}", tuple(items))

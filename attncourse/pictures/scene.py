@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.pictures.letters import SIZE, wrapped
+from attncourse.pictures.letters import SIZE, wrap
 from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
@@ -40,7 +40,10 @@ MANY = 50  # boxes of one size, one after the other, are drawn together
 
 
 class Box(NamedTuple):
-    """A rectangle; hatching means that there is no value here."""
+    """A rectangle; hatching means that there is no value here.
+
+    Who must find it again in its scene gives it a name.
+    """
 
     x: float
     y: float
@@ -51,6 +54,7 @@ class Box(NamedTuple):
     stroke_width: float = 1.0
     radius: float = 0.0
     hatched: bool = False
+    name: str = ""
 
 
 class Words(NamedTuple):
@@ -99,6 +103,10 @@ class Scene:
             raise ValueError(f"alt must say what is to be seen, got {alt!r}: write a sentence")
         return replace(self, alt=alt)
 
+    def named(self, name: str) -> list[Box]:
+        """Return the boxes of this name, in the order of drawing."""
+        return [item for item in self.items if isinstance(item, Box) and item.name == name]
+
     def svg(self) -> str:
         """Return the scene as one SVG element; its ink and paper are variables of the page."""
         size = f'width="{self.width:g}" height="{self.height:g}"'
@@ -126,7 +134,7 @@ class Scene:
         return _small_png(self), {"width": round(self.width), "height": round(self.height)}
 
 
-def moved(items: Sequence[Item], x: float, y: float) -> list[Item]:
+def shift(items: Sequence[Item], x: float, y: float) -> list[Item]:
     """Return the items shifted to the right by x and down by y."""
     return [_moved(item, x, y) for item in items]
 
@@ -146,7 +154,7 @@ def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
     items: list[Item] = []
     x = 0.0
     for scene in scenes:
-        items += moved(scene.items, x, 0)
+        items += shift(scene.items, x, 0)
         x += scene.width + gap
     height = max(scene.height for scene in scenes)
     return Scene(x - gap, height, " ".join(scene.alt for scene in scenes), tuple(items))
@@ -157,7 +165,7 @@ def above(*scenes: Scene, gap: float = 16.0) -> Scene:
     items: list[Item] = []
     y = 0.0
     for scene in scenes:
-        items += moved(scene.items, 0, y)
+        items += shift(scene.items, 0, y)
         y += scene.height + gap
     width = max(scene.width for scene in scenes)
     return Scene(width, y - gap, " ".join(scene.alt for scene in scenes), tuple(items))
@@ -185,16 +193,16 @@ def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) ->
     ]
 
 
-def captioned(scene: Scene, line: str, size: float = 13.0) -> Scene:
+def caption(scene: Scene, line: str, size: float = 13.0) -> Scene:
     """Put a line of text, broken where it must be, above a scene and into its alt text."""
     width = max(scene.width, 260.0)
     items: list[Item] = []
     y = size
-    for part in wrapped(line, width - 8, size):
+    for part in wrap(line, width - 8, size):
         items.append(Words(4, y, part, "start", size=size))
         y += 1.4 * size
     alt = f"{line}. {scene.alt}"
-    return Scene(width, y + scene.height, alt, (*items, *moved(scene.items, 0, y)))
+    return Scene(width, y + scene.height, alt, (*items, *shift(scene.items, 0, y)))
 
 
 def _hatching(box: Box) -> list[Line]:
@@ -288,16 +296,16 @@ def _svg(item: Item | _Cells) -> str:
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
                 f'font-size="{item.size:g}" fill="{in_page(item.color)}"'
-                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(drawn(item))}</text>"
+                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(typeset(item))}</text>"
             )
 
 
-def drawn(words: Words) -> str:
+def typeset(words: Words) -> str:
     """Return a line as it is drawn: there, a negative number in a matrix has a true minus.
 
     In the mono font that is as wide as a hyphen.
 
-    >>> drawn(Words(0, 0, "-0.50", mono=True)), drawn(Words(0, 0, "x[-1]", mono=True))
+    >>> typeset(Words(0, 0, "-0.50", mono=True)), typeset(Words(0, 0, "x[-1]", mono=True))
     ('−0.50', 'x[-1]')
     """
     negative = words.mono and re.fullmatch(r"-([\d.]+|inf)", words.text)
@@ -437,7 +445,7 @@ def _text(words: Words) -> Text:
     return Text(
         words.x + 0.36 * words.size * math.sin(turned),
         words.y + 0.36 * words.size * math.cos(turned),
-        drawn(words),
+        typeset(words),
         color=on_white(words.color),
         fontsize=words.size,
         fontweight="bold" if words.bold else "normal",

@@ -184,13 +184,8 @@ BAND = 24.0  # how wide what joins a block to a map of the second row is, betwee
 FOOT = 24.0  # below a map
 
 
-def map_side(d_out: int, num_heads: int) -> float:
-    """Return the side of each map under a weight of so many columns, in pixels.
-
-    >>> map_side(12, 2), map_side(12, 12)
-    (150.0, 72.0)
-    """
-    slot = d_out * COLUMN / num_heads
+def _map_side(slot: float) -> float:
+    """Return the side of a map below a block of this width, in pixels."""
     return min(MAP, 2 * slot - BAND - 8 if slot < NARROW else slot - 6)
 
 
@@ -219,7 +214,7 @@ def blocks_and_maps_picture(
     d_in, d_out = weight.shape
     num_heads = len(attn_weights)
     slot = d_out * COLUMN / num_heads
-    side, narrow = map_side(d_out, num_heads), slot < NARROW
+    side, narrow = _map_side(slot), slot < NARROW
     top, lower = 60.0, 60.0 + d_in * ROW + 36
     heading = f"{name}  ({d_in}, {d_out})"
     items: list[Item] = [Words(LEFT, 11, heading, "start", bold=True)]
@@ -269,7 +264,7 @@ def blocks_and_maps_picture(
         owner = owners[zeroed]
         alt += f" Column {zeroed} is 0: a weight of head {owner} changes by {moved[owner]:.2f}"
         alt += ", no other map changes." if num_heads > 1 else "."
-    height = lower + 2 * (map_side(d_out, d_out) + FOOT) + 20
+    height = lower + 2 * (_map_side(COLUMN) + FOOT) + 20
     return Scene(LEFT + d_out * COLUMN + 12, height, alt, tuple(items))
 
 
@@ -280,7 +275,7 @@ def _map(x: float, y: float, side: float, weights: Tensor, head: int) -> list[It
     line = on_white(QUIET)  # on a dark page too, where hues are as pale
     for q, row in enumerate(weights.tolist()):
         for k, weight in enumerate(row[: q + 1]):
-            fill = weight_color(weight, head)
-            items.append(Box(x + k * cell, y + q * cell, cell, cell, fill, line, 0.5))
+            fill, name = weight_color(weight, head), "" if q else "map"
+            items.append(Box(x + k * cell, y + q * cell, cell, cell, fill, line, 0.5, name=name))
     items.append(Box(x, y, side, side, stroke=head_color(head), stroke_width=1.5))
     return items

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey
-from attncourse.panels.built import LOOKS, built_stack, placed
+from attncourse.panels.built import LOOKS, build_stack, add_places
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.panel import MOST_PAGES, PART_ENDS, Panel, spelled
 from attncourse.panels.split import WEIGHT_SPLIT
 from attncourse.panels.steps import NUMBER_STEPS
 from attncourse.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, drawn
+from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, typeset
 from attnlib import MultiHeadAttention, causal_mask, split_heads
 from support.cases import ALL_PANELS, sheet
 from support.pictures import SVG, boxes, outside, overlapping, pixels, text_in, texts, words
@@ -116,7 +116,7 @@ def test_every_picture_is_well_formed_and_holds_all_words(every, svgs):
     for (_, _, scene, _), svg in zip(every, svgs, strict=True):
         root = ET.fromstring(svg)
         assert root.get("aria-label") == scene.alt
-        assert texts(root) == [drawn(item) for item in words(scene)]
+        assert texts(root) == [typeset(item) for item in words(scene)]
 
 
 def test_what_is_drawn_together_lies_side_by_side(every):
@@ -302,8 +302,8 @@ def check_heads(
 @states(STACKED_HEADS)
 def test_stacked_heads(state):
     num_heads = state["num_heads"]
-    stacked = built_stack(num_heads)
-    data, scene = check_heads(STACKED_HEADS, stacked, num_heads, placed(INPUTS)[None])
+    stacked = build_stack(num_heads)
+    data, scene = check_heads(STACKED_HEADS, stacked, num_heads, add_places(INPUTS)[None])
     assert torch.equal(data.W_query, torch.cat([head.W_query.weight for head in stacked.heads]))
     columns = {1: (), 2: (2, 3)}.get(num_heads, (2, 3, 4, 5))
     listed = ", ".join(map(str, columns))

@@ -25,7 +25,7 @@ from attncourse.panels import (
     TRAINING_STEP,
     WEIGHT_SPLIT,
 )
-from attncourse.panels.built import built_stack, placed
+from attncourse.panels.built import build_stack, add_places
 from attncourse.panels.gpt2 import gpt2_panel
 from attncourse.panels.panel import Panel
 from attncourse.panels.touch import Looks, corners, head_maps, looks
@@ -90,7 +90,7 @@ def louder(module: MultiHeadAttention) -> MultiHeadAttention:
 @pytest.mark.parametrize(
     ("panel", "build"),
     [
-        (STACKED_HEADS, lambda: built_stack(3)),
+        (STACKED_HEADS, lambda: build_stack(3)),
         (WEIGHT_SPLIT, lambda: louder(MultiHeadAttention(3, 12, 6, 0.0, 3))),
     ],
 )
@@ -98,7 +98,7 @@ def test_dot_products_and_values_are_those_of_the_projections(panel, build):
     """By hand: head by head, from the rows of the weight matrices."""
     with seeded():
         module = build()
-    x = journey().inputs if panel is not STACKED_HEADS else placed(journey().inputs)
+    x = journey().inputs if panel is not STACKED_HEADS else add_places(journey().inputs)
     state = panel.default | ({"num_heads": 3} if "num_heads" in panel.controls else {})
     data = panel.compute(**state)
     maps = panel.touch(data, panel.draw(data)).maps

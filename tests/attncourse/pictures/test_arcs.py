@@ -9,7 +9,7 @@ import torch
 
 from attncourse.pictures.arcs import LEAST, arcs_picture
 from attncourse.pictures.palette import FAINT, head_color
-from attncourse.pictures.scene import BOOK, Line, Scene, drawn
+from attncourse.pictures.scene import BOOK, Line, Scene, typeset
 from support.pictures import boxes, outside, overlapping, text_in, texts, words
 
 WORDS = ("The", " cat", " saw", " the", " dog")
@@ -53,7 +53,7 @@ def test_everything_fits_on_a_page(scene):
     assert overlapping(scene) == []
     assert scene.width <= BOOK
     assert min(item.size for item in words(scene)) >= 13
-    assert texts(ET.fromstring(scene.svg())) == [drawn(item) for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [typeset(item) for item in words(scene)]
     assert scene.alt.endswith(".")
 
 

@@ -14,7 +14,7 @@ from matplotlib.textpath import TextPath
 from PIL import Image
 
 from attncourse.pictures.palette import head_color, tint
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
 from support.notebook_tools import ROOT
 from support.pictures import alike, pixels
 
@@ -115,7 +115,7 @@ def stored(name: str) -> Image.Image:
 
 def on_a_sheet(item: Item) -> Image.Image:
     """Return the picture of one item in the middle of a sheet, at the scale of the diagrams."""
-    return pixels(Scene(80, 40, "One item.", tuple(moved([item], 30, 15))), 2.0)
+    return pixels(Scene(80, 40, "One item.", tuple(shift([item], 30, 15))), 2.0)
 
 
 def outline(words: Words) -> Rectangle:

@@ -21,7 +21,7 @@ from attncourse.pictures.scene import (
     Words,
     above,
     beside,
-    captioned,
+    caption,
     frame,
     in_rows,
     moved,
@@ -334,7 +334,7 @@ def test_a_frame_is_seen_on_light_and_on_dark():
 
 
 def test_moved_items_keep_all_but_their_place():
-    box, line, text = moved(
+    box, line, text = shift(
         [Box(1, 2, 3, 4, RED), Line(((0, 0), (1, 1))), Words(5, 6, "w", size=12)], 10, 20
     )
     assert box == Box(11, 22, 3, 4, RED)
@@ -348,7 +348,7 @@ def test_moved_items_keep_all_but_their_place():
 def test_scenes_side_by_side_and_under_each_other(join, size, place):
     both = join(SCENE, SCENE, gap=20)
     assert (both.width, both.height) == size
-    assert both.items == (*SCENE.items, *moved(SCENE.items, *place))
+    assert both.items == (*SCENE.items, *shift(SCENE.items, *place))
     assert both.alt == f"{SCENE.alt} {SCENE.alt}"
     assert outside(both) == []
 
@@ -368,7 +368,7 @@ def test_scenes_in_rows_stand_side_by_side_while_they_fit():
 
 def test_a_caption_is_broken_into_lines_above_the_scene():
     line = "step = 3 | what this state shows, told in a line that is longer than the picture"
-    scene = captioned(SCENE, line)
+    scene = caption(SCENE, line)
     assert scene.alt == f"{line}. {SCENE.alt}"
     told = scene.items[: -len(SCENE.items)]
     assert " ".join(item.text for item in told) == line

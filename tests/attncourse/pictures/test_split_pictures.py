@@ -9,7 +9,7 @@ import torch
 
 from attncourse.pictures import blocks_and_maps_picture, product_picture
 from attncourse.pictures.palette import INK, QUIET, head_color, on_white, tint, weight_color
-from attncourse.pictures.scene import Box, Line, Scene, drawn
+from attncourse.pictures.scene import Box, Line, Scene, typeset
 from attncourse.pictures.split import map_side
 from attnlib import causal_mask
 from support.pictures import boxes, outside, overlapping, text_in, texts, words
@@ -64,7 +64,7 @@ def test_no_words_stand_in_each_others_way(scene):
 
 @PICTURES
 def test_the_svg_holds_all_words(scene):
-    assert texts(ET.fromstring(scene.svg())) == [drawn(item) for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [typeset(item) for item in words(scene)]
     assert scene.alt.endswith(".")
 
 

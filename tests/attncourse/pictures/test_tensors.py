@@ -18,7 +18,7 @@ from attncourse.pictures.palette import (
     tint,
     weight_color,
 )
-from attncourse.pictures.scene import BOOK, Box, Line, drawn
+from attncourse.pictures.scene import BOOK, Box, Line, typeset
 from attncourse.pictures.tensors import (
     WRONG,
     blocks_picture,
@@ -74,7 +74,7 @@ def test_no_words_stand_in_each_others_way(scene):
 
 @PICTURES
 def test_the_svg_holds_all_words(scene):
-    assert texts(ET.fromstring(scene.svg())) == [drawn(item) for item in words(scene)]
+    assert texts(ET.fromstring(scene.svg())) == [typeset(item) for item in words(scene)]
     assert scene.alt
     assert scene.alt.endswith(".")
 
