@@ -13,10 +13,10 @@ from attncourse.gpt2.model import GPT2
 from attncourse.gpt2.recorded import TEXTS, RecordedText, recorded
 from attncourse.panels.panel import Panel
 from attncourse.panels.touch import Looks, Pick, Touch, head_maps, listen
+from attncourse.pictures.arcs import arcs_in_place
 from attncourse.pictures.palette import FAINT, PAPER, amount_color, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, beside, frame
 from attncourse.pictures.seen import say_number
-from attncourse.pictures.sentences import arcs_in_place
 from attncourse.pictures.weights import heads_picture, weights_picture
 from attnlib.functional import causal_mask
 

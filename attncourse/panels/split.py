@@ -10,8 +10,8 @@ from torch import Tensor
 from attncourse.examples import journey, seeded
 from attncourse.panels.panel import Panel
 from attncourse.panels.touch import Looks, Touch, head_maps, listen
+from attncourse.pictures.head_columns import blocks_and_maps_picture
 from attncourse.pictures.scene import Scene
-from attncourse.pictures.split import blocks_and_maps_picture
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.modules import MultiHeadAttention
 from attnlib.validate import divisors

@@ -13,13 +13,13 @@ from attncourse.pictures.between import cross_picture, rectangle_picture
 from attncourse.pictures.charts import crossover_picture, phases_picture
 from attncourse.pictures.curves import curves_picture
 from attncourse.pictures.grids import signed_picture, strips_picture
+from attncourse.pictures.head_columns import blocks_and_maps_picture, product_picture
 from attncourse.pictures.matrices import difference_picture, matrix_picture, tensor_picture
 from attncourse.pictures.moves import moves_picture, shapes_picture
 from attncourse.pictures.poster import poster_picture, two_losses_picture
 from attncourse.pictures.rows import small_bars_picture, softmax_picture
 from attncourse.pictures.scene import Scene, above, beside, in_rows
 from attncourse.pictures.sizes import c_attn_picture, parts_picture
-from attncourse.pictures.split import blocks_and_maps_picture, product_picture
 from attncourse.pictures.stacked import shares_picture, stacked_weights_picture
 from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -21,6 +21,7 @@ class Cell(NamedTuple):
     stroke: str | None = PAPER
     hatched: bool = False
     name: str = ""
+    edge: float = 1.0  # width of the stroke
 
 
 def grid(
@@ -39,9 +40,9 @@ def grid(
     items: list[Item] = []
     for r, row in enumerate(matrix.tolist()):
         for c, value in enumerate(row):
-            fill, text, ink, stroke, hatched, name = look(value, r, c)
+            fill, text, ink, stroke, hatched, name, edge = look(value, r, c)
             corner = (x + c * width, y + r * height)
-            items.append(Box(*corner, width, height, fill, stroke, hatched=hatched, name=name))
+            items.append(Box(*corner, width, height, fill, stroke, edge, 0.0, hatched, name))
             if words is not None and text:
                 items += shift([words._replace(text=text, color=ink)], *corner)
     return items
@@ -64,3 +65,11 @@ def titled(
     heading = Words(left, 10, title, "start", bold=True)
     width = max(right, left + text_width(title, bold=True)) + 4
     return Scene(width, bottom + 4, alt, (heading, *items))
+
+
+def scale(
+    x: float, y: float, colors: Sequence[str], step: float, ends: Mapping[str, float]
+) -> list[Item]:
+    """Return colors from top to bottom, each step pixels high, and words beside them, by height."""
+    items: list[Item] = [Box(x, y + i * step, 12, step + 0.5, c) for i, c in enumerate(colors)]
+    return [*items, *(Words(x + 16, y + down, end, "start") for end, down in ends.items())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 # Okabe and Ito's color-blind-safe set, then a darker shade of four of them.
@@ -50,6 +51,11 @@ def line_color(color: str) -> str:
 def weight_color(weight: float, head: int = 0) -> str:
     """Return the color of an attention weight: 0 white, 1 the color of its head, everywhere."""
     return tint(head_color(head), min(max(weight, 0.0), 1.0))
+
+
+def shades(shares: Sequence[float], head: int | None) -> list[str]:
+    """Return the colors of weights in the color of a head, or in gray for several heads."""
+    return [amount_color(s) if head is None else weight_color(s, head) for s in shares]
 
 
 def strength_color(weight: float) -> str:

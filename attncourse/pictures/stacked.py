@@ -6,16 +6,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from attncourse.pictures.cells import Cell, grid
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import (
-    FAINT,
-    INK,
-    PAPER,
-    amount_color,
-    head_color,
-    text_color,
-    tint,
-)
+from attncourse.pictures.palette import FAINT, INK, amount_color, head_color, text_color, tint
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
 
@@ -35,47 +28,38 @@ def stacked_weights_picture(
     rows = num_rows // len(names)
     head_dim = rows // num_heads
     right = left + num_columns * wide
+
+    def look(value: float, row: int, _column: int) -> Cell:
+        fill = tint(head_color(row % rows // head_dim), 0.3)
+        return Cell(fill, f"{round(value, 2) + 0.0:.2f}")
+
     title = f"in_proj_weight  ({num_rows}, {num_columns})"
     items: list[Item] = [Words(left, 12, title, "start", bold=True)]
-    for r, row in enumerate(weight.tolist()):
-        head = r % rows // head_dim
-        fill = tint(head_color(head), 0.3)
-        y = top + r * tall
-        for c, value in enumerate(row):
-            x = left + c * wide
-            items.append(Box(x, y, wide, tall, fill, PAPER))
-            number = Words(
-                x + wide - 6, y + tall / 2, f"{round(value, 2) + 0.0:.2f}", "end", mono=True
-            )
-            items.append(number)
-        if r % head_dim == 0:
-            tag = (right + 8, y + 1, 56.0, head_dim * tall - 2)
-            color = head_color(head)
-            items.append(Box(*tag, fill=color, radius=3))
-            middle = y + head_dim * tall / 2
-            items.append(
-                Words(right + 36, middle, f"head {head}", color=text_color(color), bold=True)
-            )
+    number = Words(wide - 6, tall / 2, "", "end", mono=True)
+    items += grid(left, top, weight, look, wide, tall, number)
+    for row in range(0, num_rows, head_dim):
+        head, y = row % rows // head_dim, top + row * tall
+        color = head_color(head)
+        items.append(Box(right + 8, y + 1, 56, head_dim * tall - 2, fill=color, radius=3))
+        place, ink = (right + 36, y + head_dim * tall / 2), text_color(color)
+        items.append(Words(*place, f"head {head}", color=ink, bold=True))
     for part, (name, what) in enumerate(zip(names, made, strict=True)):
         y0, y1 = top + part * rows * tall, top + (part + 1) * rows * tall
-        middle = (y0 + y1) / 2
+        middle, start = (y0 + y1) / 2, right + 74
         brace = ((left - 6, y0 + 3), (left - 13, y0 + 3), (left - 13, y1 - 3), (left - 6, y1 - 3))
         items.append(Line(brace, INK, 1.5))
         items.append(Words(left - 20, middle, name, "end", bold=True))
         items.append(Box(left, y0, num_columns * wide, y1 - y0, stroke=INK, stroke_width=1.5))
-        start = right + 74
         items.append(Line(((start, middle), (start + 26, middle)), FAINT, 1.5))
         tip = ((start + 32, middle), (start + 24, middle - 5), (start + 24, middle + 5))
         items.append(Line(tip, None, 0.0, FAINT))
-        first, last = part * rows, (part + 1) * rows - 1
         items.append(Words(start + 40, middle - 9, what, "start", bold=True))
-        columns = f"columns {first} to {last}"
+        columns = f"columns {part * rows} to {(part + 1) * rows - 1}"
         items.append(Words(start + 40, middle + 9, columns, "start", FAINT))
-    width = right + 114 + max(120.0, *(text_width(what, bold=True) for what in made)) + 4
-    listed = ", ".join(names)
+    width = right + 118 + max(120.0, *(text_width(what, bold=True) for what in made))
     alt = (
-        f"One matrix of {num_rows} rows and {num_columns} columns: {listed} one below the other, "
-        f"{rows} rows each, the first {head_dim} of head 0, the next of head 1. They make "
+        f"One matrix of {num_rows} rows and {num_columns} columns: {', '.join(names)} one below "
+        f"the other, {rows} rows each, the first {head_dim} of head 0, the next of head 1. They make "
         f"{', '.join(made)}, {rows} columns of the product each."
     )
     return Scene(width, top + num_rows * tall + 4, alt, tuple(items))
@@ -91,27 +75,26 @@ def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
     """
     num_layers, num_heads = shares.shape
     wide, tall, left, top = 46.0, 26.0, 74.0, 52.0
+
+    def look(share: float, *_place: int) -> Cell:
+        fill, text = amount_color(0.75 * share**2), f"{100 * share:.0f}"  # large ones must differ
+        if text == f"{100 * limit:.0f}":  # a decimal more says on which side it is
+            text = f"{100 * share:.1f}"
+        return Cell(fill, text, text_color(fill))
+
     items: list[Item] = [Words(4, 12, title, "start", bold=True)]
     for h in range(num_heads):
-        items.append(Words(left + (h + 0.5) * wide, top - 12, f"head {h}" if h == 0 else f"{h}"))
-    frames: list[Item] = []
-    for layer, row in enumerate(shares.tolist()):
-        y = top + layer * tall
-        items.append(Words(left - 8, y + tall / 2, f"layer {layer}", "end"))
-        for h, share in enumerate(row):
-            x = left + h * wide
-            fill = amount_color(0.75 * share**2)  # large shares must differ
-            items.append(Box(x, y, wide, tall, fill, PAPER))
-            text = f"{100 * share:.0f}"
-            if text == f"{100 * limit:.0f}":  # a decimal more says on which side it is
-                text = f"{100 * share:.1f}"
-            items.append(Words(x + wide / 2, y + tall / 2, text, color=text_color(fill)))
-            if share > limit:
-                frames.append(Box(x + 2, y + 2, wide - 4, tall - 4, stroke=INK, stroke_width=2.5))
-    count = len(frames)
+        items.append(Words(left + (h + 0.5) * wide, top - 12, f"{h}" if h else "head 0"))
+    for layer in range(num_layers):
+        items.append(Words(left - 8, top + (layer + 0.5) * tall, f"layer {layer}", "end"))
+    items += grid(left, top, shares, look, wide, tall, Words(wide / 2, tall / 2, ""))
+    framed = (shares > limit).nonzero().tolist()
+    for layer, h in framed:
+        corner = (left + h * wide + 2, top + layer * tall + 2)
+        items.append(Box(*corner, wide - 4, tall - 4, stroke=INK, stroke_width=2.5))
     alt = (
         f"{title}, {num_layers} layers down, {num_heads} heads across: more than "
-        f"{100 * limit:.0f} in {count} of {num_layers * num_heads} heads, which are framed."
+        f"{100 * limit:.0f} in {len(framed)} of {num_layers * num_heads} heads, which are framed."
     )
     right = max(left + num_heads * wide, 4 + text_width(title, bold=True))
-    return Scene(right + 4, top + num_layers * tall + 4, alt, (*items, *frames))
+    return Scene(right + 4, top + num_layers * tall + 4, alt, tuple(items))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.pictures.cells import Cell, grid, head_tag, titled
+from attncourse.pictures.cells import Cell, grid, head_tag, scale, titled
 from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -22,8 +22,8 @@ from attncourse.pictures.palette import (
     PAPER,
     QUIET,
     WRONG,
-    amount_color,
     head_color,
+    shades,
     strength_color,
     text_color,
     weight_color,
@@ -146,7 +146,7 @@ def _draw_maps(maps: _Maps, columns: int | None, sums: bool = False) -> Scene:
             place = (x + k * cell + 1.5, top + q * cell + 1.5, cell - 3, cell - 3)
             items.append(Box(*place, stroke=WRONG, stroke_width=3.0))
     right = sheet.left + (sheet.columns - 1) * sheet.across + side + max(sheet.hang, sums * 48.0)
-    items += shift(_scale(maps, side), right + 12, sheet.top)
+    items += _scale(maps, right + 12, sheet.top, side)
     bottom = top + side + 6
     said = say_maps(maps.weights, maps.hidden, maps.tokens, maps.names)
     alt = f"attention weights, queries down, keys across. {said}"
@@ -225,19 +225,15 @@ def _sums(weights: Tensor, hidden: Tensor, cell: float) -> list[Item]:
     return items
 
 
-def _scale(maps: _Maps, side: float) -> list[Item]:
+def _scale(maps: _Maps, x: float, y: float, side: float) -> list[Item]:
     """Return the scale, as high as a map: in the color of the heads, in gray if they have many."""
-    items: list[Item] = []
     high, hue = max(side, SHORTEST), maps.hues[0] if len({*maps.hues}) == 1 else None
-    for i in range(12):
-        share = 1 - (i + 0.5) / 12
-        fill = amount_color(share) if hue is None else weight_color(share, hue)
-        items.append(Box(0, i * high / 12, 12, high / 12 + 0.5, fill))
-    items.append(Box(0, 0, 12, high, None, FAINT))
-    items += [Words(16, y, end, "start") for end, y in (("1", 5), ("0", high - 5))]
+    colors = shades([1 - (i + 0.5) / 12 for i in range(12)], hue)
+    items = scale(x, y, colors, high / 12, {"1": 5, "0": high - 5})
+    items.append(Box(x, y, 12, high, None, FAINT))
     if (maps.weights > 1 + 1e-4).any():  # such a weight is framed
-        items.append(Box(0, -16, 12, 12, head_color(hue or 0), INK, 2.0))
-        items.append(Words(16, -10, "> 1", "start"))
+        items.append(Box(x, y - 16, 12, 12, head_color(hue or 0), INK, 2.0))
+        items.append(Words(x + 16, y - 10, "> 1", "start"))
     return items
 
 
