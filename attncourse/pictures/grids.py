@@ -79,9 +79,7 @@ def strips_picture(
                 middle = y + top + (j + 0.5) * ROW
                 items.append(Words(x - 6, middle, str(steps[j]), "end", FAINT))
         said.append(f"{name}: at the end {say_number(strip[-1].nanmean().item())}.")
-    colors = shades(
-        [1 - i / SHADES for i in range(SHADES + 1)], hues[0] if len({*hues}) == 1 else None
-    )
+    colors = shades([1 - i / SHADES for i in range(SHADES + 1)], hues)
     items += scale(right + 4, top, colors, 10, {"1": 5, "0": 10 * SHADES + 5})
     items.append(Box(right + 4, top, 12, 10 * (SHADES + 1), None, QUIET))
     rows = math.ceil(len(strips) / columns)

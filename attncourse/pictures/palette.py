@@ -53,9 +53,10 @@ def weight_color(weight: float, head: int = 0) -> str:
     return tint(head_color(head), min(max(weight, 0.0), 1.0))
 
 
-def shades(shares: Sequence[float], head: int | None) -> list[str]:
-    """Return the colors of weights in the color of a head, or in gray for several heads."""
-    return [amount_color(s) if head is None else weight_color(s, head) for s in shares]
+def shades(shares: Sequence[float], heads: Sequence[int]) -> list[str]:
+    """Return the colors of weights where these heads are drawn: in gray if they are several."""
+    one = len({*heads}) == 1
+    return [weight_color(s, heads[0]) if one else amount_color(s) for s in shares]
 
 
 def strength_color(weight: float) -> str:

@@ -59,8 +59,8 @@ def stacked_weights_picture(
     width = right + 118 + max(120.0, *(text_width(what, bold=True) for what in made))
     alt = (
         f"One matrix of {num_rows} rows and {num_columns} columns: {', '.join(names)} one below "
-        f"the other, {rows} rows each, the first {head_dim} of head 0, the next of head 1. They make "
-        f"{', '.join(made)}, {rows} columns of the product each."
+        f"the other, {rows} rows each, the first {head_dim} of head 0, the next of head 1. They "
+        f"make {', '.join(made)}, {rows} columns of the product each."
     )
     return Scene(width, top + num_rows * tall + 4, alt, tuple(items))
 

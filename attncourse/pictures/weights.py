@@ -227,12 +227,12 @@ def _sums(weights: Tensor, hidden: Tensor, cell: float) -> list[Item]:
 
 def _scale(maps: _Maps, x: float, y: float, side: float) -> list[Item]:
     """Return the scale, as high as a map: in the color of the heads, in gray if they have many."""
-    high, hue = max(side, SHORTEST), maps.hues[0] if len({*maps.hues}) == 1 else None
-    colors = shades([1 - (i + 0.5) / 12 for i in range(12)], hue)
+    high = max(side, SHORTEST)
+    colors = shades([1 - (i + 0.5) / 12 for i in range(12)], maps.hues)
     items = scale(x, y, colors, high / 12, {"1": 5, "0": high - 5})
     items.append(Box(x, y, 12, high, None, FAINT))
     if (maps.weights > 1 + 1e-4).any():  # such a weight is framed
-        items.append(Box(x, y - 16, 12, 12, head_color(hue or 0), INK, 2.0))
+        items.append(Box(x, y - 16, 12, 12, head_color(maps.hues[0]), INK, 2.0))
         items.append(Words(x + 16, y - 10, "> 1", "start"))
     return items
 
