@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attncourse.gpt2.model import GPT2
 from attncourse.gpt2.recorded import TEXTS, RecordedText, recorded
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, Pick, Touch, head_maps, listen
 from attncourse.pictures.arcs import arcs_in_place
 from attncourse.pictures.palette import FAINT, PAPER, amount_color, head_color

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attncourse.examples import journey
 from attncourse.panels.built import LOOKS, add_places, build_stack
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, Touch, head_maps, listen
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.matrices import LABEL, matrix_picture

@@ -25,7 +25,7 @@ from attncourse.learning.record import (
     shown_tokens,
 )
 from attncourse.learning.tasks import NO_ANSWER
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, Pick, Touch, head_maps, listen
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import (

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import counting, counting_weights
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.pictures.matrices import tensor_picture
 from attncourse.pictures.scene import Scene, above, beside
 from attnlib.convert import PROJECTIONS

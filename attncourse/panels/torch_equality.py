@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attncourse.compare import all_gradients, at_most
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import Touch, map_from, write_lines
 from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above, beside

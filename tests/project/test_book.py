@@ -24,8 +24,8 @@ from attncourse.classroom.exercises import find_exercises
 from attncourse.panels.gpt2 import GPT2_HEADS
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import TRAINING_STEP
-from attncourse.panels.mistakes import GALLERY
-from attncourse.panels.panel import Panel, spelled
+from attncourse.panels.gallery import GALLERY
+from attncourse.panels.states import Panel, spell
 from book import LOOKS, MODULE, SHEET_FILE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
 from support.browser_tools import found_browser
@@ -245,7 +245,7 @@ def test_home_and_end(open_page: Callable[..., Page]):
             slider.press(key)
             state[control] = value
             check_shows(page, box, GPT2_HEADS, state)
-            expect(slider).to_have_attribute("aria-valuetext", spelled(value))
+            expect(slider).to_have_attribute("aria-valuetext", spell(value))
 
 
 @browser_test

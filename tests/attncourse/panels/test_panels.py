@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey
-from attncourse.panels.built import LOOKS, build_stack, add_places
+from attncourse.panels.built import LOOKS, add_places, build_stack
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.panel import MOST_PAGES, PART_ENDS, Panel, spelled
-from attncourse.panels.split import WEIGHT_SPLIT
+from attncourse.panels.states import MOST_PAGES, PART_ENDS, Panel, spell
 from attncourse.panels.steps import NUMBER_STEPS
+from attncourse.panels.weight_columns import WEIGHT_SPLIT
 from attncourse.pictures.palette import INK, QUIET, THEME, head_color, tint
 from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, typeset
 from attnlib import MultiHeadAttention, causal_mask, split_heads
@@ -39,7 +39,7 @@ NAMES = ("Your", "journey", "starts", "with", "one", "step")
 
 def states(panel: Panel) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
-        "state", panel.states(), ids=lambda state: " ".join(map(spelled, state.values()))
+        "state", panel.states(), ids=lambda state: " ".join(map(spell, state.values()))
     )
 
 
@@ -223,7 +223,7 @@ def test_a_sheet_has_room_for_its_largest_picture(sheet, every):
 def test_a_sheet_says_what_its_controls_are(panel, sheet):
     assert [control["name"] for control in sheet["controls"]] == list(panel.controls)
     for control, (name, values) in zip(sheet["controls"], panel.controls.items(), strict=True):
-        assert control["words"] == [spelled(value) for value in values]
+        assert control["words"] == [spell(value) for value in values]
         assert values[control["start"]] == panel.default[name]
 
 
@@ -242,7 +242,6 @@ def test_the_kinds_of_controls():
         for control in sheet(panel.name)["controls"]
     }
     assert {name for name, kind in kinds.items() if kind == "time"} == {
-        ("shape steps", "step"),
         ("number steps", "step"),
         ("tiles", "step"),
         ("training step", "step"),

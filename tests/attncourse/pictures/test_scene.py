@@ -24,7 +24,7 @@ from attncourse.pictures.scene import (
     caption,
     frame,
     in_rows,
-    moved,
+    shift,
 )
 from support.notebook_tools import ROOT
 from support.pictures import SVG, alike, outside, overlapping, pixels, texts
@@ -333,7 +333,7 @@ def test_a_frame_is_seen_on_light_and_on_dark():
     assert inner.fill is outer.fill is None
 
 
-def test_moved_items_keep_all_but_their_place():
+def test_shifted_items_keep_all_but_their_place():
     box, line, text = shift(
         [Box(1, 2, 3, 4, RED), Line(((0, 0), (1, 1))), Words(5, 6, "w", size=12)], 10, 20
     )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import write_number
 from attncourse.pictures.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words

@@ -115,7 +115,7 @@ class Panel:
             {
                 "name": name,
                 "kind": self._kind(name),
-                "words": [spelled(value) for value in values],
+                "words": [spell(value) for value in values],
                 "start": values.index(self.default[name]),
             }
             for name, values in self.controls.items()
@@ -215,28 +215,28 @@ def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:
     return slots
 
 
-def stored(panel: Panel) -> dict[str, str]:
+def make_bundle(panel: Panel) -> dict[str, str]:
     """Return what stays of a panel where no kernel runs: its telling states in one picture.
 
     Returns:
         The parts of a mimebundle: text/html, an <img> whose alt text says what each state shows,
         and image/png.
     """
-    scene = told(panel)
+    scene = draw_telling(panel)
     png, _ = scene._repr_png_()
     return {"text/html": scene._repr_html_(), "image/png": base64.b64encode(png).decode("ascii")}
 
 
-def told(panel: Panel) -> Scene:
+def draw_telling(panel: Panel) -> Scene:
     """Return the telling states of a panel in one picture, each under its line of text."""
     shown = [panel.compute(**state) for state in panel.telling_states()]
     return in_rows(*(caption(panel.draw(data), panel.readout(data)) for data in shown))
 
 
-def spelled(value: Any) -> str:
+def spell(value: Any) -> str:
     """Return the value of a control as a slider shows it: numbers in short form, words as they are.
 
-    >>> spelled(3), spelled(0.5), spelled("half")
+    >>> spell(3), spell(0.5), spell("half")
     ('3', '0.5', 'half')
     """
     return value if isinstance(value, str) else f"{value:g}"

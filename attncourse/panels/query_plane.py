@@ -8,7 +8,7 @@ picture is dragged from one to the next.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import write_number
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, head_color
-from attncourse.pictures.plane import diamond, hull
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 from attnlib.functional import attention
 from attnlib.modules import CausalAttention
@@ -28,6 +27,9 @@ from attnlib.modules import CausalAttention
 ANGLES = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the right
 LENGTHS = (1, 5, 10, 15, 20)
 SHRUNK = 25  # the query is drawn at this part of its length, or it would leave the plane
+
+
+Point = tuple[float, float]
 
 
 class Plane(NamedTuple):
@@ -189,6 +191,31 @@ def _mixture(data: Plane) -> list[Item]:
         items.append(_dot(place, 6 + 20 * weight**0.5, head_color(0)))
     items.append(diamond(end))
     return items
+
+
+def diamond(place: Point) -> Line:
+    """Return the mark of a context vector."""
+    x, y = place
+    corners = ((x - 8, y), (x, y - 8), (x + 8, y), (x, y + 8))
+    return Line(corners, PAPER, 1.5, fill=INK)
+
+
+def hull(points: Sequence[Point]) -> list[Point]:
+    """Return the corners of the smallest convex shape around the points, in their order."""
+    ordered = sorted(set(points))
+    if len(ordered) < 3:
+        return ordered
+    halves = []
+    for line in (ordered, ordered[::-1]):
+        half: list[Point] = []
+        for x, y in line:
+            while len(half) > 1 and (half[-1][0] - half[-2][0]) * (y - half[-2][1]) <= (
+                half[-1][1] - half[-2][1]
+            ) * (x - half[-2][0]):
+                half.pop()
+            half.append((x, y))
+        halves += half[:-1]
+    return halves
 
 
 def _rows(data: Plane) -> list[Item]:

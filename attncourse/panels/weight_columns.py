@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, Touch, head_maps, listen
 from attncourse.pictures.head_columns import blocks_and_maps_picture
 from attncourse.pictures.scene import Scene

@@ -20,7 +20,7 @@ from attncourse.checks.mistakes import (
 from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from attncourse.panels.touch import Touch, map_from, write_lines
 from attncourse.pictures.letters import text_width, wrap
 from attncourse.pictures.matrices import difference_picture
