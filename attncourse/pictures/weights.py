@@ -36,11 +36,11 @@ SMALL = 20.0  # in smaller cells long names of keys stand upright, in larger one
 
 
 class _Maps(NamedTuple):
-    """Maps of one size: what is drawn, and by what names."""
+    """Maps of one size: weights of heads, which cells are flat gray or framed, and the names."""
 
-    weights: Tensor  # (num_heads, num_tokens, num_tokens)
-    hidden: Tensor  # bool, of the same shape: flat gray
-    marked: Tensor  # bool, of the same shape: framed in red
+    weights: Tensor
+    hidden: Tensor
+    marked: Tensor
     tokens: Sequence[str]
     cell: float
     names: Sequence[str]
