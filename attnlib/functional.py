@@ -7,27 +7,49 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnlib.validate import (
+    positive_ints,
+    require_attention,
+    require_equal_heads,
+    require_hidden,
+    require_newest,
+    require_shape,
+)
 
-def causal_mask(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
+
+def causal_mask(
+    num_queries: int, num_keys: int | None = None, *, device: torch.device | str | None = None
+) -> Tensor:
     """Say for each query (row) which keys (columns) lie in its future.
 
     Equation:
-        is_future[i, j] = j > i
+        is_future[i, j] = j > i + num_keys - num_queries
 
     Args:
-        num_tokens: length of the sequence.
+        num_queries: how many tokens ask: the newest ones.
+        num_keys: how many tokens there are, those that ask included; num_queries if None.
         device: where the mask is made.
 
     Returns:
-        is_future, bool, (num_tokens, num_tokens). True means: this query may not see this key.
+        is_future, bool, (num_queries, num_keys). True means: this query may not see this key.
+
+    Raises:
+        TypeError: a number of tokens is not an int.
+        ValueError: it is negative, or there are more queries than keys.
 
     >>> causal_mask(3).int().tolist()
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    >>> causal_mask(2, 3).int().tolist()  # the last two rows
+    [[0, 0, 1], [0, 0, 0]]
 
-    Source: Vaswani et al. 2017, section 3.2.3 (illegal connections are set to -inf).
+    Source: Vaswani et al. 2017, section 3.2.3 (illegal connections are set to -inf); with fewer
+    queries than keys, torch.nn.attention.bias.causal_lower_right.
     """
-    position = torch.arange(num_tokens, device=device)  # (num_tokens)
-    is_future = position[None, :] > position[:, None]  # (num_tokens, num_tokens)
+    num_keys = num_queries if num_keys is None else num_keys
+    require_newest(num_queries, num_keys)
+    position = torch.arange(num_keys, device=device)  # (num_keys)
+    newest = position[num_keys - num_queries :]  # (num_queries)
+    is_future = position[None, :] > newest[:, None]  # (num_queries, num_keys)
     return is_future
 
 
@@ -56,6 +78,11 @@ def attention(
         as they were used: after dropout. Before dropout each row is >= 0 and sums to 1, and hidden
         keys have weight exactly 0. Values at hidden keys must still be finite: 0 * NaN is NaN.
 
+    Raises:
+        TypeError: one of the three is not a tensor of floating-point numbers of their common
+            dtype, is_hidden is not one of bools, or dropout is no function.
+        ValueError: their shapes or devices do not fit.
+
     >>> one_key = torch.ones(1, 2)
     >>> attention(torch.ones(3, 2), one_key, torch.tensor([[5.0, 7.0]]))[0].tolist()
     [[5.0, 7.0], [5.0, 7.0], [5.0, 7.0]]
@@ -63,11 +90,16 @@ def attention(
     Source: Vaswani et al. 2017, equation 1, where queries, keys, values are Q, K, V and head_dim
     is d_k. The queries are scaled rather than the scores: the same result with fewer divisions.
     """
+    require_attention(queries, keys, values)
+    require_hidden(is_hidden, queries, keys)
+    if dropout is not None and not callable(dropout):
+        raise TypeError(f"dropout must be a function, for instance an nn.Dropout, not {dropout!r}")
+
     head_dim = queries.shape[-1]
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)
     attn_scores = queries @ keys.transpose(-2, -1)  # (..., num_queries, num_keys)
     if is_hidden is not None:
-        attn_scores.masked_fill_(is_hidden, -torch.inf)  # (..., num_queries, num_keys)
+        attn_scores = attn_scores.masked_fill(is_hidden, -torch.inf)  # (..., num_queries, num_keys)
     attn_weights = torch.softmax(attn_scores, dim=-1)  # (..., num_queries, num_keys)
     if dropout is not None:
         attn_weights = dropout(attn_weights)  # (..., num_queries, num_keys)
@@ -88,11 +120,18 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     Returns:
         (b, num_heads, num_tokens, head_dim), a view: merge_heads undoes it.
 
+    Raises:
+        TypeError: x is not a tensor, or num_heads not an int.
+        ValueError: x is not 3-d, or num_heads does not divide its width.
+
     >>> split_heads(torch.arange(8).view(1, 2, 4), num_heads=2).tolist()
     [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
 
     Source: Vaswani et al. 2017, section 3.2.2, where num_heads is h.
     """
+    require_shape("x", x, "(b, num_tokens, d_out)")
+    (num_heads,) = positive_ints(num_heads=num_heads)
+    require_equal_heads(x.shape[2], num_heads)
     b, num_tokens, d_out = x.shape
     head_dim = d_out // num_heads
     x = x.view(b, num_tokens, num_heads, head_dim)  # (b, num_tokens, num_heads, head_dim)
@@ -112,12 +151,17 @@ def merge_heads(x: Tensor) -> Tensor:
     Returns:
         (b, num_tokens, d_out) with d_out = num_heads * head_dim.
 
+    Raises:
+        TypeError: x is not a tensor.
+        ValueError: x is not 4-d.
+
     >>> x = torch.arange(24).view(1, 3, 8)
     >>> torch.equal(merge_heads(split_heads(x, num_heads=4)), x)
     True
 
     Source: Vaswani et al. 2017, section 3.2.2, Concat(head_1, ..., head_h).
     """
+    require_shape("x", x, "(b, num_heads, num_tokens, head_dim)")
     b, num_heads, num_tokens, head_dim = x.shape
     x = x.transpose(1, 2)  # (b, num_tokens, num_heads, head_dim)
     x = x.contiguous()  # (b, num_tokens, num_heads, head_dim)

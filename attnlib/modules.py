@@ -2,59 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.validate import (
-    require_bool,
-    require_divisible,
+    positive_ints,
+    require_bools,
+    require_equal_heads,
+    require_floating_dtype,
     require_input,
-    require_positive_int,
     require_probability,
 )
 
+Device = torch.device | str | int | None
+
 
 class CausalModule(nn.Module):
-    """Base of the causal classes: checks the sizes, shows them in repr, stores no mask."""
+    """Base of the causal classes: checks and keeps the sizes, shows them, stores no mask."""
+
+    d_in: int
+    d_out: int
+    context_length: int
+    num_heads: int
 
     def __init__(
-        self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool
+        self, dropout: float, qkv_bias: bool, dtype: torch.dtype | None, **sizes: int
     ) -> None:
         super().__init__()
-        require_positive_int("d_in", d_in)
-        require_positive_int("d_out", d_out)
-        require_positive_int("context_length", context_length)
+        for name, size in zip(sizes, positive_ints(**sizes), strict=True):
+            setattr(self, name, size)
+        self.sizes = tuple(sizes)
         require_probability("dropout", dropout)
-        require_bool("qkv_bias", qkv_bias)
-        self.d_in = int(d_in)  # NumPy's integers overflow, and torch.compile has no use for them
-        self.d_out = int(d_out)
-        self.context_length = int(context_length)
+        require_bools(qkv_bias=qkv_bias)
+        require_floating_dtype(dtype)
+
+    if TYPE_CHECKING:  # what forward returns, for whoever calls the module
+
+        @overload
+        def __call__(
+            self, x: Tensor, return_weights: Literal[False] = False, **how: Any
+        ) -> Tensor: ...
+        @overload
+        def __call__(
+            self, x: Tensor, return_weights: Literal[True], **how: Any
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, x: Tensor, return_weights: bool, **how: Any
+        ) -> Tensor | tuple[Tensor, Tensor]: ...
+        def __call__(self, x: Tensor, return_weights: bool = False, **how: Any) -> Any: ...
 
     def extra_repr(self) -> str:
         """Show the sizes; dropout and bias are shown by the parts below."""
-        names = ("d_in", "d_out", "context_length", "num_heads")
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names if hasattr(self, name))
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self.sizes)
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *rest: Any, **options: Any
     ) -> None:
-        """Accept the `mask` entry that published versions of these classes store.
+        """Drop the `mask` that published versions of these classes store; here forward makes it.
 
-        Here the mask is made in forward, so the entry is checked and dropped. A mask that is
-        not causal would change the result, so it is refused.
+        A mask that is not causal would change the result: that one stays, an unexpected key. A
+        subclass that has a mask of its own loads it.
         """
-        mask = state_dict.pop(prefix + "mask", None)
-        if mask is not None and not mask.is_meta:
-            expected = causal_mask(mask.shape[-1], device=mask.device)
-            if not torch.equal(mask.bool(), expected):
-                raise ValueError(
-                    f"the entry '{prefix}mask', {tuple(mask.shape)}, is not the causal mask "
-                    "(1 above the diagonal, 0 elsewhere); only that one can be loaded"
+        name = prefix + "mask"
+        if name in state_dict and "mask" not in self.state_dict():
+            if _is_causal(state_dict[name]):
+                del state_dict[name]
+            else:
+                warnings.warn(
+                    f"the entry '{name}', {tuple(state_dict[name].shape)}, is not the causal mask "
+                    "(1 above the diagonal, 0 elsewhere); only that one can be loaded",
+                    stacklevel=2,
                 )
         super()._load_from_state_dict(state_dict, prefix, *rest, **options)
+
+
+def _is_causal(mask: Tensor) -> bool:
+    """Return whether a mask hides the future and nothing else, or has no numbers to tell."""
+    if mask.is_meta:
+        return True
+    if mask.ndim < 2 or mask.numel() != mask.shape[-1] ** 2:
+        return False
+    expected = causal_mask(mask.shape[-1], device=mask.device)
+    return torch.equal(mask.bool().reshape(expected.shape), expected)
 
 
 class CausalAttention(CausalModule):
@@ -70,6 +104,8 @@ class CausalAttention(CausalModule):
         context_length: the most tokens that forward accepts.
         dropout: share of the attention weights that training sets to 0, from 0 to 1.
         qkv_bias: whether the three projections have a bias.
+        device: where the parameters are made.
+        dtype: floating dtype of the parameters.
 
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
@@ -95,14 +131,19 @@ class CausalAttention(CausalModule):
         context_length: int,
         dropout: float,
         qkv_bias: bool = False,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+        sizes = {"d_in": d_in, "d_out": d_out, "context_length": context_length}
+        super().__init__(dropout, qkv_bias, dtype, **sizes)
+        self.W_query = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)
+        self.W_key = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)
+        self.W_value = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)
         self.dropout = nn.Dropout(float(dropout))
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Return context_vec, (b, num_tokens, d_out), and attn_weights if asked for."""
         require_input(x, self.d_in, self.context_length, self.W_query)
 
         queries = self.W_query(x)  # (b, num_tokens, d_out)
@@ -127,6 +168,8 @@ class MultiHeadAttentionWrapper(CausalModule):
         dropout: share of the attention weights that training sets to 0, from 0 to 1.
         num_heads: how many heads.
         qkv_bias: whether the projections have a bias.
+        device: where the parameters are made.
+        dtype: floating dtype of the parameters.
 
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
@@ -154,16 +197,19 @@ class MultiHeadAttentionWrapper(CausalModule):
         dropout: float,
         num_heads: int,
         qkv_bias: bool = False,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
-        require_positive_int("num_heads", num_heads)
-        self.num_heads = int(num_heads)
+        sizes = {"d_in": d_in, "d_out": d_out, "context_length": context_length}
+        super().__init__(dropout, qkv_bias, dtype, **sizes, num_heads=num_heads)
         self.heads = nn.ModuleList(
-            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias)
-            for _ in range(num_heads)
+            CausalAttention(**sizes, dropout=dropout, qkv_bias=qkv_bias, device=device, dtype=dtype)
+            for _ in range(self.num_heads)
         )
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Return context_vec, (b, num_tokens, num_heads * d_out), and attn_weights if asked for."""
         if not return_weights:
             context_vec = torch.cat([head(x) for head in self.heads], dim=-1)
             return context_vec  # (b, num_tokens, num_heads * d_out)
@@ -189,6 +235,8 @@ class MultiHeadAttention(CausalModule):
         dropout: share of the attention weights that training sets to 0, from 0 to 1.
         num_heads: how many heads; it divides d_out.
         qkv_bias: whether the projections have a bias (out_proj always has one).
+        device: where the parameters are made.
+        dtype: floating dtype of the parameters.
 
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
@@ -216,19 +264,22 @@ class MultiHeadAttention(CausalModule):
         dropout: float,
         num_heads: int,
         qkv_bias: bool = False,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
-        require_positive_int("num_heads", num_heads)
-        require_divisible(d_out, num_heads)
-        self.num_heads = int(num_heads)
+        sizes = {"d_in": d_in, "d_out": d_out, "context_length": context_length}
+        super().__init__(dropout, qkv_bias, dtype, **sizes, num_heads=num_heads)
+        require_equal_heads(self.d_out, self.num_heads)
         self.head_dim = self.d_out // self.num_heads
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.out_proj = nn.Linear(d_out, d_out)
+        self.W_query = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)
+        self.W_key = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)
+        self.W_value = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)
+        self.out_proj = nn.Linear(self.d_out, self.d_out, True, device, dtype)
         self.dropout = nn.Dropout(float(dropout))
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Return context_vec, (b, num_tokens, d_out), and attn_weights if asked for."""
         require_input(x, self.d_in, self.context_length, self.W_query)
 
         queries = self.W_query(x)  # (b, num_tokens, d_out)

@@ -6,13 +6,15 @@ each tile costs a few calls.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from attnlib.validate import require_floating, require_positive_int
+from attnlib.functional import causal_mask
+from attnlib.validate import autocasts, positive_ints, require_attention
 
 
 def tiled_attention(queries: Tensor, keys: Tensor, values: Tensor, tile_size: int = 64) -> Tensor:
@@ -33,11 +35,13 @@ def tiled_attention(queries: Tensor, keys: Tensor, values: Tensor, tile_size: in
     Returns:
         context_vec, (..., num_tokens, value_dim): what attention() gives with the causal mask, up
         to rounding, whatever the tile_size. Nothing of the size num_tokens * num_tokens is made
-        or kept, and backward makes the weights again, tile by tile. Sums run in float32 at least.
+        or kept, and backward makes the weights again, tile by tile; only a second derivative keeps
+        them. All is computed in float32 at least, under autocast too.
 
     Raises:
-        TypeError: one of the three is not a tensor of floating-point numbers; tile_size is no int.
-        ValueError: their shapes do not fit; tile_size is not positive.
+        TypeError: one of the three is not a tensor of floating-point numbers of their common
+            dtype; tile_size is no int.
+        ValueError: their shapes or devices do not fit; tile_size is not positive.
 
     >>> one = torch.ones(3, 1)
     >>> tiled_attention(one, one, torch.tensor([[2.0], [4.0], [9.0]]), tile_size=2).tolist()
@@ -46,29 +50,30 @@ def tiled_attention(queries: Tensor, keys: Tensor, values: Tensor, tile_size: in
     Source: Milakov and Gimelshein 2018 for the running softmax; Dao et al. 2022, algorithms 1 and
     4, where tiles are blocks, m and total are m and l. They cut the queries into blocks as well.
     """
-    for name, x in {"queries": queries, "keys": keys, "values": values}.items():
-        require_floating(name, x)
-        if x.ndim < 2 or x.shape[:-1] != queries.shape[:-1]:
+    require_attention(queries, keys, values)
+    for name, x in {"keys": keys, "values": values}.items():
+        if x.shape[:-1] != queries.shape[:-1]:
             raise ValueError(
-                "queries, keys and values must agree in all dimensions but the last, at least "
-                f"(num_tokens, width), not {tuple(queries.shape)} and {name} {tuple(x.shape)}"
+                "queries, keys and values must agree in all dimensions but the last, "
+                f"not {tuple(queries.shape)} and {name} {tuple(x.shape)}"
             )
-    if queries.shape[-1] != keys.shape[-1]:
-        raise ValueError(
-            "queries and keys must have one width, head_dim, "
-            f"not {queries.shape[-1]} and {keys.shape[-1]}"
+    (tile_size,) = positive_ints(tile_size=tile_size)
+    wide = torch.promote_types(queries.dtype, torch.float32)
+    wide = torch.promote_types(wide, torch.promote_types(keys.dtype, values.dtype))
+    with _no_autocast(queries.device):
+        scaled = queries.to(wide) / queries.shape[-1] ** 0.5  # (..., num_tokens, head_dim)
+        outputs: tuple[Tensor, Tensor] = _Tiled.apply(  # type: ignore[no-untyped-call]
+            scaled, keys.to(wide), values.to(wide), tile_size
         )
-    require_positive_int("tile_size", tile_size)
-    wide = torch.promote_types(values.dtype, torch.float32)
-    queries = queries.to(wide) / queries.shape[-1] ** 0.5  # (..., num_tokens, head_dim)
-    outputs: tuple[Tensor, Tensor] = _Tiled.apply(  # type: ignore[no-untyped-call]
-        queries, keys.to(wide), values.to(wide), tile_size
-    )
     return outputs[0].to(values.dtype)
 
 
 class _Tiled(torch.autograd.Function):
-    """What tiled_attention does once the queries are scaled, forward and backward."""
+    """What tiled_attention does once the queries are scaled, forward and backward.
+
+    Nothing is changed in place, and backward is made of what autograd knows: so it can be mapped
+    and differentiated again, and then the weights of all tiles are kept.
+    """
 
     generate_vmap_rule = True
 
@@ -78,44 +83,56 @@ class _Tiled(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """Return the context vectors, and for each query the logarithm of softmax's total."""
         largest = torch.full_like(queries[..., :1], -torch.inf)
-        total = torch.zeros_like(queries[..., :1])
-        mixed = torch.zeros_like(values)
+        total, mixed = torch.zeros_like(largest), torch.zeros_like(values)
+        context_vecs, log_totals = [mixed[..., :0, :]], [total[..., :0, :]]
         for seeing, tile in _tiles(queries.shape[-2], tile_size):
             scores = _scores(queries, keys, seeing, tile)
-            before = largest[..., seeing, :]
-            now = torch.maximum(before, scores.amax(dim=-1, keepdim=True))
-            correction = torch.exp(before - now)  # of all that was summed up with a smaller maximum
+            now = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
+            correction = torch.exp(
+                largest - now
+            )  # of all that was summed up with a smaller maximum
             powers = torch.exp(scores - now)
-            total[..., seeing, :] *= correction
-            total[..., seeing, :] += powers.sum(dim=-1, keepdim=True)
-            mixed[..., seeing, :] *= correction
-            mixed[..., seeing, :] += powers @ values[..., tile, :]
-            largest[..., seeing, :] = now
-        return mixed / total, largest + total.log()
+            total = correction * total + powers.sum(dim=-1, keepdim=True)
+            mixed = correction * mixed + powers @ values[..., tile, :]
+            size = scores.shape[-1]  # the queries of this tile have now seen all that they may
+            context_vecs.append(mixed[..., :size, :] / total[..., :size, :])
+            log_totals.append(now[..., :size, :] + total[..., :size, :].log())
+            largest, total, mixed = (x[..., size:, :] for x in (now, total, mixed))
+        return torch.cat(context_vecs, dim=-2), torch.cat(log_totals, dim=-2)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         """Keep what backward needs: a few numbers a token, no weights."""
         *tensors, ctx.tile_size = inputs
         ctx.save_for_backward(*tensors, *output)
-        ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, grad_context: Tensor, grad_log_total: Tensor
+    ) -> tuple[Tensor | None, ...]:
         """Make the weights of each tile again, and from them the three gradients."""
         queries, keys, values, context_vec, log_total = ctx.saved_tensors
-        along = (slope * context_vec).sum(dim=-1, keepdim=True)
-        to_queries, to_keys, to_values = map(torch.zeros_like, (queries, keys, values))
-        for seeing, tile in _tiles(queries.shape[-2], ctx.tile_size):
-            scores = _scores(queries, keys, seeing, tile)
-            weights = torch.exp(scores - log_total[..., seeing, :])
-            to_weights = slope[..., seeing, :] @ values[..., tile, :].transpose(-2, -1)
-            to_scores = weights * (to_weights - along[..., seeing, :])
-            to_values[..., tile, :] = weights.transpose(-2, -1) @ slope[..., seeing, :]
-            to_keys[..., tile, :] = to_scores.transpose(-2, -1) @ queries[..., seeing, :]
-            to_queries[..., seeing, :] += to_scores @ keys[..., tile, :]
-        return to_queries, to_keys, to_values, None
+        with _no_autocast(queries.device):
+            # Each score's gradient is weight * (its weight's gradient - the weighted mean of them)
+            mean = (grad_context * context_vec).sum(dim=-1, keepdim=True) - grad_log_total
+            grad_queries = torch.zeros_like(queries)
+            grad_keys, grad_values = [keys[..., :0, :]], [values[..., :0, :]]
+            for seeing, tile in _tiles(queries.shape[-2], ctx.tile_size):
+                scores = _scores(queries, keys, seeing, tile)
+                weights = torch.exp(scores - log_total[..., seeing, :])
+                grad_seeing = grad_context[..., seeing, :]
+                grad_weights = grad_seeing @ values[..., tile, :].mT
+                grad_scores = weights * (grad_weights - mean[..., seeing, :])
+                grad_values.append(weights.mT @ grad_seeing)
+                grad_keys.append(grad_scores.mT @ queries[..., seeing, :])
+                rows_before = (0, 0, seeing.start, 0)
+                grad_queries = grad_queries + F.pad(grad_scores @ keys[..., tile, :], rows_before)
+            return grad_queries, torch.cat(grad_keys, -2), torch.cat(grad_values, -2), None
+
+
+def _no_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Keep autocast from computing products in another precision than all the rest."""
+    return torch.autocast(device.type, enabled=False) if autocasts(device) else nullcontext()
 
 
 def _tiles(num_tokens: int, tile_size: int) -> list[tuple[slice, slice]]:
@@ -126,7 +143,8 @@ def _tiles(num_tokens: int, tile_size: int) -> list[tuple[slice, slice]]:
 
 def _scores(queries: Tensor, keys: Tensor, seeing: slice, tile: slice) -> Tensor:
     """Return the scores of these queries and keys, the future hidden."""
-    position = torch.arange(queries.shape[-2], device=queries.device)
-    is_future = position[None, tile] > position[seeing, None]
-    scores: Tensor = queries[..., seeing, :] @ keys[..., tile, :].transpose(-2, -1)
+    scores: Tensor = queries[..., seeing, :] @ keys[..., tile, :].mT
+    num_seeing, size = scores.shape[-2:]
+    is_future = causal_mask(size, device=queries.device)  # (size, size); later queries see all
+    is_future = F.pad(is_future, (0, 0, 0, num_seeing - size))  # (num_seeing, size)
     return scores.masked_fill(is_future, -torch.inf)

@@ -20,7 +20,7 @@ from attnlib.validate import (
     plain_weight,
     positive_ints,
     require_bools,
-    require_divisible,
+    require_equal_heads,
     require_floating_dtype,
     require_mask,
     require_probability,
@@ -188,7 +188,7 @@ class MultiheadAttention(InTorchLayers):
             kdim=embed_dim if kdim is None else kdim,
             vdim=embed_dim if vdim is None else vdim,
         )
-        require_divisible(embed_dim, num_heads, "embed_dim")
+        require_equal_heads(embed_dim, num_heads, "embed_dim")
         require_probability("dropout", dropout)
         require_bools(bias=bias, add_bias_kv=add_bias_kv)
         require_bools(add_zero_attn=add_zero_attn, batch_first=batch_first)

@@ -90,7 +90,6 @@ from attncourse.checks.tiles import check_joined, check_tiles
 from attncourse.checks.torch_calls import (
     check_both_masks,
     check_cross_attention,
-    check_new_queries,
     check_padded,
 )
 from attncourse.checks.torch_options import OPTIONS, CoreAttention, Option
@@ -142,7 +141,6 @@ __all__ = [
     "check_look_at_first",
     "check_look_back",
     "check_mute_layer",
-    "check_new_queries",
     "check_only_values",
     "check_padded",
     "check_prefixes",

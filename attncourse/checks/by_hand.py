@@ -6,14 +6,15 @@ its tokens, and answer True or False, so that a page can show them whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Diagnosis
+from attncourse.checks.answers import is_near, require
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.mistakes import MASK, MISTAKES, Mistake, OnePageAttention
+from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention
 from attncourse.examples import journey, seeded
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -126,95 +127,7 @@ def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
     return {name: "passes" if check(module, x) else "CAUGHT" for name, check in CHECKS.items()}
 
 
-# What is said of a learner's check
-
-SPEAKS_UP = ("view without contiguous",)  # it needs no check
-NO_NUMBER = ("mask with the diagonal", "mask inverted")  # NaN, whatever is asked
-BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
-LEAK = (
-    "mask one too late",
-    "mask thrown away",
-    "mask of the past",
-    "softmax over queries",
-    "merge without transpose",
-    "split without transpose",
-)
-ONE_LEAK = Mistake(
-    "one column",
-    "One key is never hidden.",
-    MASK,
-    "is_future = torch.ones(num_tokens, num_tokens).triu(1).bool().logical_and("
-    "torch.arange(num_tokens) != 1)",
-)
-CAUSAL = ("no scale", "scale by d_out", "keys and values swapped", "no output projection")
-
-
-def _x() -> Tensor:
-    """Return the six tokens as a batch of one text."""
-    return journey().inputs[None]
-
-
-@exercise_check
-def check_is_causal(written: Check) -> str:
-    """Check a learner's check of causality.
-
-    Args:
-        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
-
-    Returns:
-        A sentence.
-
-    >>> print(check_is_causal(lambda module, x: True))
-    It lets a class through in which every token sees the next one.
-    """
-    x = _x()
-    right = written(make(OnePageAttention), x)
-    if not torch.equal(x, _x()):
-        return "It changes the x that it was given. Change a clone."
-    if not right:
-        return (
-            "It rejects the right class. When token t changes, outputs t and later may move: "
-            "which rows must not?"
-        )
-    told = (
-        "in which every token sees the next one",
-        "that throws its mask away",
-        "that hides the past and shows the future",
-        "whose softmax runs over the queries: later queries move earlier outputs",
-        "that joins its heads in the wrong order",
-        "that cuts its heads out of several tokens",
-    )
-    for name, sentence in zip(LEAK, told, strict=True):
-        if written(make(BY_NAME[name].cls), x):
-            return f"It lets a class through {sentence}."
-    if written(make(ONE_LEAK.cls), x):
-        return (
-            "It lets a class through in which one token is seen too early. Does every token change?"
-        )
-    for name in CAUSAL:
-        if not written(make(BY_NAME[name].cls), x):
-            return f"It rejects the mistake '{name}', which is causal, though wrong."
-    if written(make(BY_NAME["mask with the diagonal"].cls), x):
-        return (
-            "It lets a class through that returns NaN: no comparison with NaN is true. "
-            "Use allclose."
-        )
-    return f"Right: it finds {len(LEAK) + 1} classes that leak, and lets {len(CAUSAL)} others pass."
-
-
 # Inputs that leave only one part of a class to matter
-
-
-def one_token(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    """Look at a text of one token: its one weight is 1."""
-    found: Tensor = module(x[:, :1])
-    return found
-
-
-def first_query(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    """Look at the first output: it may see one token."""
-    found: Tensor = module(x)[:, 0]
-    return found
 
 
 def equal_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
@@ -224,17 +137,11 @@ def equal_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
     return found
 
 
-def the_weights(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    """Look at the attention weights themselves."""
-    found: Tensor = module(x, return_weights=True)[1]
-    return found
-
-
 PROBES: dict[str, Look] = {
-    "one token": one_token,
-    "first query": first_query,
+    "one token": lambda module, x: module(x[:, :1]),  # its one weight is 1
+    "first query": lambda module, x: module(x)[:, 0],  # it may see one token
     "equal scores": equal_scores,
-    "the weights": the_weights,
+    "the weights": lambda module, x: module(x, return_weights=True)[1],
 }
 
 
@@ -247,11 +154,83 @@ def differs(cls: type[MultiHeadAttention], look: Look, num_heads: int = 2) -> bo
         look: takes a module and x, and returns what to compare. It may change the module.
         num_heads: 1, 2, 4 or 8.
 
-    >>> differs(OnePageAttention, one_token)
+    >>> differs(OnePageAttention, equal_scores)
     False
     """
     right, wrong = (look(make(made, num_heads), _x()) for made in (OnePageAttention, cls))
-    return right.shape != wrong.shape or not torch.allclose(wrong, right, atol=1e-5)
+    return not is_near(wrong, right)
+
+
+# What is said of a learner's check
+
+SPEAKS_UP = "view without contiguous"  # it needs no check
+NO_NUMBER = ("mask with the diagonal", "mask inverted")  # NaN, whatever is asked
+LEAKS = {
+    "mask one too late": "in which every token sees the next one",
+    "mask thrown away": "that throws its mask away",
+    "mask of the past": "that hides the past and shows the future",
+    "softmax over queries": (
+        "whose softmax runs over the queries: later queries move earlier outputs"
+    ),
+    "merge without transpose": "that joins its heads in the wrong order",
+    "split without transpose": "that cuts its heads out of several tokens",
+}
+CAUSAL = ("no scale", "scale by d_out", "keys and values swapped", "no output projection")
+
+
+def _x() -> Tensor:
+    """Return the six tokens as a batch of one text."""
+    return journey().inputs[None]
+
+
+def _never_hidden(token: int) -> Mistake:
+    """Return the mistake of a mask that shows one token to all."""
+    shown = f"{MASK} & (torch.arange(num_tokens) != {token})"
+    return Mistake(f"token {token} shown", "One key is never hidden.", MASK, shown)
+
+
+@exercise_check
+def check_is_causal(written: Check) -> str:
+    """Check a learner's check of causality.
+
+    Args:
+        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
+
+    >>> print(check_is_causal(lambda module, x: True))
+    It lets a class through in which every token sees the next one.
+    """
+    x = _x()
+    right = written(make(OnePageAttention), x)
+    require(x.equal(_x()), "It changes the x that it was given. Change a clone.")
+    require(
+        right,
+        "It rejects the right class. When token t changes, outputs t and later may move: which "
+        "rows must not?",
+    )
+    later = range(1, x.shape[1])
+    missed = [t for t in later if written(make(_never_hidden(t).cls), x)]
+    require(
+        missed != [*later[1:]],
+        "Only token 1 is ever changed, and a class goes through in which token 2 is seen too "
+        "early. Does a return inside the loop end it in its first round?",
+    )
+    if 0 < len(missed) < len(later):
+        return (
+            f"It lets a class through in which token {missed[0]} is seen too early. Does every "
+            "token change?"
+        )
+    for name, told in LEAKS.items():
+        through = written(make(BY_NAME[name].cls), x)
+        require(not through, f"It lets a class through {told}.")
+    for name in CAUSAL:
+        through = written(make(BY_NAME[name].cls), x)
+        require(through, f"It rejects the mistake '{name}', which is causal, though wrong.")
+    require(
+        not written(make(BY_NAME["mask with the diagonal"].cls), x),
+        "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose.",
+    )
+    count = len(LEAKS) + len(later)
+    return f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass."
 
 
 @exercise_check
@@ -261,9 +240,6 @@ def check_only_values(written: Look) -> str:
     Args:
         written: takes a module and x, and returns the outputs to look at.
 
-    Returns:
-        A sentence.
-
     >>> print(check_only_values(lambda module, x: module(x)))
     It also notices the mistake 'no scale': some token still has a choice of keys.
     """
@@ -272,9 +248,8 @@ def check_only_values(written: Look) -> str:
         "mask one too late": "there is still a later token",
         "merge without transpose": "there is still more than one token to mix up",
     }
-    values_gone = "are the numbers of the token still there"
-    seen = {"keys and values swapped": values_gone, "no output projection": values_gone}
-    return _probed(written, seen, hidden)
+    names = ("keys and values swapped", "no output projection")
+    return _probed(written, names, "are the numbers of the token still there?", hidden)
 
 
 @exercise_check
@@ -284,67 +259,59 @@ def check_equal_scores(written: Look) -> str:
     Args:
         written: takes a module, which it may change, and x; returns the outputs to look at.
 
-    Returns:
-        A sentence.
-
     >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
     It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
     """
-    hidden = {
-        "no scale": "the scores of a row still differ",
-        "scale by d_out": "the scores of a row still differ",
-    }
-    names = "mask one too late", "both without transpose", "merge without transpose"
-    return _probed(written, dict.fromkeys(names, "are all six tokens there, as they were"), hidden)
+    hidden = dict.fromkeys(("no scale", "scale by d_out"), "the scores of a row still differ")
+    names = ("mask one too late", "both without transpose", "merge without transpose")
+    return _probed(written, names, "are all six tokens there, as they were?", hidden)
 
 
-def _probed(written: Look, seen: dict[str, str], hidden: dict[str, str]) -> str:
+def _probed(written: Look, seen: Sequence[str], question: str, hidden: Mapping[str, str]) -> str:
     """Say whether a look tells these classes from the right one, and does not tell the others."""
     module = make(OnePageAttention)
     _looked(written, module)
     for name in ("W_value", "out_proj"):
-        if not module.state_dict()[f"{name}.weight"].any():
-            return (
-                f"With {name} at 0 all tokens get the same output, whatever else is wrong. Which "
-                "parameters make nothing but scores?"
-            )
+        require(
+            module.state_dict()[f"{name}.weight"].any(),
+            f"With {name} at 0 all tokens get the same output, whatever else is wrong. Which "
+            "parameters make nothing but scores?",
+        )
     for name, reason in hidden.items():
-        if _told_apart(written, BY_NAME[name]):
-            return f"It also notices the mistake '{name}': {reason}."
-    for name, question in seen.items():
-        if not _told_apart(written, BY_NAME[name]):
-            return f"It does not notice the mistake '{name}': {question}?"
-    return f"Right: it notices {_quoted(seen)}, and is blind to {_quoted(hidden)}."
+        said = f"It also notices the mistake '{name}': {reason}."
+        require(not _told_apart(written, name), said)
+    for name in seen:
+        said = f"It does not notice the mistake '{name}': {question}"
+        require(_told_apart(written, name), said)
+    names, others = (", ".join(f"'{name}'" for name in some) for some in (seen, hidden))
+    return f"Right: it notices {names}, and is blind to {others}."
 
 
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
-
-
-def _told_apart(written: Look, mistake: Mistake) -> bool:
-    right, wrong = (_looked(written, make(cls)) for cls in (OnePageAttention, mistake.cls))
-    return right.shape != wrong.shape or not torch.allclose(wrong, right, atol=1e-5)
+def _told_apart(written: Look, name: str) -> bool:
+    right, wrong = (_looked(written, make(cls)) for cls in (OnePageAttention, BY_NAME[name].cls))
+    return not is_near(wrong, right)
 
 
 @torch.no_grad()
 def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
-    """Return what a look sees, or raise a Diagnosis where it does not ask the module itself."""
-    asked: list[tuple[int, ...]] = []
+    """Return what a look sees, if it asks the module itself."""
+    asked: list[int] = []
 
     def note(_layer: nn.Module, given: tuple[Tensor, ...]) -> None:
-        asked.append(tuple(given[0].shape))
-        if given[0].ndim != 3:
-            raise Diagnosis(
-                f"The module was given {given[0].ndim} dimensions, not (b, num_tokens, d_in). "
-                "x[:, :1] keeps the dimension of tokens, x[:, 0] drops it."
-            )
+        asked.append(given[0].ndim)
+        require(
+            given[0].ndim == 3,
+            f"The module was given {given[0].ndim} dimensions, not (b, num_tokens, d_in). "
+            "x[:, :1] keeps the dimension of tokens, x[:, 0] drops it.",
+        )
 
     with module.register_forward_pre_hook(note):
         found = written(module, _x())
-    if not asked:
-        raise Diagnosis("It never calls the module itself. Call module(...), so its lines run.")
-    if not isinstance(found, Tensor):
-        raise Diagnosis("Return the outputs alone, one tensor: what module(...) returns by itself.")
+    require(asked, "It never calls the module itself. Call module(...), so its lines run.")
+    require(
+        isinstance(found, Tensor),
+        "Return the outputs alone, one tensor: what module(...) returns by itself.",
+    )
     return found
 
 
@@ -355,36 +322,31 @@ def check_prefixes(written: Check) -> str:
     Args:
         written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
 
-    Returns:
-        A sentence.
-
     >>> print(check_prefixes(lambda module, x: True))
     It misses all 9 classes that it must reject, for example 'split without transpose'.
     """
-    if not written(make(OnePageAttention), _x()):
-        return (
-            "It rejects the right class. Which rows belong to the first t tokens? And is there "
-            "room for rounding, as allclose leaves it?"
-        )
-    tried = [mistake for mistake in MISTAKES if mistake.name not in SPEAKS_UP]
-    leaks = {"both without transpose", *LEAK, *NO_NUMBER}
-    passed = [mistake.name for mistake in tried if written(make(mistake.cls), _x())]
-    missed = [mistake.name for mistake in tried if mistake.name in leaks & set(passed)]
-    if missed:
-        count = (
-            f"all {len(leaks)}" if len(missed) == len(leaks) else f"{len(missed)} of {len(leaks)}"
-        )
-        return f"It misses {count} classes that it must reject, for example '{missed[0]}'."
+    require(
+        written(make(OnePageAttention), _x()),
+        "It rejects the right class. Which rows belong to the first t tokens? And is there room "
+        "for rounding, as allclose leaves it?",
+    )
+    tried = [mistake.name for mistake in MISTAKES if mistake.name != SPEAKS_UP]
+    leaks = [name for name in tried if name in {"both without transpose", *LEAKS, *NO_NUMBER}]
+    passed = [name for name in tried if written(make(BY_NAME[name].cls), _x())]
+    if missed := [name for name in leaks if name in passed]:
+        count = "all" if missed == leaks else f"{len(missed)} of"
+        classes = f"{count} {len(leaks)} classes that it must reject"
+        return f"It misses {classes}, for example '{missed[0]}'."
     for t in range(1, _x().shape[1]):
-        if written(make(_wrong_on_prefix(t)), _x()):
-            few = "the first token" if t == 1 else f"the first {t} tokens"
-            return (
-                f"It lets a class through that goes wrong only for {few} alone. Is every t asked, "
-                "and must each of them be the same?"
-            )
-    if len(passed) < len(tried) - len(leaks):
-        wrongly = next(m.name for m in tried if m.name not in leaks and m.name not in passed)
-        return f"It rejects the mistake '{wrongly}', which is the same on every prefix."
+        few = "the first token" if t == 1 else f"the first {t} tokens"
+        require(
+            not written(make(_wrong_on_prefix(t)), _x()),
+            f"It lets a class through that goes wrong only for {few} alone. Is every t asked, and "
+            "must each of them be the same?",
+        )
+    for name in tried:
+        through = name in leaks or name in passed
+        require(through, f"It rejects the mistake '{name}', which is the same on every prefix.")
     return (
         f"Right: it rejects {len(leaks)} of the mistakes and {_x().shape[1] - 1} classes that go "
         f"wrong for one t each, and lets {len(passed)} others through."
@@ -395,11 +357,8 @@ def _wrong_on_prefix(t: int) -> type[MultiHeadAttention]:
     """Return a class whose outputs are wrong for texts of t tokens, and right for all others."""
 
     class WrongOnPrefix(OnePageAttention):
-        def forward(
-            self, x: Tensor, return_weights: bool = False
-        ) -> Tensor | tuple[Tensor, Tensor]:
-            context_vec, attn_weights = super().forward(x, return_weights=True)
-            context_vec = context_vec + 1.0 if x.shape[1] == t else context_vec
-            return (context_vec, attn_weights) if return_weights else context_vec
+        def forward(self, x: Tensor, return_weights: bool = False) -> Any:
+            made: Any = super().forward(x, return_weights)
+            return made + 1.0 if x.shape[1] == t else made
 
     return WrongOnPrefix

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import linecache
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -25,7 +26,7 @@ from attncourse.checks.verdicts import (
 )
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.tracing.source import Source
-from attnlib.functional import causal_mask
+from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
 
 
@@ -59,14 +60,30 @@ class OnePageAttention(MultiHeadAttention):
         return (context_vec, attn_weights) if return_weights else context_vec
 
 
-WHAT_THE_TEXT_USES: dict[str, Any] = {
-    "__name__": __name__,
-    "torch": torch,
-    "nn": nn,
-    "Tensor": Tensor,
-    "MultiHeadAttention": MultiHeadAttention,
-    "causal_mask": causal_mask,
-}
+def with_lines(text: str, changes: Mapping[str, str]) -> str:
+    """Return a text with some of its lines replaced, each by lines as far to the right."""
+    lines = text.splitlines()
+    for old, new in changes.items():
+        (place,) = (i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == old)
+        indent = lines[place][: -len(lines[place].lstrip())]
+        lines[place : place + 1] = [f"{indent}{line}" for line in new.splitlines()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
+    """Return the class of a text; the tracer knows its source as a file of this name.
+
+    Args:
+        text: defines the class.
+        name: of the class, in the text.
+        file: what to call the file.
+        uses: the names that the text uses.
+    """
+    path = f"<{file}>"
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    space = dict(uses)
+    exec(compile(text, path, "exec"), space)
+    return space[name]
 
 
 @dataclass(frozen=True)
@@ -98,24 +115,19 @@ class Mistake:
     @property
     def text(self) -> str:
         """The text in which the line is wrong."""
-        lines = self.before.splitlines(keepends=True)
-        (place,) = (
-            i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == self.right
-        )
-        indent = lines[place][: -len(lines[place].lstrip())]
-        lines[place : place + 1] = [f"{indent}{self.wrong}\n"] if self.wrong else []
-        return "".join(lines)
+        return with_lines(self.before, {self.right: self.wrong})
 
     @cached_property
     def cls(self) -> type[MultiHeadAttention]:
-        """The class, a subclass of MultiHeadAttention; its source is known to the tracer."""
-        file = f"<{self.name}>"
-        linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
-        space = dict(WHAT_THE_TEXT_USES)
-        exec(compile(self.text, file, "exec"), space)
-        made = cast(type[MultiHeadAttention], space["OnePageAttention"])
+        """The class, a subclass of MultiHeadAttention."""
+        made = self.called("OnePageAttention", self.name)
         made.__name__ = made.__qualname__ = self.name.title().replace(" ", "")
         return made
+
+    def called(self, title: str, file: str) -> type[MultiHeadAttention]:
+        """Make the class anew under a title, its source in a file of another name."""
+        text = self.text.replace("OnePageAttention", title)
+        return cast(type[MultiHeadAttention], class_of(text, title, file, globals()))
 
     def diff(self) -> Source:
         """Show the line that is wrong beside the one that is right."""

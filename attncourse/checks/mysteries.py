@@ -10,7 +10,7 @@ import difflib
 import inspect
 import linecache
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.checks.by_hand import PROBES, differs
@@ -20,7 +20,6 @@ from attncourse.checks.mistakes import (
     MISTAKES,
     SCALE,
     WEIGHTS,
-    WHAT_THE_TEXT_USES,
     Mistake,
     OnePageAttention,
 )
@@ -47,19 +46,6 @@ MORE: tuple[Mistake, ...] = (
     ),
 )
 ALL_MISTAKES = MISTAKES + MORE
-_BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
-
-
-def _unlabeled(name: str, title: str) -> type[MultiHeadAttention]:
-    """Compile the text of a mistake under another name, in a file of that name."""
-    text = _BY_NAME[name].text.replace("OnePageAttention", title)
-    file = f"<{title}>"
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    space = dict(WHAT_THE_TEXT_USES)
-    exec(compile(text, file, "exec"), space)
-    return cast(type[MultiHeadAttention], space[title])
-
-
 HIDDEN = {
     "ClassB": "mask one too late",
     "Mystery1": "mask after softmax",
@@ -69,7 +55,8 @@ HIDDEN = {
     "Mystery5": "both without transpose",
     "Mystery6": "dropout in eval",
 }
-class_b, *MYSTERIES = (_unlabeled(name, title) for title, name in HIDDEN.items())
+_BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
+class_b, *MYSTERIES = (_BY_NAME[name].called(title, title) for title, name in HIDDEN.items())
 mystery_1, mystery_2, mystery_3, mystery_4, mystery_5, mystery_6 = MYSTERIES
 class_a = OnePageAttention  # for whoever is not to know which of the two is right
 
@@ -84,9 +71,14 @@ def page(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
     'class OnePageAttention(MultiHeadAttention):'
     """
     file = cls.forward.__code__.co_filename
-    if file in linecache.cache and file.startswith("<"):
+    if file.startswith("<") and file in linecache.cache:
         return [line.rstrip("\n") for line in linecache.getlines(file)]
     return inspect.getsource(cls).splitlines()
+
+
+def _unnamed(cls: type[MultiHeadAttention]) -> list[str]:
+    """Return the lines of a class under the name of the right one."""
+    return [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
 
 
 def numbered(cls: type[MultiHeadAttention] = OnePageAttention) -> Source:
@@ -105,15 +97,11 @@ def opened(cls: type[MultiHeadAttention], title: str = "") -> Diff:
         cls: a class that is wrong by a line or two.
         title: a line above, to tell several apart.
 
-    Returns:
-        The lines without their comments, with their numbers on the right page.
-
     >>> print(str(opened(class_b)).splitlines()[1].split("triu")[-1])
     (diagonal=2).bool()
     """
-    theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
     wrong, right = (
-        "\n".join(line.partition("  #")[0] for line in text) for text in (theirs, page())
+        "\n".join(line.partition("  #")[0] for line in text) for text in (_unnamed(cls), page())
     )
     return Diff(wrong, right, title=title, numbered=True)
 
@@ -124,9 +112,9 @@ def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
     >>> changed_lines(OnePageAttention)
     set()
     """
-    theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
-    changes = difflib.SequenceMatcher(None, page(), theirs, autojunk=False).get_opcodes()
-    return {i + 1 for kind, i, stop, _, _ in changes if kind != "equal" for i in range(i, stop)}
+    matcher = difflib.SequenceMatcher(None, page(), _unnamed(cls), autojunk=False)
+    changes = [(i, stop) for kind, i, stop, _, _ in matcher.get_opcodes() if kind != "equal"]
+    return {line + 1 for i, stop in changes for line in range(i, stop)}
 
 
 # The line that a learner blames
@@ -181,17 +169,15 @@ BEGINNINGS = {
     "context_vec = ": "merge",
 }
 # By the mystery: other lines of the right page, and what in their place does exactly the same
+JOINED = {
+    25: "context_vec = context_vec.transpose(1, 2).contiguous()",
+    26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
+}
+CUT = "x = x.view(b, self.num_heads, num_tokens, self.head_dim).transpose(1, 2)"
 AS_GOOD: dict[int, dict[int, str]] = {
     2: {14: "keys = queries", 17: "attn_scores = queries @ queries.transpose(2, 3)"},
-    3: {
-        25: "context_vec = context_vec.transpose(1, 2).contiguous()",
-        26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
-    },
-    5: {
-        6: "x = x.view(b, self.num_heads, num_tokens, self.head_dim).transpose(1, 2)",
-        25: "context_vec = context_vec.transpose(1, 2).contiguous()",
-        26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
-    },
+    3: JOINED,
+    5: {6: CUT, **JOINED},
 }
 WHERE = {
     "one token": "for one token",
@@ -204,20 +190,19 @@ WHERE = {
 def check_found(found: Mapping[int, int | None]) -> str:
     """Say of each mystery whether the line that is blamed is the one that is wrong.
 
+    Where it is another one, the sentence names what speaks against it, if anything does: an input
+    at which it cannot matter, or one at which it would. A line that could do exactly the same is
+    as good.
+
     Args:
         found: by the number of the mystery the number of a line, as numbered() shows them, or
             None where nothing is blamed yet.
-
-    Returns:
-        A sentence for each mystery. Where the line is another one, it names what speaks against
-        it, if anything does: an input at which it cannot matter, or one at which it would. A line
-        that could do exactly the same is as good.
 
     Raises:
         ValueError: there is no such mystery.
 
     >>> print(check_found({1: 12}))
-    mystery_1: not line 12, though no probe speaks against it. Which other lines do they leave?
+    mystery_1: not line 12, though every probe fits it. Which other lines do they leave?
     """
     unknown = [number for number in found if number not in range(1, len(MYSTERIES) + 1)]
     if unknown:
@@ -242,8 +227,9 @@ def _said(number: int, line: int | None) -> str:
         return f"right, line {line}" + (f", and line {others[0]} with it." if others else ".")
     if line in AS_GOOD.get(number, {}):
         return (
-            f"as good as right. The slip is in line {_and(wrong)}, but {AS_GOOD[number][line]} in "
-            f"line {line} would do exactly the same, and no input can tell them apart."
+            f"as good as right. The slip is in line {' and line '.join(map(str, sorted(wrong)))}, "
+            f"but {AS_GOOD[number][line]} in line {line} would do exactly the same, and no input "
+            "can tell them apart."
         )
     return f"not line {line}{_against(cls, PARTS[part])}"
 
@@ -275,11 +261,7 @@ def _against(cls: type[MultiHeadAttention], part: Part) -> str:
     for place in part.shows:
         if place not in wrong:
             return f": a fault in it would most likely show {_at(place)}, and this is right there."
-    return ", though no probe speaks against it. Which other lines do they leave?"
-
-
-def _and(lines: set[int]) -> str:
-    return " and line ".join(map(str, sorted(lines)))
+    return ", though every probe fits it. Which other lines do they leave?"
 
 
 def _at(place: Place) -> str:

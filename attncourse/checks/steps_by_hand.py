@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from attncourse.checks.answers import first_near
 from attncourse.checks.attempt import NOT_ATTEMPTED
 
 NEAR = 0.0051  # two decimals are enough, if they are rounded right
@@ -49,12 +50,10 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}
     for first, steep in ((0, 30.0), (3, 60.0)):  # columns: the score is -steep (t + 1 - s)^2
-        weights["W_query"][first, :2] = 2 * steep
-        weights["W_query"][first + 1, 0] = -steep
-        weights["W_query"][first + 2, :3] = torch.tensor([-steep, -2 * steep, -steep])
-        weights["W_key"][first, 1] = 1.0
-        weights["W_key"][first + 1, 2] = 1.0
-        weights["W_key"][first + 2, 0] = 1.0
+        weights["W_query"][first : first + 3, :3] = steep * torch.tensor(
+            [[2.0, 2.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, -2.0, -1.0]]
+        )
+        weights["W_key"][first : first + 3, :3] = torch.eye(3).roll(1, dims=1)
     weights["W_value"][:, 0] = torch.arange(6.0)
     weights["W_value"][:, 3] = 1.0
     if hasattr(module, "out_proj"):
@@ -92,9 +91,6 @@ def check_scores_row(
         head: whose row it is.
         token: of the query.
 
-    Returns:
-        A sentence.
-
     >>> queries, keys = torch.eye(2)[None], torch.tensor([[[2.0, 4.0], [3.0, 5.0]]])
     >>> check_scores_row([2.0, 3.0], queries, keys, 0, 0)
     'Right: each key of head 0, multiplied by the query of token 0.'
@@ -127,7 +123,7 @@ def check_scores_row(
         for other in range(len(right))
         if other != token
     }
-    if (sentence := _first(usual, numbers)) is not None:
+    if (sentence := first_near(numbers, usual, NEAR)) is not None:
         return sentence
     key = int((numbers - right).abs().argmax())
     return (
@@ -144,9 +140,6 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
         scores: (num_tokens), plain products.
         token: of the query.
         width: of the head.
-
-    Returns:
-        A sentence.
 
     >>> check_weights_row([0.5, 0.5], torch.zeros(2), token=0, width=3)
     'Key 1 is in the future of token 0: its attention weight must be 0.'
@@ -167,9 +160,13 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
         f"Divided by {width}: it is the root of {width}.": (hidden / width).softmax(-1),
         "Those are the exponentials. Divide each by their sum.": exponentials,
         "Shares of the scores themselves: take e to the power of each first.": shares,
+        f"Divided by the root of {2 * width}, the width of two heads: a head is {width} wide.": (
+            (hidden / (2 * width) ** 0.5).softmax(-1)
+        ),
         "Those are the divided scores. Softmax comes next.": _cut(scores / width**0.5, token),
+        "Those are the divided scores, the future hidden. Softmax comes next.": hidden / width**0.5,
     }
-    if (sentence := _first(usual, numbers)) is not None:
+    if (sentence := first_near(numbers, usual, NEAR)) is not None:
         return sentence
     future = numbers[token + 1 :].abs() > NEAR
     if future.any():
@@ -200,9 +197,6 @@ def check_fault(name: object) -> str:
     Args:
         name: of the variable; None is "not attempted yet".
 
-    Returns:
-        A sentence.
-
     >>> check_fault("values")
     'values is right: head 1, token 2 holds 23, 24, 25.'
     """
@@ -231,9 +225,6 @@ def check_broken_steps(mine: Collection[int] | int | None) -> str:
 
     Args:
         mine: numbers of steps, 7 to 11; None is "not attempted yet".
-
-    Returns:
-        A sentence.
 
     >>> check_broken_steps({9, 11})
     'Step 11 follows: the first three numbers are those of head 0, from step 9.'
@@ -269,11 +260,3 @@ def _numbers(mine: Sequence[float], count: int) -> Tensor | None:
 def _cut(row: Tensor, token: int) -> Tensor:
     """Return a row in which the future of a token is 0."""
     return row.masked_fill(torch.arange(len(row)) > token, 0.0)
-
-
-def _first(usual: Mapping[str, Tensor], mine: Tensor) -> str | None:
-    """Return the sentence of the first tensor that is what a learner means, if one is."""
-    for sentence, numbers in usual.items():
-        if mine.shape == numbers.shape and torch.allclose(mine, numbers, rtol=0, atol=NEAR):
-            return sentence
-    return None

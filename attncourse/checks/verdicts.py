@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec
 
 import torch
 from torch import Tensor, nn
 
+from attncourse.checks.answers import noted, require
 from attncourse.checks.attempt import (
     Diagnosis,
     call,
@@ -18,13 +20,27 @@ from attncourse.checks.attempt import (
     run,
 )
 from attncourse.checks.door import NO_NAMES, Given, as_module
-from attncourse.checks.verdict import Note, Verdict
+from attncourse.checks.verdict import Verdict
 from attncourse.compare import TOLERANCES, all_gradients, at_most
 from attncourse.examples import seeded
 from attnlib.convert import join_heads
 from attnlib.functional import causal_mask
 
+P = ParamSpec("P")
 MUCH = 64.0  # as a change of a token
+
+
+def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
+    """Let a check answer that its question stays open where a module cannot be made or run."""
+
+    @wraps(check)
+    def answer(*given: P.args, **options: P.kwargs) -> Verdict:
+        try:
+            return check(*given, **options)
+        except Diagnosis as diagnosis:
+            return Verdict(False, f"Cannot be told. {diagnosis}")
+
+    return answer
 
 
 def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
@@ -80,6 +96,7 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
     return Verdict(True, sentence)
 
 
+@_open_where_it_stops
 def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that a module's outputs do not depend on the future.
 
@@ -98,19 +115,13 @@ def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
     >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
     Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
     """
-    try:
-        module = as_module(module)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    module = as_module(module)
     x = tokens_for(module) if x is None else x
     num_tokens = x.shape[1]
     if num_tokens < 2:
         raise ValueError(f"x has {num_tokens} token; a future needs at least 2")
-    try:
-        with torch.no_grad(), evaluating(module), seeded(0):
-            return _causal(module, x)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    with torch.no_grad(), evaluating(module), seeded(0):
+        return _causal(module, x)
 
 
 def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -124,11 +135,9 @@ def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None
 
 def _causal(module: nn.Module, x: Tensor) -> Verdict:
     before = _by_token(module, x)
-    if before.isnan().any():
-        first = int(before.isnan().any(dim=2).any(dim=0).nonzero()[0])
-        return Verdict(False, f"Cannot be told. Output {first} is NaN.")
-    if not _by_token(module, x).equal(before):
-        return Verdict(False, "Cannot be told. Two runs on the same x differ, though in eval.")
+    for output in before.isnan().any(dim=2).any(dim=0).nonzero().flatten().tolist():
+        raise Diagnosis(f"Output {output} is NaN.")
+    require(_by_token(module, x).equal(before), "Two runs on the same x differ, though in eval.")
     num_tokens = x.shape[1]
     rounding = TOLERANCES.get(x.dtype, 1e-5) / 10 * max(1.0, float(before.abs().max()))
     largest = 0.0
@@ -140,27 +149,19 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
         grown = _moved(module, x, before, t, MUCH)
         if (moved > rounding).any() or (grown > rounding).any() or moved.isnan().any():
             first = int(moved.nonzero()[0])
-            return Verdict(
-                False,
-                f"Not causal: when the tokens after position {t} changed, output {first} "
-                f"moved by {moved[first].item():.4g}.",
-            )
+            changed = f"when the tokens after position {t} changed, output {first} moved by"
+            return Verdict(False, f"Not causal: {changed} {moved[first].item():.4g}.")
         largest = max(largest, float(moved.max()))
     cuts = f"{num_tokens - 1} cut{'s' if num_tokens > 2 else ''} tried"
-    if largest:
-        note = (
-            "Not bit by bit: is the future hidden after softmax, and divided out again? Hidden "
-            "before softmax, with -inf, it leaves no trace."
-        )
-        bound = at_most(largest, floor=rounding / 10)
-        return Verdict(
-            True,
-            f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding "
-            f"error ({cuts}). Note: {note}",
-            notes=(Note(note),),
-        )
-    return Verdict(
-        True, f"Causal: no output moved by a single bit when later tokens changed ({cuts})."
+    if not largest:
+        said = "Causal: no output moved by a single bit when later tokens changed"
+        return Verdict(True, f"{said} ({cuts}).")
+    bound = at_most(largest, floor=rounding / 10)
+    return noted(
+        f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding error "
+        f"({cuts}).",
+        "Not bit by bit: is the future hidden after softmax, and divided out again? Hidden before "
+        "softmax, with -inf, it leaves no trace.",
     )
 
 
@@ -179,9 +180,6 @@ def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
         attn_weights: (..., num_tokens, num_tokens).
         tolerance: how far a row sum may be from 1.
 
-    Returns:
-        A Verdict.
-
     >>> check_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     Weights: none negative, every row sums to 1 within 1e-05, exactly 0 above the diagonal.
     """
@@ -194,13 +192,11 @@ def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
     if attn_weights[..., is_future].any():
         leak = attn_weights[..., is_future].max().item()
         return Verdict(False, f"A weight above the diagonal is {leak:.4g}, not 0.")
-    return Verdict(
-        True,
-        f"Weights: none negative, every row sums to 1 within {tolerance:.0e}, "
-        "exactly 0 above the diagonal.",
-    )
+    rows = f"every row sums to 1 within {tolerance:.0e}"
+    return Verdict(True, f"Weights: none negative, {rows}, exactly 0 above the diagonal.")
 
 
+@_open_where_it_stops
 def check_rows_sum_to_one(
     module: Given, x: Tensor | None = None, *, names: Mapping[str, str] = NO_NAMES
 ) -> Verdict:
@@ -216,9 +212,6 @@ def check_rows_sum_to_one(
             tokens of the module's width d_in, as many as fit, at most 7.
         names: what W_value and out_proj are called: {"W_value": "to_v"}.
 
-    Returns:
-        A Verdict.
-
     Raises:
         ValueError: module has no W_value.
 
@@ -226,10 +219,7 @@ def check_rows_sum_to_one(
     >>> check_rows_sum_to_one(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Rows: the attention weights of every token sum to 1 within 1e-05.
     """
-    try:
-        module = as_module(module)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    module = as_module(module)
     x = (tokens_for(module) if x is None else x).clone()
     x[..., 0] = 1
     weights = _values_of_one(module, names)
@@ -238,11 +228,8 @@ def check_rows_sum_to_one(
             "module has no W_value.weight, itself or in its heads; if it is called otherwise: "
             'names={"W_value": "..."}'
         )
-    try:
-        with torch.no_grad(), evaluating(module), seeded(0):
-            sums = _by_token(module, x, weights)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    with torch.no_grad(), evaluating(module), seeded(0):
+        sums = _by_token(module, x, weights)
     tolerance = TOLERANCES[x.dtype]
     off = (sums - 1).abs().amax(dim=(0, 2))
     if not off.max() <= tolerance:
@@ -257,16 +244,18 @@ def check_rows_sum_to_one(
 
 def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
     """Return parameters that make every value 1 where x is 1 in its first column."""
-    value, out = (re.escape(names.get(name, name)) for name in ("W_value", "out_proj"))
+    value, out = (names.get(name, name) for name in ("W_value", "out_proj"))
     weights, found = {}, False
     for name, parameter in module.named_parameters():
-        if re.search(rf"(^|\.){value}\.(weight|bias)$|^{out}\.bias$", name):
+        part, _, kind = name.rpartition(".")
+        if part == value or part.endswith(f".{value}"):
             weights[name] = torch.zeros_like(parameter)
-        if re.search(rf"(^|\.){value}\.weight$", name):
-            weights[name][:, 0] = 1
-            found = True
-        if re.search(rf"^{out}\.weight$", name):
-            weights[name] = torch.eye(len(parameter)).to(parameter)
+            if kind == "weight":
+                weights[name][:, 0] = 1
+                found = True
+        elif part == out:
+            is_weight = kind == "weight"
+            weights[name] = torch.eye(len(parameter)).to(parameter) if is_weight else 0 * parameter
     return weights if found else {}
 
 
@@ -289,27 +278,21 @@ def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
     """
     try:
         module = as_module(module)
-    except Diagnosis as diagnosis:
-        return Verdict(False, str(diagnosis))
-    most = tokens_for(module) if x is None else x
-    num_tokens, d_in = most.shape[1:]
-    sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
-    widths = set()
-    try:
+        most = tokens_for(module) if x is None else x
+        num_tokens, d_in = most.shape[1:]
+        sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
         with torch.no_grad(), evaluating(module), seeded(0):
-            for b, length in sizes:
-                widths.add(_by_token(module, most[:1, :length].repeat(b, 1, 1)).shape[2])
+            made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
     except Diagnosis as diagnosis:
         return Verdict(False, str(diagnosis))
+    widths = {result.shape[2] for result in made}
     if len(widths) > 1:
         return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")
-    out = f"(b, num_tokens, {widths.pop()})"
-    return Verdict(
-        True,
-        f"Shapes: (b, num_tokens, {d_in}) gives {out}, for {len(sizes)} sizes of b and num_tokens.",
-    )
+    out = f"(b, num_tokens, {widths.pop()}), for {len(sizes)} sizes of b and num_tokens"
+    return Verdict(True, f"Shapes: (b, num_tokens, {d_in}) gives {out}.")
 
 
+@_open_where_it_stops
 def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     """Check that two modules compute the same from the same weights.
 
@@ -331,10 +314,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     >>> check_same(stacked, MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2))
     Same within 1e-05, with the same parameters: outputs, attention weights, gradients.
     """
-    try:
-        a, b = as_module(a), as_module(b)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    a, b = as_module(a), as_module(b)
     x = (tokens_for(a) if x is None else x).detach().requires_grad_()
     tolerance = TOLERANCES[x.dtype]
     giver = b if _is_stacked(b) and not _is_stacked(a) else a
@@ -346,10 +326,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
         weights = given if _is_stacked(module) == _is_stacked(giver) else join_heads(given)
         if misfit := _misfit(module, weights):
             return Verdict(False, misfit)
-        try:
-            made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
-        except Diagnosis as diagnosis:
-            return Verdict(False, f"Cannot be told. {diagnosis}")
+        made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
     compared = [kind for kind in made[0] if kind in made[1]]
     for kind in compared:
         first, second = made[0][kind], made[1][kind]

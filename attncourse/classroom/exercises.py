@@ -8,7 +8,6 @@ left of a stub without the statements that bind such a name is its check.
 from __future__ import annotations
 
 import ast
-import copy
 import re
 import symtable
 from collections.abc import Iterable, Mapping
@@ -26,19 +25,12 @@ PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Exercise(NamedTuple):
-    """An exercise of a lesson.
+    """An exercise of a lesson."""
 
-    Args:
-        name: what the learner defines.
-        cell: the id of the stub's cell.
-        stub: the code of that cell.
-        solution: code that defines the same name.
-    """
-
-    name: str
-    cell: str
-    stub: str
-    solution: str
+    name: str  # what the learner defines
+    cell: str  # the id of the stub's cell
+    stub: str  # the code of that cell
+    solution: str  # code that defines the same name
 
 
 def source(cell: Mapping[str, Any]) -> str:
@@ -123,11 +115,7 @@ def needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
     """Return the cells that some cells build on, and these, in their order.
 
     That is the first cell, and every cell that binds a name which a later one of them uses. What
-    a cell does in place to a tensor of another is not seen.
-
-    Args:
-        cells: the code of the cells, by their ids.
-        targets: ids of the cells that are wanted.
+    a cell does in place to a tensor of another is not seen. Cells are given as code, by their ids.
     """
     wanted: set[str] = set()
     kept = {*targets, *list(cells)[:1]}
@@ -199,25 +187,3 @@ def answers(exercise: Exercise, cells: Mapping[str, str]) -> list[str]:
     """Return the cells that may hold an answer: that of the stub, own ones that bind the name."""
     own = [c for c in cells if c.startswith(OWN) and exercise.name in _names(cells[c])[0]]
     return [exercise.cell] * (exercise.cell in cells) + own
-
-
-def without_solutions(lesson: Notebook) -> Notebook:
-    """Return a lesson for learners: hints and stubs stay, solutions and their cells go."""
-    lesson = copy.deepcopy(lesson)
-    for cell in lesson["cells"]:
-        if cell["cell_type"] == "markdown":
-            cell["source"] = SOLUTION.sub("", source(cell)).strip()
-    lesson["cells"] = [c for c in lesson["cells"] if c["cell_type"] == "code" or c["source"]]
-    return lesson
-
-
-def with_solutions(lesson: Notebook) -> Notebook:
-    """Return a lesson whose stubs are solved; the outputs of these cells are left out."""
-    solved = copy.deepcopy(lesson)
-    todo = {exercise.cell: exercise for exercise in find_exercises(lesson)}
-    for cell in solved["cells"]:
-        if cell["id"] in todo:
-            exercise = todo[cell["id"]]
-            cell["source"] = put(exercise.solution, exercise.stub)
-            cell["outputs"], cell["execution_count"] = [], None
-    return solved

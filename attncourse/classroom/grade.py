@@ -46,37 +46,25 @@ ENDS = ("slow", "dead")  # how a cell can end the kernel; the others are ran and
 
 
 class Grade(NamedTuple):
-    """What became of one exercise of one notebook.
+    """What became of one exercise of one notebook."""
 
-    Args:
-        notebook: the name of the learner's file.
-        exercise: what the learner was to write, or empty where the notebook could not be read.
-        state: solved, attempted, not attempted, or failed: nothing could be graded.
-        said: what the check said, or why there is nothing to grade.
-    """
-
-    notebook: str
-    exercise: str
-    state: str
-    said: str
+    notebook: str  # the name of the learner's file
+    exercise: str  # what the learner was to write, or empty where the notebook could not be read
+    state: str  # solved, attempted, not attempted, or failed: nothing could be graded
+    said: str  # what the check said, or why there is nothing to grade
 
 
-def grade(paths: Iterable[Path], seconds: float = 60.0) -> list[Grade]:
+def grade(paths: Iterable[Path], seconds: float = 60.0) -> Iterator[tuple[str, list[Grade]]]:
     """Grade notebooks, one after the other.
 
     Args:
         paths: the learners' notebooks, under any names.
         seconds: how long a cell may take.
 
-    Returns:
-        A Grade for each exercise of the lesson that a notebook is a copy of. A notebook that is
-        damaged, or a copy of no lesson, has one Grade that says so.
+    Yields:
+        The name of a notebook, and a Grade for each exercise of the lesson that it is a copy of.
+        One that is damaged, or a copy of no lesson, has one Grade that says so.
     """
-    return [grade for _, grades in graded(paths, seconds) for grade in grades]
-
-
-def graded(paths: Iterable[Path], seconds: float = 60.0) -> Iterator[tuple[str, list[Grade]]]:
-    """Yield the name of each notebook with its grades, as soon as it has them."""
     for name, path in labels(paths).items():
         try:
             yield name, grade_one(name, path, seconds)

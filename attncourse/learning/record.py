@@ -7,7 +7,6 @@ trains it, stores the weights of some steps, and of many more steps where each h
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,13 +14,12 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import seeded
-from attncourse.learning.model import AttentionModel
+from attncourse.learning.model import AttentionModel, load_stored, stored_tensors
 from attncourse.learning.patterns import (
     induction,
     is_ambiguous,
-    previous_token,
+    k_back,
     score_by_place,
-    two_back,
     two_letters,
 )
 from attncourse.learning.tasks import NO_ANSWER, Batch, repeats
@@ -43,13 +41,6 @@ def new_model() -> AttentionModel:
         return AttentionModel(vocabulary=24, context_length=48, width=32, num_heads=2, num_layers=2)
 
 
-@cache
-def _record() -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(RECORD)
-
-
 def recorded_model(step: int) -> AttentionModel:
     """Return the stored model as it was after this many steps.
 
@@ -61,10 +52,7 @@ def recorded_model(step: int) -> AttentionModel:
     """
     if step not in SAVED_AT:
         raise ValueError(f"step={step} is not stored; stored are {', '.join(map(str, SAVED_AT))}")
-    model = new_model()
-    names = model.state_dict()
-    model.load_state_dict({name: _record()[f"{step}/{name}"].float() for name in names})
-    return model.eval()
+    return load_stored(new_model(), RECORD, step)
 
 
 def held_out_batch() -> Batch:
@@ -95,8 +83,8 @@ def watched(batch: Batch) -> dict[str, Tensor]:
     """
     tokens, has_answer = batch.tokens, asked(batch)[:, :, None]
     return {
-        "1 back": previous_token(tokens),
-        "2 back": two_back(tokens),
+        "1 back": k_back(tokens, 1),
+        "2 back": k_back(tokens, 2),
         "induction": induction(tokens) & has_answer,
         "two letters": two_letters(tokens) & has_answer,
     }
@@ -151,17 +139,12 @@ class Growth(NamedTuple):
     by_place: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
 
 
-@cache
 def growth() -> Growth:
     """Return how the heads grew, step by step.
 
     >>> growth().by_place["1 back"].shape
     torch.Size([61, 4, 48])
     """
-    from safetensors.torch import load_file
-
-    stored = {name: values.float() for name, values in load_file(GROWTH).items()}
-    losses, clear, ambiguous = (
-        stored.pop(name).tolist() for name in ("losses", "clear", "ambiguous")
-    )
+    stored = dict(stored_tensors(GROWTH))
+    losses, clear, ambiguous = (stored.pop(name).tolist() for name in Growth._fields[1:4])
     return Growth(MEASURED_AT, losses, clear, ambiguous, stored)

@@ -49,15 +49,10 @@ def phases(call: Call, rounds: int = 5) -> dict[str, Phase]:
 
 
 def tile_phases(call: Call, rounds: int = 5) -> dict[str, Phase]:
-    """Time the phases of attention over tiles of keys, as phases does.
+    """Time the phases of a call of tiled_attention, as phases does.
 
-    Args:
-        call: runs tiled_attention; must have run before.
-        rounds: how often it is run.
-
-    Returns:
-        For each of TILE_PHASES the medians: the matrix products, the updates in place of what is
-        kept from tile to tile, and the rest: exponentials, masks, maxima.
+    They are the matrix products, the updates in place of what is kept from tile to tile, and the
+    rest: exponentials, masks, maxima.
 
     >>> from attnlib import tiled_attention
     >>> list(tile_phases(lambda: tiled_attention(*torch.ones(3, 5, 4), tile_size=2)))

@@ -35,9 +35,6 @@ def show_source(
         shown: a class or function that was written in a file or a notebook cell.
         new_since: mark the lines of `shown` that this one does not have.
 
-    Returns:
-        A Source: fenced Markdown in a notebook, plain text elsewhere.
-
     >>> from attnlib import causal_mask
     >>> print(str(show_source(causal_mask)).splitlines()[0])
     def causal_mask(num_tokens: int, device: torch.device | str | None = None) -> Tensor:

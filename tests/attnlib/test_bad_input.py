@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
-from attnlib.validate import require_bool, require_positive_int, require_probability
+from attnlib.validate import require_bools, require_positive_int, require_probability
 from support.cases import CASES, CONTEXT_LENGTH, D_IN, HEAD_DIM, H, T, name, tokens
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
@@ -113,7 +113,7 @@ def test_dropout(case):
 )
 def test_what_is_not_a_bool(value, words):
     with refused(TypeError, words):
-        require_bool("qkv_bias", value)
+        require_bools(qkv_bias=value)
 
 
 @pytest.mark.promise(number=10)

@@ -151,7 +151,7 @@ def test_published_assertion_is_gone_under_python_o_and_our_check_stays():
     with pytest.raises(RuntimeError, match="is invalid for input of size"):
         theirs(tokens())
     with refused(ValueError, "d_out=15 cannot be split into num_heads=4 heads of equal width"):
-        without_asserts(validate)["require_divisible"](15, 4)
+        without_asserts(validate)["require_equal_heads"](15, 4)
 
 
 @BOTH

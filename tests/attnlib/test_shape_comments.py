@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import attncourse
 import attnlib
 from attncourse.checks.steps_by_hand import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
@@ -28,7 +29,7 @@ from attnlib.torch_compatible import MultiheadAttention
 from support.cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
 from support.shape_comments import comments_in, reading
 
-PACKAGE = Path(attnlib.__file__).parent
+PACKAGE, COURSE = (Path(house.__file__).parent for house in (attnlib, attncourse))
 SINGLE = {"b": B, "num_tokens": T, "d_in": D_IN, "head_dim": HEAD_DIM, "d_out": HEAD_DIM}
 SINGLE |= {"num_queries": T, "num_keys": T, "value_dim": HEAD_DIM}
 SEVERAL = SINGLE | {"num_heads": H}
@@ -113,7 +114,7 @@ def test_in_the_pictures_and_panels():
         "panels/learning",
         "panels/running_softmax",
     )
-    found = reading(*(PACKAGE / f"{name}.py" for name in names))
+    found = reading(*(COURSE / f"{name}.py" for name in names))
     weights = torch.full((H, T, T), 1 / T)
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
     found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
@@ -154,7 +155,7 @@ def test_in_the_pictures_and_panels():
 
 
 def test_in_gpt2():
-    found = reading(PACKAGE / "gpt2" / "model.py", PACKAGE / "gpt2" / "writing.py")
+    found = reading(COURSE / "gpt2" / "model.py", COURSE / "gpt2" / "writing.py")
     sizes = {"b": B, "num_tokens": T, "width": H * HEAD_DIM}
     model = GPT2(Gpt2Size(2, H, H * HEAD_DIM, vocabulary=17, context_length=19))
     ids = torch.arange(B * T).view(B, T) % 17
@@ -170,8 +171,9 @@ def test_in_gpt2():
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
     have = {
-        file.relative_to(PACKAGE).with_suffix("").as_posix()
-        for file in PACKAGE.rglob("*.py")
+        file.relative_to(house).with_suffix("").as_posix()
+        for house in (PACKAGE, COURSE)
+        for file in house.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
     read = {

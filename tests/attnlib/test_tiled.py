@@ -86,10 +86,63 @@ def test_slopes_into_the_future_are_zero_and_into_the_past_are_not():
 
 
 @pytest.mark.promise(number=13)
+@pytest.mark.promise(number=24)
 @pytest.mark.parametrize("tile_size", [1, 3, T])
-def test_gradcheck(tile_size):
+def test_first_and_second_derivatives(tile_size):
     inputs = [x[:1, :2].requires_grad_() for x in three(num_tokens=5, dtype=torch.float64)]
     assert torch.autograd.gradcheck(lambda *x: tiled_attention(*x, tile_size), inputs)
+    assert torch.autograd.gradgradcheck(lambda *x: tiled_attention(*x, tile_size), inputs)
+
+
+@pytest.mark.promise(number=24)
+def test_a_penalty_on_gradients_has_the_gradients_of_attention():
+    """Where the slope that comes in needs no gradient itself: a sum of the results."""
+    found = []
+    for function in (whole, lambda *x: tiled_attention(*x, tile_size=3)):
+        leaves = [x.requires_grad_() for x in three(dtype=torch.float64)]
+        first = torch.autograd.grad(function(*leaves).sum(), leaves, create_graph=True)
+        penalty = sum(slope.square().sum() for slope in first)
+        found.append(torch.autograd.grad(penalty, leaves))
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-12)
+    assert all(slope.abs().max() > 0.1 for slope in found[0])
+
+
+@pytest.mark.promise(number=24)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("backward_inside", [False, True])
+def test_under_autocast_gradients_err_at_most_twice_as_much_as_those_of_attention(
+    dtype, backward_inside
+):
+    inputs, direction = three(num_tokens=59), torch.randn(B, H, 59, VALUE_DIM)
+    exact = slopes(whole, [x.double() for x in inputs], direction.double())
+
+    def errors(function) -> list[float]:
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        with torch.autocast("cpu", dtype=dtype):
+            result = function(*leaves)
+            if backward_inside:
+                found = torch.autograd.grad(result, leaves, direction.to(result.dtype))
+        if not backward_inside:
+            found = torch.autograd.grad(result, leaves, direction.to(result.dtype))
+        pairs = zip(found, exact, strict=True)
+        return [(slope - right).abs().max().item() for slope, right in pairs]
+
+    pairs = zip(errors(lambda *x: tiled_attention(*x, 7)), errors(whole), strict=True)
+    for error, its_error in pairs:
+        assert error <= 2 * its_error
+        assert error < 1e-5  # one precision, float32, there and back
+
+
+def test_under_autocast_dtypes_may_differ_and_the_widest_counts():
+    queries, keys, values = three()
+    mixed = (queries.double(), keys, values.bfloat16())
+    with pytest.raises(TypeError, match=r"keys are torch\.float32, queries are torch\.float64"):
+        tiled_attention(*mixed)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = tiled_attention(*mixed)
+    assert found.dtype == torch.bfloat16
+    exact = whole(*(x.double() for x in mixed))
+    assert torch.equal(found, exact.bfloat16())
 
 
 @pytest.mark.promise(number=13)
@@ -195,14 +248,45 @@ def test_compiled_mapped_and_differentiated_by_functions():
     torch.testing.assert_close(slope, other, rtol=0, atol=1e-12)
 
 
+@pytest.mark.promise(number=24)
+@pytest.mark.parametrize(
+    "mapped", [(0, None, None), (None, 0, None), (None, None, 0), (0, 1, None)]
+)
+def test_any_of_the_three_can_be_mapped_alone(mapped):
+    """The others are the same for all; forward and per-sample gradients."""
+    inputs = [x[0] if dim is None else x for x, dim in zip(three(), mapped, strict=True)]
+    if mapped[1] == 1:
+        inputs[1] = inputs[1].transpose(0, 1)
+    results = []
+    for function in (whole, lambda *x: tiled_attention(*x, tile_size=3)):
+
+        def loss(*x, function=function):
+            return function(*x).square().sum()
+
+        one = torch.func.vmap(function, in_dims=mapped)(*inputs)
+        slope = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1, 2)), in_dims=mapped)(*inputs)
+        results.append((one, *slope))
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.promise(number=24)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+def test_forward_mode_is_refused():
+    with pytest.raises(NotImplementedError, match="has not implemented jvp"):
+        torch.func.jvp(tiled_attention, tuple(three()), tuple(three()))
+
+
 @pytest.mark.promise(number=10)
 @pytest.mark.parametrize(
     ("changed", "kind", "words"),
     [
         ({"queries": [1.0]}, TypeError, "queries must be a torch.Tensor, not list"),
         ({"keys": torch.ones(2, 3).int()}, TypeError, "keys must hold floating-point numbers"),
-        ({"queries": torch.ones(3)}, ValueError, r"at least \(num_tokens, width\)"),
-        ({"values": torch.ones(5, 3)}, ValueError, r"not \(2, 3\) and values \(5, 3\)"),
+        ({"queries": torch.ones(3)}, ValueError, r"queries must be \(..., num_tokens, width\)"),
+        ({"values": torch.ones(5, 3)}, ValueError, "equally many tokens, not 2 and 5"),
+        ({"values": torch.ones(7, 2, 3)}, ValueError, r"not \(2, 3\) and values \(7, 2, 3\)"),
+        ({"queries": torch.ones(5, 3)}, ValueError, r"not \(5, 3\) and keys \(2, 3\)"),
+        ({"keys": torch.ones(2, 3).double()}, TypeError, "keys are torch.float64, queries are"),
         ({"keys": torch.ones(2, 7)}, ValueError, "one width, head_dim, not 3 and 7"),
         ({"tile_size": 0}, ValueError, "tile_size must be a positive int, not 0"),
         ({"tile_size": 2.0}, TypeError, "tile_size must be a positive int, not 2.0"),

@@ -19,7 +19,7 @@ def test_there_are_enough_and_their_names_differ():
     assert len(COMPUTATION) >= 20
     assert len(AROUND) >= 5
     assert {mutant.file for mutant in COMPUTATION}.isdisjoint(mutant.file for mutant in AROUND)
-    rooms = {Path(mutant.file).relative_to("attnlib").parts[0] for mutant in AROUND}
+    rooms = {Path(mutant.file).relative_to("attncourse").parts[0] for mutant in AROUND}
     assert {"tracing", "checks", "panels", "pictures"} <= rooms
     assert "attnlib/convert.py" in {mutant.file for mutant in COMPUTATION}
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)

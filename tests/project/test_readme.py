@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 import re
 import subprocess
 import sys
-import tomllib
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from support.notebook_tools import (
     ROOT,
     START,
     broken_links,
+    code_cells,
     minutes,
     read,
     source,
@@ -95,48 +95,13 @@ def test_its_table_lists_every_notebook_as_it_is(text, folder):
     assert rows == expected
 
 
-def tree() -> list[str]:
-    """Return the paths of the tree, folders with a slash at the end."""
-    paths, folder = [], ""
-    for line in block("tree").splitlines():
-        name = line.split("#")[0].strip()
-        paths.append((folder if line.startswith(" ") else "") + name)
-        if not line.startswith(" "):
-            folder = name
-    return paths
-
-
-def test_its_tree_exists():
-    for name in tree():
-        path = ROOT / name
-        assert path.is_dir() if name.endswith("/") else path.is_file(), f"{name} does not exist"
-
-
-@pytest.mark.parametrize("folder", ["", "attnlib/"])
-def test_its_tree_leaves_nothing_out(folder):
-    """Of the top level, and of the package: every file and every folder."""
-    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
-    names = [name.removeprefix(folder) for name in tree() if name.startswith(folder)]
-    shown = {Path(name).parts[0] for name in names if name}
-    there = {
-        path.name
-        for path in (ROOT / folder).iterdir()
-        if path.name != ".git" and not any(fnmatch(path.name, mark) for mark in ignored)
-    }
-    assert shown == there
-
-
-def test_its_map_of_attnlib_is_the_order_of_the_imports():
-    """The linter's layers from the bottom up; what shares a layer may stand in any order."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (layers,) = (entry["layers"] for entry in contracts["contracts"] if "layers" in entry)
-    names = [name.removeprefix("attnlib/") for name in tree() if name.startswith("attnlib/")]
-    shown = [Path(name).stem for name in names if name not in ("", "__init__.py", "py.typed")]
-    for layer in layers[::-1]:
-        members = set(layer.split(" | "))
-        assert set(shown[: len(members)]) == members
-        del shown[: len(members)]
-    assert shown == []
+@pytest.mark.parametrize("house", ["attnlib", "attncourse"])
+def test_its_two_houses_leave_no_room_out(house):
+    (row,) = (line for line in README.splitlines() if line.startswith(f"| `{house}/`"))
+    rooms = set(re.findall(r"`(\w+)`", row)) - {"attnlib"}  # the command
+    inside = (ROOT / house).iterdir()
+    have = {path.stem for path in inside if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert rooms == {name for name in have if not name.startswith("__")}
 
 
 def sources(path: Path) -> str:
@@ -153,15 +118,26 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_name_of_attnlib_is_there(path):
     """A page that names a module that has moved sends its reader to an ImportError."""
-    for name in set(re.findall(r"\battnlib(?:\.[A-Za-z_]\w*)+", sources(path))):
+    for name in set(re.findall(r"\battn(?:lib|course)(?:\.[A-Za-z_]\w*)+", sources(path))):
         try:
             pkgutil.resolve_name(name)
         except (ImportError, AttributeError) as error:
             pytest.fail(f"{name}: {error}")
 
 
-def test_a_notebook_needs_few_paths():
-    """The core, its examples and the folders around it: no reader must know files."""
-    imports = r"^(?:from|import) (attnlib[\w.]*)"
-    paths = {name for path in NOTEBOOKS for name in re.findall(imports, sources(path), re.M)}
-    assert len(paths) <= 10, sorted(paths)
+def imported(path: Path, house: str) -> set[str]:
+    """Return the names that a notebook's cells import from a package of ours."""
+    cells = [ast.parse(source(cell)) for _, cell in code_cells(read(path))]
+    nodes = [node for cell in cells for node in ast.walk(cell)]
+    found = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {
+        alias.name
+        for node in found
+        for alias in node.names
+        if (node.module or "").split(".")[0] == house
+    }
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_imports_few_names(path):
+    assert len(imported(path, "attncourse")) <= 15

@@ -116,4 +116,4 @@ shell.run_cell({cell!r}).raise_error()
     asked = ran.stdout.strip().splitlines()
     assert len(asked) == 2  # only the second time, without attnlib
     assert "git clone --quiet nowhere course" in asked[0]
-    assert "install --quiet ./course" in asked[1]
+    assert 'install --quiet "./course[course]"' in asked[1]

@@ -8,7 +8,8 @@ import shlex
 import pytest
 
 from attncourse.classroom.command import _parser
-from attncourse.classroom.exercises import find_exercises, put, without_solutions
+from attncourse.classroom.exercises import find_exercises, put
+from student_copies import without_solutions
 from support.notebook_tools import HEADING, NOTEBOOKS, ROOT, broken_links, minutes, read, source
 
 PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")

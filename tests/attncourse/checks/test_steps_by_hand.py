@@ -14,13 +14,13 @@ from attncourse.checks import (
     telling,
 )
 from attncourse.examples import counting, published_steps
+from attncourse.tracing import trace
 from attnlib import (
     MultiHeadAttention,
     attention,
     causal_mask,
     merge_heads,
     split_heads,
-    trace,
 )
 
 ORIGINS = 10 * torch.arange(5.0)[:, None] + torch.arange(6.0)  # token and column

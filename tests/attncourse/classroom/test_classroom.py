@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from attncourse.classroom import command
 from attncourse.classroom import grade as grading
 from attncourse.classroom.command import main
 from attncourse.classroom.exercises import (
@@ -23,12 +24,11 @@ from attncourse.classroom.exercises import (
     needed,
     put,
     source,
-    with_solutions,
-    without_solutions,
 )
-from attncourse.classroom.grade import Grade, commonest, grade, write_csv, write_html
+from attncourse.classroom.grade import Grade, commonest, write_csv, write_html
 from attncourse.classroom.lessons import copy_course, course, lessons, read, write
 from attncourse.classroom.sandbox import run, walls
+from student_copies import with_solutions, without_solutions
 
 LESSONS = lessons()[1:]  # the first page has no exercises
 BYTES_OF = {path: path.read_bytes() for path in LESSONS}
@@ -86,6 +86,10 @@ def small_course(tmp_path, monkeypatch) -> Path:
     write(lesson(), path)
     monkeypatch.setattr(grading, "lessons", lambda: [path])
     return tmp_path
+
+
+def grade(paths: Iterable[Path], seconds: float = 60.0) -> list[Grade]:
+    return [one for _, found in grading.grade(paths, seconds) for one in found]
 
 
 # The exercises of a notebook
@@ -399,6 +403,25 @@ def test_the_course_is_copied_and_nothing_of_the_reader_overwritten(tmp_path):
     mine.write_text("mine")
     assert copy_course(tmp_path) == sorted(p.name for p in (course() / "notebooks").glob("*.ipynb"))
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no root")
+@pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
+def test_jupyterlab_is_opened_for_anybody_and_for_this_machine_alone(
+    tmp_path, monkeypatch, user, allowed
+):
+    started = []
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(
+        command.subprocess,
+        "run",
+        lambda line, cwd: started.append(line) or subprocess.CompletedProcess(line, 7),
+    )
+    assert main(["lab", str(tmp_path)]) == 7
+    ((_, _, module, address, opened, *rest),) = started
+    assert (module, address) == ("jupyterlab", "--ip=127.0.0.1")
+    assert opened.endswith("notebooks/00_start.ipynb")
+    assert rest == ["--allow-root"] * allowed
 
 
 def test_a_class_in_a_file_is_checked(tmp_path, capsys):

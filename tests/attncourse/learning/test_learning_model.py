@@ -13,7 +13,6 @@ from attncourse.learning import patterns
 from attncourse.learning.model import (
     AttentionModel,
     exchanged,
-    mean_output,
     mute_head,
     reads_and_writes,
     run_with_weights,
@@ -167,7 +166,6 @@ def test_shape_comments_are_true():
     _, attn_weights = found.run(SIZES, lambda: module(tokens, return_weights=True))
     for means in patterns.PATTERNS.values():
         found.run(SIZES, lambda: patterns.score(attn_weights[:, 0], means(tokens)))  # noqa: B023
-    found.run(SIZES, lambda: patterns.even_score(patterns.same_token(tokens)))
     found.run(SIZES, lambda: patterns.is_ambiguous(tokens))
     found.run(SIZES, lambda: patterns.two_letters(tokens))
     found.run(SIZES, lambda: patterns.score_by_place(attn_weights, patterns.same_token(tokens)))
@@ -175,7 +173,6 @@ def test_shape_comments_are_true():
     found.run(SIZES, lambda: patterns.share_by_pair(*near_and_far))
     found.run(SIZES, lambda: run_with_weights(module, tokens, attn_weights))
     sizes = SIZES | {"head_dim": 5}
-    found.run(sizes, lambda: models.mean_output(module, tokens, 1, 2))
     found.run(sizes, lambda: mute_head(module, 1, 2)(tokens))
     one_answer = AttentionModel(17, 11, 15, 3)
     found.run(sizes, lambda: reads_and_writes(one_answer, 0, 1))
@@ -193,21 +190,6 @@ def test_a_head_is_muted_at_some_places_only():
     torch.testing.assert_close(some[:, :2], whole(x)[:, :2])
     torch.testing.assert_close(some[:, 4:], whole(x)[:, 4:])
     assert not torch.allclose(some[:, 2:4], whole(x)[:, 2:4])
-
-
-def test_its_own_mean_can_stand_in_for_a_head():
-    module, tokens = model(), some_tokens()
-    usual = mean_output(module, tokens, 1, 2)
-    muted = mute_head(module, 1, 2, instead=usual)
-    assert usual.shape == (module.layers[1].head_dim,)
-    torch.testing.assert_close(mean_output(muted, tokens, 1, 2), usual)
-    heard = []
-    hook = muted.layers[1].out_proj.register_forward_pre_hook(lambda _, x: heard.append(x[0]))
-    muted(tokens)
-    hook.remove()
-    size = module.layers[1].head_dim
-    given = heard[0][..., 2 * size : 3 * size]
-    torch.testing.assert_close(given, usual.expand_as(given))
 
 
 def test_what_a_head_writes_is_what_it_adds_to_the_scores():

@@ -10,12 +10,10 @@ from attncourse.learning.patterns import share_by_pair
 from attncourse.learning.record import held_out_batch, recorded_model
 from attncourse.learning.runs import (
     LATE,
-    LONG,
     RUNS,
     SEEDS,
-    Run,
+    LookUpRun,
     Setting,
-    _runs,
     guess_by_place,
     late_head,
     look_up_model,
@@ -24,17 +22,17 @@ from attncourse.learning.runs import (
     orders_named,
     repeat_runs,
     spread,
+    stored_runs,
 )
 from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
 from attncourse.learning.training import accuracy
-from train_runs import measured, settings, train_look_ups
+from train_runs import LONG, measured, settings, train_look_ups
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 
 
 def test_every_setting_of_the_tool_is_stored_once():
-    stored = [Setting(*run["setting"]) for run in _runs()["look_ups"]]
-    stored = [setting._replace(distances=tuple(setting.distances)) for setting in stored]
+    stored = [run.setting for run in stored_runs()[0]]
     assert stored == settings()
     assert len(set(stored)) == len(stored)
     assert RUNS.stat().st_size + LATE.stat().st_size < 80_000
@@ -63,7 +61,7 @@ def test_a_model_starts_as_its_seed_and_its_setting_say():
     assert size == look_up_runs(1, hidden=14)[0].parameters == 5846
 
 
-def shares(*runs: list[Run]) -> list[float]:
+def shares(*runs: list[LookUpRun]) -> list[float]:
     return [run.right for three in runs for run in three]
 
 

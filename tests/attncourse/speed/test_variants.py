@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attncourse.speed import variants
+import ways
 from attncourse.speed.count import count_parameters
-from attncourse.speed.variants import VARIANTS
 from attnlib import MultiHeadAttention
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, H, tokens
+from ways import VARIANTS
 
 FLEX = "FlexAttention, compiled"
 WIDTH = H * HEAD_DIM
@@ -149,6 +149,6 @@ def test_flex_attention_needs_avx2(monkeypatch):
 
 def test_flex_attention_needs_a_compiler(monkeypatch):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    monkeypatch.setattr(variants.shutil, "which", lambda command: None)
+    monkeypatch.setattr(ways.shutil, "which", lambda command: None)
     with pytest.raises(RuntimeError, match=r"no C\+\+ compiler was found .*clang"):
         VARIANTS[FLEX](split_module())
