@@ -136,17 +136,17 @@ class Scene:
 
 def shift(items: Sequence[Item], x: float, y: float) -> list[Item]:
     """Return the items shifted to the right by x and down by y."""
-    return [_moved(item, x, y) for item in items]
-
-
-def _moved(item: Item, x: float, y: float) -> Item:
-    match item:
-        case Line():
-            return item._replace(points=tuple((px + x, py + y) for px, py in item.points))
-        case Box():  # quicker than _replace, and there are thousands
-            return Box(item.x + x, item.y + y, *item[2:])
-        case Words():
-            return Words(item.x + x, item.y + y, *item[2:])
+    found: list[Item] = []
+    for item in items:
+        match item:
+            case Line():
+                points = tuple((px + x, py + y) for px, py in item.points)
+                found.append(item._replace(points=points))
+            case Box():  # quicker than _replace, and there are thousands
+                found.append(Box(item.x + x, item.y + y, *item[2:]))
+            case Words():
+                found.append(Words(item.x + x, item.y + y, *item[2:]))
+    return found
 
 
 def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
@@ -193,30 +193,25 @@ def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) ->
     ]
 
 
-def caption(scene: Scene, line: str, size: float = 13.0) -> Scene:
+def caption(scene: Scene, line: str) -> Scene:
     """Put a line of text, broken where it must be, above a scene and into its alt text."""
     width = max(scene.width, 260.0)
-    items: list[Item] = []
-    y = size
-    for part in wrap(line, width - 8, size):
-        items.append(Words(4, y, part, "start", size=size))
-        y += 1.4 * size
-    alt = f"{line}. {scene.alt}"
-    return Scene(width, y + scene.height, alt, (*items, *shift(scene.items, 0, y)))
+    lines = [
+        Words(4, SIZE + 1.4 * SIZE * i, part, "start")
+        for i, part in enumerate(wrap(line, width - 8))
+    ]
+    y = lines[-1].y + 1.4 * SIZE
+    items = (*lines, *shift(scene.items, 0, y))
+    return Scene(width, y + scene.height, f"{line}. {scene.alt}", items)
 
 
 def _hatching(box: Box) -> list[Line]:
     """Return the diagonal lines of a box, none if it is not hatched."""
-    if not box.hatched:
-        return []
-    lines, step = [], 6.0
-    offset = step
-    while offset < box.width + box.height:
-        x0, y0 = min(offset, box.width), max(0.0, offset - box.width)
-        x1, y1 = max(0.0, offset - box.height), min(offset, box.height)
-        ends = ((box.x + x0, box.y + y0), (box.x + x1, box.y + y1))
+    lines = []
+    for i in range(1, math.ceil((box.width + box.height) / 6) if box.hatched else 0):
+        x0, x1 = min(6.0 * i, box.width), max(0.0, 6.0 * i - box.height)
+        ends = ((box.x + x0, box.y + 6.0 * i - x0), (box.x + x1, box.y + 6.0 * i - x1))
         lines.append(Line(ends, HATCH, 1.0))
-        offset += step
     return lines
 
 

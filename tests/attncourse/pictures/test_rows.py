@@ -18,12 +18,12 @@ CHARTS = {
     for row, scale in (("raw", 1.0), ("scaled", 0.1))
 }
 EVERY = {
-    "a row": softmax_picture(WORDS, SCORES, WEIGHTS, 2, hue=1),
+    "a row": softmax_picture(WORDS, SCORES, WEIGHTS, 2),
     "the last row": softmax_picture(WORDS, SCORES, torch.softmax(SCORES, -1), 4),
     "already masked": softmax_picture(
         WORDS, SCORES.masked_fill(torch.arange(5) > 2, -torch.inf), WEIGHTS, 2
     ),
-    "charts": small_bars_picture(CHARTS, WORDS),
+    "charts": small_bars_picture(CHARTS),
 }
 
 
@@ -39,7 +39,7 @@ def test_everything_fits_and_can_be_read(scene):
 
 def test_a_row_goes_from_scores_to_weights():
     scene = EVERY["a row"]
-    found = bars(scene, head_color(1))
+    found = bars(scene, head_color(0))
     texts = [item.text for item in words(scene)]
     assert texts.count("−inf") == 2
     assert [t for t in texts if t == "2.00"] == ["2.00"] * 2  # as a score, and under the mask
@@ -58,8 +58,8 @@ def test_a_row_goes_from_scores_to_weights():
 
 def test_a_negative_score_goes_down_from_zero():
     scene = EVERY["a row"]
-    up = bars(scene, head_color(1))[0]
-    down = next(b for b in bars(scene, head_color(1)) if b.height == pytest.approx(HIGH / 7))
+    up = bars(scene, head_color(0))[0]
+    down = next(b for b in bars(scene, head_color(0)) if b.height == pytest.approx(HIGH / 7))
     assert up.y + up.height == pytest.approx(down.y)
 
 
@@ -73,4 +73,4 @@ def test_small_charts_share_one_axis_and_name_their_largest_weight():
     texts = [item.text for item in words(scene)]
     assert [text for text in texts if text.startswith("width")] == list(CHARTS["raw"])
     assert "largest 1.00" in texts
-    assert scene.alt.startswith("Bars from 0 to 1. raw: largest weight at width 2: with 0.86, ")
+    assert scene.alt.startswith("Bars from 0 to 1. raw: largest weight at width 2: key 4 0.86, ")
