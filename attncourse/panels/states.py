@@ -65,10 +65,6 @@ class Panel:
         values = itertools.product(*self.controls.values())
         return [dict(zip(self.controls, state, strict=True)) for state in values]
 
-    def picture(self) -> Scene:
-        """Return the picture of the state at the start."""
-        return self.draw(self.compute(**self.default))
-
     def page(self, state: Mapping[str, Any]) -> Page:
         """Return what a state shows: its line of text, its picture as SVG, what can be touched."""
         page, _ = self._drawn(state)

@@ -470,7 +470,7 @@ def test_a_page_without_javascript(open_page: Callable[..., Page]):
     page = open_page(STACKED_HEADS, java_script_enabled=False)
     box = page.locator(".attn-panel")
     expect(box).to_contain_text(STACKED_HEADS.page(STACKED_HEADS.default)["line"])
-    expect(box.get_by_role("img", name=STACKED_HEADS.picture().alt, exact=True)).to_be_visible()
+    expect(box.get_by_role("img", name=STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)).alt, exact=True)).to_be_visible()
 
 
 def contrast(one: str, other: str) -> float:

@@ -163,7 +163,7 @@ def test_panels_are_pure(panel, every):
 
 
 def test_the_static_figure_is_the_state_at_the_start(panel):
-    scene = panel.picture()
+    scene = panel.draw(panel.compute(**panel.default))
     assert scene == shown(panel, dict(panel.default)).scene
     assert pixels(scene).getchannel("A").getextrema() == (255, 255)
 

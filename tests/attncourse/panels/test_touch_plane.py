@@ -234,7 +234,10 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 def places(page: Page) -> list[list[float]]:
     """Return where in the window the handle stands in each of the states chosen."""
     svg = box_of(page, PLANE).locator("svg")
-    corner, scale = svg.bounding_box(), svg.bounding_box()["width"] / PLANE.picture().width
+    corner, scale = (
+        svg.bounding_box(),
+        svg.bounding_box()["width"] / PLANE.draw(PLANE.compute(**PLANE.default)).width,
+    )
     found = []
     for state in SOME:
         x, y = PLANE.handle(PLANE.compute(**state))
