@@ -32,33 +32,22 @@ Page = dict[str, Any]
 class Panel:
     """Controls, and the three pure functions behind them.
 
-    Args:
-        name: the panel's name, shown in its repr.
-        controls: all the values that each control can take.
-        default: the value of each control at the start.
-        compute: from the controls' values (as keywords) to the numbers shown.
-        draw: from those numbers to a picture.
-        readout: from those numbers to one line of text.
-        time: the control that can be played, step by step, if there is one; it starts at its
-            first value.
-        telling: the states that a page without a kernel shows, side by side. None: one control,
-            that of the time or the one with the most values, at its first, middle and last value.
-        touch: from the numbers and their picture to what can be touched in it, if anything can.
-        handle: from the numbers to the place in the picture where a handle is dragged. Then all
-            pictures must have the same items in the same order, and the browser gets one of them
-            and of the others what changes: so there may be any number of states.
+    With a handle all pictures must have the same items in the same order, and the browser gets one
+    of them and of the others what changes: so there may be any number of states.
     """
 
     name: str
-    controls: Mapping[str, tuple[Any, ...]]
-    default: Mapping[str, Any]
-    compute: Callable[..., Any]
+    controls: Mapping[str, tuple[Any, ...]]  # all the values that each can take
+    default: Mapping[str, Any]  # the value of each control at the start
+    compute: Callable[..., Any]  # from the controls' values, as keywords, to the numbers shown
     draw: Callable[[Any], Scene]
-    readout: Callable[[Any], str]
-    time: str | None = None
+    readout: Callable[[Any], str]  # one line of text
+    time: str | None = None  # the control that can be played; it starts at its first value
+    # the states that a page without a kernel shows, side by side; None: one control, that of the
+    # time or the one with the most values, at its first, middle and last value
     telling: tuple[Mapping[str, Any], ...] | None = None
-    touch: Callable[[Any, Scene], Touch] | None = None
-    handle: Callable[[Any], tuple[float, float]] | None = None
+    touch: Callable[[Any, Scene], Touch] | None = None  # what can be touched in the picture
+    handle: Callable[[Any], tuple[float, float]] | None = None  # where a handle is dragged
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
@@ -166,19 +155,12 @@ def _share_parts(pages: Sequence[Page | None]) -> list[str]:
 
 def _share_maps(pages: Sequence[Page | None]) -> list[dict[str, Any]]:
     """Put into the pages, for each map that can be touched, its place in the list returned."""
-    shared: list[dict[str, Any]] = []
     places: dict[str, int] = {}
     for page in pages:
-        if page is None or "touch" not in page:
-            continue
-        maps = page["touch"]["maps"]
-        for i, each in enumerate(maps):
-            words = json.dumps(each)
-            if words not in places:
-                places[words] = len(shared)
-                shared.append(each)
-            maps[i] = places[words]
-    return shared
+        if page is not None and "touch" in page:
+            maps = map(json.dumps, page["touch"]["maps"])
+            page["touch"]["maps"] = [places.setdefault(words, len(places)) for words in maps]
+    return list(map(json.loads, places))
 
 
 def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:

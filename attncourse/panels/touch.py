@@ -23,26 +23,19 @@ MOST_VALUES = 4  # of a longer row only so many numbers are said
 
 
 class Map(NamedTuple):
-    """A map in a picture: where its cells are, and what each of them says.
+    """A map in a picture: where its cells are, in pixels, and what each of them says.
 
-    Args:
-        name: such as "head 1".
-        color: of its head, and of the arcs of its weights.
-        x: the left side of its first cell, in pixels.
-        y: the upper side.
-        cell: the width and height of a cell.
-        numbers: by what they are, such as "weight", a line for each query: its numbers, with a
-            space between two, from the first key on. A key past the end of the line is hidden.
-        values: for each key the row that it mixes in; or none.
+    numbers has, by what they are, such as "weight", a line for each query: its numbers, with a
+    space between two, from the first key on. A key past the end of the line is hidden.
     """
 
     name: str
-    color: str
-    x: float
-    y: float
-    cell: float
+    color: str  # of its head, and of the arcs of its weights
+    x: float  # the left side of its first cell
+    y: float  # the upper side
+    cell: float  # the width and height of a cell
     numbers: dict[str, list[str]]
-    values: Sequence[str] = ()
+    values: Sequence[str] = ()  # for each key the row that it mixes in; or none
 
 
 class Pick(NamedTuple):
@@ -56,19 +49,12 @@ class Pick(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """What of a picture can be touched.
+    """What of a picture can be touched."""
 
-    Args:
-        tokens: the names of queries and keys; those of the longest text that the panel shows.
-        maps: all with the same tokens, from the first on.
-        picks: places that choose a state.
-        arcs: whether the weights are also drawn as arcs over the tokens.
-    """
-
-    tokens: Sequence[str]
-    maps: Sequence[Map] = ()
+    tokens: Sequence[str]  # names of queries and keys; of the longest text that the panel shows
+    maps: Sequence[Map] = ()  # all with the same tokens, from the first on
     picks: Sequence[Pick] = ()
-    arcs: bool = True
+    arcs: bool = True  # whether the weights are also drawn as arcs over the tokens
 
 
 def write_lines(matrix: Tensor, causal: bool = True, decimals: int = 3) -> list[str]:
@@ -105,15 +91,10 @@ def write_rows(values: Tensor) -> list[str]:
 
 
 class Looks(NamedTuple):
-    """What heads compare and what they mix, of one text and all heads in their order.
+    """What heads compare and what they mix, of one text and all heads in their order."""
 
-    Args:
-        attn_scores: (num_heads, num_tokens, num_tokens), query · key, neither scaled nor masked.
-        values: (num_heads, num_tokens, head_dim).
-    """
-
-    attn_scores: Tensor
-    values: Tensor
+    attn_scores: Tensor  # query · key, neither scaled nor masked, for each head
+    values: Tensor  # the rows, for each head
 
 
 def listen(model: nn.Module, x: Tensor) -> Looks:

@@ -80,9 +80,9 @@ def _beside(start: float, end: float, line: float) -> tuple[float, float]:
 def crossover_picture(
     ratios: Mapping[tuple[int, int], float],
     heading: str,
-    undecided: Collection[tuple[int, int]] = (),
-    notes: Mapping[tuple[int, int], str] | None = None,
-    sides: tuple[str, str] | None = None,
+    undecided: Collection[tuple[int, int]],
+    notes: Mapping[tuple[int, int], str],
+    sides: tuple[str, str],
 ) -> Scene:
     """Draw a table of ratios, heads down and tokens across: blue above 1, orange below.
 
@@ -93,43 +93,37 @@ def crossover_picture(
         notes: a few words under the ratio of a cell.
         sides: what a ratio below 1 means, and one above; drawn as a legend.
     """
-    notes = notes or {}
-    heads = sorted({num_heads for num_heads, _ in ratios})
-    tokens = sorted({num_tokens for _, num_tokens in ratios})
-    left, top, width, height = 84.0, 80.0 if sides else 56.0, 116.0, 50.0 if notes else 32.0
+    heads, tokens = (sorted({place[i] for place in ratios}) for i in (0, 1))
+    left, top, width, height = 84.0, 80.0, 116.0, 50.0 if notes else 32.0
     largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
-    items: list[Item] = [Words(0, 10, heading, "start", bold=True)]
-    if sides:
-        items += _legend(sides)
+    items: list[Item] = [Words(0, 10, heading, "start", bold=True), *_legend(sides)]
     for column, num_tokens in enumerate(tokens):
-        words = f"{num_tokens} tokens"
-        items.append(Words(left + (column + 0.5) * width, top - 14, words))
+        items.append(Words(left + (column + 0.5) * width, top - 14, f"{num_tokens} tokens"))
     for row, num_heads in enumerate(heads):
-        y = top + row * height
-        words = "1 head" if num_heads == 1 else f"{num_heads} heads"
-        items.append(Words(left - 8, y + height / 2, words, "end"))
-        for column, num_tokens in enumerate(tokens):
-            place = (num_heads, num_tokens)
-            value, open_ = ratios[place], place in undecided
-            fill = QUIET if open_ else _side_color(math.log2(value) / largest)
-            x = left + column * width
-            items.append(Box(x, y, width - 2, height - 2, fill=fill))
-            ink, note = text_color(fill), notes.get(place)
-            middle, up = x + width / 2 - 1, y + height / 2 - 1 - (9 if note else 0)
-            said = f"{value:.2f}{' ?' if open_ else ''}"
-            items.append(Words(middle, up, said, color=ink, mono=True))
-            if note:
-                items.append(Words(middle, up + 19, note, color=ink, size=12))
+        said = "1 head" if num_heads == 1 else f"{num_heads} heads"
+        items.append(Words(left - 8, top + (row + 0.5) * height, said, "end"))
+    for place, value in ratios.items():
+        x, y = left + tokens.index(place[1]) * width, top + heads.index(place[0]) * height
+        open_, note = place in undecided, notes.get(place)
+        fill = QUIET if open_ else _side_color(math.log2(value) / largest)
+        middle, up = x + width / 2 - 1, y + height / 2 - 1 - (9 if note else 0)
+        said, ink = f"{value:.2f}{' ?' if open_ else ''}", text_color(fill)
+        items.append(Box(x, y, width - 2, height - 2, fill=fill))
+        items.append(Words(middle, up, said, color=ink, mono=True))
+        if note:
+            items.append(Words(middle, up + 19, note, color=ink, size=12))
     ends_of_words = (
         item.x + text_width(item.text, item.size, bold=item.bold)
         for item in items
         if isinstance(item, Words) and item.anchor == "start"
     )
     size = 8 + max(left + width * len(tokens), *ends_of_words)
-    ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
+    order = sorted(ratios, key=ratios.__getitem__)
+    least, most = (
+        f"{ratios[h, t]:.2f} at {h} heads and {t} tokens" for h, t in (order[0], order[-1])
+    )
     alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
-    alt += f"least {ends[0]}, most {ends[1]}."
-    alt += f" Orange: {sides[0]}; blue: {sides[1]}." if sides else ""
+    alt += f"least {least}, most {most}. Orange: {sides[0]}; blue: {sides[1]}."
     alt += f" {len(undecided)} of {len(ratios)} cells are too close to call." if undecided else ""
     told = "; ".join(f"{h} heads, {t} tokens: {note}" for (h, t), note in notes.items())
     alt += f" {told}." if told else ""
@@ -153,9 +147,3 @@ def _legend(sides: tuple[str, str]) -> list[Item]:
         items.append(Words(x + 6, 36, words, "start"))
         x += 6 + text_width(words) + 22
     return items
-
-
-def _ends(ratios: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return where the least and where the largest ratio stands."""
-    order = sorted(ratios, key=lambda place: ratios[place])
-    return order[0], order[-1]

@@ -11,8 +11,10 @@ from attncourse.pictures.cells import Cell, grid, head_tag, scale
 from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
+    INK,
     PAPER,
     QUIET,
+    amount_color,
     shades,
     signed_color,
     text_color,
@@ -194,3 +196,38 @@ def signed_picture(
     items += scale(right + 12, top, colors, 8, words)
     alt = f"Tables of {size} by {size}, {axes[0]} down, {axes[1]} across. {' '.join(said)}"
     return Scene(right + 66, top + max(side, 100.0) + 8, alt, tuple(items))
+
+
+def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
+    """Draw one share for each head of a model, in percent: layers down, heads across.
+
+    Args:
+        shares: (num_layers, num_heads), from 0 to 1.
+        title: what is shared, above the picture and in the alt text.
+        limit: a larger share is framed; one that rounds to it has a decimal more.
+    """
+    num_layers, num_heads = shares.shape
+    wide, tall, left, top = 46.0, 26.0, 74.0, 52.0
+
+    def look(share: float, *_place: int) -> Cell:
+        fill, text = amount_color(0.75 * share**2), f"{100 * share:.0f}"  # large ones must differ
+        if text == f"{100 * limit:.0f}":  # a decimal more says on which side it is
+            text = f"{100 * share:.1f}"
+        return Cell(fill, text, text_color(fill))
+
+    items: list[Item] = [Words(4, 12, title, "start", bold=True)]
+    for h in range(num_heads):
+        items.append(Words(left + (h + 0.5) * wide, top - 12, f"{h}" if h else "head 0"))
+    for layer in range(num_layers):
+        items.append(Words(left - 8, top + (layer + 0.5) * tall, f"layer {layer}", "end"))
+    items += grid(left, top, shares, look, wide, tall, Words(wide / 2, tall / 2, ""))
+    framed = (shares > limit).nonzero().tolist()
+    for layer, h in framed:
+        corner = (left + h * wide + 2, top + layer * tall + 2)
+        items.append(Box(*corner, wide - 4, tall - 4, stroke=INK, stroke_width=2.5))
+    alt = (
+        f"{title}, {num_layers} layers down, {num_heads} heads across: more than "
+        f"{100 * limit:.0f} in {len(framed)} of {num_layers * num_heads} heads, which are framed."
+    )
+    right = max(left + num_heads * wide, 4 + text_width(title, bold=True))
+    return Scene(right + 4, top + num_layers * tall + 4, alt, tuple(items))

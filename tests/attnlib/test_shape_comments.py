@@ -107,7 +107,6 @@ def test_in_the_pictures_and_panels():
         "panels/gpt2",
     )
     names += (
-        "panels/built",
         "panels/query_plane",
         "panels/torch_equality",
         "panels/gallery",
@@ -193,7 +192,7 @@ def test_no_other_module_has_some():
         "panels/gpt2",
     }
     read |= {"panels/torch_equality", "panels/gallery", "panels/learning"}
-    read |= {"panels/query_plane", "panels/built", "panels/running_softmax"}
+    read |= {"panels/query_plane", "panels/running_softmax"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"pictures/arcs", "learning/writing"}
     assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is

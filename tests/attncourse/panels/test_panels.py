@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey
-from attncourse.panels.built import LOOKS, add_places, build_stack
-from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.heads import LOOKS, STACKED_HEADS, add_places, build_stack
 from attncourse.panels.states import MOST_PAGES, PART_ENDS, Panel, spell
 from attncourse.panels.steps import NUMBER_STEPS
 from attncourse.panels.weight_columns import WEIGHT_SPLIT

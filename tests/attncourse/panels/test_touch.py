@@ -24,8 +24,8 @@ from attncourse.panels import (
     TRAINING_STEP,
     WEIGHT_SPLIT,
 )
-from attncourse.panels.built import add_places, build_stack
 from attncourse.panels.gpt2 import gpt2_panel
+from attncourse.panels.heads import add_places, build_stack
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, head_maps, listen
 from attncourse.pictures.palette import HEAD_COLORS, contrast, head_color, line_color
