@@ -22,6 +22,7 @@ class Cell(NamedTuple):
     hatched: bool = False
     name: str = ""
     edge: float = 1.0  # width of the stroke
+    bold: bool = False
 
 
 def grid(
@@ -40,11 +41,11 @@ def grid(
     items: list[Item] = []
     for r, row in enumerate(matrix.tolist()):
         for c, value in enumerate(row):
-            fill, text, ink, stroke, hatched, name, edge = look(value, r, c)
+            fill, text, ink, stroke, hatched, name, edge, bold = look(value, r, c)
             corner = (x + c * width, y + r * height)
             items.append(Box(*corner, width, height, fill, stroke, edge, 0.0, hatched, name))
             if words is not None and text:
-                items += shift([words._replace(text=text, color=ink)], *corner)
+                items += shift([words._replace(text=text, color=ink, bold=bold)], *corner)
     return items
 
 

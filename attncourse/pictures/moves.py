@@ -7,6 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from attncourse.pictures.cells import Cell, grid
 from attncourse.pictures.letters import text_width, wrap
 from attncourse.pictures.palette import (
     FAINT,
@@ -63,24 +64,21 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
         items += _size(x, y, size, colors)
         items.append(Words(x + SIZE_BOX + 6, y + 11, meaning, "start"))
         x += wide
-    y += ROW + 10
-    items.append(Line(((0, y), (BOOK, y)), QUIET, 1.0))
-    y += 10
+    y += ROW + 20
+    items.append(Line(((0, y - 10), (BOOK, y - 10)), QUIET, 1.0))
     said = []
     for step in steps:
         for place, size in enumerate(step.shape):
             items += _size(EDGE + place * (SIZE_BOX + 4), y, size, colors)
         lines = wrap(step.source, BOOK - STATEMENT, mono=True)
-        for number, line in enumerate(lines):
-            below = y + 11 + number * 18
-            items.append(Words(STATEMENT, below, line, "start", mono=True))
+        for i, line in enumerate(lines):
+            items.append(Words(STATEMENT, y + 11 + i * 18, line, "start", mono=True))
         said.append(f"{step.name} {step.shape}")
         y += ROW + (len(lines) - 1) * 18
     if stopped:
         lines = [part for line in stopped.splitlines() for part in wrap(line, BOOK - 24)]
         items.append(Box(1, y + 4, BOOK - 2, 18.0 * len(lines) + 12, PAPER, WRONG, 2.0))
-        for number, line in enumerate(lines):
-            items.append(Words(12, y + 19 + number * 18, line, "start"))
+        items += [Words(12, y + 19 + i * 18, line, "start") for i, line in enumerate(lines)]
         y += 18.0 * len(lines) + 22
     alt = f"The shape after each line: {', then '.join(said)}."
     alt += f" {' '.join(stopped.split())}" if stopped else ""
@@ -149,35 +147,30 @@ def _stage(
     values: Tensor, dims: Sequence[str], heads: int, place: Sequence[int], left: float, top: float
 ) -> tuple[list[Item], float, float]:
     """Return a tensor as blocks below each other; its width, and where it ends."""
-    flat = values.ndim == 2
-    by_head = not flat and tuple(dims)[1] == "num_heads"
-    blocks = values[None] if flat else values
+    flat, by_head = values.ndim == 2, values.ndim == 3 and dims[1] == "num_heads"
+    blocks, place = (values[None], [0, *place]) if flat else (values, place)
     _, num_rows, num_columns = blocks.shape
-    wide, tall = num_columns * WIDE, num_rows * HIGH
-    gap = 20.0 if by_head else 8.0
-    place = [0, *place] if flat else place
+    wide, tall, gap = num_columns * WIDE, num_rows * HIGH, 20.0 if by_head else 8.0
     items: list[Item] = []
-    framed: list[Item] = []
-    for b, block in enumerate(blocks.tolist()):
+    for b, block in enumerate(blocks):
         y = top + b * (tall + gap)
-        if not flat:
-            name, ink = (f"head {b}", True) if by_head else (f"token {b}", False)
-            items.append(Words(left - 8, y + tall / 2, name, "end", bold=ink))
-        for r, row in enumerate(block):
-            if flat:
-                middle_row = y + (r + 0.5) * HIGH
-                items.append(Words(left - 8, middle_row, f"token {r}", "end"))
-            for c, value in enumerate(row):
-                head = c * heads // num_columns if flat else b if by_head else r
-                fill = tint(head_color(head), 0.3)
-                corner = (left + c * WIDE, y + r * HIGH)
-                items.append(Box(*corner, WIDE, HIGH, fill, PAPER))
-                middle = (corner[0] + WIDE / 2, corner[1] + HIGH / 2)
-                here = [b, r, c] == list(place)
-                items.append(Words(*middle, f"{value:.0f}", bold=here))
-                if here:
-                    framed = [Box(*corner, WIDE, HIGH, stroke=INK, stroke_width=2.5)]
-    return [*items, *framed], wide, top + len(blocks) * (tall + gap) - gap
+
+        def look(value: float, row: int, column: int, b: int = b) -> Cell:
+            head = column * heads // num_columns if flat else b if by_head else row
+            here = [b, row, column] == [*place]
+            return Cell(tint(head_color(head), 0.3), f"{value:.0f}", bold=here)
+
+        if flat:
+            for row in range(num_rows):
+                items.append(Words(left - 8, y + (row + 0.5) * HIGH, f"token {row}", "end"))
+        else:
+            name = f"head {b}" if by_head else f"token {b}"
+            items.append(Words(left - 8, y + tall / 2, name, "end", bold=by_head))
+        items += grid(left, y, block, look, WIDE, HIGH, Words(WIDE / 2, HIGH / 2, ""))
+    block, row, column = place
+    corner = (left + column * WIDE, top + block * (tall + gap) + row * HIGH)
+    items.append(Box(*corner, WIDE, HIGH, stroke=INK, stroke_width=2.5))
+    return items, wide, top + len(blocks) * (tall + gap) - gap
 
 
 def _arrow(x: float, y: float, move: str) -> list[Item]:
