@@ -492,7 +492,7 @@ AROUND = (
     Mutant(
         "figure-shows-hidden-cells",
         "attncourse/pictures/weights.py",
-        {"if gone[q][k]:": "if False:"},
+        {"        if gone[q][k]:": "        if False:"},
         "tests/attncourse/pictures/test_weights.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(

@@ -102,7 +102,7 @@ def crossover_picture(
     for row, num_heads in enumerate(heads):
         said = "1 head" if num_heads == 1 else f"{num_heads} heads"
         items.append(Words(left - 8, top + (row + 0.5) * height, said, "end"))
-    for place, value in ratios.items():
+    for place, value in sorted(ratios.items()):
         x, y = left + tokens.index(place[1]) * width, top + heads.index(place[0]) * height
         open_, note = place in undecided, notes.get(place)
         fill = QUIET if open_ else _side_color(math.log2(value) / largest)

@@ -64,12 +64,13 @@ def matrix_picture(
         x = LABEL + (column + 0.5) * width
         items.append(Words(x, TOP + 28, str(column), color=FAINT, mono=True))
 
-    def look(value: float, _row: int, column: int) -> Cell:
-        return Cell(fills[column], f"{value:.{digits}f}", text_color(fills[column]))
+    def look(value: float, row: int, column: int) -> Cell:
+        fill, name = fills[column], "" if row or column else "matrix"
+        return Cell(fill, f"{value:.{digits}f}", text_color(fill), name=name)
 
     words = Words(width - 5, height / 2, "", "end", mono=True)
-    first, *others = grid(LABEL, top, matrix, look, width, height, words)
-    items += [first._replace(name="matrix"), *others, *_row_names(LABEL, top, height, rows)]
+    items += grid(LABEL, top, matrix, look, width, height, words)
+    items += _row_names(LABEL, top, height, rows)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
     alt += f" Columns: {', '.join(f'{count} of {called[head]}' for head, count in owned.items())}."
     right, bottom = LABEL + num_columns * width, top + num_rows * height

@@ -197,16 +197,16 @@ def _draw_map(maps: _Maps, h: int, x: float, y: float) -> list[Item]:
     weights, cell, gone = maps.weights[h], maps.cell, maps.hidden[h].tolist()
 
     def look(weight: float, q: int, k: int) -> Cell:
+        name = "map" if q == k == 0 else "hidden" if gone[q][k] else ""
         if gone[q][k]:
-            return Cell(QUIET, stroke=QUIET, name="hidden")
+            return Cell(QUIET, stroke=QUIET, name=name)
         if math.isnan(weight):
-            return Cell(PAPER, "NaN", stroke=QUIET, hatched=True)
+            return Cell(PAPER, "NaN", stroke=QUIET, hatched=True, name=name)
         fill = weight_color(weight, maps.hues[h])
-        return Cell(fill, f"{weight:.2f}", text_color(fill), QUIET)
+        return Cell(fill, f"{weight:.2f}", text_color(fill), QUIET, name=name)
 
     words = Words(cell / 2, cell / 2, "") if cell >= 34 else None
     items = grid(x, y, weights, look, cell, cell, words)
-    items[0] = items[0]._replace(name="map")
     for q, k in ((weights > 1 + 1e-4) & ~maps.hidden[h]).nonzero().tolist():
         inset = 4 if maps.marked[h, q, k] else 1  # inside the frame of what is wrong
         place = (x + k * cell + inset, y + q * cell + inset, cell - 2 * inset, cell - 2 * inset)

@@ -14,14 +14,14 @@ import attnlib
 from attncourse.checks.steps_by_hand import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
 from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import MUTE, TRAINING_STEP
-from attncourse.panels.gallery import GALLERY
 from attncourse.panels.query_plane import PLANE
-from attncourse.panels.weight_columns import WEIGHT_SPLIT
-from attncourse.panels.steps import NUMBER_STEPS, OnePiece
 from attncourse.panels.running_softmax import TILES
+from attncourse.panels.steps import NUMBER_STEPS, OnePiece
+from attncourse.panels.weight_columns import WEIGHT_SPLIT
 from attncourse.pictures import arcs_picture, heads_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
 from attnlib.fused import FusedMultiHeadAttention
