@@ -21,10 +21,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from attncourse.classroom.exercises import find_exercises
+from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import TRAINING_STEP
-from attncourse.panels.mistakes import GALLERY
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from book import LOOKS, MODULE, SHEET_FILE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
 from support.browser_tools import found_browser
@@ -423,4 +423,5 @@ def test_a_page_without_javascript(open_page: Callable[..., Page]):
     page = open_page(STACKED_HEADS, java_script_enabled=False)
     box = page.locator(".attn-panel")
     expect(box).to_contain_text(STACKED_HEADS.page(STACKED_HEADS.default)["line"])
-    expect(box.get_by_role("img", name=STACKED_HEADS.picture().alt, exact=True)).to_be_visible()
+    alt = STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)).alt
+    expect(box.get_by_role("img", name=alt, exact=True)).to_be_visible()

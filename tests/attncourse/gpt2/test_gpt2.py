@@ -29,7 +29,7 @@ from attncourse.gpt2.weights import from_gpt2, to_gpt2
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
 from attncourse.pictures.palette import QUIET
 from attncourse.pictures.scene import Box, Line
-from attncourse.pictures.tensors import heads_picture
+from attncourse.pictures.weights import heads_picture
 from attncourse.speed.count import count_parameters
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens

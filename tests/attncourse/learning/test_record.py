@@ -29,15 +29,7 @@ from attncourse.learning.record import (
 )
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import right_answers
-from attncourse.panels.learning import (
-    CHART,
-    MUTE,
-    MUTE_CHOICES,
-    NAMES,
-    PLACES,
-    PROFILE,
-    TRAINING_STEP,
-)
+from attncourse.panels.learning import MUTE, MUTE_CHOICES, NAMES, PLACES, PROFILE, TRAINING_STEP
 from attncourse.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
 from attncourse.pictures.scene import Box, Line
 from support.pictures import boxes, extents, outside, text_in, words
@@ -370,7 +362,7 @@ def test_what_is_said_of_where_a_head_is_muted_is_no_wider_than_its_stroke():
 def test_the_loss_has_its_scale_and_a_dashed_key_and_goes_to_the_end():
     scene, losses = TRAINING_STEP.draw(TRAINING_STEP.compute(step=100)), growth().losses
     curve, key = (i for i in scene.items if isinstance(i, Line) and i.stroke == INK and i.dashed)
-    chart = boxes(scene, *CHART)[0]
+    chart = scene.named("chart")[0]
     assert len(curve.points) == 121
     for step, (x, y) in zip(range(0, 1201, 10), curve.points, strict=True):
         assert (x - chart.x) / chart.width == pytest.approx(step / 1200, abs=1e-3)
@@ -383,7 +375,7 @@ def test_the_loss_has_its_scale_and_a_dashed_key_and_goes_to_the_end():
 @pytest.mark.parametrize("step", SAVED_AT)
 def test_the_marked_step_is_seen_and_stands_over_no_word(step):
     scene = TRAINING_STEP.draw(TRAINING_STEP.compute(step=step))
-    chart = boxes(scene, *CHART)[0]
+    chart = scene.named("chart")[0]
     at = pytest.approx(chart.x + chart.width * step / 1200)
     (marker,) = (
         i for i in scene.items if isinstance(i, Line) and i.points[0][0] == at == i.points[1][0]
@@ -414,7 +406,7 @@ def test_one_scale_stands_at_the_first_profile_only():
 def test_the_curves_and_the_profiles_are_drawn_to_scale():
     scene, way = TRAINING_STEP.draw(TRAINING_STEP.compute(step=1000)), growth()
     curves = [i for i in scene.items if isinstance(i, Line) and len(i.points) == len(MEASURED_AT)]
-    chart = boxes(scene, *CHART)[0]
+    chart = scene.named("chart")[0]
     for curve, shares in zip(curves[:2], (way.clear, way.ambiguous), strict=True):
         for (x, y), share, step in zip(curve.points, shares, way.steps, strict=True):
             assert (chart.y + chart.height - y) / chart.height == pytest.approx(share, abs=2e-3)

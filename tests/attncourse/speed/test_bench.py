@@ -491,7 +491,7 @@ def test_no_number_of_a_bar_lies_on_the_floor():
 
 def test_the_table_of_ratios_is_in_order():
     ratios = {(heads, tokens): heads / tokens for heads in (1, 8) for tokens in (4, 2)}
-    scene = charts.crossover_picture(ratios, "a / b")
+    scene = charts.crossover_picture(ratios, "a / b", [], {}, ("a wins", "b wins"))
     shown = [item for item in scene.items if getattr(item, "mono", False)]
     assert [words.text for words in shown] == ["0.50", "0.25", "4.00", "2.00"]
     rows = [words.y for words in shown]
