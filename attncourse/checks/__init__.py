@@ -38,7 +38,6 @@ from attncourse.checks.by_hand import (
     has_full_rows,
     is_causal,
     keeps_shape,
-    make,
 )
 from attncourse.checks.exercises import (
     check_causal_attention,
@@ -53,6 +52,7 @@ from attncourse.checks.mistakes import (
     OnePageAttention,
     build,
     examine,
+    make,
     tokens,
 )
 from attncourse.checks.mysteries import (

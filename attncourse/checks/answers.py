@@ -32,6 +32,18 @@ def require(holds: object, otherwise: str) -> None:
         raise Diagnosis(otherwise)
 
 
+def require_shape(mine: Tensor, wanted: tuple[int, ...], hint: str = "") -> None:
+    """Require a shape of an answer."""
+    shape = tuple(mine.shape)
+    require(shape == wanted, f"The shape is {shape}, not {wanted}{hint}.")
+
+
+def require_mask(mine: Tensor, wanted: tuple[int, ...]) -> None:
+    """Require that an answer is a boolean mask of some shape."""
+    said = f"It is {mine.dtype}, {tuple(mine.shape)}; it must be torch.bool, {wanted}."
+    require(mine.dtype == torch.bool and mine.shape == wanted, said)
+
+
 def is_near(mine: Tensor, other: Tensor, near: float = NEAR) -> bool:
     """Return whether two tensors have one shape and the same numbers, NaN at the same places.
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from attncourse.checks.answers import is_near, require
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention
-from attncourse.examples import journey, seeded
+from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
+from attncourse.examples import journey
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 Check = Callable[[MultiHeadAttention, Tensor], bool]
@@ -82,30 +82,6 @@ CHECKS: dict[str, Check] = {
     "rows": has_full_rows,
     "equality": equals_stacked,
 }
-
-
-def make(
-    cls: type[MultiHeadAttention],
-    num_heads: int = 2,
-    dropout: float = 0.0,
-    context_length: int = 6,
-) -> MultiHeadAttention:
-    """Make a module in eval, 3 numbers to 8, its parameters normal numbers from one seed.
-
-    Args:
-        cls: OnePageAttention, or a class that is wrong by a line.
-        num_heads: 1, 2, 4 or 8.
-        dropout: of the attention weights.
-        context_length: the most tokens; OnePageAttention itself takes any number.
-
-    >>> make(OnePageAttention).head_dim
-    4
-    """
-    with seeded(1), torch.no_grad():
-        module = cls(3, 8, context_length, dropout, num_heads)
-        for parameter in module.parameters():
-            parameter.normal_()
-    return module.eval()
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ from attncourse.checks.mistakes import (
     FILL,
     MASK,
     MISTAKES,
+    QKV,
     SCALE,
     WEIGHTS,
     Mistake,
@@ -26,8 +27,6 @@ from attncourse.checks.mistakes import (
 from attncourse.tracing.diffs import Diff
 from attncourse.tracing.source import Source
 from attnlib.modules import MultiHeadAttention
-
-QKV = "queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)"
 
 # Two mistakes more, which are easily made
 MORE: tuple[Mistake, ...] = (

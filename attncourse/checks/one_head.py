@@ -15,6 +15,8 @@ from attncourse.checks.answers import (
     noted,
     remedied,
     require,
+    require_mask,
+    require_shape,
 )
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
@@ -48,8 +50,7 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
     def check(causal_weights: Callable[[Tensor], Tensor]) -> Verdict | str:
         with remedied(_of_scores):
             mine = causal_weights(exact.clone()).double()
-        shape, wanted = tuple(mine.shape), tuple(used.shape)
-        require(shape == wanted, f"The shape is {shape}, not {wanted}.")
+        require_shape(mine, wanted := tuple(used.shape))
         off = (mine - used).abs().max().item()
         if not off <= ROUNDING:
             return (
@@ -196,8 +197,8 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
     """
     largest = {}
     for num_tokens in (6, 5, 60):
-        mine, wanted = look_back(num_tokens), (num_tokens, num_tokens)
-        require(mine.shape == wanted, f"The shape is {tuple(mine.shape)}, not {wanted}.")
+        mine = look_back(num_tokens)
+        require_shape(mine, (num_tokens, num_tokens))
         require(
             mine.isfinite().all(),
             "Your matrix holds infinity or NaN, and 0 times infinity is NaN. Take a large number "
@@ -355,12 +356,7 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
     for num_tokens, window in ((6, 3), (5, 1)):
         with remedied(_of_masks):
             mine = window_mask(num_tokens, window)
-        wanted = (num_tokens, num_tokens)
-        require(
-            mine.dtype == torch.bool and mine.shape == wanted,
-            f"It is {mine.dtype}, {tuple(mine.shape)}; with num_tokens={num_tokens} it must be "
-            f"bool, {wanted}.",
-        )
+        require_mask(mine, (num_tokens, num_tokens))
         distance = torch.arange(num_tokens)[:, None] - torch.arange(num_tokens)
         is_past, right = distance >= window, (distance < 0) | (distance >= window)
         usual = {
@@ -409,10 +405,7 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
     }
     for name, (function, right, why) in functions.items():
         mine = depends(function, draw(7, 5))
-        shape = tuple(mine.shape)
-        require(
-            shape == (7, 7), f"The shape is {shape}, not (7, 7): sum over the widths, dims 1 and 3."
-        )
+        require_shape(mine, (7, 7), ": sum over the widths, dims 1 and 3")
         require(mine.dtype == torch.bool, f"It is {mine.dtype}, not bool: compare with 0.")
         if mine.equal(right):
             continue

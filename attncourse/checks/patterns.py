@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import require
+from attncourse.checks.answers import require, require_mask
 from attncourse.checks.exercises import exercise_check
 
 TEXTS = ("abcxbcab", "aabababb")  # two texts of a batch; letters as they occur in them
@@ -29,11 +29,8 @@ def _marked(rule: Rule) -> Tensor:
 
 def _problem(mine: Tensor, right: Rule, usual: dict[str, Rule]) -> str | None:
     """Return what is wrong with a pattern, or None: a usual mistake, or the first wrong row."""
-    shape, expected = tuple(mine.shape), _marked(right)
-    require(
-        shape == (2, 8, 8), f"The shape is {shape}, not (b, num_tokens, num_tokens) = (2, 8, 8)."
-    )
-    require(mine.dtype == torch.bool, f"It is {mine.dtype}; a mark is True or False, torch.bool.")
+    expected = _marked(right)
+    require_mask(mine, tuple(expected.shape))
     if mine.equal(expected):
         return None
     for sentence, rule in usual.items():
@@ -101,7 +98,7 @@ def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
         two_letters: as the function that check_induction takes.
 
     >>> print(check_two_letters(lambda tokens: tokens))
-    The shape is (2, 8), not (b, num_tokens, num_tokens) = (2, 8, 8).
+    It is torch.int64, (2, 8); it must be torch.bool, (2, 8, 8).
     """
 
     def one(text: str, q: int, k: int) -> bool:

@@ -9,7 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.checks.answers import FINITE, first_near, is_near, noted, require
+from attncourse.checks.answers import (
+    FINITE,
+    first_near,
+    is_near,
+    noted,
+    require,
+    require_mask,
+    require_shape,
+)
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
@@ -111,9 +119,7 @@ def check_cross_attention(
                 not isinstance(mine, tuple),
                 "It returns a tuple. attention returns two things: go on with the first.",
             )
-            shape, wanted = tuple(mine.shape), (2, lengths[0], 6)
-            said = f"The shape is {shape}, not {wanted}: one row for each token that looks."
-            require(shape == wanted, said)
+            require_shape(mine, (2, lengths[0], 6), ": one row for each token that looks")
             right = _cross(module, x, memory, memory)
             if not is_near(mine, right):
                 off = at_most((mine - right).abs().max().item(), floor=1e-6)
@@ -197,11 +203,7 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
     for num_tokens, paddings in ((8, (0, 2, 5)), (7, (3, 1))):
         is_padding = torch.arange(num_tokens) < torch.tensor(paddings)[:, None]
         mask = padded_mask(is_padding)
-        shape, wanted = tuple(mask.shape), (len(paddings), num_tokens, num_tokens)
-        require(
-            mask.dtype == torch.bool and shape == wanted,
-            f"It is {mask.dtype}, {shape}; it must be torch.bool, {wanted}.",
-        )
+        require_mask(mask, (len(paddings), num_tokens, num_tokens))
         is_future, itself = causal_mask(num_tokens), torch.eye(num_tokens, dtype=torch.bool)
         require(
             mask[:, is_future].any() or not mask.any(),
