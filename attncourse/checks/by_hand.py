@@ -18,8 +18,9 @@ from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePage
 from attncourse.examples import journey
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
+# Both take a module and x, (b, num_tokens, d_in)
 Check = Callable[[MultiHeadAttention, Tensor], bool]
-Look = Callable[[MultiHeadAttention, Tensor], Tensor]
+Look = Callable[[MultiHeadAttention, Tensor], Tensor]  # the outputs, or a part of them
 
 # The four checks
 
@@ -86,11 +87,7 @@ CHECKS: dict[str, Check] = {
 
 @torch.no_grad()
 def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
-    """Ask the four checks.
-
-    Returns:
-        By the name of the check "passes" or "CAUGHT". Where no check is needed, since the module
-        returns NaN or stops with an error, "NaN" or "stops" under all four.
+    """Ask the four checks: each "passes" or is "CAUGHT", or all are NaN, or the module stops.
 
     >>> ask(make(OnePageAttention), journey().inputs[None])["causality"]
     'passes'
@@ -106,31 +103,25 @@ def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
 # Inputs that leave only one part of a class to matter
 
 
-def equal_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    """Look at the outputs where all scores are 0: each is a plain mean of the past."""
+def without_keys(module: MultiHeadAttention) -> MultiHeadAttention:
+    """Make all scores 0, so that each output is a plain mean of the past."""
     module.W_key.weight.zero_()
-    found: Tensor = module(x)
-    return found
+    return module
 
 
 PROBES: dict[str, Look] = {
     "one token": lambda module, x: module(x[:, :1]),  # its one weight is 1
     "first query": lambda module, x: module(x)[:, 0],  # it may see one token
-    "equal scores": equal_scores,
+    "equal scores": lambda module, x: without_keys(module)(x),
     "the weights": lambda module, x: module(x, return_weights=True)[1],
 }
 
 
 @torch.no_grad()
 def differs(cls: type[MultiHeadAttention], look: Look, num_heads: int = 2) -> bool:
-    """Return whether a class differs from the right one, looked at in one way.
+    """Return whether a class differs from the right one with the same parameters, at one look.
 
-    Args:
-        cls: a class that is wrong by a line; both get the same weights.
-        look: takes a module and x, and returns what to compare. It may change the module.
-        num_heads: 1, 2, 4 or 8.
-
-    >>> differs(OnePageAttention, equal_scores)
+    >>> differs(OnePageAttention, PROBES["one token"])
     False
     """
     right, wrong = (look(make(made, num_heads), _x()) for made in (OnePageAttention, cls))
@@ -169,20 +160,14 @@ def _never_hidden(token: int) -> Mistake:
 def check_is_causal(written: Check) -> str:
     """Check a learner's check of causality.
 
-    Args:
-        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
-
     >>> print(check_is_causal(lambda module, x: True))
     It lets a class through in which every token sees the next one.
     """
     x = _x()
     right = written(make(OnePageAttention), x)
     require(x.equal(_x()), "It changes the x that it was given. Change a clone.")
-    require(
-        right,
-        "It rejects the right class. When token t changes, outputs t and later may move: which "
-        "rows must not?",
-    )
+    said = "It rejects the right class. When token t changes, outputs t and later may move"
+    require(right, f"{said}: which rows must not?")
     later = range(1, x.shape[1])
     missed = [t for t in later if written(make(_never_hidden(t).cls), x)]
     require(
@@ -191,10 +176,8 @@ def check_is_causal(written: Check) -> str:
         "early. Does a return inside the loop end it in its first round?",
     )
     if 0 < len(missed) < len(later):
-        return (
-            f"It lets a class through in which token {missed[0]} is seen too early. Does every "
-            "token change?"
-        )
+        early = f"in which token {missed[0]} is seen too early"
+        return f"It lets a class through {early}. Does every token change?"
     for name, told in LEAKS.items():
         through = written(make(BY_NAME[name].cls), x)
         require(not through, f"It lets a class through {told}.")
@@ -213,9 +196,6 @@ def check_is_causal(written: Check) -> str:
 def check_only_values(written: Look) -> str:
     """Check an input at which only W_value and out_proj can matter.
 
-    Args:
-        written: takes a module and x, and returns the outputs to look at.
-
     >>> print(check_only_values(lambda module, x: module(x)))
     It also notices the mistake 'no scale': some token still has a choice of keys.
     """
@@ -231,9 +211,6 @@ def check_only_values(written: Look) -> str:
 @exercise_check
 def check_equal_scores(written: Look) -> str:
     """Check an input at which scores cannot matter, but mask, split and merge can.
-
-    Args:
-        written: takes a module, which it may change, and x; returns the outputs to look at.
 
     >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
     It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
@@ -294,9 +271,6 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
 @exercise_check
 def check_prefixes(written: Check) -> str:
     """Check a learner's fifth check: the first t tokens alone give the first t rows.
-
-    Args:
-        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
 
     >>> print(check_prefixes(lambda module, x: True))
     It misses all 9 classes that it must reject, for example 'split without transpose'.

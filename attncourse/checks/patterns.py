@@ -94,9 +94,6 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
 def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
     """Check the sharper detector: the earlier token must have the same token before it.
 
-    Args:
-        two_letters: as the function that check_induction takes.
-
     >>> print(check_two_letters(lambda tokens: tokens))
     It is torch.int64, (2, 8); it must be torch.bool, (2, 8, 8).
     """
