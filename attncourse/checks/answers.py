@@ -90,17 +90,12 @@ class FailedCall(TorchFunctionMode):
             raise
 
 
-Remedy = Callable[[BaseException, FailedCall], str | None]
+Remedy = Callable[[BaseException, FailedCall], str | None]  # the call is torch's last that failed
 
 
 @contextmanager
 def remedied(remedy: Remedy) -> Iterator[None]:
-    """Say of a function that stops inside what can be done about it.
-
-    Args:
-        remedy: takes the error and the call of torch that failed last, and returns what to say
-            after the learner's own line, or None.
-    """
+    """Say of a function that stops inside what can be done about it, after the line itself."""
     call = FailedCall()
     try:
         with call:
@@ -109,7 +104,7 @@ def remedied(remedy: Remedy) -> Iterator[None]:
         error = said.__context__
         if error is None or said.line is None or isinstance(error, NotImplementedError):
             raise
-        if (words := remedy(error, call)) is None:
+        if not (words := remedy(error, call)):
             raise
         raise Diagnosis(f"Stopped in {said.line} | {words}", said.code, said.line) from None
 
@@ -123,18 +118,10 @@ def of_parameters(error: BaseException, call: FailedCall) -> str | None:
     """Return what those who set parameters can do about an error."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     if isinstance(error, RuntimeError) and call.changes_recorded:
-        return (
-            "PyTorch refuses to change a parameter in place while it records for gradients: put "
-            "the line under torch.no_grad()."
-        )
+        return "A parameter that records for gradients must be changed under torch.no_grad()."
     if frame.f_code is nn.Module.__setattr__.__code__:
-        return (
-            "A layer or a parameter cannot be replaced by a plain tensor: fill the parameter in "
-            "place, weight.copy_(...)."
-        )
+        return "A plain tensor is not a layer or a parameter: fill one in place, weight.copy_(...)."
     if isinstance(error, (AttributeError, TypeError)):
-        return (
-            f"{in_words(error)} A head or a layer is not a tensor. A layer's parameter is, such as "
-            "W_query.weight."
-        )
+        own = "A layer's parameter is, such as W_query.weight."
+        return f"{in_words(error)} A head or a layer is not a tensor. {own}"
     return None

@@ -184,10 +184,8 @@ def check_is_causal(written: Check) -> str:
     for name in CAUSAL:
         through = written(make(BY_NAME[name].cls), x)
         require(through, f"It rejects the mistake '{name}', which is causal, though wrong.")
-    require(
-        not written(make(BY_NAME["mask with the diagonal"].cls), x),
-        "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose.",
-    )
+    said = "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose."
+    require(not written(make(BY_NAME["mask with the diagonal"].cls), x), said)
     count = len(LEAKS) + len(later)
     return f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass."
 
@@ -225,11 +223,9 @@ def _probed(written: Look, seen: Sequence[str], question: str, hidden: Mapping[s
     module = make(OnePageAttention)
     _looked(written, module)
     for name in ("W_value", "out_proj"):
-        require(
-            module.state_dict()[f"{name}.weight"].any(),
-            f"With {name} at 0 all tokens get the same output, whatever else is wrong. Which "
-            "parameters make nothing but scores?",
-        )
+        same = f"With {name} at 0 all tokens get the same output, whatever else is wrong"
+        said = f"{same}. Which parameters make nothing but scores?"
+        require(module.state_dict()[f"{name}.weight"].any(), said)
     for name, reason in hidden.items():
         said = f"It also notices the mistake '{name}': {reason}."
         require(not _told_apart(written, name), said)
@@ -261,10 +257,8 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
     with module.register_forward_pre_hook(note):
         found = written(module, _x())
     require(asked, "It never calls the module itself. Call module(...), so its lines run.")
-    require(
-        isinstance(found, Tensor),
-        "Return the outputs alone, one tensor: what module(...) returns by itself.",
-    )
+    said = "Return the outputs alone, one tensor: what module(...) returns by itself."
+    require(isinstance(found, Tensor), said)
     return found
 
 
@@ -275,11 +269,8 @@ def check_prefixes(written: Check) -> str:
     >>> print(check_prefixes(lambda module, x: True))
     It misses all 9 classes that it must reject, for example 'split without transpose'.
     """
-    require(
-        written(make(OnePageAttention), _x()),
-        "It rejects the right class. Which rows belong to the first t tokens? And is there room "
-        "for rounding, as allclose leaves it?",
-    )
+    said = "It rejects the right class. Which rows belong to the first t tokens? And is there room"
+    require(written(make(OnePageAttention), _x()), f"{said} for rounding, as allclose leaves it?")
     tried = [mistake.name for mistake in MISTAKES if mistake.name != SPEAKS_UP]
     leaks = [name for name in tried if name in {"both without transpose", *LEAKS, *NO_NUMBER}]
     passed = [name for name in tried if written(make(BY_NAME[name].cls), _x())]
@@ -288,12 +279,9 @@ def check_prefixes(written: Check) -> str:
         classes = f"{count} {len(leaks)} classes that it must reject"
         return f"It misses {classes}, for example '{missed[0]}'."
     for t in range(1, _x().shape[1]):
-        few = "the first token" if t == 1 else f"the first {t} tokens"
-        require(
-            not written(make(_wrong_on_prefix(t)), _x()),
-            f"It lets a class through that goes wrong only for {few} alone. Is every t asked, and "
-            "must each of them be the same?",
-        )
+        said = f"It lets a class through that goes wrong only for t = {t}. Is every t asked, and"
+        through = written(make(_wrong_on_prefix(t)), _x())
+        require(not through, f"{said} must each of them be the same?")
     for name in tried:
         through = name in leaks or name in passed
         require(through, f"It rejects the mistake '{name}', which is the same on every prefix.")

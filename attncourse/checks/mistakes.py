@@ -12,7 +12,7 @@ import linecache
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
@@ -71,14 +71,7 @@ def with_lines(text: str, changes: Mapping[str, str]) -> str:
 
 
 def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
-    """Return the class of a text; the tracer knows its source as a file of this name.
-
-    Args:
-        text: defines the class.
-        name: of the class, in the text.
-        file: what to call the file.
-        uses: the names that the text uses.
-    """
+    """Return the class of a text by its name there; the tracer knows the source as a file."""
     path = f"<{file}>"
     linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
     space = dict(uses)
@@ -235,12 +228,14 @@ def make(
 ) -> MultiHeadAttention:
     """Make a module in eval, 3 numbers to 8, its parameters normal numbers from one seed.
 
+    They are larger than those of a new module, so that heads choose.
+
     Args:
         cls: OnePageAttention, or a class that is wrong by a line.
         num_heads: 1, 2, 4 or 8.
         dropout: of the attention weights.
         context_length: the most tokens; OnePageAttention itself takes any number.
-        seed: of the parameters, which are larger than new ones, so that heads choose.
+        seed: of the parameters.
 
     >>> make(OnePageAttention).head_dim
     4
@@ -256,20 +251,11 @@ def make(
 GALLERY_SEED = 302
 
 
-class Condition(NamedTuple):
-    """The conditions under which a class is tried; the defaults are the usual ones."""
-
-    context_length: int = 6
-    dropout: float = 0.0
-    dtype: torch.dtype = torch.float32
-    stretch: float = 1.0  # the tokens are multiplied by it
-
-
-CONDITIONS = {
-    "as usual": Condition(),
-    "context_length 1": Condition(context_length=1),
-    "half precision": Condition(dtype=torch.float16, stretch=85.0),
-    "dropout 0.5": Condition(dropout=0.5),
+CONDITIONS = {  # context_length, dropout, dtype, and by what the tokens are multiplied
+    "as usual": (6, 0.0, torch.float32, 1.0),
+    "context_length 1": (1, 0.0, torch.float32, 1.0),
+    "half precision": (6, 0.0, torch.float16, 85.0),
+    "dropout 0.5": (6, 0.5, torch.float32, 1.0),
 }
 
 
@@ -286,11 +272,7 @@ def tokens(condition: str = "as usual") -> Tensor:
 
 
 def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[str, Verdict]:
-    """Run the four module checks on a class, under a condition in CONDITIONS.
-
-    Returns:
-        By the name of the check a Verdict: shape, causality, rows, equality. The last one
-        compares with OnePageAttention, with the same parameters.
+    """Return the verdicts of the four module checks on a class, under a condition in CONDITIONS.
 
     >>> [name for name, verdict in examine(BY_NAME["scale by d_out"].cls).items() if not verdict]
     ['equality']

@@ -187,11 +187,7 @@ WHERE = {
 
 
 def check_found(found: Mapping[int, int | None]) -> str:
-    """Say of each mystery whether the line that is blamed is the one that is wrong.
-
-    Where it is another one, the sentence names what speaks against it, if anything does: an input
-    at which it cannot matter, or one at which it would. A line that could do exactly the same is
-    as good.
+    """Say of each mystery whether the line that is blamed is wrong, or what speaks against it.
 
     Args:
         found: by the number of the mystery the number of a line, as numbered() shows them, or
@@ -225,11 +221,9 @@ def _said(number: int, line: int | None) -> str:
         others = sorted(wrong - {line})
         return f"right, line {line}" + (f", and line {others[0]} with it." if others else ".")
     if line in AS_GOOD.get(number, {}):
-        return (
-            f"as good as right. The slip is in line {' and line '.join(map(str, sorted(wrong)))}, "
-            f"but {AS_GOOD[number][line]} in line {line} would do exactly the same, and no input "
-            "can tell them apart."
-        )
+        slip = " and line ".join(map(str, sorted(wrong)))
+        same = f"{AS_GOOD[number][line]} in line {line} would do exactly the same"
+        return f"as good as right. The slip is in line {slip}, but {same}."
     return f"not line {line}{_against(cls, PARTS[part])}"
 
 
@@ -241,22 +235,16 @@ def _against(cls: type[MultiHeadAttention], part: Part) -> str:
     wrong = {place for place in EVERYWHERE if differs(cls, PROBES[place[0]], place[1])}
     if not wrong:
         return (
-            ", though no probe can speak against it: they find nothing wrong here. Ask with "
-            "something else: larger numbers, other sizes, dropout in eval mode."
+            ", though no probe can speak against it: all is right there. Ask with something else: "
+            "larger numbers, other sizes, dropout in eval mode."
         )
     for place in EVERYWHERE:
         if place in part.blind and place in wrong:
             return f": it cannot matter {_at(place)}, and this is wrong there."
     if part.makes_weights and not wrong & set(THE_WEIGHTS):
-        return (
-            ": it only helps to make the attention weights, and these are right. The outputs are "
-            "wrong."
-        )
+        return ": it only helps to make the attention weights, and these are right."
     if not part.knows_heads and not wrong & set(WITH_ONE_HEAD):
-        return (
-            ": it knows nothing of the number of heads, so a fault in it would most likely show "
-            "with one head too, and with one head all is right."
-        )
+        return ": it knows nothing of the number of heads, and with one head all is right."
     for place in part.shows:
         if place not in wrong:
             return f": a fault in it would most likely show {_at(place)}, and this is right there."

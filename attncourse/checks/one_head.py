@@ -69,10 +69,7 @@ def _of_scores(error: BaseException, _call: FailedCall) -> str | None:
     if isinstance(error, (NameError, AttributeError)) and error.name in NAMES_OF_INFINITY:
         return "In PyTorch infinity is torch.inf: write -torch.inf."
     if isinstance(error, IndexError):
-        return (
-            "The mask has two dimensions, which are the last two of the scores: index these with "
-            "[..., is_future], or use masked_fill."
-        )
+        return "The mask is as wide as the last two dimensions of the scores: [..., is_future]."
     return None
 
 
@@ -83,15 +80,15 @@ def _limits(causal_weights: Callable[[Tensor], Tensor], exact: Tensor, used: Ten
     above = causal_weights(exact.masked_fill(is_future, FAR)).double()
     require(
         not (lower[..., is_future] > ROUNDING).any(),
-        "Right for these scores, but not for every score: one that is lower than the number that "
-        "hides lets the future be seen. Which number is below every other?",
+        "Right for these scores, but not for every score: one lower than the number that hides "
+        "lets the future be seen. Which number is below every other?",
     )
     notes = {
-        "Where all scores of a row are very low, yours is 0 / 0, which is NaN. torch.softmax takes "
-        "the largest score of the row away first.": bool(lower.isnan().any()),
+        "Where all scores of a row are very low, yours is 0 / 0: NaN. torch.softmax takes away the "
+        "largest first.": bool(lower.isnan().any()),
         FINITE: bool((lowest[..., is_future] > ROUNDING).any()),
-        "Where a hidden score is far above those that are seen, the row is 0 / 0, which is NaN. "
-        "Hidden before softmax, with -torch.inf, it leaves no trace.": not is_near(above, used),
+        "Where a hidden score is far above those that are seen, the row is 0 / 0: NaN. Hidden "
+        "before softmax, with -torch.inf, it leaves no trace.": not is_near(above, used),
     }
     return [note for note, applies in notes.items() if applies]
 
@@ -101,17 +98,13 @@ def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
     is_future = causal_mask(exact.shape[-1], device=exact.device)
     hidden = exact.masked_fill(is_future, -torch.inf)
     factor = _factor(mine[..., -1, :], exact[..., -1, :])  # 1/8, or another
-    divided = _divided_by(
-        1 / factor if factor else torch.inf,
-        {
-            1: "The scores are not divided by 8, the root of the width.",
-            64: "The scores are divided by 64, the width, not by its root.",
-            8**0.5: "The scores are divided by √8. The heads are 64 wide: divide by √64, "
-            "which is 8.",
-            128: "The scores are divided by 128. In 64**1/2 the ** comes first: write 64**0.5.",
-        },
-        "They must be divided by 8, the root of 64.",
-    )
+    divisors = {
+        1: "The scores are not divided by 8, the root of the width.",
+        64: "The scores are divided by 64, the width, not by its root.",
+        8**0.5: "The scores are divided by √8. The heads are 64 wide: √64 is 8.",
+        128: "The scores are divided by 128. In 64**1/2 the ** comes first: write 64**0.5.",
+    }
+    divided = _divided_by(factor, divisors, "They must be divided by 8, the root of 64.")
     leak, scaled = mine[..., is_future].max().item(), exact * factor
     usual = {
         f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0. masked_fill "
@@ -123,11 +116,9 @@ def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
         "The mask hides the past: is True on the wrong side of the diagonal?": (
             exact.masked_fill(is_future.mT, -torch.inf) / 8
         ).softmax(dim=-1),
-        "Softmax runs down the columns: it is each row that must sum to 1.": (
-            (hidden / 8).softmax(dim=-2)
-        ),
-        "Softmax runs over the layers, dim=0: it must run along each row.": (hidden / 8).softmax(0),
-        "Softmax runs over the heads, dim=1: it must run along each row.": (hidden / 8).softmax(1),
+        "Softmax runs over the layers: it must run along each row.": (hidden / 8).softmax(dim=0),
+        "Softmax runs over the heads: it must run along each row.": (hidden / 8).softmax(dim=1),
+        "Softmax runs down the columns: each row must sum to 1.": (hidden / 8).softmax(dim=2),
         "These are still scores: softmax, along each row, comes last.": exact / 8,
     }
     return first_near(mine, usual)
@@ -141,14 +132,8 @@ def _odd_rows(mine: Tensor) -> str | None:
     empty = mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0)
     if empty[:-1].all() and not empty[-1]:  # only the last row has no future
         if mine[..., :-1, 0].isnan().all():
-            return (
-                "Every row that has a future is NaN: e to the power of +inf is not a number you "
-                "can divide by. Hide with minus infinity."
-            )
-        return (
-            "A score is divided by the sum of its row, and minus infinity by itself is NaN: e to "
-            "the power of each score comes first. torch.softmax does both."
-        )
+            return "Every row that has a future is NaN: the future must be hidden with minus infinity."
+        return "Minus infinity divided by itself is NaN: e to the power of each score comes first."
     if empty[-1] and not empty[:-1].any() and not mine[..., ~is_future].nan_to_num().any():
         return "The past is hidden, and the future is not: True must mean future."
     if empty.any():
@@ -156,10 +141,7 @@ def _odd_rows(mine: Tensor) -> str | None:
         return f"Row {row} is NaN: every score in it is hidden. Does each token still see itself?"
     sums = mine.sum(dim=-1)
     if is_near(sums, sums.mean().expand_as(sums)) and not is_near(sums, torch.ones_like(sums)):
-        return (
-            f"Each row must sum to 1, and sums to {sums.mean():.3g}: is it divided after softmax? "
-            "Divide before it."
-        )
+        return f"Each row must sum to 1, not {sums.mean():.3g}: is it divided after softmax?"
     if (leak := mine[..., is_future].max()) > ROUNDING:
         return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
     return None
@@ -172,16 +154,16 @@ def _factor(weights: Tensor, scores: Tensor) -> float:
     return factors[factors.isfinite()].nanmedian().item()
 
 
-def _divided_by(divisor: float, usual: Mapping[float, str], must: str) -> str:
-    """Say of a wrong divisor of the scores which it is."""
-    for number, said in usual.items():
-        if abs(divisor - number) < 1e-3 * number:
+def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
+    """Say by what scores are divided that are multiplied by a wrong factor."""
+    for divisor, said in usual.items():
+        if abs(factor * divisor - 1) < 1e-3:
             return said
-    if divisor == torch.inf:
+    if not factor:
         return "Each token looks at all that it sees evenly: the scores play no part."
-    if abs(divisor) < 1:
-        return f"The scores are multiplied by {1 / divisor:.4g}. {must}"
-    return f"The scores are divided by {divisor:.4g}. {must}"
+    if abs(factor) > 1:
+        return f"The scores are multiplied by {factor:.4g}. {must}"
+    return f"The scores are divided by {1 / factor:.4g}. {must}"
 
 
 @exercise_check
@@ -199,11 +181,7 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
     for num_tokens in (6, 5, 60):
         mine = look_back(num_tokens)
         require_shape(mine, (num_tokens, num_tokens))
-        require(
-            mine.isfinite().all(),
-            "Your matrix holds infinity or NaN, and 0 times infinity is NaN. Take a large number "
-            "that is finite.",
-        )
+        require(mine.isfinite().all(), "0 times infinity is NaN: the number must be finite.")
         largest[num_tokens] = mine.max().item()
         attn_weights = _weights_of_places(mine)
         looked_at = attn_weights.argmax(dim=-1).tolist()  # by token, the one it looks at most
@@ -217,22 +195,15 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
                     "by the transpose: swap rows and columns."
                 )
             token = next(i for i, key in enumerate(looked_at) if key != one_back[i])
-            return (
-                f"Of {num_tokens} tokens, token {token} looks most at token {looked_at[token]}, "
-                f"not {one_back[token]}."
-            )
+            wrong = f"token {token} looks most at token {looked_at[token]}, not {one_back[token]}"
+            return f"Of {num_tokens} tokens, {wrong}."
         lowest = attn_weights.diagonal(-1).min().item()
         more = "Larger numbers in W_query make larger scores."
         if num_tokens == 60 and largest[60] == largest[6]:
-            more = (
-                f"{largest[6]:.4g} is enough for 6 tokens and too small for 60: the scores are "
-                "divided by √num_tokens, so your number must grow with it."
-            )
-        require(
-            lowest > 0.99,
-            f"Right way, but softly: of {num_tokens} tokens one gives only {lowest:.2f} of its "
-            f"attention to the one before. {more}",
-        )
+            grow = "the scores are divided by √num_tokens, so your number must grow with it"
+            more = f"{largest[6]:.4g} is enough for 6 tokens and too small for 60: {grow}."
+        softly = f"of {num_tokens} tokens one gives only {lowest:.2f} of its attention"
+        require(lowest > 0.99, f"Right way, but softly: {softly} to the one before. {more}")
     return "Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99."
 
 
@@ -258,12 +229,8 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
     queries, keys, values = draw(7, 5, seed=1), draw(7, 5, seed=2), draw(7, 3, seed=3)
     with remedied(_of_a_prefix):
         made = [context_without_mask(queries, keys, values, i) for i in range(7)]
-    for i, vector in enumerate(made):
-        require(
-            vector.shape == (3,),
-            f"The context vector of token {i} has the shape {tuple(vector.shape)}, not (3,), the "
-            "width of the values.",
-        )
+    for vector in made:
+        require_shape(vector, (3,), ", the width of the values")
     mine, right = torch.stack(made), attention(queries, keys, values, causal_mask(7))[0]
     require(mine[0].any(), "Token 0 gets nothing: which keys are in keys[:0]?")
     off = (mine - right).abs().max().item()
@@ -273,8 +240,8 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
     keys[4:], values[4:] = torch.nan, torch.nan  # which a mask lets through, as 0 * NaN
     require(
         context_without_mask(queries, keys, values, 3).isfinite().all(),
-        "The numbers are right, but the later tokens are computed and then hidden. Leave them out, "
-        "keys[: i + 1]: then no mask is needed.",
+        "Right numbers, but the later tokens are computed and then hidden. Leave them out, keys[: "
+        "i + 1]: then no mask is needed.",
     )
     return "Right, for seven tokens: the prefix needs no mask."
 
@@ -301,26 +268,21 @@ def _usual_prefixes(
     step = values[1] - values[0]  # token 1 is on the line from value 0 to value 1
     share = (mine[1] - values[0]) @ step / (step @ step)
     factor = _factor(torch.stack((1 - share, share)), queries[1] @ keys[:2].mT)
-    divided = _divided_by(
-        1 / factor if factor else torch.inf,
-        {
-            1: "The scores are not divided by the root of the width.",
-            5: "The scores are divided by the width, not by its root.",
-            7**0.5: "The scores are divided by the root of the number of tokens, not of the width.",
-        },
-        "Here the width is 5: they must be divided by its root, keys.shape[-1] ** 0.5.",
-    )
-    root = 5**0.5
+    divisors = {
+        1: "The scores are not divided by the root of the width.",
+        5: "The scores are divided by the width, not by its root.",
+        7**0.5: "The scores are divided by the root of the number of tokens, not of the width.",
+    }
+    must = "They must be divided by the root of the width, here 5: keys.shape[-1] ** 0.5."
+    divided, root = _divided_by(factor, divisors, must), 5**0.5
     return {
         "Every token sees all keys. Cut them after token i.": attention(queries, keys, values)[0],
         "Every token sees one key too many: keys[: i + 1] ends with token i.": attention(
             queries, keys, values, torch.ones(7, 7).triu(diagonal=2).bool()
         )[0],
         "The values are mixed by scores: softmax is missing.": products / root @ values,
-        "The values are mixed by scores, not divided either: softmax is missing.": (
-            products @ values
-        ),
-        "Every value that token i sees counts the same: this is a plain mean, without scores.": (
+        "The values are mixed by undivided scores: softmax is missing.": products @ values,
+        "Every value that token i sees counts the same: a plain mean.": (
             values.cumsum(dim=0) / num_seen
         ),
         "The scores are divided by the root of the number of keys, not of the width.": attention(
@@ -336,8 +298,8 @@ def _usual_prefixes(
 def _of_masks(error: BaseException, call: FailedCall) -> str | None:
     if isinstance(error, RuntimeError) and call.name == "__bool__":
         return (
-            "`or`, `and`, `not`, `if` and a < b < c want one True or False, and this is a table of "
-            "them: join two tables with |, each in parentheses."
+            "`or`, `and`, `not`, `if` and a < b < c want one True or False, not a table of them: "
+            "join two tables with |, each in parentheses."
         )
     return None
 

@@ -148,10 +148,8 @@ def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> str
         before = second(x)
         muted: Any = mute_layer(mine, 1)
         require(mine.layers[1](x).equal(before), "The model itself has changed: work on a copy.")
-        require(
-            muted.layers[0](x).equal(first(x)),
-            "Layer 0 has changed; layers count from 0, so layer=1 is the second.",
-        )
+        said = "Layer 0 has changed; layers count from 0, so layer=1 is the second."
+        require(muted.layers[0](x).equal(first(x)), said)
         added = muted.layers[1](x)
         said = "Both heads are silent, but out_proj still adds its bias."
         require(not torch.allclose(added[0, 0], second.out_proj.bias), said)

@@ -107,8 +107,9 @@ def check_scores_row(
     usual = {
         f"Right: each key of head {head}, multiplied by the query of token {token}.": right,
         "Divided already: that is the next step. Here we want the plain products.": right / root,
-        f"That is column {token}: the key of token {token} with each query. "
-        "We want its query with each key.": scores[head, :, token],
+        f"That is column {token}: the key of token {token} with each query.": scores[
+            head, :, token
+        ],
         "That adds up both heads. A head uses its own columns alone.": scores[:, token].sum(dim=0),
         "The mask comes later: here every key has a score.": _cut(right, token),
         "The signs are turned round: minus times minus is plus.": -right,
@@ -146,20 +147,17 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
         return f"It must be {len(scores)} numbers, one for each key."
     hidden = scores.masked_fill(torch.arange(len(scores)) > token, -torch.inf)
     right = torch.softmax(hidden / width**0.5, dim=-1)
-    seen = hidden[: token + 1]
-    shares = torch.zeros_like(scores)
-    shares[: token + 1] = seen / seen.sum()
-    exponentials = (hidden / width**0.5).exp()
+    seen, divided = _cut(scores, token), _cut(scores / width**0.5, token)
     usual = {
         f"Right: {token + 1} keys share the attention of token {token}.": right,
         f"Softmax of the plain scores: divide by the root of {width} first.": hidden.softmax(-1),
         f"Divided by {width}: it is the root of {width}.": (hidden / width).softmax(-1),
-        "Those are the exponentials. Divide each by their sum.": exponentials,
-        "Shares of the scores themselves: take e to the power of each first.": shares,
-        f"Divided by the root of {2 * width}, the width of two heads: a head is {width} wide.": (
+        "Those are the exponentials. Divide each by their sum.": (hidden / width**0.5).exp(),
+        "Shares of the scores themselves: take e to the power of each first.": seen / seen.sum(),
+        f"Divided by the root of {2 * width}: a head is {width} wide, not both together.": (
             (hidden / (2 * width) ** 0.5).softmax(-1)
         ),
-        "Those are the divided scores. Softmax comes next.": _cut(scores / width**0.5, token),
+        "Those are the divided scores. Softmax comes next.": divided,
         "Those are the divided scores, the future hidden. Softmax comes next.": hidden / width**0.5,
     }
     if (sentence := first_near(numbers, usual, NEAR)) is not None:

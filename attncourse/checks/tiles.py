@@ -78,25 +78,19 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     )
 
 
-FEWER_DIGITS = (
-    "The queries are float64, and float32 comes in somewhere: make new tensors with "
-    "torch.zeros_like and torch.full_like, or with dtype=values.dtype."
-)
+FEWER_DIGITS = "The queries are float64, and a new tensor is float32: zeros_like keeps the dtype."
 RISING = "the scores rise from tile to tile: what was summed up before must be made smaller."
-FALLING = (
-    "the scores fall from tile to tile: the maximum so far must stay where a tile has only less."
-)
+FALLING = "the scores fall from tile to tile: the maximum so far must stay where a tile has less."
 TOO_HIGH = (
-    "Right until scores are about a thousand: exp of that is infinite. The largest score so far "
-    "must be taken away first."
+    "exp of scores about a thousand is infinite: the largest so far must be taken away first."
 )
 TOO_LOW = (
-    "Right until scores are about minus a thousand: exp of that is 0, and 0 / 0 is NaN. The "
-    "largest score so far must begin at minus infinity, not at 0."
+    "exp of scores about minus a thousand is 0, and 0 / 0 is NaN: the largest score so far must "
+    "begin at minus infinity, not at 0."
 )
 ONE_LARGEST = (
-    "Right until the scores of one query are far above those of the others, whose powers are then "
-    "all 0: every query needs a largest score of its own, amax(dim=1, keepdim=True)."
+    "Right until the scores of one query are far above all others, whose powers are then 0: every "
+    "query needs a largest score of its own, amax(dim=1, keepdim=True)."
 )
 
 
@@ -107,17 +101,11 @@ def _guarded(attend_in_tiles: Callable[..., Any]) -> Callable[..., Tensor]:
         given = {"queries": queries, "keys": keys, "values": values}
         before = {name: tensor.clone() for name, tensor in given.items()}
         found: Tensor = attend_in_tiles(queries, keys, values, tile_size)
-        require(
-            isinstance(found, Tensor),
-            f"It returns a {type(found).__name__}, not a tensor: return mixed / total, and nothing "
-            "else.",
-        )
+        said = f"It returns a {type(found).__name__}, not a tensor: return mixed / total alone."
+        require(isinstance(found, Tensor), said)
         for name, tensor in given.items():
-            require(
-                tensor.equal(before[name]),
-                f"It changes {name}, which belong to whoever calls it: write "
-                f"{name} = {name} / ..., not {name} /= ... .",
-            )
+            said = f"It changes {name}: write {name} = {name} / ..., not {name} /= ... ."
+            require(tensor.equal(before[name]), said)
         return found
 
     return run
@@ -178,9 +166,7 @@ def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> s
     root = HEAD_DIM**0.5
     usual = {
         "The scores are not divided by the root of head_dim.": _exact(queries * root, keys, values),
-        "Nothing is hidden: every query sees the keys of its future too.": attention(
-            queries, keys, values
-        )[0],
+        "Nothing is hidden: every query sees its future.": attention(queries, keys, values)[0],
         "The mask is the wrong way round: each query sees its future and itself, not its past.": (
             attention(queries, keys, values, is_future.T)[0]
         ),
@@ -193,9 +179,8 @@ def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> s
     }
     off = (found - _exact(queries, keys, values)).abs().max().item()
     return first_near(found, usual) or (
-        f"With a single tile of all {NUM_TOKENS} keys it is not attention: the largest difference "
-        f"is {off:.0e}. First get this one right: scores, mask, largest, powers, total, mixed, and "
-        "one division at the end."
+        f"With one tile of all {NUM_TOKENS} keys it is off by {off:.0e}. First get this right: "
+        "scores, mask, largest, powers, total, mixed, and one division at the end."
     )
 
 
@@ -203,8 +188,8 @@ def _equal_scores(found: Tensor, keys: Tensor, values: Tensor, softmax: bool) ->
     """Say what is wrong where all scores are 0, so that no maximum changes."""
     if softmax:
         return (
-            "softmax divides every tile by a total of its own, as if each were a text by itself. "
-            "Add up the powers and the mixtures of all tiles, and divide once, at the end."
+            "softmax divides every tile by a total of its own. Add up the powers and the mixtures "
+            "of all tiles, and divide once, at the end."
         )
     places = torch.arange(NUM_TOKENS)
     is_past, same_tile = places <= places[:, None], places[:, None] // 2 == places // 2
@@ -224,43 +209,30 @@ def _equal_scores(found: Tensor, keys: Tensor, values: Tensor, softmax: bool) ->
             "infinity. Subtract the largest score of all tiles so far."
         )
     if is_near(found, restarted):
-        return (
-            "With tiles of 2 keys a query sees its future: in the mask, count the keys from the "
-            "start of the text, not of the tile."
-        )
+        return "A query sees its future: count keys from the start of the text, not of the tile."
     if is_near(found[:-1], _exact(0 * keys, keys, values)[:-1]):
-        return (
-            "Only the last query is wrong: the last tile is smaller than the others, and its key "
-            f"{NUM_TOKENS - 1} is missing."
-        )
+        return "Only the last query is wrong: the last tile is smaller, and its key 6 is missing."
     return (
         "Right with one tile, wrong with tiles of 2 keys, though all scores are equal: are total "
         "and mixed added up over all tiles, and divided once, at the end?"
     )
 
 
+UNCORRECTED = {  # by what to say of it, to which powers the corrections of total and mixed are
+    "total keeps what it summed up with a smaller maximum: it must be corrected.": (0.0, 1.0),
+    "mixed keeps what it summed up with a smaller maximum: it must be corrected.": (1.0, 0.0),
+    "The correction is the wrong way up: it must be exp(old maximum - new maximum).": (-1.0, -1.0),
+    "Neither total nor mixed is corrected when a tile has a larger score.": (0.0, 0.0),
+}
+
+
 def _unequal_scores(found: Tensor, some: Part, where: str) -> str:
     """Say what is wrong where only scores that rise, or fall, make a difference."""
-    usual = {
-        "total keeps what it summed up with a smaller maximum: it must be corrected.": (
-            _running(*some, total=0.0)
-        ),
-        "mixed keeps what it summed up with a smaller maximum: it must be corrected.": (
-            _running(*some, mixed=0.0)
-        ),
-        "The correction is the wrong way up: it is exp(old maximum - new maximum), at most 1.": (
-            _running(*some, total=-1.0, mixed=-1.0)
-        ),
-        "Neither total nor mixed is corrected when a tile has a larger score.": (
-            _running(*some, total=0.0, mixed=0.0)
-        ),
-    }
+    usual = {said: _running(*some, *powers) for said, powers in UNCORRECTED.items()}
     return first_near(found, usual) or f"Wrong where {where}"
 
 
-def _running(
-    queries: Tensor, keys: Tensor, values: Tensor, total: float = 1.0, mixed: float = 1.0
-) -> Tensor:
+def _running(queries: Tensor, keys: Tensor, values: Tensor, total: float, mixed: float) -> Tensor:
     """Return the running softmax over tiles of 2 keys, its corrections to these powers."""
     largest = torch.full_like(queries[:, :1], -torch.inf)
     totals, mixtures = torch.zeros_like(largest), torch.zeros_like(values)
@@ -331,15 +303,12 @@ def _too_large(attend: Callable[..., Any]) -> str | None:
     if calls.whole_row:
         return (
             f"Equal, but with a tile_size of {SMALL_TILE} a query still meets more keys than that "
-            "at a time. Take the keys tile by tile, and keep only largest, total and mixed."
+            "at a time. Keep only largest, total and mixed from tile to tile."
         )
     with _Calls(some[1], MANY) as at_once:
         attend(*some, MANY)
     if at_once.many == calls.many:
-        return (
-            f"Equal, but tile_size makes no difference: with {SMALL_TILE} keys in a tile or "
-            f"{MANY}, it does the same. Take tile_size keys at a time."
-        )
+        return "Equal, but tile_size makes no difference: take tile_size keys at a time."
     return None
 
 

@@ -42,10 +42,8 @@ def check_both_masks(both_masks: Callable[[int], tuple[Tensor, Tensor]]) -> Verd
     """
     for num_tokens in (7, 5):
         masks = both_masks(num_tokens)
-        require(
-            isinstance(masks, (tuple, list)) and len(masks) == 2,
-            "It must return two masks, the module's and SDPA's, in this order.",
-        )
+        is_pair = isinstance(masks, (tuple, list)) and len(masks) == 2
+        require(is_pair, "It must return two masks, the module's and SDPA's, in this order.")
         wanted = (num_tokens, num_tokens)
         for owner, mask in zip(MEANS, masks, strict=True):
             shape, is_bool = tuple(mask.shape), mask.dtype == torch.bool
@@ -115,10 +113,8 @@ def check_cross_attention(
         x, memory = draw(2, lengths[0], 7, seed=2), draw(2, lengths[1], 7, seed=3)
         with torch.no_grad():
             mine = cross_attention(module, x, memory)
-            require(
-                not isinstance(mine, tuple),
-                "It returns a tuple. attention returns two things: go on with the first.",
-            )
+            said = "It returns a tuple. attention returns two things: go on with the first."
+            require(not isinstance(mine, tuple), said)
             require_shape(mine, (2, lengths[0], 6), ": one row for each token that looks")
             right = _cross(module, x, memory, memory)
             if not is_near(mine, right):
@@ -205,23 +201,16 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
         mask = padded_mask(is_padding)
         require_mask(mask, (len(paddings), num_tokens, num_tokens))
         is_future, itself = causal_mask(num_tokens), torch.eye(num_tokens, dtype=torch.bool)
-        require(
-            mask[:, is_future].any() or not mask.any(),
-            "Your True shows. In the module's mask True means: hide.",
-        )
+        said = "Your True shows. In the module's mask True means: hide."
+        require(mask[:, is_future].any() or not mask.any(), said)
         of_queries = is_future | is_padding[:, :, None]
-        require(
-            not mask.equal(of_queries) and not mask.equal(of_queries & ~itself),
-            "The rows of the padding are hidden, its queries. Its keys must be, which are columns: "
-            "is_padding[:, None].",
-        )
+        said = "The padding's queries are hidden. Its keys must be, columns: is_padding[:, None]."
+        require(not mask.equal(of_queries) and not mask.equal(of_queries & ~itself), said)
         for text, num_padding in enumerate(paddings):
             if (problem := _not_padded(mask[text], num_padding)) is not None:
                 return f"In text {text} {problem}"
-        require(
-            _as_if_alone(mask, paddings),
-            "The right number of keys, but not the right ones: a word's output moved.",
-        )
+        said = "The right number of keys, but not the right ones: a word's output moved."
+        require(_as_if_alone(mask, paddings), said)
     return "Right: no NaN, and the words of 5 texts come out as if each text were alone."
 
 
@@ -235,10 +224,7 @@ def _not_padded(mask: Tensor, num_padding: int) -> str | None:
         return f"query {seen.index(0)} sees no key: its row becomes NaN."
     wanted = [1] * num_padding + list(range(1, num_tokens - num_padding + 1))
     if seen != wanted:
-        return (
-            f"the queries see {seen} keys, not {wanted}. Is padding still seen? It must be hidden "
-            "as keys, which are columns: is_padding[:, None]."
-        )
+        return f"the queries see {seen} keys, not {wanted}. Are the padding's keys still seen?"
     return None
 
 

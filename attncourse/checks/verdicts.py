@@ -47,7 +47,7 @@ def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
     """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
 
     Args:
-        module: its width is module.d_in, or else that of the input of its first nn.Linear.
+        module: has the width module.d_in, or else that of the input of its first nn.Linear.
         most: the number of tokens, or module.context_length if that is smaller.
 
     Raises:
@@ -229,8 +229,8 @@ def check_rows_sum_to_one(
     worst = max(sums[:, token].flatten().tolist(), key=lambda one: abs(one - 1))
     if not off.max() <= tolerance:
         return Verdict(False, f"The attention weights of token {token} sum to {worst:.4g}, not 1.")
-    rows = f"Rows: the attention weights of every token sum to 1 within {tolerance:.0e}."
-    return Verdict(True, rows)
+    within = f"within {tolerance:.0e}"
+    return Verdict(True, f"Rows: the attention weights of every token sum to 1 {within}.")
 
 
 def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
@@ -251,8 +251,6 @@ def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Ten
 
 def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
-
-    It is the weakest check: most mistakes pass it.
 
     Args:
         module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
@@ -303,9 +301,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     x = (tokens_for(a) if x is None else x).detach().requires_grad_()
     tolerance = TOLERANCES[x.dtype]
     giver = b if _is_stacked(b) and not _is_stacked(a) else a
-    given = {
-        name: parameter.detach().requires_grad_() for name, parameter in giver.named_parameters()
-    }
+    given = {name: part.detach().requires_grad_() for name, part in giver.named_parameters()}
     made = []
     for module in (a, b):
         weights = given if _is_stacked(module) == _is_stacked(giver) else join_heads(given)
@@ -333,9 +329,9 @@ def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
     """Return which parameter of a module the weights do not fit, in a sentence."""
     have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
     want = {name: tuple(weight.shape) for name, weight in weights.items()}
-    for name in [*want, *have]:
-        if have.get(name) != want.get(name):
-            here, given = have.get(name, "missing"), want.get(name, "missing")
+    for name in want | have:
+        here, given = have.get(name, "missing"), want.get(name, "missing")
+        if here != given:
             return f"Not to be compared: {name} is {here} in one module, {given} in the other."
     return None
 

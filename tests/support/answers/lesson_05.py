@@ -91,7 +91,7 @@ ANSWERS = {
                 {" & ~torch.eye(num_tokens, dtype=torch.bool)": ""},
                 "In text 1 query 0 sees no key: its row becomes NaN.",
             ),
-            "padding hidden as a query": ({"[:, None]": "[:, :, None]"}, "The rows of the padding"),
+            "padding hidden as a query": ({"[:, None]": "[:, :, None]"}, "The padding's queries"),
             "the padding of the first text": (
                 {"[:, None]": "[:1, None].expand(len(is_padding), 1, -1)"},
                 "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2,",

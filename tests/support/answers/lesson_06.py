@@ -92,15 +92,15 @@ ANSWERS = {
             ),
             "one t only": (
                 {"range(1, x.shape[1])": "[3]"},
-                "It lets a class through that goes wrong only for the first token alone. Is every",
+                "It lets a class through that goes wrong only for t = 1. Is every t asked, and",
             ),
             "from two on": (
                 {"1, x.shape": "2, x.shape"},
-                "It lets a class through that goes wrong only for the first token alone. Is every",
+                "It lets a class through that goes wrong only for t = 1. Is every t asked, and",
             ),
             "one short": (
                 {"shape[1])": "shape[1] - 1)"},
-                "It lets a class through that goes wrong only for the first 5 tokens alone. Is",
+                "It lets a class through that goes wrong only for t = 5. Is every t asked, and",
             ),
             "any": ({"return all": "return any"}, "must each of them be the same?"),
             "shapes only": (
