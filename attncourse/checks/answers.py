@@ -45,11 +45,7 @@ def require_mask(mine: Tensor, wanted: tuple[int, ...]) -> None:
 
 
 def is_near(mine: Tensor, other: Tensor, near: float = NEAR) -> bool:
-    """Return whether two tensors have one shape and the same numbers, NaN at the same places.
-
-    >>> is_near(torch.tensor([0.5, torch.nan]), torch.tensor([0.500001, torch.nan]))
-    True
-    """
+    """Return whether two tensors have one shape and the same numbers, NaN at the same places."""
     return mine.shape == other.shape and torch.allclose(
         mine.to(other.dtype), other, rtol=0, atol=near, equal_nan=True
     )
@@ -58,6 +54,17 @@ def is_near(mine: Tensor, other: Tensor, near: float = NEAR) -> bool:
 def first_near(mine: Tensor, usual: Mapping[str, Tensor], near: float = NEAR) -> str | None:
     """Return the sentence of the first tensor that an answer equals, if it equals one."""
     return next((said for said, other in usual.items() if is_near(mine, other, near)), None)
+
+
+def first_wrong_row(mine: Tensor, right: Tensor) -> tuple[int, list[int], list[int]]:
+    """Return the first row in which two tables of True and False differ, and where each is True.
+
+    >>> first_wrong_row(torch.ones(2, 2).bool(), torch.ones(2, 2).tril().bool())
+    (0, [0, 1], [0])
+    """
+    row = int((mine != right).any(dim=-1).nonzero()[0])
+    found, wanted = (table[row].nonzero().flatten().tolist() for table in (mine, right))
+    return row, found, wanted
 
 
 def noted(sentence: str, *notes: str) -> Verdict:

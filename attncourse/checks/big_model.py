@@ -56,9 +56,6 @@ def _not_the_rows(found: Tensor, c_attn: Tensor, place: int, head: int) -> str |
     usual = {
         f"is {shape}: after the transpose, what a head makes is rows. Cut first, or cut the "
         "rows.": thirds[place][:, own],
-        f"is {shape}, as the file has it. nn.Linear computes x @ weight.T: it must be turned.": (
-            thirds[place][own].mT
-        ),
         "takes every third column. A head's columns are side by side.": (
             thirds[place][head::NUM_HEADS]
         ),
@@ -71,13 +68,13 @@ def _not_the_rows(found: Tensor, c_attn: Tensor, place: int, head: int) -> str |
         for other, third in zip(THIRDS, thirds, strict=True)
         for h, rows in enumerate(third.chunk(NUM_HEADS))
     }
-    if (said := first_near(found, usual)) is not None:
-        return said
-    if shape == (HEAD_DIM, HEAD_DIM):
-        return f"is {shape}, cut along both sides: the three are side by side, along dim=1."
-    if shape != wanted:
-        return f"is {shape}, not {wanted}: head_dim is width // num_heads."
-    return f"is not {THIRDS[place]} of head {head}, nor of another: which columns are these?"
+    of_shape: dict[tuple[int, ...], str] = {
+        (WIDTH, HEAD_DIM): "as the file has it. nn.Linear computes x @ weight.T: turn it",
+        (HEAD_DIM, HEAD_DIM): "cut along both sides: the three are side by side, along dim=1",
+        wanted: f"not {THIRDS[place]} of head {head}, nor of another head",
+    }
+    other = of_shape.get(shape, f"not {wanted}: head_dim is width // num_heads")
+    return first_near(found, usual) or f"is {shape}, {other}."
 
 
 @exercise_check

@@ -64,11 +64,7 @@ class_a = OnePageAttention  # for whoever is not to know which of the two is rig
 
 
 def page(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
-    """Return the lines of a class's source.
-
-    >>> page()[0]
-    'class OnePageAttention(MultiHeadAttention):'
-    """
+    """Return the lines of a class's source."""
     file = cls.forward.__code__.co_filename
     if file.startswith("<") and file in linecache.cache:
         return [line.rstrip("\n") for line in linecache.getlines(file)]
@@ -106,11 +102,7 @@ def opened(cls: type[MultiHeadAttention], title: str = "") -> Diff:
 
 
 def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
-    """Return the lines of the right page that a class does not have, counted from 1.
-
-    >>> changed_lines(OnePageAttention)
-    set()
-    """
+    """Return the lines of the right page that a class does not have, counted from 1."""
     matcher = difflib.SequenceMatcher(None, page(), _unnamed(cls), autojunk=False)
     changes = [(i, stop) for kind, i, stop, _, _ in matcher.get_opcodes() if kind != "equal"]
     return {line + 1 for i, stop in changes for line in range(i, stop)}
@@ -123,9 +115,7 @@ EVERYWHERE: tuple[Place, ...] = tuple((probe, heads) for probe in PROBES for hea
 WITH_ONE_HEAD: tuple[Place, ...] = tuple((probe, 1) for probe in PROBES)
 THE_WEIGHTS: tuple[Place, ...] = (("the weights", 1), ("the weights", 2))
 # A token that sees only itself gives itself the weight 1, whatever the score is
-NO_CHOICE: tuple[Place, ...] = tuple(
-    (probe, heads) for probe in ("one token", "first query") for heads in (1, 2)
-)
+NO_CHOICE = tuple(place for place in EVERYWHERE if place[0] in ("one token", "first query"))
 ZERO_KEYS: tuple[Place, ...] = (("equal scores", 1), ("equal scores", 2))
 
 
@@ -177,12 +167,6 @@ AS_GOOD: dict[int, dict[int, str]] = {
     2: {14: "keys = queries", 17: "attn_scores = queries @ queries.transpose(2, 3)"},
     3: JOINED,
     5: {6: CUT, **JOINED},
-}
-WHERE = {
-    "one token": "for one token",
-    "first query": "in the first output",
-    "equal scores": "at equal scores",
-    "the weights": "in the attention weights",
 }
 
 
@@ -253,7 +237,7 @@ def _against(cls: type[MultiHeadAttention], part: Part) -> str:
 
 def _at(place: Place) -> str:
     probe, num_heads = place
-    return f"{WHERE[probe]} with {'one head' if num_heads == 1 else 'two heads'}"
+    return f"at '{probe}' with {'one head' if num_heads == 1 else 'two heads'}"
 
 
 def _part(line: str) -> str | None:

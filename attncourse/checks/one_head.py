@@ -11,6 +11,7 @@ from attncourse.checks.answers import (
     FINITE,
     FailedCall,
     first_near,
+    first_wrong_row,
     is_near,
     noted,
     remedied,
@@ -27,7 +28,6 @@ from attnlib.modules import CausalAttention
 
 ROUNDING = 2e-7  # between attention weights in 32 bits and in 64
 FAR, FARTHER = 1e6, 1e12  # taken from all scores, they change no attention weight
-NAMES_OF_INFINITY = {"inf", "Inf", "infinity", "Infinity"}
 
 
 def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor) -> str:
@@ -66,7 +66,7 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
 
 
 def _of_scores(error: BaseException, _call: FailedCall) -> str | None:
-    if isinstance(error, (NameError, AttributeError)) and error.name in NAMES_OF_INFINITY:
+    if isinstance(error, (NameError, AttributeError)) and error.name in ("inf", "Inf", "Infinity"):
         return "In PyTorch infinity is torch.inf: write -torch.inf."
     if isinstance(error, IndexError):
         return "The mask is as wide as the last two dimensions of the scores: [..., is_future]."
@@ -132,7 +132,7 @@ def _odd_rows(mine: Tensor) -> str | None:
     empty = mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0)
     if empty[:-1].all() and not empty[-1]:  # only the last row has no future
         if mine[..., :-1, 0].isnan().all():
-            return "Every row that has a future is NaN: the future must be hidden with minus infinity."
+            return "Every row with a future is NaN: the future must be hidden with minus infinity."
         return "Minus infinity divided by itself is NaN: e to the power of each score comes first."
     if empty[-1] and not empty[:-1].any() and not mine[..., ~is_future].nan_to_num().any():
         return "The past is hidden, and the future is not: True must mean future."
@@ -238,11 +238,10 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
         found = first_near(mine, _usual_prefixes(mine, queries, keys, values))
         return found or f"None of the usual mistakes: a number is off by {off:.2g}."
     keys[4:], values[4:] = torch.nan, torch.nan  # which a mask lets through, as 0 * NaN
-    require(
-        context_without_mask(queries, keys, values, 3).isfinite().all(),
-        "Right numbers, but the later tokens are computed and then hidden. Leave them out, keys[: "
-        "i + 1]: then no mask is needed.",
+    said = (
+        "Right numbers, but later tokens are computed and then hidden: leave them out, [: i + 1]."
     )
+    require(context_without_mask(queries, keys, values, 3).isfinite().all(), said)
     return "Right, for seven tokens: the prefix needs no mask."
 
 
@@ -252,11 +251,7 @@ def _of_a_prefix(_error: BaseException, call: FailedCall) -> str | None:
     if len(call.shapes) != 2 or (met := (call.shapes[0][-1], call.shapes[1][0])) not in cut:
         return None
     few, many = cut[met]
-    other = "scores" if many == "keys" else "values"
-    return (
-        f"The {few} are those of the tokens that token i sees, the {other} those of all: cut the "
-        f"{many} too, {many}[: i + 1]."
-    )
+    return f"The {few} are those of the tokens that token i sees: cut the {many} too, [: i + 1]."
 
 
 def _usual_prefixes(
@@ -277,17 +272,17 @@ def _usual_prefixes(
     divided, root = _divided_by(factor, divisors, must), 5**0.5
     return {
         "Every token sees all keys. Cut them after token i.": attention(queries, keys, values)[0],
-        "Every token sees one key too many: keys[: i + 1] ends with token i.": attention(
-            queries, keys, values, torch.ones(7, 7).triu(diagonal=2).bool()
-        )[0],
+        "Every token sees one key too many: keys[: i + 1] ends with token i.": (
+            attention(queries, keys, values, is_future.triu(diagonal=2))[0]
+        ),
         "The values are mixed by scores: softmax is missing.": products / root @ values,
         "The values are mixed by undivided scores: softmax is missing.": products @ values,
         "Every value that token i sees counts the same: a plain mean.": (
             values.cumsum(dim=0) / num_seen
         ),
-        "The scores are divided by the root of the number of keys, not of the width.": attention(
-            queries * root / num_seen**0.5, keys, values, is_future
-        )[0],
+        "The scores are divided by the root of the number of keys, not of the width.": (
+            attention(queries * root / num_seen**0.5, keys, values, is_future)[0]
+        ),
         "The attention weights are divided by the root of the width: divide the scores.": (
             attention(queries * root, keys, values, is_future)[0] / root
         ),
@@ -295,13 +290,11 @@ def _usual_prefixes(
     }
 
 
-def _of_masks(error: BaseException, call: FailedCall) -> str | None:
-    if isinstance(error, RuntimeError) and call.name == "__bool__":
-        return (
-            "`or`, `and`, `not`, `if` and a < b < c want one True or False, not a table of them: "
-            "join two tables with |, each in parentheses."
-        )
-    return None
+def _of_masks(_error: BaseException, call: FailedCall) -> str | None:
+    if call.name != "__bool__":
+        return None
+    one = "`or`, `and`, `not`, `if` and a < b < c want one True or False, not a table of them"
+    return f"{one}: join two tables with |, each in parentheses."
 
 
 @exercise_check
@@ -313,7 +306,7 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
             num_tokens), True for hidden.
 
     >>> print(check_window(lambda num_tokens, window: causal_mask(num_tokens)))
-    With window=3 a token must see 3 keys at most; yours see [1, 2, 3, 4, 5, 6].
+    With window=3 token 3 must see keys [1, 2, 3], not [0, 1, 2, 3].
     """
     for num_tokens, window in ((6, 3), (5, 1)):
         with remedied(_of_masks):
@@ -330,9 +323,9 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
             "The future must be hidden too, where the distance i - j is negative.": is_past,
         }
         if not mine.equal(right):
-            seen = mine.logical_not().sum(dim=-1).tolist()
-            too_many = f"a token must see {window} keys at most; yours see {seen}"
-            return first_near(mine, usual) or f"With window={window} {too_many}."
+            token, seen, wanted = first_wrong_row(~mine, ~right)
+            other = f"With window={window} token {token} must see keys {wanted}, not {seen}."
+            return first_near(mine, usual) or other
     return "Right, for windows of 3 and of 1."
 
 
@@ -372,14 +365,11 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
         if mine.equal(right):
             continue
         output, token = mine.ne(right).nonzero()[0].tolist()
-        verb = "depends" if mine[output, token] else "does not depend"
-        why = "" if mine[output, token] else f" {why}"
+        verb, why = ("depends", "") if mine[output, token] else ("does not depend", f" {why}")
         usual = {
             "True and False are the wrong way round: True must mean that it depends.": ~right,
             "It is transposed: outputs go down, inputs across.": right.mT,
         }
-        return (
-            first_near(mine, usual)
-            or f"It says that output {output} of {name} {verb} on token {token}.{why}"
-        )
+        other = f"It says that output {output} of {name} {verb} on token {token}.{why}"
+        return first_near(mine, usual) or other
     return "Right: the triangle of a causal head, and the shifted line of a shift by one token."

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import require, require_mask
+from attncourse.checks.answers import first_wrong_row, require, require_mask
 from attncourse.checks.exercises import exercise_check
 
 TEXTS = ("abcxbcab", "aabababb")  # two texts of a batch; letters as they occur in them
@@ -36,9 +36,9 @@ def _problem(mine: Tensor, right: Rule, usual: dict[str, Rule]) -> str | None:
     for sentence, rule in usual.items():
         if mine[:, 1:].equal(_marked(rule)[:, 1:]):  # query 0 may hold what roll brings
             return sentence
-    text, query, _ = (mine != expected).nonzero()[0].tolist()
-    keys, wanted = (marks[text, query].nonzero().flatten().tolist() for marks in (mine, expected))
-    return f"{TEXTS[text]}: query {query} marks keys {keys}; it should mark {wanted or 'none'}."
+    text = 0 if not mine[0].equal(expected[0]) else 1
+    query, keys, wanted = first_wrong_row(mine[text], expected[text])
+    return f"{TEXTS[text]}: query {query} must mark keys {wanted}, not {keys}."
 
 
 @exercise_check

@@ -94,8 +94,6 @@ def check_scores_row(
     >>> queries, keys = torch.eye(2)[None], torch.tensor([[[2.0, 4.0], [3.0, 5.0]]])
     >>> check_scores_row([2.0, 3.0], queries, keys, 0, 0)
     'Right: each key of head 0, multiplied by the query of token 0.'
-    >>> check_scores_row([2.0, 5.5], queries, keys, 0, 0)
-    'You have 5.50 for key 1: multiply the query of token 0 with it once more, entry by entry.'
     """
     if mine is None:
         return NOT_ATTEMPTED
@@ -123,9 +121,9 @@ def check_scores_row(
         for other in range(len(right))
     }
     key = int((numbers - right).abs().argmax())
-    return first_near(numbers, usual, NEAR) or (
-        f"You have {numbers[key]:.2f} for key {key}: multiply the query of token {token} with it "
-        "once more, entry by entry."
+    again = f"multiply the query of token {token} with it once more, entry by entry"
+    return (
+        first_near(numbers, usual, NEAR) or f"You have {numbers[key]:.2f} for key {key}: {again}."
     )
 
 

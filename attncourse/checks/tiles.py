@@ -39,9 +39,6 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     Args:
         attend_in_tiles: takes queries, keys (num_tokens, head_dim), values (num_tokens, value_dim)
             and tile_size, and returns context_vec (num_tokens, value_dim), with the causal mask.
-
-    Returns:
-        That it is right, or the first difficulty at which it is wrong.
     """
     attend = _guarded(attend_in_tiles)
     drawn = queries, keys, values = _drawn(NUM_TOKENS)
@@ -254,12 +251,7 @@ PRODUCTS = ("matmul", "mm", "mv", "bmm", "einsum", "linear", "inner", "tensordot
 
 
 class _Calls(TorchFunctionMode):
-    """Watch the functions of torch that are called.
-
-    Args:
-        keys: those of the attention that runs.
-        tile_size: how many of them it may take at a time.
-    """
+    """Watch the functions of torch that are called, of attention to so many keys at a time."""
 
     def __init__(self, keys: Tensor, tile_size: int) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attncourse.checks.answers import (
     FINITE,
     first_near,
+    first_wrong_row,
     is_near,
     noted,
     require,
@@ -80,17 +81,16 @@ def _seen(num_tokens: int, for_module: Tensor, for_function: Tensor) -> tuple[Te
 def _not_causal(owner: str, seen: Tensor) -> str:
     """Return what is wrong with a mask, from who sees whom."""
     is_future, itself = causal_mask(len(seen)), torch.eye(len(seen), dtype=torch.bool)
-    row = int((seen != ~is_future).any(dim=-1).nonzero()[0])
-    columns = seen[row].nonzero().flatten().tolist()
+    token, columns, wanted = first_wrong_row(seen, ~is_future)
     usual = {
         f"each token sees its future and nothing else: there True means {MEANS[owner]}.": is_future,
         "no token sees itself, and token 0 sees nothing at all.": ~is_future & ~itself,
         "tokens look ahead: rows are queries, columns are keys.": ~is_future.mT,
-        "nothing is hidden. A mask of numbers is added to the scores: 0 shows, -inf hides.": (
+        "nothing is hidden. Numbers are added to the scores: 0 shows, -inf hides.": (
             torch.ones_like(seen)
         ),
     }
-    other = f"token {row} sees {columns}, not {list(range(row + 1))}."
+    other = f"token {token} must see {wanted}, not {columns}."
     return f"With {owner} mask {first_near(seen, usual) or other}"
 
 

@@ -102,8 +102,7 @@ def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
     Args:
         module: takes x and returns its outputs, (b, num_tokens, ...), token by token. It runs in
             eval, whatever its mode. A class, or a function that makes a module, is made first.
-        x: floating, (b, num_tokens, d_in), with at least two tokens. It is not changed. Without
-            it, random tokens of the module's width d_in, as many as fit, at most 7.
+        x: floating, (b, num_tokens, d_in), at least two tokens. Without it, tokens_for(module).
 
     >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
     Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
@@ -201,8 +200,7 @@ def check_rows_sum_to_one(
     Args:
         module: has W_value, an nn.Linear, itself or in its heads, and perhaps out_proj. It runs
             in eval, with these two replaced; it is not changed.
-        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, random
-            tokens of the module's width d_in, as many as fit, at most 7.
+        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, tokens_for.
         names: what W_value and out_proj are called: {"W_value": "to_v"}.
 
     Raises:
@@ -254,8 +252,7 @@ def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
 
     Args:
         module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
-        x: the longest that it takes, (b, num_tokens, d_in). Without it, random tokens of the
-            module's width d_in, as many as fit, at most 7.
+        x: the longest that it takes, (b, num_tokens, d_in). Without it, tokens_for(module).
 
     >>> from attnlib import CausalAttention
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
@@ -289,8 +286,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
             stacked heads and the other a weight split, the stacked heads give theirs, as
             stacked_to_split does.
         b: the other module. Both run in eval; neither is changed.
-        x: floating, (b, num_tokens, d_in). Without it, random tokens of width a.d_in, as many as
-            fit into a, at most 7.
+        x: floating, (b, num_tokens, d_in). Without it, tokens_for(a).
 
     >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)

@@ -38,7 +38,7 @@ ANSWERS = {
                 },
                 "Note: Where all scores of a row are",
             ),
-            "filled with infinity": ({"-torch.inf": "torch.inf"}, "Every row that has a future is"),
+            "filled with infinity": ({"-torch.inf": "torch.inf"}, "Every row with a future is"),
             "over the layers": ({"dim=-1": "dim=0"}, "Softmax runs over the layers: it must run"),
             "divided by the root of the tokens": (
                 {"64**0.5": "6**0.5"},
@@ -261,14 +261,14 @@ ANSWERS = {
                     "[: i + 1]": "",
                     "torch.softmax(scores": ("torch.softmax(scores + (torch.arange(7) > i) * -1e9"),
                 },
-                "Right numbers, but the later tokens are computed and then hidden. Leave them out,",
+                "Right numbers, but later tokens are computed and",
             ),
         },
     ),
     "window_mask": Answers(
         "Right, for windows of 3 and of 1.",
         {
-            "one key too many": ({">= window": "> window"}, "With window=3 a token must see 3"),
+            "one key too many": ({">= window": "> window"}, "With window=3 token 3 must see keys"),
             "True for visible": (
                 {"< 0) | (distance >=": ">= 0) & (distance <"},
                 "Your True means visible. It must mean hidden.",

@@ -57,7 +57,7 @@ ANSWERS = {
             ),
             "one query earlier, the next key": (
                 {"(1, 1), dims=(1, 2)": "(1, -1), dims=(1, 2)"},
-                "abcxbcab: query 5 marks keys []; it should mark [3].",
+                "abcxbcab: query 5 must mark keys [3], not [].",
             ),
             "the pair after": ({"(1, 1), dims": "(-1, -1), dims"}, "It asks for the next pair:"),
             "either letter": ({"after & ": "after | "}, "Either letter is enough for it; both"),
