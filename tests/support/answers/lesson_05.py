@@ -24,7 +24,7 @@ ANSWERS = {
             ),
             "ones and zeros": (
                 {".bool()": "", "~is_future": "1 - is_future"},
-                "With the module's mask nothing is hidden. A mask of numbers is added to the",
+                "With the module's mask nothing is hidden. Numbers are added to the scores:",
             ),
             "whole numbers": ({".bool()": ".int()"}, "The dtype of the module's mask is"),
             "one mask": ({", ~is_future": ""}, "It must return two masks"),
