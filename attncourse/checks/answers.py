@@ -113,7 +113,9 @@ def remedied(remedy: Remedy) -> Iterator[None]:
             raise
         if not (words := remedy(error, call)):
             raise
-        raise Diagnosis(f"Stopped in {said.line} | {words}", said.code, said.line) from None
+        told = Diagnosis(f"Stopped in {said.line} | {words}")
+        told.line = said.line
+        raise told from None
 
 
 def in_words(error: BaseException) -> str:
