@@ -32,12 +32,20 @@ def require(holds: object, otherwise: str) -> None:
         raise Diagnosis(otherwise)
 
 
-def is_near(mine: Tensor, other: Tensor, near: float = NEAR) -> bool:
-    """Return whether two tensors have one shape and the same numbers, NaN at the same places.
+def require_shape(mine: Tensor, wanted: tuple[int, ...], hint: str = "") -> None:
+    """Require a shape of an answer."""
+    shape = tuple(mine.shape)
+    require(shape == wanted, f"The shape is {shape}, not {wanted}{hint}.")
 
-    >>> is_near(torch.tensor([0.5, torch.nan]), torch.tensor([0.500001, torch.nan]))
-    True
-    """
+
+def require_mask(mine: Tensor, wanted: tuple[int, ...]) -> None:
+    """Require that an answer is a boolean mask of some shape."""
+    said = f"It is {mine.dtype}, {tuple(mine.shape)}; it must be torch.bool, {wanted}."
+    require(mine.dtype == torch.bool and mine.shape == wanted, said)
+
+
+def is_near(mine: Tensor, other: Tensor, near: float = NEAR) -> bool:
+    """Return whether two tensors have one shape and the same numbers, NaN at the same places."""
     return mine.shape == other.shape and torch.allclose(
         mine.to(other.dtype), other, rtol=0, atol=near, equal_nan=True
     )
@@ -46,6 +54,17 @@ def is_near(mine: Tensor, other: Tensor, near: float = NEAR) -> bool:
 def first_near(mine: Tensor, usual: Mapping[str, Tensor], near: float = NEAR) -> str | None:
     """Return the sentence of the first tensor that an answer equals, if it equals one."""
     return next((said for said, other in usual.items() if is_near(mine, other, near)), None)
+
+
+def first_wrong_row(mine: Tensor, right: Tensor) -> tuple[int, list[int], list[int]]:
+    """Return the first row in which two tables of True and False differ, and where each is True.
+
+    >>> first_wrong_row(torch.ones(2, 2).bool(), torch.ones(2, 2).tril().bool())
+    (0, [0, 1], [0])
+    """
+    row = int((mine != right).any(dim=-1).nonzero()[0])
+    found, wanted = (table[row].nonzero().flatten().tolist() for table in (mine, right))
+    return row, found, wanted
 
 
 def noted(sentence: str, *notes: str) -> Verdict:
@@ -78,17 +97,12 @@ class FailedCall(TorchFunctionMode):
             raise
 
 
-Remedy = Callable[[BaseException, FailedCall], str | None]
+Remedy = Callable[[BaseException, FailedCall], str | None]  # the call is torch's last that failed
 
 
 @contextmanager
 def remedied(remedy: Remedy) -> Iterator[None]:
-    """Say of a function that stops inside what can be done about it.
-
-    Args:
-        remedy: takes the error and the call of torch that failed last, and returns what to say
-            after the learner's own line, or None.
-    """
+    """Say of a function that stops inside what can be done about it, after the line itself."""
     call = FailedCall()
     try:
         with call:
@@ -97,9 +111,11 @@ def remedied(remedy: Remedy) -> Iterator[None]:
         error = said.__context__
         if error is None or said.line is None or isinstance(error, NotImplementedError):
             raise
-        if (words := remedy(error, call)) is None:
+        if not (words := remedy(error, call)):
             raise
-        raise Diagnosis(f"Stopped in {said.line} | {words}", said.code, said.line) from None
+        told = Diagnosis(f"Stopped in {said.line} | {words}")
+        told.line = said.line
+        raise told from None
 
 
 def in_words(error: BaseException) -> str:
@@ -111,18 +127,10 @@ def of_parameters(error: BaseException, call: FailedCall) -> str | None:
     """Return what those who set parameters can do about an error."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     if isinstance(error, RuntimeError) and call.changes_recorded:
-        return (
-            "PyTorch refuses to change a parameter in place while it records for gradients: put "
-            "the line under torch.no_grad()."
-        )
+        return "A parameter that records for gradients must be changed under torch.no_grad()."
     if frame.f_code is nn.Module.__setattr__.__code__:
-        return (
-            "A layer or a parameter cannot be replaced by a plain tensor: fill the parameter in "
-            "place, weight.copy_(...)."
-        )
+        return "A plain tensor is not a layer or a parameter: fill one in place, weight.copy_(...)."
     if isinstance(error, (AttributeError, TypeError)):
-        return (
-            f"{in_words(error)} A head or a layer is not a tensor. A layer's parameter is, such as "
-            "W_query.weight."
-        )
+        own = "A layer's parameter is, such as W_query.weight."
+        return f"{in_words(error)} A head or a layer is not a tensor. {own}"
     return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attncourse.checks.answers import first_near, is_near, require
+from attncourse.checks.answers import first_near, is_near, require, require_shape
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
 from attncourse.examples import seeded
@@ -32,10 +32,8 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
     c_attn = draw(WIDTH, 3 * WIDTH)
     for head in (1, 2, 0):
         mine = cut(c_attn.clone(), NUM_HEADS, head)
-        require(
-            isinstance(mine, (tuple, list, Tensor)) and len(mine) == 3,
-            "Return three matrices: of the queries, of the keys and of the values.",
-        )
+        said = "Return three matrices: of the queries, of the keys and of the values."
+        require(isinstance(mine, (tuple, list, Tensor)) and len(mine) == 3, said)
         by_head = c_attn.mT[head * 3 * HEAD_DIM :][: 3 * HEAD_DIM].chunk(3)
         require(
             not all(found.equal(part) for found, part in zip(mine, by_head, strict=True)),
@@ -58,9 +56,6 @@ def _not_the_rows(found: Tensor, c_attn: Tensor, place: int, head: int) -> str |
     usual = {
         f"is {shape}: after the transpose, what a head makes is rows. Cut first, or cut the "
         "rows.": thirds[place][:, own],
-        f"is {shape}, as the file has it. nn.Linear computes x @ weight.T: it must be turned.": (
-            thirds[place][own].mT
-        ),
         "takes every third column. A head's columns are side by side.": (
             thirds[place][head::NUM_HEADS]
         ),
@@ -73,16 +68,13 @@ def _not_the_rows(found: Tensor, c_attn: Tensor, place: int, head: int) -> str |
         for other, third in zip(THIRDS, thirds, strict=True)
         for h, rows in enumerate(third.chunk(NUM_HEADS))
     }
-    if (said := first_near(found, usual)) is not None:
-        return said
-    if shape == (HEAD_DIM, HEAD_DIM):
-        return (
-            f"is {shape}, not {wanted}: it is cut along both sides. Queries, keys and values are "
-            "side by side, along dim=1."
-        )
-    if shape != wanted:
-        return f"is {shape}, not {wanted}: head_dim is width // num_heads."
-    return f"is not {THIRDS[place]} of head {head}, nor of another: which columns are these?"
+    of_shape: dict[tuple[int, ...], str] = {
+        (WIDTH, HEAD_DIM): "as the file has it. nn.Linear computes x @ weight.T: turn it",
+        (HEAD_DIM, HEAD_DIM): "cut along both sides: the three are side by side, along dim=1",
+        wanted: f"not {THIRDS[place]} of head {head}, nor of another head",
+    }
+    other = of_shape.get(shape, f"not {wanted}: head_dim is width // num_heads")
+    return first_near(found, usual) or f"is {shape}, {other}."
 
 
 @exercise_check
@@ -91,8 +83,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
 
     Args:
         texts_that_fit: takes memory, in bytes, num_parameters, num_layers, width, num_tokens and
-            size, the bytes of a number. It returns how many texts of num_tokens can have their keys
-            and values in memory beside the parameters.
+            size, the bytes of a number; returns how many texts have room beside the parameters.
 
     >>> check_texts_that_fit(lambda *sizes: 0)
     'For GPT-2 XL in 24 GB the answer is 28 texts, not 0.'
@@ -133,10 +124,9 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
     """Check a function that computes what one of several devices adds to the output.
 
     Args:
-        device_part: takes a MultiHeadAttention whose projections have biases, as GPT-2's do, x, a
-            device, counted from 0, and num_devices. It returns the device's part,
-            (b, num_tokens, d_out). All parts and out_proj.bias, once, add up to what the module
-            returns.
+        device_part: takes a MultiHeadAttention whose projections have biases, x, a device, counted
+            from 0, and num_devices; returns the device's part, (b, num_tokens, d_out). All parts
+            and out_proj.bias, once, add up to what the module returns.
 
     >>> check_device_part(lambda module, x, device, num_devices: module(x))
     'Each part is the whole output already: a device computes its own heads alone.'
@@ -148,8 +138,7 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
         right, bias = module(x), module.out_proj.bias
         for n in (4, 2, 1):
             parts = [device_part(module, x, device, n) for device in range(n)]
-            shape = tuple(parts[0].shape)
-            require(shape == (2, 7, 32), f"A part is {shape}, not (2, 7, 32), the full shape.")
+            require_shape(parts[0], (2, 7, 32), ", the full shape")
             total = torch.stack(parts).sum(dim=0)
             if is_near(total + bias, right):
                 continue

@@ -14,12 +14,13 @@ from torch import Tensor, nn
 
 from attncourse.checks.answers import is_near, require
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention
-from attncourse.examples import journey, seeded
+from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
+from attncourse.examples import journey
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
+# Both take a module and x, (b, num_tokens, d_in)
 Check = Callable[[MultiHeadAttention, Tensor], bool]
-Look = Callable[[MultiHeadAttention, Tensor], Tensor]
+Look = Callable[[MultiHeadAttention, Tensor], Tensor]  # the outputs, or a part of them
 
 # The four checks
 
@@ -84,37 +85,9 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def make(
-    cls: type[MultiHeadAttention],
-    num_heads: int = 2,
-    dropout: float = 0.0,
-    context_length: int = 6,
-) -> MultiHeadAttention:
-    """Make a module in eval, 3 numbers to 8, its parameters normal numbers from one seed.
-
-    Args:
-        cls: OnePageAttention, or a class that is wrong by a line.
-        num_heads: 1, 2, 4 or 8.
-        dropout: of the attention weights.
-        context_length: the most tokens; OnePageAttention itself takes any number.
-
-    >>> make(OnePageAttention).head_dim
-    4
-    """
-    with seeded(1), torch.no_grad():
-        module = cls(3, 8, context_length, dropout, num_heads)
-        for parameter in module.parameters():
-            parameter.normal_()
-    return module.eval()
-
-
 @torch.no_grad()
 def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
-    """Ask the four checks.
-
-    Returns:
-        By the name of the check "passes" or "CAUGHT". Where no check is needed, since the module
-        returns NaN or stops with an error, "NaN" or "stops" under all four.
+    """Ask the four checks: each "passes" or is "CAUGHT", or all are NaN, or the module stops.
 
     >>> ask(make(OnePageAttention), journey().inputs[None])["causality"]
     'passes'
@@ -130,31 +103,25 @@ def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
 # Inputs that leave only one part of a class to matter
 
 
-def equal_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    """Look at the outputs where all scores are 0: each is a plain mean of the past."""
+def without_keys(module: MultiHeadAttention) -> MultiHeadAttention:
+    """Make all scores 0, so that each output is a plain mean of the past."""
     module.W_key.weight.zero_()
-    found: Tensor = module(x)
-    return found
+    return module
 
 
 PROBES: dict[str, Look] = {
     "one token": lambda module, x: module(x[:, :1]),  # its one weight is 1
     "first query": lambda module, x: module(x)[:, 0],  # it may see one token
-    "equal scores": equal_scores,
+    "equal scores": lambda module, x: without_keys(module)(x),
     "the weights": lambda module, x: module(x, return_weights=True)[1],
 }
 
 
 @torch.no_grad()
 def differs(cls: type[MultiHeadAttention], look: Look, num_heads: int = 2) -> bool:
-    """Return whether a class differs from the right one, looked at in one way.
+    """Return whether a class differs from the right one with the same parameters, at one look.
 
-    Args:
-        cls: a class that is wrong by a line; both get the same weights.
-        look: takes a module and x, and returns what to compare. It may change the module.
-        num_heads: 1, 2, 4 or 8.
-
-    >>> differs(OnePageAttention, equal_scores)
+    >>> differs(OnePageAttention, PROBES["one token"])
     False
     """
     right, wrong = (look(make(made, num_heads), _x()) for made in (OnePageAttention, cls))
@@ -163,7 +130,6 @@ def differs(cls: type[MultiHeadAttention], look: Look, num_heads: int = 2) -> bo
 
 # What is said of a learner's check
 
-SPEAKS_UP = "view without contiguous"  # it needs no check
 NO_NUMBER = ("mask with the diagonal", "mask inverted")  # NaN, whatever is asked
 LEAKS = {
     "mask one too late": "in which every token sees the next one",
@@ -193,20 +159,14 @@ def _never_hidden(token: int) -> Mistake:
 def check_is_causal(written: Check) -> str:
     """Check a learner's check of causality.
 
-    Args:
-        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
-
     >>> print(check_is_causal(lambda module, x: True))
     It lets a class through in which every token sees the next one.
     """
     x = _x()
     right = written(make(OnePageAttention), x)
     require(x.equal(_x()), "It changes the x that it was given. Change a clone.")
-    require(
-        right,
-        "It rejects the right class. When token t changes, outputs t and later may move: which "
-        "rows must not?",
-    )
+    said = "It rejects the right class. When token t changes, outputs t and later may move"
+    require(right, f"{said}: which rows must not?")
     later = range(1, x.shape[1])
     missed = [t for t in later if written(make(_never_hidden(t).cls), x)]
     require(
@@ -215,20 +175,16 @@ def check_is_causal(written: Check) -> str:
         "early. Does a return inside the loop end it in its first round?",
     )
     if 0 < len(missed) < len(later):
-        return (
-            f"It lets a class through in which token {missed[0]} is seen too early. Does every "
-            "token change?"
-        )
+        early = f"in which token {missed[0]} is seen too early"
+        return f"It lets a class through {early}. Does every token change?"
     for name, told in LEAKS.items():
         through = written(make(BY_NAME[name].cls), x)
         require(not through, f"It lets a class through {told}.")
     for name in CAUSAL:
         through = written(make(BY_NAME[name].cls), x)
         require(through, f"It rejects the mistake '{name}', which is causal, though wrong.")
-    require(
-        not written(make(BY_NAME["mask with the diagonal"].cls), x),
-        "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose.",
-    )
+    said = "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose."
+    require(not written(make(BY_NAME["mask with the diagonal"].cls), x), said)
     count = len(LEAKS) + len(later)
     return f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass."
 
@@ -236,9 +192,6 @@ def check_is_causal(written: Check) -> str:
 @exercise_check
 def check_only_values(written: Look) -> str:
     """Check an input at which only W_value and out_proj can matter.
-
-    Args:
-        written: takes a module and x, and returns the outputs to look at.
 
     >>> print(check_only_values(lambda module, x: module(x)))
     It also notices the mistake 'no scale': some token still has a choice of keys.
@@ -256,9 +209,6 @@ def check_only_values(written: Look) -> str:
 def check_equal_scores(written: Look) -> str:
     """Check an input at which scores cannot matter, but mask, split and merge can.
 
-    Args:
-        written: takes a module, which it may change, and x; returns the outputs to look at.
-
     >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
     It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
     """
@@ -272,11 +222,9 @@ def _probed(written: Look, seen: Sequence[str], question: str, hidden: Mapping[s
     module = make(OnePageAttention)
     _looked(written, module)
     for name in ("W_value", "out_proj"):
-        require(
-            module.state_dict()[f"{name}.weight"].any(),
-            f"With {name} at 0 all tokens get the same output, whatever else is wrong. Which "
-            "parameters make nothing but scores?",
-        )
+        same = f"With {name} at 0 all tokens get the same output, whatever else is wrong"
+        said = f"{same}. Which parameters make nothing but scores?"
+        require(module.state_dict()[f"{name}.weight"].any(), said)
     for name, reason in hidden.items():
         said = f"It also notices the mistake '{name}': {reason}."
         require(not _told_apart(written, name), said)
@@ -308,10 +256,8 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
     with module.register_forward_pre_hook(note):
         found = written(module, _x())
     require(asked, "It never calls the module itself. Call module(...), so its lines run.")
-    require(
-        isinstance(found, Tensor),
-        "Return the outputs alone, one tensor: what module(...) returns by itself.",
-    )
+    said = "Return the outputs alone, one tensor: what module(...) returns by itself."
+    require(isinstance(found, Tensor), said)
     return found
 
 
@@ -319,18 +265,12 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
 def check_prefixes(written: Check) -> str:
     """Check a learner's fifth check: the first t tokens alone give the first t rows.
 
-    Args:
-        written: takes a module and x, (b, num_tokens, d_in), and returns True or False.
-
     >>> print(check_prefixes(lambda module, x: True))
     It misses all 9 classes that it must reject, for example 'split without transpose'.
     """
-    require(
-        written(make(OnePageAttention), _x()),
-        "It rejects the right class. Which rows belong to the first t tokens? And is there room "
-        "for rounding, as allclose leaves it?",
-    )
-    tried = [mistake.name for mistake in MISTAKES if mistake.name != SPEAKS_UP]
+    said = "It rejects the right class. Which rows belong to the first t tokens? And is there room"
+    require(written(make(OnePageAttention), _x()), f"{said} for rounding, as allclose leaves it?")
+    tried = [mistake.name for mistake in MISTAKES if mistake.name != "view without contiguous"]
     leaks = [name for name in tried if name in {"both without transpose", *LEAKS, *NO_NUMBER}]
     passed = [name for name in tried if written(make(BY_NAME[name].cls), _x())]
     if missed := [name for name in leaks if name in passed]:
@@ -338,12 +278,9 @@ def check_prefixes(written: Check) -> str:
         classes = f"{count} {len(leaks)} classes that it must reject"
         return f"It misses {classes}, for example '{missed[0]}'."
     for t in range(1, _x().shape[1]):
-        few = "the first token" if t == 1 else f"the first {t} tokens"
-        require(
-            not written(make(_wrong_on_prefix(t)), _x()),
-            f"It lets a class through that goes wrong only for {few} alone. Is every t asked, and "
-            "must each of them be the same?",
-        )
+        said = f"It lets a class through that goes wrong only for t = {t}. Is every t asked, and"
+        through = written(make(_wrong_on_prefix(t)), _x())
+        require(not through, f"{said} must each of them be the same?")
     for name in tried:
         through = name in leaks or name in passed
         require(through, f"It rejects the mistake '{name}', which is the same on every prefix.")

@@ -18,6 +18,7 @@ from attncourse.checks.mistakes import (
     FILL,
     MASK,
     MISTAKES,
+    QKV,
     SCALE,
     WEIGHTS,
     Mistake,
@@ -26,8 +27,6 @@ from attncourse.checks.mistakes import (
 from attncourse.tracing.diffs import Diff
 from attncourse.tracing.source import Source
 from attnlib.modules import MultiHeadAttention
-
-QKV = "queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)"
 
 # Two mistakes more, which are easily made
 MORE: tuple[Mistake, ...] = (
@@ -65,11 +64,7 @@ class_a = OnePageAttention  # for whoever is not to know which of the two is rig
 
 
 def page(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
-    """Return the lines of a class's source.
-
-    >>> page()[0]
-    'class OnePageAttention(MultiHeadAttention):'
-    """
+    """Return the lines of a class's source."""
     file = cls.forward.__code__.co_filename
     if file.startswith("<") and file in linecache.cache:
         return [line.rstrip("\n") for line in linecache.getlines(file)]
@@ -107,11 +102,7 @@ def opened(cls: type[MultiHeadAttention], title: str = "") -> Diff:
 
 
 def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
-    """Return the lines of the right page that a class does not have, counted from 1.
-
-    >>> changed_lines(OnePageAttention)
-    set()
-    """
+    """Return the lines of the right page that a class does not have, counted from 1."""
     matcher = difflib.SequenceMatcher(None, page(), _unnamed(cls), autojunk=False)
     changes = [(i, stop) for kind, i, stop, _, _ in matcher.get_opcodes() if kind != "equal"]
     return {line + 1 for i, stop in changes for line in range(i, stop)}
@@ -124,9 +115,7 @@ EVERYWHERE: tuple[Place, ...] = tuple((probe, heads) for probe in PROBES for hea
 WITH_ONE_HEAD: tuple[Place, ...] = tuple((probe, 1) for probe in PROBES)
 THE_WEIGHTS: tuple[Place, ...] = (("the weights", 1), ("the weights", 2))
 # A token that sees only itself gives itself the weight 1, whatever the score is
-NO_CHOICE: tuple[Place, ...] = tuple(
-    (probe, heads) for probe in ("one token", "first query") for heads in (1, 2)
-)
+NO_CHOICE = tuple(place for place in EVERYWHERE if place[0] in ("one token", "first query"))
 ZERO_KEYS: tuple[Place, ...] = (("equal scores", 1), ("equal scores", 2))
 
 
@@ -179,20 +168,10 @@ AS_GOOD: dict[int, dict[int, str]] = {
     3: JOINED,
     5: {6: CUT, **JOINED},
 }
-WHERE = {
-    "one token": "for one token",
-    "first query": "in the first output",
-    "equal scores": "at equal scores",
-    "the weights": "in the attention weights",
-}
 
 
 def check_found(found: Mapping[int, int | None]) -> str:
-    """Say of each mystery whether the line that is blamed is the one that is wrong.
-
-    Where it is another one, the sentence names what speaks against it, if anything does: an input
-    at which it cannot matter, or one at which it would. A line that could do exactly the same is
-    as good.
+    """Say of each mystery whether the line that is blamed is wrong, or what speaks against it.
 
     Args:
         found: by the number of the mystery the number of a line, as numbered() shows them, or
@@ -226,11 +205,9 @@ def _said(number: int, line: int | None) -> str:
         others = sorted(wrong - {line})
         return f"right, line {line}" + (f", and line {others[0]} with it." if others else ".")
     if line in AS_GOOD.get(number, {}):
-        return (
-            f"as good as right. The slip is in line {' and line '.join(map(str, sorted(wrong)))}, "
-            f"but {AS_GOOD[number][line]} in line {line} would do exactly the same, and no input "
-            "can tell them apart."
-        )
+        slip = " and line ".join(map(str, sorted(wrong)))
+        same = f"{AS_GOOD[number][line]} in line {line} would do exactly the same"
+        return f"as good as right. The slip is in line {slip}, but {same}."
     return f"not line {line}{_against(cls, PARTS[part])}"
 
 
@@ -242,22 +219,16 @@ def _against(cls: type[MultiHeadAttention], part: Part) -> str:
     wrong = {place for place in EVERYWHERE if differs(cls, PROBES[place[0]], place[1])}
     if not wrong:
         return (
-            ", though no probe can speak against it: they find nothing wrong here. Ask with "
-            "something else: larger numbers, other sizes, dropout in eval mode."
+            ", though no probe can speak against it: all is right there. Ask with something else: "
+            "larger numbers, other sizes, dropout in eval mode."
         )
     for place in EVERYWHERE:
         if place in part.blind and place in wrong:
             return f": it cannot matter {_at(place)}, and this is wrong there."
     if part.makes_weights and not wrong & set(THE_WEIGHTS):
-        return (
-            ": it only helps to make the attention weights, and these are right. The outputs are "
-            "wrong."
-        )
+        return ": it only helps to make the attention weights, and these are right."
     if not part.knows_heads and not wrong & set(WITH_ONE_HEAD):
-        return (
-            ": it knows nothing of the number of heads, so a fault in it would most likely show "
-            "with one head too, and with one head all is right."
-        )
+        return ": it knows nothing of the number of heads, and with one head all is right."
     for place in part.shows:
         if place not in wrong:
             return f": a fault in it would most likely show {_at(place)}, and this is right there."
@@ -266,7 +237,7 @@ def _against(cls: type[MultiHeadAttention], part: Part) -> str:
 
 def _at(place: Place) -> str:
     probe, num_heads = place
-    return f"{WHERE[probe]} with {'one head' if num_heads == 1 else 'two heads'}"
+    return f"at '{probe}' with {'one head' if num_heads == 1 else 'two heads'}"
 
 
 def _part(line: str) -> str | None:

@@ -11,10 +11,13 @@ from attncourse.checks.answers import (
     FINITE,
     FailedCall,
     first_near,
+    first_wrong_row,
     is_near,
     noted,
     remedied,
     require,
+    require_mask,
+    require_shape,
 )
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
@@ -25,7 +28,6 @@ from attnlib.modules import CausalAttention
 
 ROUNDING = 2e-7  # between attention weights in 32 bits and in 64
 FAR, FARTHER = 1e6, 1e12  # taken from all scores, they change no attention weight
-NAMES_OF_INFINITY = {"inf", "Inf", "infinity", "Infinity"}
 
 
 def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor) -> str:
@@ -48,8 +50,7 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
     def check(causal_weights: Callable[[Tensor], Tensor]) -> Verdict | str:
         with remedied(_of_scores):
             mine = causal_weights(exact.clone()).double()
-        shape, wanted = tuple(mine.shape), tuple(used.shape)
-        require(shape == wanted, f"The shape is {shape}, not {wanted}.")
+        require_shape(mine, wanted := tuple(used.shape))
         off = (mine - used).abs().max().item()
         if not off <= ROUNDING:
             return (
@@ -65,13 +66,10 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
 
 
 def _of_scores(error: BaseException, _call: FailedCall) -> str | None:
-    if isinstance(error, (NameError, AttributeError)) and error.name in NAMES_OF_INFINITY:
+    if isinstance(error, (NameError, AttributeError)) and error.name in ("inf", "Inf", "Infinity"):
         return "In PyTorch infinity is torch.inf: write -torch.inf."
     if isinstance(error, IndexError):
-        return (
-            "The mask has two dimensions, which are the last two of the scores: index these with "
-            "[..., is_future], or use masked_fill."
-        )
+        return "The mask is as wide as the last two dimensions of the scores: [..., is_future]."
     return None
 
 
@@ -82,15 +80,15 @@ def _limits(causal_weights: Callable[[Tensor], Tensor], exact: Tensor, used: Ten
     above = causal_weights(exact.masked_fill(is_future, FAR)).double()
     require(
         not (lower[..., is_future] > ROUNDING).any(),
-        "Right for these scores, but not for every score: one that is lower than the number that "
-        "hides lets the future be seen. Which number is below every other?",
+        "Right for these scores, but not for every score: one lower than the number that hides "
+        "lets the future be seen. Which number is below every other?",
     )
     notes = {
-        "Where all scores of a row are very low, yours is 0 / 0, which is NaN. torch.softmax takes "
-        "the largest score of the row away first.": bool(lower.isnan().any()),
+        "Where all scores of a row are very low, yours is 0 / 0: NaN. torch.softmax takes away the "
+        "largest first.": bool(lower.isnan().any()),
         FINITE: bool((lowest[..., is_future] > ROUNDING).any()),
-        "Where a hidden score is far above those that are seen, the row is 0 / 0, which is NaN. "
-        "Hidden before softmax, with -torch.inf, it leaves no trace.": not is_near(above, used),
+        "Where a hidden score is far above those that are seen, the row is 0 / 0: NaN. Hidden "
+        "before softmax, with -torch.inf, it leaves no trace.": not is_near(above, used),
     }
     return [note for note, applies in notes.items() if applies]
 
@@ -100,17 +98,13 @@ def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
     is_future = causal_mask(exact.shape[-1], device=exact.device)
     hidden = exact.masked_fill(is_future, -torch.inf)
     factor = _factor(mine[..., -1, :], exact[..., -1, :])  # 1/8, or another
-    divided = _divided_by(
-        1 / factor if factor else torch.inf,
-        {
-            1: "The scores are not divided by 8, the root of the width.",
-            64: "The scores are divided by 64, the width, not by its root.",
-            8**0.5: "The scores are divided by √8. The heads are 64 wide: divide by √64, "
-            "which is 8.",
-            128: "The scores are divided by 128. In 64**1/2 the ** comes first: write 64**0.5.",
-        },
-        "They must be divided by 8, the root of 64.",
-    )
+    divisors = {
+        1: "The scores are not divided by 8, the root of the width.",
+        64: "The scores are divided by 64, the width, not by its root.",
+        8**0.5: "The scores are divided by √8. The heads are 64 wide: √64 is 8.",
+        128: "The scores are divided by 128. In 64**1/2 the ** comes first: write 64**0.5.",
+    }
+    divided = _divided_by(factor, divisors, "They must be divided by 8, the root of 64.")
     leak, scaled = mine[..., is_future].max().item(), exact * factor
     usual = {
         f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0. masked_fill "
@@ -122,11 +116,9 @@ def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
         "The mask hides the past: is True on the wrong side of the diagonal?": (
             exact.masked_fill(is_future.mT, -torch.inf) / 8
         ).softmax(dim=-1),
-        "Softmax runs down the columns: it is each row that must sum to 1.": (
-            (hidden / 8).softmax(dim=-2)
-        ),
-        "Softmax runs over the layers, dim=0: it must run along each row.": (hidden / 8).softmax(0),
-        "Softmax runs over the heads, dim=1: it must run along each row.": (hidden / 8).softmax(1),
+        "Softmax runs over the layers: it must run along each row.": (hidden / 8).softmax(dim=0),
+        "Softmax runs over the heads: it must run along each row.": (hidden / 8).softmax(dim=1),
+        "Softmax runs down the columns: each row must sum to 1.": (hidden / 8).softmax(dim=2),
         "These are still scores: softmax, along each row, comes last.": exact / 8,
     }
     return first_near(mine, usual)
@@ -140,14 +132,8 @@ def _odd_rows(mine: Tensor) -> str | None:
     empty = mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0)
     if empty[:-1].all() and not empty[-1]:  # only the last row has no future
         if mine[..., :-1, 0].isnan().all():
-            return (
-                "Every row that has a future is NaN: e to the power of +inf is not a number you "
-                "can divide by. Hide with minus infinity."
-            )
-        return (
-            "A score is divided by the sum of its row, and minus infinity by itself is NaN: e to "
-            "the power of each score comes first. torch.softmax does both."
-        )
+            return "Every row with a future is NaN: the future must be hidden with minus infinity."
+        return "Minus infinity divided by itself is NaN: e to the power of each score comes first."
     if empty[-1] and not empty[:-1].any() and not mine[..., ~is_future].nan_to_num().any():
         return "The past is hidden, and the future is not: True must mean future."
     if empty.any():
@@ -155,10 +141,7 @@ def _odd_rows(mine: Tensor) -> str | None:
         return f"Row {row} is NaN: every score in it is hidden. Does each token still see itself?"
     sums = mine.sum(dim=-1)
     if is_near(sums, sums.mean().expand_as(sums)) and not is_near(sums, torch.ones_like(sums)):
-        return (
-            f"Each row must sum to 1, and sums to {sums.mean():.3g}: is it divided after softmax? "
-            "Divide before it."
-        )
+        return f"Each row must sum to 1, not {sums.mean():.3g}: is it divided after softmax?"
     if (leak := mine[..., is_future].max()) > ROUNDING:
         return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
     return None
@@ -171,16 +154,16 @@ def _factor(weights: Tensor, scores: Tensor) -> float:
     return factors[factors.isfinite()].nanmedian().item()
 
 
-def _divided_by(divisor: float, usual: Mapping[float, str], must: str) -> str:
-    """Say of a wrong divisor of the scores which it is."""
-    for number, said in usual.items():
-        if abs(divisor - number) < 1e-3 * number:
+def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
+    """Say by what scores are divided that are multiplied by a wrong factor."""
+    for divisor, said in usual.items():
+        if abs(factor * divisor - 1) < 1e-3:
             return said
-    if divisor == torch.inf:
+    if not factor:
         return "Each token looks at all that it sees evenly: the scores play no part."
-    if abs(divisor) < 1:
-        return f"The scores are multiplied by {1 / divisor:.4g}. {must}"
-    return f"The scores are divided by {divisor:.4g}. {must}"
+    if abs(factor) > 1:
+        return f"The scores are multiplied by {factor:.4g}. {must}"
+    return f"The scores are divided by {1 / factor:.4g}. {must}"
 
 
 @exercise_check
@@ -196,13 +179,9 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
     """
     largest = {}
     for num_tokens in (6, 5, 60):
-        mine, wanted = look_back(num_tokens), (num_tokens, num_tokens)
-        require(mine.shape == wanted, f"The shape is {tuple(mine.shape)}, not {wanted}.")
-        require(
-            mine.isfinite().all(),
-            "Your matrix holds infinity or NaN, and 0 times infinity is NaN. Take a large number "
-            "that is finite.",
-        )
+        mine = look_back(num_tokens)
+        require_shape(mine, (num_tokens, num_tokens))
+        require(mine.isfinite().all(), "0 times infinity is NaN: the number must be finite.")
         largest[num_tokens] = mine.max().item()
         attn_weights = _weights_of_places(mine)
         looked_at = attn_weights.argmax(dim=-1).tolist()  # by token, the one it looks at most
@@ -216,22 +195,15 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
                     "by the transpose: swap rows and columns."
                 )
             token = next(i for i, key in enumerate(looked_at) if key != one_back[i])
-            return (
-                f"Of {num_tokens} tokens, token {token} looks most at token {looked_at[token]}, "
-                f"not {one_back[token]}."
-            )
+            wrong = f"token {token} looks most at token {looked_at[token]}, not {one_back[token]}"
+            return f"Of {num_tokens} tokens, {wrong}."
         lowest = attn_weights.diagonal(-1).min().item()
         more = "Larger numbers in W_query make larger scores."
         if num_tokens == 60 and largest[60] == largest[6]:
-            more = (
-                f"{largest[6]:.4g} is enough for 6 tokens and too small for 60: the scores are "
-                "divided by √num_tokens, so your number must grow with it."
-            )
-        require(
-            lowest > 0.99,
-            f"Right way, but softly: of {num_tokens} tokens one gives only {lowest:.2f} of its "
-            f"attention to the one before. {more}",
-        )
+            grow = "the scores are divided by √num_tokens, so your number must grow with it"
+            more = f"{largest[6]:.4g} is enough for 6 tokens and too small for 60: {grow}."
+        softly = f"of {num_tokens} tokens one gives only {lowest:.2f} of its attention"
+        require(lowest > 0.99, f"Right way, but softly: {softly} to the one before. {more}")
     return "Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99."
 
 
@@ -257,12 +229,8 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
     queries, keys, values = draw(7, 5, seed=1), draw(7, 5, seed=2), draw(7, 3, seed=3)
     with remedied(_of_a_prefix):
         made = [context_without_mask(queries, keys, values, i) for i in range(7)]
-    for i, vector in enumerate(made):
-        require(
-            vector.shape == (3,),
-            f"The context vector of token {i} has the shape {tuple(vector.shape)}, not (3,), the "
-            "width of the values.",
-        )
+    for vector in made:
+        require_shape(vector, (3,), ", the width of the values")
     mine, right = torch.stack(made), attention(queries, keys, values, causal_mask(7))[0]
     require(mine[0].any(), "Token 0 gets nothing: which keys are in keys[:0]?")
     off = (mine - right).abs().max().item()
@@ -270,11 +238,10 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
         found = first_near(mine, _usual_prefixes(mine, queries, keys, values))
         return found or f"None of the usual mistakes: a number is off by {off:.2g}."
     keys[4:], values[4:] = torch.nan, torch.nan  # which a mask lets through, as 0 * NaN
-    require(
-        context_without_mask(queries, keys, values, 3).isfinite().all(),
-        "The numbers are right, but the later tokens are computed and then hidden. Leave them out, "
-        "keys[: i + 1]: then no mask is needed.",
+    said = (
+        "Right numbers, but later tokens are computed and then hidden: leave them out, [: i + 1]."
     )
+    require(context_without_mask(queries, keys, values, 3).isfinite().all(), said)
     return "Right, for seven tokens: the prefix needs no mask."
 
 
@@ -284,11 +251,7 @@ def _of_a_prefix(_error: BaseException, call: FailedCall) -> str | None:
     if len(call.shapes) != 2 or (met := (call.shapes[0][-1], call.shapes[1][0])) not in cut:
         return None
     few, many = cut[met]
-    other = "scores" if many == "keys" else "values"
-    return (
-        f"The {few} are those of the tokens that token i sees, the {other} those of all: cut the "
-        f"{many} too, {many}[: i + 1]."
-    )
+    return f"The {few} are those of the tokens that token i sees: cut the {many} too, [: i + 1]."
 
 
 def _usual_prefixes(
@@ -300,31 +263,26 @@ def _usual_prefixes(
     step = values[1] - values[0]  # token 1 is on the line from value 0 to value 1
     share = (mine[1] - values[0]) @ step / (step @ step)
     factor = _factor(torch.stack((1 - share, share)), queries[1] @ keys[:2].mT)
-    divided = _divided_by(
-        1 / factor if factor else torch.inf,
-        {
-            1: "The scores are not divided by the root of the width.",
-            5: "The scores are divided by the width, not by its root.",
-            7**0.5: "The scores are divided by the root of the number of tokens, not of the width.",
-        },
-        "Here the width is 5: they must be divided by its root, keys.shape[-1] ** 0.5.",
-    )
-    root = 5**0.5
+    divisors = {
+        1: "The scores are not divided by the root of the width.",
+        5: "The scores are divided by the width, not by its root.",
+        7**0.5: "The scores are divided by the root of the number of tokens, not of the width.",
+    }
+    must = "They must be divided by the root of the width, here 5: keys.shape[-1] ** 0.5."
+    divided, root = _divided_by(factor, divisors, must), 5**0.5
     return {
         "Every token sees all keys. Cut them after token i.": attention(queries, keys, values)[0],
-        "Every token sees one key too many: keys[: i + 1] ends with token i.": attention(
-            queries, keys, values, torch.ones(7, 7).triu(diagonal=2).bool()
-        )[0],
-        "The values are mixed by scores: softmax is missing.": products / root @ values,
-        "The values are mixed by scores, not divided either: softmax is missing.": (
-            products @ values
+        "Every token sees one key too many: keys[: i + 1] ends with token i.": (
+            attention(queries, keys, values, is_future.triu(diagonal=2))[0]
         ),
-        "Every value that token i sees counts the same: this is a plain mean, without scores.": (
+        "The values are mixed by scores: softmax is missing.": products / root @ values,
+        "The values are mixed by undivided scores: softmax is missing.": products @ values,
+        "Every value that token i sees counts the same: a plain mean.": (
             values.cumsum(dim=0) / num_seen
         ),
-        "The scores are divided by the root of the number of keys, not of the width.": attention(
-            queries * root / num_seen**0.5, keys, values, is_future
-        )[0],
+        "The scores are divided by the root of the number of keys, not of the width.": (
+            attention(queries * root / num_seen**0.5, keys, values, is_future)[0]
+        ),
         "The attention weights are divided by the root of the width: divide the scores.": (
             attention(queries * root, keys, values, is_future)[0] / root
         ),
@@ -332,13 +290,11 @@ def _usual_prefixes(
     }
 
 
-def _of_masks(error: BaseException, call: FailedCall) -> str | None:
-    if isinstance(error, RuntimeError) and call.name == "__bool__":
-        return (
-            "`or`, `and`, `not`, `if` and a < b < c want one True or False, and this is a table of "
-            "them: join two tables with |, each in parentheses."
-        )
-    return None
+def _of_masks(_error: BaseException, call: FailedCall) -> str | None:
+    if call.name != "__bool__":
+        return None
+    one = "`or`, `and`, `not`, `if` and a < b < c want one True or False, not a table of them"
+    return f"{one}: join two tables with |, each in parentheses."
 
 
 @exercise_check
@@ -350,17 +306,12 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
             num_tokens), True for hidden.
 
     >>> print(check_window(lambda num_tokens, window: causal_mask(num_tokens)))
-    With window=3 a token must see 3 keys at most; yours see [1, 2, 3, 4, 5, 6].
+    With window=3 token 3 must see keys [1, 2, 3], not [0, 1, 2, 3].
     """
     for num_tokens, window in ((6, 3), (5, 1)):
         with remedied(_of_masks):
             mine = window_mask(num_tokens, window)
-        wanted = (num_tokens, num_tokens)
-        require(
-            mine.dtype == torch.bool and mine.shape == wanted,
-            f"It is {mine.dtype}, {tuple(mine.shape)}; with num_tokens={num_tokens} it must be "
-            f"bool, {wanted}.",
-        )
+        require_mask(mine, (num_tokens, num_tokens))
         distance = torch.arange(num_tokens)[:, None] - torch.arange(num_tokens)
         is_past, right = distance >= window, (distance < 0) | (distance >= window)
         usual = {
@@ -372,9 +323,9 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
             "The future must be hidden too, where the distance i - j is negative.": is_past,
         }
         if not mine.equal(right):
-            seen = mine.logical_not().sum(dim=-1).tolist()
-            too_many = f"a token must see {window} keys at most; yours see {seen}"
-            return first_near(mine, usual) or f"With window={window} {too_many}."
+            token, seen, wanted = first_wrong_row(~mine, ~right)
+            other = f"With window={window} token {token} must see keys {wanted}, not {seen}."
+            return first_near(mine, usual) or other
     return "Right, for windows of 3 and of 1."
 
 
@@ -409,22 +360,16 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
     }
     for name, (function, right, why) in functions.items():
         mine = depends(function, draw(7, 5))
-        shape = tuple(mine.shape)
-        require(
-            shape == (7, 7), f"The shape is {shape}, not (7, 7): sum over the widths, dims 1 and 3."
-        )
+        require_shape(mine, (7, 7), ": sum over the widths, dims 1 and 3")
         require(mine.dtype == torch.bool, f"It is {mine.dtype}, not bool: compare with 0.")
         if mine.equal(right):
             continue
         output, token = mine.ne(right).nonzero()[0].tolist()
-        verb = "depends" if mine[output, token] else "does not depend"
-        why = "" if mine[output, token] else f" {why}"
+        verb, why = ("depends", "") if mine[output, token] else ("does not depend", f" {why}")
         usual = {
             "True and False are the wrong way round: True must mean that it depends.": ~right,
             "It is transposed: outputs go down, inputs across.": right.mT,
         }
-        return (
-            first_near(mine, usual)
-            or f"It says that output {output} of {name} {verb} on token {token}.{why}"
-        )
+        other = f"It says that output {output} of {name} {verb} on token {token}.{why}"
+        return first_near(mine, usual) or other
     return "Right: the triangle of a causal head, and the shifted line of a shift by one token."

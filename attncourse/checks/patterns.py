@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import require
+from attncourse.checks.answers import first_wrong_row, require, require_mask
 from attncourse.checks.exercises import exercise_check
 
 TEXTS = ("abcxbcab", "aabababb")  # two texts of a batch; letters as they occur in them
@@ -29,19 +29,16 @@ def _marked(rule: Rule) -> Tensor:
 
 def _problem(mine: Tensor, right: Rule, usual: dict[str, Rule]) -> str | None:
     """Return what is wrong with a pattern, or None: a usual mistake, or the first wrong row."""
-    shape, expected = tuple(mine.shape), _marked(right)
-    require(
-        shape == (2, 8, 8), f"The shape is {shape}, not (b, num_tokens, num_tokens) = (2, 8, 8)."
-    )
-    require(mine.dtype == torch.bool, f"It is {mine.dtype}; a mark is True or False, torch.bool.")
+    expected = _marked(right)
+    require_mask(mine, tuple(expected.shape))
     if mine.equal(expected):
         return None
     for sentence, rule in usual.items():
         if mine[:, 1:].equal(_marked(rule)[:, 1:]):  # query 0 may hold what roll brings
             return sentence
-    text, query, _ = (mine != expected).nonzero()[0].tolist()
-    keys, wanted = (marks[text, query].nonzero().flatten().tolist() for marks in (mine, expected))
-    return f"{TEXTS[text]}: query {query} marks keys {keys}; it should mark {wanted or 'none'}."
+    text = 0 if not mine[0].equal(expected[0]) else 1
+    query, keys, wanted = first_wrong_row(mine[text], expected[text])
+    return f"{TEXTS[text]}: query {query} must mark keys {wanted}, not {keys}."
 
 
 @exercise_check
@@ -97,11 +94,8 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
 def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
     """Check the sharper detector: the earlier token must have the same token before it.
 
-    Args:
-        two_letters: as the function that check_induction takes.
-
     >>> print(check_two_letters(lambda tokens: tokens))
-    The shape is (2, 8), not (b, num_tokens, num_tokens) = (2, 8, 8).
+    It is torch.int64, (2, 8); it must be torch.bool, (2, 8, 8).
     """
 
     def one(text: str, q: int, k: int) -> bool:
@@ -154,10 +148,8 @@ def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> str
         before = second(x)
         muted: Any = mute_layer(mine, 1)
         require(mine.layers[1](x).equal(before), "The model itself has changed: work on a copy.")
-        require(
-            muted.layers[0](x).equal(first(x)),
-            "Layer 0 has changed; layers count from 0, so layer=1 is the second.",
-        )
+        said = "Layer 0 has changed; layers count from 0, so layer=1 is the second."
+        require(muted.layers[0](x).equal(first(x)), said)
         added = muted.layers[1](x)
         said = "Both heads are silent, but out_proj still adds its bias."
         require(not torch.allclose(added[0, 0], second.out_proj.bias), said)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import is_near, of_parameters, remedied, require
+from attncourse.checks.answers import is_near, of_parameters, remedied, require, require_shape
 from attncourse.checks.exercises import exercise_check
 from attncourse.examples import journey, seeded
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
@@ -33,10 +33,8 @@ def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> str:
     for token in (5, 4, 3, 2, 1):
         if attn_weights[0, token, 0] <= 0.99:
             return _not_first(aimed, attn_weights[0, token], token)
-    require(
-        is_near(context_vec[0], torch.eye(6)[0].expand(6, 6), near=0.01),
-        "All look at token 0, but what they get is not its vector: what does W_value do?",
-    )
+    said = "All look at token 0, but what they get is not its vector: what does W_value do?"
+    require(is_near(context_vec[0], torch.eye(6)[0].expand(6, 6), near=0.01), said)
     return "Right: all six tokens look at token 0 and get its vector."
 
 
@@ -46,10 +44,8 @@ def _not_first(head: nn.Module, row: Tensor, token: int) -> str:
     if row[: token + 1].max() - row[: token + 1].min() < 1e-6:
         return f"Token {token} looks at all tokens evenly: {_why_even(head, token)}"
     if at_first > row[other] + 0.01:
-        return (
-            f"Token {token} gives token 0 only {at_first:.2f} of its weight. It is the right "
-            "token; its score must be larger before softmax gives it all."
-        )
+        only = f"Token {token} gives token 0 only {at_first:.2f} of its weight."
+        return f"{only} Its score must be larger before softmax gives it all."
     left = head.get_parameter("W_query.weight").diagonal()[1:].eq(20).all()
     return (
         f"Token {token} gives token 0 {at_first:.2f} of its weight and token {other} "
@@ -95,18 +91,11 @@ def check_without_head(without_head: Callable[..., nn.Module]) -> str:
             silenced = without_head(stacked, h)
         with torch.no_grad():
             after, still = silenced(x), stacked(x)
-        require(
-            still.equal(before),
-            "The stack itself has changed: silence a head of copy.deepcopy(stacked).",
-        )
-        require(
-            after.shape == before.shape,
-            f"The result is {tuple(after.shape)}, not {tuple(before.shape)}: a silent head keeps "
-            "its columns, as zeros.",
-        )
-        pairs = list(
-            zip(torch.split(after, 2, dim=-1), torch.split(before, 2, dim=-1), strict=True)
-        )
+        said = "The stack itself has changed: silence a head of copy.deepcopy(stacked)."
+        require(still.equal(before), said)
+        require_shape(after, tuple(before.shape), ": a silent head keeps its columns, as zeros")
+        by_head = (torch.split(columns, 2, dim=-1) for columns in (after, before))
+        pairs = list(zip(*by_head, strict=True))
         for i, (now, then) in enumerate(pairs):
             said = f"Head {h} must be silent, and the columns of head {i} have changed."
             require(i == h or now.equal(then), said)

@@ -18,6 +18,7 @@ from attncourse.checks.answers import (
     noted,
     remedied,
     require,
+    require_shape,
 )
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
@@ -38,18 +39,13 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     Args:
         attend_in_tiles: takes queries, keys (num_tokens, head_dim), values (num_tokens, value_dim)
             and tile_size, and returns context_vec (num_tokens, value_dim), with the causal mask.
-
-    Returns:
-        That it is right, or the first difficulty at which it is wrong.
     """
     attend = _guarded(attend_in_tiles)
     drawn = queries, keys, values = _drawn(NUM_TOKENS)
     with remedied(_of_columns), _Calls(keys, NUM_TOKENS) as calls:
         found = attend(*drawn, NUM_TOKENS)
     right = _exact(*drawn)
-    require(
-        found.shape == right.shape, f"The shape is {tuple(found.shape)}, not {tuple(right.shape)}."
-    )
+    require_shape(found, tuple(right.shape))
     near = CLOSE if is_near(found, right, CLOSE) else FLOAT32
     if not is_near(found, right, near):
         return _odd_rows(found) or _one_tile(found, *drawn)
@@ -79,28 +75,19 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     )
 
 
-FEWER_DIGITS = (
-    "The queries are float64, and float32 comes in somewhere: make new tensors with "
-    "torch.zeros_like and torch.full_like, or with dtype=values.dtype."
-)
-RISING = (
-    "Wrong where the scores rise from tile to tile: what was summed up before must be made smaller."
-)
-FALLING = (
-    "Wrong where the scores fall from tile to tile: the maximum so far must stay, where a tile has "
-    "only smaller scores."
-)
+FEWER_DIGITS = "The queries are float64, and a new tensor is float32: zeros_like keeps the dtype."
+RISING = "the scores rise from tile to tile: what was summed up before must be made smaller."
+FALLING = "the scores fall from tile to tile: the maximum so far must stay where a tile has less."
 TOO_HIGH = (
-    "Right until scores are about a thousand: exp of that is infinite. The largest score so far "
-    "must be taken away first."
+    "exp of scores about a thousand is infinite: the largest so far must be taken away first."
 )
 TOO_LOW = (
-    "Right until scores are about minus a thousand: exp of that is 0, and 0 / 0 is NaN. The "
-    "largest score so far must begin at minus infinity, not at 0."
+    "exp of scores about minus a thousand is 0, and 0 / 0 is NaN: the largest score so far must "
+    "begin at minus infinity, not at 0."
 )
 ONE_LARGEST = (
-    "Right until the scores of one query are far above those of the others, whose powers are then "
-    "all 0: every query needs a largest score of its own, amax(dim=1, keepdim=True)."
+    "Right until the scores of one query are far above all others, whose powers are then 0: every "
+    "query needs a largest score of its own, amax(dim=1, keepdim=True)."
 )
 
 
@@ -111,17 +98,11 @@ def _guarded(attend_in_tiles: Callable[..., Any]) -> Callable[..., Tensor]:
         given = {"queries": queries, "keys": keys, "values": values}
         before = {name: tensor.clone() for name, tensor in given.items()}
         found: Tensor = attend_in_tiles(queries, keys, values, tile_size)
-        require(
-            isinstance(found, Tensor),
-            f"It returns a {type(found).__name__}, not a tensor: return mixed / total, and nothing "
-            "else.",
-        )
+        said = f"It returns a {type(found).__name__}, not a tensor: return mixed / total alone."
+        require(isinstance(found, Tensor), said)
         for name, tensor in given.items():
-            require(
-                tensor.equal(before[name]),
-                f"It changes {name}, which belong to whoever calls it: write "
-                f"{name} = {name} / ..., not {name} /= ... .",
-            )
+            said = f"It changes {name}: write {name} = {name} / ..., not {name} /= ... ."
+            require(tensor.equal(before[name]), said)
         return found
 
     return run
@@ -161,25 +142,17 @@ def _exact(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 def _odd_rows(found: Tensor) -> str | None:
     """Say why rows are NaN where one tile holds all keys."""
-    missing = found.isnan().any(dim=1)
-    if missing.all():
-        return (
-            "NaN for every query, in the first tile already. Is the correction the wrong way up? "
-            "It is exp(old maximum - new maximum), which is 0 at first; upside down it is "
-            "infinite, and infinite times 0 is NaN."
-        )
-    if missing[0] and not missing[1:].any():
-        return (
-            "NaN for query 0, which sees no key at all: does the mask hide a query's own key? "
-            "Only keys at later positions must be hidden."
-        )
-    if missing[-1] and not missing[:-1].any():
-        return (
-            "NaN for the last query, which sees no key at all, while the first sees those of its "
-            "future. Turn the mask round: a key must be hidden where its position is later than "
-            "the query's."
-        )
-    return None
+    few = [False] * (NUM_TOKENS - 1)
+    causes = {
+        (True,) * NUM_TOKENS: "NaN for every query, in the first tile already: is the correction "
+        "the wrong way up? exp(old maximum - new maximum) is 0 at first; upside down it is "
+        "infinite, and infinite times 0 is NaN.",
+        (True, *few): "NaN for query 0, which sees no key at all: does the mask hide a query's own "
+        "key? Only keys at later positions must be hidden.",
+        (*few, True): "NaN for the last query, which sees no key at all, while the first sees "
+        "those of its future: a key must be hidden where its position is later than the query's.",
+    }
+    return causes.get(tuple(found.isnan().any(dim=1).tolist()))
 
 
 def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> str:
@@ -187,27 +160,24 @@ def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> s
     is_future = causal_mask(NUM_TOKENS)
     scores = (queries @ keys.T / HEAD_DIM**0.5).masked_fill(is_future, -torch.inf)
     powers = torch.exp(scores - scores.amax(dim=1, keepdim=True))
+    root = HEAD_DIM**0.5
     usual = {
-        "The scores are not divided by the root of head_dim.": _exact(
-            queries * HEAD_DIM**0.5, keys, values
+        "The scores are not divided by the root of head_dim.": _exact(queries * root, keys, values),
+        "Nothing is hidden: every query sees its future.": attention(queries, keys, values)[0],
+        "The mask is the wrong way round: each query sees its future and itself, not its past.": (
+            attention(queries, keys, values, is_future.T)[0]
         ),
-        "Nothing is hidden: every query sees the keys of its future too.": attention(
-            queries, keys, values
-        )[0],
-        "The mask is the wrong way round: each query sees its future and itself, and its past is "
-        "hidden.": attention(queries, keys, values, is_future.T)[0],
-        "Hidden scores are 0, and exp(0) is 1: a key is hidden by a score of minus infinity.": (
+        "Hidden scores are 0, and exp(0) is 1: a hidden score must be minus infinity.": (
             torch.softmax(scores.masked_fill(is_future, 0.0), dim=1) @ values
         ),
-        "The result is not divided by the total, so the weights of a row do not sum to 1.": (
+        "The result must be divided by the total, so that the weights of a row sum to 1.": (
             powers @ values
         ),
     }
     off = (found - _exact(queries, keys, values)).abs().max().item()
     return first_near(found, usual) or (
-        f"With a single tile of all {NUM_TOKENS} keys it is not attention: the largest difference "
-        f"is {off:.0e}. Before you run over tiles, get this one right: scores, mask, largest, "
-        "powers, total, mixed, and one division at the end."
+        f"With one tile of all {NUM_TOKENS} keys it is off by {off:.0e}. First get this right: "
+        "scores, mask, largest, powers, total, mixed, and one division at the end."
     )
 
 
@@ -215,9 +185,8 @@ def _equal_scores(found: Tensor, keys: Tensor, values: Tensor, softmax: bool) ->
     """Say what is wrong where all scores are 0, so that no maximum changes."""
     if softmax:
         return (
-            "softmax divides every tile by a total of its own, as if each were a text by itself, "
-            "and where a tile is all future it gives NaN. Add up the powers and the mixtures of "
-            "all tiles, and divide once, at the end."
+            "softmax divides every tile by a total of its own. Add up the powers and the mixtures "
+            "of all tiles, and divide once, at the end."
         )
     places = torch.arange(NUM_TOKENS)
     is_past, same_tile = places <= places[:, None], places[:, None] // 2 == places // 2
@@ -229,8 +198,7 @@ def _equal_scores(found: Tensor, keys: Tensor, values: Tensor, softmax: bool) ->
     if is_whole.any() and is_near(found[is_whole], last_tile_only[is_whole]):
         return (
             "Every query keeps only the last tile it sees: is largest = larger missing, at the end "
-            "of a tile? While largest stays minus infinity, the correction is 0 and forgets all "
-            "before."
+            "of a tile? While largest stays minus infinity, the correction is 0."
         )
     if found.isnan().any():
         return (
@@ -238,44 +206,30 @@ def _equal_scores(found: Tensor, keys: Tensor, values: Tensor, softmax: bool) ->
             "infinity. Subtract the largest score of all tiles so far."
         )
     if is_near(found, restarted):
-        return (
-            "With tiles of 2 keys a query sees its future: in the mask, count the keys from the "
-            "start of the text, not of the tile."
-        )
+        return "A query sees its future: count keys from the start of the text, not of the tile."
     if is_near(found[:-1], _exact(0 * keys, keys, values)[:-1]):
-        return (
-            "Only the last query is wrong: the last tile is smaller than the others, and its key "
-            f"{NUM_TOKENS - 1} is missing."
-        )
+        return "Only the last query is wrong: the last tile is smaller, and its key 6 is missing."
     return (
-        "Right with one tile, wrong with tiles of 2 keys, though all scores are equal and no "
-        "maximum changes: are total and mixed added up over all tiles, and divided once, at the "
-        "end?"
+        "Right with one tile, wrong with tiles of 2 keys, though all scores are equal: are total "
+        "and mixed added up over all tiles, and divided once, at the end?"
     )
 
 
-def _unequal_scores(found: Tensor, some: Part, other: str) -> str:
+UNCORRECTED = {  # by what to say of it, to which powers the corrections of total and mixed are
+    "total keeps what it summed up with a smaller maximum: it must be corrected.": (0.0, 1.0),
+    "mixed keeps what it summed up with a smaller maximum: it must be corrected.": (1.0, 0.0),
+    "The correction is the wrong way up: it must be exp(old maximum - new maximum).": (-1.0, -1.0),
+    "Neither total nor mixed is corrected when a tile has a larger score.": (0.0, 0.0),
+}
+
+
+def _unequal_scores(found: Tensor, some: Part, where: str) -> str:
     """Say what is wrong where only scores that rise, or fall, make a difference."""
-    usual = {
-        "total keeps what it summed up with a smaller maximum: multiply it by the correction.": (
-            _running(*some, total=0.0)
-        ),
-        "mixed keeps what it summed up with a smaller maximum: multiply it by the correction.": (
-            _running(*some, mixed=0.0)
-        ),
-        "The correction is the wrong way up: it is exp(old maximum - new maximum), at most 1.": (
-            _running(*some, total=-1.0, mixed=-1.0)
-        ),
-        "Neither total nor mixed is corrected when a tile has a larger score.": (
-            _running(*some, total=0.0, mixed=0.0)
-        ),
-    }
-    return first_near(found, usual) or other
+    usual = {said: _running(*some, *powers) for said, powers in UNCORRECTED.items()}
+    return first_near(found, usual) or f"Wrong where {where}"
 
 
-def _running(
-    queries: Tensor, keys: Tensor, values: Tensor, total: float = 1.0, mixed: float = 1.0
-) -> Tensor:
+def _running(queries: Tensor, keys: Tensor, values: Tensor, total: float, mixed: float) -> Tensor:
     """Return the running softmax over tiles of 2 keys, its corrections to these powers."""
     largest = torch.full_like(queries[:, :1], -torch.inf)
     totals, mixtures = torch.zeros_like(largest), torch.zeros_like(values)
@@ -297,12 +251,7 @@ PRODUCTS = ("matmul", "mm", "mv", "bmm", "einsum", "linear", "inner", "tensordot
 
 
 class _Calls(TorchFunctionMode):
-    """Watch the functions of torch that are called.
-
-    Args:
-        keys: those of the attention that runs.
-        tile_size: how many of them it may take at a time.
-    """
+    """Watch the functions of torch that are called, of attention to so many keys at a time."""
 
     def __init__(self, keys: Tensor, tile_size: int) -> None:
         super().__init__()
@@ -338,26 +287,20 @@ def _too_large(attend: Callable[..., Any]) -> str | None:
     some = _drawn(MANY)
     with _Calls(some[1], SMALL_TILE) as calls:
         attend(*some, SMALL_TILE)
-    shape = tuple(calls.largest.shape)
-    if calls.largest.numel() >= MANY * MANY and calls.largest.dtype == torch.bool:
-        return (
-            f"Equal, but the mask is made for all pairs, {shape}: compare the places of one tile."
-        )
-    if calls.largest.numel() >= MANY * MANY:
+    shape, with_all_pairs = tuple(calls.largest.shape), calls.largest.numel() >= MANY * MANY
+    if with_all_pairs and calls.largest.dtype == torch.bool:
+        return f"Equal, but the mask is made for all pairs, {shape}: compare places of one tile."
+    if with_all_pairs:
         return f"Equal, but a tensor of {shape} was made: all scores at once, for {MANY} tokens."
     if calls.whole_row:
         return (
             f"Equal, but with a tile_size of {SMALL_TILE} a query still meets more keys than that "
-            "at a time. Take the keys tile by tile, and keep only largest, total and mixed in "
-            "between."
+            "at a time. Keep only largest, total and mixed from tile to tile."
         )
     with _Calls(some[1], MANY) as at_once:
         attend(*some, MANY)
     if at_once.many == calls.many:
-        return (
-            f"Equal, but tile_size makes no difference: with {SMALL_TILE} keys in a tile or "
-            f"{MANY}, it does the same. Take tile_size keys at a time."
-        )
+        return "Equal, but tile_size makes no difference: take tile_size keys at a time."
     return None
 
 
@@ -400,22 +343,16 @@ def _wrong_join(found: Part, parts: tuple[Part, Part], right: Part) -> str | Non
         return "A number is infinite or NaN: take the larger maximum away before exp"
     factor_0, factor_1 = torch.exp(largest_0 - right[0]), torch.exp(largest_1 - right[0])
     if not is_near(found[1], right[1], CLOSE):
+        only = "is corrected, but in some rows the other has the smaller maximum"
+        upside_down = total_0 / factor_0 + total_1 / factor_1
+        exchanged = factor_1 * total_0 + factor_0 * total_1
         usual = {
-            "The totals are added as they are, but each was made with a maximum of its own": (
-                total_0 + total_1
-            ),
-            "The factors are upside down: exp(its largest - the larger one) is at most 1": (
-                total_0 / factor_0 + total_1 / factor_1
-            ),
-            "The factors are exchanged: each of the two needs its own": (
-                factor_1 * total_0 + factor_0 * total_1
-            ),
-            "Only the first is corrected, but in some rows the second has the smaller maximum": (
-                factor_0 * total_0 + total_1
-            ),
-            "Only the second is corrected, but in some rows the first has the smaller maximum": (
-                total_0 + factor_1 * total_1
-            ),
+            "The totals are added as they are, but each has a maximum of its own": total_0
+            + total_1,
+            "The factors are upside down: exp(its largest - the larger one) <= 1": upside_down,
+            "The factors are exchanged: each of the two needs its own": exchanged,
+            f"Only the first {only}": factor_0 * total_0 + total_1,
+            f"Only the second {only}": total_0 + factor_1 * total_1,
         }
         other = "total is wrong: correct each of the two by exp(its largest - the larger one)"
         return first_near(found[1], usual) or other

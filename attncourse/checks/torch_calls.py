@@ -9,7 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.checks.answers import FINITE, first_near, is_near, noted, require
+from attncourse.checks.answers import (
+    FINITE,
+    first_near,
+    first_wrong_row,
+    is_near,
+    noted,
+    require,
+    require_mask,
+    require_shape,
+)
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
@@ -34,10 +43,8 @@ def check_both_masks(both_masks: Callable[[int], tuple[Tensor, Tensor]]) -> Verd
     """
     for num_tokens in (7, 5):
         masks = both_masks(num_tokens)
-        require(
-            isinstance(masks, (tuple, list)) and len(masks) == 2,
-            "It must return two masks, the module's and SDPA's, in this order.",
-        )
+        is_pair = isinstance(masks, (tuple, list)) and len(masks) == 2
+        require(is_pair, "It must return two masks, the module's and SDPA's, in this order.")
         wanted = (num_tokens, num_tokens)
         for owner, mask in zip(MEANS, masks, strict=True):
             shape, is_bool = tuple(mask.shape), mask.dtype == torch.bool
@@ -74,17 +81,16 @@ def _seen(num_tokens: int, for_module: Tensor, for_function: Tensor) -> tuple[Te
 def _not_causal(owner: str, seen: Tensor) -> str:
     """Return what is wrong with a mask, from who sees whom."""
     is_future, itself = causal_mask(len(seen)), torch.eye(len(seen), dtype=torch.bool)
-    row = int((seen != ~is_future).any(dim=-1).nonzero()[0])
-    columns = seen[row].nonzero().flatten().tolist()
+    token, columns, wanted = first_wrong_row(seen, ~is_future)
     usual = {
         f"each token sees its future and nothing else: there True means {MEANS[owner]}.": is_future,
         "no token sees itself, and token 0 sees nothing at all.": ~is_future & ~itself,
         "tokens look ahead: rows are queries, columns are keys.": ~is_future.mT,
-        "nothing is hidden. A mask of numbers is added to the scores: 0 shows, -inf hides.": (
+        "nothing is hidden. Numbers are added to the scores: 0 shows, -inf hides.": (
             torch.ones_like(seen)
         ),
     }
-    other = f"token {row} sees {columns}, not {list(range(row + 1))}."
+    other = f"token {token} must see {wanted}, not {columns}."
     return f"With {owner} mask {first_near(seen, usual) or other}"
 
 
@@ -107,13 +113,9 @@ def check_cross_attention(
         x, memory = draw(2, lengths[0], 7, seed=2), draw(2, lengths[1], 7, seed=3)
         with torch.no_grad():
             mine = cross_attention(module, x, memory)
-            require(
-                not isinstance(mine, tuple),
-                "It returns a tuple. attention returns two things: go on with the first.",
-            )
-            shape, wanted = tuple(mine.shape), (2, lengths[0], 6)
-            said = f"The shape is {shape}, not {wanted}: one row for each token that looks."
-            require(shape == wanted, said)
+            said = "It returns a tuple. attention returns two things: go on with the first."
+            require(not isinstance(mine, tuple), said)
+            require_shape(mine, (2, lengths[0], 6), ": one row for each token that looks")
             right = _cross(module, x, memory, memory)
             if not is_near(mine, right):
                 off = at_most((mine - right).abs().max().item(), floor=1e-6)
@@ -197,29 +199,18 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
     for num_tokens, paddings in ((8, (0, 2, 5)), (7, (3, 1))):
         is_padding = torch.arange(num_tokens) < torch.tensor(paddings)[:, None]
         mask = padded_mask(is_padding)
-        shape, wanted = tuple(mask.shape), (len(paddings), num_tokens, num_tokens)
-        require(
-            mask.dtype == torch.bool and shape == wanted,
-            f"It is {mask.dtype}, {shape}; it must be torch.bool, {wanted}.",
-        )
+        require_mask(mask, (len(paddings), num_tokens, num_tokens))
         is_future, itself = causal_mask(num_tokens), torch.eye(num_tokens, dtype=torch.bool)
-        require(
-            mask[:, is_future].any() or not mask.any(),
-            "Your True shows. In the module's mask True means: hide.",
-        )
+        said = "Your True shows. In the module's mask True means: hide."
+        require(mask[:, is_future].any() or not mask.any(), said)
         of_queries = is_future | is_padding[:, :, None]
-        require(
-            not mask.equal(of_queries) and not mask.equal(of_queries & ~itself),
-            "The rows of the padding are hidden, its queries. Its keys must be, which are columns: "
-            "is_padding[:, None].",
-        )
+        said = "The padding's queries are hidden. Its keys must be, columns: is_padding[:, None]."
+        require(not mask.equal(of_queries) and not mask.equal(of_queries & ~itself), said)
         for text, num_padding in enumerate(paddings):
             if (problem := _not_padded(mask[text], num_padding)) is not None:
                 return f"In text {text} {problem}"
-        require(
-            _as_if_alone(mask, paddings),
-            "The right number of keys, but not the right ones: a word's output moved.",
-        )
+        said = "The right number of keys, but not the right ones: a word's output moved."
+        require(_as_if_alone(mask, paddings), said)
     return "Right: no NaN, and the words of 5 texts come out as if each text were alone."
 
 
@@ -233,10 +224,7 @@ def _not_padded(mask: Tensor, num_padding: int) -> str | None:
         return f"query {seen.index(0)} sees no key: its row becomes NaN."
     wanted = [1] * num_padding + list(range(1, num_tokens - num_padding + 1))
     if seen != wanted:
-        return (
-            f"the queries see {seen} keys, not {wanted}. Is padding still seen? It must be hidden "
-            "as keys, which are columns: is_padding[:, None]."
-        )
+        return f"the queries see {seen} keys, not {wanted}. Are the padding's keys still seen?"
     return None
 
 

@@ -58,9 +58,6 @@ class Option:
         made_with: the arguments with which PyTorch's module is made like this; bias=False,
             batch_first=True and what is here.
         called_with: the arguments with which its forward is called like this.
-
-    >>> OPTIONS["add_zero_attn"].name
-    'add_zero_attn'
     """
 
     name: str
@@ -106,9 +103,9 @@ class Option:
             call: dict[str, Any] = {"attn_mask": causal_mask(8)}
             if self.name == "key_padding_mask":
                 call["key_padding_mask"] = torch.tensor([[False] * 8, [False] * 6 + [True] * 2])
-            asked = {"average_attn_weights": self.name == "average_attn_weights"}
+            asked = {"average_attn_weights": False, **self.called_with}
             state = torch.get_rng_state()
-            output, weights = theirs(*inputs, **call, **{**asked, **self.called_with})
+            output, weights = theirs(*inputs, **call, **asked)
             torch.set_rng_state(state)  # so that dropout draws the same again
             our_output, our_weights = ours(*inputs, **call)
         torch.testing.assert_close(our_output, output, rtol=0, atol=1e-5)
@@ -139,7 +136,11 @@ SEEN = f"attn_mask = F.pad(attn_mask, (0, 1))  # the new position is never hidde
 OPTIONS = {
     option.name: option
     for option in (
-        Option("average_attn_weights", {RETURN: f"{RETURN}.mean(dim=1)"}),
+        Option(
+            "average_attn_weights",
+            {RETURN: f"{RETURN}.mean(dim=1)"},
+            called_with={"average_attn_weights": True},
+        ),
         Option(
             "bias",
             {

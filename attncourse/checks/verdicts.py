@@ -47,7 +47,7 @@ def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
     """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
 
     Args:
-        module: its width is module.d_in, or else that of the input of its first nn.Linear.
+        module: has the width module.d_in, or else that of the input of its first nn.Linear.
         most: the number of tokens, or module.context_length if that is smaller.
 
     Raises:
@@ -76,10 +76,6 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
         b: a tensor of the same shape.
         tolerance: the largest difference that passes.
 
-    Returns:
-        A Verdict. The largest difference is rounded up to a power of ten, and never below a
-        tenth of the tolerance, so that the sentence is the same on every machine.
-
     >>> check_equal(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]))
     Equal within 1e-05: the largest difference is at most 1e-06.
     """
@@ -91,7 +87,7 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
     if not largest <= tolerance:  # so written that NaN does not pass
         place = tuple(int(i) for i in torch.unravel_index(difference.argmax(), a.shape))
         return Verdict(False, f"Not equal: the largest difference is {largest:.4g}, at {place}.")
-    bound = at_most(largest, floor=tolerance / 10)
+    bound = at_most(largest, floor=tolerance / 10)  # the same on every machine
     sentence = f"Equal within {tolerance:.0e}: the largest difference is at most {bound:.0e}."
     return Verdict(True, sentence)
 
@@ -106,11 +102,7 @@ def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
     Args:
         module: takes x and returns its outputs, (b, num_tokens, ...), token by token. It runs in
             eval, whatever its mode. A class, or a function that makes a module, is made first.
-        x: floating, (b, num_tokens, d_in), with at least two tokens. It is not changed. Without
-            it, random tokens of the module's width d_in, as many as fit, at most 7.
-
-    Returns:
-        A Verdict. Outputs that move by a rounding error alone hold, and the sentence says so.
+        x: floating, (b, num_tokens, d_in), at least two tokens. Without it, tokens_for(module).
 
     >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
     Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
@@ -208,8 +200,7 @@ def check_rows_sum_to_one(
     Args:
         module: has W_value, an nn.Linear, itself or in its heads, and perhaps out_proj. It runs
             in eval, with these two replaced; it is not changed.
-        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, random
-            tokens of the module's width d_in, as many as fit, at most 7.
+        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, tokens_for.
         names: what W_value and out_proj are called: {"W_value": "to_v"}.
 
     Raises:
@@ -232,14 +223,12 @@ def check_rows_sum_to_one(
         sums = _by_token(module, x, weights)
     tolerance = TOLERANCES[x.dtype]
     off = (sums - 1).abs().amax(dim=(0, 2))
+    token = int(off.argmax())
+    worst = max(sums[:, token].flatten().tolist(), key=lambda one: abs(one - 1))
     if not off.max() <= tolerance:
-        token = int(off.argmax())
-        worst = sums[:, token].flatten()
-        worst = worst[(worst - 1).abs().argmax()]
-        said = f"The attention weights of token {token} sum to {worst.item():.4g}, not 1."
-        return Verdict(False, said)
-    said = f"Rows: the attention weights of every token sum to 1 within {tolerance:.0e}."
-    return Verdict(True, said)
+        return Verdict(False, f"The attention weights of token {token} sum to {worst:.4g}, not 1.")
+    within = f"within {tolerance:.0e}"
+    return Verdict(True, f"Rows: the attention weights of every token sum to 1 {within}.")
 
 
 def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
@@ -248,29 +237,22 @@ def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Ten
     weights, found = {}, False
     for name, parameter in module.named_parameters():
         part, _, kind = name.rpartition(".")
-        if part == value or part.endswith(f".{value}"):
+        if part == out or f".{part}".endswith(f".{value}"):
             weights[name] = torch.zeros_like(parameter)
-            if kind == "weight":
-                weights[name][:, 0] = 1
-                found = True
-        elif part == out:
-            is_weight = kind == "weight"
-            weights[name] = torch.eye(len(parameter)).to(parameter) if is_weight else 0 * parameter
+        if kind == "weight" and part == out:
+            weights[name].fill_diagonal_(1)
+        elif kind == "weight" and name in weights:
+            weights[name][:, 0] = 1
+            found = True
     return weights if found else {}
 
 
 def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
 
-    It is the weakest check: most mistakes pass it.
-
     Args:
         module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
-        x: the longest that it takes, (b, num_tokens, d_in). Without it, random tokens of the
-            module's width d_in, as many as fit, at most 7.
-
-    Returns:
-        A Verdict, which names the two widths.
+        x: the longest that it takes, (b, num_tokens, d_in). Without it, tokens_for(module).
 
     >>> from attnlib import CausalAttention
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
@@ -294,20 +276,17 @@ def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
 
 @_open_where_it_stops
 def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
-    """Check that two modules compute the same from the same weights.
+    """Check that two modules compute the same from the same parameters.
+
+    Compared are the outputs, the attention weights where both return them, and the gradients of x
+    and of all parameters: how far two numbers are apart, against the largest of their kind.
 
     Args:
         a: gives b its weights, if their parameters have the same names. If one of the two is
             stacked heads and the other a weight split, the stacked heads give theirs, as
             stacked_to_split does.
         b: the other module. Both run in eval; neither is changed.
-        x: floating, (b, num_tokens, d_in). Without it, random tokens of width a.d_in, as many as
-            fit into a, at most 7.
-
-    Returns:
-        A Verdict on the outputs, on the attention weights where both return them, and on the
-        gradients of x and of all weights given: how far apart two numbers are, against the
-        largest of their kind.
+        x: floating, (b, num_tokens, d_in). Without it, tokens_for(a).
 
     >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
@@ -318,9 +297,7 @@ def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
     x = (tokens_for(a) if x is None else x).detach().requires_grad_()
     tolerance = TOLERANCES[x.dtype]
     giver = b if _is_stacked(b) and not _is_stacked(a) else a
-    given = {
-        name: parameter.detach().requires_grad_() for name, parameter in giver.named_parameters()
-    }
+    given = {name: part.detach().requires_grad_() for name, part in giver.named_parameters()}
     made = []
     for module in (a, b):
         weights = given if _is_stacked(module) == _is_stacked(giver) else join_heads(given)
@@ -348,9 +325,9 @@ def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
     """Return which parameter of a module the weights do not fit, in a sentence."""
     have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
     want = {name: tuple(weight.shape) for name, weight in weights.items()}
-    for name in [*want, *have]:
-        if have.get(name) != want.get(name):
-            here, given = have.get(name, "missing"), want.get(name, "missing")
+    for name in want | have:
+        here, given = have.get(name, "missing"), want.get(name, "missing")
+        if here != given:
             return f"Not to be compared: {name} is {here} in one module, {given} in the other."
     return None
 

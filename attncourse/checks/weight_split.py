@@ -8,7 +8,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attncourse.checks.answers import FailedCall, in_words, of_parameters, remedied, require
+from attncourse.checks.answers import (
+    FailedCall,
+    in_words,
+    of_parameters,
+    remedied,
+    require,
+    require_shape,
+)
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdicts import check_equal
@@ -44,27 +51,21 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
     mine, right = written.state_dict(), join_heads(given)
     require(
         "out_proj.weight" in mine,
-        "split.out_proj is another layer now. Keep the nn.Linear, which can be trained later: with "
-        "which weight, and which bias, does it return what it gets?",
+        "split.out_proj is another layer now. Keep the nn.Linear: with which weight, and which "
+        "bias, does it return what it gets?",
     )
     for name in (f"{projection}.weight" for projection in PROJECTIONS):
-        shape, wanted = tuple(mine[name].shape), tuple(right[name].shape)
-        require(shape == wanted, f"{name} is {shape}, not {wanted}.")
+        require_shape(mine[name], tuple(right[name].shape), f" of {name}")
         if not mine[name].equal(right[name]):
             untouched = mine[name].equal(fresh[name])
             require(not untouched, f"{name} is as it was: nothing was copied into it.")
             held = ", ".join(_block_names(mine[name], given, name.removesuffix(".weight")))
             return f"{name} holds, from top to bottom: {held}. It must be head 0, head 1, head 2."
-    out = mine["out_proj.weight"]
+    out, bias = mine["out_proj.weight"], mine["out_proj.bias"]
     require(out.any(), "out_proj.weight is 0: nothing that the heads find gets through.")
-    require(
-        out.equal(right["out_proj.weight"]),
-        "out_proj.weight must be the identity: it still mixes the heads' columns.",
-    )
-    require(
-        not mine["out_proj.bias"].any(),
-        "out_proj.bias must be 0: it is added to every output.",
-    )
+    said = "out_proj.weight must be the identity: it still mixes the heads' columns."
+    require(out.equal(right["out_proj.weight"]), said)
+    require(not bias.any(), "out_proj.bias must be 0: it is added to every output.")
     x = draw(2, 11, 7)
     same = check_equal(written(x), stacked(x))
     return "Right: three heads of width 5, and one split of width 15." if same else str(same)
@@ -84,10 +85,7 @@ def _of_copies(error: BaseException, call: FailedCall) -> str | None:
     into, given = call.shapes
     why = GIVEN
     if given == (5, 21):
-        why = (
-            "The heads are side by side. nn.Linear stores the transpose, so they must be one below "
-            "the other: dim=0."
-        )
+        why = "nn.Linear stores the transpose: the heads must be one below the other, dim=0."
     elif len(given) > len(into):
         why = "torch.cat joins the heads; torch.stack puts them into a new dimension."
     elif given in ((7, 15), (21, 5)):
@@ -123,22 +121,16 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
     module = deepcopy(given)
     with remedied(of_parameters):
         swapped = swap_heads(module)
-    require(
-        swapped.W_query is not module.W_query,
-        "You changed or returned the module itself: start from deepcopy(module).",
-    )
-    require(
-        _is_as(module, given.state_dict()),
-        "You changed the module itself, and returned a copy of it: change the copy.",
-    )
+    said = "You changed or returned the module itself: start from deepcopy(module)."
+    require(swapped.W_query is not module.W_query, said)
+    said = "You changed the module itself, and returned a copy of it: change the copy."
+    require(_is_as(module, given.state_dict()), said)
     for name, dim in {"W_query": 0, "W_key": 0, "W_value": 0, "out_proj": 1}.items():
         before, after = getattr(given, name).weight, getattr(swapped, name).weight
         if not after.equal(before.roll(2, dims=dim)):
             return f"{name}.weight{_not_swapped(before, after, dim, name)}"
-    require(
-        swapped.out_proj.bias.equal(given.out_proj.bias),
-        "out_proj.bias has changed: it is added once, belongs to no head, and stays.",
-    )
+    said = "out_proj.bias has changed: it is added once, belongs to no head, and stays."
+    require(swapped.out_proj.bias.equal(given.out_proj.bias), said)
     x = draw(2, 7, 3)
     same = check_equal(swapped(x), given(x))
     return "Right: the heads have changed places, the output has not." if same else str(same)
@@ -155,18 +147,10 @@ def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:
         return f": its {of} moved by one, but a head is two of them wide."
     if after.equal(before.roll(2, dims=1 - dim)):
         if name == "out_proj":
-            return (
-                ": you moved its rows, which make the columns of the result. Its columns read the "
-                "heads."
-            )
-        return (
-            f": you moved its {other}. nn.Linear stores the transpose, so a head is two of its "
-            f"{of}."
-        )
+            return ": you moved its rows, the columns of the result. Its columns read the heads."
+        return f": you moved its {other}. nn.Linear stores the transpose: a head is two {of}."
     for h, half in enumerate(before.chunk(2, dim)):
         if all(now.equal(half) for now in after.chunk(2, dim)):
-            return (
-                f": both heads hold the {of} of head {h} now. Is a slice kept for later? It is a "
-                "view, and changes with the matrix: .clone() it first."
-            )
+            view = "A slice is a view, and changes with the matrix: .clone() it first."
+            return f": both heads hold the {of} of head {h} now. {view}"
     return f": its {of} have not changed places by head."

@@ -168,11 +168,33 @@ def test_the_one_that_raises_says_where():
 
 # Each gets its diagnosis
 
+CODES = {
+    "split without transpose": "split.mixed",
+    "merge without transpose": "merge.mixed",
+    "both without transpose": "split.mixed",
+    "mask of the past": "mask.past",
+    "mask one too late": "mask.late",
+    "mask with the diagonal": "mask.diagonal",
+    "mask inverted": "mask.inverted",
+    "mask thrown away": "mask.unused",
+    "mask of the context": "",  # it fails at context_length=1 alone: that is a note
+    "minus 1e4": "mask.not-low",
+    "no scale": "scale.none",
+    "scale by d_out": "scale.d-out",
+    "scale by d_in": "scale.d-in",
+    "softmax over queries": "softmax.axis",
+    "dropout before softmax": "dropout.place",
+    "dropout in eval": "dropout.eval",
+    "keys and values swapped": "parts.swapped",
+    "view without contiguous": "error.RuntimeError",
+    "heads in reverse": "context_vec.order",
+    "no output projection": "out_proj.missing",
+}
 # The line that is quoted, where it is not the one that is wrong: what goes wrong shows later
 QUOTED = {
     "merge without transpose": "context_vec = context_vec.view(b, num_tokens, self.d_out)",
     "both without transpose": "x = x.view(b, self.num_heads, num_tokens, self.head_dim)",
-    "mask of the context": None,  # it fails at context_length=1 alone: that is a note
+    "mask of the context": None,
     "no scale": "attn_scores = queries @ keys.transpose(2, 3)",
     "view without contiguous": "context_vec = context_vec.view(b, num_tokens, self.d_out)",
     "no output projection": "return (context_vec, attn_weights) if return_weights else context_vec",
@@ -184,5 +206,6 @@ def test_the_exercise_check_names_the_line(mistake):
     verdict = check_weight_split(mistake.cls)
     quoted = verdict.line.text if verdict.line else None
     assert quoted == QUOTED.get(mistake.name, mistake.wrong)
+    assert verdict.code == CODES[mistake.name]
     assert verdict.holds == (quoted is None)
     assert quoted is None or quoted in verdict.sentence

@@ -32,8 +32,8 @@ from attnlib import attention, causal_mask, merge_heads, split_heads
         ),
         (
             lambda n: (causal_mask(n), torch.ones(n, n).bool()),
-            "With SDPA's mask nothing is hidden. A mask of numbers is added to the scores: 0 "
-            "shows, -inf hides.",
+            "With SDPA's mask nothing is hidden. Numbers are added to the scores: 0 shows, "
+            "-inf hides.",
         ),
         (
             lambda n: (causal_mask(7), ~causal_mask(7)),
@@ -41,7 +41,7 @@ from attnlib import attention, causal_mask, merge_heads, split_heads
         ),
         (
             lambda n: (causal_mask(n), ~causal_mask(n) & (torch.arange(n) != 1)),
-            "With SDPA's mask token 1 sees [0], not [0, 1].",
+            "With SDPA's mask token 1 must see [0, 1], not [0].",
         ),
     ],
 )

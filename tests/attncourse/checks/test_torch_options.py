@@ -68,7 +68,9 @@ def test_a_notebook_shows_the_lines_that_ran(option):
 def test_a_difference_that_is_wrong_does_not_compare():
     average = OPTIONS["average_attn_weights"]
     ((old, new),) = average.changes.items()
-    first = Option(average.name, {old: new.replace(".mean(dim=1)", "[:, 0]")})
+    first = Option(
+        average.name, {old: new.replace(".mean(dim=1)", "[:, 0]")}, {}, average.called_with
+    )
     with pytest.raises(AssertionError, match="Tensor-likes are not close"):
         first.compare()
 

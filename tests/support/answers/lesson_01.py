@@ -38,8 +38,8 @@ ANSWERS = {
                 },
                 "Note: Where all scores of a row are",
             ),
-            "filled with infinity": ({"-torch.inf": "torch.inf"}, "is not a number you can divide"),
-            "over the layers": ({"dim=-1": "dim=0"}, "Softmax runs over the layers, dim=0: it"),
+            "filled with infinity": ({"-torch.inf": "torch.inf"}, "Every row with a future is"),
+            "over the layers": ({"dim=-1": "dim=0"}, "Softmax runs over the layers: it must run"),
             "divided by the root of the tokens": (
                 {"64**0.5": "6**0.5"},
                 "The scores are divided by 2.449. They must be divided by 8, the root of 64.",
@@ -53,7 +53,7 @@ ANSWERS = {
             "multiplied by 0": ({"/ 64**0.5": "* 0"}, "Each token looks at all that it sees"),
             "divided after softmax": (
                 {" / 64**0.5": "", "dim=-1)": "dim=-1) / 8"},
-                "Each row must sum to 1, and sums to 0.125: is it divided after softmax? Divide",
+                "Each row must sum to 1, not 0.125: is it divided after softmax?",
             ),
             "neither divided nor hidden": (
                 {" / 64**0.5": "", ".masked_fill(is_future, -torch.inf)": ""},
@@ -68,15 +68,12 @@ ANSWERS = {
                     " = scaled.masked_fill(is_future, -torch.inf)": "[is_future] = -torch.inf",
                     "scaled =": "hidden =",
                 },
-                (
-                    "line 3: hidden[is_future] = -torch.inf | The mask has two dimensions, which "
-                    "are the last two of the"
-                ),
+                "The mask is as wide as the last two",
             ),
             "a bare inf": ({"torch.inf": "inf"}, "write -torch.inf."),
             "a capital inf": ({"torch.inf": "torch.Inf"}, "write -torch.inf."),
             "True for visible": ({"(is_future": "(~is_future"}, "The past is hidden, and the"),
-            "down the columns": ({"dim=-1": "dim=-2"}, "Softmax runs down the columns: it is each"),
+            "down the columns": ({"dim=-1": "dim=-2"}, "Softmax runs down the columns: each row"),
             "the stub's line left": (
                 {"    return": "    raise NotImplementedError\n    return"},
                 "Your lines stop at `raise NotImplementedError`: delete that",
@@ -115,8 +112,8 @@ ANSWERS = {
                 "Note: Where a hidden score is far above those that are seen, the row is 0 / 0",
             ),
             "shares of the scores": (
-                {"torch.softmax(hidden, dim=-1)": "hidden / hidden.sum(dim=-1, keepdim=True)"},
-                "minus infinity by itself is NaN: e to the power of each score comes first.",
+                {"torch.softmax(hidden, dim=-1)": ("hidden / hidden.sum(dim=-1, keepdim=True)")},
+                "Minus infinity divided by itself is NaN: e to the power of",
             ),
         },
     ),
@@ -192,10 +189,10 @@ ANSWERS = {
                 "Right way, but softly: of 60 tokens one gives only 0.18 of its attention to the",
             ),
             "two back": ({"roll(-1": "roll(-2"}, "Of 6 tokens, token 2 looks most at token 0, not"),
-            "infinity": ({"10 * num_tokens**0.5": "torch.inf"}, "Your matrix holds infinity or"),
+            "infinity": ({"10 * num_tokens**0.5": "torch.inf"}, "0 times infinity is NaN: the"),
             "infinity alone": (
                 {"n * torch.eye(num_tokens": "torch.eye(num_tokens).log().neg().reciprocal("},
-                "Your matrix holds infinity or NaN, and 0 times",
+                "0 times infinity is NaN: the number",
             ),
             "always six": ({"eye(num_tokens)": "eye(6)"}, "The shape is (6, 6), not (5, 5)."),
             "no return": ({"return n": "n"}, "look_back returns None: is the return missing?"),
@@ -214,7 +211,7 @@ ANSWERS = {
             ),
             "divided by the root of another width": (
                 {"keys.shape[-1]": "values.shape[-1]"},
-                "The scores are divided by 1.732. Here the width is 5: they must be divided by",
+                "The scores are divided by 1.732. They must be divided by the root of the width,",
             ),
             "divided by the root of the tokens it sees": (
                 {"keys.shape[-1]": "(i + 1)"},
@@ -232,11 +229,11 @@ ANSWERS = {
                         "values[: i + 1].mean(dim=0)"
                     )
                 },
-                "Every value that token i sees counts the same: this is a plain",
+                "Every value that token i sees counts the",
             ),
             "neither softmax nor root": (
                 {"torch.softmax(scores, dim=-1)": "scores", " / keys.shape[-1] ** 0.5": ""},
-                "The values are mixed by scores, not divided",
+                "The values are mixed by undivided",
             ),
             "no softmax": (
                 {"torch.softmax(scores, dim=-1)": "scores"},
@@ -257,21 +254,21 @@ ANSWERS = {
             ),
             "a row for a vector": (
                 {"values[: i + 1]": "values[: i + 1, :1]"},
-                "The context vector of token 0 has the shape (1,), not (3,), the width of the",
+                "The shape is (1,), not (3,), the width of the values.",
             ),
             "a mask after all": (
                 {
                     "[: i + 1]": "",
-                    "torch.softmax(scores": "torch.softmax(scores + (torch.arange(7) > i) * -1e9",
+                    "torch.softmax(scores": ("torch.softmax(scores + (torch.arange(7) > i) * -1e9"),
                 },
-                "The numbers are right, but the later tokens are computed and then hidden.",
+                "Right numbers, but later tokens are computed and",
             ),
         },
     ),
     "window_mask": Answers(
         "Right, for windows of 3 and of 1.",
         {
-            "one key too many": ({">= window": "> window"}, "With window=3 a token must see 3"),
+            "one key too many": ({">= window": "> window"}, "With window=3 token 3 must see keys"),
             "True for visible": (
                 {"< 0) | (distance >=": ">= 0) & (distance <"},
                 "Your True means visible. It must mean hidden.",
@@ -284,10 +281,10 @@ ANSWERS = {
             ),
             "numbers": (
                 {"return (": "return ((", "window)\n": "window)).float()\n"},
-                "It is torch.float32, (6, 6); with num_tokens=6 it must be bool, (6, 6).",
+                "It is torch.float32, (6, 6); it must be torch.bool, (6, 6).",
             ),
-            "one row": ({"[:, None]": "", "[None, :]": ""}, "It is torch.bool, (6,); with"),
-            "always six": ({"arange(num_tokens)": "arange(6)"}, "It is torch.bool, (6, 6); with"),
+            "one row": ({"[:, None]": "", "[None, :]": ""}, "It is torch.bool, (6,); it must be"),
+            "always six": ({"arange(num_tokens)": "arange(6)"}, "It is torch.bool, (6, 6); it"),
             "and": ({" | ": " & "}, "Nothing is hidden. Are the two joined with &?"),
             "the word or": ({" | ": " or "}, "(distance >= window) | `or`, `and`, `not`, `if` and"),
             "no parentheses": (

@@ -89,15 +89,21 @@ ANSWERS = {
             "the layer": ({"W_query.weight[0]": "W_query[0]"}, "TypeError: 'Linear' object does"),
             "assigned": (
                 {"weight[0] = 20": "weight = 20 * torch.eye(6)"},
-                "A layer or a parameter cannot be replaced by a plain tensor",
+                (
+                    "A plain tensor is not a layer or a parameter: fill one in place, "
+                    "weight.copy_(...)."
+                ),
             ),
             "assigned to the layer": (
                 {"weight[0] = 20": "weight\n    head.W_query = 20 * torch.eye(6)"},
-                "line 7: head.W_query = 20 * torch.eye(6) | A layer or a",
+                (
+                    "A plain tensor is not a layer or a parameter: fill one in place, "
+                    "weight.copy_(...)."
+                ),
             ),
             "with gradients": (
                 {"head.W_query.weight.": "with torch.enable_grad(): head.W_query.weight."},
-                "put the line under",
+                "A parameter that records for gradients must be changed under",
             ),
             "the stub's line left": (
                 {"    return": "    raise NotImplementedError\n    return"},
@@ -127,11 +133,11 @@ ANSWERS = {
             "counted from 1": ({"heads[h]": "heads[h - 1]"}, "Head 1 must be silent, and the"),
             "taken out": (
                 {"nn.init.zeros_(silent.heads[h].W_value.weight)": "del silent.heads[h]"},
-                "The result is (2, 6, 4), not (2, 6, 6): a silent head keeps its columns, as",
+                "The shape is (2, 6, 4), not (2, 6, 6): a silent head keeps its columns, as",
             ),
             "with gradients": (
                 {"nn.init.zeros_(": "", "weight)": "weight.zero_()"},
-                "put the line under torch.no_grad().",
+                "A parameter that records for gradients must be changed under torch.no_grad().",
             ),
             "the layer": ({"W_value.weight": "W_value"}, "AttributeError: 'Linear' object has no"),
             "the head": ({".W_value.weight": ""}, "AttributeError: 'CausalAttention' object has"),

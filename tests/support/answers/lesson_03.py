@@ -59,7 +59,7 @@ ANSWERS = {
         {
             "side by side": (
                 {"torch.cat(rows)": "torch.cat(rows, dim=1)"},
-                "The matrix is (5, 21), and the parameter that it is copied into is (15, 7). The",
+                "The matrix is (5, 21), and the parameter that it is copied into is (15, 7).",
             ),
             "not in place": (
                 {"getattr(split, name).weight.copy_(torch.cat(rows)": ("weight = torch.cat(rows")},
@@ -111,8 +111,8 @@ ANSWERS = {
                 },
                 "split.out_proj is another layer now. Keep the nn.Linear",
             ),
-            "with gradients": ({"with torch.no_grad():": "if True:"}, "put the line under"),
-            "assigned": ({".copy_(torch.cat(rows)": " = torch.cat(rows"}, "A layer or a parameter"),
+            "with gradients": ({"with torch.no_grad():": "if True:"}, "A parameter that records"),
+            "assigned": ({".copy_(torch.cat(rows)": " = torch.cat(rows"}, "A plain tensor is not"),
             "the other way": (
                 {
                     "getattr(split, name).weight.copy_(torch.cat(rows))": (
@@ -147,7 +147,7 @@ ANSWERS = {
                         "a, b = projection.weight.chunk(2)\n            a[:], b[:] = b, a"
                     )
                 },
-                "W_query.weight: both heads hold the rows of head 1 now. Is a slice kept for",
+                "W_query.weight: both heads hold the rows of head 1 now.",
             ),
             "the bias too": (
                 {"    return": "    swapped.out_proj.bias.data.mul_(2)\n    return"},

@@ -47,7 +47,7 @@ ANSWERS = {
             "rounded up": ({"0.74, 0.26": "0.75, 0.25"}, "The row sums to 1, but its numbers are"),
             "divided scores": ({"0.74, 0.26": "-0.98, -2.05"}, "Those are the divided scores."),
             "one number": ({"[0.74, 0.26, 0.0]": "0.74"}, "It must be 3 numbers"),
-            "divided by the root of 6": ({"0.74, 0.26": "0.68, 0.32"}, "the width of two heads:"),
+            "divided by the root of 6": ({"0.74, 0.26": "0.68, 0.32"}, "Divided by the root of 6:"),
             "divided scores, masked": (
                 {"0.74, 0.26, 0.0": '-0.98, -2.05, float("-inf")'},
                 "Those are the divided scores, the future hidden. Softmax comes next.",

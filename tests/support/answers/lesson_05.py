@@ -24,7 +24,7 @@ ANSWERS = {
             ),
             "ones and zeros": (
                 {".bool()": "", "~is_future": "1 - is_future"},
-                "With the module's mask nothing is hidden. A mask of numbers is added to the",
+                "With the module's mask nothing is hidden. Numbers are added to the scores:",
             ),
             "whole numbers": ({".bool()": ".int()"}, "The dtype of the module's mask is"),
             "one mask": ({", ~is_future": ""}, "It must return two masks"),
@@ -91,7 +91,7 @@ ANSWERS = {
                 {" & ~torch.eye(num_tokens, dtype=torch.bool)": ""},
                 "In text 1 query 0 sees no key: its row becomes NaN.",
             ),
-            "padding hidden as a query": ({"[:, None]": "[:, :, None]"}, "The rows of the padding"),
+            "padding hidden as a query": ({"[:, None]": "[:, :, None]"}, "The padding's queries"),
             "the padding of the first text": (
                 {"[:, None]": "[:1, None].expand(len(is_padding), 1, -1)"},
                 "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2,",

@@ -74,7 +74,7 @@ ANSWERS = {
             "the fill": ({"3: 24": "3: 20"}, "mystery_3: not line 20: it only helps to make the"),
             "the mask": ({"4: 18": "4: 20"}, "mystery_4: not line 20: it knows nothing of the"),
             "the output": ({"3: 24": "3: 27"}, "mystery_3: not line 27: it knows nothing of the"),
-            "the scale": ({"2: 12": "2: 18"}, "mystery_2: not line 18: it cannot matter at equal"),
+            "the scale": ({"2: 12": "2: 18"}, "mystery_2: not line 18: it cannot matter at"),
             "near": ({"4: 18": "4: 17"}, "mystery_4: not line 17"),
             "the same from outside": ({"2: 12": "2: 17"}, "mystery_2: as good as right. The slip"),
             "a text": ({"2: 12": '2: "12"'}, "mystery_2: '12' is not the number of a line. Give"),
@@ -92,15 +92,15 @@ ANSWERS = {
             ),
             "one t only": (
                 {"range(1, x.shape[1])": "[3]"},
-                "It lets a class through that goes wrong only for the first token alone. Is every",
+                "It lets a class through that goes wrong only for t = 1. Is every t asked, and",
             ),
             "from two on": (
                 {"1, x.shape": "2, x.shape"},
-                "It lets a class through that goes wrong only for the first token alone. Is every",
+                "It lets a class through that goes wrong only for t = 1. Is every t asked, and",
             ),
             "one short": (
                 {"shape[1])": "shape[1] - 1)"},
-                "It lets a class through that goes wrong only for the first 5 tokens alone. Is",
+                "It lets a class through that goes wrong only for t = 5. Is every t asked, and",
             ),
             "any": ({"return all": "return any"}, "must each of them be the same?"),
             "shapes only": (
@@ -138,7 +138,7 @@ ANSWERS = {
             "the fill": ({"6: 21": "6: 20"}, "mystery_6: not line 20, though no probe can speak"),
             "the mask": ({"5: 7": "5: 19"}, "mystery_5: not line 19: it knows nothing of the"),
             "the other half": ({"5: 7": "5: 24"}, "mystery_5: right, line 24, and line 7 with it."),
-            "the keys": ({"5: 7": "5: 14"}, "mystery_5: not line 14: it cannot matter in the"),
+            "the keys": ({"5: 7": "5: 14"}, "mystery_5: not line 14: it cannot matter at 'first"),
         },
     ),
 }

@@ -22,29 +22,32 @@ ANSWERS = {
                     "zeros_like(values": "zeros_like(values).float(",
                     "mixed = corr": "mixed[:] = corr",
                 },
-                "Note: The queries are float64, and float32",
+                "Note: The queries are float64, and a new tensor is float32: zeros_like",
             ),
             "queries changed": (
                 {
                     "largest = torch": ("queries /= queries.shape[1] ** 0.5\n    largest = torch"),
                     " / queries.shape[1] ** 0.5": "",
                 },
-                "It changes queries, which belong to whoever calls it",
+                "It changes queries:",
             ),
             "a tuple": ({"mixed / total": "mixed / total, largest"}, "It returns a tuple, not a"),
             "one key at a time": ({".split(tile_size)": ".split(1)"}, "Equal, but tile_size makes"),
-            "not divided": ({"mixed / total": "mixed"}, "not divided by the total"),
+            "not divided": ({"mixed / total": "mixed"}, "The result must be divided by the total,"),
             "places of the tile": (
                 {"tile > position": "torch.arange(len(tile)) > position"},
-                "count the keys from the start of the text, not of the tile.",
+                "A query sees its future: count keys from the start of the text, not of the tile.",
             ),
             "the last tile left out": (
                 {".split(tile_size": "[: 7 // tile_size * tile_size].split(tile_size"},
-                "the last tile is smaller than the others, and its",
+                "Only the last query is wrong: the last tile is smaller, and its",
             ),
             "divided in every tile": (
                 {"values[tile]": "values[tile] / powers.sum(1, keepdim=True)"},
-                "With a single tile of all 7 keys it is not",
+                (
+                    "With one tile of all 7 keys it is off by 5e-01. First get this right: "
+                    "scores, mask, largest, powers, total, mixed, and one division at"
+                ),
             ),
             "an average in every tile": (
                 {
@@ -67,7 +70,7 @@ ANSWERS = {
             ),
             "the correction upside down": (
                 {"largest - larger": "larger - largest"},
-                "Is the correction the wrong way up? It is exp(old maximum - new maximum)",
+                "NaN for every query, in the first tile already: is the correction the wrong way",
             ),
             "its own key hidden": ({"tile > position": "tile >= position"}, "does the mask hide a"),
             "softmax in every tile": (
@@ -117,10 +120,7 @@ ANSWERS = {
                 "Subtract the largest score of all tiles so far.",
             ),
             "the maximum forgotten": ({"        largest = larger\n": ""}, "is largest = larger"),
-            "no maximum": (
-                {"        larger = ": "        larger = 0 * "},
-                "Right until scores are about a thousand",
-            ),
+            "no maximum": ({"        larger = ": "        larger = 0 * "}, "exp of scores about a"),
             "a maximum from 0": (
                 {"full_like(queries[:, :1], -torch.inf": "zeros_like(queries[:, :1]"},
                 "must begin at minus infinity,",

@@ -22,7 +22,7 @@ ANSWERS = {
                 "Key 0 comes after no letter: what roll brings in there must not",
             ),
             "numbers": ({"same.tril(-1)": "same.int().tril(-1)"}, "It is torch.int32"),
-            "one text": ({"dims=-1)": "dims=-1)[0]"}, "The shape is (8, 8), not (b, num_tokens,"),
+            "one text": ({"dims=-1)": "dims=-1)[0]"}, "It is torch.bool, (8, 8); it must be"),
             "no return": ({"return same": "same"}, "induction returns None: is the return"),
             "not cut": (
                 {".tril(-1)": ""},
@@ -57,11 +57,11 @@ ANSWERS = {
             ),
             "one query earlier, the next key": (
                 {"(1, 1), dims=(1, 2)": "(1, -1), dims=(1, 2)"},
-                "abcxbcab: query 5 marks keys []; it should mark [3].",
+                "abcxbcab: query 5 must mark keys [3], not [].",
             ),
             "the pair after": ({"(1, 1), dims": "(-1, -1), dims"}, "It asks for the next pair:"),
             "either letter": ({"after & ": "after | "}, "Either letter is enough for it; both"),
-            "numbers": ({"after & after": "after.float() * after"}, "It is torch.float32;"),
+            "numbers": ({"after & after": "after.float() * after"}, "It is torch.float32, (2, 8,"),
         },
     ),
     "mute_layer": Answers(

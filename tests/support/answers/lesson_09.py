@@ -15,7 +15,7 @@ ANSWERS = {
             ),
             "thirds of the rows": (
                 {"chunk(3, dim=1)": "chunk(3, dim=0)"},
-                "The first of the three is (5, 5), not (5, 15): it is cut along both sides.",
+                "The first of the three is (5, 5), cut along both sides: the three are side by",
             ),
             "rows of the file": (
                 {"third[:, own].T": "third[own]"},
@@ -107,7 +107,7 @@ ANSWERS = {
                 "Has each device whole heads, of the right width, and the mask?",
             ),
             "all devices alike": ({"[device]": "[0]"}, "All devices make the same part: each has"),
-            "no out_proj": ({" @ module.out_proj.weight[:, own].T": ""}, "A part is (2, 7, 8),"),
+            "no out_proj": ({" @ module.out_proj.weight[:, own].T": ""}, "The shape is (2, 7, 8),"),
             "rows of out_proj": (
                 {"weight[:, own].T": "weight[own].T"},
                 "Stopped in device_part, line 8: return merge_",
