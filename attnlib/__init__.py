@@ -10,7 +10,6 @@ from attnlib.convert import (
     split_to_stacked,
     split_to_torch,
     stacked_to_split,
-    torch_to_split,
 )
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import FusedMultiHeadAttention
@@ -32,5 +31,4 @@ __all__ = [
     "split_to_torch",
     "stacked_to_split",
     "tiled_attention",
-    "torch_to_split",
 ]

@@ -1,21 +1,30 @@
-"""Copy weights between classes that compute the same function."""
+"""Copy weights between classes that compute the same function.
+
+A conversion keeps sizes, dropout, dtype, device, mode and requires_grad. It refuses, in words, what
+the other class has no place for, and modules that compute something else than their class does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from attnlib.fused import FusedMultiHeadAttention, repeat_heads
-from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from attnlib.torch_compatible import MultiheadAttention
-from attnlib.validate import require_plain, require_positive_int
+from attnlib.modules import (
+    CausalAttention,
+    CausalModule,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+)
+from attnlib.validate import require_plain
 
 PROJECTIONS = ("W_query", "W_key", "W_value")
 
 Module = TypeVar("Module", bound=nn.Module)
+State = dict[str, Tensor]
 
 
 def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
@@ -38,16 +47,15 @@ def stacked_to_split(stacked: MultiHeadAttentionWrapper) -> MultiHeadAttention:
 
     Source: Vaswani et al. 2017, section 3.2.2: the W_i^Q as rows of one matrix, W^O = identity.
     """
-    require_plain(
-        stacked, *(f"heads.{h}.{W}" for h in range(stacked.num_heads) for W in PROJECTIONS)
-    )
-    first = cast(CausalAttention, stacked.heads[0])
-    state = join_heads(stacked.state_dict())
-    d_out = stacked.num_heads * stacked.d_out
-
-    dropout, qkv_bias = first.dropout.p, first.W_query.bias is not None
-    sizes = (stacked.d_in, d_out, stacked.context_length, dropout, stacked.num_heads, qkv_bias)
-    return with_weights(MultiHeadAttention, sizes, state, stacked.training)
+    _require_ours(stacked, MultiHeadAttentionWrapper)
+    for h, head in enumerate(stacked.heads):
+        _require_ours(head, CausalAttention, f"heads.{h}")
+    names = [f"heads.{h}.{W}" for h in range(stacked.num_heads) for W in PROJECTIONS]
+    _require_projections(stacked, *names)
+    parts = stacked.named_modules()
+    _require_one("p", {name: part.p for name, part in parts if isinstance(part, nn.Dropout)})
+    state = _state(stacked, join_heads, made=("out_proj.weight", "out_proj.bias"))
+    return with_weights(MultiHeadAttention, stacked, state, d_out=stacked.num_heads * stacked.d_out)
 
 
 def join_heads(stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -100,26 +108,28 @@ def split_to_stacked(split: MultiHeadAttention) -> MultiHeadAttentionWrapper:
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
-    require_plain(split, *PROJECTIONS, "out_proj")
+    _require_ours(split, MultiHeadAttention)
+    _require_projections(split, *PROJECTIONS)
     weight, bias = split.out_proj.weight, split.out_proj.bias
     identity = torch.eye(split.d_out, dtype=weight.dtype, device=weight.device)
     off = torch.cat([weight - identity, bias[None]]).abs()
-    if off.any():  # NaN too
+    if not off.is_meta and off.any():  # NaN too
         raise ValueError(
             "out_proj is not the identity with bias 0 (an entry is off by "
             f"{off.max().item():.3g}), and stacked heads have no output projection to hold it; "
             "apply split.out_proj to the stacked heads' result instead"
         )
-    state = {
-        f"heads.{h}.{name}": rows.clone()
-        for name, entry in split.state_dict().items()
-        if name.startswith(PROJECTIONS)
-        for h, rows in enumerate(entry.split(split.head_dim))
-    }
 
-    dropout, qkv_bias = split.dropout.p, split.W_query.bias is not None
-    sizes = (split.d_in, split.head_dim, split.context_length, dropout, split.num_heads, qkv_bias)
-    return with_weights(MultiHeadAttentionWrapper, sizes, state, split.training)
+    def by_head(old: State) -> State:
+        return {
+            f"heads.{h}.{name}": rows
+            for name, entry in old.items()
+            if name.startswith(PROJECTIONS)
+            for h, rows in enumerate(torch.split(entry, split.head_dim))
+        }
+
+    state = _state(split, by_head)
+    return with_weights(MultiHeadAttentionWrapper, split, state, d_out=split.head_dim)
 
 
 def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
@@ -148,94 +158,21 @@ def split_to_torch(split: MultiHeadAttention) -> nn.MultiheadAttention:
 
     Source: the parameters of torch.nn.MultiheadAttention.
     """
-    require_plain(split, *PROJECTIONS, "out_proj")
+    _require_ours(split, MultiHeadAttention)
+    _require_projections(split, *PROJECTIONS)
     if split.d_in != split.d_out:
         raise ValueError(
             f"d_in={split.d_in} is not d_out={split.d_out}, but nn.MultiheadAttention has one "
             "width, embed_dim, for its query and its result"
         )
-    old = split.state_dict()
-    qkv_bias = split.W_query.bias is not None
-    state = {
-        f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])
-        for kind in (("weight", "bias") if qkv_bias else ("weight",))
-    }
-    state |= {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}
-
+    state = _state(split, lambda old: _packed(old, "in_proj_"))
     with torch.device("meta"):
         module = nn.MultiheadAttention(
             split.d_out, split.num_heads, split.dropout.p, batch_first=True
         )
-    if not qkv_bias:
+    if "in_proj_bias" not in state:
         module.register_parameter("in_proj_bias", None)
-    module.load_state_dict(state, assign=True)
-    return module.train(split.training)
-
-
-def torch_to_split(
-    module: nn.MultiheadAttention | MultiheadAttention, context_length: int
-) -> MultiHeadAttention:
-    """Copy the weights of PyTorch's module, or of our own MultiheadAttention, into a split one.
-
-    Equation:
-        W_query, W_key, W_value = the three thirds of in_proj_weight (in_proj_bias likewise)
-
-    Args:
-        module: attention over one width: kdim = vdim = embed_dim, without add_bias_kv and
-            add_zero_attn. Its batch_first does not matter, the result is always batch first.
-        context_length: the most tokens that the result accepts; PyTorch's module has no limit.
-
-    Returns:
-        A MultiHeadAttention with d_in = d_out = embed_dim, on the same device, in the same dtype
-        and mode, with weights of its own. It is causal: its outputs, weights and gradients are
-        those of module(x, x, x, attn_mask=causal_mask(num_tokens)). Where module has no bias,
-        qkv_bias is False and out_proj.bias, which always exists here, is 0.
-
-    Raises:
-        TypeError: module is neither of the two, or context_length is not an int.
-        ValueError: module has a part for which there is no place, or context_length < 1.
-
-    >>> split = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
-    >>> again = torch_to_split(split_to_torch(split), context_length=3)
-    >>> torch.equal(again.W_key.weight, split.W_key.weight)
-    True
-
-    Source: the parameters of torch.nn.MultiheadAttention.
-    """
-    if not isinstance(module, (nn.MultiheadAttention, MultiheadAttention)):
-        raise TypeError(
-            "module must be torch.nn.MultiheadAttention or "
-            f"attnlib.torch_compatible.MultiheadAttention, not {type(module).__name__}"
-        )
-    require_positive_int("context_length", context_length)
-    parts = {
-        f"kdim={module.kdim}": module.kdim != module.embed_dim,
-        f"vdim={module.vdim}": module.vdim != module.embed_dim,
-        "add_bias_kv=True": module.bias_k is not None,
-        "add_zero_attn=True": module.add_zero_attn,
-    }
-    homeless = [part for part, is_there in parts.items() if is_there]
-    if homeless:
-        raise ValueError(
-            f"MultiHeadAttention has no place for {', '.join(homeless)}: its queries, keys and "
-            f"values all come from the same x, here of width embed_dim={module.embed_dim}, and "
-            "from nothing else"
-        )
-    require_plain(module, "out_proj")
-    old = module.state_dict()
-    qkv_bias = module.in_proj_bias is not None
-    state = {
-        f"{W}.{kind}": rows.clone()
-        for kind in (("weight", "bias") if qkv_bias else ("weight",))
-        for W, rows in zip(PROJECTIONS, old[f"in_proj_{kind}"].chunk(3), strict=True)
-    }
-    weight = old["out_proj.weight"]
-    state["out_proj.weight"] = weight.clone()
-    state["out_proj.bias"] = old.get("out_proj.bias", torch.zeros_like(weight[0])).clone()
-
-    width = module.embed_dim
-    sizes = (width, width, context_length, module.dropout, module.num_heads, qkv_bias)
-    return with_weights(MultiHeadAttention, sizes, state, module.training)
+    return _loaded(module, state, split.training)
 
 
 def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
@@ -257,18 +194,10 @@ def split_to_fused(split: MultiHeadAttention) -> FusedMultiHeadAttention:
 
     Source: Vaswani et al. 2017, section 3.2.2: all W_i^Q, W_i^K, W_i^V as rows of one matrix.
     """
-    require_plain(split, *PROJECTIONS, "out_proj")
-    old = split.state_dict()
-    qkv_bias = split.W_query.bias is not None
-    state = {
-        f"W_qkv.{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])
-        for kind in (("weight", "bias") if qkv_bias else ("weight",))
-    }
-    state |= {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}
-
-    dropout = split.dropout.p
-    sizes = (split.d_in, split.d_out, split.context_length, dropout, split.num_heads, qkv_bias)
-    return with_weights(FusedMultiHeadAttention, sizes, state, split.training)
+    _require_ours(split, MultiHeadAttention)
+    _require_projections(split, *PROJECTIONS)
+    state = _state(split, lambda old: _packed(old, "W_qkv."))
+    return with_weights(FusedMultiHeadAttention, split, state)
 
 
 def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
@@ -292,41 +221,124 @@ def fused_to_split(fused: FusedMultiHeadAttention) -> MultiHeadAttention:
 
     Source: Vaswani et al. 2017, section 3.2.2; Ainslie et al. 2023 for shared heads.
     """
-    require_plain(fused, "W_qkv", "out_proj")
-    old = fused.state_dict()
-    qkv_bias = fused.W_qkv.bias is not None
-    state = {name: old[name].clone() for name in ("out_proj.weight", "out_proj.bias")}
-    for kind in ("weight", "bias") if qkv_bias else ("weight",):
-        parts = old[f"W_qkv.{kind}"].split(fused.widths)
-        for W, rows in zip(PROJECTIONS, parts, strict=True):
-            by_head = rows.unflatten(0, (-1, fused.head_dim))[None]
-            state[f"{W}.{kind}"] = repeat_heads(by_head, fused.num_heads).flatten(0, 2)
+    _require_ours(fused, FusedMultiHeadAttention)
+    _require_projections(fused, "W_qkv")
+    if fused.rotary_base is not None:
+        raise ValueError(
+            f"rotary_base={fused.rotary_base} has no place in MultiHeadAttention, which turns no "
+            "queries and keys"
+        )
 
-    dropout = fused.dropout.p
-    sizes = (fused.d_in, fused.d_out, fused.context_length, dropout, fused.num_heads, qkv_bias)
-    return with_weights(MultiHeadAttention, sizes, state, fused.training)
+    def unpacked(old: State) -> State:
+        new = {name: old[name] for name in old if name.startswith("out_proj")}
+        for name in old.keys() - new.keys():
+            parts = torch.split(old[name], list(fused.widths))
+            for W, rows in zip(PROJECTIONS, parts, strict=True):
+                heads = rows.view(1, -1, fused.head_dim, *rows.shape[1:])
+                new[name.replace("W_qkv", W)] = repeat_heads(heads, fused.num_heads).flatten(0, 2)
+        return new
+
+    return with_weights(MultiHeadAttention, fused, _state(fused, unpacked))
 
 
 def with_weights(
-    cls: type[Module], sizes: tuple[object, ...], state: dict[str, Tensor], training: bool
+    cls: type[Module], like: CausalModule, state: Mapping[str, Tensor], **changes: int
 ) -> Module:
-    """Make a module of these sizes that holds these tensors themselves.
+    """Make a module of the sizes of another that holds these tensors themselves.
 
     Args:
-        cls: a class of the course.
-        sizes: what it is made with, in the order of its parameters.
-        state: all its weights, by name.
-        training: whether it is in training or in eval.
+        cls: a class that takes the arguments of MultiHeadAttention.
+        like: the module whose sizes, dropout and mode are kept.
+        state: all weights of the new one, by name. An nn.Parameter keeps its requires_grad.
+        changes: the sizes that are not kept.
 
     Returns:
         The module, on the device and in the dtype of its weights.
 
-    >>> old = MultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2)
-    >>> new = with_weights(MultiHeadAttention, (6, 4, 3, 0.0, 2), old.state_dict(), training=False)
-    >>> torch.equal(new.W_key.weight, old.W_key.weight)
-    True
+    >>> old = MultiHeadAttention(6, 4, context_length=3, dropout=0.0, num_heads=2).eval()
+    >>> new = with_weights(MultiHeadAttention, old, old.state_dict(), context_length=9)
+    >>> new.context_length, new.training, torch.equal(new.W_key.weight, old.W_key.weight)
+    (9, False, True)
     """
+    sizes = {name: getattr(like, name) for name in ("d_in", "d_out", "context_length", "num_heads")}
+    dropout = next(part.p for part in like.modules() if isinstance(part, nn.Dropout))
+    qkv_bias = any(name.endswith("bias") and "W_" in name for name in state)
     with torch.device("meta"):  # no weights are drawn that would be replaced at once
-        module = cls(*sizes)
+        module = cls(**{**sizes, "dropout": dropout, "qkv_bias": qkv_bias, **changes})
+    return _loaded(module, state, like.training)
+
+
+def _loaded(module: Module, state: Mapping[str, Tensor], training: bool) -> Module:
+    """Let a module hold these tensors themselves."""
+    frozen = [
+        name
+        for name, entry in state.items()
+        if isinstance(entry, nn.Parameter) and not entry.requires_grad
+    ]
     module.load_state_dict(state, assign=True)
+    for name in frozen:
+        module.get_parameter(name).requires_grad_(False)
     return module.train(training)
+
+
+def _state(
+    module: nn.Module, rearranged: Callable[[State], State], made: Iterable[str] = ()
+) -> State:
+    """Return copies of a module's weights, rearranged; what was frozen stays so.
+
+    Whether each entry of a new weight was trained is found by rearranging that alike. Weights in
+    `made` come from no old one, and can be trained.
+    """
+    old = dict(module.named_parameters())
+    trained = rearranged({name: torch.full(w.shape, w.requires_grad) for name, w in old.items()})
+    state: State = {}
+    for name, entry in rearranged({name: w.detach() for name, w in old.items()}).items():
+        flags = trained[name]
+        if name not in made and flags.any() != flags.all():
+            raise ValueError(
+                f"{name} would hold rows that are frozen and rows that are trained, but it has one "
+                "requires_grad for all; set that of the weights to convert alike"
+            )
+        state[name] = nn.Parameter(entry.clone(), requires_grad=name in made or bool(flags.any()))
+    return state
+
+
+def _packed(old: State, prefix: str) -> State:
+    """Put the rows of W_query, W_key and W_value below one another, out_proj beside them."""
+    new = {name: entry for name, entry in old.items() if name.startswith("out_proj")}
+    kinds = [name.removeprefix("W_query.") for name in old if name.startswith("W_query.")]
+    return new | {
+        f"{prefix}{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS]) for kind in kinds
+    }
+
+
+def _require_ours(module: nn.Module, cls: type[nn.Module], name: str = "the module") -> None:
+    """Raise unless a module is of this class and computes as the class does."""
+    if not isinstance(module, cls):
+        raise TypeError(f"{name} must be a {cls.__name__}, not a {type(module).__name__}")
+    if getattr(module.forward, "__func__", None) is not cls.forward:
+        raise TypeError(
+            f"{name}, a {type(module).__name__}, has a forward of its own, which would be lost; "
+            f"copy its weights by load_state_dict if it computes what {cls.__name__} does"
+        )
+
+
+def _require_projections(module: nn.Module, *names: str) -> None:
+    """Raise unless these are plain, all with a bias or none, and out_proj, if any, with one."""
+    require_plain(module, *names)
+    _require_one("bias", {name: module.get_submodule(name).bias is not None for name in names})
+    if hasattr(module, "out_proj"):
+        require_plain(module, "out_proj")
+        if module.get_submodule("out_proj").bias is None:
+            raise ValueError("out_proj has no bias, but the new one must; give it one of zeros")
+
+
+def _require_one(kind: str, found: Mapping[str, object]) -> None:
+    """Raise unless all parts of a module have the same of a kind, named by part."""
+    (first, value), *others = found.items()
+    for name, other in others:
+        if other != value:
+            raise ValueError(
+                f"{name} has {kind}={other} and {first} has {kind}={value}, but the new module has "
+                "one for all"
+            )

@@ -11,7 +11,6 @@ from attnlib.validate import (
     positive_ints,
     require_attention,
     require_equal_heads,
-    require_hidden,
     require_newest,
     require_shape,
 )
@@ -90,10 +89,7 @@ def attention(
     Source: Vaswani et al. 2017, equation 1, where queries, keys, values are Q, K, V and head_dim
     is d_k. The queries are scaled rather than the scores: the same result with fewer divisions.
     """
-    require_attention(queries, keys, values)
-    require_hidden(is_hidden, queries, keys)
-    if dropout is not None and not callable(dropout):
-        raise TypeError(f"dropout must be a function, for instance an nn.Dropout, not {dropout!r}")
+    require_attention(queries, keys, values, is_hidden, dropout)
 
     head_dim = queries.shape[-1]
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)

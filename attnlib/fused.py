@@ -12,13 +12,13 @@ from attnlib.rotary import ROTATIONS, rotary_angles
 from attnlib.validate import (
     autocasts,
     positive_ints,
-    require_attention,
     require_bools,
     require_equal_heads,
     require_floating,
     require_floating_dtype,
     require_input,
     require_newest,
+    require_parts,
     require_probability,
     require_rate,
     require_shared,
@@ -191,10 +191,10 @@ def fused_attention(
 
 def _require_fused(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> None:
     """Raise unless fused_attention can compute."""
-    require_attention(queries, keys, values)
+    require_parts(queries, keys, values)
     shapes = [tuple(x.shape) for x in (queries, keys, values)]
     if any(len(shape) != 4 or shape[0] != shapes[0][0] for shape in shapes) or (
-        shapes[1][1] != shapes[2][1]
+        shapes[1][1] != shapes[2][1] or shapes[1][1] == 0
     ):
         raise ValueError(
             "queries must be (b, num_heads, num_queries, head_dim), keys and values (b, "
@@ -266,7 +266,7 @@ class FusedMultiHeadAttention(CausalModule):
         attnlib.attention: context_vec is then equal up to rounding only.
 
         forward(x, angles=angles) takes what angles() returned for such an x, so that the layers
-        of a model do not compute the same angles again.
+        of a model do not compute the same angles again. Without rotary_base they are not used.
 
         forward(x, cache=cache), with a cache of new_cache, takes x as the tokens that follow
         those in the cache, adds their keys and values to it, and returns what the pass over all
@@ -293,7 +293,7 @@ class FusedMultiHeadAttention(CausalModule):
 
     num_kv_heads: int
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, a block has these options
         self,
         d_in: int,
         d_out: int,
@@ -335,13 +335,13 @@ class FusedMultiHeadAttention(CausalModule):
         sizes = (batch_size, self.num_kv_heads, max_tokens, self.head_dim)
         return KeyValueCache(*sizes, weight.dtype, weight.device)
 
-    def angles(self, x: Tensor, cache: KeyValueCache | None = None) -> Angles | None:
-        """Return cos and sin by which forward turns the tokens of x, None without rotary_base.
+    def angles(self, x: Tensor, cache: KeyValueCache | None = None) -> Angles:
+        """Return cos and sin by which forward turns the tokens of x.
 
         The layers of a model turn alike: it may ask one of them, and give the answer to each.
         """
         if self.rotary_base is None:
-            return None
+            raise ValueError("a module with rotary_base=None turns nothing, so it has no angles")
         held = 0 if cache is None else cache.num_tokens
         positions = torch.arange(held, held + x.shape[1], device=x.device)  # (num_tokens)
         return rotary_angles(positions, self.head_dim, self.rotary_base, x.dtype)
@@ -361,9 +361,9 @@ class FusedMultiHeadAttention(CausalModule):
         heads = split_heads(qkv, self.num_heads + 2 * self.num_kv_heads)
         turned = self.num_heads + self.num_kv_heads
         turning, values = torch.split(heads, [turned, self.num_kv_heads], dim=1)
-        angles = self.angles(x, cache) if angles is None else angles
-        if angles is not None:
-            turning = ROTATIONS[self.rotary_layout](turning, *angles)
+        if self.rotary_base is not None:
+            cos, sin = self.angles(x, cache) if angles is None else angles
+            turning = ROTATIONS[self.rotary_layout](turning, cos, sin)
         queries, keys = torch.split(turning, [self.num_heads, self.num_kv_heads], dim=1)
         if cache is not None:
             keys, values = cache.write(keys, values)

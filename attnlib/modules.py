@@ -54,7 +54,8 @@ class CausalModule(nn.Module):
         def __call__(
             self, x: Tensor, return_weights: bool, **how: Any
         ) -> Tensor | tuple[Tensor, Tensor]: ...
-        def __call__(self, x: Tensor, return_weights: bool = False, **how: Any) -> Any: ...
+        def __call__(self, x: Tensor, return_weights: bool = False, **how: Any) -> Any:
+            """Return what forward returns."""
 
     def extra_repr(self) -> str:
         """Show the sizes; dropout and bias are shown by the parts below."""

@@ -73,7 +73,7 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         sin: of the same shape.
 
     Returns:
-        The turned x, of the same shape and length: no rotation changes the length of a vector.
+        The turned x, of the same shape, dtype and length: no rotation changes a vector's length.
 
     Raises:
         TypeError: x, cos or sin is no tensor of floating-point numbers.
@@ -87,7 +87,8 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """
     _require_angles(x, cos, sin)
     first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+    return turned.to(x.dtype)
 
 
 def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -102,8 +103,8 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         sin: of the same shape.
 
     Returns:
-        The turned x, of the same shape. It is rotate_halves with the numbers of a head in another
-        order, so weights for one layout become weights for the other by permuting rows.
+        The turned x, of the same shape and dtype. It is rotate_halves with the numbers of a head
+        in another order, so weights for one layout become weights for the other by permuting rows.
 
     Raises:
         TypeError: x, cos or sin is no tensor of floating-point numbers.
@@ -117,7 +118,8 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """
     _require_angles(x, cos, sin)
     even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1).flatten(-2)
+    turned = torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1)
+    return turned.flatten(-2).to(x.dtype)
 
 
 ROTATIONS = {"halves": rotate_halves, "pairs": rotate_pairs}
@@ -132,4 +134,9 @@ def _require_angles(x: Tensor, cos: Tensor, sin: Tensor) -> None:
         raise ValueError(
             "cos and sin must be (..., num_tokens, head_dim / 2) for x, (..., num_tokens, "
             f"head_dim), not {tuple(cos.shape)} and {tuple(sin.shape)} for {tuple(x.shape)}"
+        )
+    if not x.device == cos.device == sin.device:
+        raise ValueError(
+            f"cos and sin must be on {x.device}, as x is, not on {cos.device} and {sin.device}; "
+            "try rotary_angles of positions on that device"
         )

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlib.functional import causal_mask
-from attnlib.validate import autocasts, positive_ints, require_attention
+from attnlib.validate import autocasts, positive_ints, require_parts
 
 
 def tiled_attention(queries: Tensor, keys: Tensor, values: Tensor, tile_size: int = 64) -> Tensor:
@@ -50,7 +50,7 @@ def tiled_attention(queries: Tensor, keys: Tensor, values: Tensor, tile_size: in
     Source: Milakov and Gimelshein 2018 for the running softmax; Dao et al. 2022, algorithms 1 and
     4, where tiles are blocks, m and total are m and l. They cut the queries into blocks as well.
     """
-    require_attention(queries, keys, values)
+    require_parts(queries, keys, values)
     for name, x in {"keys": keys, "values": values}.items():
         if x.shape[:-1] != queries.shape[:-1]:
             raise ValueError(
@@ -145,6 +145,6 @@ def _scores(queries: Tensor, keys: Tensor, seeing: slice, tile: slice) -> Tensor
     """Return the scores of these queries and keys, the future hidden."""
     scores: Tensor = queries[..., seeing, :] @ keys[..., tile, :].mT
     num_seeing, size = scores.shape[-2:]
-    is_future = causal_mask(size, device=queries.device)  # (size, size); later queries see all
-    is_future = F.pad(is_future, (0, 0, 0, num_seeing - size))  # (num_seeing, size)
+    is_future = causal_mask(size, device=queries.device)
+    is_future = F.pad(is_future, (0, 0, 0, num_seeing - size))  # later queries see all of the tile
     return scores.masked_fill(is_future, -torch.inf)

@@ -7,7 +7,6 @@ Only this module exports it: in attnlib the two names would be a letter's case a
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import torch
@@ -20,63 +19,54 @@ from attnlib.validate import (
     plain_weight,
     positive_ints,
     require_bools,
+    require_broadcastable,
     require_equal_heads,
     require_floating_dtype,
     require_mask,
+    require_mask_kind,
     require_probability,
     require_query_key_value,
 )
 
 
-def apply_mask(attn_scores: Tensor, mask: Tensor) -> Tensor:
+def apply_mask(attn_scores: Tensor, mask: Tensor, num_appended: int = 0) -> Tensor:
     """Hide the scores where a boolean mask is True; add a floating mask to the scores.
 
     Equation:
         attn_scores[mask] = -inf, or attn_scores + mask
 
     Args:
-        attn_scores: floating, (..., num_queries, num_positions).
-        mask: bool or floating, broadcastable to (..., num_queries, num_keys) with num_keys <=
-            num_positions. The scores at the positions after the keys stay as they are.
+        attn_scores: floating, (..., num_queries, num_keys + num_appended).
+        mask: bool or floating, broadcastable to (..., num_queries, num_keys).
+        num_appended: positions after the keys, whose scores stay as they are.
 
     Returns:
-        The new scores, (..., num_queries, num_positions).
+        The new scores, (..., num_queries, num_keys + num_appended).
 
-    >>> apply_mask(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([True, False])).tolist()
-    [-inf, 2.0, 3.0]
-    >>> apply_mask(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, -0.5])).tolist()
-    [1.5, 1.5, 3.0]
+    Raises:
+        TypeError: mask is not a tensor, or neither bool nor floating.
+        ValueError: mask is too wide, too narrow, or for other queries.
+
+    >>> apply_mask(torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([True, False]), 1).tolist()
+    [[-inf, 2.0, 3.0]]
+    >>> apply_mask(torch.tensor([[1.0, 2.0]]), torch.tensor([0.5, -0.5])).tolist()
+    [[1.5, 1.5]]
 
     Source: torch.nn.functional.multi_head_attention_forward, which adds -inf where a boolean mask
     is True.
     """
-    num_appended = attn_scores.shape[-1] - mask.shape[-1]
+    num_queries, num_positions = attn_scores.shape[-2:]
+    num_keys = num_positions - num_appended
+    require_mask_kind("mask", mask)
+    require_broadcastable("mask", mask, (num_queries, num_keys))
+    mask = mask.expand(*mask.shape[:-1], num_keys)  # (..., num_keys)
     mask = F.pad(mask, (0, num_appended))  # (..., num_positions)
     if mask.dtype == torch.bool:
         return attn_scores.masked_fill(mask, -torch.inf)
     return attn_scores + mask
 
 
-class InTorchLayers(nn.Module):
-    """Base of the rebuilt class: what the layers of torch.nn ask of their attention.
-
-    In training, and wherever gradients are computed, nn.TransformerEncoderLayer calls forward. In
-    eval without gradients it may read the parameters instead and compute in a kernel of its own,
-    as it does with PyTorch's class.
-    """
-
-    out_proj: nn.Linear
-    merge_masks = TorchMultiheadAttention.merge_masks  # for that kernel
-
-    @property
-    def _qkv_same_embed_dim(self) -> bool:
-        """Whether the packed parameters are the whole function: that kernel needs no more."""
-        is_ours = type(self).forward is MultiheadAttention.forward
-        is_packed = self.in_proj_weight is not None
-        return is_ours and is_packed and plain_weight(self.out_proj) is not None
-
-
-class MultiheadAttention(InTorchLayers):
+class MultiheadAttention(nn.Module):
     """Attend as torch.nn.MultiheadAttention does: its arguments, its parameters, its numbers.
 
     Equation:
@@ -147,8 +137,7 @@ class MultiheadAttention(InTorchLayers):
     nn.TransformerEncoderLayer and the other layers of torch.nn take it for their attention. In
     eval without gradients nn.TransformerEncoderLayer may use the parameters in a fast kernel of
     its own, and never call forward; a forward of a subclass, or an out_proj that is no nn.Linear,
-    is always called. torch.jit.script, which PyTorch has deprecated, compiles PyTorch's class with
-    the same parameters, and warns of it.
+    is always called. torch.jit.script, which PyTorch has deprecated, compiles PyTorch's alone.
 
     >>> attention = MultiheadAttention(embed_dim=4, num_heads=2, batch_first=True)
     >>> x = torch.ones(1, 3, 4)
@@ -167,7 +156,7 @@ class MultiheadAttention(InTorchLayers):
     bias_k: nn.Parameter | None
     bias_v: nn.Parameter | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PyTorch's own arguments
         self,
         embed_dim: int,
         num_heads: int,
@@ -237,35 +226,14 @@ class MultiheadAttention(InTorchLayers):
         shown = [f"{name}={getattr(self, name)}" for name in (*sizes, *others)]
         return ", ".join([*shown, f"add_bias_kv={self.bias_k is not None}"])
 
-    def __prepare_scriptable__(self) -> TorchMultiheadAttention:
-        """Return PyTorch's class around the same parameters: torch.jit.script compiles that."""
-        plain = type(self) is MultiheadAttention and plain_weight(self.out_proj) is not None
-        if not plain or self.in_proj_bias is None:
-            raise TypeError(
-                f"torch.jit.script cannot compile this {type(self).__name__}, only attnlib's own "
-                "class with bias=True whose out_proj is an nn.Linear; try torch.compile, "
-                "torch.export or torch.jit.trace"
-            )
-        warnings.warn(
-            "torch.jit.script compiles torch.nn.MultiheadAttention with these parameters, and "
-            "leaves it in the module that holds attnlib's; try torch.compile or torch.export",
-            stacklevel=2,
-        )
-        theirs = TorchMultiheadAttention(
-            self.embed_dim,
-            self.num_heads,
-            self.dropout,
-            add_zero_attn=self.add_zero_attn,
-            kdim=self.kdim,
-            vdim=self.vdim,
-            batch_first=self.batch_first,
-            device="meta",
-        )
-        for part, own in ((theirs, self), (theirs.out_proj, self.out_proj)):
-            for name, parameter in own._parameters.items():
-                setattr(part, name, parameter)
-        theirs.__dict__["in_place_of"] = (self,)  # were it deleted, another could get its id
-        return theirs.train(self.training)
+    merge_masks = TorchMultiheadAttention.merge_masks  # for the kernel of the layers of torch.nn
+
+    @property
+    def _qkv_same_embed_dim(self) -> bool:
+        """Whether the packed parameters are the whole function: that kernel needs no more."""
+        is_ours = type(self).forward is MultiheadAttention.forward
+        is_packed = self.in_proj_weight is not None
+        return is_ours and is_packed and plain_weight(self.out_proj) is not None
 
     def projections(self) -> list[tuple[Tensor, Tensor | None]]:
         """Return weight and bias for the queries, for the keys, for the values."""
@@ -288,6 +256,7 @@ class MultiheadAttention(InTorchLayers):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
+        """Return attn_output, and the attention weights or None: see the class."""
         require_bools(need_weights=need_weights, average_attn_weights=average_attn_weights)
         _require_inputs(self, query, key, value, key_padding_mask, attn_mask, is_causal)
 
@@ -319,12 +288,14 @@ class MultiheadAttention(InTorchLayers):
 
         queries = queries / self.head_dim**0.5  # (b, num_heads, num_queries, head_dim)
         attn_scores = queries @ keys.mT  # (b, num_heads, num_queries, num_positions)
+        num_appended = keys.shape[2] - num_keys
         if attn_mask is not None:
             if attn_mask.ndim == 3:
                 attn_mask = attn_mask.view(b, self.num_heads, num_queries, num_keys)
-            attn_scores = apply_mask(attn_scores, attn_mask)
+            attn_scores = apply_mask(attn_scores, attn_mask, num_appended)
         if key_padding_mask is not None:
-            attn_scores = apply_mask(attn_scores, key_padding_mask.view(b, 1, 1, num_keys))
+            key_padding_mask = key_padding_mask.view(b, 1, 1, num_keys)
+            attn_scores = apply_mask(attn_scores, key_padding_mask, num_appended)
 
         attn_weights = attn_scores.softmax(-1)  # (b, num_heads, num_queries, num_positions)
         attn_weights = F.dropout(attn_weights, self.dropout, self.training)

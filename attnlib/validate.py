@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from numbers import Integral, Real
 from typing import cast
 
@@ -30,7 +31,8 @@ def positive_ints(**values: object) -> tuple[int, ...]:
 
 def require_count(name: str, value: object) -> None:
     """Raise unless value is an int >= 0, or what torch has for one while it records a module."""
-    if isinstance(value, (torch.SymInt, Tensor)):  # torch.export, torch.jit.trace
+    is_tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if isinstance(value, torch.SymInt) or is_tracing:  # it has tensors for sizes
         return
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an int >= 0, not {value!r} ({type(value).__name__})")
@@ -186,8 +188,8 @@ def require_like(name: str, x: Tensor, other: Tensor | None, others: str = "the 
         )
 
 
-def require_attention(queries: Tensor, keys: Tensor, values: Tensor) -> None:
-    """Raise unless the queries can attend to the keys, each of which has one value."""
+def require_parts(queries: Tensor, keys: Tensor, values: Tensor) -> None:
+    """Raise unless the queries have scores with the keys, each of which has one value."""
     for name, x in (("queries", queries), ("keys", keys), ("values", values)):
         require_floating(name, x)
         if x.ndim < 2:
@@ -205,23 +207,41 @@ def require_attention(queries: Tensor, keys: Tensor, values: Tensor) -> None:
         )
 
 
-def require_hidden(is_hidden: Tensor | None, queries: Tensor, keys: Tensor) -> None:
-    """Raise unless is_hidden is None, or bools, one for each query and key."""
-    if is_hidden is None:
-        return
-    require_tensor("is_hidden", is_hidden)
-    if is_hidden.dtype != torch.bool:
-        raise TypeError(
-            f"is_hidden must be bool (True: may not see), not {is_hidden.dtype}; "
-            "try is_hidden.bool()"
-        )
-    wanted, given = (queries.shape[-2], keys.shape[-2]), is_hidden.shape[-2:]
-    if any(size not in (1, want) for size, want in zip(given[::-1], wanted[::-1], strict=False)):
+def require_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, is_hidden: Tensor | None, dropout: object
+) -> None:
+    """Raise unless attention can compute: the batches fit, is_hidden is a mask for the scores."""
+    require_parts(queries, keys, values)
+    given = {"queries": queries, "keys": keys, "values": values}
+    if is_hidden is not None:
+        require_tensor("is_hidden", is_hidden)
+        if is_hidden.dtype != torch.bool:
+            raise TypeError(
+                f"is_hidden must be bool (True: may not see), not {is_hidden.dtype}; "
+                "try is_hidden.bool()"
+            )
+        require_broadcastable("is_hidden", is_hidden, (queries.shape[-2], keys.shape[-2]))
+        require_like("is_hidden", is_hidden, queries, "queries")
+        given["is_hidden"] = is_hidden
+    for (name, x), (other, y) in combinations(given.items(), 2):
+        pairs = zip(x.shape[-3::-1], y.shape[-3::-1], strict=False)
+        if any(size != twin and size != 1 and twin != 1 for size, twin in pairs):
+            raise ValueError(
+                f"{name} and {other} must agree in all dimensions but the last two, or be 1 there, "
+                f"not {tuple(x.shape)} and {tuple(y.shape)}"
+            )
+    if dropout is not None and not callable(dropout):
+        raise TypeError(f"dropout must be a function, for instance an nn.Dropout, not {dropout!r}")
+
+
+def require_broadcastable(name: str, mask: Tensor, sizes: tuple[int, int]) -> None:
+    """Raise unless the last dimensions of a mask are those of the scores, or 1: none is cropped."""
+    given = mask.shape[-2:]
+    if any(size not in (1, want) for size, want in zip(given[::-1], sizes[::-1], strict=False)):
         raise ValueError(
-            f"is_hidden must be broadcastable to (..., num_queries, num_keys) = {wanted}, "
-            f"not {tuple(is_hidden.shape)}"
+            f"{name} must be broadcastable to (..., num_queries, num_keys) = (..., {sizes[0]}, "
+            f"{sizes[1]}), not {tuple(mask.shape)}"
         )
-    require_like("is_hidden", is_hidden, queries, "queries")
 
 
 def require_shape(name: str, x: Tensor, shape: str) -> None:
@@ -290,12 +310,8 @@ def require_query_key_value(
         )
 
 
-def require_mask(
-    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor | None
-) -> None:
-    """Raise unless mask is None, or bool or of the weight's dtype, in one of the shapes."""
-    if mask is None:
-        return
+def require_mask_kind(name: str, mask: object) -> None:
+    """Raise unless mask is a tensor, bool or floating."""
     if not isinstance(mask, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor or None, not {type(mask).__name__}")
     if mask.dtype != torch.bool and not mask.is_floating_point():
@@ -303,6 +319,15 @@ def require_mask(
             f"{name} must be bool (True: may not attend) or floating (added to the scores), "
             f"not {mask.dtype}; try {name}.bool()"
         )
+
+
+def require_mask(
+    name: str, mask: Tensor | None, shapes: dict[str, tuple[int, ...]], weight: Tensor | None
+) -> None:
+    """Raise unless mask is None, or bool or of the weight's dtype, in one of the shapes."""
+    if mask is None:
+        return
+    require_mask_kind(name, mask)
     if tuple(mask.shape) not in list(shapes.values()):  # torch 2.6 compiles no dict views
         rule = " or ".join(f"{names} = {sizes}" for names, sizes in shapes.items())
         raise ValueError(f"{name} must be {rule}, not {tuple(mask.shape)}")

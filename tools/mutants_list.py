@@ -29,6 +29,8 @@ FUSED = "attnlib/fused.py"
 TORCH = "attnlib/torch_compatible.py"
 CONVERT = "attnlib/convert.py"
 VALIDATE = "attnlib/validate.py"
+ROTARY = "attnlib/rotary.py"
+TILED = "attnlib/tiled.py"
 
 COMPUTATION = (
     # Scores
@@ -75,26 +77,26 @@ COMPUTATION = (
     Mutant(
         "mask-from-the-diagonal",
         FUNCTIONAL,
-        {"position[None, :] > position[:, None]": "position[None, :] >= position[:, None]"},
+        {"position[None, :] > newest[:, None]": "position[None, :] >= newest[:, None]"},
         "tests/attnlib/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
     ),
     Mutant(
         "mask-flipped",
         FUNCTIONAL,
-        {"position[None, :] > position[:, None]": "position[None, :] < position[:, None]"},
+        {"position[None, :] > newest[:, None]": "position[None, :] < newest[:, None]"},
         "tests/attnlib/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
     ),
     Mutant(
         "mask-one-too-late",
         FUNCTIONAL,
-        {"position[None, :] > position[:, None]": "position[None, :] > position[:, None] + 1"},
+        {"position[None, :] > newest[:, None]": "position[None, :] > newest[:, None] + 1"},
         "tests/attnlib/test_functional.py::test_the_mask_is_true_where_a_query_may_not_see",
     ),
     Mutant(
         "mask-after-softmax",
         FUNCTIONAL,
         {
-            "attn_scores.masked_fill_(is_hidden, -torch.inf)": "hidden = is_hidden",
+            "attn_scores = attn_scores.masked_fill(is_hidden, -torch.inf)": "hidden = is_hidden",
             "torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-1) * (1 if is_hidden is None else ~hidden)",
         },
         "tests/attnlib/test_functional.py::test_with_the_causal_mask",
@@ -102,7 +104,7 @@ COMPUTATION = (
     Mutant(
         "mask-of-minus-10000",
         FUNCTIONAL,
-        {"masked_fill_(is_hidden, -torch.inf)": "masked_fill_(is_hidden, -1e4)"},
+        {"masked_fill(is_hidden, -torch.inf)": "masked_fill(is_hidden, -1e4)"},
         "tests/attnlib/test_functional.py::test_a_row_that_is_hidden_altogether_is_nan",
     ),
     # Softmax and dropout
@@ -212,13 +214,15 @@ COMPUTATION = (
     Mutant(
         "value-bias-dropped",
         MODULES,
-        {"bias=qkv_bias)\n        self.out_proj": "bias=False)\n        self.out_proj"},
+        {
+            "qkv_bias, device, dtype)\n        self.out_proj": "False, device, dtype)\n        self.out_proj"
+        },
         "tests/attnlib/test_life_cycle.py::test_the_names_in_the_state_dict_are_those_of_the_field",
     ),
     Mutant(
         "mask-entry-unchecked",
         MODULES,
-        {"if not torch.equal(mask.bool(), expected):": "if not expected.numel():"},
+        {"return torch.equal(mask.bool().reshape(expected.shape), expected)": "return True"},
         "tests/attnlib/test_life_cycle.py::test_a_mask_that_is_not_causal_is_refused",
     ),
     # Validation
@@ -232,7 +236,7 @@ COMPUTATION = (
         "true-is-a-size",
         VALIDATE,
         {
-            "isinstance(value, bool) or not isinstance(value, Integral)": "not isinstance(value, Integral)"
+            'isinstance(value, bool) or not isinstance(value, Integral):\n        raise TypeError(f"{name} must be a pos': 'not isinstance(value, Integral):\n        raise TypeError(f"{name} must be a pos'
         },
         "tests/attnlib/test_bad_input.py::test_what_is_not_a_size",
     ),
@@ -247,19 +251,21 @@ COMPUTATION = (
         "kernel-not-causal",
         FUSED,
         {"is_causal=bool(num_queries == num_keys),": "is_causal=False,"},
-        "tests/attnlib/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
+        "tests/attnlib/test_convert.py::test_a_conversion_is_the_same_function",
     ),
     Mutant(
         "kernel-drops-in-eval",
         FUSED,
         {"self.dropout.p if self.training else 0.0": "self.dropout.p"},
-        "tests/attnlib/test_fused.py::test_the_kernel_drops_whole_weights_in_training_only",
+        "tests/attnlib/test_contract_dropout.py::test_dropout_does_nothing_in_eval",
     ),
     Mutant(
         "fused-keys-before-queries",
         FUSED,
-        {"queries, keys, values = qkv.split": "keys, queries, values = qkv.split"},
-        "tests/attnlib/test_fused.py::test_outputs_weights_and_gradients_are_those_of_the_split_class",
+        {
+            "queries, keys = torch.split(turning, [self.num_heads, self.num_kv_heads], dim=1)": "keys, queries = torch.split(turning, [self.num_kv_heads, self.num_heads], dim=1)"
+        },
+        "tests/attnlib/test_convert.py::test_a_conversion_is_the_same_function",
     ),
     Mutant(
         "grouped-heads-in-the-wrong-order",
@@ -271,9 +277,9 @@ COMPUTATION = (
     ),
     Mutant(
         "mask-aligned-to-the-upper-left",
-        FUSED,
+        FUNCTIONAL,
         {"position[num_keys - num_queries :]": "position[:num_queries]"},
-        "tests/attnlib/test_fused.py::test_the_mask_is_aligned_to_the_lower_right",
+        "tests/attnlib/test_functional.py::test_the_mask_of_the_newest_tokens_is_the_last_rows",
     ),
     Mutant(
         "cache-values-misaligned",
@@ -301,7 +307,7 @@ COMPUTATION = (
     Mutant(
         "mask-on-the-cpu",
         FUSED,
-        {"keys.shape[2], x.device)": "keys.shape[2])"},
+        {"keys.shape[2], device=x.device)": "keys.shape[2])"},
         "tests/attnlib/test_life_cycle.py::test_everything_is_made_where_the_input_is",
     ),
     Mutant(
@@ -310,7 +316,102 @@ COMPUTATION = (
         {"weight.dtype, weight.device)": "weight.dtype)"},
         "tests/attnlib/test_life_cycle.py::test_everything_is_made_where_the_input_is",
     ),
+    Mutant(
+        "cache-advanced-before-forward-succeeded",
+        FUSED,
+        {
+            "        self.values[:, :, start:stop] = values\n": "        self.values[:, :, start:stop] = values\n        self.num_tokens = stop\n"
+        },
+        "tests/attnlib/test_cache.py::test_it_advances_only_when_forward_succeeded",
+    ),
+    Mutant(
+        "cache-values-unchecked",
+        FUSED,
+        {
+            'for name, x in (("keys", keys), ("values", values)):': 'for name, x in (("keys", keys),):'
+        },
+        "tests/attnlib/test_cache.py::test_it_is_written_whole_or_not_at_all",
+    ),
+    Mutant(
+        "more-queries-than-keys",
+        VALIDATE,
+        {"num_queries is not num_keys and num_queries > num_keys": "num_queries is None"},
+        "tests/attnlib/test_fused.py::test_what_the_kernel_is_not_asked",
+    ),
+    # Rotary positions
+    Mutant(
+        "rotary-turns-the-other-way",
+        ROTARY,
+        {
+            "first * cos - second * sin, second * cos + first * sin": "first * cos + second * sin, second * cos - first * sin"
+        },
+        "tests/attnlib/test_rotary.py::test_values_and_gradients_are_those_of_transformers",
+    ),
+    Mutant(
+        "rotary-pairs-not-interleaved",
+        ROTARY,
+        {
+            "torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1)\n    return turned.flatten(-2)": "torch.cat([even * cos - odd * sin, odd * cos + even * sin], dim=-1)\n    return turned"
+        },
+        "tests/attnlib/test_rotary.py::test_the_layouts_are_permutations_of_one_another",
+    ),
+    Mutant(
+        "rotary-exponents-by-one",
+        ROTARY,
+        {"torch.arange(0, head_dim, 2, dtype=wide": "torch.arange(0, head_dim // 2, dtype=wide"},
+        "tests/attnlib/test_rotary.py::test_angles_by_hand",
+    ),
+    Mutant(
+        "rotary-counts-every-piece-from-0",
+        FUSED,
+        {"held = 0 if cache is None else cache.num_tokens": "held = 0"},
+        "tests/attnlib/test_rotary.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
+    ),
+    Mutant(
+        "rotary-turns-the-values",
+        FUSED,
+        {
+            "values = torch.split(heads, [turned, self.num_kv_heads], dim=1)": "_ = torch.split(heads, [turned, self.num_kv_heads], dim=1)\n        values = turning[:, -self.num_kv_heads :]"
+        },
+        "tests/attnlib/test_rotary.py::test_the_class_is_its_functions",
+    ),
+    # Tiles
+    Mutant(
+        "tiles-lose-the-second-derivative",
+        TILED,
+        {".sum(dim=-1, keepdim=True) - grad_log_total": ".sum(dim=-1, keepdim=True)"},
+        "tests/attnlib/test_tiled.py::test_a_penalty_on_gradients_has_the_gradients_of_attention",
+    ),
+    Mutant(
+        "tiles-forget-to-correct",
+        TILED,
+        {"mixed = correction * mixed +": "mixed = mixed +"},
+        "tests/attnlib/test_tiled.py::test_it_equals_loops_without_torch",
+    ),
+    Mutant(
+        "tiles-under-autocast",
+        TILED,
+        {
+            "torch.autocast(device.type, enabled=False) if autocasts(device) else nullcontext()": "nullcontext()"
+        },
+        "tests/attnlib/test_tiled.py::test_under_autocast_gradients_err_at_most_twice_as_much_as_those_of_attention",
+    ),
     # PyTorch's module, rebuilt
+    Mutant(
+        "torch-batch-first",
+        TORCH,
+        {"batch_first: bool = False": "batch_first: bool = True"},
+        "tests/attnlib/test_torch_compatible.py::test_its_arguments_are_those_of_pytorchs_class",
+    ),
+    Mutant(
+        "torch-mask-cropped",
+        TORCH,
+        {
+            '    require_broadcastable("mask", mask, (num_queries, num_keys))\n': "",
+            "mask.expand(*mask.shape[:-1], num_keys)": "mask[..., :num_keys]",
+        },
+        "tests/attnlib/test_torch_compatible.py::test_a_mask_that_does_not_fit_is_refused_and_never_cropped",
+    ),
     Mutant(
         "torch-mask-flipped",
         TORCH,
@@ -349,33 +450,47 @@ COMPUTATION = (
         "stacked-to-split-in-reverse",
         CONVERT,
         {"name: torch.cat(rows) for name": "name: torch.cat(rows[::-1]) for name"},
-        "tests/attnlib/test_convert.py::test_stacked_to_split",
+        "tests/attnlib/test_convert.py::test_a_conversion_is_the_same_function",
     ),
     Mutant(
         "split-to-stacked-in-reverse",
         CONVERT,
-        {"enumerate(entry.split(split.head_dim))": "enumerate(entry.split(split.head_dim)[::-1])"},
-        "tests/attnlib/test_convert.py::test_split_to_stacked",
+        {
+            "enumerate(torch.split(entry, split.head_dim))": "enumerate(torch.split(entry, split.head_dim)[::-1])"
+        },
+        "tests/attnlib/test_convert.py::test_a_conversion_is_the_same_function",
     ),
     Mutant(
         "out-proj-lost-in-stacked",
         CONVERT,
-        {"if off.any():  # NaN too": "if off.isnan().any():"},
+        {"off.is_meta and off.any()": "off.is_meta and off.isnan().any()"},
         "tests/attnlib/test_convert.py::test_an_out_proj_that_does_something_is_refused",
     ),
     Mutant(
         "conversion-shares-weights",
         CONVERT,
-        {'f"heads.{h}.{name}": rows.clone()': 'f"heads.{h}.{name}": rows'},
-        "tests/attnlib/test_convert.py::test_a_conversion_owns_its_weights",
+        {"nn.Parameter(entry.clone(),": "nn.Parameter(entry,"},
+        "tests/attnlib/test_convert.py::test_a_conversion_owns_its_weights_and_draws_no_random_numbers",
     ),
     Mutant(
         "split-to-torch-keys-first",
         CONVERT,
         {
-            'f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])': 'f"in_proj_{kind}": torch.cat([old[f"{W}.{kind}"] for W in sorted(PROJECTIONS)])'
+            'torch.cat([old[f"{W}.{kind}"] for W in PROJECTIONS])': 'torch.cat([old[f"{W}.{kind}"] for W in sorted(PROJECTIONS)])'
         },
-        "tests/attnlib/test_convert_torch.py::test_split_to_torch_is_the_same_function",
+        "tests/attnlib/test_convert.py::test_a_conversion_is_the_same_function",
+    ),
+    Mutant(
+        "conversion-thaws",
+        CONVERT,
+        {"module.get_parameter(name).requires_grad_(False)": "module.get_parameter(name)"},
+        "tests/attnlib/test_convert.py::test_what_is_frozen_stays_frozen",
+    ),
+    Mutant(
+        "conversion-of-any-forward",
+        CONVERT,
+        {'getattr(module.forward, "__func__", None) is not cls.forward': "cls is None"},
+        "tests/attnlib/test_convert.py::test_a_forward_of_its_own_is_refused",
     ),
 )
 

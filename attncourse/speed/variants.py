@@ -53,9 +53,7 @@ def copy_into(
     cls: type[nn.Module], split: MultiHeadAttention, state: dict[str, Tensor] | None = None
 ) -> nn.Module:
     """Return a module of another class with a split one's sizes, and with its weights or these."""
-    sizes = (split.d_in, split.d_out, split.context_length, split.dropout.p, split.num_heads)
-    arguments = (*sizes, split.W_query.bias is not None)
-    return with_weights(cls, arguments, state or copy.deepcopy(split.state_dict()), split.training)
+    return with_weights(cls, split, state or copy.deepcopy(split.state_dict()))
 
 
 def _published(split: MultiHeadAttention) -> nn.Module:

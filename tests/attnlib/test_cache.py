@@ -309,6 +309,59 @@ def test_a_cache_is_no_place_for_gradients():
     assert not cache.keys.requires_grad
 
 
+KEYS = torch.ones(B, 2, 3, HEAD_DIM)
+
+
+@pytest.mark.promise(number=25)
+@pytest.mark.parametrize(
+    ("keys", "values", "error", "words"),
+    [
+        (KEYS, KEYS.clone().requires_grad_(), ValueError, "a cache carries no gradients; call"),
+        (KEYS, KEYS[:, :, :2], ValueError, "not for values of batch_size=2, num_kv_heads=2"),
+        (KEYS, KEYS.double(), ValueError, "not for values of batch_size=2"),
+        (KEYS, KEYS[:1], ValueError, "not for values of batch_size=1"),
+        (KEYS[0], KEYS[0], ValueError, "not for keys of shape (2, 3, 5)"),
+        (KEYS, KEYS[0], ValueError, "not for values of shape (2, 3, 5)"),
+        (KEYS, KEYS.long(), TypeError, "values must hold floating-point numbers, not torch.int64"),
+        (KEYS, None, TypeError, "values must be a torch.Tensor, not NoneType"),
+    ],
+)
+def test_it_is_written_whole_or_not_at_all(keys, values, error, words):
+    cache = build().new_cache(B, T)
+    before = bits(cache)
+    with refused(error, words):
+        cache.write(keys, values)
+    assert bits(cache) == before
+
+
+@pytest.mark.promise(number=25)
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_it_advances_only_when_forward_succeeded(return_weights):
+    """A projection that fails in the middle: the same piece can be given again."""
+    module, x = build(), tokens()
+    cache = module.new_cache(B, T)
+    in_pieces(module, x[:, :3], [3], cache)
+
+    def fail(*call: object) -> None:
+        raise RuntimeError("out of memory")
+
+    hook = module.out_proj.register_forward_pre_hook(fail)
+    for _ in range(2):
+        with torch.no_grad(), refused(RuntimeError, "out of memory"):
+            module(x[:, 3:5], return_weights, cache)
+        assert cache.num_tokens == 3
+    hook.remove()
+    torch.testing.assert_close(in_pieces(module, x[:, 3:], [2, 2], cache), module(x)[:, 3:])
+
+
+def test_made_in_inference_mode_and_used_outside():
+    module, x = build(), tokens()
+    with torch.inference_mode():
+        cache = module.new_cache(B, T)
+        module(x[:, :3], cache=cache)
+    torch.testing.assert_close(in_pieces(module, x[:, 3:], [4], cache), module(x)[:, 3:])
+
+
 @pytest.mark.parametrize("max_tokens", [CONTEXT_LENGTH + 1, 10 * CONTEXT_LENGTH])
 def test_a_cache_is_at_most_as_long_as_the_context(max_tokens):
     """Whether asked for or brought along."""

@@ -52,6 +52,26 @@ def test_gradcheck(case, way):
     assert torch.autograd.gradcheck(function, given)
 
 
+@pytest.mark.promise(number=24)
+@pytest.mark.parametrize("way", [0, 1], ids=["alone", "with weights"])
+def test_second_derivatives_are_right_or_refused(case, way):
+    """Of a penalty on gradients, against finite differences; the kernel has none, and says so."""
+    module = case.build(head_dim=2, d_in=3, qkv_bias=True).double()
+    x = tokens(1, 3, module.d_in, dtype=torch.float64).requires_grad_()
+
+    def penalty(x: Tensor) -> Tensor:
+        result = both_ways(module, x)[way]
+        wanted = (x, *module.parameters())
+        found = torch.autograd.grad(result.square().sum(), wanted, create_graph=True)
+        return sum(slope.square().sum() for slope in found)
+
+    if case.in_kernel and way == 0:
+        with pytest.raises(RuntimeError, match=r"derivative for .* is not implemented"):
+            penalty(x).backward()
+    else:
+        assert torch.autograd.gradcheck(penalty, x)
+
+
 # 13: half precision
 
 

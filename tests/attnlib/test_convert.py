@@ -2,151 +2,167 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnlib import (
+    FusedMultiHeadAttention,
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
+    causal_mask,
     fused_to_split,
     split_to_fused,
     split_to_stacked,
     split_to_torch,
     stacked_to_split,
-    torch_to_split,
 )
-from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from attnlib.torch_compatible import MultiheadAttention
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, from_torch, tokens
 
-PROJECTIONS = ("W_query", "W_key", "W_value")
-SIZES = pytest.mark.parametrize(
-    ("num_heads", "qkv_bias", "d_in", "num_tokens"),
-    [
-        (1, False, D_IN, T),
-        (1, True, D_IN, T),
-        (2, False, D_IN, T),
-        (2, True, D_IN, CONTEXT_LENGTH),
-        (3, False, 2, T),
-        (3, True, 17, 1),
-        (12, False, D_IN, CONTEXT_LENGTH),
-        (12, True, D_IN, T),
-    ],
-)
+WIDTH = H * HEAD_DIM
+CONVERSIONS = {
+    "stacked to split": stacked_to_split,
+    "split to stacked": split_to_stacked,
+    "split to torch": split_to_torch,
+    "split to fused": split_to_fused,
+    "fused to split": fused_to_split,
+}
+CLASSES = {
+    "stacked": MultiHeadAttentionWrapper,
+    "split": MultiHeadAttention,
+    "fused": FusedMultiHeadAttention,
+}
+ALL = pytest.mark.parametrize("which", CONVERSIONS)
 
 
-def stacked_heads(
-    num_heads: int = H, qkv_bias: bool = True, d_in: int = D_IN
-) -> MultiHeadAttentionWrapper:
+def build(
+    which: str = "split to fused", num_heads: int = H, d_in: int = WIDTH, **changes: object
+) -> nn.Module:
+    """Return a module that a conversion takes, with random weights and biases."""
+    cls = CLASSES[which.split()[0]]
+    d_out = HEAD_DIM if cls is MultiHeadAttentionWrapper else num_heads * HEAD_DIM
+    sizes = {"d_in": d_in, "d_out": d_out, "context_length": CONTEXT_LENGTH, "dropout": 0.25}
     torch.manual_seed(1)
-    return MultiHeadAttentionWrapper(d_in, HEAD_DIM, CONTEXT_LENGTH, 0.0, num_heads, qkv_bias)
+    module = cls(**{**sizes, "num_heads": num_heads, "qkv_bias": True, **changes}).eval()
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
+    return bare(module) if which == "split to stacked" else module
 
 
-def bare_split(**changes: object) -> MultiHeadAttention:
-    """Return a weight-split module whose out_proj passes everything on."""
-    sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH}
-    torch.manual_seed(1)
-    split = MultiHeadAttention(**{**sizes, "dropout": 0.0, "num_heads": H, **changes})
-    with torch.no_grad():
-        torch.nn.init.eye_(split.out_proj.weight)
-        split.out_proj.bias.zero_()
+def bare(split: nn.Module) -> nn.Module:
+    """Let a module's out_proj pass everything on."""
+    nn.init.eye_(split.out_proj.weight)
+    nn.init.zeros_(split.out_proj.bias)
     return split
 
 
-def in_rows(stacked: MultiHeadAttentionWrapper, split: MultiHeadAttention) -> list:
-    """Return pairs: each projection of the split class, and the heads' rows for it."""
-    return [
-        (
-            getattr(getattr(split, which), part),
-            [getattr(getattr(head, which), part) for head in stacked.heads],
-        )
-        for which in PROJECTIONS
-        for part in ("weight", "bias")
-        if getattr(stacked.heads[0].W_query, part) is not None
-    ]
+def attend(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return context vectors and weights of each head, of PyTorch's module too."""
+    if isinstance(module, (nn.MultiheadAttention, MultiheadAttention)):
+        mask = causal_mask(x.shape[1])
+        return module(x, x, x, attn_mask=mask, average_attn_weights=False)
+    return module(x, return_weights=True)
 
 
-def assert_same_function(
-    stacked: MultiHeadAttentionWrapper, split: MultiHeadAttention, x: Tensor
-) -> None:
-    """Compare outputs, weights, and every gradient of an uneven loss."""
-    results, slopes = [], []
-    for module in (stacked, split):
-        x = x.detach().requires_grad_()
-        context_vec, attn_weights = module(x, return_weights=True)
-        loss = context_vec.square().sum() + attn_weights.square().sum()
-        loss.backward()
-        results.append((context_vec, attn_weights))
-        slopes.append(x.grad)
-    torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-5, atol=1e-5)
-    for whole, rows in in_rows(stacked, split):
-        expected = torch.cat([row.grad for row in rows])
-        torch.testing.assert_close(whole.grad, expected, rtol=1e-5, atol=1e-5)
+def slopes(module: nn.Module, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the gradients of an uneven loss in x and in the weights, by name."""
+    x = x.clone().requires_grad_()
+    context_vec, attn_weights = attend(module, x)
+    loss = context_vec.square().sum() + (attn_weights * attn_weights.detach().cos()).sum()
+    first, *others = torch.autograd.grad(loss, [x, *module.parameters()])
+    return first, dict(zip(dict(module.named_parameters()), others, strict=True))
 
 
 @pytest.mark.promise(number=4)
-@SIZES
-def test_stacked_to_split(num_heads, qkv_bias, d_in, num_tokens):
-    stacked = stacked_heads(num_heads, qkv_bias, d_in)
-    split = stacked_to_split(stacked)
-    for whole, rows in in_rows(stacked, split):
-        assert torch.equal(whole, torch.cat(rows))
-    assert (split.W_query.bias is not None) == qkv_bias
-    assert torch.equal(split.out_proj.weight, torch.eye(num_heads * HEAD_DIM))
-    assert torch.equal(split.out_proj.bias, torch.zeros(num_heads * HEAD_DIM))
-    assert_same_function(stacked, split, tokens(B, num_tokens, d_in))
-
-
-@pytest.mark.promise(number=4)
-@SIZES
-def test_split_to_stacked(num_heads, qkv_bias, d_in, num_tokens):
-    split = bare_split(
-        d_in=d_in, d_out=num_heads * HEAD_DIM, num_heads=num_heads, qkv_bias=qkv_bias
-    )
-    stacked = split_to_stacked(split)
-    assert len(stacked.heads) == num_heads
-    for whole, rows in in_rows(stacked, split):
-        assert torch.equal(whole, torch.cat(rows))
-    assert (stacked.heads[0].W_query.bias is not None) == qkv_bias
-    assert_same_function(stacked, split, tokens(B, num_tokens, d_in))
-
-
-@pytest.mark.promise(number=4)
-@SIZES
-def test_there_and_back_is_bit_equal(num_heads, qkv_bias, d_in, num_tokens):
-    stacked = stacked_heads(num_heads, qkv_bias, d_in)
-    split = stacked_to_split(stacked)
-    again = split_to_stacked(split)
-    there = stacked_to_split(again)
-    for before, after in ((stacked, again), (split, there)):
-        assert before.state_dict().keys() == after.state_dict().keys()
-        for key, weight in after.state_dict().items():
-            assert torch.equal(weight, before.state_dict()[key])
-        x = tokens(B, num_tokens, d_in)
-        assert torch.equal(after(x), before(x))
+@ALL
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
+@pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("num_tokens", [1, T, CONTEXT_LENGTH])
+def test_a_conversion_is_the_same_function(which, num_heads, qkv_bias, dtype, close, num_tokens):
+    """A conversion moves weights, and their gradients in the same way."""
+    d_in = num_heads * HEAD_DIM if "torch" in which else D_IN
+    old = build(which, num_heads, d_in, qkv_bias=qkv_bias, dtype=dtype)
+    new = CONVERSIONS[which](old)
+    x = tokens(B, num_tokens, d_in, dtype=dtype)
+    torch.testing.assert_close(attend(new, x), attend(old, x), rtol=close, atol=close)
+    if "torch" not in which:
+        torch.testing.assert_close(new(x), old(x), rtol=close, atol=close)
+    (of_x, found), (of_x_before, before) = slopes(new, x), slopes(old, x)
+    torch.testing.assert_close(of_x, of_x_before, rtol=10 * close, atol=10 * close)
+    moved = copy.deepcopy(old)
+    moved.load_state_dict(before)
+    moved = bare(moved) if which == "split to stacked" else moved
+    for name, expected in CONVERSIONS[which](moved).named_parameters():
+        if which != "stacked to split" or "out_proj" not in name:  # made by the conversion
+            torch.testing.assert_close(found[name], expected, rtol=10 * close, atol=10 * close)
 
 
 @pytest.mark.promise(number=4)
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
 @pytest.mark.parametrize("qkv_bias", [False, True])
 def test_all_the_way_round_is_bit_equal(num_heads, qkv_bias):
-    """Stacked, split, fused, PyTorch's own, and back: no bit is lost on the way."""
-    stacked = stacked_heads(num_heads, qkv_bias, d_in=num_heads * HEAD_DIM)
-    there = split_to_torch(fused_to_split(split_to_fused(stacked_to_split(stacked))))
-    again = split_to_stacked(torch_to_split(there, CONTEXT_LENGTH))
-    assert repr(again) == repr(stacked)
-    assert again.state_dict().keys() == stacked.state_dict().keys()
-    for key, weight in again.state_dict().items():
-        assert torch.equal(weight, stacked.state_dict()[key])
+    """Stacked, split, fused, split, PyTorch's own, and back: no bit is lost on the way."""
+    stacked = build("stacked", num_heads, num_heads * HEAD_DIM, qkv_bias=qkv_bias)
+    split = stacked_to_split(stacked)
+    fused = split_to_fused(split)
+    there = from_torch(split_to_torch(fused_to_split(fused)), CONTEXT_LENGTH)
+    pairs = {fused: split_to_fused(there), stacked: split_to_stacked(there), split: there}
+    for before, again in pairs.items():
+        assert repr(again) == repr(before)
+        assert list(again.state_dict()) == list(before.state_dict())
+        for key, weight in again.state_dict().items():
+            assert torch.equal(weight, before.state_dict()[key])
+
+
+def test_from_stacked_to_split_out_proj_is_the_identity():
+    split = stacked_to_split(build("stacked"))
+    assert torch.equal(split.out_proj.weight, torch.eye(WIDTH))
+    assert torch.equal(split.out_proj.bias, torch.zeros(WIDTH))
+
+
+# PyTorch's own module
+
+
+def test_the_mask_has_to_be_passed():
+    split = build()
+    module, x = split_to_torch(split), tokens(d_in=WIDTH)
+    assert type(module) is nn.MultiheadAttention
+    assert module.batch_first
+    assert not torch.allclose(module(x, x, x)[0], split(x))
+
+
+@pytest.mark.parametrize("cls", [nn.MultiheadAttention, MultiheadAttention])
+def test_without_qkv_bias_a_new_module_needs_a_word(cls):
+    split = build(qkv_bias=False)
+    state = split_to_torch(split).state_dict()
+    new = cls(WIDTH, H, batch_first=True)
+    with pytest.raises(RuntimeError, match=r'Missing key.*"in_proj_bias"'):
+        new.load_state_dict(state, strict=True)
+    new.in_proj_bias = None
+    new.load_state_dict(state, strict=True)
+    x = tokens(d_in=WIDTH)
+    torch.testing.assert_close(attend(new, x), attend(split, x))
+
+
+def test_d_in_must_be_d_out():
+    words = "d_in=11 is not d_out=15, but nn.MultiheadAttention has one width, embed_dim, for its"
+    with pytest.raises(ValueError, match=words):
+        split_to_torch(build(d_in=11))
+
+
+# An output projection has no place in stacked heads
 
 
 @pytest.mark.promise(number=4)
 @pytest.mark.parametrize(("part", "place"), [("weight", (0, 1)), ("weight", (2, 2)), ("bias", 4)])
 @pytest.mark.parametrize("off", [0.125, -2.5, float("nan")])
 def test_an_out_proj_that_does_something_is_refused(part, place, off):
-    split = bare_split()
+    split = bare(build())
     with torch.no_grad():
         getattr(split.out_proj, part)[place] += off
     words = (
@@ -159,60 +175,138 @@ def test_an_out_proj_that_does_something_is_refused(part, place, off):
 
 def test_the_remedy_for_an_out_proj_works():
     """Stacked heads, then split.out_proj, as the message says."""
-    torch.manual_seed(1)
-    split = MultiHeadAttention(D_IN, H * HEAD_DIM, CONTEXT_LENGTH, 0.0, H)
+    split, x = build(), tokens(d_in=WIDTH)
     with pytest.raises(ValueError, match=r"apply split\.out_proj to the stacked heads' result"):
         split_to_stacked(split)
-    bare = bare_split()
-    bare.load_state_dict(
-        {key: w for key, w in split.state_dict().items() if "W_" in key}, strict=False
-    )
-    torch.testing.assert_close(split.out_proj(split_to_stacked(bare)(tokens())), split(tokens()))
+    stacked = split_to_stacked(bare(copy.deepcopy(split)))
+    torch.testing.assert_close(split.out_proj(stacked(x)), split(x))
 
 
-def convertible() -> list:
-    return [(stacked_heads(), stacked_to_split), (bare_split(qkv_bias=True), split_to_stacked)]
+# What is kept
 
 
-def test_a_conversion_owns_its_weights():
+@ALL
+def test_a_conversion_owns_its_weights_and_draws_no_random_numbers(which):
     """Training one leaves the other alone, and both can be trained."""
-    for module, convert in convertible():
-        before = {key: weight.clone() for key, weight in module.state_dict().items()}
-        converted = convert(module)
-        with torch.no_grad():
-            for weight in converted.parameters():
-                assert weight.requires_grad
-                assert weight.is_contiguous()
-                weight.zero_()
-        for key, weight in module.state_dict().items():
-            assert torch.equal(weight, before[key])
-    storages = [w.untyped_storage().data_ptr() for w in split_to_stacked(bare_split()).parameters()]
-    assert len(set(storages)) == len(storages)
+    old, state = build(which), torch.get_rng_state()
+    before = copy.deepcopy(old.state_dict())
+    new = CONVERSIONS[which](old)
+    assert torch.equal(torch.get_rng_state(), state)
+    storages = {weight.untyped_storage().data_ptr() for weight in new.parameters()}
+    assert len(storages) == len(list(new.parameters()))
+    with torch.no_grad():
+        for weight in new.parameters():
+            assert weight.requires_grad
+            assert weight.is_contiguous()
+            weight.zero_()
+    assert all(torch.equal(entry, before[name]) for name, entry in old.state_dict().items())
 
 
-def test_a_conversion_keeps_dtype_mode_and_sizes():
-    for module, convert in convertible():
-        for part in module.modules():
-            if isinstance(part, torch.nn.Dropout):
-                part.p = 0.25
-        converted = convert(module.double().eval())
-        assert {weight.dtype for weight in converted.parameters()} == {torch.float64}
-        assert {weight.device.type for weight in converted.parameters()} == {"cpu"}
-        assert not any(part.training for part in converted.modules())
-        assert convert(module.train()).training
-        assert converted.context_length == CONTEXT_LENGTH
-        assert converted.d_in == D_IN
-        assert converted.num_heads == H
-        dropouts = [part.p for part in converted.modules() if isinstance(part, torch.nn.Dropout)]
-        assert set(dropouts) == {0.25}
+@ALL
+@pytest.mark.parametrize("training", [True, False])
+def test_a_conversion_keeps_dtype_device_mode_and_sizes(which, training):
+    old = build(which, dropout=0.3, dtype=torch.bfloat16).train(training)
+    new = CONVERSIONS[which](old)
+    assert {part.training for part in new.modules()} == {training}
+    assert {weight.dtype for weight in new.parameters()} == {torch.bfloat16}
+    dropouts = {part.p for part in new.modules() if isinstance(part, nn.Dropout)}
+    assert (dropouts or {new.dropout}) == {0.3}
+    assert new.num_heads == H
+    assert getattr(new, "context_length", CONTEXT_LENGTH) == CONTEXT_LENGTH
+    assert all(weight.is_meta for weight in CONVERSIONS[which](old.to("meta")).parameters())
 
 
-def test_a_conversion_draws_no_random_numbers():
-    for module, convert in convertible():
-        torch.manual_seed(4)
-        before = torch.get_rng_state()
+@pytest.mark.promise(number=26)
+@ALL
+def test_what_is_frozen_stays_frozen(which):
+    """All of it, or the projections, or out_proj; and what is trained stays trained."""
+    convert, module = CONVERSIONS[which], build(which)
+    for part in ("", "W_", "out_proj"):
+        for name, weight in module.named_parameters():
+            weight.requires_grad_(part not in name)
+        new = convert(module)
+        for name, weight in new.named_parameters():
+            in_proj = part == "W_" and "in_proj" in name
+            made = which == "stacked to split" and "out_proj" in name
+            assert weight.requires_grad == (made or not (in_proj or part in name)), (part, name)
+        assert all(weight.is_leaf for weight in new.parameters())
+
+
+@pytest.mark.promise(number=26)
+@pytest.mark.parametrize("which", ["stacked to split", "split to torch", "split to fused"])
+def test_rows_that_are_frozen_beside_rows_that_are_not_are_refused(which):
+    convert, module = CONVERSIONS[which], build(which)
+    key = module.heads[1].W_query if which == "stacked to split" else module.W_key
+    key.weight.requires_grad_(False)
+    words = "weight would hold rows that are frozen and rows that are trained, but it has one"
+    with pytest.raises(ValueError, match=re.escape(words)):
         convert(module)
-        assert torch.equal(torch.get_rng_state(), before)
+    module.requires_grad_(False)
+    assert convert(module)
+
+
+@pytest.mark.promise(number=26)
+@ALL
+@pytest.mark.parametrize("how", ["subclass", "instance"])
+def test_a_forward_of_its_own_is_refused(which, how):
+    convert, module = CONVERSIONS[which], build(which)
+    old = type(module)
+    if how == "subclass":
+        module.__class__ = type("Louder", (old,), {"forward": lambda self, x: 2 * x})
+    else:
+        module.forward = lambda x: 2 * x
+    with pytest.raises(TypeError, match=r"has a forward of its own, which would be lost; copy its"):
+        convert(module)
+    vars(module).pop("forward", None)
+    module.__class__ = type("Quiet", (old,), {})  # a subclass that computes what ours does
+    assert convert(module)
+    words = f"the module must be a {old.__name__}, not a Linear"
+    with pytest.raises(TypeError, match=words):
+        convert(torch.nn.Linear(3, 3))
+
+
+@pytest.mark.promise(number=26)
+def test_heads_that_differ_are_named():
+    """One module has one dropout, and a bias in all of its projections or in none."""
+    stacked = build("stacked")
+    stacked.heads[2].dropout.p = 0.3
+    words = "heads.2.dropout has p=0.3 and heads.0.dropout has p=0.25, but the new module has one"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        stacked_to_split(stacked)
+    stacked = build("stacked")
+    stacked.heads[1].W_key.bias = None
+    words = "heads.1.W_key has bias=False and heads.0.W_query has bias=True, but the new module has"
+    with pytest.raises(ValueError, match=re.escape(words)):
+        stacked_to_split(stacked)
+    stacked = build("stacked")
+    stacked.heads[1].forward = lambda x: x
+    with pytest.raises(TypeError, match=r"heads\.1, a CausalAttention, has a forward of its own"):
+        stacked_to_split(stacked)
+    stacked.heads[1] = torch.nn.Linear(3, 3)
+    with pytest.raises(TypeError, match=r"heads\.1 must be a CausalAttention, not a Linear"):
+        stacked_to_split(stacked)
+
+
+@pytest.mark.promise(number=26)
+@pytest.mark.parametrize("which", [which for which in CONVERSIONS if which != "stacked to split"])
+def test_biases_that_differ_are_named(which):
+    convert, module = CONVERSIONS[which], build(which)
+    module.out_proj.bias = None
+    with pytest.raises(ValueError, match="out_proj has no bias, but the new one must; give it"):
+        convert(module)
+    if which != "fused to split":
+        convert, module = CONVERSIONS[which], build(which)
+        module.W_value.bias = None
+        words = "W_value has bias=False and W_query has bias=True, but the new module has one"
+        with pytest.raises(ValueError, match=words):
+            convert(module)
+
+
+@pytest.mark.promise(number=26)
+def test_rotary_positions_have_no_place_in_the_split_class():
+    fused = FusedMultiHeadAttention(3, 8, 5, 0.0, 2, rotary_base=100.0)
+    with pytest.raises(ValueError, match=r"rotary_base=100\.0 has no place in MultiHeadAttention"):
+        fused_to_split(fused)
 
 
 # The same weights in other places
@@ -220,7 +314,7 @@ def test_a_conversion_draws_no_random_numbers():
 
 @pytest.mark.promise(number=6)
 def test_the_order_of_stacked_heads_is_the_order_of_the_columns():
-    stacked = stacked_heads()
+    stacked = build("stacked", d_in=D_IN)
     context_vec, attn_weights = stacked(tokens(), return_weights=True)
     assert stacked.num_heads == H
     for h, head in enumerate(stacked.heads):

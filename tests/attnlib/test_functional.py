@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import Tensor
@@ -35,6 +37,13 @@ def test_the_mask_is_true_where_a_query_may_not_see():
 def test_the_mask_of_one_token_and_of_none():
     assert causal_mask(1).tolist() == [[False]]
     assert causal_mask(0).shape == (0, 0)
+    assert causal_mask(0, T).shape == (0, T)
+
+
+@pytest.mark.parametrize("num_queries", range(T + 1))
+def test_the_mask_of_the_newest_tokens_is_the_last_rows(num_queries):
+    """Aligned to the lower right; the upper left would be the first rows."""
+    assert torch.equal(causal_mask(num_queries, T), causal_mask(T)[T - num_queries :])
 
 
 def test_the_mask_is_made_where_it_is_asked_for():
@@ -142,6 +151,151 @@ def test_the_arguments_are_not_changed():
     for tensor, before in zip(given, kept, strict=True):
         assert torch.equal(tensor, before)
         assert tensor._version == 0
+
+
+@pytest.mark.promise(number=25)
+def test_masks_may_have_dimensions_of_their_own_or_be_mapped():
+    """Three masks for the same scores: as a leading dimension, and by vmap."""
+    queries, keys, values = (x[0, 0] for x in three())
+    masks = torch.stack([causal_mask(T), causal_mask(T).roll(2, dims=0), causal_mask(T).mT])
+    expected = [attention(queries, keys, values, mask) for mask in masks]
+    mapped = torch.func.vmap(attention, in_dims=(None, None, None, 0))(queries, keys, values, masks)
+    for found in (attention(queries, keys, values, masks), mapped):
+        for part, parts in zip(found, zip(*expected, strict=True), strict=True):
+            torch.testing.assert_close(part, torch.stack(parts))
+
+
+@pytest.mark.promise(number=25)
+def test_keys_and_values_may_be_shared_by_all():
+    queries, keys, values = three(NUM_KEYS, VALUE_DIM)
+    found = attention(queries, keys[:1, :1], values[0, 0])
+    expected = attention(queries, *(x[:1, :1].expand(B, H, *x.shape[2:]) for x in (keys, values)))
+    torch.testing.assert_close(found, expected)
+
+
+# What is wrong is refused in words
+
+
+def inputs(**changes: object) -> dict[str, object]:
+    """Return arguments of attention: 3 queries, 5 keys, head_dim 2, value_dim 7."""
+    given = {"queries": torch.ones(3, 2), "keys": torch.ones(5, 2), "values": torch.ones(5, 7)}
+    return {**given, **changes}
+
+
+NESTED = torch.nested.nested_tensor([torch.ones(2, 2), torch.ones(3, 2)], layout=torch.jagged)
+SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (..., 3, 5), not "
+
+
+@pytest.mark.promise(number=25)
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"queries": [1.0]}, TypeError, "queries must be a torch.Tensor, not list; try torch.tens"),
+        ({"queries": torch.ones(3, 2).int()}, TypeError, "queries must hold floating-point number"),
+        (
+            {"values": torch.ones(5)},
+            ValueError,
+            "values must be (..., num_tokens, width), not",
+        ),
+        ({"keys": torch.ones(5, 3)}, ValueError, "must have one width, head_dim, not 2 and 3"),
+        ({"values": torch.ones(4, 7)}, ValueError, "equally many tokens, not 5 and 4"),
+        (
+            {"keys": torch.ones(5, 2).double()},
+            TypeError,
+            "keys are torch.float64, queries are torch.float32; try keys.to(torch.float32)",
+        ),
+        (
+            {"values": torch.ones(5, 7, device="meta")},
+            ValueError,
+            "values are on meta, queries are on cpu; try values.to('cpu')",
+        ),
+        (
+            {"queries": torch.ones(2, 1, 3, 2), "values": torch.ones(3, 4, 5, 7)},
+            ValueError,
+            "queries and values must agree in all dimensions but the last two, or be 1 there, "
+            "not (2, 1, 3, 2) and (3, 4, 5, 7)",
+        ),
+        (
+            {"keys": torch.ones(2, 5, 2), "values": torch.ones(3, 5, 7)},
+            ValueError,
+            "keys and values must agree in all dimensions but the last two",
+        ),
+        ({"keys": NESTED}, TypeError, "keys must not be a nested tensor; try torch.nested.to_padd"),
+        ({"is_hidden": True}, TypeError, "is_hidden must be a torch.Tensor, not bool"),
+        (
+            {"is_hidden": torch.zeros(3, 5)},
+            TypeError,
+            "is_hidden must be bool (True: may not see), not torch.float32; try is_hidden.bool()",
+        ),
+        ({"is_hidden": torch.zeros(3, 6).bool()}, ValueError, SCORES + "(3, 6)"),
+        ({"is_hidden": torch.zeros(2, 5).bool()}, ValueError, SCORES + "(2, 5)"),
+        ({"is_hidden": torch.zeros(3).bool()}, ValueError, SCORES + "(3,)"),
+        (
+            {"is_hidden": torch.zeros(3, 5, device="meta").bool()},
+            ValueError,
+            "is_hidden is on meta, queries are on cpu",
+        ),
+        (
+            {"queries": torch.ones(2, 3, 2), "is_hidden": torch.zeros(4, 3, 5).bool()},
+            ValueError,
+            "queries and is_hidden must agree in all dimensions but the last two",
+        ),
+        (
+            {"dropout": 0.1},
+            TypeError,
+            "dropout must be a function, for instance an nn.Dropout",
+        ),
+    ],
+)
+def test_what_attention_refuses(changes, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        attention(**inputs(**changes))
+    attention(**inputs())
+
+
+@pytest.mark.promise(number=25)
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: causal_mask(2.5), TypeError, "num_queries must be an int >= 0, not 2.5 (float)"),
+        (lambda: causal_mask(torch.tensor(2)), TypeError, "an int >= 0, not tensor(2) (Tensor)"),
+        (lambda: causal_mask(-1), ValueError, "num_queries must be an int >= 0, not -1"),
+        (lambda: causal_mask(True), TypeError, "num_queries must be an int >= 0, not True (bool)"),
+        (lambda: causal_mask(2, "3"), TypeError, "num_keys must be an int >= 0, not '3' (str)"),
+        (
+            lambda: causal_mask(5, 3),
+            ValueError,
+            "num_queries=5 is more than num_keys=3, but the tokens that ask are the newest of",
+        ),
+        (lambda: split_heads([[[1.0]]], 1), TypeError, "x must be a torch.Tensor, not list"),
+        (
+            lambda: split_heads(torch.ones(T, 6), 2),
+            ValueError,
+            "x must be (b, num_tokens, d_out), not 2-d, (7, 6); for one sequence try x.unsque",
+        ),
+        (
+            lambda: split_heads(torch.ones(B, T, 6), 4),
+            ValueError,
+            "d_out=6 cannot be split into num_heads=4 heads of equal width; the nearest head",
+        ),
+        (lambda: split_heads(torch.ones(B, T, 6), 0), ValueError, "num_heads must be a positive"),
+        (lambda: split_heads(torch.ones(B, T, 6), 2.0), TypeError, "not 2.0 (float)"),
+        (
+            lambda: merge_heads(torch.ones(B, T, 6)),
+            ValueError,
+            "x must be (b, num_heads, num_tokens, head_dim), not 3-d, (2, 7, 6); for one sequence",
+        ),
+        (
+            lambda: merge_heads(torch.ones(T, 6)),
+            ValueError,
+            "x must be (b, num_heads, num_tokens, head_dim), not 2-d, (7, 6)",
+        ),
+        (lambda: merge_heads(NESTED), TypeError, "x must not be a nested tensor; try torch.nested"),
+    ],
+)
+def test_what_the_others_refuse(call, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        call()
 
 
 # Without a mask no place is special, and no head ever is

@@ -70,28 +70,6 @@ def assert_close(found: Tensor, expected: Tensor, tolerance: float) -> None:
 # The same function as MultiHeadAttention
 
 
-@pytest.mark.promise(number=4)
-@HEADS
-@BIAS
-@DTYPES
-@pytest.mark.parametrize("num_tokens", [1, T, CONTEXT_LENGTH])
-def test_outputs_weights_and_gradients_are_those_of_the_split_class(
-    num_heads, qkv_bias, dtype, tolerance, num_tokens
-):
-    """In the kernel and by hand."""
-    split = build(MultiHeadAttention, num_heads, qkv_bias=qkv_bias).to(dtype)
-    fused = split_to_fused(split)
-    x = tokens(num_tokens=num_tokens, dtype=dtype)
-    expected, slopes = with_gradients(split, x)
-    for how in ({}, {"return_weights": True}):
-        context_vec, found = with_gradients(fused, x, **how)
-        assert_close(context_vec, expected, tolerance)
-        assert found.keys() == slopes.keys()
-        for name, slope in found.items():
-            assert_close(slope, slopes[name], 10 * tolerance)
-    assert_close(fused(x, True)[1], split(x, True)[1], tolerance)
-
-
 @pytest.mark.parametrize(("d_in", "d_out", "num_heads"), [(6, 6, 2), (3, 8, 4), (11, 15, 3)])
 def test_the_same_seed_gives_the_same_function(d_in, d_out, num_heads):
     """One draw of W_qkv is the three draws of W_query, W_key and W_value."""
@@ -115,25 +93,6 @@ def test_it_prints_the_published_tensor():
         )
     assert texts[0] == texts[1]
     assert "0.1569, -0.0873,  0.0210" in texts[1]
-
-
-# Dropout: the kernel takes it as an argument and obeys in eval too
-
-
-def test_the_kernel_drops_whole_weights_in_training_only():
-    """One token has one weight, 1, per head: in training it is 0 or 1 / (1 - p)."""
-    p = 0.25
-    fused = build(num_heads=12, dropout=p)
-    nn.init.eye_(fused.out_proj.weight)
-    nn.init.zeros_(fused.out_proj.bias)
-    x = tokens(b=500, num_tokens=1)
-    values = fused.W_qkv(x)[..., -12 * HEAD_DIM :]
-    assert_close(fused.eval()(x), values, 1e-6)
-    torch.manual_seed(3)
-    factor = (fused.train()(x) / values).view(500, 12, HEAD_DIM)
-    kept = factor[..., 0] != 0
-    assert_close(factor, (kept / (1 - p))[..., None].expand_as(factor), 1e-5)
-    assert abs(1 - kept.float().mean() - p) < 0.02
 
 
 # Heads that share keys and values
@@ -256,14 +215,7 @@ def test_repeated_heads_stand_next_to_each_other():
     assert torch.equal(repeat_heads(x, 6), expected)
 
 
-# The mask of the newest tokens
-
-
-@pytest.mark.parametrize("num_queries", range(T + 1))
-def test_the_mask_is_aligned_to_the_lower_right(num_queries):
-    """It is the last rows of the causal mask, turned round; upper left would be the first."""
-    past = torch.ones(T, T, dtype=torch.bool).tril()
-    assert torch.equal(causal_mask(num_queries, T), ~past[T - num_queries :])
+# The newest tokens
 
 
 @pytest.mark.parametrize("num_new", range(1, T + 1))
@@ -280,6 +232,39 @@ def test_the_newest_queries_get_what_they_get_in_the_full_pass(num_new):
 
 
 # Bad arguments
+
+
+@pytest.mark.promise(number=25)
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (((2, 3, 7, 5), (2, 3, 4, 5), (2, 3, 4, 5)), "num_queries=7 is more than num_keys=4, but"),
+        (((2, 3, 7, 5), (2, 2, 7, 5), (2, 2, 7, 5)), "num_kv_heads=2 does not divide num_heads=3"),
+        (((2, 3, 7, 5), (2, 3, 7, 5), (2, 1, 7, 5)), "(2, 3, 7, 5) and (2, 1, 7, 5)"),
+        (((2, 3, 7, 5), (1, 3, 7, 5), (1, 3, 7, 5)), "queries must be (b, num_heads, num_queries,"),
+        (((2, 3, 7, 5), (2, 0, 7, 5), (2, 0, 7, 5)), "not (2, 3, 7, 5), (2, 0, 7, 5) and"),
+        (((2, 3, 7, 5), (2, 3, 7, 5), (1, 3, 7, 5)), "(2, 3, 7, 5) and (1, 3, 7, 5)"),
+        (((3, 7, 5), (3, 7, 5), (3, 7, 5)), "not (3, 7, 5), (3, 7, 5) and (3, 7, 5)"),
+        (((2, 3, 7, 5), (2, 3, 7, 4), (2, 3, 7, 5)), "one width, head_dim, not 5 and 4"),
+        (((2, 3, 7, 5), (2, 3, 7, 5), (2, 3, 6, 5)), "equally many tokens, not 7 and 6"),
+    ],
+)
+def test_what_the_kernel_is_not_asked(shapes, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        fused_attention(*(torch.ones(shape) for shape in shapes))
+
+
+@pytest.mark.promise(number=25)
+def test_other_arguments_of_the_kernel():
+    x = torch.ones(2, 3, 7, 5)
+    with pytest.raises(ValueError, match="dropout_p must lie between 0 and 1, not -1"):
+        fused_attention(x, x, x, dropout_p=-1)
+    with pytest.raises(TypeError, match=r"values are torch\.float64, queries are torch\.float32"):
+        fused_attention(x, x, x.double())
+    with pytest.raises(ValueError, match="num_kv_heads=3 does not divide num_heads=7"):
+        repeat_heads(x, 7)
+    with pytest.raises(ValueError, match="num_kv_heads=3 does not divide num_heads=2"):
+        repeat_heads(x, 2)
 
 
 @pytest.mark.promise(number=10)
@@ -363,53 +348,3 @@ def test_a_pass_over_16384_tokens_adds_little_memory():
     """The scores of one head alone would be 1.07 GB, those of all four 4.3 GB."""
     ran = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True)
     assert int(ran.stdout) < 0.2e9
-
-
-# Conversions
-
-
-@pytest.mark.promise(number=4)
-@HEADS
-@BIAS
-def test_there_and_back_is_bit_equal(num_heads, qkv_bias):
-    split = build(MultiHeadAttention, num_heads, qkv_bias=qkv_bias, dropout=0.25)
-    fused = split_to_fused(split)
-    for module, again in (
-        (split, fused_to_split(fused)),
-        (fused, split_to_fused(fused_to_split(fused))),
-    ):
-        assert repr(again) == repr(module)
-        assert list(again.state_dict()) == list(module.state_dict())
-        for name, entry in again.state_dict().items():
-            assert torch.equal(entry, module.state_dict()[name])
-
-
-@pytest.mark.parametrize("num_kv_heads", [2, 6])
-def test_a_conversion_owns_its_weights_and_draws_no_random_numbers(num_kv_heads):
-    fused = build(num_heads=6, num_kv_heads=num_kv_heads, qkv_bias=True)
-    state = torch.get_rng_state()
-    for module, convert in ((fused, fused_to_split), (fused_to_split(fused), split_to_fused)):
-        before = copy.deepcopy(module.state_dict())
-        converted = convert(module)
-        with torch.no_grad():
-            for weight in converted.parameters():
-                assert weight.requires_grad
-                assert weight.is_contiguous()
-                weight.zero_()
-        for name, entry in module.state_dict().items():
-            assert torch.equal(entry, before[name])
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_a_conversion_keeps_dtype_device_mode_and_sizes(training):
-    split = build(MultiHeadAttention, dropout=0.25).bfloat16().train(training)
-    for convert in (split_to_fused, lambda split: fused_to_split(split_to_fused(split))):
-        converted = convert(split)
-        assert {part.training for part in converted.modules()} == {training}
-        assert {weight.dtype for weight in converted.parameters()} == {torch.bfloat16}
-        assert converted.context_length == CONTEXT_LENGTH
-        assert converted.dropout.p == 0.25
-        assert all(
-            weight.is_meta for weight in convert(copy.deepcopy(split).to("meta")).parameters()
-        )

@@ -15,7 +15,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlib import MultiHeadAttentionWrapper
+from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
+from attnlib.torch_compatible import MultiheadAttention
 from support.cases import CASES, CONTEXT_LENGTH, CONTRACT, D_IN, LESSON, H, name, tokens
 from support.published import CLASSES
 
@@ -32,7 +33,7 @@ def stored(thing: object, weights_only: bool = True) -> object:
 
 
 @pytest.mark.promise(number=16)
-@ALL
+@CONTRACTED
 @pytest.mark.parametrize(
     "copied",
     [
@@ -43,7 +44,7 @@ def stored(thing: object, weights_only: bool = True) -> object:
     ids=["deepcopy", "pickle", "save"],
 )
 def test_a_copy_is_equal_and_independent(case, copied):
-    module, x = case.build(dropout=0.3, qkv_bias=True).eval(), tokens()
+    module, x = case.build(dropout=0.3, qkv_bias=True).eval(), case.tokens()
     before = module(x).detach()
     twin = copied(module)
     assert torch.equal(twin(x), before)
@@ -66,6 +67,29 @@ def test_repr_shows_the_arguments(case):
     assert "Dropout(p=0.25" in text
     assert f"in_features={D_IN}" in text
     assert "bias=True" in text
+
+
+@ALL
+def test_device_and_dtype_are_arguments(case):
+    """What is made there is what the default dtype makes."""
+    module = case.build(qkv_bias=True, device="meta", dtype=torch.bfloat16)
+    assert all(weight.is_meta and weight.dtype == torch.bfloat16 for weight in module.parameters())
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        expected = case.build(qkv_bias=True).state_dict()
+    finally:
+        torch.set_default_dtype(before)
+    found = case.build(qkv_bias=True, device="cpu", dtype=torch.float64).state_dict()
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.promise(number=26)
+@CONTRACTED
+def test_help_says_what_forward_does(case):
+    """Its own words, and not those of nn.Module."""
+    cls = MultiheadAttention if case.one_width else case.cls
+    assert vars(cls)["forward"].__doc__.startswith("Return ")
 
 
 # State dicts
@@ -157,23 +181,58 @@ def test_a_published_state_dict_loads(case, published, qkv_bias, context_length)
         torch.ones(13, 13).tril(),  # True means: may attend
         torch.zeros(13, 13),
         torch.ones(13, 7).triu(1),
-        torch.ones(1, 13, 13).triu(1),
+        torch.ones(2, 13, 13).triu(1),
+        torch.ones(13),
+        torch.tensor(1.0),
         torch.full((13, 13), -torch.inf).tril(-1),
     ],
-    ids=["diagonal 0", "diagonal 2", "flipped", "no mask", "not square", "3-d", "upside down"],
+    ids=["diagonal 0", "2", "flipped", "none", "not square", "two", "1-d", "0-d", "upside down"],
 )
 def test_a_mask_that_is_not_causal_is_refused(case, published, mask):
-    """It would change the result, so it is not passed over in silence."""
-    entries = published(**case.arguments()).state_dict()
-    last = [key for key in entries if key.endswith("mask")][-1]
+    """It would change the result: with strict=True it is an error, else told."""
+    theirs = published(**case.arguments()).state_dict()
+    last = [key for key in theirs if key.endswith("mask")][-1]
     words = f"the entry '{last}', {tuple(mask.shape)}, is not the causal mask"
-    with pytest.raises(ValueError, match=re.escape(words)):
-        case.build().load_state_dict({**entries, last: mask})
+    entries = {**theirs, last: mask}
+    with (
+        pytest.warns(UserWarning, match=re.escape(words)),
+        pytest.raises(RuntimeError, match=re.escape(f'Unexpected key(s) in state_dict: "{last}"')),
+    ):
+        case.build().load_state_dict(entries)
+    module = case.build()
+    with pytest.warns(UserWarning, match=re.escape(words)):
+        missing, unexpected = module.load_state_dict(entries, strict=False)
+    assert (missing, unexpected) == ([], [last])
+    assert all(torch.equal(weight, theirs[key]) for key, weight in module.state_dict().items())
+
+
+class Masked(MultiHeadAttention):
+    """A subclass as published: with a mask of its own in the state_dict."""
+
+    def __init__(self, *sizes, **options) -> None:
+        super().__init__(*sizes, **options)
+        self.register_buffer("mask", torch.ones(self.context_length, self.context_length).triu(2))
+
+
+@pytest.mark.promise(number=26)
+def test_a_subclass_saves_and_loads_a_mask_of_its_own():
+    """Whatever is in it; one that is not saved is not missed, and one not its own is dropped."""
+    arguments = LESSON[-1].arguments()
+    module, other = Masked(**arguments), Masked(**arguments)
+    module.mask += 3
+    assert "mask" in module.state_dict()
+    assert not any(other.load_state_dict(stored(module.state_dict()), strict=True))
+    assert torch.equal(other.mask, module.mask)
+    other.register_buffer("mask", None)
+    published = MultiHeadAttention(**arguments).state_dict() | {"mask": torch.ones(5, 5).triu(1)}
+    assert not any(other.load_state_dict(published, strict=True))
+    outer = torch.nn.Sequential(Masked(**arguments))
+    assert not any(outer.load_state_dict({f"0.{k}": e for k, e in module.state_dict().items()}))
 
 
 @PUBLISHED
 def test_a_causal_mask_of_any_kind_is_accepted(case, published):
-    """Bool, float or -inf above the diagonal."""
+    """Bool, float or -inf above the diagonal, with leading dimensions of 1 as in GPT-2."""
     entries = published(**case.arguments()).state_dict()
     masks = [key for key in entries if key.endswith("mask")]
     module = case.build()
@@ -181,6 +240,9 @@ def test_a_causal_mask_of_any_kind_is_accepted(case, published):
         torch.ones(5, 5, dtype=torch.bool).triu(1),
         torch.full((5, 5), -torch.inf).triu(1),
         torch.ones(31, 31, dtype=torch.float64).triu(1),
+        torch.ones(1, 1, 13, 13).triu(1),
+        torch.zeros(1, 1),
+        torch.zeros(0, 0),
     ):
         assert not any(module.load_state_dict({**entries, **dict.fromkeys(masks, mask)}))
 
@@ -230,10 +292,10 @@ def test_context_length_costs_no_memory(case, context_length):
 
 
 @pytest.mark.promise(number=18)
-@ALL
+@CONTRACTED
 def test_from_the_meta_device(case):
     """Meta, to_empty, load_state_dict: nothing is left uninitialized."""
-    module, x = case.build(qkv_bias=True), tokens()
+    module, x = case.build(qkv_bias=True), case.tokens()
     with torch.device("meta"):
         hollow = case.cls(**case.arguments(qkv_bias=True))
     assert all(weight.is_meta for weight in hollow.parameters())

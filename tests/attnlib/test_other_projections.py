@@ -23,7 +23,6 @@ from attnlib import (
     split_to_stacked,
     split_to_torch,
     stacked_to_split,
-    torch_to_split,
 )
 from attnlib.torch_compatible import MultiheadAttention
 from attnlib.validate import plain_weight
@@ -254,8 +253,6 @@ def refusals() -> dict[str, Callable[[], object]]:
     stacked.heads[1].W_key = LinearWithLoRA(stacked.heads[1].W_key)
     fused = FusedMultiHeadAttention(15, 15, 13, 0.0, H)
     fused.W_qkv = LinearWithLoRA(fused.W_qkv)
-    ours = MultiheadAttention(15, 3)
-    ours.out_proj = LinearWithLoRA(ours.out_proj)
     return {
         "heads.1.W_key": lambda: stacked_to_split(stacked),
         "W_query": lambda: split_to_fused(split("W_query")),
@@ -263,7 +260,6 @@ def refusals() -> dict[str, Callable[[], object]]:
         "out_proj": lambda: split_to_stacked(split("out_proj")),
         "W_qkv": lambda: fused_to_split(fused),
         "W_key": lambda: to_gpt2(split("W_key"), 0),
-        " out_proj": lambda: torch_to_split(ours, 13),
     }
 
 

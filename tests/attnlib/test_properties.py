@@ -13,17 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attnlib import FusedMultiHeadAttention, fused_to_split, split_to_fused, stacked_to_split
 from attnlib.functional import merge_heads, split_heads
 from support.cases import (
-    CASES,
     CONTRACT,
     Case,
     both_ways,
     by_head,
     name,
     projected,
-    spelled_out,
     tokens,
 )
 
@@ -186,49 +183,6 @@ def test_a_part_of_the_batch_or_of_the_text_gives_that_part_of_the_result(case, 
         assert_close(part, whole[first:last, :num_tokens])
     part, whole = (module(given_x, return_weights=True)[1] for given_x in (short, x))
     assert_close(part, whole[first:last, ..., :num_tokens, :num_tokens])
-
-
-@pytest.mark.promise(number=4)
-@EACH
-@EXAMPLES
-@given(example=examples())
-def test_a_conversion_is_the_same_function(case, example):
-    """Into the fused class and, of what is apart there, back."""
-    module, x = example.build(case), example.tokens(case)
-    split = spelled_out(module)
-    if not hasattr(split, "out_proj") and hasattr(split, "heads"):
-        split = stacked_to_split(split)
-    if hasattr(split, "out_proj"):
-        twin = split_to_fused(split)
-        again = fused_to_split(twin).state_dict()
-        assert all(torch.equal(again[key], w) for key, w in split.state_dict().items())
-    else:
-        twin = case.build(seed=9, **example.arguments).to(example.dtype)
-        twin.load_state_dict(module.state_dict())
-    for found, expected in zip(both_ways(twin, x), both_ways(module, x), strict=True):
-        assert_close(found, expected)
-
-
-@pytest.mark.promise(number=8)
-@EXAMPLES
-@given(data=st.data(), example=examples())
-def test_a_cache_gives_the_same_whatever_the_pieces(data, example):
-    """And whatever the number of heads that share keys and values."""
-    num_heads = example.num_heads
-    shares = [kv for kv in range(1, num_heads + 1) if num_heads % kv == 0]
-    num_kv_heads = data.draw(st.sampled_from(shares), label="num_kv_heads")
-    (case,) = (case for case in CASES if case.in_kernel and not case.num_kv_heads)
-    arguments = case.arguments(**example.arguments, num_kv_heads=num_kv_heads)
-    torch.manual_seed(example.seed)
-    module = FusedMultiHeadAttention(**arguments).to(example.dtype)
-    x, pieces = example.tokens(case), []
-    while sum(pieces) < example.num_tokens:
-        rest = example.num_tokens - sum(pieces)
-        pieces.append(data.draw(st.integers(1, rest), label="piece"))
-    cache = module.new_cache(example.b, example.num_tokens)
-    with torch.no_grad():
-        found = torch.cat([module(piece, cache=cache) for piece in x.split(pieces, dim=1)], dim=1)
-    assert_close(found, module(x))
 
 
 @EXAMPLES

@@ -83,7 +83,7 @@ def test_angles_are_made_where_the_positions_are(device):
 # The two rotations
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @ROTATE
 def test_position_0_turns_nothing_and_no_position_changes_a_length(rotate):
     x = draw(B, H, T, HEAD_DIM)
@@ -94,7 +94,7 @@ def test_position_0_turns_nothing_and_no_position_changes_a_length(rotate):
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1), rtol=1e-14, atol=0)
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @ROTATE
 def test_a_score_depends_on_the_distance_alone(rotate):
     """Of one query and one key, put at all places with room for both."""
@@ -110,7 +110,7 @@ def test_a_score_depends_on_the_distance_alone(rotate):
     assert scores[50].unique().numel() == num_places  # and it does depend on it
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 def test_the_layouts_are_permutations_of_one_another():
     x = draw(B, H, T, HEAD_DIM)
     halves = rotate_halves(x[..., ORDER], *angles())
@@ -118,7 +118,7 @@ def test_the_layouts_are_permutations_of_one_another():
     assert not torch.equal(halves, rotate_pairs(x[..., ORDER], *angles()))
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @pytest.mark.parametrize("layout", ["halves", "pairs"])
 def test_values_and_gradients_are_those_of_transformers(layout):
     """Llama's rotation, and GPT-J's."""
@@ -157,6 +157,15 @@ def test_the_angles_are_those_of_transformers():
 
 
 @ROTATE
+def test_the_dtype_is_that_of_x(rotate):
+    """Angles in more digits make the result better, and not wider."""
+    x = draw(B, H, T, HEAD_DIM).bfloat16()
+    found = rotate(x, *angles())
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, rotate(x.double(), *angles()).bfloat16())
+
+
+@ROTATE
 def test_gradcheck(rotate):
     given = (draw(2, T, 4).requires_grad_(), *rotary_angles(torch.arange(T), 4, 3.0, torch.float64))
     assert torch.autograd.gradcheck(rotate, given)
@@ -182,7 +191,7 @@ def by_hand(module: FusedMultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]
     return module.out_proj(merge_heads(context_vec)), attn_weights
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @LAYOUTS
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_the_class_is_its_functions(layout, dtype, close):
@@ -200,7 +209,7 @@ def test_the_class_is_its_functions(layout, dtype, close):
     assert not torch.allclose(build(rotary_base=None).to(dtype)(x), expected, atol=1e-2)
 
 
-@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=27)
 @pytest.mark.promise(number=8)
 @LAYOUTS
 @pytest.mark.parametrize("num_kv_heads", [1, 2, 6])
@@ -249,10 +258,12 @@ def test_the_layers_of_a_model_may_share_their_angles(layout):
             found = second(piece, cache=cache, angles=first.angles(piece, cache))
     torch.testing.assert_close(found, second(x)[:, 4:])
     none = build(rotary_base=None, num_kv_heads=3)
-    assert none.angles(x) is None
     none.load_state_dict(second.state_dict())
     unturned = (torch.ones(T, HEAD_DIM // 2), torch.zeros(T, HEAD_DIM // 2))
     torch.testing.assert_close(second(x, angles=unturned), none(x))
+    assert torch.equal(none(x, angles=first.angles(x)), none(x))  # such a layer turns nothing
+    with refused(ValueError, "rotary_base=None turns nothing, so it has no angles"):
+        none.angles(x)
 
 
 def test_without_any_bias():
@@ -384,6 +395,8 @@ def test_angles_for_something_else(rotate, shapes, error, words):
         rotate(*(torch.ones(shape) for shape in shapes))
     with refused(TypeError, "x must hold floating-point numbers, not torch.int64"):
         rotate(torch.ones(T, 4).long(), torch.ones(T, 2), torch.ones(T, 2))
+    with refused(ValueError, "cos and sin must be on cpu, as x is, not on cpu and meta; try"):
+        rotate(torch.ones(T, 4), torch.ones(T, 2), torch.ones(T, 2, device="meta"))
     with refused(TypeError, "sin must be a torch.Tensor, not float"):
         rotate(torch.ones(T, 4), torch.ones(T, 2), 1.0)
 

@@ -30,7 +30,6 @@ from attnlib import (
     causal_mask,
     fused_to_split,
     split_heads,
-    torch_to_split,
 )
 from attnlib.torch_compatible import MultiheadAttention
 
@@ -136,8 +135,23 @@ def spelled_out(module: nn.Module) -> nn.Module:
     if isinstance(module, FusedMultiHeadAttention):
         return fused_to_split(module)
     if isinstance(module, CausalMultiheadAttention):
-        return torch_to_split(module, module.context_length)
+        return from_torch(module, module.context_length)
     return module
+
+
+def from_torch(module: nn.Module, context_length: int) -> MultiHeadAttention:
+    """Return PyTorch's module, or ours, as the split class: it is causal there."""
+    width, bias = module.embed_dim, module.in_proj_bias
+    sizes = (width, width, context_length, module.dropout, module.num_heads)
+    like = module.out_proj.weight
+    split = MultiHeadAttention(*sizes, bias is not None, device=like.device, dtype=like.dtype)
+    state = {f"out_proj.{name}": entry for name, entry in module.out_proj.state_dict().items()}
+    kinds = {"weight": module.in_proj_weight} | ({} if bias is None else {"bias": bias})
+    for kind, rows in kinds.items():
+        parts = zip(("W_query", "W_key", "W_value"), rows.chunk(3), strict=True)
+        state |= {f"{W}.{kind}": part for W, part in parts}
+    split.load_state_dict(state, strict=True)
+    return split.train(module.training)
 
 
 def projected(module: nn.Module, which: str, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Every shape comment in attnlib is true."""
+"""Every shape comment in attncourse is true, and the reading of them can fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import attncourse
-import attnlib
 from attncourse.checks.steps_by_hand import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
 from attncourse.gpt2.writing import CachedGpt2, write_on
@@ -24,75 +23,10 @@ from attncourse.panels.steps import NUMBER_STEPS, OnePiece
 from attncourse.panels.weight_columns import WEIGHT_SPLIT
 from attncourse.pictures import arcs_picture, heads_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
-from attnlib.fused import FusedMultiHeadAttention
-from attnlib.torch_compatible import MultiheadAttention
-from support.cases import ALL_PANELS, CASES, D_IN, HEAD_DIM, B, H, T, tokens
+from support.cases import ALL_PANELS, HEAD_DIM, B, H, T
 from support.shape_comments import comments_in, reading
 
-PACKAGE, COURSE = (Path(house.__file__).parent for house in (attnlib, attncourse))
-SINGLE = {"b": B, "num_tokens": T, "d_in": D_IN, "head_dim": HEAD_DIM, "d_out": HEAD_DIM}
-SINGLE |= {"num_queries": T, "num_keys": T, "value_dim": HEAD_DIM}
-SEVERAL = SINGLE | {"num_heads": H}
-
-
-def test_in_the_classes_and_their_functions():
-    """Each class with and without its weights; attention with queries and keys of its own."""
-    found = reading(PACKAGE / "functional.py", PACKAGE / "modules.py")
-    assert sum(map(len, found.comments.values())) > 20
-    for case in (case for case in CASES if not case.num_kv_heads):  # as many heads everywhere
-        module, sizes = case.build(dropout=0.5), SEVERAL if case.has_heads else SINGLE
-        if case.has_heads and case.d_out_is_total:
-            sizes = sizes | {"d_out": H * HEAD_DIM}
-        for return_weights in (False, True):
-            found.run(sizes, lambda: module(tokens(), return_weights))  # noqa: B023
-    cross = SEVERAL | {"num_keys": 17, "value_dim": 19}
-    queries, keys, values = (torch.ones(B, H, *size) for size in ((T, 5), (17, 5), (17, 19)))
-    is_hidden = torch.zeros(T, 17, dtype=torch.bool)
-    dropout = torch.nn.Dropout(0.5)
-    found.run(cross, lambda: attnlib.attention(queries, keys, values, is_hidden, dropout))
-    assert found.lies == []
-    assert found.unreached() == []
-
-
-def test_in_attention_over_tiles():
-    found = reading(PACKAGE / "tiled.py")
-    queries, values = torch.ones(B, H, T, HEAD_DIM), torch.ones(B, H, T, 19)
-    found.run(SEVERAL, lambda: attnlib.tiled_attention(queries, queries, values, tile_size=3))
-    assert found.lies == []
-    assert found.unreached() == []
-
-
-def test_in_the_module_of_pytorch():
-    """With every option that makes a tensor."""
-    found = reading(PACKAGE / "torch_compatible.py")
-    sizes = {"b": B, "num_queries": T, "num_keys": 17, "num_positions": 19}
-    sizes |= {"num_heads": H, "head_dim": HEAD_DIM, "embed_dim": H * HEAD_DIM}
-    module = MultiheadAttention(H * HEAD_DIM, H, add_bias_kv=True, add_zero_attn=True)
-    query, key = torch.ones(T, B, H * HEAD_DIM), torch.ones(17, B, H * HEAD_DIM)
-    masks = torch.zeros(B, 17, dtype=torch.bool), True, torch.zeros(B * H, T, 17)
-    found.run(sizes, lambda: module(query, key, key, *masks))
-    module.batch_first, query, key = True, query.transpose(0, 1), key.transpose(0, 1)
-    found.run(sizes, lambda: module(query, key, key, *masks))
-    assert found.lies == []
-    assert found.unreached() == []
-
-
-def test_in_the_fused_class():
-    """With fewer heads of keys than of queries, with and without a cache and weights."""
-    found = reading(PACKAGE / "fused.py")
-    sizes = {"b": B, "num_tokens": T, "num_queries": T, "num_keys": T, "d_in": D_IN}
-    sizes |= {"num_heads": 4, "num_kv_heads": 2, "head_dim": HEAD_DIM, "d_out": 4 * HEAD_DIM}
-    module = FusedMultiHeadAttention(D_IN, 4 * HEAD_DIM, 13, 0.0, 4, num_kv_heads=2).eval()
-    found.run(sizes, lambda: module(tokens(), return_weights=True))
-    with torch.no_grad():
-        cache = module.new_cache(B, 13)
-        module(tokens(num_tokens=3), cache=cache)
-        found.run(
-            sizes | {"num_tokens": 2, "num_queries": 2, "num_keys": 5},
-            lambda: module(tokens(num_tokens=2), cache=cache),
-        )
-    assert found.lies == []
-    assert found.unreached() == []
+COURSE = Path(attncourse.__file__).parent
 
 
 def test_in_the_pictures_and_panels():
@@ -170,17 +104,11 @@ def test_in_gpt2():
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
     have = {
-        file.relative_to(house).with_suffix("").as_posix()
-        for house in (PACKAGE, COURSE)
-        for file in house.rglob("*.py")
+        file.relative_to(COURSE).with_suffix("").as_posix()
+        for file in COURSE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
     read = {
-        "functional",
-        "modules",
-        "tiled",
-        "torch_compatible",
-        "fused",
         "gpt2/model",
         "gpt2/writing",
     }

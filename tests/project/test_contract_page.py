@@ -17,6 +17,8 @@ FOR = {
     20: (),  # of all tests
     21: (),  # of the mutants
     23: (),  # of the class that PyTorch's layers take
+    25: (),  # of functions
+    27: (),  # of the one class that turns
 }
 
 
