@@ -2,9 +2,11 @@
 
 model holds a model of attention alone, and what can be done to its heads; tasks and training teach
 it, writing lets it write; patterns scores its heads; record reads one stored training step by step,
-runs how many others ended. data/ holds these and a text.
+runs how many others ended; mini is a model small enough to print, two_looks its twin. data/ holds
+these and a text.
 """
 
+from attncourse.learning.mini import COUNTRIES, mini_model, page_data, sentences
 from attncourse.learning.model import AttentionModel, exchange, mute_head, reads_and_writes
 from attncourse.learning.patterns import (
     PATTERNS,
@@ -37,4 +39,5 @@ from attncourse.learning.runs import (
 )
 from attncourse.learning.tasks import look_ups, next_tokens, story, walk
 from attncourse.learning.training import accuracy, right_answers, train
+from attncourse.learning.two_looks import journeys, right_journeys, two_looks
 from attncourse.learning.writing import UnmaskedAttention, without_mask, write
