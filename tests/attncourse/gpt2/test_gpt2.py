@@ -24,7 +24,7 @@ from attncourse.gpt2.model import (
     tiny_gpt2,
     write_gpt2,
 )
-from attncourse.gpt2.recorded import best_heads, recorded
+from attncourse.gpt2.recorded import recorded
 from attncourse.gpt2.weights import from_gpt2, to_gpt2
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
 from attncourse.pictures.palette import QUIET
@@ -113,12 +113,6 @@ def test_a_new_model_is_drawn_around_0():
     assert torch.equal(model.final_norm.weight, torch.ones(WIDTH))
 
 
-def test_heads_are_named_by_layer_and_head():
-    table = torch.zeros(12, 12)
-    table[10, 7], table[3, 11] = 0.5, 0.75
-    assert best_heads(table, 2) == "3.11 0.75  10.7 0.50"
-
-
 # Copies
 
 
@@ -147,11 +141,6 @@ def test_heads_are_64_wide_unless_told():
     assert from_gpt2(state, 0).num_heads == 3
     assert from_gpt2(state, 0, num_heads=4).num_heads == 4
     assert from_gpt2(state, 0).context_length == 1024  # there is no wpe.weight to count
-
-
-def test_the_dtype_is_that_of_the_weights():
-    state = {key: entry.double() for key, entry in state_of().items()}
-    assert {p.dtype for p in from_gpt2(state, 0, H).parameters()} == {torch.float64}
 
 
 def test_names_may_have_a_prefix():

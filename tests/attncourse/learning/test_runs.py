@@ -21,7 +21,6 @@ from attncourse.learning.runs import (
     look_up_test,
     orders_named,
     repeat_runs,
-    spread,
     stored_runs,
 )
 from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
@@ -206,8 +205,3 @@ def test_the_guess_by_place_takes_the_letter_that_most_distances_name():
             best = {letter for letter in named if named.count(letter) == most}
             right, count = right + (answer in best) / len(best), count + 1
     assert guess_by_place(batch, shortest=3, longest=5) == pytest.approx(right / count)
-
-
-def test_a_spread_of_one_number_is_that_number():
-    assert spread([0.5]) == spread([0.5, 0.504]) == "50%"
-    assert spread(iter([0.9, 0.1])) == "10 to 90%"
