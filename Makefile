@@ -80,6 +80,7 @@ audit: dev  ## change attnlib at random, list what no test notices (hours; not p
 	$(PY) tools/audit.py
 
 clean:  ## remove .venv, caches and build output
+	test ! -e .git || git config --unset diff.jupyternotebook.command || true
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
@@ -94,4 +95,5 @@ $(VENV)/.learner: requirements.txt constraints.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.learner requirements-dev.txt
 	$(PY) -m pip install -r requirements-dev.txt -c constraints.txt
+	test ! -e .git || git config diff.jupyternotebook.command '"$(CURDIR)/$(PY)" "$(CURDIR)/tools/notebook_diff.py"'
 	touch $@

@@ -35,8 +35,7 @@ def at_most(difference: float, floor: float) -> float:
 def all_gradients(outputs: Tensor, inputs: Sequence[Tensor]) -> Tensor:
     """Return the gradients of the outputs' mean square for all inputs, in one row.
 
-    The mean is taken in float32 at least. An input that is not used has gradients of 0, and one
-    that is shared out over several processes is gathered.
+    The mean is taken in float32 at least. An input that is not used has gradients of 0.
 
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
     >>> all_gradients(3 * x, [x]).tolist()
@@ -44,10 +43,4 @@ def all_gradients(outputs: Tensor, inputs: Sequence[Tensor]) -> Tensor:
     """
     loss = outputs.to(torch.promote_types(outputs.dtype, torch.float32)).square().mean()
     gradients = torch.autograd.grad(loss, inputs, materialize_grads=True)
-    return torch.cat([whole(gradient).flatten() for gradient in gradients])
-
-
-def whole(tensor: Tensor) -> Tensor:
-    """Return a tensor; if its parts lie in several processes, gathered."""
-    gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
-    return gathered
+    return torch.cat([gradient.flatten() for gradient in gradients])

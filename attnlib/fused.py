@@ -293,7 +293,7 @@ class FusedMultiHeadAttention(CausalModule):
 
     num_kv_heads: int
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, a block has these options
         self,
         d_in: int,
         d_out: int,

@@ -156,7 +156,7 @@ class MultiheadAttention(nn.Module):
     bias_k: nn.Parameter | None
     bias_v: nn.Parameter | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PyTorch's own arguments
         self,
         embed_dim: int,
         num_heads: int,

@@ -31,21 +31,19 @@ from attncourse.speed.clock import (
     FORWARD,
     PASSES,
     Call,
-    added_to_peak,
     in_turns,
     machine,
     machine_name,
-    next_token,
     page_faults,
     race,
     require_equal,
     run_python,
     seconds,
 )
-from attncourse.speed.results import MEASURED, SCHEMA, medians, title
-from attncourse.speed.variants import VARIANTS
+from attncourse.speed.results import MEASURED, SCHEMA, title
 from attnlib import MultiHeadAttention
 from attnlib.fused import FusedMultiHeadAttention
+from ways import VARIANTS
 
 FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
 GRID_HEADS, GRID_TOKENS = (1, 3, 6, 12, 24), (64, 128, 256, 512, 1024)
@@ -135,7 +133,7 @@ def one_shape(
     label = f"({b}, {num_tokens}) {passes}"
     timed = Timed(plan, b, num_tokens, plan.num_heads, passes)
     every = timed.entry("all", modules, x, plan.all_seconds, label)
-    order = sorted(medians(every), key=medians(every).__getitem__)
+    order = sorted(goals.medians(every), key=goals.medians(every).__getitem__)
     fastest = [FUSED, *[name for name in order if name != FUSED][:FINALISTS]]
     chosen = {name: modules[name] for name in fastest}
     final = timed.entry("fastest", chosen, x, plan.final_seconds, f"{label}, the fastest")
@@ -227,7 +225,7 @@ class Timed(NamedTuple):
             "dtype": str(x.dtype).removeprefix("torch."),
             "compiled": self.compiled,
             "product_size": size,
-            "samples": rounded(samples),
+            "samples": round_samples(samples),
         }
 
 
@@ -257,9 +255,31 @@ def cache(plan: Plan) -> Iterator[dict[str, Any]]:
             yield {
                 "num_tokens": num_tokens,
                 "num_kv_heads": num_kv_heads,
-                "alone": rounded(alone)[str(num_tokens)],
-                "samples": rounded(in_turns(pair, plan.grid_seconds, label=label)),
+                "alone": round_samples(alone)[str(num_tokens)],
+                "samples": round_samples(in_turns(pair, plan.grid_seconds, label=label)),
             }
+
+
+def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
+    """Return two functions that compute the output for one more token, with a cache and without.
+
+    The cache holds num_tokens tokens; each call overwrites the token that the last one added.
+    """
+    x = torch.randn(1, num_tokens + 1, fused.d_in)
+    cache = fused.new_cache(batch_size=1, max_tokens=num_tokens + 1)
+    with torch.no_grad():
+        fused(x[:, :-1], cache=cache)
+
+    def with_cache() -> torch.Tensor:
+        cache.num_tokens = num_tokens
+        with torch.no_grad():
+            return fused(x[:, -1:], cache=cache)
+
+    def without() -> torch.Tensor:
+        with torch.no_grad():
+            return fused(x)[:, -1:]
+
+    return {"with cache": with_cache, "without": without}
 
 
 def memory(plan: Plan) -> dict[str, list[float]]:
@@ -276,6 +296,16 @@ def memory(plan: Plan) -> dict[str, list[float]]:
     )
     imports = [import_seconds() for _ in range(plan.repeats)]
     return dict(zip(goals.MEMORY, ([stacked], [fused], imports), strict=True))
+
+
+def added_to_peak(code: str, set_up: str = "") -> int:
+    """Return by how many bytes code raises the peak memory of a fresh process, after set_up."""
+    script = (
+        "import torch, attnlib\n"
+        "from attncourse.speed.clock import peak_bytes\n"
+        f"{set_up}\nbefore = peak_bytes()\n{code}\nprint(peak_bytes() - before)"
+    )
+    return int(run_python(script))
 
 
 def cuda_seconds(call: Call) -> float:
@@ -298,7 +328,7 @@ def import_seconds() -> float:
     return float(run_python(script))
 
 
-def rounded(samples: dict[str, list[float]]) -> dict[str, list[float]]:
+def round_samples(samples: dict[str, list[float]]) -> dict[str, list[float]]:
     """Return samples to a tenth of a microsecond."""
     return {name: [round(sample, 7) for sample in some] for name, some in samples.items()}
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from statistics import linear_regression
 from typing import Any, NamedTuple
 
-from attncourse.speed.clock import MATRIX_PRODUCT, Quartiles, quartiles, ratio, trend
-from attncourse.speed.results import aligned, medians, over_floor
+from attncourse.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles, quartiles, ratio
+from attncourse.speed.count import causal_flops, projection_flops
+from attncourse.speed.results import align
 
 FUSED, OURS, PUBLISHED = "FusedMultiHeadAttention", "weight split", "weight split, as published"
 SPLIT_GOAL = "weight split / as published"
 HOLDS, MISSES, OPEN = "holds", "DOES NOT HOLD", "cannot be told"
 NOISE = 0.03  # two runs of the same code differ by as much
+SCORES_AGAIN = {  # these keep no scores for the backward pass
+    "SDPA, is_causal",
+    "SDPA, explicit mask",
+    "FlexAttention, compiled",
+    "nn.MultiheadAttention, need_weights=False",
+    FUSED,
+}
 
 
 class Goal(NamedTuple):
@@ -59,6 +68,53 @@ def speed_goals(entries: list[dict[str, Any]], on_gpu: bool) -> Iterator[Goal]:
             yield Goal(SPLIT_GOAL, place(entry), ours, 1.0, NOISE)
 
 
+def medians(entry: dict[str, Any]) -> dict[str, float]:
+    """Return each variant's median seconds, without the matrix product's."""
+    samples = entry["samples"].items()
+    return {name: quartiles(some).median for name, some in samples if name != MATRIX_PRODUCT}
+
+
+def over_floor(entry: dict[str, Any], name: str) -> Quartiles:
+    """Return the quartiles of a variant's time over the floor, paired round by round."""
+    sizes = entry["b"], entry["num_tokens"], entry["width"], entry["product_size"]
+    products = products_of_floor(*sizes, entry["pass"], name in SCORES_AGAIN)
+    found = ratio(entry["samples"], name, MATRIX_PRODUCT)
+    return Quartiles(*(share / products for share in found))
+
+
+def products_of_floor(
+    b: int,
+    num_tokens: int,
+    width: int,
+    size: int,
+    passes: str = FORWARD,
+    scores_again: bool = False,
+) -> float:
+    """Return how many square matrix products take the FLOPs that every version needs.
+
+    The floor is the time that these products take. A version that visits all pairs of tokens is
+    faster only if it multiplies matrices faster than the machine's library does.
+
+    Equation:
+        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass,
+        which has two products for each one
+
+    Args:
+        b: texts in the batch.
+        num_tokens: in each.
+        width: d_in and d_out.
+        size: rows and columns of the square matrices.
+        passes: "forward" or "forward + backward".
+        scores_again: whether the backward pass makes the scores again, as a kernel must that does
+            not keep them: then attention has five products in it, not four.
+    """
+    pairs = causal_flops(b, num_tokens, width)
+    flops = float(projection_flops(b, num_tokens, width) + pairs)
+    if passes == BOTH:
+        flops = 3 * flops + scores_again * pairs / 2
+    return flops / (2 * size**3)
+
+
 def half_goals(entries: list[dict[str, Any]]) -> Iterator[Goal]:
     """Yield what the fused class takes in bfloat16, over its time in float32."""
     fastest = [entry for entry in entries if entry["set"] == "fastest" and not entry["compiled"]]
@@ -88,9 +144,20 @@ def cache_goals(entries: list[dict[str, Any]]) -> Iterator[Goal]:
             share = ratio(entry["samples"], "with cache", "without")
             yield Goal("next token, with cache / without", "1024 tokens", share, 1 / 20)
     if len(times) > 2:
-        spread = quartiles([trend(times).spread])
+        spread = quartiles([flat_spread(times)])
         where = f"{min(times)} to {max(times)} tokens"
         yield Goal("next token, largest / smallest, t - slope * T", where, spread, 2.0)
+
+
+def flat_spread(times: Mapping[int, float]) -> float:
+    """Return the largest over the smallest of what times have beside a part for each token.
+
+    Reading the cache takes time in proportion to its tokens, which least squares find. What remains
+    should be constant.
+    """
+    slope, _ = linear_regression(list(times), list(times.values()))
+    left = [seconds - slope * num_tokens for num_tokens, seconds in times.items()]
+    return max(left) / min(left) if min(left) > 0 else float("inf")
 
 
 def memory_goals(entries: dict[str, list[float]]) -> Iterator[Goal]:
@@ -118,7 +185,7 @@ def table(found: list[Goal]) -> str:
         rows.append((goal.what, goal.where, measured, f"{goal.limit:.3g}{noise}", goal.verdict))
     verdicts = [goal.verdict for goal in found]
     held, open_ = verdicts.count(HOLDS), verdicts.count(OPEN)
-    return f"{aligned(rows)}\n\n{held} of {len(found)} goals hold, {open_} cannot be told."
+    return f"{align(rows)}\n\n{held} of {len(found)} goals hold, {open_} cannot be told."
 
 
 def times(result: dict[str, Any]) -> str:
@@ -134,4 +201,4 @@ def times(result: dict[str, Any]) -> str:
         cells = [entry["samples"].get(name) for entry in entries]
         shown = [f"{1e3 * quartiles(s).median:8.2f}" if s else f"{'-':>8}" for s in cells]
         rows.append([name, *shown])
-    return "\n".join([*lines, aligned(rows)])
+    return "\n".join([*lines, align(rows)])

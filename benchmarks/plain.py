@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import torch
 from ipywidgets import SelectionSlider, interact
 
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 
 MOST = 24  # matrices: pyplot takes a minute for 144, though ours draws as many
 

@@ -28,7 +28,7 @@ from typing import Any
 from playwright.sync_api import BrowserContext, Locator, Page, sync_playwright
 from tqdm import tqdm
 
-from attncourse.panels.panel import MOST_BUTTONS, Panel
+from attncourse.panels.states import MOST_BUTTONS, Panel
 from attncourse.panels.widgets import PanelBox
 from attncourse.speed.clock import machine, machine_name
 from support.browser_tools import NO_BROWSER, open_browser, running_jupyterlab
@@ -41,7 +41,7 @@ IN_NOTEBOOK = {  # which of our panels each shows
     "01": ("plane",),
     "02": ("stacked heads",),
     "03": ("weight split",),
-    "04": ("shape steps", "number steps"),
+    "04": ("number steps",),
     "05": ("torch equality",),
     "06": ("gallery",),
     "07": ("tiles",),

@@ -16,7 +16,8 @@ from torch import Tensor
 
 import attnlib
 from attncourse.examples import SEED, journey
-from attncourse.pictures.letters import text_width
+from attncourse.pictures.cells import head_tag
+from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
@@ -29,14 +30,12 @@ from attncourse.pictures.palette import (
     weight_color,
 )
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
-from attncourse.pictures.tensors import head_tag
 
 WIDTH, MARGIN = 700.0, 16.0  # the width of a page, so that nothing is shrunk
 RIGHT = WIDTH - MARGIN
 CELL = 20.0  # a cell of a matrix
 NUMBER = 39.0  # its width where a number is written in
 NAMES = 60.0  # what the names of the tokens take
-SIZE = 13.0  # of all letters that are no heading
 DEVICE_WIDTH, DEVICE_HEIGHT = 646.0, 98 + 6 * CELL  # of the frame around a device
 GRAY = tint(INK, 0.75)  # words that explain
 EDGE = tint(FAINT, 0.6)
@@ -70,7 +69,7 @@ def two_decimals(values: Tensor) -> Texts:
 
 def note(x: float, y: float, text: str, align: Align = "middle") -> Words:
     """Return a line of explanation."""
-    return Words(x, y, text, SIZE, GRAY, align)
+    return Words(x, y, text, align, GRAY)
 
 
 def notes(
@@ -82,7 +81,7 @@ def notes(
 
 def heading(x: float, y: float, text: str) -> Words:
     """Return a heading, from x on."""
-    return Words(x, y, text, 14, INK, "start", bold=True)
+    return Words(x, y, text, "start", size=14, bold=True)
 
 
 def grid(
@@ -102,7 +101,7 @@ def grid(
             items.append(Box(left, top, width, height, color or QUIET, PAPER))
             if texts and color is not None:
                 middle = (left + width / 2, top + height / 2)
-                items.append(Words(*middle, texts[r][c], size, text_color(color)))
+                items.append(Words(*middle, texts[r][c], color=text_color(color), size=size))
     return items
 
 
@@ -119,7 +118,7 @@ def matrix(
     middle = x + len(heads) * width / 2
     colors = [[cell_color(head) for head in heads]] * len(values)
     return [
-        Words(middle, y - 13, name, SIZE, bold=True),
+        Words(middle, y - 13, name, bold=True),
         *grid(x, y, colors, texts, width),
         note(middle, y + len(values) * CELL + 13, str(tuple(values.shape))),
     ]
@@ -128,7 +127,7 @@ def matrix(
 def token_names(right: float, y: float, height: float = CELL, bold: str = "") -> list[Item]:
     """Return the six tokens beside their rows, ending at the right."""
     return [
-        Words(right - 7, y + (i + 0.5) * height, token, SIZE, INK, "end", bold=token == bold)
+        Words(right - 7, y + (i + 0.5) * height, token, "end", bold=token == bold)
         for i, token in enumerate(TOKENS)
     ]
 
@@ -186,7 +185,7 @@ def road_so_far() -> Scene:
     middles = [MARGIN + i * (card + gap) + card / 2 for i in range(4)]
     for middle, (name, how) in zip(middles, stages, strict=True):
         items.append(Box(middle - card / 2, MARGIN, card, tall, stroke=EDGE, radius=8))
-        items.append(Words(middle, MARGIN + 20, name, 14, bold=True))
+        items.append(Words(middle, MARGIN + 20, name, size=14, bold=True))
         items.append(note(middle, MARGIN + tall - 22, how))
     for middle in middles[1:]:
         y = top + side / 2
@@ -195,7 +194,7 @@ def road_so_far() -> Scene:
     left = [middle - side / 2 for middle in middles]
     for place, name in ((-36, "W_query"), (38, "W_key")):
         x = middles[0] + place
-        items.append(Words(x, 58, name, SIZE))
+        items.append(Words(x, 58, name))
         items += grid(x - 9, 69, [[cell_color(0)] * 2] * 3, width=9, height=9)
     items += weight_map(left[0], top, unmasked, head_color(0), cell)
     items += weight_map(left[1], top, multi_head[0], head_color(0), cell)
@@ -204,7 +203,7 @@ def road_so_far() -> Scene:
     items += weight_map(x, y, multi_head[0], head_color(0), small)
     column = [[cell_color(0)] * 2] * 6
     for sign, begin in (("@", 60.0), ("=", 60 + 16 + 20.0)):
-        items.append(Words(x + begin + 8, y + 3 * small, sign, SIZE))
+        items.append(Words(x + begin + 8, y + 3 * small, sign))
         items += grid(x + begin + 16, y, column, width=small, height=small)
     for h in (2, 1, 0):
         x, y = left[3] + (h - 1) * 13, top - h * 13
@@ -214,7 +213,7 @@ def road_so_far() -> Scene:
     for first, last, text in ((0, 2, "this notebook"), (3, 3, "notebooks 02, 03")):
         start, end, y = middles[first] - card / 2, middles[last] + card / 2, MARGIN + tall + 10
         items.append(Line(((start, y), (start, y + 8), (end, y + 8), (end, y)), FAINT))
-        items.append(Words((start + end) / 2, y + 24, text, SIZE, bold=True))
+        items.append(Words((start + end) / 2, y + 24, text, bold=True))
     return Scene(WIDTH, MARGIN + tall + 56, alt, tuple(items))
 
 
@@ -243,7 +242,7 @@ def causal_mask() -> Scene:
     plain = [[QUIET if hidden else PAPER for hidden in hiddens] for hiddens in is_future.tolist()]
     shades = [[weight_color(w) if w else None for w in row] for row in weights.tolist()]
     items = [
-        Words(MARGIN + 6, top + tall / 2, "queries", SIZE, GRAY, angle=90),
+        Words(MARGIN + 6, top + tall / 2, "queries", color=GRAY, angle=90),
         heading(MARGIN, 22, "Scores / √2, the future hidden"),
         *grid(left, top, plain, texts, width, height),
         heading(right - NAMES, 22, "Attention weights"),
@@ -254,14 +253,14 @@ def causal_mask() -> Scene:
         items += token_names(x, top, height, bold=TOKENS[row])
         items += [note(x + side / 2, top - 76, "keys")]
         for k, token in enumerate(TOKENS):
-            middle = top - 8 - text_width(token, SIZE) / 2
-            items.append(Words(x + (k + 0.5) * width, middle, token, SIZE, angle=90))
+            middle = top - 8 - text_width(token) / 2
+            items.append(Words(x + (k + 0.5) * width, middle, token, angle=90))
         items.append(Box(x, top, side, tall, stroke=EDGE))
         items.append(Box(x, top + row * height, side, height, stroke=INK, stroke_width=2))
     middle, y = (left + side + right - NAMES) / 2, top + tall / 2
-    items.append(Words(middle, y - 16, "softmax", SIZE))
+    items.append(Words(middle, y - 16, "softmax"))
     items += arrow((middle - 32, y), (middle + 32, y))
-    items.append(Words(middle, y + 18, "row by row", SIZE))
+    items.append(Words(middle, y + 18, "row by row"))
     return Scene(WIDTH, top + tall + 42, alt, tuple(items))
 
 
@@ -285,7 +284,7 @@ def two_heads() -> Scene:
     gray = [[cell_color(NO_HEAD)] * 3] * 6
     items = [
         *token_names(left, top),
-        Words(left + 24, top - 13, "x", SIZE, bold=True),
+        Words(left + 24, top - 13, "x", bold=True),
         *grid(left, top, gray, width=16, height=CELL),
         note(left + 24, top + 6 * CELL + 13, str(tuple(INPUTS.shape))),
         *matrix(right, top, "context_vec", context_vec, [0, 0, 1, 1], two_decimals(context_vec)),
@@ -298,27 +297,27 @@ def two_heads() -> Scene:
         cells = [[cell_color(h)] * 2] * 3
         items.append(Box(frame, y, wide, lane, tint(color, 0.06), color, 1.5, radius=8))
         items += head_tag(frame + 12, y + 12, 62, h, f"head {h}")
-        items.append(Words(frame + 84, y + 21, f"head_{h}", SIZE, GRAY, "start", mono=True))
+        items.append(Words(frame + 84, y + 21, f"head_{h}", "start", GRAY, mono=True))
         for name, place in ((f"Wq{lower}", axis - 60), (f"Wk{lower}", axis + 12)):
-            items.append(Words(frame + 30, place, name, SIZE, bold=True))
+            items.append(Words(frame + 30, place, name, bold=True))
             items += grid(frame + 16, place + 11, cells, width=own, height=own)
         items += arrow((frame + 54, axis), (frame + 96, axis))
         items.append(note(frame + 74, axis - 13, f"Q{lower}K{lower}ᵀ"))
         x = frame + 104
-        items.append(Words(x + tall / 2, start - 13, "attention weights", SIZE, bold=True))
+        items.append(Words(x + tall / 2, start - 13, "attention weights", bold=True))
         items += weight_map(x, start, attn_weights[h], color, cell)
         items.append(note(x + tall / 2, start + tall + 13, str(tuple(attn_weights[h].shape))))
-        items.append(Words(x + tall + 14, axis, "@", 15))
+        items.append(Words(x + tall + 14, axis, "@", size=15))
         x += tall + 28
-        items.append(Words(x + own, start - 13, f"V{lower}", SIZE, bold=True))
+        items.append(Words(x + own, start - 13, f"V{lower}", bold=True))
         items += grid(x, start, [[cell_color(h)] * 2] * 6, width=own, height=cell)
         items += arrow((x + own, last - 25), (x + own, start + tall + 5))
         items += grid(x, last - 21, cells, width=own, height=own)
-        items.append(Words(x - 8, last, f"Wv{lower}", SIZE, INK, "end", bold=True))
-        items.append(Words(x + 2 * own + 13, axis, "=", 15))
+        items.append(Words(x - 8, last, f"Wv{lower}", "end", bold=True))
+        items.append(Words(x + 2 * own + 13, axis, "=", size=15))
         z = x + 2 * own + 26
         part = context_vec[:, 2 * h : 2 * h + 2]
-        items.append(Words(z + NUMBER, start - 13, f"Z{lower}", SIZE, bold=True))
+        items.append(Words(z + NUMBER, start - 13, f"Z{lower}", bold=True))
         items += grid(z, start, [[cell_color(h)] * 2] * 6, two_decimals(part), NUMBER, cell)
         items.append(note(z + NUMBER, start + tall + 13, str(tuple(part.shape))))
 
@@ -358,7 +357,7 @@ def view_and_transpose() -> Scene:
         (second + 32, viewed, "(num_tokens,", "num_heads,", "head_dim)"),
         (third + 22, by_head, "(num_heads,", "num_tokens,", "head_dim)"),
     ):
-        items.append(Words(middle, 24, str(tuple(values.shape)), 14, bold=True))
+        items.append(Words(middle, 24, str(tuple(values.shape)), size=14, bold=True))
         items += notes(middle, 46, *names)
     items += head_tag(first, axis - 61, 64, 0) + head_tag(first + 64, axis - 61, 64, 1)
     items += numbered(first, axis - 39, x)
@@ -366,14 +365,14 @@ def view_and_transpose() -> Scene:
     for t in range(3):
         y = axis + (t - 1) * 70
         items += numbered(second, y - 26, viewed[t])
-        items.append(Words(second - 7, y, f"token {t}", SIZE, INK, "end"))
+        items.append(Words(second - 7, y, f"token {t}", "end"))
     items += blocks_of_heads(third, top, by_head)
     for start, end, name in (
         (first + 128, second - 58, "view"),
         (second + 64, third - 58, "transpose"),
     ):
         middle = (start + end) / 2
-        items.append(Words(middle, axis - 16, name, SIZE))
+        items.append(Words(middle, axis - 16, name))
         items += arrow((middle - 34, axis), (middle + 34, axis))
     items.append(
         note(first, 362, "in memory: view cuts this line, transpose moves nothing", "start")
@@ -411,7 +410,7 @@ def view_alone() -> Scene:
         items.append(note(cells + 71, y + 9, "really", "start"))
         for t, row in enumerate(block):
             token = row[0] // 4
-            words = Words(cells + 71, y + 35 + t * 26, f"token {token}", SIZE, INK, "start")
+            words = Words(cells + 71, y + 35 + t * 26, f"token {token}", "start")
             items.append(words._replace(bold=token != t))
     return Scene(WIDTH, MARGIN + 100 + MARGIN, alt, tuple(items))
 
@@ -425,7 +424,7 @@ def numbered(x: float, y: float, values: Tensor) -> list[Item]:
 
 def token_labels(right: float, y: float) -> list[Item]:
     """Return the names of three numbered tokens beside their rows, ending at the right."""
-    return [Words(right - 7, y + 13 + 26 * t, f"token {t}", SIZE, INK, "end") for t in range(3)]
+    return [Words(right - 7, y + 13 + 26 * t, f"token {t}", "end") for t in range(3)]
 
 
 def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
@@ -495,22 +494,22 @@ def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
         (context, f"Z{'₀₁'[h]}", made, cell_color(h)),
     ):
         columns = values.shape[1]
-        items.append(Words(place + columns * 8, y - 13, name, SIZE, bold=True))
+        items.append(Words(place + columns * 8, y - 13, name, bold=True))
         items += grid(place, y, [[color] * columns] * 6, width=16, height=CELL)
         items.append(note(place + columns * 8, y + 6 * CELL + 13, str(tuple(values.shape))))
-    items.append(Words(x + 3 * 16 + 14, axis, "@", 15))
+    items.append(Words(x + 3 * 16 + 14, axis, "@", size=15))
     for i, name in enumerate(("W_query", "W_key", "W_value")):
         place = axis + (i - 1) * (3 * own + 8)
-        items.append(Words(small - 5, place, name, SIZE, INK, "end"))
+        items.append(Words(small - 5, place, name, "end"))
         items += grid(small, place - 1.5 * own, [[cell_color(h)] * 2] * 3, None, own, own)
     items.append(note(small + own, axis + 4.5 * own + 19, "(3, 2)"))
     items += arrow((small + 2 * own + 6, axis), (context - 6, axis))
     items.append(note(small + 2 * own + 40, axis - 13, "attention"))
-    items.append(Words(context + 2 * 16 + 14, axis, "@", 15))
+    items.append(Words(context + 2 * 16 + 14, axis, "@", size=15))
     items += grid(rows, axis - CELL, [[cell_color(h)] * 4] * 2, width=16)
-    items.append(Words(rows + 32, axis - CELL - 13, f"P{'₀₁'[h]} of out_proj", SIZE, bold=True))
+    items.append(Words(rows + 32, axis - CELL - 13, f"P{'₀₁'[h]} of out_proj", bold=True))
     items.append(note(rows + 32, axis + CELL + 13, "(2, 4)"))
-    items.append(Words((rows + 64 + last) / 2, axis, "=", 15))
+    items.append(Words((rows + 64 + last) / 2, axis, "=", size=15))
     items += matrix(last, y, f"part {h}", part, [h] * 4, two_decimals(part))
     return items
 

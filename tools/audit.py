@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-from mutants import PLUGINS, ROOT, copied
+from mutants import PLUGINS, ROOT, copy_project
 
 FOLDER = ROOT / "build" / "audit"
 COSMIC_RAY = Path(sys.executable).with_name("cosmic-ray")
@@ -135,7 +135,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True)
     copies: SimpleQueue[Path] = SimpleQueue()
     for worker in range(asked.workers):
-        copies.put(copied(ROOT, FOLDER / f"copy-{worker}"))
+        copies.put(copy_project(ROOT, FOLDER / f"copy-{worker}"))
     first = FOLDER / "copy-0"
     plans = {room: plan(room, first) for room in asked.rooms}
     every = sorted((room, job) for room, (_, _, jobs) in plans.items() for job in range(len(jobs)))

@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from working_copy import ROOT, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))

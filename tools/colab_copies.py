@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attncourse.classroom.exercises import Notebook, source
-from attncourse.classroom.lessons import course, lessons, read, write
+from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
 
 COLAB = Path(__file__).parents[1] / "build" / "colab"
 PLACE = "<the address of this repository>"
@@ -58,6 +58,6 @@ def for_colab(lesson: Notebook, images: Path, address: str = PLACE) -> Notebook:
 
 if __name__ == "__main__":
     for path in lessons():
-        copy = for_colab(read(path), course() / "images", *sys.argv[1:])
-        write(copy, COLAB / path.name)
+        copy = for_colab(read_notebook(path), course() / "images", *sys.argv[1:])
+        write_notebook(copy, COLAB / path.name)
     print(COLAB)

@@ -100,10 +100,10 @@ def shifts(name: str, before: dict[int, Cell], after: dict[int, Cell]) -> Iterat
                 yield Shift(nearest / unit, name, cell, printed)
 
 
-def moved(before: dict[int, Cell], after: dict[int, Cell]) -> list[tuple[int, str]]:
+def find_moved(before: dict[int, Cell], after: dict[int, Cell]) -> list[tuple[int, str]]:
     """Return the numbers that only one of two runs prints, with their cells.
 
-    >>> moved({3: {"0.12": [], "0.5": []}}, {3: {"0.13": [], "0.5": []}})
+    >>> find_moved({3: {"0.12": [], "0.5": []}}, {3: {"0.13": [], "0.5": []}})
     [(3, '0.12'), (3, '0.13')]
     """
     cells = sorted(before.keys() | after.keys())
@@ -127,7 +127,7 @@ def main(arguments: list[str]) -> int:
             found = list(shifts(path.name[:2], before, after))
             counts[name] += len(found)
             largest[name] += sorted(found)[-1:]
-            for cell, printed in moved(before, after):
+            for cell, printed in find_moved(before, after):
                 differs = True
                 print(f"{path.name}, cell {cell}: {printed} only once, with {name}", flush=True)
     for name, found in largest.items():

@@ -35,7 +35,7 @@ LIMIT = 120.0  # seconds for one test
 BASE_LIMIT = 600.0  # seconds for all the tests together
 
 
-def planted(mutant: Mutant, text: str) -> str:
+def plant(mutant: Mutant, text: str) -> str:
     """Return the text with the fault in it.
 
     Raises:
@@ -51,7 +51,7 @@ def planted(mutant: Mutant, text: str) -> str:
     return text
 
 
-def copied(root: Path, copy: Path) -> Path:
+def copy_project(root: Path, copy: Path) -> Path:
     """Copy the project as it lies there, without what git ignores."""
     ignored = [line.rstrip("/") for line in (root / ".gitignore").read_text().splitlines()]
     shutil.copytree(root, copy, ignore=shutil.ignore_patterns(".git", *ignored))
@@ -124,9 +124,9 @@ class Pytest:
 def verdict(mutant: Mutant, root: Path, pytest: Pytest) -> str:
     """Return what became of a mutant: "killed", or why not."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        copy = copied(root, Path(folder).resolve() / "copy")
+        copy = copy_project(root, Path(folder).resolve() / "copy")
         file = copy / mutant.file
-        file.write_text(planted(mutant, file.read_text(encoding="utf-8")), encoding="utf-8")
+        file.write_text(plant(mutant, file.read_text(encoding="utf-8")), encoding="utf-8")
         code, output = pytest.run(copy, mutant.test, limit=LIMIT)
     return {1: "killed", 0: "SURVIVED"}.get(code, f"NOT TESTED, exit code {code}: {output[-300:]}")
 
@@ -158,10 +158,10 @@ def main(names: Sequence[str], root: Path = ROOT, known: Sequence[Mutant] = MUTA
         return 1
     mutants = [by_name[name] for name in names] or list(known)
     for mutant in mutants:  # so that code that moved is known at once
-        planted(mutant, (root / mutant.file).read_text(encoding="utf-8"))
+        plant(mutant, (root / mutant.file).read_text(encoding="utf-8"))
 
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        copy = copied(root, Path(folder).resolve() / "copy")
+        copy = copy_project(root, Path(folder).resolve() / "copy")
         tests = dict.fromkeys(mutant.test for mutant in mutants)
         with Pytest() as pytest:
             code, output = pytest.run(copy, *tests, limit=BASE_LIMIT)

@@ -499,7 +499,7 @@ AROUND = (
     Mutant(
         "tracer-keeps-no-copy",
         "attncourse/tracing/tracer.py",
-        {"values = tensor.detach().clone()": "values = tensor.detach()"},
+        {"*layout, tensor.detach().clone())": "*layout, tensor.detach())"},
         "tests/attncourse/tracing/test_tracer.py::test_values_are_those_of_that_moment",
     ),
     Mutant(
@@ -531,7 +531,7 @@ AROUND = (
     Mutant(
         "trace-not-escaped",
         "attncourse/tracing/table.py",
-        {"<code>{html.escape(text)}</code>": "<code>{text}</code>"},
+        {"cell.format(html.escape(text))": "cell.format(text)"},
         "tests/attncourse/tracing/test_tracer.py::test_signs_of_html_are_shown_as_they_are",
     ),
     # The checks and their diagnosis
@@ -606,32 +606,32 @@ AROUND = (
     ),
     Mutant(
         "figure-shows-hidden-cells",
-        "attncourse/pictures/tensors.py",
-        {"if gone[q][k] else": "if False else"},
-        "tests/attncourse/pictures/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "attncourse/pictures/weights.py",
+        {"        if gone[q][k]:": "        if False:"},
+        "tests/attncourse/pictures/test_weights.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
         "figure-has-queries-across",
-        "attncourse/pictures/tensors.py",
-        {"x, y = c * width, r * height": "x, y = r * width, c * height"},
-        "tests/attncourse/pictures/test_tensors.py::test_weights_stand_in_their_cells_on_one_color_scale",
+        "attncourse/pictures/cells.py",
+        {"corner = (x + c * width, y + r * height)": "corner = (x + r * width, y + c * height)"},
+        "tests/attncourse/pictures/test_weights.py::test_weights_stand_in_their_cells_on_one_color_scale",
     ),
     Mutant(
-        "figure-colors-rows-by-turns",
-        "attncourse/pictures/tensors.py",
-        {"head_color(row // head_dim)": "head_color(row % num_heads)"},
-        "tests/attncourse/pictures/test_tensors.py::test_blocks_of_rows_have_the_color_of_their_head",
+        "figure-colors-columns-by-turns",
+        "attncourse/pictures/head_columns.py",
+        {"return column * num_heads // split": "return column % num_heads"},
+        "tests/attncourse/pictures/test_head_columns.py::test_columns_have_the_colour_of_their_head",
     ),
     Mutant(
         "scenes-on-top-of-each-other",
         "attncourse/pictures/scene.py",
-        {"items += moved(scene.items, x, 0)": "items += moved(scene.items, 0, 0)"},
+        {"items += shift(scene.items, x, 0)": "items += shift(scene.items, 0, 0)"},
         "tests/attncourse/pictures/test_scene.py::test_scenes_side_by_side_and_under_each_other",
     ),
     Mutant(
         "svg-text-not-escaped",
         "attncourse/pictures/scene.py",
-        {"{html.escape(drawn(item))}</text>": "{drawn(item)}</text>"},
+        {"{html.escape(typeset(item))}</text>": "{typeset(item)}</text>"},
         "tests/attncourse/pictures/test_scene.py::test_the_svg_is_well_formed_and_says_what_it_shows",
     ),
     Mutant(
@@ -642,13 +642,13 @@ AROUND = (
     ),
     Mutant(
         "panel-starts-elsewhere",
-        "attncourse/panels/panel.py",
+        "attncourse/panels/states.py",
         {'"start": values.index(self.default[name])': '"start": 0'},
         "tests/attncourse/panels/test_panels.py::test_a_sheet_says_what_its_controls_are",
     ),
     Mutant(
         "room-for-the-last-picture-only",
-        "attncourse/panels/panel.py",
+        "attncourse/panels/states.py",
         {"max(height, scene.height)": "scene.height"},
         "tests/attncourse/panels/test_panels.py::test_a_sheet_has_room_for_its_largest_picture",
     ),
@@ -660,7 +660,7 @@ AROUND = (
     ),
     Mutant(
         "handle-turns-the-wrong-way",
-        "attncourse/panels/plane.py",
+        "attncourse/panels/query_plane.py",
         {"TOP + SIDE - (y - bottom)": "TOP + (y - bottom)"},
         "tests/attncourse/panels/test_touch_plane.py::test_the_handle_stands_at_the_tip_of_the_query",
     ),

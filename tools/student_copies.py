@@ -9,15 +9,40 @@ handed out as they are. `attnlib grade` grades what comes back.
 
 from __future__ import annotations
 
+import copy
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from attncourse.classroom.exercises import Notebook, with_solutions, without_solutions
-from attncourse.classroom.lessons import course, lessons, read, write
+from attncourse.classroom.exercises import SOLUTION, Notebook, find_exercises, put, source
+from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
 
 BUILD = Path(__file__).parents[1] / "build"
+
+
+def without_solutions(lesson: Notebook) -> Notebook:
+    """Return a lesson for learners: hints and stubs stay, solutions and their cells go."""
+    lesson = copy.deepcopy(lesson)
+    for cell in lesson["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = SOLUTION.sub("", source(cell)).strip()
+    lesson["cells"] = [c for c in lesson["cells"] if c["cell_type"] == "code" or c["source"]]
+    return lesson
+
+
+def with_solutions(lesson: Notebook) -> Notebook:
+    """Return a lesson whose stubs are solved; the outputs of these cells are left out."""
+    solved = copy.deepcopy(lesson)
+    todo = {exercise.cell: exercise for exercise in find_exercises(lesson)}
+    for cell in solved["cells"]:
+        if cell["id"] in todo:
+            exercise = todo[cell["id"]]
+            cell["source"] = put(exercise.solution, exercise.stub)
+            cell["outputs"], cell["execution_count"] = [], None
+    return solved
+
+
 SETS: dict[str, Callable[[Notebook], Notebook]] = {
     "student": without_solutions,
     "solutions": with_solutions,
@@ -29,7 +54,7 @@ def main(build: Path) -> None:
     for name, change in SETS.items():
         shutil.rmtree(build / name, ignore_errors=True)
         for lesson in lessons():
-            write(change(read(lesson)), build / name / "notebooks" / lesson.name)
+            write_notebook(change(read_notebook(lesson)), build / name / "notebooks" / lesson.name)
         shutil.copytree(course() / "images", build / name / "images", ignore=lambda *_: {"draw.py"})
         print(build / name)
 

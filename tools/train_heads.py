@@ -36,7 +36,7 @@ def train_record(steps: int = SAVED_AT[-1]) -> History:
     return train(new_model(), repeats(), steps, **TRAINING, snapshots_at=MEASURED_AT)
 
 
-def measured(history: History) -> dict[str, Tensor]:
+def measure_steps(history: History) -> dict[str, Tensor]:
     """Return what is stored of the way: of each step the weights rounded as they are stored."""
     model, seen = new_model(), []
     for weights in history.snapshots.values():
@@ -58,7 +58,7 @@ def main() -> None:
         for name, weight in history.snapshots[step].items()
     }
     save_file(weights, RECORD)
-    save_file(measured(history), GROWTH)
+    save_file(measure_steps(history), GROWTH)
     for file in (RECORD, GROWTH):
         print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")
 

@@ -23,19 +23,16 @@ from attncourse.learning.model import AttentionModel
 from attncourse.learning.patterns import (
     induction,
     is_ambiguous,
-    previous_token,
+    k_back,
     score,
-    two_back,
     two_letters,
 )
 from attncourse.learning.record import held_out_batch
 from attncourse.learning.runs import (
-    EVERY,
     LATE,
-    LONG,
     RUNS,
     SEEDS,
-    Run,
+    LookUpRun,
     Setting,
     look_up_model,
     look_up_test,
@@ -46,6 +43,8 @@ from train_heads import TRAINING
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 REPEAT_SEEDS = range(1, 9)
+EVERY = 250  # steps between two measurements of a long training
+LONG = 2000
 LONGEST = 24  # the largest distance of repeats(): keys that are needed lie at places up to it
 
 
@@ -63,7 +62,7 @@ def settings() -> list[Setting]:
     return made + [Setting(1, steps=LONG, seed=seed) for seed in SEEDS]
 
 
-def train_look_ups(setting: Setting) -> tuple[Run, AttentionModel]:
+def train_look_ups(setting: Setting) -> tuple[LookUpRun, AttentionModel]:
     """Train one model and measure it."""
     model, task = look_up_model(setting), look_ups(*setting.distances)
     at = range(EVERY, LONG + 1, EVERY) if setting.steps == LONG else ()
@@ -83,11 +82,11 @@ def train_look_ups(setting: Setting) -> tuple[Run, AttentionModel]:
     named = right_answers(model, batch).float().mean(dim=0).tolist()
     parameters = sum(weight.numel() for weight in model.parameters())
     right = accuracy(model, batch)
-    return Run(setting, parameters, right, tuple(named), tuple(over_time)), model
+    return LookUpRun(setting, parameters, right, tuple(named), tuple(over_time)), model
 
 
 @torch.no_grad()
-def measured(model: AttentionModel) -> dict[str, Any]:
+def measure_repeats(model: AttentionModel) -> dict[str, Any]:
     """Return how well a model does on the repeats held out, and the scores of its heads."""
     batch = held_out_batch()
     asked = batch.answers[..., 0] != NO_ANSWER  # (b, num_tokens)
@@ -96,8 +95,8 @@ def measured(model: AttentionModel) -> dict[str, Any]:
     _, attn_weights = model(batch.tokens, return_weights=True)
     early = torch.arange(batch.tokens.shape[1]) <= LONGEST  # (num_tokens)
     places = {
-        "1 back": previous_token(batch.tokens) & early[:, None],
-        "2 back": two_back(batch.tokens) & early[:, None],
+        "1 back": k_back(batch.tokens, 1) & early[:, None],
+        "2 back": k_back(batch.tokens, 2) & early[:, None],
         "induction": induction(batch.tokens) & asked[..., None],
         "two letters": two_letters(batch.tokens) & asked[..., None],
     }
@@ -123,7 +122,7 @@ def train_repeats(num_layers: int, num_heads: int, width: int, seed: int) -> lis
     made = []
     for step, weights in history.snapshots.items():
         model.load_state_dict(weights)
-        made.append({**sizes, "steps": step, **measured(model)})
+        made.append({**sizes, "steps": step, **measure_repeats(model)})
     return made
 
 

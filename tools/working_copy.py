@@ -32,7 +32,7 @@ def fingerprint(notebook: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
-def folded(notebook: dict[str, Any]) -> dict[str, Any]:
+def fold(notebook: dict[str, Any]) -> dict[str, Any]:
     """Return a notebook whose answers are folded: the output that follows a *Your guess*.
 
     JupyterLab shows it as soon as its cell is run. Sliders stay: they are there to be moved.
@@ -79,7 +79,7 @@ def update(source: Path, work: Path) -> list[str]:
                 f"as it is; to start over: make fresh NB={path.name[:2]}"
             )
             continue
-        mine.write_text(json.dumps(folded(lesson), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        mine.write_text(json.dumps(fold(lesson), indent=1, ensure_ascii=False) + "\n", "utf-8")
         copied[path.name] = now
     record.write_text(json.dumps(copied, indent=1) + "\n")
     return kept

@@ -14,19 +14,18 @@ How a verdict on a learner's class comes about, in the order of the files:
   say why.
 - verdict is what comes out.
 
-verdicts holds the checks of tensors, and of a module for one property each; one_head and stacks
-check the functions that a learner writes about one head and about several, weight_split those that
-move the parameters of several in one matrix, torch_calls those around PyTorch's attention, tiles
-those about attention over tiles of keys, patterns those that mark where a head should look;
-plain_words says what PyTorch's errors mean to those who set parameters; torch_options has PyTorch's
-module in twenty lines, with each option as a change of a few; mistakes holds classes that are wrong
-by one line, mysteries hides some, by_hand has four checks as a learner writes them, steps_by_hand
-checks the steps of attention that one fills in. This folder imports only the core and tracing.
+What a learner writes as a function has checks of its own. Each runs it, compares what it returns
+with what the usual mistakes would return, and says which it is; answers has what they share.
+one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
+about tiles of keys, patterns about where heads look, big_model about GPT-2, steps_by_hand about
+numbers that one computes. verdicts holds the checks of tensors, and of a module for one property
+each; by_hand the same in a few lines. mistakes are classes that are wrong by one line, mysteries
+hide some; torch_options has PyTorch's module in twenty lines, each option as a change of a few.
+This folder imports only the core and tracing.
 """
 
 from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
 from attncourse.checks.by_hand import (
-    CHECKS,
     PROBES,
     ask,
     check_equal_scores,
@@ -36,9 +35,6 @@ from attncourse.checks.by_hand import (
     differs,
     equals_stacked,
     has_full_rows,
-    is_causal,
-    keeps_shape,
-    make,
 )
 from attncourse.checks.exercises import (
     check_causal_attention,
@@ -47,17 +43,11 @@ from attncourse.checks.exercises import (
     exercise_check,
 )
 from attncourse.checks.mistakes import (
-    BY_NAME,
     MISTAKES,
-    Mistake,
-    OnePageAttention,
-    build,
-    examine,
-    tokens,
+    make,
 )
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
-    MYSTERIES,
     check_found,
     class_a,
     class_b,
@@ -90,11 +80,10 @@ from attncourse.checks.tiles import check_joined, check_tiles
 from attncourse.checks.torch_calls import (
     check_both_masks,
     check_cross_attention,
-    check_new_queries,
     check_padded,
 )
-from attncourse.checks.torch_options import OPTIONS, CoreAttention, Option
-from attncourse.checks.verdict import Fault, Verdict
+from attncourse.checks.torch_options import OPTIONS, CoreAttention
+from attncourse.checks.verdict import Verdict
 from attncourse.checks.verdicts import (
     check_causal,
     check_equal,
@@ -102,26 +91,17 @@ from attncourse.checks.verdicts import (
     check_same,
     check_shapes,
     check_weights,
-    tokens_for,
 )
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
 
 __all__ = [
     "ALL_MISTAKES",
-    "BY_NAME",
-    "CHECKS",
     "MISTAKES",
-    "MYSTERIES",
     "OPTIONS",
     "PROBES",
     "CoreAttention",
-    "Fault",
-    "Mistake",
-    "OnePageAttention",
-    "Option",
     "Verdict",
     "ask",
-    "build",
     "check_both_masks",
     "check_broken_steps",
     "check_causal",
@@ -142,7 +122,6 @@ __all__ = [
     "check_look_at_first",
     "check_look_back",
     "check_mute_layer",
-    "check_new_queries",
     "check_only_values",
     "check_padded",
     "check_prefixes",
@@ -165,11 +144,8 @@ __all__ = [
     "class_b",
     "differs",
     "equals_stacked",
-    "examine",
     "exercise_check",
     "has_full_rows",
-    "is_causal",
-    "keeps_shape",
     "make",
     "mystery_1",
     "mystery_2",
@@ -180,6 +156,4 @@ __all__ = [
     "numbered",
     "opened",
     "telling",
-    "tokens",
-    "tokens_for",
 ]

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from attncourse.checks.answers import first_near, is_near, require, require_shape
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.verdicts import check_equal
 from attncourse.examples import seeded
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
+WIDTH, NUM_HEADS, HEAD_DIM = 15, 3, 5
 THIRDS = ("W_query", "W_key", "W_value")
 
 
@@ -25,67 +26,55 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
         cut: takes c_attn, (width, 3 * width), num_heads and a head, counted from 0. It returns the
             head's rows of W_query.weight, W_key.weight and W_value.weight, (head_dim, width) each.
 
-    Returns:
-        A sentence.
-
     >>> check_cut(lambda c_attn, num_heads, head: c_attn.chunk(3, dim=1))
     'The first of the three is (15, 15), not (5, 15): head_dim is width // num_heads.'
     """
-    width, num_heads, head_dim = 15, 3, 5
-    c_attn = draw(width, 3 * width)
-    thirds = [third.mT for third in c_attn.chunk(3, dim=1)]
+    c_attn = draw(WIDTH, 3 * WIDTH)
     for head in (1, 2, 0):
-        mine = cut(c_attn.clone(), num_heads, head)
-        if isinstance(mine, Tensor):
-            if mine.shape[0] != 3:
-                return f"One tensor, {tuple(mine.shape)}: return three, one for each projection."
-            mine = tuple(mine)
-        if not isinstance(mine, (tuple, list)) or len(mine) != 3:
-            return "Return three matrices: of the queries, of the keys and of the values."
-        by_head = c_attn.mT[head * 3 * head_dim :][: 3 * head_dim].chunk(3)
-        if all(found.equal(part) for found, part in zip(mine, by_head, strict=True)):
-            return (
-                "The three are cut as if each head had its parts side by side. In c_attn come all "
-                "queries, then all keys, then all values."
-            )
-        own = slice(head * head_dim, (head + 1) * head_dim)
-        for place, (name, found) in enumerate(zip(THIRDS, mine, strict=True)):
-            which = f"The {('first', 'second', 'third')[place]} of the three"
-            shape = tuple(found.shape)
-            if shape == (width, head_dim) and found.equal(thirds[place][:, own]):
-                return (
-                    f"{which} is {shape}: after the transpose, what a head makes is rows. Cut "
-                    "first, or cut the rows."
-                )
-            if shape == (width, head_dim):
-                return (
-                    f"{which} is {shape}, as the file has it. nn.Linear computes x @ weight.T: "
-                    "it wants the transpose."
-                )
-            if shape == (head_dim, head_dim):
-                return (
-                    f"{which} is {shape}, not {(head_dim, width)}: it is cut along both sides. "
-                    "Queries, keys and values are side by side, along dim=1."
-                )
-            if shape != (head_dim, width):
-                return (
-                    f"{which} is {shape}, not {(head_dim, width)}: head_dim is width // num_heads."
-                )
-            if found.equal(thirds[place][own]):
-                continue
-            if found.equal(thirds[place][head::num_heads]):
-                return f"{which} takes every third column. A head's columns are side by side."
-            if found.equal(c_attn[own, place * width : (place + 1) * width]):
-                return (
-                    f"{which} is cut from the rows of c_attn: those are the inputs. What a head "
-                    "makes is columns."
-                )
-            for other, third in zip(THIRDS, thirds, strict=True):
-                for h in range(num_heads):
-                    if found.equal(third[h * head_dim : (h + 1) * head_dim]):
-                        return f"{which} is {other} of head {h}, not {name} of head {head}."
-            return f"{which} is not {name} of head {head}, nor of another: which columns are these?"
+        mine = cut(c_attn.clone(), NUM_HEADS, head)
+        said = "Return three matrices: of the queries, of the keys and of the values."
+        require(isinstance(mine, (tuple, list, Tensor)) and len(mine) == 3, said)
+        by_head = c_attn.mT[head * 3 * HEAD_DIM :][: 3 * HEAD_DIM].chunk(3)
+        require(
+            not all(found.equal(part) for found, part in zip(mine, by_head, strict=True)),
+            "The three are cut as if each head had its parts side by side. In c_attn come all "
+            "queries, then all keys, then all values.",
+        )
+        for place, found in enumerate(mine):
+            if problem := _not_the_rows(found, c_attn, place, head):
+                return f"The {('first', 'second', 'third')[place]} of the three {problem}"
     return "Right: the queries, keys and values of each of three heads."
+
+
+def _not_the_rows(found: Tensor, c_attn: Tensor, place: int, head: int) -> str | None:
+    """Return what one of the three matrices is instead of the rows of a head, or None."""
+    own = slice(head * HEAD_DIM, (head + 1) * HEAD_DIM)
+    thirds = [third.mT for third in c_attn.chunk(3, dim=1)]
+    if found.equal(thirds[place][own]):
+        return None
+    shape, wanted = tuple(found.shape), (HEAD_DIM, WIDTH)
+    usual = {
+        f"is {shape}: after the transpose, what a head makes is rows. Cut first, or cut the "
+        "rows.": thirds[place][:, own],
+        "takes every third column. A head's columns are side by side.": (
+            thirds[place][head::NUM_HEADS]
+        ),
+        "is cut from the rows of c_attn: those are the inputs. What a head makes is columns.": (
+            c_attn.chunk(3, dim=1)[place][own]
+        ),
+    }
+    usual |= {
+        f"is {other} of head {h}, not {THIRDS[place]} of head {head}.": rows
+        for other, third in zip(THIRDS, thirds, strict=True)
+        for h, rows in enumerate(third.chunk(NUM_HEADS))
+    }
+    of_shape: dict[tuple[int, ...], str] = {
+        (WIDTH, HEAD_DIM): "as the file has it. nn.Linear computes x @ weight.T: turn it",
+        (HEAD_DIM, HEAD_DIM): "cut along both sides: the three are side by side, along dim=1",
+        wanted: f"not {THIRDS[place]} of head {head}, nor of another head",
+    }
+    other = of_shape.get(shape, f"not {wanted}: head_dim is width // num_heads")
+    return first_near(found, usual) or f"is {shape}, {other}."
 
 
 @exercise_check
@@ -94,11 +83,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
 
     Args:
         texts_that_fit: takes memory, in bytes, num_parameters, num_layers, width, num_tokens and
-            size, the bytes of a number. It returns how many texts of num_tokens can have their keys
-            and values in memory beside the parameters.
-
-    Returns:
-        A sentence.
+            size, the bytes of a number; returns how many texts have room beside the parameters.
 
     >>> check_texts_that_fit(lambda *sizes: 0)
     'For GPT-2 XL in 24 GB the answer is 28 texts, not 0.'
@@ -106,7 +91,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
     cases = {  # memory, parameters, layers, width, tokens, bytes of a number
         "GPT-2 XL in 24 GB": (24 * 10**9, 1_557_611_200, 48, 1600, 1024, 4),
         "the small GPT-2 in 3 GB, in half precision": (3 * 10**9, 124_439_808, 12, 768, 1024, 2),
-        "GPT-2 XL in 5 GB, which its parameters alone fill": (
+        "GPT-2 XL in 5 GB, less than its parameters,": (
             5 * 10**9, 1_557_611_200, 48, 1600, 1024, 4,
         ),
     }  # fmt: skip
@@ -115,14 +100,9 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
         one = 2 * num_layers * width * num_tokens * size
         free = memory - num_parameters * size
         right = max(free // one, 0)
-        if isinstance(mine, float) and int(mine) == right != mine:
-            return (
-                f"For {name} it returns {mine:.2f}: a part of a text cannot be written. Round down."
-            )
         if mine == right:
             continue
-        if right == 0 and mine < 0:
-            return f"For {name}, it returns {mine}: the answer cannot be below 0."
+        require(mine >= 0, f"For {name} it returns {mine}: the answer cannot be below 0.")
         usual = {
             free // (one // 2): "Both are kept, keys and values.",
             memory // one: "The parameters need memory too.",
@@ -132,9 +112,10 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
             free // (one // size): "A number in the cache has its bytes too.",
             memory // (one + num_parameters * size): "All texts share the parameters.",
             right + 1: "There is no room for a part of a text: round down.",
+            free / one: "A part of a text cannot be written: round down.",
         }
-        why = f" {usual[int(mine)]}" if int(mine) in usual else ""
-        return f"For {name} the answer is {right} texts, not {int(mine):,}.{why}"
+        answer = f"For {name} the answer is {right} texts, not {mine:,.6g}."
+        return f"{answer} {usual[mine]}" if mine in usual else answer
     return "Right: 28 texts of GPT-2 XL, 72 of the small one in half precision, and none in 5 GB."
 
 
@@ -143,13 +124,9 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
     """Check a function that computes what one of several devices adds to the output.
 
     Args:
-        device_part: takes a MultiHeadAttention whose projections have biases, as GPT-2's do, x, a
-            device, counted from 0, and num_devices. It returns the device's part,
-            (b, num_tokens, d_out). All parts and out_proj.bias, once, add up to what the module
-            returns.
-
-    Returns:
-        A sentence.
+        device_part: takes a MultiHeadAttention whose projections have biases, x, a device, counted
+            from 0, and num_devices; returns the device's part, (b, num_tokens, d_out). All parts
+            and out_proj.bias, once, add up to what the module returns.
 
     >>> check_device_part(lambda module, x, device, num_devices: module(x))
     'Each part is the whole output already: a device computes its own heads alone.'
@@ -161,32 +138,29 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
         right, bias = module(x), module.out_proj.bias
         for n in (4, 2, 1):
             parts = [device_part(module, x, device, n) for device in range(n)]
-            if parts[0].shape != (2, 7, 32):
-                shape = tuple(parts[0].shape)
-                return f"A part is {shape}, not (2, 7, 32), the full shape."
+            require_shape(parts[0], (2, 7, 32), ", the full shape")
             total = torch.stack(parts).sum(dim=0)
-            if n > 1 and check_equal(parts[0], right):
-                return (
-                    "Each part is the whole output already: a device computes its own heads alone."
-                )
-            if check_equal(total, right):
-                return (
-                    "The parts add up to module(x), out_proj.bias included: leave it out. It comes "
-                    "after the sum."
-                )
-            if check_equal(total - n * bias, right - bias):
-                return f"With {n} devices out_proj.bias is added {n} times: it comes after the sum."
-            if n > 1 and check_equal(parts[0], parts[1]):
-                return "All devices make the same part: each has rows of its own."
-            if check_equal(total + bias, right):
+            if is_near(total + bias, right):
                 continue
-            why = "Has each device whole heads, of the right width, and the mask?"
-            for slip, sentence in SLIPS.items():
-                if check_equal(parts[0], _part(module, x, n, slip)):
-                    why = sentence
-                    break
+            of_parts = {
+                "Each part is the whole output already: a device computes its own heads alone.": (
+                    n * right if n > 1 and is_near(parts[0], right) else total + 1
+                ),
+                "The parts add up to module(x), out_proj.bias included: leave it out. It comes "
+                "after the sum.": right,
+                f"With {n} devices out_proj.bias is added {n} times: it comes after the sum.": (
+                    right + (n - 1) * bias
+                ),
+                "All devices make the same part: each has rows of its own.": n * parts[-1],
+            }
+            slips = {said: _part(module, x, n, slip) for slip, said in SLIPS.items()}
             off = (total + bias - right).abs().max()
-            return f"With {n} devices the parts do not add up: a number is off by {off:.2g}. {why}"
+            why = first_near(parts[0], slips) or (
+                "Has each device whole heads, of the right width, and the mask?"
+            )
+            return first_near(total, of_parts) or (
+                f"With {n} devices the parts do not add up: a number is off by {off:.2g}. {why}"
+            )
     return "Right, with 4, 2 and 1 devices."
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import inspect
 import linecache
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
 from attncourse.checks.verdict import Verdict
 from attncourse.checks.verdicts import (
@@ -25,7 +26,7 @@ from attncourse.checks.verdicts import (
 )
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.tracing.source import Source
-from attnlib.functional import causal_mask
+from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
 
 
@@ -59,14 +60,23 @@ class OnePageAttention(MultiHeadAttention):
         return (context_vec, attn_weights) if return_weights else context_vec
 
 
-WHAT_THE_TEXT_USES: dict[str, Any] = {
-    "__name__": __name__,
-    "torch": torch,
-    "nn": nn,
-    "Tensor": Tensor,
-    "MultiHeadAttention": MultiHeadAttention,
-    "causal_mask": causal_mask,
-}
+def with_lines(text: str, changes: Mapping[str, str]) -> str:
+    """Return a text with some of its lines replaced, each by lines as far to the right."""
+    lines = text.splitlines()
+    for old, new in changes.items():
+        (place,) = (i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == old)
+        indent = lines[place][: -len(lines[place].lstrip())]
+        lines[place : place + 1] = [f"{indent}{line}" for line in new.splitlines()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
+    """Return the class of a text by its name there; the tracer knows the source as a file."""
+    path = f"<{file}>"
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    space = dict(uses)
+    exec(compile(text, path, "exec"), space)
+    return space[name]
 
 
 @dataclass(frozen=True)
@@ -79,9 +89,6 @@ class Mistake:
         right: the line that is changed, without its comment.
         wrong: what stands there instead; empty if the line is left out.
         after: the mistake that this one is added to.
-
-    >>> MISTAKES[0].name
-    'split without transpose'
     """
 
     name: str
@@ -98,24 +105,19 @@ class Mistake:
     @property
     def text(self) -> str:
         """The text in which the line is wrong."""
-        lines = self.before.splitlines(keepends=True)
-        (place,) = (
-            i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == self.right
-        )
-        indent = lines[place][: -len(lines[place].lstrip())]
-        lines[place : place + 1] = [f"{indent}{self.wrong}\n"] if self.wrong else []
-        return "".join(lines)
+        return with_lines(self.before, {self.right: self.wrong})
 
     @cached_property
     def cls(self) -> type[MultiHeadAttention]:
-        """The class, a subclass of MultiHeadAttention; its source is known to the tracer."""
-        file = f"<{self.name}>"
-        linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
-        space = dict(WHAT_THE_TEXT_USES)
-        exec(compile(self.text, file, "exec"), space)
-        made = cast(type[MultiHeadAttention], space["OnePageAttention"])
+        """The class, a subclass of MultiHeadAttention."""
+        made = self.called("OnePageAttention", self.name)
         made.__name__ = made.__qualname__ = self.name.title().replace(" ", "")
         return made
+
+    def called(self, title: str, file: str) -> type[MultiHeadAttention]:
+        """Make the class anew under a title, its source in a file of another name."""
+        text = self.text.replace("OnePageAttention", title)
+        return cast(type[MultiHeadAttention], class_of(text, title, file, globals()))
 
     def diff(self) -> Source:
         """Show the line that is wrong beside the one that is right."""
@@ -125,203 +127,152 @@ class Mistake:
         return Source("\n".join(line for line in changes if not line.startswith("@@")), "diff")
 
 
+AFTER = {"both without transpose": "split without transpose"}
+
+
+def _read(text: str) -> Iterator[Mistake]:
+    """Read mistakes: after "- " the right line, for all below it; a name, its story, the wrong."""
+    made: dict[str, Mistake] = {}
+    right, words = "", ""
+    for line in text.splitlines():
+        if line.startswith("- "):
+            right = line[2:]
+        elif not line.startswith("+"):
+            words += f" {line}"
+        else:
+            name, _, story = words.strip().partition(": ")
+            made[name] = Mistake(name, story, right, line[2:], made.get(AFTER.get(name, "")))
+            words = ""
+    yield from made.values()
+
+
+MISTAKES = tuple(
+    _read("""\
+- x = x.transpose(1, 2)
+split without transpose: view goes straight to the shape that is wanted, and cuts a head out of
+several tokens.
++ x = x.view(b, self.num_heads, num_tokens, self.head_dim)
+- context_vec = context_vec.transpose(1, 2)
+merge without transpose: The heads are joined in the order in which they are in memory: head 0
+first, all tokens.
++
+both without transpose: Two mistakes that fit each other: the merge puts back what the split has
+torn apart.
++
+- is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()
+mask of the past: The triangle is the lower one, so each token sees itself and what comes after it.
++ is_future = x.new_ones(num_tokens, num_tokens).tril(diagonal=-1).bool()
+mask one too late: The triangle begins one place too far right, so each token sees the next one.
++ is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=2).bool()
+mask with the diagonal: Without diagonal=1 the triangle holds the diagonal, and token 0 sees
+nothing: a NaN row.
++ is_future = x.new_ones(num_tokens, num_tokens).triu().bool()
+- attn_scores = attn_scores.masked_fill(is_future, -torch.inf)
+mask inverted: The mask says who may attend where masked_fill asks who may not.
++ attn_scores = attn_scores.masked_fill(~is_future, -torch.inf)
+mask thrown away: masked_fill returns a new tensor, and nobody keeps it; masked_fill_ would have
+worked.
++ attn_scores.masked_fill(is_future, -torch.inf)
+- is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()
+mask of the context: The mask is made for context_length and then cut; at context_length=1 it is
+1 x 1 and broadcasts over any number of tokens.
++ is_future = causal_mask(self.context_length, device=x.device)[:num_tokens, :num_tokens]
+- attn_scores = attn_scores.masked_fill(is_future, -torch.inf)
+minus 1e4: A number stands for -inf, because -1e9 did not fit into half precision; scores can be
+lower.
++ attn_scores = attn_scores.masked_fill(is_future, -1e4)
+- attn_scores = attn_scores / self.head_dim**0.5
+no scale: The scores grow with head_dim, and softmax hardly mixes any more.
++
+scale by d_out: The width of all heads together is taken for the width of one.
++ attn_scores = attn_scores / self.d_out**0.5
+scale by d_in: The width of the embedding is taken for the width of a head.
++ attn_scores = attn_scores / self.d_in**0.5
+- attn_weights = self.dropout(attn_scores.softmax(dim=-1))
+softmax over queries: The columns sum to 1 instead of the rows.
++ attn_weights = self.dropout(attn_scores.softmax(dim=-2))
+dropout before softmax: What is dropped is a score, not a weight; a hidden score times 0 is NaN.
++ attn_weights = self.dropout(attn_scores).softmax(dim=-1)
+dropout in eval: The function, unlike the module, does not know the mode and always drops.
++ attn_weights = nn.functional.dropout(attn_scores.softmax(dim=-1), self.dropout.p)
+- queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
+keys and values swapped: Two names in the wrong order on the left of an assignment.
++ queries, values, keys = self.W_query(x), self.W_key(x), self.W_value(x)
+- context_vec = context_vec.contiguous()
+view without contiguous: The one that speaks up: after transpose the numbers are no longer in
+reading order, and view refuses.
++
+- context_vec = context_vec.transpose(1, 2)
+heads in reverse: The last head comes first, and out_proj expects the first.
++ context_vec = context_vec.flip(1).transpose(1, 2)
+- context_vec = self.out_proj(context_vec)
+no output projection: The heads are side by side, but nothing mixes them.
++
+""")
+)
+BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 # The lines that go wrong in more than one way
-MASK = "is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()"
-FILL = "attn_scores = attn_scores.masked_fill(is_future, -torch.inf)"
-SCALE = "attn_scores = attn_scores / self.head_dim**0.5"
-WEIGHTS = "attn_weights = self.dropout(attn_scores.softmax(dim=-1))"
-SWAP = "context_vec = context_vec.transpose(1, 2)"
+MASK = BY_NAME["mask one too late"].right
+FILL = BY_NAME["mask inverted"].right
+SCALE = BY_NAME["no scale"].right
+WEIGHTS = BY_NAME["softmax over queries"].right
+QKV = BY_NAME["keys and values swapped"].right
 
-SPLIT_WITHOUT_TRANSPOSE = Mistake(
-    "split without transpose",
-    "view goes straight to the shape that is wanted, and cuts a head out of several tokens.",
-    "x = x.transpose(1, 2)",
-    "x = x.view(b, self.num_heads, num_tokens, self.head_dim)",
-)
 
-MISTAKES: tuple[Mistake, ...] = (
-    SPLIT_WITHOUT_TRANSPOSE,
-    Mistake(
-        "merge without transpose",
-        "The heads are joined in the order in which they are in memory: head 0 first, all tokens.",
-        SWAP,
-        "",
-    ),
-    Mistake(
-        "both without transpose",
-        "Two mistakes that fit each other: the merge puts back what the split has torn apart.",
-        SWAP,
-        "",
-        after=SPLIT_WITHOUT_TRANSPOSE,
-    ),
-    Mistake(
-        "mask of the past",
-        "The triangle is the lower one, so each token sees itself and what comes after it.",
-        MASK,
-        "is_future = x.new_ones(num_tokens, num_tokens).tril(diagonal=-1).bool()",
-    ),
-    Mistake(
-        "mask one too late",
-        "The triangle begins one place too far right, so each token sees the next one.",
-        MASK,
-        "is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=2).bool()",
-    ),
-    Mistake(
-        "mask with the diagonal",
-        "Without diagonal=1 the triangle holds the diagonal, and token 0 sees nothing: a NaN row.",
-        MASK,
-        "is_future = x.new_ones(num_tokens, num_tokens).triu().bool()",
-    ),
-    Mistake(
-        "mask inverted",
-        "The mask says who may attend where masked_fill asks who may not.",
-        FILL,
-        "attn_scores = attn_scores.masked_fill(~is_future, -torch.inf)",
-    ),
-    Mistake(
-        "mask thrown away",
-        "masked_fill returns a new tensor, and nobody keeps it; masked_fill_ would have worked.",
-        FILL,
-        "attn_scores.masked_fill(is_future, -torch.inf)",
-    ),
-    Mistake(
-        "mask of the context",
-        "The mask is made for context_length and then cut; at context_length=1 it is 1 x 1 and "
-        "broadcasts over any number of tokens.",
-        MASK,
-        "is_future = causal_mask(self.context_length, device=x.device)[:num_tokens, :num_tokens]",
-    ),
-    Mistake(
-        "minus 1e4",
-        "A number stands for -inf, because -1e9 did not fit into half precision; scores can be "
-        "lower.",
-        FILL,
-        "attn_scores = attn_scores.masked_fill(is_future, -1e4)",
-    ),
-    Mistake(
-        "no scale",
-        "The scores grow with head_dim, and softmax hardly mixes any more.",
-        SCALE,
-        "",
-    ),
-    Mistake(
-        "scale by d_out",
-        "The width of all heads together is taken for the width of one.",
-        SCALE,
-        "attn_scores = attn_scores / self.d_out**0.5",
-    ),
-    Mistake(
-        "scale by d_in",
-        "The width of the embedding is taken for the width of a head.",
-        SCALE,
-        "attn_scores = attn_scores / self.d_in**0.5",
-    ),
-    Mistake(
-        "softmax over queries",
-        "The columns sum to 1 instead of the rows.",
-        WEIGHTS,
-        "attn_weights = self.dropout(attn_scores.softmax(dim=-2))",
-    ),
-    Mistake(
-        "dropout before softmax",
-        "What is dropped is a score, not a weight; a hidden score times 0 is NaN.",
-        WEIGHTS,
-        "attn_weights = self.dropout(attn_scores).softmax(dim=-1)",
-    ),
-    Mistake(
-        "dropout in eval",
-        "The function, unlike the module, does not know the mode and always drops.",
-        WEIGHTS,
-        "attn_weights = nn.functional.dropout(attn_scores.softmax(dim=-1), self.dropout.p)",
-    ),
-    Mistake(
-        "keys and values swapped",
-        "Two names in the wrong order on the left of an assignment.",
-        "queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)",
-        "queries, values, keys = self.W_query(x), self.W_key(x), self.W_value(x)",
-    ),
-    Mistake(
-        "view without contiguous",
-        "The one that speaks up: after transpose the numbers are no longer in reading order, and "
-        "view refuses.",
-        "context_vec = context_vec.contiguous()",
-        "",
-    ),
-    Mistake(
-        "heads in reverse",
-        "The last head comes first, and out_proj expects the first.",
-        SWAP,
-        "context_vec = context_vec.flip(1).transpose(1, 2)",
-    ),
-    Mistake(
-        "no output projection",
-        "The heads are side by side, but nothing mixes them.",
-        "context_vec = self.out_proj(context_vec)",
-        "",
-    ),
-)
+def make(
+    cls: type[MultiHeadAttention],
+    num_heads: int = 2,
+    dropout: float = 0.0,
+    context_length: int = 6,
+    seed: int = 1,
+) -> MultiHeadAttention:
+    """Make a module in eval, 3 numbers to 8, its parameters normal numbers from one seed.
+
+    They are larger than those of a new module, so that heads choose.
+
+    Args:
+        cls: OnePageAttention, or a class that is wrong by a line.
+        num_heads: 1, 2, 4 or 8.
+        dropout: of the attention weights.
+        context_length: the most tokens; OnePageAttention itself takes any number.
+        seed: of the parameters.
+
+    >>> make(OnePageAttention).head_dim
+    4
+    """
+    with seeded(seed), torch.no_grad():
+        module = cls(3, 8, context_length, dropout, num_heads)
+        for parameter in module.parameters():
+            parameter.normal_()
+    return module.eval()
 
 
 # With this seed, in float16, all visible scores of the first three queries are below -1e4
 GALLERY_SEED = 302
 
 
-class Condition(NamedTuple):
-    """The conditions under which a class is tried; the defaults are the usual ones."""
-
-    context_length: int = 6
-    dropout: float = 0.0
-    dtype: torch.dtype = torch.float32
-    stretch: float = 1.0  # the tokens are multiplied by it
-
-
-CONDITIONS = {
-    "as usual": Condition(),
-    "context_length 1": Condition(context_length=1),
-    "half precision": Condition(dtype=torch.float16, stretch=85.0),
-    "dropout 0.5": Condition(dropout=0.5),
+CONDITIONS = {  # context_length, dropout, dtype, and by what the tokens are multiplied
+    "as usual": (6, 0.0, torch.float32, 1.0),
+    "context_length 1": (1, 0.0, torch.float32, 1.0),
+    "half precision": (6, 0.0, torch.float16, 85.0),
+    "dropout 0.5": (6, 0.5, torch.float32, 1.0),
 }
-BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
 
 
 def build(cls: type[MultiHeadAttention], condition: str = "as usual") -> MultiHeadAttention:
-    """Return a module with two heads of width 4 for the six tokens, its weights normal numbers.
-
-    Args:
-        cls: OnePageAttention, or the class of a mistake.
-        condition: a name in CONDITIONS.
-
-    >>> build(OnePageAttention).d_out
-    8
-    """
+    """Return a module for the six tokens under a condition in CONDITIONS, as make does."""
     context_length, dropout, dtype, _ = CONDITIONS[condition]
-    with seeded(GALLERY_SEED):
-        module = cls(3, 8, context_length, dropout, num_heads=2)
-        for parameter in module.parameters():  # larger than new weights, so that heads choose
-            nn.init.normal_(parameter)
-    return module.to(dtype)
+    return make(cls, 2, dropout, context_length, GALLERY_SEED).to(dtype)
 
 
 def tokens(condition: str = "as usual") -> Tensor:
-    """Return the six tokens of the course as one text, (1, 6, 3).
-
-    >>> tokens("half precision").dtype
-    torch.float16
-    """
+    """Return the six tokens of the course as one text, (1, 6, 3), under a condition."""
     _, _, dtype, stretch = CONDITIONS[condition]
     return (stretch * journey().inputs[None]).to(dtype)
 
 
 def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[str, Verdict]:
-    """Run the four module checks on a class.
-
-    Args:
-        cls: OnePageAttention, or the class of a mistake.
-        condition: a name in CONDITIONS. All four checks put the module into eval.
-
-    Returns:
-        By the name of the check a Verdict: shape, causality, rows, equality. The last one
-        compares with OnePageAttention, with the same parameters.
+    """Return the verdicts of the four module checks on a class, under a condition in CONDITIONS.
 
     >>> [name for name, verdict in examine(BY_NAME["scale by d_out"].cls).items() if not verdict]
     ['equality']

@@ -10,7 +10,7 @@ import difflib
 import inspect
 import linecache
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.checks.by_hand import PROBES, differs
@@ -18,17 +18,15 @@ from attncourse.checks.mistakes import (
     FILL,
     MASK,
     MISTAKES,
+    QKV,
     SCALE,
     WEIGHTS,
-    WHAT_THE_TEXT_USES,
     Mistake,
     OnePageAttention,
 )
 from attncourse.tracing.diffs import Diff
 from attncourse.tracing.source import Source
 from attnlib.modules import MultiHeadAttention
-
-QKV = "queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)"
 
 # Two mistakes more, which are easily made
 MORE: tuple[Mistake, ...] = (
@@ -47,19 +45,6 @@ MORE: tuple[Mistake, ...] = (
     ),
 )
 ALL_MISTAKES = MISTAKES + MORE
-_BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
-
-
-def _unlabeled(name: str, title: str) -> type[MultiHeadAttention]:
-    """Compile the text of a mistake under another name, in a file of that name."""
-    text = _BY_NAME[name].text.replace("OnePageAttention", title)
-    file = f"<{title}>"
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    space = dict(WHAT_THE_TEXT_USES)
-    exec(compile(text, file, "exec"), space)
-    return cast(type[MultiHeadAttention], space[title])
-
-
 HIDDEN = {
     "ClassB": "mask one too late",
     "Mystery1": "mask after softmax",
@@ -69,7 +54,8 @@ HIDDEN = {
     "Mystery5": "both without transpose",
     "Mystery6": "dropout in eval",
 }
-class_b, *MYSTERIES = (_unlabeled(name, title) for title, name in HIDDEN.items())
+_BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
+class_b, *MYSTERIES = (_BY_NAME[name].called(title, title) for title, name in HIDDEN.items())
 mystery_1, mystery_2, mystery_3, mystery_4, mystery_5, mystery_6 = MYSTERIES
 class_a = OnePageAttention  # for whoever is not to know which of the two is right
 
@@ -78,15 +64,16 @@ class_a = OnePageAttention  # for whoever is not to know which of the two is rig
 
 
 def page(cls: type[MultiHeadAttention] = OnePageAttention) -> list[str]:
-    """Return the lines of a class's source.
-
-    >>> page()[0]
-    'class OnePageAttention(MultiHeadAttention):'
-    """
+    """Return the lines of a class's source."""
     file = cls.forward.__code__.co_filename
-    if file in linecache.cache and file.startswith("<"):
+    if file.startswith("<") and file in linecache.cache:
         return [line.rstrip("\n") for line in linecache.getlines(file)]
     return inspect.getsource(cls).splitlines()
+
+
+def _unnamed(cls: type[MultiHeadAttention]) -> list[str]:
+    """Return the lines of a class under the name of the right one."""
+    return [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
 
 
 def numbered(cls: type[MultiHeadAttention] = OnePageAttention) -> Source:
@@ -105,28 +92,20 @@ def opened(cls: type[MultiHeadAttention], title: str = "") -> Diff:
         cls: a class that is wrong by a line or two.
         title: a line above, to tell several apart.
 
-    Returns:
-        The lines without their comments, with their numbers on the right page.
-
     >>> print(str(opened(class_b)).splitlines()[1].split("triu")[-1])
     (diagonal=2).bool()
     """
-    theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
     wrong, right = (
-        "\n".join(line.partition("  #")[0] for line in text) for text in (theirs, page())
+        "\n".join(line.partition("  #")[0] for line in text) for text in (_unnamed(cls), page())
     )
     return Diff(wrong, right, title=title, numbered=True)
 
 
 def changed_lines(cls: type[MultiHeadAttention]) -> set[int]:
-    """Return the lines of the right page that a class does not have, counted from 1.
-
-    >>> changed_lines(OnePageAttention)
-    set()
-    """
-    theirs = [line.replace(cls.__name__, "OnePageAttention") for line in page(cls)]
-    changes = difflib.SequenceMatcher(None, page(), theirs, autojunk=False).get_opcodes()
-    return {i + 1 for kind, i, stop, _, _ in changes if kind != "equal" for i in range(i, stop)}
+    """Return the lines of the right page that a class does not have, counted from 1."""
+    matcher = difflib.SequenceMatcher(None, page(), _unnamed(cls), autojunk=False)
+    changes = [(i, stop) for kind, i, stop, _, _ in matcher.get_opcodes() if kind != "equal"]
+    return {line + 1 for i, stop in changes for line in range(i, stop)}
 
 
 # The line that a learner blames
@@ -136,9 +115,7 @@ EVERYWHERE: tuple[Place, ...] = tuple((probe, heads) for probe in PROBES for hea
 WITH_ONE_HEAD: tuple[Place, ...] = tuple((probe, 1) for probe in PROBES)
 THE_WEIGHTS: tuple[Place, ...] = (("the weights", 1), ("the weights", 2))
 # A token that sees only itself gives itself the weight 1, whatever the score is
-NO_CHOICE: tuple[Place, ...] = tuple(
-    (probe, heads) for probe in ("one token", "first query") for heads in (1, 2)
-)
+NO_CHOICE = tuple(place for place in EVERYWHERE if place[0] in ("one token", "first query"))
 ZERO_KEYS: tuple[Place, ...] = (("equal scores", 1), ("equal scores", 2))
 
 
@@ -181,43 +158,30 @@ BEGINNINGS = {
     "context_vec = ": "merge",
 }
 # By the mystery: other lines of the right page, and what in their place does exactly the same
+JOINED = {
+    25: "context_vec = context_vec.transpose(1, 2).contiguous()",
+    26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
+}
+CUT = "x = x.view(b, self.num_heads, num_tokens, self.head_dim).transpose(1, 2)"
 AS_GOOD: dict[int, dict[int, str]] = {
     2: {14: "keys = queries", 17: "attn_scores = queries @ queries.transpose(2, 3)"},
-    3: {
-        25: "context_vec = context_vec.transpose(1, 2).contiguous()",
-        26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
-    },
-    5: {
-        6: "x = x.view(b, self.num_heads, num_tokens, self.head_dim).transpose(1, 2)",
-        25: "context_vec = context_vec.transpose(1, 2).contiguous()",
-        26: "context_vec = context_vec.transpose(1, 2).reshape(b, num_tokens, self.d_out)",
-    },
-}
-WHERE = {
-    "one token": "for one token",
-    "first query": "in the first output",
-    "equal scores": "at equal scores",
-    "the weights": "in the attention weights",
+    3: JOINED,
+    5: {6: CUT, **JOINED},
 }
 
 
 def check_found(found: Mapping[int, int | None]) -> str:
-    """Say of each mystery whether the line that is blamed is the one that is wrong.
+    """Say of each mystery whether the line that is blamed is wrong, or what speaks against it.
 
     Args:
         found: by the number of the mystery the number of a line, as numbered() shows them, or
             None where nothing is blamed yet.
 
-    Returns:
-        A sentence for each mystery. Where the line is another one, it names what speaks against
-        it, if anything does: an input at which it cannot matter, or one at which it would. A line
-        that could do exactly the same is as good.
-
     Raises:
         ValueError: there is no such mystery.
 
     >>> print(check_found({1: 12}))
-    mystery_1: not line 12, though no probe speaks against it. Which other lines do they leave?
+    mystery_1: not line 12, though every probe fits it. Which other lines do they leave?
     """
     unknown = [number for number in found if number not in range(1, len(MYSTERIES) + 1)]
     if unknown:
@@ -241,10 +205,9 @@ def _said(number: int, line: int | None) -> str:
         others = sorted(wrong - {line})
         return f"right, line {line}" + (f", and line {others[0]} with it." if others else ".")
     if line in AS_GOOD.get(number, {}):
-        return (
-            f"as good as right. The slip is in line {_and(wrong)}, but {AS_GOOD[number][line]} in "
-            f"line {line} would do exactly the same, and no input can tell them apart."
-        )
+        slip = " and line ".join(map(str, sorted(wrong)))
+        same = f"{AS_GOOD[number][line]} in line {line} would do exactly the same"
+        return f"as good as right. The slip is in line {slip}, but {same}."
     return f"not line {line}{_against(cls, PARTS[part])}"
 
 
@@ -256,35 +219,25 @@ def _against(cls: type[MultiHeadAttention], part: Part) -> str:
     wrong = {place for place in EVERYWHERE if differs(cls, PROBES[place[0]], place[1])}
     if not wrong:
         return (
-            ", though no probe can speak against it: they find nothing wrong here. Ask with "
-            "something else: larger numbers, other sizes, dropout in eval mode."
+            ", though no probe can speak against it: all is right there. Ask with something else: "
+            "larger numbers, other sizes, dropout in eval mode."
         )
     for place in EVERYWHERE:
         if place in part.blind and place in wrong:
             return f": it cannot matter {_at(place)}, and this is wrong there."
     if part.makes_weights and not wrong & set(THE_WEIGHTS):
-        return (
-            ": it only helps to make the attention weights, and these are right. The outputs are "
-            "wrong."
-        )
+        return ": it only helps to make the attention weights, and these are right."
     if not part.knows_heads and not wrong & set(WITH_ONE_HEAD):
-        return (
-            ": it knows nothing of the number of heads, so a fault in it would most likely show "
-            "with one head too, and with one head all is right."
-        )
+        return ": it knows nothing of the number of heads, and with one head all is right."
     for place in part.shows:
         if place not in wrong:
             return f": a fault in it would most likely show {_at(place)}, and this is right there."
-    return ", though no probe speaks against it. Which other lines do they leave?"
-
-
-def _and(lines: set[int]) -> str:
-    return " and line ".join(map(str, sorted(lines)))
+    return ", though every probe fits it. Which other lines do they leave?"
 
 
 def _at(place: Place) -> str:
     probe, num_heads = place
-    return f"{WHERE[probe]} with {'one head' if num_heads == 1 else 'two heads'}"
+    return f"at '{probe}' with {'one head' if num_heads == 1 else 'two heads'}"
 
 
 def _part(line: str) -> str | None:

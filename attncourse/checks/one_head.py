@@ -7,40 +7,27 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from attncourse.checks.answers import (
+    FINITE,
+    FailedCall,
+    first_near,
+    first_wrong_row,
+    is_near,
+    noted,
+    remedied,
+    require,
+    require_mask,
+    require_shape,
+)
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.plain_words import in_plain_words
+from attncourse.checks.verdict import Verdict
 from attncourse.compare import at_most
 from attnlib.functional import attention, causal_mask
 from attnlib.modules import CausalAttention
 
-NEAR = 1e-5  # as close as this, an answer is one of the usual mistakes
-LOWER = 1_000_000  # taken from all scores, it changes no attention weight
-OF_SCORES = {
-    r"NameError: name '[iI]nf|has no attribute '(Inf|infinity|Infinity)'": (
-        "In PyTorch infinity is torch.inf: write -torch.inf."
-    ),
-    r"IndexError: The shape of the mask \[\d+, \d+\]": (
-        "The mask has two dimensions, which are the last two of the scores: index these with "
-        "[..., is_future], or use masked_fill."
-    ),
-}
-OF_A_PREFIX = {  # 7 tokens, values of width 3; the first that is asked for is token 0
-    r"\(1x1 and 7x3\)": (
-        "The scores are those of the tokens that token i sees, the values those of all: cut the "
-        "values too, values[: i + 1]."
-    ),
-    r"\(1x7 and 1x3\)": (
-        "The values are those of the tokens that token i sees, the scores those of all: cut the "
-        "keys too, keys[: i + 1]."
-    ),
-}
-OF_MASKS = {
-    "Boolean value of Tensor": (
-        "`or`, `and`, `not`, `if` and a < b < c want one True or False, and this is a table of "
-        "them: join two tables with |, each in parentheses."
-    ),
-}
+ROUNDING = 2e-7  # between attention weights in 32 bits and in 64
+FAR, FARTHER = 1e6, 1e12  # taken from all scores, they change no attention weight
 
 
 def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor) -> str:
@@ -52,9 +39,6 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
             width 64, neither scaled nor masked.
         used: of the same shape, the attention weights that the model made of them.
 
-    Returns:
-        A sentence.
-
     >>> scores = torch.tensor([[[[0.0, 9.0], [8.0, 8.0]]]])
     >>> used = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
     >>> print(check_causal_weights(lambda scores: scores / 8, scores, used))
@@ -62,100 +46,105 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
     """
     exact = scores.double()  # so that every right way to round is within the tolerance
 
-    def check(causal_weights: Callable[[Tensor], Tensor]) -> str:
-        with in_plain_words(OF_SCORES):
+    @exercise_check
+    def check(causal_weights: Callable[[Tensor], Tensor]) -> Verdict | str:
+        with remedied(_of_scores):
             mine = causal_weights(exact.clone()).double()
-        if mine.shape != used.shape:
-            return f"The shape is {tuple(mine.shape)}, not {tuple(used.shape)}."
-        difference = (mine - used).abs().max().item()
-        is_future = causal_mask(exact.shape[-1], device=exact.device)
-        if difference <= 2e-7:
-            lowered = causal_weights(exact - LOWER).double()
-            begin = (
-                f"Right for these scores, but not for every score: lower all of them by {LOWER:,}"
-            )
-            if lowered.isnan().any():
-                return (
-                    f"{begin}, and your attention weights are NaN. torch.softmax knows how to "
-                    "avoid that."
-                )
-            if (lowered[..., is_future] > 2e-7).any():  # in 32 bits the past may only be rounded
-                return (
-                    f"{begin}, and your attention weights change, because a hidden score is no "
-                    "longer the lowest. Which number is below every other?"
-                )
-            heads = used.shape[0] * used.shape[1]
+        require_shape(mine, wanted := tuple(used.shape))
+        off = (mine - used).abs().max().item()
+        if not off <= ROUNDING:
             return (
-                f"Right: all {heads} heads, {used.numel():,} attention weights, "
-                "are those that GPT-2 used."
+                _usual_weights(mine, exact)
+                or _odd_rows(mine)
+                or f"Nothing leaks, but an attention weight is off by {at_most(off, 1e-6):.0e}."
             )
-        if not torch.isfinite(mine).all() and not mine.isnan().any():
-            return "An infinite score is still there: softmax, along each row, comes last."
-        leak = mine[..., is_future].max().item()
-        hidden = exact.masked_fill(is_future, -torch.inf)
-        zeroed = torch.softmax(exact / 8, dim=-1).masked_fill(is_future, 0.0)
-        of_past = torch.softmax(exact.masked_fill(is_future.mT, -torch.inf) / 8, dim=-1)
-        late = "The future is hidden after softmax, so the rows no longer sum to 1."
-        unhidden = (
-            f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0. "
-            "masked_fill returns a new tensor: is its result kept?"
-        )
-        usual = {
-            "The scores are not divided by 8, the root of the width.": hidden.softmax(dim=-1),
-            "The scores are divided by 64, the width, not by its root.": (hidden / 64).softmax(-1),
-            "The scores are divided by √8. The heads are 64 wide: divide by √64, which is 8.": (
-                hidden / 8**0.5
-            ).softmax(-1),
-            unhidden: (exact / 8).softmax(dim=-1),
-            late: zeroed,
-            "The mask hides the past: is True on the wrong side of the diagonal?": of_past,
-            "Softmax runs down the columns: it is each row that sums to 1.": (hidden / 8).softmax(
-                dim=-2
-            ),
-        }
-        for sentence, numbers in usual.items():
-            if torch.allclose(mine, numbers, rtol=0, atol=NEAR):
-                return sentence
-        if torch.allclose(mine, hidden / 8) or torch.allclose(mine, exact / 8):
-            return "These are still scores: softmax, along each row, comes last."
-        for dim, wrong in enumerate(("layers", "heads")):
-            if torch.allclose(mine, (hidden / 8).softmax(dim), rtol=0, atol=NEAR, equal_nan=True):
-                return f"Softmax runs over the {wrong}, dim={dim}: it must run along each row."
-        empty = mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0).tolist()
-        if empty == [*[True] * (len(empty) - 1), False]:  # only the last row has no future
-            return (
-                "Every row that has a future is NaN: e to the power of +inf is not a number you "
-                "can divide by. Hide with minus infinity."
-            )
-        only_last = [*[False] * (len(empty) - 1), True]
-        if empty == only_last and not mine[..., ~is_future].nan_to_num().any():
-            return "The past is hidden, and the future is not: True must mean future."
-        if mine.isnan().any():
-            row = int(mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0).nonzero()[0])
-            return (
-                f"Row {row} is NaN: every score in it is hidden. Does each token still see itself?"
-            )
-        sums = mine.sum(dim=-1)
-        if torch.allclose(sums, sums.mean(), rtol=0, atol=NEAR) and abs(sums.mean() - 1) > NEAR:
-            return (
-                f"Each row sums to {sums.mean():.3g}, not to 1: is it divided after softmax? "
-                "Divide before it."
-            )
-        factor = _factor(mine[..., -1, :], exact[..., -1, :])
-        scaled = exact * factor
-        if torch.allclose(mine, scaled.softmax(dim=-1), rtol=0, atol=NEAR):
-            return unhidden
-        if torch.allclose(mine, scaled.softmax(-1).masked_fill(is_future, 0), rtol=0, atol=NEAR):
-            return late
-        of_visible = scaled.masked_fill(is_future, -torch.inf).softmax(dim=-1)
-        if torch.allclose(mine, of_visible, rtol=0, atol=NEAR):
-            return _wrong_factor(factor)
-        if leak > NEAR:
-            return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
-        off = at_most(difference, floor=1e-6)
-        return f"Nothing leaks, but an attention weight is off by {off:.0e}."
+        count = f"all {wanted[0] * wanted[1]} heads, {used.numel():,} attention weights"
+        notes = _limits(causal_weights, exact, used.double())
+        return noted(f"Right: {count}, are those that GPT-2 used.", *notes)
 
-    return exercise_check(check)(written)
+    return check(written)
+
+
+def _of_scores(error: BaseException, _call: FailedCall) -> str | None:
+    if isinstance(error, (NameError, AttributeError)) and error.name in ("inf", "Inf", "Infinity"):
+        return "In PyTorch infinity is torch.inf: write -torch.inf."
+    if isinstance(error, IndexError):
+        return "The mask is as wide as the last two dimensions of the scores: [..., is_future]."
+    return None
+
+
+def _limits(causal_weights: Callable[[Tensor], Tensor], exact: Tensor, used: Tensor) -> list[str]:
+    """Return what is worth a note of an answer that is right on ordinary scores."""
+    is_future = causal_mask(exact.shape[-1], device=exact.device)
+    lower, lowest = (causal_weights(exact - less).double() for less in (FAR, FARTHER))
+    above = causal_weights(exact.masked_fill(is_future, FAR)).double()
+    require(
+        not (lower[..., is_future] > ROUNDING).any(),
+        "Right for these scores, but not for every score: one lower than the number that hides "
+        "lets the future be seen. Which number is below every other?",
+    )
+    notes = {
+        "Where all scores of a row are very low, yours is 0 / 0: NaN. torch.softmax takes away the "
+        "largest first.": bool(lower.isnan().any()),
+        FINITE: bool((lowest[..., is_future] > ROUNDING).any()),
+        "Where a hidden score is far above those that are seen, the row is 0 / 0: NaN. Hidden "
+        "before softmax, with -torch.inf, it leaves no trace.": not is_near(above, used),
+    }
+    return [note for note, applies in notes.items() if applies]
+
+
+def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
+    """Name a usual mistake that makes these attention weights."""
+    is_future = causal_mask(exact.shape[-1], device=exact.device)
+    hidden = exact.masked_fill(is_future, -torch.inf)
+    factor = _factor(mine[..., -1, :], exact[..., -1, :])  # 1/8, or another
+    divisors = {
+        1: "The scores are not divided by 8, the root of the width.",
+        64: "The scores are divided by 64, the width, not by its root.",
+        8**0.5: "The scores are divided by √8. The heads are 64 wide: √64 is 8.",
+        128: "The scores are divided by 128. In 64**1/2 the ** comes first: write 64**0.5.",
+    }
+    divided = _divided_by(factor, divisors, "They must be divided by 8, the root of 64.")
+    leak, scaled = mine[..., is_future].max().item(), exact * factor
+    usual = {
+        f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0. masked_fill "
+        "returns a new tensor: is its result kept?": scaled.softmax(dim=-1),
+        "The future is hidden after softmax, so the rows no longer sum to 1.": (
+            scaled.softmax(dim=-1).masked_fill(is_future, 0)
+        ),
+        divided: scaled.masked_fill(is_future, -torch.inf).softmax(dim=-1),
+        "The mask hides the past: is True on the wrong side of the diagonal?": (
+            exact.masked_fill(is_future.mT, -torch.inf) / 8
+        ).softmax(dim=-1),
+        "Softmax runs over the layers: it must run along each row.": (hidden / 8).softmax(dim=0),
+        "Softmax runs over the heads: it must run along each row.": (hidden / 8).softmax(dim=1),
+        "Softmax runs down the columns: each row must sum to 1.": (hidden / 8).softmax(dim=2),
+        "These are still scores: softmax, along each row, comes last.": exact / 8,
+    }
+    return first_near(mine, usual)
+
+
+def _odd_rows(mine: Tensor) -> str | None:
+    """Say what is wrong with rows that are not finite, do not sum to 1, or see the future."""
+    if mine.isinf().any() and not mine.isnan().any():
+        return "An infinite score is still there: softmax, along each row, comes last."
+    is_future = causal_mask(mine.shape[-1], device=mine.device)
+    empty = mine.isnan().any(dim=-1).flatten(0, -2).any(dim=0)
+    if empty[:-1].all() and not empty[-1]:  # only the last row has no future
+        if mine[..., :-1, 0].isnan().all():
+            return "Every row with a future is NaN: the future must be hidden with minus infinity."
+        return "Minus infinity divided by itself is NaN: e to the power of each score comes first."
+    if empty[-1] and not empty[:-1].any() and not mine[..., ~is_future].nan_to_num().any():
+        return "The past is hidden, and the future is not: True must mean future."
+    if empty.any():
+        row = int(empty.nonzero()[0])
+        return f"Row {row} is NaN: every score in it is hidden. Does each token still see itself?"
+    sums = mine.sum(dim=-1)
+    if is_near(sums, sums.mean().expand_as(sums)) and not is_near(sums, torch.ones_like(sums)):
+        return f"Each row must sum to 1, not {sums.mean():.3g}: is it divided after softmax?"
+    if (leak := mine[..., is_future].max()) > ROUNDING:
+        return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
+    return None
 
 
 def _factor(weights: Tensor, scores: Tensor) -> float:
@@ -165,15 +154,16 @@ def _factor(weights: Tensor, scores: Tensor) -> float:
     return factors[factors.isfinite()].nanmedian().item()
 
 
-def _wrong_factor(factor: float) -> str:
+def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
+    """Say by what scores are divided that are multiplied by a wrong factor."""
+    for divisor, said in usual.items():
+        if abs(factor * divisor - 1) < 1e-3:
+            return said
     if not factor:
         return "Each token looks at all that it sees evenly: the scores play no part."
-    if abs(factor) >= 1:
-        return f"The scores are multiplied by {factor:.4g}. Divide them by 8, the root of 64."
-    said = f"The scores are divided by {1 / factor:.4g}. Divide them by 8, the root of 64."
-    if round(1 / factor) in (32, 128):
-        said += " In 64**1/2 the ** comes first: write 64**0.5."
-    return said
+    if abs(factor) > 1:
+        return f"The scores are multiplied by {factor:.4g}. {must}"
+    return f"The scores are divided by {1 / factor:.4g}. {must}"
 
 
 @exercise_check
@@ -184,49 +174,36 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
         look_back: takes num_tokens and returns W_query.weight, (num_tokens, num_tokens), of a
             head whose tokens are the rows of the identity, and whose W_key is the identity.
 
-    Returns:
-        A sentence.
-
     >>> print(check_look_back(lambda num_tokens: 20 * torch.eye(num_tokens)))
     Each token looks at itself: its query is its own key. Move the ones by a row.
     """
+    largest = {}
     for num_tokens in (6, 5, 60):
         mine = look_back(num_tokens)
-        if mine.shape != (num_tokens, num_tokens):
-            return f"The shape is {tuple(mine.shape)}, not {(num_tokens, num_tokens)}."
-        if not mine.isfinite().all():
-            return (
-                "Your matrix holds infinity or NaN, and 0 times infinity is NaN. Take a large "
-                "number that is finite."
-            )
+        require_shape(mine, (num_tokens, num_tokens))
+        require(mine.isfinite().all(), "0 times infinity is NaN: the number must be finite.")
+        largest[num_tokens] = mine.max().item()
         attn_weights = _weights_of_places(mine)
         looked_at = attn_weights.argmax(dim=-1).tolist()  # by token, the one it looks at most
+        one_back = [0, *range(num_tokens - 1)]
         if looked_at == list(range(num_tokens)):
             return "Each token looks at itself: its query is its own key. Move the ones by a row."
-        one_back = [0, *range(num_tokens - 1)]
-        transposed = _weights_of_places(mine.mT).argmax(dim=-1).tolist()
-        if looked_at != one_back and transposed == one_back:
-            return (
-                "Each token asks for the one after it, which is hidden. "
-                "nn.Linear multiplies by the transpose: swap rows and columns."
-            )
-        for query in range(1, num_tokens):
-            if looked_at[query] != query - 1:
+        if looked_at != one_back:
+            if _weights_of_places(mine.mT).argmax(dim=-1).tolist() == one_back:
                 return (
-                    f"Of {num_tokens} tokens, token {query} looks most at token "
-                    f"{looked_at[query]}, not {query - 1}."
+                    "Each token asks for the one after it, which is hidden. nn.Linear multiplies "
+                    "by the transpose: swap rows and columns."
                 )
+            token = next(i for i, key in enumerate(looked_at) if key != one_back[i])
+            wrong = f"token {token} looks most at token {looked_at[token]}, not {one_back[token]}"
+            return f"Of {num_tokens} tokens, {wrong}."
         lowest = attn_weights.diagonal(-1).min().item()
-        if lowest <= 0.99:
-            more = (
-                "The scores are divided by √num_tokens: let your number grow with it."
-                if num_tokens == 60
-                else "Larger numbers in W_query make larger scores."
-            )
-            return (
-                f"Right way, but softly: of {num_tokens} tokens one gives only {lowest:.2f} "
-                f"of its attention to the one before. {more}"
-            )
+        more = "Larger numbers in W_query make larger scores."
+        if num_tokens == 60 and largest[60] == largest[6]:
+            grow = "the scores are divided by √num_tokens, so your number must grow with it"
+            more = f"{largest[6]:.4g} is enough for 6 tokens and too small for 60: {grow}."
+        softly = f"of {num_tokens} tokens one gives only {lowest:.2f} of its attention"
+        require(lowest > 0.99, f"Right way, but softly: {softly} to the one before. {more}")
     return "Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99."
 
 
@@ -246,78 +223,78 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
         context_without_mask: takes queries, keys, values, each (num_tokens, width), and the
             place of a token, and returns the token's context vector, (width of the values).
 
-    Returns:
-        A sentence.
-
     >>> print(check_without_mask(lambda queries, keys, values, i: values[0] * 0))
     Token 0 gets nothing: which keys are in keys[:0]?
     """
     queries, keys, values = draw(7, 5, seed=1), draw(7, 5, seed=2), draw(7, 3, seed=3)
-    is_future = causal_mask(7)
-    with in_plain_words(OF_A_PREFIX):
+    with remedied(_of_a_prefix):
         made = [context_without_mask(queries, keys, values, i) for i in range(7)]
-    for i, vector in enumerate(made):
-        if vector.shape != (3,):
-            return (
-                f"The context vector of token {i} has the shape {tuple(vector.shape)}, not (3,), "
-                "the width of the values."
-            )
-    mine = torch.stack(made)
-    if not mine[0].any():
-        return "Token 0 gets nothing: which keys are in keys[:0]?"
-    scaled = queries @ keys.mT / 5**0.5
-    usual = {
-        "Right, for seven tokens: the prefix needs no mask.": attention(
-            queries, keys, values, is_future
-        )[0],
-        "Every token sees all keys. Cut them after token i.": attention(queries, keys, values)[0],
-        "Every token sees one key too many: keys[: i + 1] ends with token i.": attention(
-            queries, keys, values, torch.ones(7, 7).triu(diagonal=2).bool()
-        )[0],
-        "The scores are not divided by the root of the width.": attention(
-            queries * 5**0.5, keys, values, is_future
-        )[0],
-        "The scores are divided by the width, not by its root.": attention(
-            queries / 5**0.5, keys, values, is_future
-        )[0],
-        "The values are mixed by scores: softmax is missing.": scaled.tril() @ values,
-        "The values are mixed by scores, not divided either: softmax is missing.": (
-            (queries @ keys.mT).tril() @ values
-        ),
-        "Every value that token i sees counts the same: this is a plain mean, without scores.": (
-            values.cumsum(dim=0) / torch.arange(1.0, 8)[:, None]
-        ),
-        "The scores are divided by the root of the number of tokens, not of the width.": attention(
-            queries * (5 / 7) ** 0.5, keys, values, is_future
-        )[0],
-        "The scores are divided by the root of the number of keys, not of the width.": attention(
-            queries * (5 / torch.arange(1.0, 8)[:, None]) ** 0.5, keys, values, is_future
-        )[0],
-        "The attention weights are divided by the root of the width: divide the scores.": (
-            attention(queries * 5**0.5, keys, values / 5**0.5, is_future)[0]
-        ),
-    }
-    if (said := _first_equal(usual, mine)) is not None:
-        return said
+    for vector in made:
+        require_shape(vector, (3,), ", the width of the values")
+    mine, right = torch.stack(made), attention(queries, keys, values, causal_mask(7))[0]
+    require(mine[0].any(), "Token 0 gets nothing: which keys are in keys[:0]?")
+    off = (mine - right).abs().max().item()
+    if not is_near(mine, right):
+        found = first_near(mine, _usual_prefixes(mine, queries, keys, values))
+        return found or f"None of the usual mistakes: a number is off by {off:.2g}."
+    keys[4:], values[4:] = torch.nan, torch.nan  # which a mask lets through, as 0 * NaN
+    said = (
+        "Right numbers, but later tokens are computed and then hidden: leave them out, [: i + 1]."
+    )
+    require(context_without_mask(queries, keys, values, 3).isfinite().all(), said)
+    return "Right, for seven tokens: the prefix needs no mask."
+
+
+def _of_a_prefix(_error: BaseException, call: FailedCall) -> str | None:
+    """Return which of the two is not cut, where scores of token 0 meet values of seven tokens."""
+    cut = {(1, 7): ("scores", "values"), (7, 1): ("values", "keys")}
+    if len(call.shapes) != 2 or (met := (call.shapes[0][-1], call.shapes[1][0])) not in cut:
+        return None
+    few, many = cut[met]
+    return f"The {few} are those of the tokens that token i sees: cut the {many} too, [: i + 1]."
+
+
+def _usual_prefixes(
+    mine: Tensor, queries: Tensor, keys: Tensor, values: Tensor
+) -> dict[str, Tensor]:
+    """Return what the usual mistakes compute, by what to say of them."""
+    is_future, products = causal_mask(7), (queries @ keys.mT).tril()
+    num_seen = torch.arange(1.0, 8)[:, None]
     step = values[1] - values[0]  # token 1 is on the line from value 0 to value 1
     share = (mine[1] - values[0]) @ step / (step @ step)
     factor = _factor(torch.stack((1 - share, share)), queries[1] @ keys[:2].mT)
-    scaled = attention(queries * factor * 5**0.5, keys, values, is_future)[0]
-    if torch.allclose(mine, scaled, rtol=0, atol=NEAR):
-        return (
-            f"The scores are divided by {1 / factor:.4g}. Here the width is 5: divide them by its "
-            "root, keys.shape[-1] ** 0.5."
-        )
-    right = next(iter(usual.values()))
-    return f"None of the usual mistakes: a number is off by {(mine - right).abs().max():.2g}."
+    divisors = {
+        1: "The scores are not divided by the root of the width.",
+        5: "The scores are divided by the width, not by its root.",
+        7**0.5: "The scores are divided by the root of the number of tokens, not of the width.",
+    }
+    must = "They must be divided by the root of the width, here 5: keys.shape[-1] ** 0.5."
+    divided, root = _divided_by(factor, divisors, must), 5**0.5
+    return {
+        "Every token sees all keys. Cut them after token i.": attention(queries, keys, values)[0],
+        "Every token sees one key too many: keys[: i + 1] ends with token i.": (
+            attention(queries, keys, values, is_future.triu(diagonal=2))[0]
+        ),
+        "The values are mixed by scores: softmax is missing.": products / root @ values,
+        "The values are mixed by undivided scores: softmax is missing.": products @ values,
+        "Every value that token i sees counts the same: a plain mean.": (
+            values.cumsum(dim=0) / num_seen
+        ),
+        "The scores are divided by the root of the number of keys, not of the width.": (
+            attention(queries * root / num_seen**0.5, keys, values, is_future)[0]
+        ),
+        "The attention weights are divided by the root of the width: divide the scores.": (
+            attention(queries * root, keys, values, is_future)[0] / root
+        ),
+        divided: attention(queries * factor * root, keys, values, is_future)[0],
+    }
 
 
-def _first_equal(usual: Mapping[str, Tensor], mine: Tensor) -> str | None:
-    """Return the sentence of the first tensor that equals mine, if one does."""
-    for sentence, numbers in usual.items():
-        if torch.allclose(mine, numbers, rtol=0, atol=NEAR):
-            return sentence
-    return None
+def _of_masks(_error: BaseException, call: FailedCall) -> str | None:
+    if call.name != "__bool__":
+        return None
+    one = "`or`, `and`, `not`, `if` and a < b < c want one True or False, not a table of them"
+    return f"{one}: join two tables with |, each in parentheses."
 
 
 @exercise_check
@@ -328,39 +305,27 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
         window_mask: takes num_tokens and window, and returns the mask, bool, (num_tokens,
             num_tokens), True for hidden.
 
-    Returns:
-        A sentence.
-
     >>> print(check_window(lambda num_tokens, window: causal_mask(num_tokens)))
-    With window=3 the tokens see [1, 2, 3, 4, 5, 6] keys; the last must see 3.
+    With window=3 token 3 must see keys [1, 2, 3], not [0, 1, 2, 3].
     """
     for num_tokens, window in ((6, 3), (5, 1)):
-        with in_plain_words(OF_MASKS):
+        with remedied(_of_masks):
             mine = window_mask(num_tokens, window)
-        wanted = (num_tokens, num_tokens)
-        if mine.dtype != torch.bool or mine.shape != wanted:
-            return (
-                f"It is {mine.dtype}, {tuple(mine.shape)}; with num_tokens={num_tokens} it must be "
-                f"bool, {wanted}."
-            )
+        require_mask(mine, (num_tokens, num_tokens))
         distance = torch.arange(num_tokens)[:, None] - torch.arange(num_tokens)
-        visible = (distance >= 0) & (distance < window)
-        if torch.equal(mine, visible):
-            return "Your True means visible. It must mean hidden."
-        if torch.equal(mine, ~visible.mT) and window > 1:  # window=1: the same as transposed
-            return "It is transposed: the distance is i - j, place[:, None] - place[None, :]."
-        if not mine.any():
-            return (
-                "Nothing is hidden. Are the two joined with &? No distance is both negative and "
-                "too large: take |."
-            )
-        if mine.diagonal().any():
-            return "Some token does not see itself, where the distance i - j is 0."
-        if not mine[causal_mask(num_tokens)].all():
-            return "Some token sees the future, where the distance i - j is negative."
-        seen = mine.logical_not().sum(dim=-1).tolist()
-        if seen != [min(i + 1, window) for i in range(num_tokens)]:
-            return f"With window={window} the tokens see {seen} keys; the last must see {window}."
+        is_past, right = distance >= window, (distance < 0) | (distance >= window)
+        usual = {
+            "Your True means visible. It must mean hidden.": ~right,
+            "It is transposed: the distance is i - j, place[:, None] - place[None, :].": right.mT,
+            "Nothing is hidden. Are the two joined with &? No distance is both negative and too "
+            "large: take |.": torch.zeros_like(right),
+            "Every token must see itself, where the distance i - j is 0.": right | (distance == 0),
+            "The future must be hidden too, where the distance i - j is negative.": is_past,
+        }
+        if not mine.equal(right):
+            token, seen, wanted = first_wrong_row(~mine, ~right)
+            other = f"With window={window} token {token} must see keys {wanted}, not {seen}."
+            return first_near(mine, usual) or other
     return "Right, for windows of 3 and of 1."
 
 
@@ -372,48 +337,39 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
         depends: takes a function from x, (num_tokens, d_in), to (num_tokens, d_out), and x, and
             returns bool, (num_tokens, num_tokens): outputs down, inputs across.
 
-    Returns:
-        A sentence.
-
     >>> print(check_depends(lambda function, x: torch.ones(len(x), len(x), dtype=torch.bool)))
     It says that output 0 of a causal head depends on token 1.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(7)
         head = CausalAttention(d_in=5, d_out=3, context_length=7, dropout=0.0)
-    x = draw(7, 5)
     shift = torch.ones(3, 5)
     shift[:, 1::2] = -1  # derivatives of both signs, whose sum over x would hide some
     shift[:, 4] = 0
-    functions = {
-        "a causal head": (lambda x: head(x[None])[0], ~causal_mask(7)),
-        "a head that returns a millionth": (lambda x: head(x[None])[0] / 1e6, ~causal_mask(7)),
+    is_past, itself = ~causal_mask(7), torch.eye(7, dtype=torch.bool)
+    tiny = "A derivative may be tiny: compare with 0."
+    functions: dict[str, tuple[Callable[[Tensor], Tensor], Tensor, str]] = {
+        "a causal head": (lambda x: head(x[None])[0], is_past, tiny),
+        "a head that returns a millionth": (lambda x: head(x[None])[0] / 1e6, is_past, tiny),
         "a shift by one token (the last one comes first)": (
             lambda x: x.roll(1, dims=0) @ shift.mT,
-            torch.eye(7, dtype=torch.bool).roll(1, dims=0),
+            itself.roll(1, dims=0),
+            "Derivatives of both signs cancel in a sum.",
         ),
+        "-x": (torch.neg, itself, "A derivative may be negative: what counts is its size, abs()."),
     }
-    for name, (function, right) in functions.items():
-        mine = depends(function, x)
-        if mine.shape != (7, 7):
-            return (
-                f"The shape is {tuple(mine.shape)}, not (7, 7): sum over the widths, dims 1 and 3."
-            )
-        if mine.dtype != torch.bool:
-            return f"It is {mine.dtype}, not bool: compare with 0."
-        if torch.equal(mine, ~right):
-            return "True and False are the wrong way round: True means depends."
-        if not torch.equal(mine, right) and torch.equal(mine.mT, right):
-            return "It is transposed: outputs go down, inputs across."
-        if not torch.equal(mine, right):
-            output, token = (int(i) for i in mine.ne(right).nonzero()[0])
-            verb = "depends" if mine[output, token] else "does not depend"
-            why = (
-                ""
-                if mine[output, token]
-                else " Derivatives of both signs cancel in a sum."
-                if name.startswith("a shift")
-                else " A derivative may be tiny: compare with 0."
-            )
-            return f"It says that output {output} of {name} {verb} on token {token}.{why}"
+    for name, (function, right, why) in functions.items():
+        mine = depends(function, draw(7, 5))
+        require_shape(mine, (7, 7), ": sum over the widths, dims 1 and 3")
+        require(mine.dtype == torch.bool, f"It is {mine.dtype}, not bool: compare with 0.")
+        if mine.equal(right):
+            continue
+        output, token = mine.ne(right).nonzero()[0].tolist()
+        verb, why = ("depends", "") if mine[output, token] else ("does not depend", f" {why}")
+        usual = {
+            "True and False are the wrong way round: True must mean that it depends.": ~right,
+            "It is transposed: outputs go down, inputs across.": right.mT,
+        }
+        other = f"It says that output {output} of {name} {verb} on token {token}.{why}"
+        return first_near(mine, usual) or other
     return "Right: the triangle of a causal head, and the shifted line of a shift by one token."

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attncourse.checks.answers import first_wrong_row, require, require_mask
 from attncourse.checks.exercises import exercise_check
 
 TEXTS = ("abcxbcab", "aabababb")  # two texts of a batch; letters as they occur in them
 Rule = Callable[[str, int, int], bool]
 
 
-def _letters(texts: Sequence[str]) -> Tensor:
+def _letters() -> Tensor:
     """Return the texts as tokens, (b, num_tokens)."""
-    return torch.tensor([[ord(letter) - ord("a") for letter in text] for text in texts])
+    return torch.tensor([[ord(letter) - ord("a") for letter in text] for text in TEXTS])
 
 
 def _marked(rule: Rule) -> Tensor:
@@ -27,20 +29,16 @@ def _marked(rule: Rule) -> Tensor:
 
 def _problem(mine: Tensor, right: Rule, usual: dict[str, Rule]) -> str | None:
     """Return what is wrong with a pattern, or None: a usual mistake, or the first wrong row."""
-    size = len(TEXTS[0])
-    if mine.shape != (len(TEXTS), size, size):
-        return f"The shape is {tuple(mine.shape)}, not (b, num_tokens, num_tokens) = (2, 8, 8)."
-    if mine.dtype != torch.bool:
-        return f"It is {mine.dtype}; a mark is True or False, torch.bool."
     expected = _marked(right)
-    if torch.equal(mine, expected):
+    require_mask(mine, tuple(expected.shape))
+    if mine.equal(expected):
         return None
     for sentence, rule in usual.items():
-        if torch.equal(mine[:, 1:], _marked(rule)[:, 1:]):  # query 0 may hold what roll brings
+        if mine[:, 1:].equal(_marked(rule)[:, 1:]):  # query 0 may hold what roll brings
             return sentence
-    text, query, _ = (mine != expected).nonzero()[0].tolist()
-    keys, wanted = (marks[text, query].nonzero().flatten().tolist() for marks in (mine, expected))
-    return f"{TEXTS[text]}: query {query} marks keys {keys}; it should mark {wanted or 'none'}."
+    text = 0 if not mine[0].equal(expected[0]) else 1
+    query, keys, wanted = first_wrong_row(mine[text], expected[text])
+    return f"{TEXTS[text]}: query {query} must mark keys {wanted}, not {keys}."
 
 
 @exercise_check
@@ -51,14 +49,11 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
         induction: takes tokens, int64, (b, num_tokens), and returns bool, (b, num_tokens,
             num_tokens), True at those keys.
 
-    Returns:
-        A sentence.
-
     >>> print(check_induction(lambda tokens: tokens[:, :, None] == tokens[:, None, :]))
     It marks every key with the query's own letter, later ones and itself included.
     """
     problem = _problem(
-        induction(_letters(TEXTS)),
+        induction(_letters()),
         lambda text, q, k: 0 < k <= q and text[k - 1] == text[q],
         {
             "It marks every key with the query's own letter, later ones and itself included.": (
@@ -76,6 +71,8 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
             "It marks keys in the future too: after which earlier letters may the query look?": (
                 lambda text, q, k: k > 0 and text[k - 1] == text[q]
             ),
+            "It marks keys in the future too, and what roll brings in at key 0: cut first, to the "
+            "earlier letters.": lambda text, q, k: text[(k - 1) % 8] == text[q],
             "It misses the key at the query itself, when the same letter came right before.": (
                 lambda text, q, k: 0 < k < q and text[k - 1] == text[q]
             ),
@@ -97,21 +94,15 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
 def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
     """Check the sharper detector: the earlier token must have the same token before it.
 
-    Args:
-        two_letters: as the function that check_induction takes.
-
-    Returns:
-        A sentence.
-
     >>> print(check_two_letters(lambda tokens: tokens))
-    The shape is (2, 8), not (b, num_tokens, num_tokens) = (2, 8, 8).
+    It is torch.int64, (2, 8); it must be torch.bool, (2, 8, 8).
     """
 
     def one(text: str, q: int, k: int) -> bool:
         return 0 < k <= q and text[k - 1] == text[q]
 
     problem = _problem(
-        two_letters(_letters(TEXTS)),
+        two_letters(_letters()),
         lambda text, q, k: one(text, q, k) and one(text, q - 1, k - 1),
         {
             "It asks for one letter only: this is induction.": one,
@@ -147,33 +138,22 @@ def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> str
     Args:
         written: takes the model and a layer, counted from 0.
         model: with two layers at least in `layers`, each with an out_proj that has a bias.
-
-    Returns:
-        A sentence.
     """
 
     @exercise_check
     def check(mute_layer: Callable[..., nn.Module]) -> str:
-        mine = copy.deepcopy(model)
-        first, second = (_layer(mine, i) for i in (0, 1))
-        x = torch.ones(1, 5, second.W_query.in_features)  # type: ignore[union-attr, arg-type]
+        mine: Any = copy.deepcopy(model)
+        first, second = mine.layers[:2]
+        x = torch.ones(1, 5, second.W_query.in_features)
         before = second(x)
-        muted = mute_layer(mine, 1)
-        if not torch.equal(_layer(mine, 1)(x), before):
-            return "The model itself has changed: work on a copy."
-        if not torch.equal(_layer(muted, 0)(x), first(x)):
-            return "Layer 0 has changed; layers count from 0, so layer=1 is the second."
-        added = _layer(muted, 1)(x)
-        if torch.allclose(added[0, 0], second.out_proj.bias):  # type: ignore[union-attr, arg-type]
-            return "Both heads are silent, but out_proj still adds its bias."
-        if added.any():
-            return "The layer still adds something."
+        muted: Any = mute_layer(mine, 1)
+        require(mine.layers[1](x).equal(before), "The model itself has changed: work on a copy.")
+        said = "Layer 0 has changed; layers count from 0, so layer=1 is the second."
+        require(muted.layers[0](x).equal(first(x)), said)
+        added = muted.layers[1](x)
+        said = "Both heads are silent, but out_proj still adds its bias."
+        require(not torch.allclose(added[0, 0], second.out_proj.bias), said)
+        require(not added.any(), "The layer still adds something.")
         return "Right: nothing is added, not even the bias."
 
     return check(written)
-
-
-def _layer(model: nn.Module, i: int) -> nn.Module:
-    layers = model.layers
-    assert isinstance(layers, nn.ModuleList)
-    return layers[i]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from attncourse.checks.answers import first_near
 from attncourse.checks.attempt import NOT_ATTEMPTED
 
 NEAR = 0.0051  # two decimals are enough, if they are rounded right
@@ -15,10 +16,10 @@ NEAR = 0.0051  # two decimals are enough, if they are rounded right
 def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     """Make a module whose values say where they come from, and the input for it.
 
-    The score of token t for token s falls with the square of the distance from s to t + 1: times
-    -30 in head 0, times -60 in head 1. The mask hides t + 1, so each token looks at itself alone.
-    out_proj changes nothing. So the value of token t in column c is 10 * t + c, and stays so up to
-    the output, if every number stays where it belongs. Without a mask it is that of token t + 1.
+    The score of token t for token s falls with the square of the distance from s to t + 1, in head
+    1 twice as fast. The mask hides t + 1, so each token looks at itself alone. out_proj changes
+    nothing. So the value of token t in column c is 10 * t + c up to the output, if every number
+    stays where it belongs. Without a mask it is that of token t + 1.
 
     Args:
         written: a class made as MultiHeadAttention is, or a function that makes its module, with
@@ -49,12 +50,10 @@ def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
     x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
     weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}
     for first, steep in ((0, 30.0), (3, 60.0)):  # columns: the score is -steep (t + 1 - s)^2
-        weights["W_query"][first, :2] = 2 * steep
-        weights["W_query"][first + 1, 0] = -steep
-        weights["W_query"][first + 2, :3] = torch.tensor([-steep, -2 * steep, -steep])
-        weights["W_key"][first, 1] = 1.0
-        weights["W_key"][first + 1, 2] = 1.0
-        weights["W_key"][first + 2, 0] = 1.0
+        weights["W_query"][first : first + 3, :3] = steep * torch.tensor(
+            [[2.0, 2.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, -2.0, -1.0]]
+        )
+        weights["W_key"][first : first + 3, :3] = torch.eye(3).roll(1, dims=1)
     weights["W_value"][:, 0] = torch.arange(6.0)
     weights["W_value"][:, 3] = 1.0
     if hasattr(module, "out_proj"):
@@ -87,19 +86,14 @@ def check_scores_row(
 
     Args:
         mine: a number for each key; None is "not attempted yet".
-        queries: (num_heads, num_tokens, head_dim).
-        keys: (num_heads, num_tokens, head_dim).
-        head: whose row it is.
+        queries: (num_heads, num_tokens, head_dim), and keys too.
+        keys: those of all heads.
+        head: whose row it is, and which token's.
         token: of the query.
-
-    Returns:
-        A sentence.
 
     >>> queries, keys = torch.eye(2)[None], torch.tensor([[[2.0, 4.0], [3.0, 5.0]]])
     >>> check_scores_row([2.0, 3.0], queries, keys, 0, 0)
     'Right: each key of head 0, multiplied by the query of token 0.'
-    >>> check_scores_row([2.0, 5.5], queries, keys, 0, 0)
-    'You have 5.50 for key 1: multiply the query of token 0 with it once more, entry by entry.'
     """
     if mine is None:
         return NOT_ATTEMPTED
@@ -111,8 +105,9 @@ def check_scores_row(
     usual = {
         f"Right: each key of head {head}, multiplied by the query of token {token}.": right,
         "Divided already: that is the next step. Here we want the plain products.": right / root,
-        f"That is column {token}: the key of token {token} with each query. "
-        "We want its query with each key.": scores[head, :, token],
+        f"That is column {token}: the key of token {token} with each query.": scores[
+            head, :, token
+        ],
         "That adds up both heads. A head uses its own columns alone.": scores[:, token].sum(dim=0),
         "The mask comes later: here every key has a score.": _cut(right, token),
         "The signs are turned round: minus times minus is plus.": -right,
@@ -120,19 +115,15 @@ def check_scores_row(
     usual |= {
         f"That is the row of head {other}, not of head {head}.": scores[other, token]
         for other in range(len(scores))
-        if other != head
     }
     usual |= {
         f"That is the row of token {other}, not of token {token}.": scores[head, other]
         for other in range(len(right))
-        if other != token
     }
-    if (sentence := _first(usual, numbers)) is not None:
-        return sentence
     key = int((numbers - right).abs().argmax())
+    again = f"multiply the query of token {token} with it once more, entry by entry"
     return (
-        f"You have {numbers[key]:.2f} for key {key}: multiply the query of token {token} with it "
-        "once more, entry by entry."
+        first_near(numbers, usual, NEAR) or f"You have {numbers[key]:.2f} for key {key}: {again}."
     )
 
 
@@ -145,9 +136,6 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
         token: of the query.
         width: of the head.
 
-    Returns:
-        A sentence.
-
     >>> check_weights_row([0.5, 0.5], torch.zeros(2), token=0, width=3)
     'Key 1 is in the future of token 0: its attention weight must be 0.'
     """
@@ -157,19 +145,20 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
         return f"It must be {len(scores)} numbers, one for each key."
     hidden = scores.masked_fill(torch.arange(len(scores)) > token, -torch.inf)
     right = torch.softmax(hidden / width**0.5, dim=-1)
-    seen = hidden[: token + 1]
-    shares = torch.zeros_like(scores)
-    shares[: token + 1] = seen / seen.sum()
-    exponentials = (hidden / width**0.5).exp()
+    seen, divided = _cut(scores, token), _cut(scores / width**0.5, token)
     usual = {
         f"Right: {token + 1} keys share the attention of token {token}.": right,
         f"Softmax of the plain scores: divide by the root of {width} first.": hidden.softmax(-1),
         f"Divided by {width}: it is the root of {width}.": (hidden / width).softmax(-1),
-        "Those are the exponentials. Divide each by their sum.": exponentials,
-        "Shares of the scores themselves: take e to the power of each first.": shares,
-        "Those are the divided scores. Softmax comes next.": _cut(scores / width**0.5, token),
+        "Those are the exponentials. Divide each by their sum.": (hidden / width**0.5).exp(),
+        "Shares of the scores themselves: take e to the power of each first.": seen / seen.sum(),
+        f"Divided by the root of {2 * width}: a head is {width} wide, not both together.": (
+            (hidden / (2 * width) ** 0.5).softmax(-1)
+        ),
+        "Those are the divided scores. Softmax comes next.": divided,
+        "Those are the divided scores, the future hidden. Softmax comes next.": hidden / width**0.5,
     }
-    if (sentence := _first(usual, numbers)) is not None:
+    if (sentence := first_near(numbers, usual, NEAR)) is not None:
         return sentence
     future = numbers[token + 1 :].abs() > NEAR
     if future.any():
@@ -191,17 +180,13 @@ FAULTY = {
     "context_vec": "context_vec is right: head 1, token 2 still holds 23, 24, 25.",
     "return": "The result is wrong too, but it was wrong before: look one line higher.",
     "x": "x is the input.",
+    "merged": "Right: token 2 has 20, 23, 21, 24, 22, 25. Every number is in its row, but the "
+    "heads take turns.",
 }
 
 
 def check_fault(name: object) -> str:
-    """Check which tensor of the interleaved merge is the first that is wrong.
-
-    Args:
-        name: of the variable; None is "not attempted yet".
-
-    Returns:
-        A sentence.
+    """Check which tensor of the interleaved merge is the first that is wrong, by its name.
 
     >>> check_fault("values")
     'values is right: head 1, token 2 holds 23, 24, 25.'
@@ -210,13 +195,8 @@ def check_fault(name: object) -> str:
         return NOT_ATTEMPTED
     if not isinstance(name, str):
         return 'It must be a text, such as "keys".'
-    if name == "merged":
-        return (
-            "Right: token 2 has 20, 23, 21, 24, 22, 25. Every number is in its row, "
-            "but the heads take turns."
-        )
     known = ", ".join(key for key in FAULTY if key != "x")
-    return FAULTY.get(name, f"No line makes {name!r}. There are: {known}, merged.")
+    return FAULTY.get(name, f"No line makes {name!r}. There are: {known}.")
 
 
 FOLLOWS = {
@@ -227,13 +207,7 @@ BREAKS = {7, 8, 9}
 
 
 def check_broken_steps(mine: Collection[int] | int | None) -> str:
-    """Check which steps of the published worked example do not follow from the ones before.
-
-    Args:
-        mine: numbers of steps, 7 to 11; None is "not attempted yet".
-
-    Returns:
-        A sentence.
+    """Check which steps, 7 to 11, of the published example do not follow from the ones before.
 
     >>> check_broken_steps({9, 11})
     'Step 11 follows: the first three numbers are those of head 0, from step 9.'
@@ -243,17 +217,12 @@ def check_broken_steps(mine: Collection[int] | int | None) -> str:
     given = mine if isinstance(mine, Collection) else [mine]
     if not all(type(step) is int for step in given):
         return "It must be a set of numbers, such as {10, 11}."
-    steps = set(given)
-    for step in sorted(steps):
-        if step in FOLLOWS:
-            return FOLLOWS[step]
-        if step not in BREAKS:
-            return f"Step {step} is not asked for here: only steps 7 to 11 are."
-    if not steps:
+    if not given:
         return "At least one of them does not follow: begin with step 7, key 0."
-    if steps != BREAKS:
-        found = ", ".join(map(str, sorted(steps)))
-        return f"So far {found}: right. Those are not all."
+    for step in sorted(set(given) - BREAKS):
+        return FOLLOWS.get(step, f"Step {step} is not asked for here: only steps 7 to 11 are.")
+    if set(given) != BREAKS:
+        return f"So far {', '.join(map(str, sorted(given)))}: right. Those are not all."
     return "Right: 7, 8 and 9 do not follow. Steps 10 and 11 only move numbers, and do."
 
 
@@ -269,11 +238,3 @@ def _numbers(mine: Sequence[float], count: int) -> Tensor | None:
 def _cut(row: Tensor, token: int) -> Tensor:
     """Return a row in which the future of a token is 0."""
     return row.masked_fill(torch.arange(len(row)) > token, 0.0)
-
-
-def _first(usual: Mapping[str, Tensor], mine: Tensor) -> str | None:
-    """Return the sentence of the first tensor that is what a learner means, if one is."""
-    for sentence, numbers in usual.items():
-        if mine.shape == numbers.shape and torch.allclose(mine, numbers, rtol=0, atol=NEAR):
-            return sentence
-    return None

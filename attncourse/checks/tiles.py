@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,65 +10,85 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from attncourse.checks.attempt import Diagnosis
+from attncourse.checks.answers import (
+    FINITE,
+    FailedCall,
+    first_near,
+    is_near,
+    noted,
+    remedied,
+    require,
+    require_shape,
+)
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.verdict import Verdict
 from attnlib.functional import attention, causal_mask
 
 NUM_TOKENS, HEAD_DIM, VALUE_DIM = 7, 3, 5
 MANY, SMALL_TILE = 61, 4  # tokens and tile_size, to see how large the tensors are
 CLOSE = 1e-12
+FARTHER = 1e12  # below 0 than the numbers that hide scores
 FLOAT32 = 1e-5  # a difference below this, and above CLOSE, comes from float32
-ONE_LARGEST = (
-    "Right until the scores of one query are far above those of the others, whose powers are then "
-    "all 0: every query needs a largest score of its own, amax(dim=1, keepdim=True)."
-)
 Part = tuple[Tensor, Tensor, Tensor]  # largest, total, mixed
 
 
 @exercise_check
-def check_tiles(attend_in_tiles: Callable[..., Any]) -> str:
+def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     """Check attention over tiles of keys, one difficulty after the other.
 
     Args:
         attend_in_tiles: takes queries, keys (num_tokens, head_dim), values (num_tokens, value_dim)
             and tile_size, and returns context_vec (num_tokens, value_dim), with the causal mask.
-
-    Returns:
-        A sentence: that it is right, or the first difficulty at which it is wrong.
     """
-    attend_in_tiles = _guarded(attend_in_tiles)
-    queries, keys, values = _drawn(NUM_TOKENS)
-    with _Calls(keys, NUM_TOKENS) as calls:
-        found = attend_in_tiles(queries, keys, values, NUM_TOKENS)
-    right = _exact(queries, keys, values)
-    if found.shape != right.shape:
-        return f"The shape is {tuple(found.shape)}, not {tuple(right.shape)}."
-    if not _equal(found, right):
-        return _one_tile(found, queries, keys, values)
-    still = torch.zeros_like(queries)  # equal scores: the maximum never changes
-    found, right = attend_in_tiles(still, keys, values, 2), _exact(still, keys, values)
-    if not _equal(found, right):
-        return _equal_scores(found, right, keys, values, calls.softmax)
-    for rising in (True, False):
-        some = _with_scores(3.0, rising)
-        found, right = attend_in_tiles(*some, 2), _exact(*some)
-        if not _equal(found, right):
-            return _unequal_scores(found, some, rising)
-    for name, size in {"a thousand": 1000.0, "minus a thousand": -1000.0}.items():
-        some = (torch.full_like(queries, size), torch.ones_like(keys), values)
-        if not _equal(attend_in_tiles(*some, 2), _exact(*some)):
-            return _extreme(name, size)
-    above = torch.ones_like(queries)
+    attend = _guarded(attend_in_tiles)
+    drawn = queries, keys, values = _drawn(NUM_TOKENS)
+    with remedied(_of_columns), _Calls(keys, NUM_TOKENS) as calls:
+        found = attend(*drawn, NUM_TOKENS)
+    right = _exact(*drawn)
+    require_shape(found, tuple(right.shape))
+    near = CLOSE if is_near(found, right, CLOSE) else FLOAT32
+    if not is_near(found, right, near):
+        return _odd_rows(found) or _one_tile(found, *drawn)
+    ones, above = torch.ones_like(keys), torch.ones_like(queries)
     above[3] = 3000.0  # one query, its scores far above all others
-    some = (above, torch.ones_like(keys), values)
-    if not _equal(attend_in_tiles(*some, 2), _exact(*some)):
-        return ONE_LARGEST
-    for tile_size in (1, 3):
-        if not _equal(
-            attend_in_tiles(queries, keys, values, tile_size), _exact(queries, keys, values)
-        ):
-            return f"Right with tiles of 2 keys, wrong with tiles of {tile_size}."
-    return _sizes(attend_in_tiles)
+    lowest = (-FARTHER * ones, ones, values)
+    still, rising, falling = (_with_scores(step) for step in (0.0, 3.0, -3.0))
+    questions: tuple[tuple[Part, int, Callable[[Tensor], str]], ...] = (
+        (still, 2, lambda found: _equal_scores(found, keys, values, calls.softmax)),
+        (rising, 2, lambda found: _unequal_scores(found, rising, RISING)),
+        (falling, 2, lambda found: _unequal_scores(found, falling, FALLING)),
+        ((1000.0 * ones, ones, values), 2, lambda _: TOO_HIGH),
+        ((-1000.0 * ones, ones, values), 2, lambda _: TOO_LOW),
+        ((above, ones, values), 2, lambda _: ONE_LARGEST),
+        (drawn, 1, lambda _: "Right with tiles of 2 keys, wrong with tiles of 1."),
+        (drawn, 3, lambda _: "Right with tiles of 2 keys, wrong with tiles of 3."),
+    )
+    for some, tile_size, say in questions:  # say: what is wrong, from what was found
+        found = attend(*some, tile_size)
+        if not is_near(found, _exact(*some), near):
+            return say(found)
+    return _too_large(attend) or noted(
+        f"Right: equal within {near:.0e} with tiles of 1, 2, 3 and 7 keys, and with {MANY} tokens "
+        "no query meets more keys at a time than a tile has.",
+        *[FEWER_DIGITS] * (near > CLOSE),
+        *[FINITE] * (not is_near(attend(*lowest, 2), _exact(*lowest), near)),
+    )
+
+
+FEWER_DIGITS = "The queries are float64, and a new tensor is float32: zeros_like keeps the dtype."
+RISING = "the scores rise from tile to tile: what was summed up before must be made smaller."
+FALLING = "the scores fall from tile to tile: the maximum so far must stay where a tile has less."
+TOO_HIGH = (
+    "exp of scores about a thousand is infinite: the largest so far must be taken away first."
+)
+TOO_LOW = (
+    "exp of scores about minus a thousand is 0, and 0 / 0 is NaN: the largest score so far must "
+    "begin at minus infinity, not at 0."
+)
+ONE_LARGEST = (
+    "Right until the scores of one query are far above all others, whose powers are then 0: every "
+    "query needs a largest score of its own, amax(dim=1, keepdim=True)."
+)
 
 
 def _guarded(attend_in_tiles: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -77,40 +97,42 @@ def _guarded(attend_in_tiles: Callable[..., Any]) -> Callable[..., Tensor]:
     def run(queries: Tensor, keys: Tensor, values: Tensor, tile_size: int) -> Tensor:
         given = {"queries": queries, "keys": keys, "values": values}
         before = {name: tensor.clone() for name, tensor in given.items()}
-        found = attend_in_tiles(queries, keys, values, tile_size)
-        if not isinstance(found, Tensor):
-            many = f" of {len(found)}" if isinstance(found, (tuple, list)) else ""
-            raise Diagnosis(
-                f"It returns a {type(found).__name__}{many}, not a tensor: return mixed / total, "
-                "and nothing else."
-            )
+        found: Tensor = attend_in_tiles(queries, keys, values, tile_size)
+        said = f"It returns a {type(found).__name__}, not a tensor: return mixed / total alone."
+        require(isinstance(found, Tensor), said)
         for name, tensor in given.items():
-            if not torch.equal(tensor, before[name]):
-                raise Diagnosis(
-                    f"It changes {name}, which belong to whoever calls it: write "
-                    f"{name} = {name} / ..., not {name} /= ... ."
-                )
+            said = f"It changes {name}: write {name} = {name} / ..., not {name} /= ... ."
+            require(tensor.equal(before[name]), said)
         return found
 
     return run
 
 
+def _of_columns(_error: BaseException, call: FailedCall) -> str | None:
+    """Return what is missing where a number for each query is a row, not a column."""
+    if {shape[-1] for shape in call.shapes if shape} != {NUM_TOKENS, VALUE_DIM}:
+        return None
+    return (
+        f"{call.shapes[0]} meets {call.shapes[1]}. A number for each query must stay a column, "
+        "(num_tokens, 1), beside its values: is keepdim=True missing in amax or sum?"
+    )
+
+
 def _drawn(num_tokens: int) -> Part:
     generator = torch.Generator().manual_seed(1)
-    sizes = (HEAD_DIM, HEAD_DIM, VALUE_DIM)
     queries, keys, values = (
-        torch.randn(num_tokens, size, generator=generator, dtype=torch.float64) for size in sizes
+        torch.randn(num_tokens, size, generator=generator, dtype=torch.float64)
+        for size in (HEAD_DIM, HEAD_DIM, VALUE_DIM)
     )
     return queries, keys, values
 
 
-def _with_scores(step: float, rising: bool) -> Part:
+def _with_scores(step: float) -> Part:
     """Return queries, keys and values whose scores rise, or fall, by so much from key to key."""
     queries, keys, values = _drawn(NUM_TOKENS)
-    queries[:], keys[:] = 0.0, 0.0
-    queries[:, 0] = step * HEAD_DIM**0.5
+    queries[:], queries[:, 0] = 0.0, step * HEAD_DIM**0.5
     keys[:, 0] = torch.arange(NUM_TOKENS, dtype=torch.float64)
-    return queries, keys if rising else -keys, values
+    return queries, keys, values
 
 
 def _exact(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -118,150 +140,96 @@ def _exact(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return attention(queries, keys, values, causal_mask(len(queries)))[0]
 
 
-def _equal(found: Tensor, right: Tensor) -> bool:
-    return found.shape == right.shape and torch.allclose(
-        found.to(right.dtype), right, rtol=0.0, atol=CLOSE
-    )
-
-
-def _off(found: Tensor, right: Tensor) -> str:
-    return f"the largest difference is {(found - right).abs().max().item():.0e}"
-
-
-def _first(found: Tensor, causes: Mapping[str, Tensor]) -> str | None:
-    """Return the first sentence whose tensor is what was found."""
-    return next((said for said, wrong in causes.items() if _equal(found, wrong)), None)
+def _odd_rows(found: Tensor) -> str | None:
+    """Say why rows are NaN where one tile holds all keys."""
+    few = [False] * (NUM_TOKENS - 1)
+    causes = {
+        (True,) * NUM_TOKENS: "NaN for every query, in the first tile already: is the correction "
+        "the wrong way up? exp(old maximum - new maximum) is 0 at first; upside down it is "
+        "infinite, and infinite times 0 is NaN.",
+        (True, *few): "NaN for query 0, which sees no key at all: does the mask hide a query's own "
+        "key? Only keys at later positions must be hidden.",
+        (*few, True): "NaN for the last query, which sees no key at all, while the first sees "
+        "those of its future: a key must be hidden where its position is later than the query's.",
+    }
+    return causes.get(tuple(found.isnan().any(dim=1).tolist()))
 
 
 def _one_tile(found: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> str:
     """Say what is wrong where one tile holds all keys, so that nothing runs."""
-    missing = found.isnan().any(dim=1)
-    if missing.all():
-        return (
-            "NaN for every query, in the first tile already. Is the correction the wrong way up? "
-            "It is exp(old maximum - new maximum), which is 0 at first; upside down it is "
-            "infinite, and infinite times 0 is NaN."
-        )
-    if missing[0] and not missing[1:].any():
-        return (
-            "NaN for query 0, which sees no key at all: does the mask hide a query's own key? "
-            "Only keys at later positions are hidden."
-        )
-    if missing[-1] and not missing[:-1].any():
-        return (
-            "NaN for the last query, which sees no key at all, while the first sees those of its "
-            "future. Turn the mask round: a key is hidden where its position is later than the "
-            "query's."
-        )
-    right, is_future = _exact(queries, keys, values), causal_mask(NUM_TOKENS)
-    if torch.allclose(found.to(right.dtype), right, rtol=0.0, atol=FLOAT32):
-        return (
-            f"Right, but only up to {_off(found, right).split()[-1]}, which is float32, though the "
-            "queries are float64: make new tensors with torch.zeros_like and torch.full_like, or "
-            "with dtype=values.dtype."
-        )
+    is_future = causal_mask(NUM_TOKENS)
     scores = (queries @ keys.T / HEAD_DIM**0.5).masked_fill(is_future, -torch.inf)
-    with_zero = scores.masked_fill(is_future, 0.0)
     powers = torch.exp(scores - scores.amax(dim=1, keepdim=True))
-    causes = {
-        "The scores are not divided by the root of head_dim.": _exact(
-            queries * HEAD_DIM**0.5, keys, values
+    root = HEAD_DIM**0.5
+    usual = {
+        "The scores are not divided by the root of head_dim.": _exact(queries * root, keys, values),
+        "Nothing is hidden: every query sees its future.": attention(queries, keys, values)[0],
+        "The mask is the wrong way round: each query sees its future and itself, not its past.": (
+            attention(queries, keys, values, is_future.T)[0]
         ),
-        "Nothing is hidden: every query sees the keys of its future too.": attention(
-            queries, keys, values
-        )[0],
-        "The mask is the wrong way round: each query sees its future and itself, and its past is "
-        "hidden.": attention(queries, keys, values, is_future.T)[0],
-        "Hidden scores are 0, and exp(0) is 1: a key is hidden by a score of minus infinity.": (
-            torch.softmax(with_zero, dim=1) @ values
+        "Hidden scores are 0, and exp(0) is 1: a hidden score must be minus infinity.": (
+            torch.softmax(scores.masked_fill(is_future, 0.0), dim=1) @ values
         ),
-        "The result is not divided by the total, so the weights of a row do not sum to 1.": (
+        "The result must be divided by the total, so that the weights of a row sum to 1.": (
             powers @ values
         ),
     }
-    return _first(found, causes) or (
-        f"With a single tile of all {NUM_TOKENS} keys it is not attention: "
-        f"{_off(found, right)}. Before you run over tiles, get this one "
-        "right: scores, mask, largest, powers, total, mixed, and one division at the end."
+    off = (found - _exact(queries, keys, values)).abs().max().item()
+    return first_near(found, usual) or (
+        f"With one tile of all {NUM_TOKENS} keys it is off by {off:.0e}. First get this right: "
+        "scores, mask, largest, powers, total, mixed, and one division at the end."
     )
 
 
-def _equal_scores(found: Tensor, right: Tensor, keys: Tensor, values: Tensor, softmax: bool) -> str:
+def _equal_scores(found: Tensor, keys: Tensor, values: Tensor, softmax: bool) -> str:
     """Say what is wrong where all scores are 0, so that no maximum changes."""
     if softmax:
         return (
-            "softmax divides every tile by a total of its own, as if each were a text by itself, "
-            "and where a tile is all future it gives NaN. Add up the powers and the mixtures of "
-            "all tiles, and divide once, at the end."
+            "softmax divides every tile by a total of its own. Add up the powers and the mixtures "
+            "of all tiles, and divide once, at the end."
         )
-    forgotten = (
-        "Every query keeps only the last tile it sees: is largest = larger missing, at the end of "
-        "a tile? While largest stays minus infinity, the correction is 0 and forgets all before."
+    places = torch.arange(NUM_TOKENS)
+    is_past, same_tile = places <= places[:, None], places[:, None] // 2 == places // 2
+    last_tile_only, restarted = (
+        (seen / seen.sum(dim=1, keepdim=True)) @ values
+        for seen in ((is_past & same_tile).double(), (places % 2 <= places[:, None]).double())
     )
-    last_tile_only = _forgetful(keys, values)
-    seen = found.isfinite().all(dim=1)
-    if seen.any() and _equal(found[seen], last_tile_only[seen]):
-        return forgotten
+    is_whole = found.isfinite().all(dim=1)
+    if is_whole.any() and is_near(found[is_whole], last_tile_only[is_whole]):
+        return (
+            "Every query keeps only the last tile it sees: is largest = larger missing, at the end "
+            "of a tile? While largest stays minus infinity, the correction is 0."
+        )
     if found.isnan().any():
         return (
             "NaN: for an early query a later tile is all future, and its own maximum is minus "
             "infinity. Subtract the largest score of all tiles so far."
         )
-    places = torch.arange(NUM_TOKENS)
-    restarted = (places % 2)[None, :] <= places[:, None]
-    even = restarted.to(values.dtype)
-    if _equal(found[:-1], right[:-1]):
-        return (
-            "Only the last query is wrong: the last tile is smaller than the others, and its key "
-            f"{len(keys) - 1} is missing."
-        )
-    causes = {
-        "With tiles of 2 keys a query sees its future: in the mask, count the keys from the start "
-        "of the text, not of the tile.": even @ values / even.sum(dim=1, keepdim=True),
-    }
-    return _first(found, causes) or (
-        "Right with one tile, wrong with tiles of 2 keys, though all scores are equal and no "
-        "maximum changes: are total and mixed added up over all tiles, and divided once, at the "
-        "end?"
+    if is_near(found, restarted):
+        return "A query sees its future: count keys from the start of the text, not of the tile."
+    if is_near(found[:-1], _exact(0 * keys, keys, values)[:-1]):
+        return "Only the last query is wrong: the last tile is smaller, and its key 6 is missing."
+    return (
+        "Right with one tile, wrong with tiles of 2 keys, though all scores are equal: are total "
+        "and mixed added up over all tiles, and divided once, at the end?"
     )
 
 
-def _forgetful(keys: Tensor, values: Tensor) -> Tensor:
-    """Return, where all scores are 0, the average over those keys of its last tile a query sees."""
-    places = torch.arange(len(keys))
-    same_tile = places[:, None] // 2 == places // 2
-    seen = (same_tile & (places <= places[:, None])).to(values.dtype)
-    return seen @ values / seen.sum(dim=1, keepdim=True)
+UNCORRECTED = {  # by what to say of it, to which powers the corrections of total and mixed are
+    "total keeps what it summed up with a smaller maximum: it must be corrected.": (0.0, 1.0),
+    "mixed keeps what it summed up with a smaller maximum: it must be corrected.": (1.0, 0.0),
+    "The correction is the wrong way up: it must be exp(old maximum - new maximum).": (-1.0, -1.0),
+    "Neither total nor mixed is corrected when a tile has a larger score.": (0.0, 0.0),
+}
 
 
-def _unequal_scores(found: Tensor, some: Part, rising: bool) -> str:
+def _unequal_scores(found: Tensor, some: Part, where: str) -> str:
     """Say what is wrong where only scores that rise, or fall, make a difference."""
-    causes = {
-        "total keeps what it summed up with a smaller maximum: multiply it by the correction.": (
-            _running(*some, total=0.0)
-        ),
-        "mixed keeps what it summed up with a smaller maximum: multiply it by the correction.": (
-            _running(*some, mixed=0.0)
-        ),
-        "The correction is the wrong way up: it is exp(old maximum - new maximum), at most 1.": (
-            _running(*some, total=-1.0, mixed=-1.0)
-        ),
-        "Neither total nor mixed is corrected when a tile has a larger score.": (
-            _running(*some, total=0.0, mixed=0.0)
-        ),
-    }
-    where = "rise from tile to tile" if rising else "fall from tile to tile"
-    hint = (
-        "what was summed up before must be made smaller"
-        if rising
-        else "the maximum so far must stay, where a tile has only smaller scores"
-    )
-    return _first(found, causes) or f"Wrong where the scores {where}: {hint}."
+    usual = {said: _running(*some, *powers) for said, powers in UNCORRECTED.items()}
+    return first_near(found, usual) or f"Wrong where {where}"
 
 
-def _running(
-    queries: Tensor, keys: Tensor, values: Tensor, total: float = 1.0, mixed: float = 1.0
-) -> Tensor:
+def _running(queries: Tensor, keys: Tensor, values: Tensor, total: float, mixed: float) -> Tensor:
     """Return the running softmax over tiles of 2 keys, its corrections to these powers."""
     largest = torch.full_like(queries[:, :1], -torch.inf)
     totals, mixtures = torch.zeros_like(largest), torch.zeros_like(values)
@@ -279,29 +247,11 @@ def _running(
     return mixtures / totals
 
 
-def _extreme(name: str, size: float) -> str:
-    """Say what happens with scores that exp cannot take."""
-    if size > 0:
-        return (
-            f"Right until scores are about {name}: exp of that is infinite. Take the largest score "
-            "so far away first."
-        )
-    return (
-        f"Right until scores are about {name}: exp of that is 0, and 0 / 0 is NaN. The largest "
-        "score so far must begin at minus infinity, not at 0."
-    )
-
-
 PRODUCTS = ("matmul", "mm", "mv", "bmm", "einsum", "linear", "inner", "tensordot", "mul")
 
 
 class _Calls(TorchFunctionMode):
-    """Watch the functions of torch that are called.
-
-    Args:
-        keys: those of the attention that runs.
-        tile_size: how many of them it may take at a time.
-    """
+    """Watch the functions of torch that are called, of attention to so many keys at a time."""
 
     def __init__(self, keys: Tensor, tile_size: int) -> None:
         super().__init__()
@@ -332,35 +282,26 @@ class _Calls(TorchFunctionMode):
         return same and tensor.numel() > self.tile_size * self.keys.shape[1]
 
 
-def _sizes(attend_in_tiles: Callable[..., Any]) -> str:
-    """Look for a tensor that has a number for every pair of tokens."""
+def _too_large(attend: Callable[..., Any]) -> str | None:
+    """Look for a tensor that has a number for every pair of tokens, or a row of them."""
     some = _drawn(MANY)
     with _Calls(some[1], SMALL_TILE) as calls:
-        attend_in_tiles(*some, SMALL_TILE)
-    shape, pairs = tuple(calls.largest.shape), MANY * MANY
-    if calls.largest.numel() < pairs:
-        if calls.whole_row:
-            return (
-                f"Equal, but with a tile_size of {SMALL_TILE} a query still meets more keys than "
-                f"that at a time. Take the keys tile by tile, and keep only largest, total and "
-                "mixed in between."
-            )
-        with _Calls(some[1], MANY) as at_once:
-            attend_in_tiles(*some, MANY)
-        if at_once.many == calls.many:
-            return (
-                f"Equal, but tile_size makes no difference: with {SMALL_TILE} keys in a tile or "
-                f"{MANY}, it does the same. Take tile_size keys at a time."
-            )
+        attend(*some, SMALL_TILE)
+    shape, with_all_pairs = tuple(calls.largest.shape), calls.largest.numel() >= MANY * MANY
+    if with_all_pairs and calls.largest.dtype == torch.bool:
+        return f"Equal, but the mask is made for all pairs, {shape}: compare places of one tile."
+    if with_all_pairs:
+        return f"Equal, but a tensor of {shape} was made: all scores at once, for {MANY} tokens."
+    if calls.whole_row:
         return (
-            "Right: equal within 1e-12 with tiles of 1, 2, 3 and 7 keys, and with 61 tokens no "
-            "query meets more keys at a time than a tile has."
+            f"Equal, but with a tile_size of {SMALL_TILE} a query still meets more keys than that "
+            "at a time. Keep only largest, total and mixed from tile to tile."
         )
-    if calls.largest.dtype == torch.bool:
-        return (
-            f"Equal, but the mask is made for all pairs, {shape}: compare the places of one tile."
-        )
-    return f"Equal, but a tensor of {shape} was made: all scores at once, for {MANY} tokens."
+    with _Calls(some[1], MANY) as at_once:
+        attend(*some, MANY)
+    if at_once.many == calls.many:
+        return "Equal, but tile_size makes no difference: take tile_size keys at a time."
+    return None
 
 
 @exercise_check
@@ -370,23 +311,19 @@ def check_joined(join: Callable[..., Any]) -> str:
     Args:
         join: takes two tuples (largest, total, mixed), of sizes (n, 1), (n, 1), (n, value_dim),
             and returns one.
-
-    Returns:
-        A sentence: that it is right, or what is wrong.
     """
     queries, keys, values = _drawn(NUM_TOKENS)
     scores = queries @ keys.T
-    for name, stretch in {"": 1.0, " where scores reach a thousand": 1000.0}.items():
+    for stretch, where in ((1.0, ""), (1000.0, " where scores reach a thousand")):
         first = _part(stretch * scores[:, :2], values[:2])
         second = _part(stretch * scores[:, 2:], values[2:])
         right = _part(stretch * scores, values)
         for parts in ((first, second), (second, first)):
             found = join(*parts)
-            if not isinstance(found, (tuple, list)) or len(found) != 3:
-                return "join returns three tensors: largest, total, mixed."
+            is_part = isinstance(found, (tuple, list)) and len(found) == 3
+            require(is_part, "join returns three tensors: largest, total, mixed.")
             wrong = _wrong_join(found, parts, right)
-            if wrong:
-                return f"{wrong[:-1]}{name}." if stretch > 1 else wrong
+            require(wrong is None, f"{wrong}{where}.")
     return "Right: in either order, and with scores of a thousand."
 
 
@@ -397,35 +334,30 @@ def _part(scores: Tensor, values: Tensor) -> Part:
     return largest, powers.sum(dim=1, keepdim=True), powers @ values
 
 
-def _wrong_join(found: Any, parts: tuple[Part, Part], right: Part) -> str | None:
+def _wrong_join(found: Part, parts: tuple[Part, Part], right: Part) -> str | None:
+    """Return what is wrong with joined parts, without a full stop, or None."""
     (largest_0, total_0, mixed_0), (largest_1, total_1, mixed_1) = parts
-    if not _equal(found[0], right[0]):
-        return "largest is not the larger of the two, row by row."
-    if _equal(found[1], total_0 + total_1):
-        return "The totals are added as they are, but each was made with a maximum of its own."
+    if not is_near(found[0], right[0], CLOSE):
+        return "largest is not the larger of the two, row by row"
     if not all(part.isfinite().all() for part in found):
-        return "A number is infinite or NaN: take the larger maximum away before exp."
-    if not _equal(found[1], right[1]):
-        factor_0, factor_1 = torch.exp(largest_0 - right[0]), torch.exp(largest_1 - right[0])
-        causes = {
-            "The factors are upside down: exp(its largest - the larger one) is at most 1.": (
-                total_0 / factor_0 + total_1 / factor_1
-            ),
-            "The factors are exchanged: each of the two needs its own.": (
-                factor_1 * total_0 + factor_0 * total_1
-            ),
-            "Only the first is corrected, but in some rows the second has the smaller maximum.": (
-                factor_0 * total_0 + total_1
-            ),
-            "Only the second is corrected, but in some rows the first has the smaller maximum.": (
-                total_0 + factor_1 * total_1
-            ),
+        return "A number is infinite or NaN: take the larger maximum away before exp"
+    factor_0, factor_1 = torch.exp(largest_0 - right[0]), torch.exp(largest_1 - right[0])
+    if not is_near(found[1], right[1], CLOSE):
+        only = "is corrected, but in some rows the other has the smaller maximum"
+        upside_down = total_0 / factor_0 + total_1 / factor_1
+        exchanged = factor_1 * total_0 + factor_0 * total_1
+        usual = {
+            "The totals are added as they are, but each has a maximum of its own": total_0
+            + total_1,
+            "The factors are upside down: exp(its largest - the larger one) <= 1": upside_down,
+            "The factors are exchanged: each of the two needs its own": exchanged,
+            f"Only the first {only}": factor_0 * total_0 + total_1,
+            f"Only the second {only}": total_0 + factor_1 * total_1,
         }
-        return _first(found[1], causes) or (
-            "total is wrong: correct each of the two by exp(its largest - the larger one)."
-        )
-    if _equal(found[2], mixed_0 + mixed_1):
-        return "The mixtures are added as they are: correct them like the totals."
-    if not _equal(found[2], right[2]):
-        return "mixed is wrong: correct each by its own factor, and do not divide yet."
+        other = "total is wrong: correct each of the two by exp(its largest - the larger one)"
+        return first_near(found[1], usual) or other
+    if is_near(found[2], mixed_0 + mixed_1):
+        return "The mixtures are added as they are: correct them like the totals"
+    if not is_near(found[2], right[2], CLOSE):
+        return "mixed is wrong: correct each by its own factor, and do not divide yet"
     return None

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import html
 import inspect
-import linecache
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: F401  # options call it
 from torch import Tensor, nn
 
+from attncourse.checks.mistakes import class_of, with_lines
 from attncourse.examples import seeded
 from attncourse.tracing.diffs import Diff
 from attnlib.functional import causal_mask, merge_heads, split_heads
@@ -47,50 +48,32 @@ class CoreAttention(nn.Module):
         return self.out_proj(merge_heads(context_vec)), attn_weights
 
 
-WHAT_THE_TEXT_USES: dict[str, Any] = {
-    "__name__": __name__,
-    "torch": torch,
-    "nn": nn,
-    "F": F,
-    "Tensor": Tensor,
-    "split_heads": split_heads,
-    "merge_heads": merge_heads,
-}
-
-
 @dataclass(frozen=True, repr=False)
 class Option:
     """An option of PyTorch's module, as changes to the text of CoreAttention.
 
     Args:
         name: as PyTorch spells it.
-        changes: a piece of the text, and what stands there instead, for each place.
+        changes: by a line of the text, what stands there instead.
         made_with: the arguments with which PyTorch's module is made like this; bias=False,
             batch_first=True and what is here.
         called_with: the arguments with which its forward is called like this.
-
-    >>> OPTIONS["add_zero_attn"].name
-    'add_zero_attn'
     """
 
     name: str
-    changes: tuple[tuple[str, str], ...]
-    made_with: tuple[tuple[str, Any], ...] = ()
-    called_with: tuple[tuple[str, Any], ...] = ()
+    changes: Mapping[str, str]
+    made_with: Mapping[str, Any] = field(default_factory=dict)
+    called_with: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
         """The text of the class with the option."""
-        text = _core()
-        for old, new in self.changes:
-            assert text.count(old) == 1, (self.name, old)
-            text = text.replace(old, new)
-        return text
+        return with_lines(inspect.getsource(CoreAttention), self.changes)
 
     @property
     def diff(self) -> Diff:
         """The lines that go and the lines that come, to be shown."""
-        return Diff(_core(), self.text, context=0)
+        return Diff(inspect.getsource(CoreAttention), self.text, context=0)
 
     def __repr__(self) -> str:
         return f"{self.name}\n{self.diff}\n{self.compare()}"
@@ -105,7 +88,7 @@ class Option:
         >>> print(OPTIONS["bias"].compare())
         Same output and same weights as PyTorch's.
         """
-        made = {"bias": False, "batch_first": True, **dict(self.made_with)}
+        made = {"bias": False, "batch_first": True, **self.made_with}
         own = {name: made[name] for name in ("dropout", "kdim", "vdim") if name in made}
         lengths = {"query": 4, "key": own.get("kdim", 4), "value": own.get("vdim", 4)}
         with seeded(1), torch.no_grad():
@@ -120,9 +103,9 @@ class Option:
             call: dict[str, Any] = {"attn_mask": causal_mask(8)}
             if self.name == "key_padding_mask":
                 call["key_padding_mask"] = torch.tensor([[False] * 8, [False] * 6 + [True] * 2])
-            asked = {"average_attn_weights": self.name == "average_attn_weights"}
+            asked = {"average_attn_weights": False, **self.called_with}
             state = torch.get_rng_state()
-            output, weights = theirs(*inputs, **call, **{**asked, **dict(self.called_with)})
+            output, weights = theirs(*inputs, **call, **asked)
             torch.set_rng_state(state)  # so that dropout draws the same again
             our_output, our_weights = ours(*inputs, **call)
         torch.testing.assert_close(our_output, output, rtol=0, atol=1e-5)
@@ -134,168 +117,133 @@ class Option:
     @cached_property
     def cls(self) -> type[nn.Module]:
         """The class with the option; its source is known to the tracer."""
-        file = f"<{self.name}>"
-        linecache.cache[file] = len(self.text), None, self.text.splitlines(keepends=True), file
-        space = dict(WHAT_THE_TEXT_USES)
-        exec(compile(self.text, file, "exec"), space)
-        return cast("type[nn.Module]", space["CoreAttention"])
+        return cast("type[nn.Module]", class_of(self.text, "CoreAttention", self.name, globals()))
 
 
-def _core() -> str:
-    return inspect.getsource(CoreAttention)
-
-
+INIT = "def __init__(self, embed_dim: int, num_heads: int) -> None:"
+PROJECTION = "self.in_proj_weight = nn.Parameter(torch.randn(3 * embed_dim, embed_dim))"
+OUT = "self.out_proj = nn.Linear(embed_dim, embed_dim, bias=False)"
+SIGNATURE = "self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None"
+CHUNK = "W_query, W_key, W_value = self.in_proj_weight.chunk(3)"
+QUERIES = "queries = split_heads(query @ W_query.T, self.num_heads)"
+KEYS = "keys = split_heads(key @ W_key.T, self.num_heads)"
+VALUES = "values = split_heads(value @ W_value.T, self.num_heads)"
+HIDE = "attn_scores = attn_scores.masked_fill(attn_mask, -torch.inf)"
+SOFTMAX = "attn_weights = attn_scores.softmax(dim=-1)"
 RETURN = "return self.out_proj(merge_heads(context_vec)), attn_weights"
-SIGNATURE = "attn_mask: Tensor | None = None\n"
-SOFTMAX = "        attn_weights = attn_scores.softmax(dim=-1)\n"
-OUT = "        self.out_proj = nn.Linear(embed_dim, embed_dim, bias=False)\n"
-FIRST = "        W_query, W_key, W_value = self.in_proj_weight.chunk(3)\n"
-KEYS = "        keys = split_heads(key @ W_key.T, self.num_heads)\n"
-VALUES = "        values = split_heads(value @ W_value.T, self.num_heads)\n"
-HIDE = "            attn_scores = attn_scores.masked_fill(attn_mask, -torch.inf)\n"
-SEEN = "            attn_mask = F.pad(attn_mask, (0, 1))  # the new position is never hidden\n"
+SEEN = f"attn_mask = F.pad(attn_mask, (0, 1))  # the new position is never hidden\n{HIDE}"
 
 OPTIONS = {
     option.name: option
     for option in (
         Option(
             "average_attn_weights",
-            ((RETURN, f"{RETURN}.mean(dim=1)"),),
+            {RETURN: f"{RETURN}.mean(dim=1)"},
+            called_with={"average_attn_weights": True},
         ),
         Option(
             "bias",
-            (
-                (
-                    OUT,
-                    "        self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim))\n"
-                    "        self.out_proj = nn.Linear(embed_dim, embed_dim)\n",
-                ),
-                (FIRST, FIRST + "        b_query, b_key, b_value = self.in_proj_bias.chunk(3)\n"),
-                ("query @ W_query.T", "query @ W_query.T + b_query"),
-                ("key @ W_key.T", "key @ W_key.T + b_key"),
-                ("value @ W_value.T", "value @ W_value.T + b_value"),
-            ),
-            made_with=(("bias", True),),
+            {
+                OUT: """\
+self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim))
+self.out_proj = nn.Linear(embed_dim, embed_dim)""",
+                CHUNK: f"{CHUNK}\nb_query, b_key, b_value = self.in_proj_bias.chunk(3)",
+                QUERIES: QUERIES.replace(".T", ".T + b_query"),
+                KEYS: KEYS.replace(".T", ".T + b_key"),
+                VALUES: VALUES.replace(".T", ".T + b_value"),
+            },
+            made_with={"bias": True},
         ),
         Option(
             "batch_first",
-            (
-                (
-                    FIRST,
-                    FIRST + "        query, key, value = "
-                    "(x.transpose(0, 1) for x in (query, key, value))\n",
-                ),
-                (
-                    "self.out_proj(merge_heads(context_vec)), ",
-                    "self.out_proj(merge_heads(context_vec)).transpose(0, 1), ",
-                ),
-            ),
-            made_with=(("batch_first", False),),
+            {
+                CHUNK: f"""\
+{CHUNK}
+query, key, value = (x.transpose(0, 1) for x in (query, key, value))""",
+                RETURN: RETURN.replace("c)),", "c)).transpose(0, 1),"),
+            },
+            made_with={"batch_first": False},
         ),
         Option(
             "key_padding_mask",
-            (
-                (
-                    f"        self, query: Tensor, key: Tensor, value: Tensor, {SIGNATURE}",
-                    f"        self, query: Tensor, key: Tensor, value: Tensor, {SIGNATURE[:-1]},\n"
-                    "        key_padding_mask: Tensor | None = None,\n",
-                ),
-                (
-                    SOFTMAX,
-                    "        if key_padding_mask is not None:\n"
-                    "            is_padding = key_padding_mask[:, None, None]\n"
-                    "            attn_scores = attn_scores.masked_fill(is_padding, -torch.inf)\n"
-                    + SOFTMAX,
-                ),
-            ),
+            {
+                SIGNATURE: f"{SIGNATURE},\nkey_padding_mask: Tensor | None = None,",
+                SOFTMAX: f"""\
+if key_padding_mask is not None:
+    is_padding = key_padding_mask[:, None, None]
+    attn_scores = attn_scores.masked_fill(is_padding, -torch.inf)
+{SOFTMAX}""",
+            },
         ),
         Option(
             "dropout",
-            (
-                ("num_heads: int)", "num_heads: int, dropout: float = 0.0)"),
-                (
-                    "        self.num_heads = num_heads\n",
-                    "        self.num_heads, self.dropout = num_heads, dropout\n",
-                ),
-                (
-                    SOFTMAX,
-                    SOFTMAX + "        attn_weights = F.dropout("
-                    "attn_weights, self.dropout, self.training)\n",
-                ),
-            ),
-            made_with=(("dropout", 0.5),),
+            {
+                INIT: INIT.replace(") ->", ", dropout: float = 0.0) ->"),
+                "self.num_heads = num_heads": "self.num_heads, self.dropout = num_heads, dropout",
+                SOFTMAX: f"""\
+{SOFTMAX}
+attn_weights = F.dropout(attn_weights, self.dropout, self.training)""",
+            },
+            made_with={"dropout": 0.5},
         ),
         Option(
             "kdim, vdim",
-            (
-                ("num_heads: int)", "num_heads: int, kdim: int, vdim: int)"),
-                (
-                    "        self.in_proj_weight = nn.Parameter("
-                    "torch.randn(3 * embed_dim, embed_dim))\n",
-                    "        self.q_proj_weight = nn.Parameter(torch.randn(embed_dim, embed_dim))\n"
-                    "        self.k_proj_weight = nn.Parameter(torch.randn(embed_dim, kdim))\n"
-                    "        self.v_proj_weight = nn.Parameter(torch.randn(embed_dim, vdim))\n",
-                ),
-                (FIRST, ""),
-                ("query @ W_query.T", "query @ self.q_proj_weight.T"),
-                ("key @ W_key.T", "key @ self.k_proj_weight.T"),
-                ("value @ W_value.T", "value @ self.v_proj_weight.T"),
-            ),
-            made_with=(("kdim", 6), ("vdim", 5)),
+            {
+                INIT: INIT.replace(") ->", ", kdim: int, vdim: int) ->"),
+                PROJECTION: """\
+self.q_proj_weight = nn.Parameter(torch.randn(embed_dim, embed_dim))
+self.k_proj_weight = nn.Parameter(torch.randn(embed_dim, kdim))
+self.v_proj_weight = nn.Parameter(torch.randn(embed_dim, vdim))""",
+                CHUNK: "",
+                QUERIES: QUERIES.replace("W_query", "self.q_proj_weight"),
+                KEYS: KEYS.replace("W_key", "self.k_proj_weight"),
+                VALUES: VALUES.replace("W_value", "self.v_proj_weight"),
+            },
+            made_with={"kdim": 6, "vdim": 5},
         ),
         Option(
             "need_weights",
-            (
-                (
-                    "        attn_scores = queries @ keys.mT / queries.shape[-1] ** 0.5\n"
-                    "        if attn_mask is not None:\n"
-                    + HIDE
-                    + SOFTMAX
-                    + "        context_vec = attn_weights @ values\n",
-                    "        may_attend = None if attn_mask is None else ~attn_mask\n"
-                    "        context_vec = F.scaled_dot_product_attention(\n"
-                    "            queries, keys, values, attn_mask=may_attend\n"
-                    "        )\n",
-                ),
-                (RETURN, RETURN.replace("attn_weights", "None")),
-            ),
-            called_with=(("need_weights", False),),
+            {
+                "attn_scores = queries @ keys.mT / queries.shape[-1] ** 0.5": """\
+may_attend = None if attn_mask is None else ~attn_mask""",
+                "if attn_mask is not None:": "",
+                HIDE: "",
+                SOFTMAX: "",
+                "context_vec = attn_weights @ values": """\
+context_vec = F.scaled_dot_product_attention(
+    queries, keys, values, attn_mask=may_attend
+)""",
+                RETURN: RETURN.replace("attn_weights", "None"),
+            },
+            called_with={"need_weights": False},
         ),
         Option(
             "add_bias_kv",
-            (
-                (
-                    OUT,
-                    OUT + "        self.bias_k = nn.Parameter(torch.randn(1, 1, embed_dim))\n"
-                    "        self.bias_v = nn.Parameter(torch.randn(1, 1, embed_dim))\n",
-                ),
-                (
-                    KEYS,
-                    "        keys = torch.cat([key @ W_key.T, "
-                    "self.bias_k.expand(len(key), 1, -1)], dim=1)\n"
-                    "        keys = split_heads(keys, self.num_heads)\n",
-                ),
-                (
-                    VALUES,
-                    "        values = torch.cat([value @ W_value.T, "
-                    "self.bias_v.expand(len(key), 1, -1)], dim=1)\n"
-                    "        values = split_heads(values, self.num_heads)\n",
-                ),
-                (HIDE, SEEN + HIDE),
-            ),
-            made_with=(("add_bias_kv", True),),
+            {
+                OUT: f"""\
+{OUT}
+self.bias_k = nn.Parameter(torch.randn(1, 1, embed_dim))
+self.bias_v = nn.Parameter(torch.randn(1, 1, embed_dim))""",
+                KEYS: """\
+keys = torch.cat([key @ W_key.T, self.bias_k.expand(len(key), 1, -1)], dim=1)
+keys = split_heads(keys, self.num_heads)""",
+                VALUES: """\
+values = torch.cat([value @ W_value.T, self.bias_v.expand(len(key), 1, -1)], dim=1)
+values = split_heads(values, self.num_heads)""",
+                HIDE: SEEN,
+            },
+            made_with={"add_bias_kv": True},
         ),
         Option(
             "add_zero_attn",
-            (
-                (
-                    VALUES,
-                    VALUES + "        keys = F.pad(keys, (0, 0, 0, 1))\n"
-                    "        values = F.pad(values, (0, 0, 0, 1))\n",
-                ),
-                (HIDE, SEEN + HIDE),
-            ),
-            made_with=(("add_zero_attn", True),),
+            {
+                VALUES: f"""\
+{VALUES}
+keys = F.pad(keys, (0, 0, 0, 1))
+values = F.pad(values, (0, 0, 0, 1))""",
+                HIDE: SEEN,
+            },
+            made_with={"add_zero_attn": True},
         ),
     )
 }

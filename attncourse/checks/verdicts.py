@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec
 
 import torch
 from torch import Tensor, nn
 
+from attncourse.checks.answers import noted, require
 from attncourse.checks.attempt import (
     Diagnosis,
     call,
@@ -18,20 +20,34 @@ from attncourse.checks.attempt import (
     run,
 )
 from attncourse.checks.door import NO_NAMES, Given, as_module
-from attncourse.checks.verdict import Note, Verdict
+from attncourse.checks.verdict import Verdict
 from attncourse.compare import TOLERANCES, all_gradients, at_most
 from attncourse.examples import seeded
 from attnlib.convert import join_heads
 from attnlib.functional import causal_mask
 
+P = ParamSpec("P")
 MUCH = 64.0  # as a change of a token
+
+
+def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
+    """Let a check answer that its question stays open where a module cannot be made or run."""
+
+    @wraps(check)
+    def answer(*given: P.args, **options: P.kwargs) -> Verdict:
+        try:
+            return check(*given, **options)
+        except Diagnosis as diagnosis:
+            return Verdict(False, f"Cannot be told. {diagnosis}")
+
+    return answer
 
 
 def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
     """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
 
     Args:
-        module: its width is module.d_in, or else that of the input of its first nn.Linear.
+        module: has the width module.d_in, or else that of the input of its first nn.Linear.
         most: the number of tokens, or module.context_length if that is smaller.
 
     Raises:
@@ -60,10 +76,6 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
         b: a tensor of the same shape.
         tolerance: the largest difference that passes.
 
-    Returns:
-        A Verdict. The largest difference is rounded up to a power of ten, and never below a
-        tenth of the tolerance, so that the sentence is the same on every machine.
-
     >>> check_equal(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]))
     Equal within 1e-05: the largest difference is at most 1e-06.
     """
@@ -75,11 +87,12 @@ def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
     if not largest <= tolerance:  # so written that NaN does not pass
         place = tuple(int(i) for i in torch.unravel_index(difference.argmax(), a.shape))
         return Verdict(False, f"Not equal: the largest difference is {largest:.4g}, at {place}.")
-    bound = at_most(largest, floor=tolerance / 10)
+    bound = at_most(largest, floor=tolerance / 10)  # the same on every machine
     sentence = f"Equal within {tolerance:.0e}: the largest difference is at most {bound:.0e}."
     return Verdict(True, sentence)
 
 
+@_open_where_it_stops
 def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that a module's outputs do not depend on the future.
 
@@ -89,28 +102,18 @@ def check_causal(module: Given, x: Tensor | None = None) -> Verdict:
     Args:
         module: takes x and returns its outputs, (b, num_tokens, ...), token by token. It runs in
             eval, whatever its mode. A class, or a function that makes a module, is made first.
-        x: floating, (b, num_tokens, d_in), with at least two tokens. It is not changed. Without
-            it, random tokens of the module's width d_in, as many as fit, at most 7.
-
-    Returns:
-        A Verdict. Outputs that move by a rounding error alone hold, and the sentence says so.
+        x: floating, (b, num_tokens, d_in), at least two tokens. Without it, tokens_for(module).
 
     >>> check_causal(nn.Identity(), torch.ones(1, 3, 2))
     Causal: no output moved by a single bit when later tokens changed (2 cuts tried).
     """
-    try:
-        module = as_module(module)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    module = as_module(module)
     x = tokens_for(module) if x is None else x
     num_tokens = x.shape[1]
     if num_tokens < 2:
         raise ValueError(f"x has {num_tokens} token; a future needs at least 2")
-    try:
-        with torch.no_grad(), evaluating(module), seeded(0):
-            return _causal(module, x)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    with torch.no_grad(), evaluating(module), seeded(0):
+        return _causal(module, x)
 
 
 def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -124,11 +127,9 @@ def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None
 
 def _causal(module: nn.Module, x: Tensor) -> Verdict:
     before = _by_token(module, x)
-    if before.isnan().any():
-        first = int(before.isnan().any(dim=2).any(dim=0).nonzero()[0])
-        return Verdict(False, f"Cannot be told. Output {first} is NaN.")
-    if not _by_token(module, x).equal(before):
-        return Verdict(False, "Cannot be told. Two runs on the same x differ, though in eval.")
+    for output in before.isnan().any(dim=2).any(dim=0).nonzero().flatten().tolist():
+        raise Diagnosis(f"Output {output} is NaN.")
+    require(_by_token(module, x).equal(before), "Two runs on the same x differ, though in eval.")
     num_tokens = x.shape[1]
     rounding = TOLERANCES.get(x.dtype, 1e-5) / 10 * max(1.0, float(before.abs().max()))
     largest = 0.0
@@ -140,27 +141,19 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
         grown = _moved(module, x, before, t, MUCH)
         if (moved > rounding).any() or (grown > rounding).any() or moved.isnan().any():
             first = int(moved.nonzero()[0])
-            return Verdict(
-                False,
-                f"Not causal: when the tokens after position {t} changed, output {first} "
-                f"moved by {moved[first].item():.4g}.",
-            )
+            changed = f"when the tokens after position {t} changed, output {first} moved by"
+            return Verdict(False, f"Not causal: {changed} {moved[first].item():.4g}.")
         largest = max(largest, float(moved.max()))
     cuts = f"{num_tokens - 1} cut{'s' if num_tokens > 2 else ''} tried"
-    if largest:
-        note = (
-            "Not bit by bit: is the future hidden after softmax, and divided out again? Hidden "
-            "before softmax, with -inf, it leaves no trace."
-        )
-        bound = at_most(largest, floor=rounding / 10)
-        return Verdict(
-            True,
-            f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding "
-            f"error ({cuts}). Note: {note}",
-            notes=(Note(note),),
-        )
-    return Verdict(
-        True, f"Causal: no output moved by a single bit when later tokens changed ({cuts})."
+    if not largest:
+        said = "Causal: no output moved by a single bit when later tokens changed"
+        return Verdict(True, f"{said} ({cuts}).")
+    bound = at_most(largest, floor=rounding / 10)
+    return noted(
+        f"Causal: outputs moved by at most {bound:.0e} when later tokens changed, a rounding error "
+        f"({cuts}).",
+        "Not bit by bit: is the future hidden after softmax, and divided out again? Hidden before "
+        "softmax, with -inf, it leaves no trace.",
     )
 
 
@@ -179,9 +172,6 @@ def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
         attn_weights: (..., num_tokens, num_tokens).
         tolerance: how far a row sum may be from 1.
 
-    Returns:
-        A Verdict.
-
     >>> check_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     Weights: none negative, every row sums to 1 within 1e-05, exactly 0 above the diagonal.
     """
@@ -194,13 +184,11 @@ def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
     if attn_weights[..., is_future].any():
         leak = attn_weights[..., is_future].max().item()
         return Verdict(False, f"A weight above the diagonal is {leak:.4g}, not 0.")
-    return Verdict(
-        True,
-        f"Weights: none negative, every row sums to 1 within {tolerance:.0e}, "
-        "exactly 0 above the diagonal.",
-    )
+    rows = f"every row sums to 1 within {tolerance:.0e}"
+    return Verdict(True, f"Weights: none negative, {rows}, exactly 0 above the diagonal.")
 
 
+@_open_where_it_stops
 def check_rows_sum_to_one(
     module: Given, x: Tensor | None = None, *, names: Mapping[str, str] = NO_NAMES
 ) -> Verdict:
@@ -212,12 +200,8 @@ def check_rows_sum_to_one(
     Args:
         module: has W_value, an nn.Linear, itself or in its heads, and perhaps out_proj. It runs
             in eval, with these two replaced; it is not changed.
-        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, random
-            tokens of the module's width d_in, as many as fit, at most 7.
+        x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, tokens_for.
         names: what W_value and out_proj are called: {"W_value": "to_v"}.
-
-    Returns:
-        A Verdict.
 
     Raises:
         ValueError: module has no W_value.
@@ -226,10 +210,7 @@ def check_rows_sum_to_one(
     >>> check_rows_sum_to_one(CausalAttention(3, 2, context_length=6, dropout=0.0))
     Rows: the attention weights of every token sum to 1 within 1e-05.
     """
-    try:
-        module = as_module(module)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    module = as_module(module)
     x = (tokens_for(module) if x is None else x).clone()
     x[..., 0] = 1
     weights = _values_of_one(module, names)
@@ -238,50 +219,40 @@ def check_rows_sum_to_one(
             "module has no W_value.weight, itself or in its heads; if it is called otherwise: "
             'names={"W_value": "..."}'
         )
-    try:
-        with torch.no_grad(), evaluating(module), seeded(0):
-            sums = _by_token(module, x, weights)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    with torch.no_grad(), evaluating(module), seeded(0):
+        sums = _by_token(module, x, weights)
     tolerance = TOLERANCES[x.dtype]
     off = (sums - 1).abs().amax(dim=(0, 2))
+    token = int(off.argmax())
+    worst = max(sums[:, token].flatten().tolist(), key=lambda one: abs(one - 1))
     if not off.max() <= tolerance:
-        token = int(off.argmax())
-        worst = sums[:, token].flatten()
-        worst = worst[(worst - 1).abs().argmax()]
-        said = f"The attention weights of token {token} sum to {worst.item():.4g}, not 1."
-        return Verdict(False, said)
-    said = f"Rows: the attention weights of every token sum to 1 within {tolerance:.0e}."
-    return Verdict(True, said)
+        return Verdict(False, f"The attention weights of token {token} sum to {worst:.4g}, not 1.")
+    within = f"within {tolerance:.0e}"
+    return Verdict(True, f"Rows: the attention weights of every token sum to 1 {within}.")
 
 
 def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
     """Return parameters that make every value 1 where x is 1 in its first column."""
-    value, out = (re.escape(names.get(name, name)) for name in ("W_value", "out_proj"))
+    value, out = (names.get(name, name) for name in ("W_value", "out_proj"))
     weights, found = {}, False
     for name, parameter in module.named_parameters():
-        if re.search(rf"(^|\.){value}\.(weight|bias)$|^{out}\.bias$", name):
+        part, _, kind = name.rpartition(".")
+        if part == out or f".{part}".endswith(f".{value}"):
             weights[name] = torch.zeros_like(parameter)
-        if re.search(rf"(^|\.){value}\.weight$", name):
+        if kind == "weight" and part == out:
+            weights[name].fill_diagonal_(1)
+        elif kind == "weight" and name in weights:
             weights[name][:, 0] = 1
             found = True
-        if re.search(rf"^{out}\.weight$", name):
-            weights[name] = torch.eye(len(parameter)).to(parameter)
     return weights if found else {}
 
 
 def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
 
-    It is the weakest check: most mistakes pass it.
-
     Args:
         module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
-        x: the longest that it takes, (b, num_tokens, d_in). Without it, random tokens of the
-            module's width d_in, as many as fit, at most 7.
-
-    Returns:
-        A Verdict, which names the two widths.
+        x: the longest that it takes, (b, num_tokens, d_in). Without it, tokens_for(module).
 
     >>> from attnlib import CausalAttention
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
@@ -289,67 +260,50 @@ def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
     """
     try:
         module = as_module(module)
-    except Diagnosis as diagnosis:
-        return Verdict(False, str(diagnosis))
-    most = tokens_for(module) if x is None else x
-    num_tokens, d_in = most.shape[1:]
-    sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
-    widths = set()
-    try:
+        most = tokens_for(module) if x is None else x
+        num_tokens, d_in = most.shape[1:]
+        sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
         with torch.no_grad(), evaluating(module), seeded(0):
-            for b, length in sizes:
-                widths.add(_by_token(module, most[:1, :length].repeat(b, 1, 1)).shape[2])
+            made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
     except Diagnosis as diagnosis:
         return Verdict(False, str(diagnosis))
+    widths = {result.shape[2] for result in made}
     if len(widths) > 1:
         return Verdict(False, f"The width changes with b or num_tokens: {sorted(widths)}.")
-    out = f"(b, num_tokens, {widths.pop()})"
-    return Verdict(
-        True,
-        f"Shapes: (b, num_tokens, {d_in}) gives {out}, for {len(sizes)} sizes of b and num_tokens.",
-    )
+    out = f"(b, num_tokens, {widths.pop()}), for {len(sizes)} sizes of b and num_tokens"
+    return Verdict(True, f"Shapes: (b, num_tokens, {d_in}) gives {out}.")
 
 
+@_open_where_it_stops
 def check_same(a: Given, b: Given, x: Tensor | None = None) -> Verdict:
-    """Check that two modules compute the same from the same weights.
+    """Check that two modules compute the same from the same parameters.
+
+    Compared are the outputs, the attention weights where both return them, and the gradients of x
+    and of all parameters: how far two numbers are apart, against the largest of their kind.
 
     Args:
         a: gives b its weights, if their parameters have the same names. If one of the two is
             stacked heads and the other a weight split, the stacked heads give theirs, as
             stacked_to_split does.
         b: the other module. Both run in eval; neither is changed.
-        x: floating, (b, num_tokens, d_in). Without it, random tokens of width a.d_in, as many as
-            fit into a, at most 7.
-
-    Returns:
-        A Verdict on the outputs, on the attention weights where both return them, and on the
-        gradients of x and of all weights given: how far apart two numbers are, against the
-        largest of their kind.
+        x: floating, (b, num_tokens, d_in). Without it, tokens_for(a).
 
     >>> from attnlib import MultiHeadAttention, MultiHeadAttentionWrapper
     >>> stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=2)
     >>> check_same(stacked, MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2))
     Same within 1e-05, with the same parameters: outputs, attention weights, gradients.
     """
-    try:
-        a, b = as_module(a), as_module(b)
-    except Diagnosis as diagnosis:
-        return Verdict(False, f"Cannot be told. {diagnosis}")
+    a, b = as_module(a), as_module(b)
     x = (tokens_for(a) if x is None else x).detach().requires_grad_()
     tolerance = TOLERANCES[x.dtype]
     giver = b if _is_stacked(b) and not _is_stacked(a) else a
-    given = {
-        name: parameter.detach().requires_grad_() for name, parameter in giver.named_parameters()
-    }
+    given = {name: part.detach().requires_grad_() for name, part in giver.named_parameters()}
     made = []
     for module in (a, b):
         weights = given if _is_stacked(module) == _is_stacked(giver) else join_heads(given)
         if misfit := _misfit(module, weights):
             return Verdict(False, misfit)
-        try:
-            made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
-        except Diagnosis as diagnosis:
-            return Verdict(False, f"Cannot be told. {diagnosis}")
+        made.append(_outputs_and_gradients(module, x, weights, [x, *given.values()]))
     compared = [kind for kind in made[0] if kind in made[1]]
     for kind in compared:
         first, second = made[0][kind], made[1][kind]
@@ -371,9 +325,9 @@ def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
     """Return which parameter of a module the weights do not fit, in a sentence."""
     have = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
     want = {name: tuple(weight.shape) for name, weight in weights.items()}
-    for name in [*want, *have]:
-        if have.get(name) != want.get(name):
-            here, given = have.get(name, "missing"), want.get(name, "missing")
+    for name in want | have:
+        here, given = have.get(name, "missing"), want.get(name, "missing")
+        if here != given:
             return f"Not to be compared: {name} is {here} in one module, {given} in the other."
     return None
 

@@ -6,26 +6,24 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, nn
 
+from attncourse.checks.answers import (
+    FailedCall,
+    in_words,
+    of_parameters,
+    remedied,
+    require,
+    require_shape,
+)
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.plain_words import PARAMETERS, in_plain_words
 from attncourse.checks.verdicts import check_equal
 from attncourse.examples import seeded
 from attnlib.convert import PROJECTIONS, join_heads
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 GIVEN = "Here are 3 heads of width 5, for tokens of width 7."
-COPYING = PARAMETERS | {
-    r"RuntimeError: (The (?:heads side by side|matrix is) .*)": r"\1",
-    r"Target sizes: \[(.*?)\].*sizes: \[(.*?)\]": (
-        rf"The matrix is (\2), and what it is copied into is (\1). {GIVEN}"
-    ),
-    "too many values to unpack": f"{GIVEN} Loop over stacked.heads.",
-}
 
 
 @exercise_check
@@ -47,55 +45,48 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
         stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
         split = MultiHeadAttention(7, 15, context_length=11, dropout=0.0, num_heads=3)
     given, fresh = deepcopy(stacked.state_dict()), deepcopy(split.state_dict())
-    with in_plain_words(COPYING), _SizesOfCopies():
+    with remedied(_of_copies):
         written = copy_weights(stacked, split)
-    if any(not torch.equal(given[name], rows) for name, rows in stacked.state_dict().items()):
-        return "The stacked heads have changed: copy from them, into split."
+    require(_is_as(stacked, given), "The stacked heads have changed: copy from them, into split.")
     mine, right = written.state_dict(), join_heads(given)
-    if "out_proj.weight" not in mine:
-        return (
-            "split.out_proj is another layer now. Keep the nn.Linear, which can be trained later: "
-            "with which weight, and which bias, does it return what it gets?"
-        )
+    require(
+        "out_proj.weight" in mine,
+        "split.out_proj is another layer now. Keep the nn.Linear: with which weight, and which "
+        "bias, does it return what it gets?",
+    )
     for name in (f"{projection}.weight" for projection in PROJECTIONS):
-        if mine[name].shape != right[name].shape:
-            return f"{name} is {tuple(mine[name].shape)}, not {tuple(right[name].shape)}."
-        if not torch.equal(mine[name], right[name]):
-            if torch.equal(mine[name], fresh[name]):
-                return f"{name} is as it was: nothing was copied into it."
+        require_shape(mine[name], tuple(right[name].shape), f" of {name}")
+        if not mine[name].equal(right[name]):
+            untouched = mine[name].equal(fresh[name])
+            require(not untouched, f"{name} is as it was: nothing was copied into it.")
             held = ", ".join(_block_names(mine[name], given, name.removesuffix(".weight")))
             return f"{name} holds, from top to bottom: {held}. It must be head 0, head 1, head 2."
-    if not torch.equal(mine["out_proj.weight"], right["out_proj.weight"]):
-        return "out_proj.weight is not the identity: it still mixes the heads' columns."
-    if mine["out_proj.bias"].any():
-        return "out_proj.bias is not 0: it is added to every output."
+    out, bias = mine["out_proj.weight"], mine["out_proj.bias"]
+    require(out.any(), "out_proj.weight is 0: nothing that the heads find gets through.")
+    said = "out_proj.weight must be the identity: it still mixes the heads' columns."
+    require(out.equal(right["out_proj.weight"]), said)
+    require(not bias.any(), "out_proj.bias must be 0: it is added to every output.")
     x = draw(2, 11, 7)
     same = check_equal(written(x), stacked(x))
     return "Right: three heads of width 5, and one split of width 15." if same else str(same)
 
 
-class _SizesOfCopies(TorchFunctionMode):
-    """Says of a copy_ that does not fit which sizes meet: PyTorch names one dimension of them."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        try:
-            return func(*args, **(kwargs or {}))
-        except RuntimeError:
-            if func.__name__ != "copy_" or len(args) < 2 or args[0].shape == args[1].shape:
-                raise
-            raise RuntimeError(_misfit(tuple(args[1].shape), tuple(args[0].shape))) from None
+def _is_as(module: nn.Module, before: Mapping[str, Tensor]) -> bool:
+    """Return whether a module's parameters are as they were."""
+    return all(before[name].equal(now) for name, now in module.state_dict().items())
 
 
-def _misfit(given: tuple[int, ...], into: tuple[int, ...]) -> str:
-    if given == (5, 21):
-        return (
-            "The heads side by side make (5, 21). nn.Linear stores the transpose, so put them one "
-            "below the other: dim=0 makes (15, 7)."
-        )
+def _of_copies(error: BaseException, call: FailedCall) -> str | None:
+    """Return what is wrong with the sizes of a copy, of which PyTorch names one."""
+    if (said := of_parameters(error, call)) is not None:
+        return said
+    if call.name != "copy_":
+        return f"{in_words(error)} {GIVEN}"
+    into, given = call.shapes
     why = GIVEN
-    if len(given) > len(into):
+    if given == (5, 21):
+        why = "nn.Linear stores the transpose: the heads must be one below the other, dim=0."
+    elif len(given) > len(into):
         why = "torch.cat joins the heads; torch.stack puts them into a new dimension."
     elif given in ((7, 15), (21, 5)):
         why = "nn.Linear stores its matrix transposed, so no .T is needed."
@@ -106,12 +97,9 @@ def _block_names(matrix: Tensor, given: Mapping[str, Tensor], projection: str) -
     """Return for each third of a matrix the head, and where it is another, the projection."""
     names = []
     for block in matrix.chunk(3):
-        found = [name for name, rows in given.items() if torch.equal(rows, block)]
-        if found:
-            _, h, of, _ = found[0].split(".")
-            names.append(f"head {h}" if of == projection else f"{of} of head {h}")
-        else:
-            names.append("a mixture")
+        found = [name.split(".") for name, rows in given.items() if rows.equal(block)]
+        heads = [f"head {h}" if of == projection else f"{of} of head {h}" for _, h, of, _ in found]
+        names.append(heads[0] if heads else "a mixture")
     return names
 
 
@@ -130,46 +118,39 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
     """
     with seeded(0):
         given = MultiHeadAttention(3, 4, context_length=7, dropout=0.0, num_heads=2)
-    module, state = deepcopy(given), given.state_dict()
-    with in_plain_words(PARAMETERS):
+    module = deepcopy(given)
+    with remedied(of_parameters):
         swapped = swap_heads(module)
-    if swapped.W_query is module.W_query:
-        return "You changed or returned the module itself: start from deepcopy(module)."
-    if any(not torch.equal(module.state_dict()[name], now) for name, now in state.items()):
-        return "You changed the module itself, and returned a copy of it: change the copy."
+    said = "You changed or returned the module itself: start from deepcopy(module)."
+    require(swapped.W_query is not module.W_query, said)
+    said = "You changed the module itself, and returned a copy of it: change the copy."
+    require(_is_as(module, given.state_dict()), said)
     for name, dim in {"W_query": 0, "W_key": 0, "W_value": 0, "out_proj": 1}.items():
         before, after = getattr(given, name).weight, getattr(swapped, name).weight
-        if not torch.equal(after, before.roll(2, dims=dim)):
-            of, other = ("rows", "columns")[dim], ("columns", "rows")[dim]
-            if torch.equal(after, before):
-                kept = " roll returns a new tensor: is it copied back, weight.copy_(...)?"
-                return (
-                    f"{name}.weight is as it was: its {of} have to change places by head."
-                    f"{kept if name == 'W_query' else ''}"  # the others are likely forgotten
-                )
-            if torch.equal(after, before.roll(1, dims=dim)) or torch.equal(
-                after, before.roll(-1, dims=dim)
-            ):
-                return f"{name}.weight: its {of} moved by one, but a head is two of them wide."
-            if name == "out_proj" and torch.equal(after, before.roll(2, dims=0)):
-                return (
-                    "out_proj.weight: you moved its rows, which make the columns of the result. "
-                    "Its columns read the heads."
-                )
-            if torch.equal(after, before.roll(2, dims=1 - dim)):
-                return (
-                    f"{name}.weight: you moved its {other}. nn.Linear stores the transpose, so a "
-                    f"head is two of its {of}."
-                )
-            for h, half in enumerate(before.chunk(2, dim)):
-                if all(torch.equal(now, half) for now in after.chunk(2, dim)):
-                    return (
-                        f"{name}.weight: both heads hold the {of} of head {h} now. Is a slice kept "
-                        "for later? It is a view, and changes with the matrix: .clone() it first."
-                    )
-            return f"{name}.weight: its {of} have not changed places by head."
-    if not torch.equal(swapped.out_proj.bias, given.out_proj.bias):
-        return "out_proj.bias has changed: it is added once, belongs to no head, and stays."
+        if not after.equal(before.roll(2, dims=dim)):
+            return f"{name}.weight{_not_swapped(before, after, dim, name)}"
+    said = "out_proj.bias has changed: it is added once, belongs to no head, and stays."
+    require(swapped.out_proj.bias.equal(given.out_proj.bias), said)
     x = draw(2, 7, 3)
     same = check_equal(swapped(x), given(x))
     return "Right: the heads have changed places, the output has not." if same else str(same)
+
+
+def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:
+    """Return what happened to a matrix whose heads have not changed places."""
+    of, other = ("rows", "columns")[dim], ("columns", "rows")[dim]
+    if after.equal(before):
+        kept = " roll returns a new tensor: is it copied back, weight.copy_(...)?"
+        said = f" is as it was: its {of} have to change places by head."
+        return said + kept * (name == "W_query")  # the others are likely forgotten
+    if any(after.equal(before.roll(by, dims=dim)) for by in (1, -1)):
+        return f": its {of} moved by one, but a head is two of them wide."
+    if after.equal(before.roll(2, dims=1 - dim)):
+        if name == "out_proj":
+            return ": you moved its rows, the columns of the result. Its columns read the heads."
+        return f": you moved its {other}. nn.Linear stores the transpose: a head is two {of}."
+    for h, half in enumerate(before.chunk(2, dim)):
+        if all(now.equal(half) for now in after.chunk(2, dim)):
+            view = "A slice is a view, and changes with the matrix: .clone() it first."
+            return f": both heads hold the {of} of head {h} now. {view}"
+    return f": its {of} have not changed places by head."

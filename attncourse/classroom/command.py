@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
-from attncourse.classroom.grade import Grade, commonest, graded, write_csv, write_html
+from attncourse.classroom.grade import Grade, commonest, grade, write_csv, write_html
 from attncourse.classroom.lessons import copy_course
 from attncourse.classroom.sandbox import walls
 
@@ -25,6 +26,13 @@ LIKE = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for, and return the exit status."""
     asked = _parser().parse_args(arguments)
+    if asked.needs and importlib.util.find_spec(asked.needs) is None:
+        print(
+            f"This needs {asked.needs}, which is not installed here; "
+            'try: pip install "attnlib[course]"',
+            file=sys.stderr,
+        )
+        return 1
     status: int = asked.do(asked)
     return status
 
@@ -36,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     one = commands.add_parser("lab", help="copy the notebooks into a folder and open JupyterLab")
     one.add_argument("folder", type=Path, nargs="?", default=Path("attention"))
-    one.set_defaults(do=lab)
+    one.set_defaults(do=lab, needs="jupyterlab")
     one = commands.add_parser("check", help="check a class in a file: my_attention.py:MyClass")
     one.add_argument("written", metavar="FILE:CLASS")
     one.add_argument(
@@ -45,25 +53,24 @@ def _parser() -> argparse.ArgumentParser:
         help="the class it should equal (default: CausalAttention if it takes no num_heads, "
         "else MultiHeadAttention)",
     )
-    one.set_defaults(do=check)
+    one.set_defaults(do=check, needs=None)
     one = commands.add_parser("grade", help="grade learners' notebooks, into a table")
     one.add_argument("notebooks", type=Path, nargs="+", metavar="NOTEBOOK")
     one.add_argument("--seconds", type=float, default=60.0, help="for a cell (default: 60)")
     one.add_argument("--out", type=Path, default=Path("grades"), help="folder (default: grades)")
-    one.set_defaults(do=grades)
+    one.set_defaults(do=grades, needs="ipykernel")
     return parser
 
 
 def lab(asked: argparse.Namespace) -> int:
     """Copy the notebooks, and open the list of them in JupyterLab."""
-    if importlib.util.find_spec("jupyterlab") is None:
-        print('JupyterLab is not installed; try: pip install "attnlib[course]"', file=sys.stderr)
-        return 1
     kept = copy_course(asked.folder)
     if kept:
         print(f"{len(kept)} notebooks were there already and stay as they are")
-    first = "/lab/tree/notebooks/00_start.ipynb"
-    command = [sys.executable, "-m", "jupyterlab", f"--LabApp.default_url={first}"]
+    options = ["--ip=127.0.0.1", "--LabApp.default_url=/lab/tree/notebooks/00_start.ipynb"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # as in a container
+        options.append("--allow-root")
+    command = [sys.executable, "-m", "jupyterlab", *options]
     return subprocess.run(command, cwd=asked.folder).returncode
 
 
@@ -109,7 +116,7 @@ def grades(asked: argparse.Namespace) -> int:
     if not walls():
         print("this system offers no namespaces: the notebooks can use the network and your files")
     found: list[Grade] = []
-    for name, some in graded(asked.notebooks, asked.seconds):
+    for name, some in grade(asked.notebooks, asked.seconds):
         print(f"{name}: {sum(one.state == 'solved' for one in some)} of {len(some)} solved")
         found += some
     asked.out.mkdir(parents=True, exist_ok=True)

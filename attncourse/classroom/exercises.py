@@ -8,7 +8,6 @@ left of a stub without the statements that bind such a name is its check.
 from __future__ import annotations
 
 import ast
-import copy
 import re
 import symtable
 from collections.abc import Iterable, Mapping
@@ -26,19 +25,12 @@ PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Exercise(NamedTuple):
-    """An exercise of a lesson.
+    """An exercise of a lesson."""
 
-    Args:
-        name: what the learner defines.
-        cell: the id of the stub's cell.
-        stub: the code of that cell.
-        solution: code that defines the same name.
-    """
-
-    name: str
-    cell: str
-    stub: str
-    solution: str
+    name: str  # what the learner defines
+    cell: str  # the id of the stub's cell
+    stub: str  # the code of that cell
+    solution: str  # code that defines the same name
 
 
 def source(cell: Mapping[str, Any]) -> str:
@@ -64,7 +56,7 @@ def find_exercises(lesson: Notebook) -> list[Exercise]:
         stub, blocks = source(cell), PYTHON.findall(text)
         if len(blocks) != 1:
             raise ValueError(f"a solution has {len(blocks)} python blocks, not one: {text[:80]!r}")
-        names = [name for name in bound(blocks[0]) if name in bound(stub)]
+        names = [name for name in list_bound(blocks[0]) if name in list_bound(stub)]
         if not names:
             raise ValueError(f"a solution binds no name of its stub: {blocks[0][:80]!r}")
         found.append(Exercise(names[-1], cell["id"], stub, blocks[0]))
@@ -79,10 +71,10 @@ def _is_stub(cell: Mapping[str, Any]) -> bool:
     return "".join(printed).strip() == NOT_ATTEMPTED
 
 
-def bound(code: str) -> list[str]:
+def list_bound(code: str) -> list[str]:
     r"""Return the names that the statements of a cell define or assign, in their order.
 
-    >>> bound("import torch\ndef double(x): ...\ny = double(2)")
+    >>> list_bound("import torch\ndef double(x): ...\ny = double(2)")
     ['double', 'y']
     """
     return [name for statement in ast.parse(code).body for name in _binds(statement)]
@@ -102,7 +94,7 @@ def put(answer: str, stub: str) -> str:
     >>> put("x = 2", "print('stub')\nx = None  # here\nprint(x)").splitlines()
     ["print('stub')", 'x = 2', 'print(x)']
     """
-    names = set(bound(answer))
+    names = set(list_bound(answer))
     lines: list[str | None] = list(stub.splitlines())
     places = [place for place in ast.parse(stub).body if names.intersection(_binds(place))]
     for place in places:
@@ -114,20 +106,16 @@ def put(answer: str, stub: str) -> str:
 
 def check_of(exercise: Exercise) -> str:
     """Return what the stub says apart from what the learner writes: its imports and its check."""
-    names = set(bound(exercise.solution))
+    names = set(list_bound(exercise.solution))
     kept = [s for s in ast.parse(exercise.stub).body if not names.intersection(_binds(s))]
     return "\n".join(ast.unparse(statement) for statement in kept)
 
 
-def needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
+def list_needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
     """Return the cells that some cells build on, and these, in their order.
 
     That is the first cell, and every cell that binds a name which a later one of them uses. What
-    a cell does in place to a tensor of another is not seen.
-
-    Args:
-        cells: the code of the cells, by their ids.
-        targets: ids of the cells that are wanted.
+    a cell does in place to a tensor of another is not seen. Cells are given as code, by their ids.
     """
     wanted: set[str] = set()
     kept = {*targets, *list(cells)[:1]}
@@ -199,25 +187,3 @@ def answers(exercise: Exercise, cells: Mapping[str, str]) -> list[str]:
     """Return the cells that may hold an answer: that of the stub, own ones that bind the name."""
     own = [c for c in cells if c.startswith(OWN) and exercise.name in _names(cells[c])[0]]
     return [exercise.cell] * (exercise.cell in cells) + own
-
-
-def without_solutions(lesson: Notebook) -> Notebook:
-    """Return a lesson for learners: hints and stubs stay, solutions and their cells go."""
-    lesson = copy.deepcopy(lesson)
-    for cell in lesson["cells"]:
-        if cell["cell_type"] == "markdown":
-            cell["source"] = SOLUTION.sub("", source(cell)).strip()
-    lesson["cells"] = [c for c in lesson["cells"] if c["cell_type"] == "code" or c["source"]]
-    return lesson
-
-
-def with_solutions(lesson: Notebook) -> Notebook:
-    """Return a lesson whose stubs are solved; the outputs of these cells are left out."""
-    solved = copy.deepcopy(lesson)
-    todo = {exercise.cell: exercise for exercise in find_exercises(lesson)}
-    for cell in solved["cells"]:
-        if cell["id"] in todo:
-            exercise = todo[cell["id"]]
-            cell["source"] = put(exercise.solution, exercise.stub)
-            cell["outputs"], cell["execution_count"] = [], None
-    return solved

@@ -32,12 +32,12 @@ from attncourse.classroom.exercises import (
     check_of,
     find_exercises,
     ids_of,
-    needed,
+    list_needed,
     put,
     source,
 )
-from attncourse.classroom.lessons import lessons, read
-from attncourse.classroom.sandbox import run
+from attncourse.classroom.lessons import lessons, read_notebook
+from attncourse.classroom.sandbox import run_program
 
 START = 60.0  # seconds that a kernel may take to start, on a busy machine
 CHECK = " (check)"
@@ -46,37 +46,25 @@ ENDS = ("slow", "dead")  # how a cell can end the kernel; the others are ran and
 
 
 class Grade(NamedTuple):
-    """What became of one exercise of one notebook.
+    """What became of one exercise of one notebook."""
 
-    Args:
-        notebook: the name of the learner's file.
-        exercise: what the learner was to write, or empty where the notebook could not be read.
-        state: solved, attempted, not attempted, or failed: nothing could be graded.
-        said: what the check said, or why there is nothing to grade.
-    """
-
-    notebook: str
-    exercise: str
-    state: str
-    said: str
+    notebook: str  # the name of the learner's file
+    exercise: str  # what the learner was to write, or empty where the notebook could not be read
+    state: str  # solved, attempted, not attempted, or failed: nothing could be graded
+    said: str  # what the check said, or why there is nothing to grade
 
 
-def grade(paths: Iterable[Path], seconds: float = 60.0) -> list[Grade]:
+def grade(paths: Iterable[Path], seconds: float = 60.0) -> Iterator[tuple[str, list[Grade]]]:
     """Grade notebooks, one after the other.
 
     Args:
         paths: the learners' notebooks, under any names.
         seconds: how long a cell may take.
 
-    Returns:
-        A Grade for each exercise of the lesson that a notebook is a copy of. A notebook that is
-        damaged, or a copy of no lesson, has one Grade that says so.
+    Yields:
+        The name of a notebook, and a Grade for each exercise of the lesson that it is a copy of.
+        One that is damaged, or a copy of no lesson, has one Grade that says so.
     """
-    return [grade for _, grades in graded(paths, seconds) for grade in grades]
-
-
-def graded(paths: Iterable[Path], seconds: float = 60.0) -> Iterator[tuple[str, list[Grade]]]:
-    """Yield the name of each notebook with its grades, as soon as it has them."""
     for name, path in labels(paths).items():
         try:
             yield name, grade_one(name, path, seconds)
@@ -101,14 +89,14 @@ def labels(paths: Iterable[Path]) -> dict[str, Path]:
 def grade_one(name: str, path: Path, seconds: float) -> list[Grade]:
     """Grade one notebook."""
     try:
-        mine = read(path)
+        mine = read_notebook(path)
         lesson = _lesson_of(mine)
     except (OSError, ValueError) as error:
         return [Grade(name, "", "failed", str(error))]
     exercises = find_exercises(lesson)
-    expected = _solved(lesson["cells"][0].get("id", ""), seconds)
+    expected = _solve(lesson["cells"][0].get("id", ""), seconds)
     cells = by_lesson(mine, lesson)
-    told = _told(cells, exercises, seconds)
+    told = _run_apart(cells, exercises, seconds)
     return [_grade(name, exercise, cells, told, expected) for exercise in exercises]
 
 
@@ -120,37 +108,38 @@ def _lesson_of(mine: Notebook) -> Notebook:
     ids = {name for cell in mine["cells"] for name in ids_of(cell)}
     shared = {}
     for path in lessons():
-        lesson = read(path)
+        lesson = read_notebook(path)
         same = ids & {cell["id"] for cell in lesson["cells"]}
         known = [name for name in by_lesson(mine, lesson) if not name.startswith(OWN)]
         shared[path] = len(same) or len(known) - 1
     best = max(shared, key=lambda path: shared[path])
     if shared[best] <= 0:
         raise ValueError("shares no cell with any notebook of the course")
-    return read(best)
+    return read_notebook(best)
 
 
 @cache
-def _solved(first_cell: str, seconds: float) -> dict[str, str]:
+def _solve(first_cell: str, seconds: float) -> dict[str, str]:
     """Return what the checks of a lesson say of the course's own solutions."""
-    (lesson,) = (x for x in map(read, lessons()) if x["cells"][0].get("id", "") == first_cell)
+    every = map(read_notebook, lessons())
+    (lesson,) = (x for x in every if x["cells"][0].get("id", "") == first_cell)
     exercises = find_exercises(lesson)
     cells = {c["id"]: source(c) for c in lesson["cells"] if c["cell_type"] == "code"}
     cells |= {e.cell: put(e.solution, e.stub) for e in exercises}
-    told = _told(cells, exercises, max(seconds, 300.0))
+    told = _run_apart(cells, exercises, max(seconds, 300.0))
     for exercise in exercises:
         if told.get(exercise.cell + CHECK, ("", ""))[0] != "ran":
             raise RuntimeError(f"the course's own {exercise.name} could not be graded: {told}")
     return {e.cell: told[e.cell + CHECK][1] for e in exercises}
 
 
-def _told(
+def _run_apart(
     cells: dict[str, str], exercises: Sequence[Exercise], seconds: float
 ) -> dict[str, tuple[str, str]]:
     """Run what the exercises build on; where one ends the kernel, run each with a kernel alone."""
     there = [exercise for exercise in exercises if answers(exercise, cells)]
     told = _run(cells, there, seconds)
-    whole = all(_checked(e, cell) in told for e in there for cell in answers(e, cells))
+    whole = all(_name_check(e, cell) in told for e in there for cell in answers(e, cells))
     if len(there) < 2 or (whole and not any(kind in ENDS for kind, _ in told.values())):
         return told
     for exercise in there:
@@ -163,14 +152,14 @@ def _run(
 ) -> dict[str, tuple[str, str]]:
     """Run the cells that exercises build on in the sandbox, and their checks behind them."""
     checks = [
-        (cell, _checked(exercise, cell), check_of(exercise))
+        (cell, _name_check(exercise, cell), check_of(exercise))
         for exercise in exercises
         for cell in answers(exercise, cells)
     ]
     with_checks = dict(cells)
     for cell, _, check in checks:
         with_checks[cell] += f"\n{check}"
-    order = needed(with_checks, [cell for cell, _, _ in checks])
+    order = list_needed(with_checks, [cell for cell, _, _ in checks])
     job = [[cell, cells[cell]] for cell in order]
     for cell, called, check in checks:
         place = next(i for i, (name, _) in enumerate(job) if name == cell)
@@ -180,7 +169,7 @@ def _run(
         text = json.dumps({"cells": job, "seconds": seconds})
         (folder / "job.json").write_text(text, encoding="utf-8")
         command = [sys.executable, inside.__file__]  # by its path: it needs nothing of attnlib
-        ended = run(command, folder, START + seconds * 3)
+        ended = run_program(command, folder, START + seconds * 3)
         told = _read_told(folder / "told.jsonl")
     if ended.status != 0 and len(told) < len(job):
         why = "took too long" if ended.status is None else "the kernel died"
@@ -188,7 +177,7 @@ def _run(
     return told
 
 
-def _checked(exercise: Exercise, cell: str) -> str:
+def _name_check(exercise: Exercise, cell: str) -> str:
     """Return how the check behind a cell is called."""
     return cell + CHECK if cell == exercise.cell else f"{cell}{CHECK} of {exercise.name}"
 
@@ -215,9 +204,8 @@ def _grade(
     def is_(state: str, said: str) -> Grade:
         return Grade(notebook, exercise.name, state, said)
 
-    checked = [
-        (cell, *told.get(_checked(exercise, cell), ("", ""))) for cell in answers(exercise, cells)
-    ]
+    there = answers(exercise, cells)
+    checked = [(cell, *told.get(_name_check(exercise, cell), ("", ""))) for cell in there]
     if not checked:
         return is_("not attempted", "its cell is gone")
     ran = [said for _, kind, said in checked if kind == "ran"]

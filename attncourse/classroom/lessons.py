@@ -31,7 +31,7 @@ def lessons() -> list[Path]:
     return sorted((course() / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 
 
-def read(path: Path) -> Notebook:
+def read_notebook(path: Path) -> Notebook:
     """Read a notebook.
 
     Raises:
@@ -47,7 +47,7 @@ def read(path: Path) -> Notebook:
     return notebook
 
 
-def write(notebook: Notebook, path: Path) -> None:
+def write_notebook(notebook: Notebook, path: Path) -> None:
     """Write a notebook, as Jupyter does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"

@@ -43,7 +43,7 @@ class Ended(NamedTuple):
     said: str
 
 
-def run(command: Sequence[str], folder: Path, seconds: float) -> Ended:
+def run_program(command: Sequence[str], folder: Path, seconds: float) -> Ended:
     """Run a program in a folder and end it, with all that it started, after some seconds.
 
     Args:

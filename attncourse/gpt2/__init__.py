@@ -3,14 +3,12 @@
 files opens GPT-2's files, weights copies between them and our classes, model is the rest of GPT-2,
 writing lets it write, parallel shares the heads out among processes; recorded holds what the
 released model's heads looked at, own is the reader's file, and released says whether that is the
-released model. This folder imports only the core.
+released model.
 """
 
 from attncourse.gpt2.files import read_gpt2
 from attncourse.gpt2.model import (
-    GPT2,
     SIZES,
-    TINY,
     Block,
     Gpt2Size,
     cache_bytes,
@@ -20,48 +18,9 @@ from attncourse.gpt2.model import (
     tiny_gpt2,
     write_gpt2,
 )
-from attncourse.gpt2.own import OwnGpt2, own_gpt2
-from attncourse.gpt2.parallel import require_whole_heads, run_processes, share_out_heads
-from attncourse.gpt2.recorded import (
-    RecordedSentence,
-    RecordedText,
-    best_heads,
-    recorded,
-    recorded_names,
-    recorded_sentence,
-)
+from attncourse.gpt2.own import own_gpt2
+from attncourse.gpt2.parallel import run_processes
+from attncourse.gpt2.recorded import best_heads, recorded, recorded_names, recorded_sentence
 from attncourse.gpt2.released import check_gpt2
 from attncourse.gpt2.weights import attention_parameters, from_gpt2, to_gpt2
-from attncourse.gpt2.writing import CachedGpt2, write_on
-
-__all__ = [
-    "GPT2",
-    "SIZES",
-    "TINY",
-    "Block",
-    "CachedGpt2",
-    "Gpt2Size",
-    "OwnGpt2",
-    "RecordedSentence",
-    "RecordedText",
-    "attention_parameters",
-    "best_heads",
-    "cache_bytes",
-    "check_gpt2",
-    "from_gpt2",
-    "load_gpt2",
-    "new_gpt2",
-    "own_gpt2",
-    "parameter_parts",
-    "read_gpt2",
-    "recorded",
-    "recorded_names",
-    "recorded_sentence",
-    "require_whole_heads",
-    "run_processes",
-    "share_out_heads",
-    "tiny_gpt2",
-    "to_gpt2",
-    "write_gpt2",
-    "write_on",
-]
+from attncourse.gpt2.writing import write_on

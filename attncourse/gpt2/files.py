@@ -18,21 +18,18 @@ SINGLE, INDEX, CONFIG = "model.safetensors", "model.safetensors.index.json", "co
 SHARD = re.compile(r"-of-(\d+)\.safetensors$")
 PICKLES = (b"PK\x03\x04", b"\x80")  # how torch.save and pickle begin
 LFS = b"version https://git-lfs"
+LONGEST_HEADER = (
+    10**6
+)  # bytes: GPT-2 XL has 65,000; one that lists a million tensors takes a minute
 
 
 class Gpt2File(Mapping[str, Tensor]):
-    """Safetensors files as a state_dict: a tensor is read when it is looked up.
+    """Safetensors files as a state_dict: a tensor is read when it is looked up."""
 
-    Args:
-        path: what was opened.
-        homes: for each name, the file that holds its tensor.
-        config: what config.json beside it says; nothing if there is none.
-    """
-
-    def __init__(self, path: Path, homes: dict[str, Path], config: dict[str, object]) -> None:
+    def __init__(self, path: Path, homes: dict[str, Path]) -> None:
         self.path = path
-        self.config = config
-        self._homes = homes
+        self.config = _config(path)  # what config.json beside it says
+        self._homes = homes  # for each name, the file that holds its tensor
 
     def __getitem__(self, key: str) -> Tensor:
         from safetensors import safe_open
@@ -63,14 +60,11 @@ def read_gpt2(path: str | PathLike[str]) -> Gpt2File:
             index, model.safetensors.index.json, or its folder. "~" is the home folder. A
             config.json beside it is read, and from_gpt2 and load_gpt2 heed it.
 
-    Returns:
-        A mapping from names to tensors, to be used like a state_dict: it reads a tensor when it is
-        looked up. Only the headers have been read yet.
-
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not a safetensors file, or it is damaged. A pickle (.bin, .pt) is
-            refused unread: loading one can run any code in it.
+        TypeError: path is not a path.
+        ValueError: it is not a safetensors file, it is damaged, or its header is too long. A
+            pickle (.bin, .pt) is refused unread: loading one can run any code in it.
 
     >>> read_gpt2("no_such.safetensors")
     Traceback (most recent call last):
@@ -79,16 +73,21 @@ def read_gpt2(path: str | PathLike[str]) -> Gpt2File:
     Source: the safetensors format: eight bytes with the length of a header in JSON, the header,
     the numbers.
     """
+    if not isinstance(path, (str, PathLike)):
+        raise TypeError(
+            f"path must be a str or a Path, not {type(path).__name__}; give the file of the "
+            "weights, or the folder that holds it"
+        )
     path = _file_of(Path(path).expanduser())
     if path.name.endswith(".index.json"):
-        return Gpt2File(path, _homes(path), _config(path))
+        return Gpt2File(path, _homes(path))
     names, shard = _names(path), SHARD.search(path.name)
     if shard and int(shard[1]) > 1:
         raise ValueError(
             f"{path} is one of {int(shard[1])} files with the weights of one model; name the "
             f"folder that holds all of them and their index, {INDEX}"
         )
-    return Gpt2File(path, dict.fromkeys(names, path), _config(path))
+    return Gpt2File(path, dict.fromkeys(names, path))
 
 
 def _file_of(path: Path) -> Path:
@@ -113,6 +112,12 @@ def _names(path: Path) -> list[str]:
         start = opened.read(200)
     if start[8:9] != b"{":
         raise ValueError(f"{path} is {_what_it_is(path, start)}")
+    header = int.from_bytes(start[:8], "little")
+    if header > LONGEST_HEADER:
+        raise ValueError(
+            f"{path} has a header of {header:,} bytes, and no GPT-2 has more than "
+            f"{LONGEST_HEADER:,}: it is another model, or damaged; download it again"
+        )
     try:
         with safe_open(path, framework="pt") as file:
             return list(file.keys())
@@ -149,7 +154,10 @@ def _homes(index: Path) -> dict[str, Path]:
     places = _json(index).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise ValueError(f"{index} is not an index of weights: it has no weight_map")
-    homes = {name: index.with_name(Path(str(file)).name) for name, file in places.items()}
+    for name, file in places.items():
+        if not isinstance(file, str) or not Path(file).name:
+            raise ValueError(f"{index} names no file for {name}: {file!r}; download it again")
+    homes = {name: index.with_name(Path(file).name) for name, file in places.items()}
     for file in sorted(set(homes.values())):
         expected = {name for name, home in homes.items() if home == file}
         if not file.is_file():
@@ -171,7 +179,7 @@ def _config(path: Path) -> dict[str, object]:
 def _json(path: Path) -> dict[str, object]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # brackets in brackets, thousands deep
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold one JSON object, not {type(found).__name__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -14,16 +15,9 @@ from attncourse.examples import seeded
 from attncourse.gpt2.weights import (
     ATTENTION,
     GPT2_CONTEXT_LENGTH,
-    config_of,
-    count_layers,
+    Weights,
+    copy,
     from_gpt2,
-    head_count,
-    layer_start,
-    origin_of,
-    prefix_of,
-    require_config,
-    require_entry,
-    require_shape,
     to_gpt2,
     widest,
 )
@@ -37,15 +31,17 @@ NAMES = {  # ours: the file's
     "final_norm": "ln_f",
 }
 BLOCK_NAMES = {"norm_1": "ln_1", "norm_2": "ln_2", "widen": "mlp.c_fc", "narrow": "mlp.c_proj"}
-MODEL = (  # what config.json says, if it says it, of a GPT-2 whose other parts are ours
-    ("activation_function", ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")),
-)
+MODEL = {  # what config.json says, if it says it, of a GPT-2 that is ours
+    **ATTENTION,
+    "activation_function": ("gelu_new", "gelu_pytorch_tanh", "gelu_fast"),
+}
 SIZE_NAMES = {  # ours: config.json's
     "num_layers": "n_layer",
     "width": "n_embd",
     "vocabulary": "vocab_size",
     "context_length": "n_positions",
 }
+LOGITS = "lm_head.weight"
 TRANSPOSED = ("widen", "narrow")  # stored (in, out)
 
 
@@ -92,6 +88,7 @@ class Block(nn.Module):
         self.narrow = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x, (b, num_tokens, width), after this layer, and the attention weights."""
         context_vec, attn_weights = self.attention(self.norm_1(x), return_weights=True)
         x = x + context_vec  # (b, num_tokens, width)
         x = x + self.mlp(self.norm_2(x))  # (b, num_tokens, width)
@@ -110,9 +107,6 @@ class GPT2(nn.Module):
     Equation:
         x_0 = token_embedding[token_ids] + position_embedding[0 .. num_tokens - 1]
         a_l = x_l + attention_l(norm_1(x_l)),  x_(l+1) = a_l + mlp_l(norm_2(a_l))
-
-    Args:
-        size: how large it is.
 
     Returns:
         forward(token_ids) takes int64, (b, num_tokens), and returns (b, num_tokens, width), after
@@ -143,6 +137,7 @@ class GPT2(nn.Module):
     def forward(
         self, token_ids: Tensor, return_weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return a vector for each token, and on demand the attention weights of all heads."""
         require_token_ids(token_ids, self.size)
 
         positions = self.position_embedding.weight[: token_ids.shape[1]]  # (num_tokens, width)
@@ -152,9 +147,7 @@ class GPT2(nn.Module):
             x, attn_weights = block(x)
             maps.append(attn_weights)
         x = self.final_norm(x)  # (b, num_tokens, width)
-        if not return_weights:
-            return x
-        return x, torch.stack(maps, dim=1)
+        return (x, torch.stack(maps, dim=1)) if return_weights else x
 
     def logits(self, token_ids: Tensor) -> Tensor:
         """Return the scores of every possible next token, (b, num_tokens, vocabulary)."""
@@ -197,44 +190,42 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
 
     Raises:
         TypeError, ValueError: as from_gpt2, for every tensor of the model; or config.json wants
-            another activation than the tanh form of GELU, or other sizes than the weights have.
+            another activation than the tanh form of GELU, other sizes than the weights have, or
+            norms that cannot be; or the file has an lm_head.weight that is not wte.weight.
 
     >>> load_gpt2(gpt2_state(tiny_gpt2())).size.num_layers
     4
 
     Source: the names are those of Hugging Face's GPT-2.
     """
-    num_layers, prefix = count_layers(state_dict), prefix_of(state_dict)
-    tokens = require_entry(state_dict, f"{prefix}wte.weight")
-    positions = require_entry(state_dict, f"{prefix}wpe.weight")
-    width = tokens.shape[-1]
-    require_shape(state_dict, f"{prefix}wte.weight", (len(tokens), width))
-    require_shape(state_dict, f"{prefix}wpe.weight", (len(positions), width))
-    num_heads = head_count(state_dict, width, num_heads)
-    size = Gpt2Size(num_layers, num_heads, width, len(tokens), len(positions))
-    require_config(state_dict, (*ATTENTION, *MODEL))
-    require_sizes(state_dict, size)
-    epsilon = config_of(state_dict).get("layer_norm_epsilon", 1e-5)
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
-        raise TypeError(
-            f"layer_norm_epsilon in the config.json of {origin_of(state_dict)} must be a number, "
-            f"not {epsilon!r}"
-        )
+    weights = Weights(state_dict)
+    tokens = weights.read("wte.weight")
+    rows, width = tokens.shape[:1].numel(), tokens.shape[-1:].numel()
+    weights.read("wte.weight", (rows, width))
+    num_heads = weights.head_count(width, num_heads)
+    size = Gpt2Size(weights.num_layers, num_heads, width, rows, weights.rows("wpe.weight"))
+    weights.require_config(MODEL)
+    _require_sizes(weights, size)
+    epsilon = _epsilon(weights)
+    _require_tied(weights, tokens)
     with torch.device("meta"):
         model = GPT2(size)
     state = {}
     for ours, entry in model.state_dict().items():
         if ".attention." not in ours:
-            state[ours] = _read(state_dict, ours, tuple(entry.shape))
-    for layer in range(num_layers):
+            theirs, is_transposed = _theirs(ours)
+            shape = tuple(entry.shape)
+            found = weights.read(theirs, shape[::-1] if is_transposed else shape)
+            state[ours] = copy(found.T if is_transposed else found)
+    for layer in range(size.num_layers):
         attention = from_gpt2(state_dict, layer, num_heads)
         if attention.d_in != width:
             raise ValueError(
-                f"{layer_start(state_dict, layer)}attn of {origin_of(state_dict)} has width "
-                f"{attention.d_in}, and wte.weight has {width}"
+                f"{weights.prefix}h.{layer}.attn of {weights.origin} has width {attention.d_in}, "
+                f"and wte.weight has {width}"
             )
-        for name, rows in attention.state_dict().items():
-            state[f"blocks.{layer}.attention.{name}"] = rows
+        for name, found in attention.state_dict().items():
+            state[f"blocks.{layer}.attention.{name}"] = found
     dtype = widest(state)
     model.load_state_dict({name: entry.to(dtype) for name, entry in state.items()}, assign=True)
     for part in model.modules():
@@ -243,16 +234,38 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
     return model.eval()
 
 
-def require_sizes(state_dict: Mapping[str, Tensor], size: Gpt2Size) -> None:
+def _require_sizes(weights: Weights, size: Gpt2Size) -> None:
     """Raise if the config.json beside a file tells of another size than its weights have."""
     for ours, theirs in SIZE_NAMES.items():
         found = getattr(size, ours)
-        said = config_of(state_dict).get(theirs, found)
+        said = weights.config.get(theirs, found)
         if said != found:
             raise ValueError(
-                f"the config.json of {origin_of(state_dict)} says {theirs}={said!r}, and its "
+                f"the config.json of {weights.origin} says {theirs}={said!r}, and its "
                 f"weights have {found}: the two are not of one model, or the file is incomplete"
             )
+
+
+def _epsilon(weights: Weights) -> float:
+    """Return what config.json says of the norms, which must be a positive number."""
+    epsilon = weights.config.get("layer_norm_epsilon", 1e-5)
+    rule = f"layer_norm_epsilon in the config.json of {weights.origin} must be a positive number"
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)):
+        raise TypeError(f"{rule}, not {epsilon!r}")
+    if not 0 < epsilon < math.inf:  # also true for NaN
+        raise ValueError(f"{rule}, not {epsilon!r}; GPT-2 has 1e-5")
+    return epsilon
+
+
+def _require_tied(weights: Weights, tokens: Tensor) -> None:
+    """Raise if a file turns vectors into logits by another matrix than token_embedding."""
+    head = weights.state_dict.get(LOGITS)
+    if head is not None and not torch.equal(head.to(tokens.dtype), tokens):
+        raise ValueError(
+            f"{weights.origin} has an {LOGITS} of its own, not that of wte.weight "
+            "(tie_word_embeddings=False), and GPT2 makes its logits with wte.weight: they would "
+            "be another model's; take a file without it, or from_gpt2 for its attention alone"
+        )
 
 
 def gpt2_state(model: GPT2) -> dict[str, Tensor]:
@@ -265,8 +278,7 @@ def gpt2_state(model: GPT2) -> dict[str, Tensor]:
     for ours, entry in model.state_dict().items():
         if ".attention." not in ours:
             theirs, is_transposed = _theirs(ours)
-            own = torch.contiguous_format
-            state[theirs] = (entry.T if is_transposed else entry).clone(memory_format=own)
+            state[theirs] = copy(entry.T if is_transposed else entry)
     for layer, block in enumerate(model.blocks):
         state |= to_gpt2(cast(Block, block).attention, layer)
     return state
@@ -292,11 +304,7 @@ def write_gpt2(model: GPT2, path: str | Path, with_mask: bool = False) -> None:
 
 
 def new_gpt2(size: Gpt2Size, std: float = 0.02) -> GPT2:
-    """Return a GPT2 before its training: weights drawn around 0, biases 0. Seed torch before.
-
-    Args:
-        size: how large it is.
-        std: the standard deviation of its weights. GPT-2 began with 0.02.
+    """Return a GPT2 before its training: weights of deviation std, biases 0. Seed torch before.
 
     >>> model = new_gpt2(Gpt2Size(2, 2, 6, vocabulary=5, context_length=4))
     >>> model.blocks[1].narrow.bias.count_nonzero().item()
@@ -357,11 +365,3 @@ def _theirs(ours: str) -> tuple[str, bool]:
         return f"{NAMES[module]}.{kind}", False
     _, layer, part = module.split(".")
     return f"h.{layer}.{BLOCK_NAMES[part]}.{kind}", part in TRANSPOSED and kind == "weight"
-
-
-def _read(state_dict: Mapping[str, Tensor], ours: str, shape: tuple[int, ...]) -> Tensor:
-    theirs, is_transposed = _theirs(ours)
-    key = prefix_of(state_dict) + theirs
-    entry = require_entry(state_dict, key)
-    require_shape(state_dict, key, shape[::-1] if is_transposed else shape)
-    return (entry.T if is_transposed else entry).detach().clone()

@@ -6,6 +6,7 @@ tokenizers, a library that attnlib can do without, is loaded when a text is firs
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,47 +26,30 @@ WHOLE, WORDS, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 
 
 class Read(NamedTuple):
-    """A text as a GPT-2 reads it, and what it makes of it.
+    """A text as a GPT-2 reads it, and what it makes of it."""
 
-    Args:
-        tokens: the tokens, spaces included.
-        weights: (num_layers, num_heads, num_tokens, num_tokens), the attention weights.
-        next_tokens: the ten likeliest next tokens with their logits, the likeliest first.
-        token_ids: the numbers of the tokens in the model's vocabulary, int64, (num_tokens).
-    """
-
-    tokens: tuple[str, ...]
-    weights: Tensor
-    next_tokens: tuple[tuple[str, float], ...]
-    token_ids: Tensor
+    tokens: tuple[str, ...]  # spaces included
+    weights: Tensor  # the attention weights, (num_layers, num_heads, num_tokens, num_tokens)
+    next_tokens: tuple[tuple[str, float], ...]  # the ten likeliest with their logits
+    token_ids: Tensor  # their numbers in the model's vocabulary, int64, (num_tokens)
 
 
 class OwnGpt2:
-    """A GPT-2 from a folder: its model in float32, and its tokenizer, loaded when needed.
-
-    Args:
-        path: the folder, or a file in it, as read_gpt2 takes it.
-
-    Raises:
-        FileNotFoundError, TypeError, ValueError: as read_gpt2 and load_gpt2.
-    """
+    """A GPT-2 from a folder, or a file in it: its model in float32, and its tokenizer."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.file: Gpt2File = read_gpt2(path)
         self.model: GPT2 = load_gpt2(self.file).float()
-        self._tokenizer: Tokenizer | None = None
 
     def __repr__(self) -> str:
         size = self.model.size
         heads = f"{size.num_layers} layers of {size.num_heads} heads"
         return f"<GPT-2 of {self.file.path.name}: {heads}>"
 
-    @property
+    @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer whose files are in the folder."""
-        if self._tokenizer is None:
-            self._tokenizer = read_tokenizer(self.file.path.parent)
-        return self._tokenizer
+        return read_tokenizer(self.file.path.parent)
 
     def ids(self, text: str) -> Tensor:
         """Return the token ids of a text, (1, num_tokens), as many as the model can read."""
@@ -95,17 +79,12 @@ class OwnGpt2:
         """Continue a text by num_new tokens, with the cache; without a seed the likeliest."""
         token_ids = self.ids(text)
         longest = min(token_ids.shape[1] + num_new, self.model.size.context_length)
-        written: str = self.tokenizer.decode(
-            write_on(self.model, token_ids, longest, seed)[0].tolist()
-        )
-        return written
+        written = write_on(self.model, token_ids, longest, seed)[0]
+        return str(self.tokenizer.decode(written.tolist()))
 
 
 def own_gpt2(path: str | PathLike[str] | None = None) -> OwnGpt2 | None:
-    """Return the GPT-2 that the reader has named, or None if there is none.
-
-    Args:
-        path: a folder or a file. None: what the environment variable ATTNLIB_GPT2 says.
+    """Return the GPT-2 at a path, or where the variable ATTNLIB_GPT2 says; without either, None.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: there is one, and it cannot be read as a GPT-2.
@@ -115,16 +94,7 @@ def own_gpt2(path: str | PathLike[str] | None = None) -> OwnGpt2 | None:
 
 
 def read_tokenizer(folder: str | PathLike[str]) -> Tokenizer:
-    """Return the tokenizer whose files are in a folder.
-
-    Args:
-        folder: it holds tokenizer.json, or vocab.json and merges.txt.
-
-    Raises:
-        FileNotFoundError: it holds neither.
-        ImportError: the library tokenizers is not installed.
-        ValueError: a file is damaged.
-    """
+    """Return the tokenizer of a folder that holds tokenizer.json, or vocab.json and merges.txt."""
     folder = Path(folder)
     whole, words, merges = (folder / name for name in (WHOLE, WORDS, MERGES))
     if not whole.is_file() and not (words.is_file() and merges.is_file()):

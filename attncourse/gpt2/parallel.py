@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from attncourse.compare import all_gradients, at_most
+from attncourse.compare import at_most
 from attncourse.examples import SEED
 from attnlib.modules import MultiHeadAttention
 from attnlib.validate import require_divides, require_positive_int
@@ -112,11 +111,7 @@ def run_processes(num_processes: int, patience: float = PATIENCE) -> str:
 
 
 def report_of(command: list[str], num_processes: int, patience: float) -> str:
-    """Run a command in several processes that can join a group.
-
-    Returns:
-        What the first of them prints, or a sentence that says why there is nothing.
-    """
+    """Run a command in processes that can join a group; return what the first prints, or why."""
     sorry = "The processes could not be run on this machine"
     running: list[subprocess.Popen[bytes]] = []
     with TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as opened:
@@ -246,14 +241,21 @@ def _results(module: nn.Module, x: Tensor) -> dict[str, Tensor]:
     """Return outputs, weights, and all gradients of the mean square in one row."""
     x = x.clone().requires_grad_()
     outputs, weights = module(x, return_weights=True)
-    gradients = all_gradients(outputs, [x, *module.parameters()])
+    found = torch.autograd.grad(outputs.square().mean(), [x, *module.parameters()])
+    gradients = torch.cat([_whole(gradient).flatten() for gradient in found])
     return {"outputs": outputs.detach(), "weights": weights.detach(), "gradients": gradients}
 
 
 def _local(tensor: Tensor) -> Tensor:
     """Return the part of a tensor that lies in this process."""
-    part: Callable[[], Tensor] = getattr(tensor, "to_local", lambda: tensor)
-    return part()
+    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return part
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """Return a tensor; if its parts lie in several processes, gathered."""
+    gathered: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return gathered
 
 
 def main() -> None:

@@ -23,24 +23,14 @@ Head = tuple[int, int]
 
 
 class RecordedText(NamedTuple):
-    """A text and what all 144 heads made of it.
-
-    Args:
-        text: the text.
-        tokens: the tokens GPT-2 reads it as, spaces included.
-        scores: float32, (num_layers, num_heads, num_tokens, num_tokens): queries times keys,
-            not yet scaled and not yet masked.
-        weights: float32, of the same shape: the attention weights that GPT-2 used.
-        next_tokens: the ten likeliest next tokens with their logits, the likeliest first.
-        token_ids: the numbers of the tokens in GPT-2's vocabulary, int64, (num_tokens).
-    """
+    """A text and what all 144 heads made of it."""
 
     text: str
-    tokens: tuple[str, ...]
-    scores: Tensor
-    weights: Tensor
-    next_tokens: tuple[tuple[str, float], ...]
-    token_ids: Tensor
+    tokens: tuple[str, ...]  # as GPT-2 reads it, spaces included
+    scores: Tensor  # unscaled, unmasked: (num_layers, num_heads, num_tokens, num_tokens)
+    weights: Tensor  # of the same shape, the attention weights that GPT-2 used
+    next_tokens: tuple[tuple[str, float], ...]  # the ten likeliest with their logits
+    token_ids: Tensor  # their numbers in GPT-2's vocabulary, int64, (num_tokens)
 
 
 class RecordedSentence(NamedTuple):
@@ -79,11 +69,7 @@ def recorded(name: str) -> RecordedText:
 
 
 def best_heads(table: Tensor, how_many: int = 4) -> str:
-    """Return the heads with the largest numbers in a table, the largest first, in one line.
-
-    Args:
-        table: a number for each head, (num_layers, num_heads).
-        how_many: of them are named, as layer.head with two decimals.
+    """Name the heads with the largest numbers in a table, (num_layers, num_heads), in one line.
 
     >>> best_heads(torch.tensor([[0.25, 1.0], [0.5, 0.75]]), how_many=2)
     '0.1 1.00  1.1 0.75'

@@ -59,7 +59,7 @@ def write_on(
     """Continue texts, one token at a time.
 
     Args:
-        model: a GPT2; with cached, its attention must be causal.
+        model: with cached, its attention must be causal.
         token_ids: the beginnings, int64, (b, num_beginning), at least one token each.
         num_tokens: how long the texts become; at most the model's context_length.
         seed: of the draws from what the model expects next. None: always the likeliest token.

@@ -2,42 +2,30 @@
 
 model holds a model of attention alone, and what can be done to its heads; tasks and training teach
 it, writing lets it write; patterns scores its heads; record reads one stored training step by step,
-runs how many others ended. data/ holds these and a text. This folder imports only the core.
+runs how many others ended; mini is a model small enough to print, two_looks its twin. data/ holds
+these and a text.
 """
 
-from attncourse.learning.model import (
-    AttentionModel,
-    exchanged,
-    mean_output,
-    mute_head,
-    reads_and_writes,
-    run_with_weights,
-)
+from attncourse.learning.mini import COUNTRIES, mini_model, page_data, sentences
+from attncourse.learning.model import AttentionModel, exchange, mute_head, reads_and_writes
 from attncourse.learning.patterns import (
     PATTERNS,
-    even_score,
     induction,
     is_ambiguous,
-    k_back,
     score,
-    score_by_place,
-    scores,
     share_by_pair,
     two_letters,
 )
 from attncourse.learning.record import (
     HEADS,
     LETTERS,
-    SHOWN,
-    asked,
     clear_and_ambiguous,
     growth,
     held_out_batch,
+    mark_asked,
     recorded_model,
-    watched,
 )
 from attncourse.learning.runs import (
-    LONG,
     SEEDS,
     Setting,
     guess_by_place,
@@ -49,59 +37,7 @@ from attncourse.learning.runs import (
     repeat_runs,
     spread,
 )
-from attncourse.learning.tasks import alphabet, encode, look_ups, next_tokens, repeats, story, walk
-from attncourse.learning.training import accuracy, mean_loss, right_answers, train
+from attncourse.learning.tasks import look_ups, next_tokens, story, walk
+from attncourse.learning.training import accuracy, right_answers, train
+from attncourse.learning.two_looks import journeys, right_journeys, two_looks
 from attncourse.learning.writing import UnmaskedAttention, without_mask, write
-
-__all__ = [
-    "HEADS",
-    "LETTERS",
-    "LONG",
-    "PATTERNS",
-    "SEEDS",
-    "SHOWN",
-    "AttentionModel",
-    "Setting",
-    "UnmaskedAttention",
-    "accuracy",
-    "alphabet",
-    "asked",
-    "clear_and_ambiguous",
-    "encode",
-    "even_score",
-    "exchanged",
-    "growth",
-    "guess_by_place",
-    "held_out_batch",
-    "induction",
-    "is_ambiguous",
-    "k_back",
-    "late_head",
-    "look_up_model",
-    "look_up_runs",
-    "look_up_test",
-    "look_ups",
-    "mean_loss",
-    "mean_output",
-    "mute_head",
-    "next_tokens",
-    "orders_named",
-    "reads_and_writes",
-    "recorded_model",
-    "repeat_runs",
-    "repeats",
-    "right_answers",
-    "run_with_weights",
-    "score",
-    "score_by_place",
-    "scores",
-    "share_by_pair",
-    "spread",
-    "story",
-    "train",
-    "two_letters",
-    "walk",
-    "watched",
-    "without_mask",
-    "write",
-]

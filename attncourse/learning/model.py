@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +26,9 @@ class AttentionModel(nn.Module):
     Args:
         vocabulary: how many different tokens there are.
         context_length: the most tokens that forward accepts.
-        width: of a token's vector, everywhere in the model.
-        num_heads: of each layer; it divides width.
-        num_layers: how many layers of attention.
+        width: of a token's vector, everywhere in the model; num_heads divides it.
+        num_heads: of each of the num_layers layers.
+        num_layers: of attention.
         num_answers: how many tokens to predict at each position.
 
     Returns:
@@ -69,6 +71,7 @@ class AttentionModel(nn.Module):
     def forward(
         self, tokens: Tensor, return_weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return logits, (b, num_tokens, num_answers, vocabulary), and on demand the weights."""
         b, num_tokens = tokens.shape
         if num_tokens > self.context_length:
             raise ValueError(f"{num_tokens} tokens, but context_length={self.context_length}")
@@ -85,6 +88,21 @@ class AttentionModel(nn.Module):
         logits: Tensor = self.read_out(x)  # (b, num_tokens, num_answers * vocabulary)
         logits = logits.view(b, num_tokens, self.num_answers, self.vocabulary)
         return (logits, torch.stack(weights, dim=1)) if return_weights else logits
+
+
+@cache
+def stored_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by name, in float32."""
+    from safetensors.torch import load_file
+
+    return {name: values.float() for name, values in load_file(path).items()}
+
+
+def load_stored(model: AttentionModel, path: Path, key: int) -> AttentionModel:
+    """Give a model the parameters that a file stores under this key, and return it in eval."""
+    stored = stored_tensors(path)
+    model.load_state_dict({name: stored[f"{key}/{name}"] for name in model.state_dict()})
+    return model.eval()
 
 
 def run_with_weights(
@@ -125,22 +143,22 @@ def run_with_weights(
     for i, layer in enumerate(model.layers):
         assert isinstance(layer, MultiHeadAttention)
         if place_weights is None:
-            mixed = _mixed(layer, attn_weights[:, i], x)
+            mixed = _mix(layer, attn_weights[:, i], x)
         else:
-            mixed = _mixed(layer, attn_weights[:, i], token)
-            mixed = mixed + _mixed(layer, place_weights[:, i], place)
+            mixed = _mix(layer, attn_weights[:, i], token)
+            mixed = mixed + _mix(layer, place_weights[:, i], place)
         x = x + layer.out_proj(mixed)  # (b, num_tokens, width)
     logits: Tensor = model.read_out(x)  # (b, num_tokens, num_answers * vocabulary)
     return logits.view(*tokens.shape, model.num_answers, model.vocabulary)
 
 
-def _mixed(layer: MultiHeadAttention, attn_weights: Tensor, x: Tensor) -> Tensor:
+def _mix(layer: MultiHeadAttention, attn_weights: Tensor, x: Tensor) -> Tensor:
     """Return the context vectors of all heads, (b, num_tokens, width)."""
     values = x @ layer.W_value.weight.T
     return merge_heads(attn_weights @ split_heads(values, layer.num_heads))
 
 
-def exchanged(attn_weights: Tensor, near: int, far: int) -> Tensor:
+def exchange(attn_weights: Tensor, near: int, far: int) -> Tensor:
     """Return attention weights in which each query has two of them exchanged.
 
     Args:
@@ -149,7 +167,7 @@ def exchanged(attn_weights: Tensor, near: int, far: int) -> Tensor:
             round, at all queries that have both.
         far: as near.
 
-    >>> exchanged(torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.7, 0.2, 0.1]]), near=0, far=2)[2]
+    >>> exchange(torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.7, 0.2, 0.1]]), near=0, far=2)[2]
     tensor([0.1000, 0.2000, 0.7000])
     """
     place = torch.arange(max(near, far), attn_weights.shape[-1])
@@ -160,11 +178,7 @@ def exchanged(attn_weights: Tensor, near: int, far: int) -> Tensor:
 
 
 def mute_head(
-    model: AttentionModel,
-    layer: int,
-    head: int,
-    places: slice = EVERYWHERE,
-    instead: Tensor | float = 0.0,
+    model: AttentionModel, layer: int, head: int, places: slice = EVERYWHERE
 ) -> AttentionModel:
     """Return a copy of a model in which one head adds nothing.
 
@@ -172,11 +186,9 @@ def mute_head(
 
     Args:
         model: it is not changed.
-        layer: counted from 0.
-        head: counted from 0.
+        layer: counted from 0, as the heads are.
+        head: of this layer.
         places: the places at which it is muted, counted from 0; slice(25) is 0 to 24.
-        instead: what out_proj gets in the place of what the head says, such as the mean of that,
-            (head_dim) or (num_tokens, head_dim).
 
     Raises:
         ValueError: there is no such layer or head.
@@ -195,29 +207,15 @@ def mute_head(
     assert isinstance(attention, MultiHeadAttention)
     if not 0 <= head < attention.num_heads:
         raise ValueError(f"head={head}, but layer {layer} has heads 0 to {attention.num_heads - 1}")
-    first = head * attention.head_dim
-    columns = slice(first, first + attention.head_dim)
+    columns = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
 
     def without(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
         context_vec = inputs[0].clone()  # (b, num_tokens, width)
-        context_vec[:, places, columns] = instead
+        context_vec[:, places, columns] = 0
         return (context_vec,)
 
     attention.out_proj.register_forward_pre_hook(without)
     return muted
-
-
-def mean_output(model: AttentionModel, tokens: Tensor, layer: int, head: int) -> Tensor:
-    """Return what a head hands to out_proj, as a mean over texts and places, (head_dim)."""
-    attention = model.layers[layer]
-    assert isinstance(attention, MultiHeadAttention)
-    heard: list[Tensor] = []
-    hook = attention.out_proj.register_forward_pre_hook(lambda _, inputs: heard.append(inputs[0]))
-    with torch.no_grad():
-        model(tokens)
-    hook.remove()
-    by_head = split_heads(heard[0], attention.num_heads)  # (b, num_heads, num_tokens, head_dim)
-    return by_head[:, head].mean(dim=(0, 1))
 
 
 def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:
@@ -226,11 +224,6 @@ def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:
     Equation:
         W_E W_V^T W_O^T W_U^T, each for this head alone: what is read, (vocabulary), by what is
         written, (vocabulary)
-
-    Args:
-        model: with one answer for each position.
-        layer: counted from 0.
-        head: counted from 0.
 
     >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=2)
     >>> reads_and_writes(model, layer=0, head=1).shape
@@ -241,8 +234,7 @@ def reads_and_writes(model: AttentionModel, layer: int, head: int) -> Tensor:
     attention = model.layers[layer]
     assert isinstance(attention, MultiHeadAttention)
     assert isinstance(model.read_out, nn.Linear)
-    first = head * attention.head_dim
-    own = slice(first, first + attention.head_dim)
+    own = slice(head * attention.head_dim, (head + 1) * attention.head_dim)
     values = model.token_embedding.weight @ attention.W_value.weight[own].T
     written = values @ attention.out_proj.weight[:, own].T
     scores: Tensor = written @ model.read_out.weight.T  # (vocabulary, vocabulary)

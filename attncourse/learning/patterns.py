@@ -7,11 +7,10 @@ from the tokens alone, without any model.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
-
-from attnlib.functional import causal_mask
 
 
 def k_back(tokens: Tensor, k: int) -> Tensor:
@@ -24,16 +23,6 @@ def k_back(tokens: Tensor, k: int) -> Tensor:
     one = torch.ones(num_tokens, num_tokens, dtype=torch.bool)  # (num_tokens, num_tokens)
     one = one.tril(-k) & one.triu(-k)  # (num_tokens, num_tokens)
     return one.expand(b, num_tokens, num_tokens)
-
-
-def previous_token(tokens: Tensor) -> Tensor:
-    """Mark the key right before the query."""
-    return k_back(tokens, k=1)
-
-
-def two_back(tokens: Tensor) -> Tensor:
-    """Mark the key two places before the query."""
-    return k_back(tokens, k=2)
 
 
 def same_token(tokens: Tensor) -> Tensor:
@@ -68,8 +57,8 @@ def two_letters(tokens: Tensor) -> Tensor:
 
 
 PATTERNS: dict[str, Callable[[Tensor], Tensor]] = {
-    "1 back": previous_token,
-    "2 back": two_back,
+    "1 back": partial(k_back, k=1),
+    "2 back": partial(k_back, k=2),
     "same token": same_token,
     "induction": induction,
 }
@@ -89,7 +78,7 @@ def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
         One number from 0 to 1 for each head, (...).
 
     >>> halves = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    >>> score(halves, previous_token(torch.tensor([[7, 8]]))).item()
+    >>> score(halves, k_back(torch.tensor([[7, 8]]), k=1)).item()
     0.5
     """
     heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
@@ -99,17 +88,12 @@ def score(attn_weights: Tensor, is_target: Tensor) -> Tensor:
 
 
 def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
-    """Return the share of a head's weight that lies on a pattern, for each place of the query.
+    """Return what score returns, for each place of the query, (..., num_tokens).
 
-    Args:
-        attn_weights: (b, ..., num_tokens, num_tokens), of any number of layers and heads.
-        is_target: a pattern. Queries without a target key do not count.
-
-    Returns:
-        (..., num_tokens), the mean over the texts; NaN at places where no text has a target key.
+    It is a mean over the texts; NaN at places where no text has a target key.
 
     >>> halves = torch.tensor([[[1.0, 0.0], [0.5, 0.5]]])
-    >>> score_by_place(halves, previous_token(torch.tensor([[7, 8]]))).tolist()
+    >>> score_by_place(halves, k_back(torch.tensor([[7, 8]]), k=1)).tolist()
     [nan, 0.5]
     """
     heads = attn_weights.movedim(0, -3)  # (..., b, num_tokens, num_tokens)
@@ -118,31 +102,8 @@ def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     return by_place  # (..., num_tokens)
 
 
-def scores(attn_weights: Tensor, tokens: Tensor) -> dict[str, list[float]]:
-    """Return for each pattern in PATTERNS the scores of all heads, layer after layer.
-
-    Args:
-        attn_weights: (b, num_layers, num_heads, num_tokens, num_tokens).
-        tokens: int64, (b, num_tokens).
-
-    >>> one_token = scores(torch.ones(1, 2, 2, 1, 1), torch.tensor([[7]]))
-    >>> list(one_token)
-    ['1 back', '2 back', 'same token', 'induction']
-    """
-    return {
-        name: score(attn_weights, pattern(tokens)).flatten().tolist()
-        for name, pattern in PATTERNS.items()
-    }
-
-
 def is_ambiguous(tokens: Tensor) -> Tensor:
     """Return for each position whether different tokens have followed its token before.
-
-    Args:
-        tokens: int64, (b, num_tokens).
-
-    Returns:
-        bool, (b, num_tokens).
 
     >>> is_ambiguous(torch.tensor([[5, 1, 5, 2, 5]])).tolist()
     [[False, False, False, False, True]]
@@ -152,18 +113,6 @@ def is_ambiguous(tokens: Tensor) -> Tensor:
     largest = after.masked_fill(~is_target, -1).amax(dim=-1)  # (b, num_tokens)
     smallest = after.masked_fill(~is_target, int(tokens.max()) + 1).amin(dim=-1)  # (b, num_tokens)
     return largest > smallest
-
-
-def even_score(is_target: Tensor) -> float:
-    """Return the score of a head that spreads its weight evenly over all visible keys.
-
-    >>> even_score(previous_token(torch.tensor([[7, 8]])))
-    0.5
-    """
-    b, num_tokens, _ = is_target.shape
-    visible = (~causal_mask(num_tokens)).float()  # (num_tokens, num_tokens)
-    even = visible / visible.sum(dim=-1, keepdim=True)  # (num_tokens, num_tokens)
-    return score(even.expand(b, num_tokens, num_tokens), is_target).item()
 
 
 def share_by_pair(attn_weights: Tensor, tokens: Tensor, near: int, far: int, place: int) -> Tensor:

@@ -7,7 +7,6 @@ trains it, stores the weights of some steps, and of many more steps where each h
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,13 +14,12 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import seeded
-from attncourse.learning.model import AttentionModel
+from attncourse.learning.model import AttentionModel, load_stored, stored_tensors
 from attncourse.learning.patterns import (
     induction,
     is_ambiguous,
-    previous_token,
+    k_back,
     score_by_place,
-    two_back,
     two_letters,
 )
 from attncourse.learning.tasks import NO_ANSWER, Batch, repeats
@@ -43,13 +41,6 @@ def new_model() -> AttentionModel:
         return AttentionModel(vocabulary=24, context_length=48, width=32, num_heads=2, num_layers=2)
 
 
-@cache
-def _record() -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(RECORD)
-
-
 def recorded_model(step: int) -> AttentionModel:
     """Return the stored model as it was after this many steps.
 
@@ -61,10 +52,7 @@ def recorded_model(step: int) -> AttentionModel:
     """
     if step not in SAVED_AT:
         raise ValueError(f"step={step} is not stored; stored are {', '.join(map(str, SAVED_AT))}")
-    model = new_model()
-    names = model.state_dict()
-    model.load_state_dict({name: _record()[f"{step}/{name}"].float() for name in names})
-    return model.eval()
+    return load_stored(new_model(), RECORD, step)
 
 
 def held_out_batch() -> Batch:
@@ -82,21 +70,21 @@ def longer_tokens() -> Tensor:
     return torch.tensor([[LETTERS.index(letter) for letter in LONGER]])
 
 
-def asked(batch: Batch) -> Tensor:
+def mark_asked(batch: Batch) -> Tensor:
     """Return which places of a batch have an answer, bool, (b, num_tokens)."""
     return (batch.answers != NO_ANSWER).all(dim=-1)
 
 
-def watched(batch: Batch) -> dict[str, Tensor]:
+def mark_watched(batch: Batch) -> dict[str, Tensor]:
     """Return the patterns that are scored by place, bool, (b, num_tokens, num_tokens) each.
 
     Induction and its sharper form, two letters, count where there is an answer only: elsewhere
     nothing is gained by it.
     """
-    tokens, has_answer = batch.tokens, asked(batch)[:, :, None]
+    tokens, has_answer = batch.tokens, mark_asked(batch)[:, :, None]
     return {
-        "1 back": previous_token(tokens),
-        "2 back": two_back(tokens),
+        "1 back": k_back(tokens, 1),
+        "2 back": k_back(tokens, 2),
         "induction": induction(tokens) & has_answer,
         "two letters": two_letters(tokens) & has_answer,
     }
@@ -117,7 +105,7 @@ def measure(model: AttentionModel) -> Measured:
     _, attn_weights = model(batch.tokens, return_weights=True)
     by_place = {
         name: score_by_place(attn_weights, where).flatten(end_dim=1)
-        for name, where in watched(batch).items()
+        for name, where in mark_watched(batch).items()
     }
     return Measured(by_place, *clear_and_ambiguous(model))
 
@@ -133,7 +121,7 @@ def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> t
         Of the places whose token was always followed by the same one so far, and of the others.
     """
     batch = held_out_batch()
-    has_answer = asked(batch)
+    has_answer = mark_asked(batch)
     right = right_answers(model, batch)[:, 0].float()
     unclear = is_ambiguous(batch.tokens)[has_answer]
     here = has_answer if where is None else where.expand_as(has_answer)
@@ -151,17 +139,12 @@ class Growth(NamedTuple):
     by_place: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
 
 
-@cache
 def growth() -> Growth:
     """Return how the heads grew, step by step.
 
     >>> growth().by_place["1 back"].shape
     torch.Size([61, 4, 48])
     """
-    from safetensors.torch import load_file
-
-    stored = {name: values.float() for name, values in load_file(GROWTH).items()}
-    losses, clear, ambiguous = (
-        stored.pop(name).tolist() for name in ("losses", "clear", "ambiguous")
-    )
+    stored = dict(stored_tensors(GROWTH))
+    losses, clear, ambiguous = (stored.pop(name).tolist() for name in Growth._fields[1:4])
     return Growth(MEASURED_AT, losses, clear, ambiguous, stored)

@@ -9,88 +9,56 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncourse.examples import seeded
-from attncourse.learning.model import AttentionModel, run_with_weights
+from attncourse.learning.model import AttentionModel, load_stored, run_with_weights
 from attncourse.learning.tasks import Batch, look_ups
 
 DATA = Path(__file__).parent / "data"
 RUNS, LATE = DATA / "runs.json", DATA / "one_head.safetensors"
 SEEDS = (1, 2, 3)
-EVERY = 250  # steps between two measurements of a long training
-LONG = 2000
 
 
 class Setting(NamedTuple):
-    """What is trained, and how.
+    """What is trained, and how."""
 
-    Args:
-        num_heads: of the one layer.
-        distances: of the look-ups, one answer for each.
-        width: of the model.
-        hidden: units between attention and the answers; 0: the read-out is linear.
-        learning_rate: of AdamW.
-        steps: so many batches of 32.
-        seed: of the model and of the batches.
-    """
-
-    num_heads: int
-    distances: tuple[int, ...] = (1, 3)
+    num_heads: int  # of the one layer
+    distances: tuple[int, ...] = (1, 3)  # of the look-ups, one answer for each
     width: int = 32
-    hidden: int = 0
-    learning_rate: float = 5e-3
-    steps: int = 200
-    seed: int = 1
+    hidden: int = 0  # units between attention and the answers; 0: the read-out is linear
+    learning_rate: float = 5e-3  # of AdamW
+    steps: int = 200  # so many batches of 32
+    seed: int = 1  # of the model and of the batches
 
 
-class Run(NamedTuple):
-    """How a training ended, measured on sequences that it had not seen.
-
-    Args:
-        setting: what was trained.
-        parameters: how many numbers were learned.
-        right: the share of places at which all answers are right.
-        named: the share of places at which each answer is right by itself.
-        over_time: `right` after each 250 steps, of a long training.
-    """
+class LookUpRun(NamedTuple):
+    """How a training ended, measured on sequences that it had not seen."""
 
     setting: Setting
-    parameters: int
-    right: float
-    named: tuple[float, ...]
-    over_time: tuple[float, ...] = ()
+    parameters: int  # how many numbers were learned
+    right: float  # the share of places at which all answers are right
+    named: tuple[float, ...]  # the share at which each answer is right by itself
+    over_time: tuple[float, ...] = ()  # `right` after each 250 steps, of a long training
 
 
-class Repeater(NamedTuple):
-    """How a training on sequences that repeat themselves went.
-
-    Args:
-        num_layers: of the model.
-        num_heads: of each layer.
-        width: of the model.
-        seed: of the model and of the batches.
-        steps: after how many steps this was measured.
-        parameters: how many numbers were learned.
-        clear: the share of right answers where the letter alone tells what comes next.
-        ambiguous: the share where it does not.
-        right: the share of right answers at all places that have one.
-        scores: by pattern, of each head, layer after layer: "1 back" and "2 back" at the places
-            up to 24, "induction" and "two letters" at the places with an answer.
-    """
+class RepeatRun(NamedTuple):
+    """How a training on sequences that repeat themselves went."""
 
     num_layers: int
-    num_heads: int
+    num_heads: int  # of each layer
     width: int
-    seed: int
-    steps: int
-    parameters: int
-    clear: float
-    ambiguous: float
-    right: float
+    seed: int  # of the model and of the batches
+    steps: int  # after so many this was measured
+    parameters: int  # how many numbers were learned
+    clear: float  # right, of the places where the letter alone tells what comes next
+    ambiguous: float  # right, of those where it does not
+    right: float  # of all places that have an answer
+    # By pattern, of each head, layer after layer: "1 back" and "2 back" at the places up to 24,
+    # "induction" and "two letters" at the places with an answer.
     scores: dict[str, list[float]]
 
     def best(self, pattern: str) -> tuple[float, str]:
@@ -124,12 +92,21 @@ def look_up_test(*distances: int) -> Batch:
 
 
 @cache
-def _runs() -> dict[str, list[dict[str, object]]]:
-    stored: dict[str, list[dict[str, object]]] = json.loads(RUNS.read_text("utf-8"))
-    return stored
+def stored_runs() -> tuple[list[LookUpRun], list[RepeatRun]]:
+    """Return all trainings that are stored."""
+    stored = json.loads(RUNS.read_text("utf-8"))
+    look_ups = [
+        LookUpRun(_setting(*setting), parameters, right, tuple(named), tuple(over_time))
+        for setting, parameters, right, named, over_time in map(dict.values, stored["look_ups"])
+    ]
+    return look_ups, [RepeatRun(**run) for run in stored["repeats"]]
 
 
-def look_up_runs(num_heads: int, **other: object) -> list[Run]:
+def _setting(num_heads: int, distances: list[int], *others: Any) -> Setting:
+    return Setting(num_heads, tuple(distances), *others)
+
+
+def look_up_runs(num_heads: int, **other: object) -> list[LookUpRun]:
     """Return the stored trainings of the look-ups with one setting, one for each seed.
 
     Args:
@@ -143,34 +120,21 @@ def look_up_runs(num_heads: int, **other: object) -> list[Run]:
     [1, 2, 3]
     """
     wanted = Setting(num_heads)._replace(**other)  # type: ignore[arg-type]
-    runs = []
-    for stored in _runs()["look_ups"]:
-        run = Run(**stored)  # type: ignore[arg-type]
-        setting = Setting(*run.setting)
-        setting = setting._replace(distances=tuple(setting.distances))
-        if setting._replace(seed=wanted.seed) == wanted:
-            named, over_time = tuple(run.named), tuple(run.over_time)
-            runs.append(run._replace(setting=setting, named=named, over_time=over_time))
+    look_ups, _ = stored_runs()
+    runs = [run for run in look_ups if run.setting._replace(seed=wanted.seed) == wanted]
     if not runs:
         raise ValueError(f"{wanted} is not stored: tools/train_runs.py says which settings are")
     return runs
 
 
-def repeat_runs(num_layers: int, steps: int) -> list[Repeater]:
+def repeat_runs(num_layers: int, steps: int) -> list[RepeatRun]:
     """Return the stored trainings on repeats with so many layers, as they were after the steps.
 
     >>> [run.seed for run in repeat_runs(num_layers=1, steps=1200)]
     [1, 2, 3]
     """
-    runs = [Repeater(**stored) for stored in _runs()["repeats"]]  # type: ignore[arg-type]
-    return [run for run in runs if (run.num_layers, run.steps) == (num_layers, steps)]
-
-
-@cache
-def _late() -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(LATE)
+    _, repeats = stored_runs()
+    return [run for run in repeats if (run.num_layers, run.steps) == (num_layers, steps)]
 
 
 def late_head(seed: int) -> AttentionModel:
@@ -184,10 +148,7 @@ def late_head(seed: int) -> AttentionModel:
     """
     if seed not in SEEDS:
         raise ValueError(f"seed={seed} is not stored; stored are {', '.join(map(str, SEEDS))}")
-    model = look_up_model(Setting(num_heads=1, seed=seed))
-    names = model.state_dict()
-    model.load_state_dict({name: _late()[f"{seed}/{name}"].float() for name in names})
-    return model.eval()
+    return load_stored(look_up_model(Setting(num_heads=1, seed=seed)), LATE, seed)
 
 
 def orders_named(
@@ -229,13 +190,8 @@ def spread(shares: Iterable[float]) -> str:
 def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
     """Return how often the best guess from places alone is right on repeats.
 
-    A text repeats itself at one of the distances, nobody knows which. Each distance that is still
-    possible has a letter to name; the guess is the letter that most of them name.
-
-    Args:
-        batch: of repeats() with these distances.
-        shortest: the least distance.
-        longest: the largest.
+    A text repeats itself at one of the distances from shortest to longest, nobody knows which. Each
+    that is still possible has a letter to name; the guess is the letter that most of them name.
 
     >>> from attncourse.learning.tasks import repeats
     >>> batch = repeats(shortest=8, longest=8)(5, torch.Generator().manual_seed(0))

@@ -35,9 +35,6 @@ def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Tas
         vocabulary: how many different tokens there are, drawn evenly.
         num_tokens: of each sequence. The first max(distances) positions have no answer.
 
-    Returns:
-        A task.
-
     Raises:
         ValueError: a distance is not from 1 to num_tokens - 1.
 
@@ -65,14 +62,13 @@ def repeats(
 ) -> Task:
     """Ask for the next token of random sequences that repeat themselves.
 
+    Only positions whose own token is a repeat have an answer.
+
     Args:
         vocabulary: how many different tokens there are, drawn evenly.
         num_tokens: of each sequence.
         shortest: the least distance at which a sequence repeats itself.
         longest: the largest. Each sequence draws its own, so that no fixed distance is right.
-
-    Returns:
-        A task. Only positions whose own token is a repeat have an answer.
 
     >>> batch = repeats(num_tokens=6, shortest=3, longest=3)(1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
@@ -94,14 +90,7 @@ def repeats(
 
 
 def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
-    """Ask for the next token at each position of pieces of a text.
-
-    Args:
-        token_ids: int64, (length), the whole text.
-        num_tokens: of each piece.
-
-    Returns:
-        A task. Every position has an answer.
+    """Ask for the next token at each position of pieces of a text, int64, (length).
 
     Raises:
         ValueError: the text is not longer than a piece.
@@ -135,9 +124,6 @@ def walk(num_letters: int = 12, num_tokens: int = 16) -> Task:
         num_letters: on the ring, at least 3; the last one is beside the first.
         num_tokens: of each walk. The last letter has no answer: the walk ends there.
 
-    Returns:
-        A task.
-
     Raises:
         ValueError: there are fewer than 3 letters, so that on and back are the same.
 
@@ -169,29 +155,3 @@ def story() -> str:
     'Your journey starts with one step'
     """
     return " ".join(STORY.read_text(encoding="utf-8").split())
-
-
-def alphabet(text: str) -> str:
-    """Return the distinct characters of a text, sorted.
-
-    >>> alphabet("one step")
-    ' enopst'
-    """
-    return "".join(sorted(set(text)))
-
-
-def encode(text: str, characters: str) -> Tensor:
-    """Return the index of each character of a text in the alphabet, int64, (length).
-
-    Raises:
-        ValueError: a character is not in the alphabet.
-
-    >>> encode("ten", " enopst").tolist()
-    [6, 1, 2]
-    """
-    if unknown := set(text) - set(characters):
-        raise ValueError(
-            f"text holds {''.join(sorted(unknown))!r}, which characters={characters!r} lacks: "
-            "make the alphabet from all of the text"
-        )
-    return torch.tensor([characters.index(character) for character in text], dtype=torch.int64)

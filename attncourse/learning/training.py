@@ -20,24 +20,7 @@ class History(NamedTuple):
     """What a training returns besides the trained model."""
 
     losses: list[float]  # of each step, before its update
-    snapshots: Snapshots
-
-
-class Snapshots(dict[int, dict[str, Tensor]]):
-    """The state_dict after so many steps; of a number that is missing it says why."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__()
-        self.steps = steps  # how many were asked for
-        self.done = 0
-
-    def __missing__(self, step: int) -> dict[str, Tensor]:
-        if self.done < step <= self.steps:
-            raise KeyError(
-                f"no weights after step {step}: the training was stopped after step {self.done} "
-                f"of {self.steps}; run its cell again, to the end"
-            )
-        raise KeyError(f"no weights after step {step}: there are those after {list(self)}")
+    snapshots: dict[int, dict[str, Tensor]]  # the state_dict after so many steps
 
 
 def train(
@@ -67,9 +50,6 @@ def train(
         snapshots_at: after how many steps the weights are copied; 0 is before the first.
         title: the label of the progress bar.
 
-    Returns:
-        A History; of a training that was interrupted, up to there.
-
     Source: Loshchilov and Hutter 2019, for AdamW.
     """
     from tqdm import tqdm
@@ -78,9 +58,7 @@ def train(
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
     wanted = set(snapshots_at)
     losses: list[float] = []
-    snapshots = Snapshots(steps)
-    if 0 in wanted:
-        snapshots[0] = _copy(model)
+    snapshots = {0: _copy(model)} if 0 in wanted else {}
     progress = tqdm(range(1, steps + 1), title, file=sys.stdout, leave=False, mininterval=0.5)
     try:
         with torch.enable_grad(), one_thread():
@@ -90,7 +68,6 @@ def train(
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 losses.append(loss.item())
-                snapshots.done = step
                 if step in wanted:
                     snapshots[step] = _copy(model)
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ class UnmaskedAttention(MultiHeadAttention):
     """
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Return context_vec, (b, num_tokens, d_out), and on demand the attention weights."""
         queries = split_heads(self.W_query(x), self.num_heads)
         keys = split_heads(self.W_key(x), self.num_heads)
         values = split_heads(self.W_value(x), self.num_heads)
@@ -66,9 +67,6 @@ def write(model: AttentionModel, beginnings: Tensor, num_tokens: int, seed: int)
         beginnings: int64, (b, num_beginning), at least one token each.
         num_tokens: how long the texts become; at most the model's context_length.
         seed: of the draws.
-
-    Returns:
-        int64, (b, num_tokens): the beginnings and what the model wrote after them.
 
     Raises:
         ValueError: the beginnings are empty, or num_tokens is more than the model takes.

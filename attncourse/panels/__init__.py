@@ -5,16 +5,16 @@ into numbers, a picture and a line of text. Only attncourse.panels.widgets uses 
 must be imported explicitly. Panels may import everything else in attnlib; nothing imports panels.
 """
 
+from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import MUTE, TRAINING_STEP
-from attncourse.panels.mistakes import GALLERY
-from attncourse.panels.panel import Panel
-from attncourse.panels.plane import PLANE
-from attncourse.panels.split import WEIGHT_SPLIT
-from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece, eleven_steps, step_panel
-from attncourse.panels.tiles import TILES
+from attncourse.panels.query_plane import PLANE
+from attncourse.panels.running_softmax import TILES
+from attncourse.panels.states import Panel
+from attncourse.panels.steps import NUMBER_STEPS, OnePiece, eleven_steps
 from attncourse.panels.torch_equality import TORCH_EQUALITY
+from attncourse.panels.weight_columns import WEIGHT_SPLIT
 
 __all__ = [
     "GALLERY",
@@ -22,7 +22,6 @@ __all__ = [
     "MUTE",
     "NUMBER_STEPS",
     "PLANE",
-    "SHAPE_STEPS",
     "STACKED_HEADS",
     "TILES",
     "TORCH_EQUALITY",
@@ -32,5 +31,4 @@ __all__ = [
     "Panel",
     "eleven_steps",
     "gpt2_panel",
-    "step_panel",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
@@ -12,16 +11,14 @@ from torch import Tensor
 
 from attncourse.gpt2.model import GPT2
 from attncourse.gpt2.recorded import TEXTS, RecordedText, recorded
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Looks, Pick, Touch, head_maps, looks
-from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, amount_color, head_color
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import Looks, Pick, Touch, head_maps, listen
+from attncourse.pictures.arcs import arcs_in_place
+from attncourse.pictures.palette import FAINT, PAPER, amount_color, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, beside, frame
-from attncourse.pictures.seen import number
-from attncourse.pictures.sentences import arcs_in_place
-from attncourse.pictures.tensors import heads_picture, weights_picture
+from attncourse.pictures.seen import say_number
+from attncourse.pictures.weights import heads_picture, weights_picture
 from attnlib.functional import causal_mask
-
-SIZE = 13.0  # of letters
 
 # The released model: a head on five texts
 
@@ -85,15 +82,15 @@ def draw_recorded_head(data: RecordedHead) -> Scene:
 
 def _table(data: RecordedHead) -> list[Item]:
     """Return a square for each head, layers down, and a frame around the one that is shown."""
-    items: list[Item] = [Words(TABLE - 44, 10, "all 144 heads", SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(TABLE - 44, 10, "all 144 heads", "start", bold=True)]
     for h in range(12):
-        items.append(Words(TABLE + (h + 0.5) * SQUARE, TOP - 16, f"{h}", SIZE))
+        items.append(Words(TABLE + (h + 0.5) * SQUARE, TOP - 16, f"{h}"))
         ends = ((TABLE + h * SQUARE + 1, TOP - 5), (TABLE + (h + 1) * SQUARE - 1, TOP - 5))
         items.append(Line(ends, head_color(h), 4))
     for layer, row in enumerate(data.first.tolist()):
         y = TOP + layer * SQUARE
         name = f"layer {layer}" if layer in (0, 11) else f"{layer}"
-        items.append(Words(TABLE - 6, y + SQUARE / 2, name, SIZE, INK, "end"))
+        items.append(Words(TABLE - 6, y + SQUARE / 2, name, "end"))
         for h, share in enumerate(row):
             fill = amount_color(share)
             items.append(Box(TABLE + h * SQUARE, y, SQUARE, SQUARE, fill, PAPER))
@@ -110,7 +107,7 @@ def _table(data: RecordedHead) -> list[Item]:
         "the thicker, the more weight.",
     )
     for i, line in enumerate(told):
-        items.append(Words(TABLE - 44, bottom + 17 * i, line, SIZE, INK, "start"))
+        items.append(Words(TABLE - 44, bottom + 17 * i, line, "start"))
     return items
 
 
@@ -124,16 +121,12 @@ def _favorite(text: RecordedText, layer: int, head: int) -> str:
     words = [token.strip() for token in text.tokens]
     weight, key = text.weights[layer, head, -1].max(dim=-1)
     itself = "itself" if int(key) == len(words) - 1 else f"“{words[int(key)]}”"
-    return f"“{words[-1]}” to {itself} ({number(weight.item())})"
+    return f"“{words[-1]}” to {itself} ({say_number(weight.item())})"
 
 
 def readout_recorded_head(data: RecordedHead) -> str:
     """Return the means of the head over the five texts."""
-    means = {
-        "the word before": data.before,
-        "the first word": data.first,
-        "itself": data.itself,
-    }
+    means = {"the word before": data.before, "the first word": data.first, "itself": data.itself}
     told = ", ".join(
         f"on {name} {_share(each[data.layer, data.head].item())}" for name, each in means.items()
     )
@@ -144,7 +137,7 @@ def readout_recorded_head(data: RecordedHead) -> str:
 
 
 def _share(weight: float) -> str:
-    return "nothing" if weight < 0.005 else number(weight)
+    return "nothing" if weight < 0.005 else say_number(weight)
 
 
 GPT2_HEADS = Panel(
@@ -200,7 +193,7 @@ def gpt2_panel(model: GPT2, token_ids: Tensor, tokens: Sequence[str]) -> Panel:
     >>> gpt2_panel(tiny_gpt2(), torch.tensor([[5, 0, 2]]), "abc").controls["head"]
     (0, 1, 2)
     """
-    maps, seen = maps_of(model, token_ids), looks(model, token_ids)
+    maps, seen = maps_of(model, token_ids), listen(model, token_ids)
     num_layers, num_heads = maps.shape[:2]
     names = tuple(tokens)
 
@@ -222,11 +215,11 @@ def gpt2_panel(model: GPT2, token_ids: Tensor, tokens: Sequence[str]) -> Panel:
 def draw_gpt2_head(data: Gpt2Head) -> Scene:
     """Draw the weights of the head, beside all heads with this one framed."""
     one = weights_picture(
-        data.maps[data.layer, data.head],
+        data.maps[data.layer, data.head][None],
         data.tokens,
         causal_mask(len(data.tokens)),
         cell=_cell(data),
-        title=f"head {data.layer}.{data.head}",
+        names=[_name(data)],
         hues=[data.head],
     )
     return beside(one, heads_picture(data.maps, (data.layer, data.head), _small(data)))
@@ -243,27 +236,21 @@ def _small(data: Gpt2Head) -> float:
     return min(8.0 if few else 5.0, 60.0 / len(data.tokens))
 
 
+def _name(data: Gpt2Head) -> str:
+    return f"head {data.layer}.{data.head}"
+
+
 def touch_gpt2_head(data: Gpt2Head, scene: Scene) -> Touch:
     """Return the cells of the large map; a click on a small one brings its head up."""
-    num_layers, num_heads, num_tokens = data.maps.shape[:3]
+    num_heads = data.maps.shape[1]
     place = data.layer * num_heads + data.head
-    weights = data.maps.flatten(end_dim=1)[place : place + 1]
     seen = Looks(*(part[place : place + 1] for part in data.seen))
-    name = f"head {data.layer}.{data.head}"
-    large = head_maps(scene, _cell(data), [head_color(data.head)], weights, seen, [name])
-    side = num_tokens * _small(data)
-    sheets = [b for b in scene.items if isinstance(b, Box) and b.width == b.height == side]
-    sheets = [b for b in sheets if b.fill == QUIET][-num_layers * num_heads :]
-    heads = itertools.product(range(num_layers), range(num_heads))
-    small = [
-        Pick(box.x, box.y, side, side, {"layer": layer, "head": head})
-        for box, (layer, head) in zip(_by_row(sheets), heads, strict=True)
+    weights = data.maps[data.layer, data.head][None]
+    picks = [
+        Pick(*box[:4], {"layer": i // num_heads, "head": i % num_heads})
+        for i, box in enumerate(scene.named("head"))
     ]
-    return Touch(data.tokens, large, small)
-
-
-def _by_row(boxes: list[Box]) -> list[Box]:
-    return sorted(boxes, key=lambda box: (box.y, box.x))
+    return Touch(data.tokens, head_maps(scene, weights, seen, [_name(data)], [data.head]), picks)
 
 
 def readout_gpt2_head(data: Gpt2Head) -> str:
@@ -276,7 +263,7 @@ def readout_gpt2_head(data: Gpt2Head) -> str:
         "itself": weights.diagonal()[1:],
     }
     told = ", ".join(f"on {name} {row.mean():.2f}" for name, row in means.items())
-    start = f"head {data.layer}.{data.head} | "
+    start = f"{_name(data)} | "
     start += f"mean weight {told} | " if len(data.tokens) > 1 else ""
     return (
         f"{start}the last token, {data.tokens[-1].strip()}, looks most at "

@@ -1,25 +1,86 @@
-"""A panel over the number of stacked heads."""
+"""A panel over the number of stacked heads, each built to look somewhere else."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attncourse.examples import journey
-from attncourse.panels.built import LOOKS, built_stack, placed
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Looks, Touch, head_maps, looks
+from attncourse.examples import journey, seeded
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import Looks, Touch, head_maps, listen
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, head_color
-from attncourse.pictures.scene import Box, Scene, Words, above, frame
-from attncourse.pictures.tensors import LABEL, matrix_picture, weights_picture
+from attncourse.pictures.matrices import LABEL, matrix_picture
+from attncourse.pictures.palette import FAINT
+from attncourse.pictures.scene import Scene, Words, above, frame
+from attncourse.pictures.weights import weights_picture
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.functional import causal_mask
-from attnlib.modules import MultiHeadAttentionWrapper
+from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 
 STACKED = 19.0  # of stacked heads: at most four maps in a row
+
+
+# The heads: their parameters are set by hand
+
+LOOKS = "everywhere", "1 back", "2 back", "1 and 2 back"
+BACK = 0.0, 1.0, 2.0, 1.5  # how many places, for each of them; the first does not choose
+STEP = math.radians(15)  # from one place to the next
+SHARP = 4000.0  # so large that softmax chooses one key; where two tie, nothing is large enough
+
+
+def add_places(inputs: Tensor) -> Tensor:
+    """Return tokens with two numbers more: their place, as a point on a circle.
+
+    >>> add_places(torch.zeros(2, 1))
+    tensor([[0.0000, 1.0000, 0.0000],
+            [0.0000, 0.9659, 0.2588]])
+    """
+    angles = STEP * torch.arange(len(inputs))
+    places = torch.stack((angles.cos(), angles.sin()), dim=-1)  # (num_tokens, 2)
+    return torch.cat((inputs, places), dim=-1)  # (num_tokens, d_in)
+
+
+def build_stack(num_heads: int) -> MultiHeadAttentionWrapper:
+    """Return stacked heads of width 2 for add_places(inputs), head h looking where LOOKS[h] says.
+
+    A key is the place of its token, and a query is the place that its head looks for: the place
+    of the token itself, turned back by k steps for "k back"; half way between two places it finds
+    both. A head that would look before the first token looks at the first. A value is the first
+    two numbers of its token.
+
+    Args:
+        num_heads: at most as many as there are LOOKS.
+
+    >>> stack = build_stack(2)
+    >>> _, attn_weights = stack(add_places(journey().inputs)[None], return_weights=True)
+    >>> attn_weights[0, :, 3].detach().round(decimals=4)
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000],
+            [0.0000, 0.0000, 1.0000, 0.0000, 0.0000, 0.0000]])
+    """
+    d_in = journey().inputs.shape[1] + 2
+    with seeded():  # every parameter is set below; the reader's random numbers are left alone
+        stack = MultiHeadAttentionWrapper(d_in, 2, 6, dropout=0.0, num_heads=num_heads)
+    for h, head in enumerate(stack.heads):
+        assert isinstance(head, CausalAttention)
+        with torch.no_grad():
+            for projection in (head.W_query, head.W_key, head.W_value):
+                projection.weight.zero_()
+            head.W_query.weight[:, -2:] = (SHARP if h else 0.0) * _turned(BACK[h])
+            head.W_key.weight[:, -2:] = torch.eye(2)
+            head.W_value.weight[:, :2] = torch.eye(2)
+    return stack
+
+
+def _turned(back: float) -> Tensor:
+    """Return the (2, 2) matrix that turns a token's own place back by so many steps."""
+    cos, sin = math.cos(back * STEP), math.sin(back * STEP)
+    return torch.tensor([[cos, sin], [-sin, cos]])
+
+
+# The panel
 
 
 class Heads(NamedTuple):
@@ -43,12 +104,12 @@ ASKING = 4  # one, the token behind them
 
 def compute_stacked_heads(num_heads: int) -> Heads:
     """Run stacked heads of width 2 that are built to look at different places."""
-    stack, inputs = built_stack(num_heads), journey().inputs
-    heads = _several_heads(stack, placed(inputs)[None])
+    stack, inputs = build_stack(num_heads), journey().inputs
+    heads = _several_heads(stack, add_places(inputs)[None])
     order = list(range(len(inputs)))
     for i, j in (SWAPPED, SWAPPED[::-1]):
         order[i] = j
-    swapped = _several_heads(stack, placed(inputs[order])[None])
+    swapped = _several_heads(stack, add_places(inputs[order])[None])
     difference = (swapped.context_vec - heads.context_vec)[ASKING].abs()  # (num_heads * head_dim)
     return heads._replace(moved=tuple(difference.gt(1e-3).nonzero().flatten().tolist()))
 
@@ -67,7 +128,7 @@ def _several_heads(module: MultiHeadAttentionWrapper, x: Tensor) -> Heads:
         W_query=torch.cat([weight for name, weight in weights if "W_query" in name]),
         num_parameters=count_parameters(module),
         num_products=count_matrix_products(module, x),
-        seen=looks(module, x),
+        seen=listen(module, x),
     )
 
 
@@ -78,40 +139,33 @@ def draw_stacked_heads(data: Heads) -> Scene:
     """
     column_heads = [column // data.head_dim for column in range(data.context_vec.shape[1])]
     title = "context_vec: each head owns its columns"
-    names = [f"head {h}" for h in range(data.num_heads)]
-    output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3, names)
+    output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3)
     is_future = causal_mask(len(data.tokens))
-    attn_weights, tokens = data.attn_weights, data.tokens
-    maps = weights_picture(
-        attn_weights, tokens, is_future, STACKED, columns=4, names=names, upright=True
-    )
+    maps = weights_picture(data.attn_weights, data.tokens, is_future, STACKED, columns=4)
     return above(_framed(output, data), maps)
 
 
 def _framed(output: Scene, data: Heads) -> Scene:
     """Put a frame around the numbers that the swap moves, and a line below that says so."""
-    cells = [item for item in output.items if isinstance(item, Box) and item.height == 24]
-    row = cells[ASKING * len(cells) // len(data.tokens) :]
+    (cell,) = output.named("matrix")
+    y = cell.y + ASKING * cell.height + 1
     firsts = [c for c in data.moved if c - 1 not in data.moved]
     lasts = [c for c in data.moved if c + 1 not in data.moved]
     items = list(output.items)
     for first, last in zip(firsts, lasts, strict=True):
-        x, y = row[first].x + 1, row[first].y + 1
-        items += frame(x, y, row[last].x + row[last].width - x - 1, 22, 2)
+        x, width = cell.x + first * cell.width, (last - first + 1) * cell.width
+        items += frame(x + 1, y, width - 2, 22, 2)
     what = "framed: what moves" if firsts else "nothing moves"
     swapped = " and ".join(f"“{data.tokens[i]}”" for i in SWAPPED)
     told = f"{what} in the row of “{data.tokens[ASKING]}” if {swapped} are swapped"
-    items.append(Words(LABEL, output.height + 10, told, 13, FAINT, "start"))
-    width = max(output.width, LABEL + text_width(told, 13) + 4)
+    items.append(Words(LABEL, output.height + 10, told, "start", FAINT))
+    width = max(output.width, LABEL + text_width(told) + 4)
     return Scene(width, output.height + 18, output.alt, tuple(items))
 
 
 def touch_stacked_heads(data: Heads, scene: Scene) -> Touch:
     """Return the cells of the maps, their heads counted from 0."""
-    colors = [head_color(h) for h in range(data.num_heads)]
-    names = [f"head {h}" for h in range(data.num_heads)]
-    maps = head_maps(scene, STACKED, colors, data.attn_weights, data.seen, names)
-    return Touch(data.tokens, maps)
+    return Touch(data.tokens, head_maps(scene, data.attn_weights, data.seen))
 
 
 def readout_stacked_heads(data: Heads) -> str:

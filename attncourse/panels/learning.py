@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,8 +26,8 @@ from attncourse.learning.record import (
     shown_tokens,
 )
 from attncourse.learning.tasks import NO_ANSWER
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Looks, Map, Pick, Touch, corners, head_maps, looks
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import Looks, Pick, Touch, head_maps, listen
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -39,8 +40,8 @@ from attncourse.pictures.palette import (
     line_color,
 )
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above
-from attncourse.pictures.seen import number
-from attncourse.pictures.tensors import weights_picture
+from attncourse.pictures.seen import say_number
+from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 
 NAMES = tuple(f"head {head}" for head in HEADS)
@@ -73,7 +74,7 @@ def compute_training_step(step: int) -> TrainingStep:
     by_place = {name: shares[i] for name, shares in way.by_place.items()}
     now = Measured(by_place, way.clear[i], way.ambiguous[i])
     tokens = shown_tokens()
-    return TrainingStep(step, _loss(step), now, _maps(model, tokens), looks(model, tokens))
+    return TrainingStep(step, _loss(step), now, _maps(model, tokens), listen(model, tokens))
 
 
 def _loss(step: int) -> float:
@@ -93,33 +94,24 @@ def draw_training_step(data: TrainingStep) -> Scene:
     maps = weights_picture(
         data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4, names=NAMES
     )
-    return above(maps, _profiles(maps.width, _corners(maps, CELL), data.now), _curves(data), gap=4)
-
-
-def _corners(maps: Scene, cell: float) -> list[float]:
-    """Return how far from the left each map begins."""
-    return [x for x, _ in corners(maps, cell, len(HEADS))]
+    return above(maps, _profiles(maps, data.now), _curves(data), gap=4)
 
 
 def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
     """Return the cells of the maps, and the stored steps in the chart below."""
-    chart = next(b for b in scene.items if isinstance(b, Box) and (b.width, b.height) == CHART)
+    (chart,) = scene.named("chart")
     gap = ACROSS * SAVED_AT[1] / SAVED_AT[-1]  # between the steps that lie nearest
     steps = [
         Pick(chart.x + place - gap / 2, chart.y, gap, chart.height + 20, {"step": step})
         for step, place in zip(SAVED_AT, map(_along, SAVED_AT), strict=True)
     ]
-    return Touch(_told_apart(SHOWN), _touched(scene, CELL, data.attn_weights, data.seen), steps)
+    maps = head_maps(scene, data.attn_weights, data.seen, NAMES)
+    return Touch(_number(SHOWN), maps, steps)
 
 
-def _told_apart(text: str) -> list[str]:
+def _number(text: str) -> list[str]:
     """Return the letters of a text, each with its place."""
     return [f"{letter}{i}".translate(SUBSCRIPTS) for i, letter in enumerate(text)]
-
-
-def _touched(scene: Scene, cell: float, attn_weights: Tensor, seen: Looks) -> list[Map]:
-    colors = [head_color(h) for h in range(len(attn_weights))]
-    return head_maps(scene, cell, colors, attn_weights, seen, NAMES)
 
 
 def readout_training_step(data: TrainingStep) -> str:
@@ -133,7 +125,7 @@ def _right(now: Measured) -> str:
 
 def _percent(share: float) -> str:
     """Return a share in percent, off the rounding boundaries."""
-    return f"{number(100 * share, 0)}%"
+    return f"{say_number(100 * share, 0)}%"
 
 
 def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
@@ -143,7 +135,7 @@ def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
         shares = now.by_place[name]
         upto = LAST_KEY + 1 if heads[0] < 2 else None
         means = {NAMES[h]: shares[h][:upto].nanmean().item() for h in heads if h not in muted}
-        told = ", ".join(f"{head} {number(mean)}" for head, mean in means.items())
+        told = ", ".join(f"{head} {say_number(mean)}" for head, mean in means.items())
         if told:
             said.append(f"{name}: {told}")
     return " | ".join(said)
@@ -153,72 +145,58 @@ CELL = 14.0  # of a map, in pixels
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SMALL = 7.0  # of a map of the longer text
 SIDE = CELL * len(SHOWN)  # of either map
-SIZE = 13.0  # of letters
 PROFILE = 62.0  # pixels from 0 to 1
-CHART = ACROSS, HIGH = 840.0, 96.0
+ACROSS, HIGH = 840.0, 96.0  # of the chart
 
 
-def _profiles(
-    width: float, left: Sequence[float], now: Measured, muted: Sequence[int] = (), where: str = ""
-) -> Scene:
+def _profiles(maps: Scene, now: Measured, muted: Sequence[int] = (), where: str = "") -> Scene:
     """Draw under each map how much the head gives to its two patterns, place by place.
 
     Args:
-        width: of the maps together.
-        left: where each map begins.
+        maps: what stands above.
         now: of each head, its share of a pattern at each place.
         muted: the heads that are.
         where: at which places, of PLACES; there a muted head is hatched.
     """
-    by_place = {name: shares.clone() for name, shares in now.by_place.items()}
-    for h in muted:
-        for shares in by_place.values():
-            shares[h, PLACES[where]] = torch.nan
-    side, top = SIDE, 24.0
-    items: list[Item] = []
-    for h, names in enumerate(WATCHED):
-        x = left[h]
-        solid, dashed = names
-        items.append(Words(x, 10, f"— {solid}   - - {dashed}", SIZE, INK, "start"))
-        items.append(Box(x, top, side, PROFILE, PAPER, HATCH))
-        if h == 0:  # the scale of all four
-            items.append(Words(x - 6, top + 4, "1", SIZE, FAINT, "end"))
-            items.append(Words(x - 6, top + PROFILE - 4, "0", SIZE, FAINT, "end"))
+    top, bottom, last = 24.0, 24.0 + PROFILE, 47
+    first, *_ = maps.named("map")
+    items: list[Item] = [  # the scale of all four
+        Words(first.x - 6, top + 4, "1", "end", FAINT),
+        Words(first.x - 6, bottom - 4, "0", "end", FAINT),
+    ]
+    for h, (names, cell) in enumerate(zip(WATCHED, maps.named("map"), strict=True)):
+        x, step = cell.x, SIDE / last
+        items.append(Words(x, 10, "— {}   - - {}".format(*names), "start"))
+        items.append(Box(x, top, SIDE, PROFILE, PAPER, HATCH))
         for i, name in enumerate(names):
-            points = _profile(by_place[name][h], x, top)
+            shares = now.by_place[name][h].clone()
+            if h in muted:
+                shares[PLACES[where]] = torch.nan
+            points = tuple(
+                (round(x + place * step, 1), round(top + PROFILE * (1 - share), 1))
+                for place, share in enumerate(shares.tolist())
+                if not math.isnan(share)  # else no query here has the pattern
+            )
             if points:
                 items.append(Line(points, head_color(h), 2.0, dashed=i == 1))
-        for place, anchor in ((0, "start"), (LAST_KEY, "middle"), (47, "end")):
-            at = x + side * place / 47
-            items.append(Words(at, top + PROFILE + 10, str(place), SIZE, FAINT, anchor))  # type: ignore[arg-type]
-        items.append(Words(x + 0.75 * side, top + PROFILE + 10, "place", SIZE, FAINT))
-        cut = x + side * (LAST_KEY + 0.5) / 47
-        items.append(Line(((cut, top), (cut, top + PROFILE)), FAINT, 1.0, dashed=True))
+        items.append(Words(x, bottom + 10, "0", "start", FAINT))
+        items.append(Words(x + LAST_KEY * step, bottom + 10, str(LAST_KEY), color=FAINT))
+        items.append(Words(x + SIDE, bottom + 10, str(last), "end", FAINT))
+        items.append(Words(x + 0.75 * SIDE, bottom + 10, "place", color=FAINT))
+        cut = x + step * (LAST_KEY + 0.5)
+        items.append(Line(((cut, top), (cut, bottom)), FAINT, 1.0, dashed=True))
         if h in muted:
-            start, stop, _ = PLACES[where].indices(48)
-            begin, end = (x + side * min(max(i - 0.5, 0), 47) / 47 for i in (start, stop))
+            start, stop, _ = PLACES[where].indices(last + 1)
+            begin, end = (x + step * min(max(i - 0.5, 0), last) for i in (start, stop))
             items.append(Box(begin, top, end - begin, PROFILE, PAPER, HATCH, hatched=True))
             items += _muted((begin + end) / 2, top + PROFILE / 2)
-    return Scene(width, top + PROFILE + 24, f"By place: {_shares(now, muted)}.", tuple(items))
+    return Scene(maps.width, bottom + 24, f"By place: {_shares(now, muted)}.", tuple(items))
 
 
 def _muted(x: float, y: float) -> list[Item]:
     """Return the word, on paper of its own: it stands on hatching."""
-    wide = text_width("muted", SIZE, bold=True) + 10
-    return [
-        Box(x - wide / 2, y - 10, wide, 20, PAPER),
-        Words(x, y, "muted", SIZE, INK, bold=True),
-    ]
-
-
-def _profile(shares: Tensor, x: float, top: float) -> tuple[tuple[float, float], ...]:
-    """Return the points of a line over the places that have the pattern."""
-    wide = SIDE / (len(shares) - 1)
-    return tuple(
-        (round(x + place * wide, 1), round(top + PROFILE * (1 - share), 1))
-        for place, share in enumerate(shares.tolist())
-        if share == share  # NaN: no query here has it
-    )
+    wide = text_width("muted", bold=True) + 10
+    return [Box(x - wide / 2, y - 10, wide, 20, PAPER), Words(x, y, "muted", bold=True)]
 
 
 def _along(step: int) -> float:
@@ -228,38 +206,36 @@ def _along(step: int) -> float:
 
 def _curves(data: TrainingStep) -> Scene:
     """Draw the loss and the right answers over all steps, one of them marked."""
-    way, left, top = growth(), 90.0, 26.0
-    largest = max(way.losses)
+    way, left, top, right = growth(), 90.0, 26.0, 90.0 + ACROSS
+    largest, bottom = max(way.losses), top + HIGH
     half = range(0, SAVED_AT[-1] + 1, MEASURED_AT[1] // 2)
-    lines = (
-        ("clear", list(zip(way.steps, way.clear, strict=True)), head_color(5), False),
-        ("ambiguous", list(zip(way.steps, way.ambiguous, strict=True)), head_color(4), False),
-        ("loss", [(step, _loss(step) / largest) for step in half], INK, True),
-    )
-    heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {number(largest)}"
-    items: list[Item] = [
-        Words(left, 10, heading, SIZE, INK, "start"),
-        Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH),
-        Words(left - 6, top + 4, "100%", SIZE, FAINT, "end"),
-        Words(left - 6, top + HIGH - 4, "0", SIZE, FAINT, "end"),
-    ]
+    heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {say_number(largest)}"
     at = left + _along(data.step)
-    items.append(Line(((at, top - 3), (at, top + HIGH + 3)), FAINT, 2.0))
-    ends = {"clear": 2.0, "ambiguous": 18.0, "loss": HIGH - 4}
-    for name, points, color, dashed in lines:
-        drawn = tuple(
+    items: list[Item] = [
+        Words(left, 10, heading, "start"),
+        Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH, name="chart"),
+        Words(left - 6, top + 4, "100%", "end", FAINT),
+        Words(left - 6, bottom - 4, "0", "end", FAINT),
+        Line(((at, top - 3), (at, bottom + 3)), FAINT, 2.0),
+    ]
+    losses = [_loss(step) / largest for step in half]
+    for name, steps, shares, color, y in (
+        ("clear", way.steps, way.clear, head_color(5), top + 2),
+        ("ambiguous", way.steps, way.ambiguous, head_color(4), top + 18),
+        ("loss", half, losses, INK, bottom - 4),
+    ):
+        points = tuple(
             (round(left + _along(step), 1), round(top + HIGH * (1 - share), 1))
-            for step, share in points
+            for step, share in zip(steps, shares, strict=True)
         )
-        items.append(Line(drawn, color, 2.0, dashed=dashed))
-        x, y = left + ACROSS + 8, top + ends[name]
-        items.append(Line(((x, y), (x + 24, y)), color, 2.0, dashed=dashed))
-        items.append(Words(x + 30, y, name, SIZE, INK, "start"))
-    for step in (0, *range(200, SAVED_AT[-1] + 1, 200)):
-        items.append(Words(left + _along(step), top + HIGH + 11, str(step), SIZE, FAINT))
-    items.append(Words(left + _along(1100), top + HIGH + 11, "step", SIZE, FAINT))
-    alt = f"After {data.step} steps: loss {number(data.loss)}, {_right(data.now)}."
-    return Scene(left + ACROSS + 120, top + HIGH + 24, alt, tuple(items))
+        items.append(Line(points, color, 2.0, dashed=name == "loss"))
+        items.append(Line(((right + 8, y), (right + 32, y)), color, 2.0, dashed=name == "loss"))
+        items.append(Words(right + 38, y, name, "start"))
+    ticks = {str(step): step for step in (0, *range(200, SAVED_AT[-1] + 1, 200))}
+    for said, step in (ticks | {"step": 1100}).items():
+        items.append(Words(left + _along(step), bottom + 11, said, color=FAINT))
+    alt = f"After {data.step} steps: loss {say_number(data.loss)}, {_right(data.now)}."
+    return Scene(right + 120, bottom + 24, alt, tuple(items))
 
 
 # Mute a head -> accuracy
@@ -295,54 +271,34 @@ def compute_muted_heads(mute: str, where: str) -> MutedHeads:
     answers[:again] = NO_ANSWER
     whole = measure(recorded_model(SAVED_AT[-1]))
     now = measure(model) if heads else whole
-    seen = looks(model, tokens)
+    seen = listen(model, tokens)
     return MutedHeads(mute, where, heads, now, whole, attn_weights, answers, guesses, seen)
 
 
 def draw_muted_heads(data: MutedHeads) -> Scene:
     """Draw the maps that are left, where the heads look by place, what the model guesses."""
     places = [str(i) if i and i % 8 == 0 else "" for i in range(len(LONGER))]
-    drawn = weights_picture(
-        data.attn_weights,
-        places,
-        causal_mask(len(LONGER)),
-        cell=SMALL,
-        columns=4,
-        names=NAMES,
-    )
-    first = corners(drawn, SMALL, len(HEADS))
+    is_future = causal_mask(len(LONGER))
+    maps = weights_picture(data.attn_weights, places, is_future, SMALL, NAMES, columns=4)
     begin, stop, _ = PLACES[data.where].indices(len(LONGER))
     low = SMALL * (begin + 2 * (stop - begin) / 3)  # about the middle of what is hatched
-    said = [item for h in data.heads for item in _muted(first[h][0] + low / 2, first[h][1] + low)]
+    first = maps.named("map")
+    said = [item for h in data.heads for item in _muted(first[h].x + low / 2, first[h].y + low)]
     alt = "Where each head looks, place by place, queries down, keys across."
-    maps = Scene(drawn.width, drawn.height, alt, (*_without_future(drawn), *said))
-    profiles = _profiles(maps.width, [x for x, _ in first], data.now, data.heads, data.where)
-    return above(maps, profiles, _guesses(data), gap=4)
-
-
-def _without_future(maps: Scene) -> tuple[Item, ...]:
-    """Return the items of small maps, with one box below each map for all cells of the future."""
-    size, first = len(LONGER), corners(maps, SMALL, len(HEADS))
-    kept: list[Item] = [Box(x, y, SIDE, SIDE, QUIET) for x, y in first]
-    found = 0
-    for item in maps.items:
-        if isinstance(item, Box) and item.width == item.height == SMALL:
-            query, key = divmod(found % size**2, size)
-            found += 1
-            if key > query:
-                continue
-        kept.append(item)
-    return tuple(kept)
+    cells = [item for item in maps.items if not isinstance(item, Box) or item.name != "hidden"]
+    future = [Box(cell.x, cell.y, SIDE, SIDE, QUIET) for cell in first]  # one box for all of it
+    maps = Scene(maps.width, maps.height, alt, (*future, *cells, *said))
+    return above(maps, _profiles(maps, data.now, data.heads, data.where), _guesses(data), gap=4)
 
 
 def touch_muted_heads(data: MutedHeads, scene: Scene) -> Touch:
     """Return the cells of the maps; a click on one mutes its head, or nothing if it was muted."""
-    maps = _touched(scene, SMALL, data.attn_weights, data.seen)
+    maps = head_maps(scene, data.attn_weights, data.seen, NAMES)
     for shown in maps:
         rows = shown.numbers["weight"]
         rows[:] = [row.replace("NaN", "muted") for row in rows]
     heads = [Pick(m.x, m.y, SIDE, SIDE, {"mute": _other(data.mute, m.name)}) for m in maps]
-    return Touch(_told_apart(LONGER), maps, heads)
+    return Touch(_number(LONGER), maps, heads)
 
 
 def _other(muted: str, name: str) -> str:
@@ -353,7 +309,7 @@ def readout_muted_heads(data: MutedHeads) -> str:
     """Return what is muted, and how often the model is right."""
     two = data.now.by_place["two letters"][2:].nanmean(dim=1).tolist()
     matched = ", ".join(
-        f"{NAMES[h]} {'muted' if h in data.heads else number(share)}"
+        f"{NAMES[h]} {'muted' if h in data.heads else say_number(share)}"
         for h, share in zip((2, 3), two, strict=True)
     )
     return f"muted: {data.mute}, {data.where} | {_right(data.now)} | two letters: {matched}"
@@ -363,52 +319,45 @@ def _guesses(data: MutedHeads) -> Scene:
     """Draw a row of tokens, the model's guess under each, and two bars for what is right."""
     left, top, cell, high = 84.0, 20.0, 20.0, 24.0
     unclear = is_ambiguous(longer_tokens())[0].tolist()
-    items: list[Item] = []
-    for i, name in enumerate(("token", "next", "guess", "ambiguous")):
-        items.append(Words(left - 6, top + (i + 0.5) * high, name, SIZE, INK, "end"))
+    items: list[Item] = [
+        Words(left - 6, top + (i + 0.5) * high, name, "end")
+        for i, name in enumerate(("token", "next", "guess", "ambiguous"))
+    ]
+    wrong = []
     for i, letter in enumerate(LONGER):
-        x, answer, guess = left + i * cell, int(data.answers[i]), int(data.guesses[i])
-        items.append(Words(x + cell / 2, top + high / 2, letter, SIZE, mono=True))
+        x, answer, guess = left + (i + 0.5) * cell, int(data.answers[i]), int(data.guesses[i])
+        items.append(Words(x, top + high / 2, letter, mono=True))
         if answer == NO_ANSWER:
             continue
-        right = answer == guess
-        if not right:
-            items.append(Box(x + 1, top + 2 * high + 1, cell - 2, high - 2, MARKED, INK))
-        items.append(Words(x + cell / 2, top + 1.5 * high, LETTERS[answer], SIZE, mono=True))
-        guessed = Words(x + cell / 2, top + 2.5 * high, LETTERS[guess], SIZE, mono=True)
-        items.append(guessed._replace(bold=not right))
+        if answer != guess:
+            wrong.append(f"{letter} at place {i}")
+            place = (x - cell / 2 + 1, top + 2 * high + 1, cell - 2, high - 2)
+            items.append(Box(*place, MARKED, INK))
+        items.append(Words(x, top + 1.5 * high, LETTERS[answer], mono=True))
+        guessed = Words(x, top + 2.5 * high, LETTERS[guess], mono=True)
+        items.append(guessed._replace(bold=answer != guess))
         if unclear[i]:
-            items.append(Words(x + cell / 2, top + 3.5 * high, "•", SIZE, INK))
+            items.append(Words(x, top + 3.5 * high, "•"))
     if data.heads:
         begin, stop, _ = PLACES[data.where].indices(len(LONGER))
         ends = (left + begin * cell + 2, top - 2), (left + stop * cell - 2, top - 2)
         items.append(Line(ends, INK, 2.0))
-        middle = left + (begin + stop) / 2 * cell
-        items.append(Words(middle, 8, "muted here", SIZE, INK, bold=True))
+        items.append(Words(left + (begin + stop) / 2 * cell, 8, "muted here", bold=True))
     start, across = left + len(LONGER) * cell + 96, 200.0
-    bars = (
-        ("clear", data.now.clear, data.whole.clear),
-        ("ambiguous", data.now.ambiguous, data.whole.ambiguous),
-    )
-    said = "right, of all test places"
-    items.append(Words(start, top - 2, said, SIZE, INK, "start", bold=True))
-    items.append(Words(start, top + 16, "dashed: with no head muted", SIZE, INK, "start"))
-    for i, (name, share, whole) in enumerate(bars, start=1):
-        y, color = top + i * (high + 6), line_color(head_color(5 if name == "clear" else 4))
-        items.append(Words(start - 8, y + high / 2, name, SIZE, INK, "end"))
-        items.append(Box(start, y, across, high, fill=QUIET))
-        items.append(Box(start, y, across * share, high, fill=color))
-        end = start + across * whole
-        items.append(Line(((end, y - 2), (end, y + high + 2)), INK, 1.0, dashed=True))
-        percent = _percent(share)
-        items.append(
-            Words(start + across + 8, y + high / 2, percent, SIZE, INK, "start", bold=True)
-        )
-    wrong = [
-        f"{letter} at place {i}"
-        for i, letter in enumerate(LONGER)
-        if data.answers[i] not in (NO_ANSWER, data.guesses[i])
-    ]
+    items.append(Words(start, top - 2, "right, of all test places", "start", bold=True))
+    items.append(Words(start, top + 16, "dashed: with no head muted", "start"))
+    for name, share, whole, hue, y in (
+        ("clear", data.now.clear, data.whole.clear, 5, top + high + 6),
+        ("ambiguous", data.now.ambiguous, data.whole.ambiguous, 4, top + 2 * high + 12),
+    ):
+        middle, end = y + high / 2, start + across * whole
+        items += [
+            Words(start - 8, middle, name, "end"),
+            Box(start, y, across, high, fill=QUIET),
+            Box(start, y, across * share, high, fill=line_color(head_color(hue))),
+            Line(((end, y - 2), (end, y + high + 2)), INK, 1.0, dashed=True),
+            Words(start + across + 8, middle, _percent(share), "start", bold=True),
+        ]
     alt = f"Muted: {data.mute}, {data.where}. {_right(data.now)}."
     alt += f" In the text shown the guess is wrong after {', '.join(wrong) or 'no letter'}."
     return Scene(start + across + 64, top + 4 * high + 8, alt, tuple(items))

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from attncourse.compare import all_gradients, at_most
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Map, Touch, corners, lines
-from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER, head_color
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import Touch, map_from, write_lines
+from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above, beside
-from attncourse.pictures.tensors import weights_picture
+from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 from attnlib.torch_compatible import MultiheadAttention
 
@@ -28,7 +28,6 @@ SEEN = {  # each call, and what is to be seen in the maps
 }
 CALLS = tuple(SEEN)
 CELL = 15.0  # of a map, in pixels
-SIZE = 13.0  # of letters
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
@@ -112,10 +111,7 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
 def draw_torch_equality(data: TorchEquality) -> Scene:
     """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
-    names = [f"head {h}" for h in range(data.num_heads)]
-    maps = weights_picture(
-        data.their_weights, data.tokens, nobody, cell=CELL, names=names, upright=True
-    )
+    maps = weights_picture(data.their_weights, data.tokens, nobody, CELL)
     maps = maps.described(f"Maps of PyTorch's heads: {SEEN[data.call]}.")
     return beside(_dots(data), maps) if data.num_heads < 3 else above(_dots(data), maps)
 
@@ -123,17 +119,16 @@ def draw_torch_equality(data: TorchEquality) -> Scene:
 def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
     """Return the cells of the maps: each says the weight in PyTorch's module and in ours."""
     maps = [
-        Map(
+        map_from(
+            first,
             f"head {h}",
-            head_color(h),
-            *corner,
-            CELL,
+            h,
             {
-                "PyTorch": lines(data.their_weights[h], causal=False),
-                "ours": lines(data.attn_weights[h], causal=False),
+                "PyTorch": write_lines(data.their_weights[h], causal=False),
+                "ours": write_lines(data.attn_weights[h], causal=False),
             },
         )
-        for h, corner in enumerate(corners(scene, CELL, data.num_heads))
+        for h, first in enumerate(scene.named("map"))
     ]
     return Touch(data.tokens, maps, arcs=False)
 
@@ -169,17 +164,17 @@ def _dots(data: TorchEquality) -> Scene:
         value = min(max(value, LEFT), RIGHT)
         return label + width * math.log(value / LEFT) / math.log(RIGHT / LEFT)
 
-    items: list[Item] = [Words(8, 10, "largest |PyTorch − ours|", SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(8, 10, "largest |PyTorch − ours|", "start", bold=True)]
     for exponent in range(-8, 1, 2):
         x = place(10.0**exponent)
         items.append(Line(((x, top), (x, bottom)), HATCH, 0.5))
-        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}", SIZE))
+        items.append(Words(x, bottom + 12, f"{10.0**exponent:.0e}"))
     bounds = _bounds(data)
     for i, (name, bound) in enumerate(bounds.items()):
         y = top + i * row
-        items.append(Words(label - 6, y + row / 2, name, SIZE, INK, "end"))
+        items.append(Words(label - 6, y + row / 2, name, "end"))
         items.append(Line(((label, y + row / 2), (label + width, y + row / 2)), HATCH, 0.5))
-        said = Words(label + width + 10, y + row / 2, _said(bound), SIZE, INK, "start", mono=True)
+        said = Words(label + width + 10, y + row / 2, _said(bound), "start", mono=True)
         if math.isnan(bound):  # on no axis; hatched, as in the maps
             items.append(Box(said.x, said.y - 6, 12, 12, PAPER, HATCH, hatched=True))
             said = said._replace(x=said.x + 20)
@@ -188,7 +183,7 @@ def _dots(data: TorchEquality) -> Scene:
         items.append(said)
     eps = torch.finfo(torch.float32).eps
     items.append(Line(((place(eps), top - 6), (place(eps), bottom)), INK, 1.0, dashed=True))
-    items.append(Words(place(eps), top - 18, f"float32 eps {eps:.1e}", SIZE))
+    items.append(Words(place(eps), top - 18, f"float32 eps {eps:.1e}"))
     each = ", ".join(f"{n} {_said(bound).replace('<=', 'at most')}" for n, bound in bounds.items())
     alt = f"Largest difference between PyTorch and ours: {each}."
     return Scene(label + width + 84, bottom + 24, alt, tuple(items))

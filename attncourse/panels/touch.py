@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attncourse.pictures.palette import head_color
 from attncourse.pictures.scene import Box, Scene
 from attnlib.functional import split_heads
 
@@ -22,26 +23,19 @@ MOST_VALUES = 4  # of a longer row only so many numbers are said
 
 
 class Map(NamedTuple):
-    """A map in a picture: where its cells are, and what each of them says.
+    """A map in a picture: where its cells are, in pixels, and what each of them says.
 
-    Args:
-        name: such as "head 1".
-        color: of its head, and of the arcs of its weights.
-        x: the left side of its first cell, in pixels.
-        y: the upper side.
-        cell: the width and height of a cell.
-        numbers: by what they are, such as "weight", a line for each query: its numbers, with a
-            space between two, from the first key on. A key past the end of the line is hidden.
-        values: for each key the row that it mixes in; or none.
+    numbers has, by what they are, such as "weight", a line for each query: its numbers, with a
+    space between two, from the first key on. A key past the end of the line is hidden.
     """
 
     name: str
-    color: str
-    x: float
-    y: float
-    cell: float
+    color: str  # of its head, and of the arcs of its weights
+    x: float  # the left side of its first cell
+    y: float  # the upper side
+    cell: float  # the width and height of a cell
     numbers: dict[str, list[str]]
-    values: Sequence[str] = ()
+    values: Sequence[str] = ()  # for each key the row that it mixes in; or none
 
 
 class Pick(NamedTuple):
@@ -55,54 +49,29 @@ class Pick(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """What of a picture can be touched.
+    """What of a picture can be touched."""
 
-    Args:
-        tokens: the names of queries and keys; those of the longest text that the panel shows.
-        maps: all with the same tokens, from the first on.
-        picks: places that choose a state.
-        arcs: whether the weights are also drawn as arcs over the tokens.
-    """
-
-    tokens: Sequence[str]
-    maps: Sequence[Map] = ()
+    tokens: Sequence[str]  # names of queries and keys; of the longest text that the panel shows
+    maps: Sequence[Map] = ()  # all with the same tokens, from the first on
     picks: Sequence[Pick] = ()
-    arcs: bool = True
+    arcs: bool = True  # whether the weights are also drawn as arcs over the tokens
 
 
-def corners(scene: Scene, cell: float, num_maps: int) -> list[tuple[float, float]]:
-    """Return where the maps of a picture begin, in the order of drawing.
-
-    Args:
-        scene: all its square boxes of this size are cells, in equal numbers for each map, the
-            first cell of a map first.
-        cell: their width and height.
-        num_maps: how many maps there are.
-
-    Raises:
-        ValueError: the cells found cannot be shared out evenly.
-    """
-    cells = [b for b in scene.items if isinstance(b, Box) and b.width == b.height == cell]
-    if not cells or len(cells) % num_maps:
-        raise ValueError(f"{len(cells)} cells of {cell:g} pixels are not those of {num_maps} maps")
-    return [(box.x, box.y) for box in cells[:: len(cells) // num_maps]]
-
-
-def lines(matrix: Tensor, causal: bool = True, decimals: int = 3) -> list[str]:
+def write_lines(matrix: Tensor, causal: bool = True, decimals: int = 3) -> list[str]:
     """Return the rows of a matrix as text, those of a causal one up to the diagonal.
 
-    >>> lines(torch.tensor([[1.0, 0.0], [0.25, -0.00001]]))
+    >>> write_lines(torch.tensor([[1.0, 0.0], [0.25, -0.00001]]))
     ['1.000', '0.250 0.000']
     """
     rows = matrix.tolist()
     kept = (row[: i + 1] if causal else row for i, row in enumerate(rows))
-    return [" ".join(number(value, decimals) for value in row) for row in kept]
+    return [" ".join(write_number(value, decimals) for value in row) for row in kept]
 
 
-def number(value: float, decimals: int = 3) -> str:
+def write_number(value: float, decimals: int = 3) -> str:
     """Return a number as it is read: with a true minus, and no zero has a sign.
 
-    >>> number(-0.5), number(-0.0001), number(float("nan"))
+    >>> write_number(-0.5), write_number(-0.0001), write_number(float("nan"))
     ('−0.500', '0.000', 'NaN')
     """
     if math.isnan(value):
@@ -110,30 +79,25 @@ def number(value: float, decimals: int = 3) -> str:
     return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
 
 
-def rows(values: Tensor) -> list[str]:
+def write_rows(values: Tensor) -> list[str]:
     """Return the rows of a matrix as text, of long ones the beginning.
 
-    >>> rows(torch.tensor([[0.5, -1.0]])), rows(torch.zeros(1, 7))
+    >>> write_rows(torch.tensor([[0.5, -1.0]])), write_rows(torch.zeros(1, 7))
     (['(0.50, −1.00)'], ['(0.00, 0.00, 0.00, 0.00, ... 7 numbers)'])
     """
     more = f", ... {values.shape[1]} numbers" if values.shape[1] > MOST_VALUES else ""
     beginnings = values[:, :MOST_VALUES].tolist()
-    return [f"({', '.join(number(value, 2) for value in row)}{more})" for row in beginnings]
+    return [f"({', '.join(write_number(value, 2) for value in row)}{more})" for row in beginnings]
 
 
 class Looks(NamedTuple):
-    """What heads compare and what they mix, of one text and all heads in their order.
+    """What heads compare and what they mix, of one text and all heads in their order."""
 
-    Args:
-        attn_scores: (num_heads, num_tokens, num_tokens), query · key, neither scaled nor masked.
-        values: (num_heads, num_tokens, head_dim).
-    """
-
-    attn_scores: Tensor
-    values: Tensor
+    attn_scores: Tensor  # query · key, neither scaled nor masked, for each head
+    values: Tensor  # the rows, for each head
 
 
-def looks(model: nn.Module, x: Tensor) -> Looks:
+def listen(model: nn.Module, x: Tensor) -> Looks:
     """Run a model of our classes on one text and listen to its projections.
 
     Args:
@@ -161,33 +125,42 @@ def looks(model: nn.Module, x: Tensor) -> Looks:
     return Looks(torch.cat(scores), torch.cat(values))
 
 
+def map_from(
+    first: Box, name: str, hue: int, numbers: dict[str, list[str]], values: Sequence[str] = ()
+) -> Map:
+    """Return the map that begins with a cell, in the color of a head."""
+    return Map(name, head_color(hue), first.x, first.y, first.width, numbers, values)
+
+
 def head_maps(
     scene: Scene,
-    cell: float,
-    colors: Sequence[str],
     attn_weights: Tensor,
     seen: Looks,
     names: Sequence[str] = (),
+    hues: Sequence[int] = (),
 ) -> list[Map]:
     """Return the maps of causal heads: each cell says its dot product, its weight and its value.
 
     Args:
-        scene: the picture.
-        cell: the width of its cells.
-        colors: one for each head.
+        scene: the picture; its boxes named "map" are the first cells of the heads.
         attn_weights: (num_heads, num_tokens, num_tokens).
         seen: of the same heads.
-        names: of the heads. Empty: head 0, head 1, ...
+        names: of the heads. None given: head 0, head 1 and so on.
+        hues: whose color each head has, counted from 0. None given: its own.
     """
-    names = names or [f"head {h}" for h in range(len(attn_weights))]
+    heads = range(len(attn_weights))
+    each = zip(
+        scene.named("map"), names or [f"head {h}" for h in heads], hues or heads, strict=True
+    )
     return [
-        Map(
-            names[h],
-            colors[h],
-            *corner,
-            cell,
-            {"dot product": lines(seen.attn_scores[h]), "weight": lines(attn_weights[h])},
-            rows(seen.values[h]),
+        map_from(
+            first,
+            name,
+            hue,
+            {"dot product": write_lines(scores), "weight": write_lines(weights)},
+            write_rows(values),
         )
-        for h, corner in enumerate(corners(scene, cell, len(attn_weights)))
+        for (first, name, hue), scores, weights, values in zip(
+            each, seen.attn_scores, attn_weights, seen.values, strict=True
+        )
     ]

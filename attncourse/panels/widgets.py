@@ -11,7 +11,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from attncourse.panels.panel import Panel, spelled, stored
+from attncourse.panels.states import Panel, make_bundle, spell
 
 
 class PanelBox(anywidget.AnyWidget):
@@ -44,8 +44,8 @@ class PanelBox(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the live view, and beside it the picture that a page without a kernel shows."""
         bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
-        return bundle and ({**bundle[0], **stored(self.panel)}, bundle[1])
+        return bundle and ({**bundle[0], **make_bundle(self.panel)}, bundle[1])
 
     def __repr__(self) -> str:
-        start = ", ".join(f"{name}={spelled(value)}" for name, value in self.panel.default.items())
+        start = ", ".join(f"{name}={spell(value)}" for name, value in self.panel.default.items())
         return f"<sliders of the panel '{self.panel.name}': {start}>"

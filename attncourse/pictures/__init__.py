@@ -1,36 +1,30 @@
 """How anything is drawn: one picture as plain data, written as a PNG or as an SVG.
 
-palette holds the colors, scene the picture, seen what its alt text says of weights; tensors draws
-weights and matrices, split how heads are cut from one matrix, arcs and sentences words and who
-looks where, plane points of two numbers, rows one row of weights as bars, moves shapes line by
-line, poster many small maps with their verdicts, grids many numbers as colors alone, charts times,
-sizes where a model's parameters are. matplotlib loads with the first PNG. Pictures import nothing
-else of attnlib.
+palette holds the colors, letters their widths, scene the picture, cells its parts, seen what its
+alt text says of weights. weights draws maps of attention, matrices numbers, head_columns which of
+them belong to which head, arcs words and who looks where, between two texts, rows one row of
+weights as bars, moves shapes line by line, poster many small maps with their verdicts, grids many
+numbers as colors, curves losses, charts times, sizes where a model's parameters are. matplotlib
+loads with the first PNG. Pictures import nothing else of attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
 from attncourse.pictures.between import cross_picture, rectangle_picture
 from attncourse.pictures.charts import crossover_picture, phases_picture
 from attncourse.pictures.curves import curves_picture
-from attncourse.pictures.grids import signed_picture, strips_picture
+from attncourse.pictures.grids import shares_picture, signed_picture, strips_picture
+from attncourse.pictures.head_columns import (
+    blocks_and_maps_picture,
+    product_picture,
+    stacked_weights_picture,
+)
+from attncourse.pictures.matrices import difference_picture, matrix_picture, tensor_picture
 from attncourse.pictures.moves import moves_picture, shapes_picture
 from attncourse.pictures.poster import poster_picture, two_losses_picture
 from attncourse.pictures.rows import small_bars_picture, softmax_picture
 from attncourse.pictures.scene import Scene, above, beside, in_rows
 from attncourse.pictures.sizes import c_attn_picture, parts_picture
-from attncourse.pictures.split import blocks_and_maps_picture, product_picture
-from attncourse.pictures.stacked import shares_picture, stacked_weights_picture
-from attncourse.pictures.tensors import (
-    blocks_picture,
-    difference_picture,
-    heads_picture,
-    leaks_picture,
-    lines_picture,
-    listing_picture,
-    matrix_picture,
-    tensor_picture,
-    weights_picture,
-)
+from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
 
 __all__ = [
     "Scene",
@@ -38,7 +32,6 @@ __all__ = [
     "arcs_picture",
     "beside",
     "blocks_and_maps_picture",
-    "blocks_picture",
     "c_attn_picture",
     "cross_picture",
     "crossover_picture",
@@ -47,8 +40,6 @@ __all__ = [
     "heads_picture",
     "in_rows",
     "leaks_picture",
-    "lines_picture",
-    "listing_picture",
     "matrix_picture",
     "moves_picture",
     "parts_picture",

@@ -8,36 +8,36 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, INK, head_color, text_color
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
+from attncourse.pictures.palette import FAINT, head_color, text_color
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
 from attncourse.pictures.seen import largest_weights, whole_row
 
 LEAST = 0.05  # a smaller weight has no arc
-SIZE = 14.0  # of the words
+LETTERS = 14.0  # size of the words
 GAP, WIDEST_GAP, STEP = 14.0, 40.0, 19.0  # between words in a row, and between words that slant
 HIGHEST, LOWEST = 110.0, 16.0  # the top of the longest arc, and of a very short one
 LOOP = 8.0  # radius of the loop of a word that looks at itself
 APART = 4.0  # arcs leave a word so far left of its middle, and arrive so far right of it
 
+Points = tuple[tuple[float, float], ...]
+
 
 def arcs_picture(
     words: Sequence[str],
     weights: Tensor,
-    names: Sequence[str] | None = None,
-    hues: Sequence[int] | None = None,
+    names: Sequence[str] = (),
+    hues: Sequence[int] = (),
     query: int | None = None,
-    least: float = LEAST,
 ) -> Scene:
     """Draw the words of a text, and an arc from each word to each word that it looks at.
 
     Args:
         words: the words or tokens; spaces around them are left out.
         weights: (num_tokens, num_tokens), or (num_heads, num_tokens, num_tokens): then the heads
-            stand one above the other. NaN has no arc.
-        names: of the heads. None: head 0, head 1 and so on; a single head has no name.
-        hues: whose color each head has, counted from 0. None: its own.
+            stand one above the other. NaN has no arc, nor a weight of less than LEAST.
+        names: of the heads. None given: head 0, head 1 and so on; a single head has no name.
+        hues: whose color each head has, counted from 0. None given: its own.
         query: the word whose arcs alone are colored, with their weights as numbers.
-        least: a smaller weight has no arc, and the picture says so.
 
     Returns:
         A Scene: the more weight, the thicker and stronger the arc; a loop is a look at itself.
@@ -45,8 +45,7 @@ def arcs_picture(
     Raises:
         ValueError: If the weights do not fit the words, or the query is none of them.
     """
-    single = weights.ndim == 2
-    heads = weights[None] if single else weights  # (num_heads, num_tokens, num_tokens)
+    heads = weights[None] if weights.ndim == 2 else weights  # (num_heads, num_tokens, num_tokens)
     size = len(words)
     if heads.ndim != 3 or heads.shape[1:] != (size, size):
         raise ValueError(
@@ -55,7 +54,7 @@ def arcs_picture(
         )
     if query is not None and not 0 <= query < size:
         raise ValueError(f"query must be 0 to {size - 1}, the place of a word, got {query}")
-    names = names or ([""] if single else [f"head {h}" for h in range(len(heads))])
+    names = names or ([""] if weights.ndim == 2 else [f"head {h}" for h in range(len(heads))])
     hues = hues or range(len(heads))
     if not len(names) == len(hues) == len(heads):
         raise ValueError(
@@ -63,35 +62,33 @@ def arcs_picture(
             f"got {len(names)} and {len(hues)}"
         )
     shown = [word.strip() for word in words]
-    tag = max(text_width(name, 13, bold=True) for name in names) + 12 if any(names) else 0.0
+    tag = max(text_width(name, bold=True) for name in names) + 12 if any(names) else 0.0
     places, width, slanted = _places(shown, tag + 10 if tag else 6.0)
-    deep = 0.72 * max(text_width(word, SIZE) for word in shown) + 16 if slanted else 24.0
+    deep = 0.72 * max(text_width(word, LETTERS) for word in shown) + 16 if slanted else 24.0
     deep += 18 if query is not None else 0
     items: list[Item] = []
     bottom = 0.0
     for head, name, hue in zip(heads, names, hues, strict=True):
-        arcs = _arcs(head, places, head_color(hue), query, least)
+        color = head_color(hue)
+        arcs = _arcs(head, places, color, query)
         base = bottom + 8 - min([-20, *(y for arc in arcs for _, y in arc.points)])
         bottom = base + deep + 4
         if name:
-            color = head_color(hue)
             items.append(Box(0, base - 10, tag, 20, color, radius=3))
-            ink = text_color(color)
-            items.append(Words(tag / 2, base, name, 13, ink, bold=True))
-        items += moved(arcs, 0, base)
+            items.append(Words(tag / 2, base, name, color=text_color(color), bold=True))
+        items += shift(arcs, 0, base)
         row = None if query is None else head[query].tolist()
-        items += moved(_row(shown, places, slanted, query, row, least), 0, base)
-    rule = f"An arc for each weight of at least {least:g}."
-    items.append(Words(max(tag, 6), bottom + 10, rule, 13, FAINT, "start"))
-    width = max(width, tag + text_width(rule, 13) + 8)
-    return Scene(width, bottom + 22, _alt(words, heads, names, query, least), tuple(items))
+        items += shift(_row(shown, places, slanted, query, row), 0, base)
+    rule = f"An arc for each weight of at least {LEAST:g}."
+    items.append(Words(max(tag, 6), bottom + 10, rule, "start", FAINT))
+    width = max(width, tag + text_width(rule) + 8)
+    return Scene(width, bottom + 22, _alt(words, heads, names, query), tuple(items))
 
 
 def _places(words: Sequence[str], left: float) -> tuple[list[float], float, bool]:
     """Return the middle of each word, the width of the picture, and whether the words slant."""
-    widths = [text_width(word, SIZE, bold=True) for word in words]
-    free = BOOK - left - 6 - sum(widths)
-    gap = free / max(len(words) - 1, 1)
+    widths = [text_width(word, LETTERS, bold=True) for word in words]
+    gap = (BOOK - left - 6 - sum(widths)) / max(len(words) - 1, 1)
     if gap >= GAP:
         gap = min(gap, WIDEST_GAP)
         starts = [left + sum(widths[:i]) + i * gap for i in range(len(words))]
@@ -105,45 +102,41 @@ def _places(words: Sequence[str], left: float) -> tuple[list[float], float, bool
     return middles, middles[-1] + 12, True
 
 
-def _arcs(
-    weights: Tensor,
-    places: Sequence[float],
-    color: str,
-    query: int | None,
-    least: float,
-) -> list[Line]:
+def _arcs(weights: Tensor, places: Sequence[float], color: str, query: int | None) -> list[Line]:
     """Return the arcs of one head over the line y = 0, the strong ones above the weak ones."""
     longest = max(max(places) - min(places), 1.0)
-    high = min(HIGHEST, 0.45 * longest)
-    found = [
-        (q == query, weight, q, k)
-        for q, row in enumerate(weights.tolist())
-        for k, weight in enumerate(row)
-        if weight >= least
-    ]
+    high = max(min(HIGHEST, 0.45 * longest) - LOWEST, 0)
+    rows = weights.tolist()
+    found = [(q == query, rows[q][k], q, k) for q, k in (weights >= LEAST).nonzero().tolist()]
     arcs = []
     for chosen, weight, q, k in sorted(found):
         ink = color if chosen or query is None else FAINT
         opacity = round(0.3 + 0.7 * min(weight, 1.0), 2) if ink == color else 0.3
-        wide = 0.8 + 4.2 * min(weight, 1.0)
-        side = 1 if k < q else -1
-        start, end = places[q] - side * APART, places[k] + side * APART
         if q == k:
-            points = _ellipse(places[q], -2 - LOOP, LOOP, LOOP, 0, 2.1)
+            points = _ellipse(places[q], -2 - LOOP, LOOP, LOOP, (0, 2.1))
         else:
-            up = LOWEST + max(high - LOWEST, 0) * math.sqrt(abs(places[q] - places[k]) / longest)
-            points = _ellipse((start + end) / 2, 0, (start - end) / 2, up, 0, 1)
-        arcs.append(Line(points, ink, wide, opacity=opacity))
+            away = abs(places[q] - places[k])
+            across = (places[q] - places[k]) / 2 - (APART if k < q else -APART)
+            up = LOWEST + high * math.sqrt(away / longest)
+            points = _ellipse((places[q] + places[k]) / 2, 0, across, up)
+        arcs.append(Line(points, ink, 0.8 + 4.2 * min(weight, 1.0), opacity=opacity))
     return arcs
 
 
 def _ellipse(
-    x: float, y: float, across: float, up: float, first: float, last: float
-) -> tuple[tuple[float, float], ...]:
-    """Return points of an ellipse, from one angle to another, in half turns."""
-    angles = [math.pi * (first + (last - first) * i / 32) for i in range(33)]
+    x: float,
+    y: float,
+    across: float,
+    up: float,
+    half_turns: tuple[float, float] = (0, 1),
+    steps: int = 32,
+    digits: int = 2,
+) -> Points:
+    """Return points of an ellipse, from one angle to another."""
+    first, last = half_turns
+    angles = [math.pi * (first + (last - first) * i / steps) for i in range(steps + 1)]
     return tuple(
-        (round(x + across * math.cos(angle), 2), round(y - up * math.sin(angle), 2))
+        (round(x + across * math.cos(angle), digits), round(y - up * math.sin(angle), digits))
         for angle in angles
     )
 
@@ -154,7 +147,6 @@ def _row(
     slanted: bool,
     query: int | None,
     row: Sequence[float] | None,
-    least: float,
 ) -> list[Item]:
     """Return the words under the line on which the arcs stand, and the weights of one query."""
     items: list[Item] = []
@@ -162,24 +154,58 @@ def _row(
     for i, (word, x) in enumerate(zip(words, places, strict=True)):
         bold = i == query
         if slanted:
-            items.append(Words(x + 4, below, word, SIZE, INK, "end", bold=bold, angle=45))
+            items.append(Words(x + 4, below, word, "end", size=LETTERS, bold=bold, angle=45))
         else:
-            items.append(Words(x, 14, word, SIZE, INK, bold=bold))
-        if row is not None and row[i] >= least:
-            items.append(Words(x, 12 if slanted else 32, f"{row[i]:.2f}", 13, INK))
+            items.append(Words(x, 14, word, size=LETTERS, bold=bold))
+        if row is not None and row[i] >= LEAST:
+            items.append(Words(x, 12 if slanted else 32, f"{row[i]:.2f}"))
     return items
 
 
-def _alt(
-    words: Sequence[str], heads: Tensor, names: Sequence[str], query: int | None, least: float
-) -> str:
+def _alt(words: Sequence[str], heads: Tensor, names: Sequence[str], query: int | None) -> str:
     """Return what is to be seen, head by head."""
     seen = []
     for head, name in zip(heads, names, strict=True):
         if query is None:
             clause = largest_weights(head, words)
         else:
-            clause = whole_row(head[query], words, query, least)
+            clause = whole_row(head[query], words, query, LEAST)
         seen.append(f"{name}: {clause}." if name else f"{clause}.")
     start = "Arcs from each word to the words it looks at"
     return f"{start}{'.' if any(names) else ':'} {' '.join(seen)}"
+
+
+# A sentence with an arc for every pair of its words, so that all its pictures have equal items
+
+
+def arcs_in_place(tokens: Sequence[str], weights: Tensor, base: float, hue: int) -> list[Item]:
+    """Return the words of a text on a line, and above each pair of them an arc.
+
+    Args:
+        tokens: of the text; spaces around them are left out.
+        weights: (num_tokens, num_tokens), causal. The more weight, the thicker the arc; one of
+            less than LEAST has no width, but it is there. A loop is a look at itself. The first
+            word has no choice where to look, and no arc.
+        base: the middle of the words, in pixels from the top.
+        hue: the head, counted from 0, that gives the color.
+    """
+    words = [token.strip() for token in tokens]
+    middles, x = [], 8.0
+    for word in words:
+        wide = text_width(word)
+        middles.append(round(x + wide / 2, 1))
+        x += wide + 11
+    longest = middles[-1] - middles[0]
+    items: list[Item] = []
+    for q, row in enumerate(weights.tolist()):
+        for k, weight in enumerate(row[: q + 1] if q else []):
+            if k == q:
+                points = _ellipse(middles[q], base - 18, 6, 6, (-0.5, 1.5), 12, 1)
+            else:
+                away = middles[q] - middles[k]
+                up, middle = 12 + 34 * math.sqrt(away / longest), (middles[q] + middles[k]) / 2
+                points = _ellipse(middle, base - 12, away / 2 - 3, up, (0, 1), 12, 1)
+            wide = round(0.45 + 4.1 * weight, 1) + 0.05 if weight >= LEAST else 0  # never 1
+            items.append(Line(points, head_color(hue), wide))
+    items += [Words(at, base, word) for at, word in zip(middles, words, strict=True)]
+    return items

@@ -6,19 +6,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from attncourse.pictures.cells import Cell, grid
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import (
-    FAINT,
-    INK,
-    QUIET,
-    head_color,
-    text_color,
-    tint,
-    weight_color,
-)
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words
+from attncourse.pictures.palette import FAINT, QUIET, head_color, text_color, tint, weight_color
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters: what can be read at the width of a page
 LEAST = 0.05  # a smaller weight has no line
 CELL = 38.0  # of a map, in pixels
 
@@ -29,8 +21,6 @@ def rectangle_picture(
     weights: Tensor,
     title: str,
     is_hidden: Tensor | None = None,
-    hue: int = 0,
-    cell: float = CELL,
 ) -> Scene:
     """Draw the weights of queries on keys that are not the same tokens: queries down, keys across.
 
@@ -40,55 +30,45 @@ def rectangle_picture(
         weights: (num_queries, num_keys).
         title: what is drawn, above the map and in the alt text.
         is_hidden: bool, of the same shape: these cells are flat gray. None: no cell is.
-        hue: whose color the weights have, counted from 0.
-        cell: pixels per cell.
 
     Raises:
         ValueError: If the weights do not fit the names.
     """
     _require_fit(queries, keys, weights)
-    left = max(text_width(name, SIZE) for name in queries) + 16
-    longest = max(text_width(name, SIZE) for name in keys)
-    slanted = longest > cell
+    left = max(map(text_width, queries)) + 16
+    longest = max(map(text_width, keys))
+    slanted = longest > CELL
     top = 34.0 + (0.72 * longest if slanted else 14.0)
-    items: list[Item] = [Words(4, 11, title, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(4, 11, title, "start", bold=True)]
     for c, name in enumerate(keys):
-        middle = left + (c + 0.5) * cell
+        middle = left + (c + 0.5) * CELL
         if slanted:
-            items.append(Words(middle, top - 6, name, SIZE, INK, "start", angle=45))
+            items.append(Words(middle, top - 6, name, "start", angle=45))
         else:
-            items.append(Words(middle, top - 11, name, SIZE, INK))
+            items.append(Words(middle, top - 11, name))
+    for q, name in enumerate(queries):
+        items.append(Words(left - 8, top + (q + 0.5) * CELL, name, "end"))
+
+    def look(weight: float, q: int, k: int) -> Cell:
+        if is_hidden is not None and is_hidden[q, k]:
+            return Cell(QUIET, stroke=QUIET)
+        fill = weight_color(weight)
+        return Cell(fill, f"{weight:.2f}" if weight >= 0.005 else "", text_color(fill), QUIET)
+
+    items += grid(left, top, weights, look, CELL, CELL, Words(CELL / 2, CELL / 2, ""))
     said = []
-    for q, row in enumerate(weights.tolist()):
-        y = top + q * cell
-        items.append(Words(left - 8, y + cell / 2, queries[q], SIZE, INK, "end"))
-        for c, weight in enumerate(row):
-            x = left + c * cell
-            if is_hidden is not None and bool(is_hidden[q, c]):
-                items.append(Box(x, y, cell, cell, QUIET, QUIET))
-                continue
-            fill = weight_color(weight, hue)
-            items.append(Box(x, y, cell, cell, fill, QUIET))
-            if weight >= 0.005:
-                text, ink = f"{weight:.2f}", text_color(fill)
-                items.append(Words(x + cell / 2, y + cell / 2, text, SIZE, ink))
+    for name, row in zip(queries, weights.tolist(), strict=True):
         seen = [key for key, weight in zip(keys, row, strict=True) if weight >= LEAST]
-        said.append(f"{queries[q]} looks at {', '.join(seen) if seen else 'nothing'}")
-    right = left + len(keys) * cell
-    right = max(right, 4 + text_width(title, SIZE, bold=True)) + 4
-    hang = 0.72 * longest - cell / 2 if slanted else 0.0
+        said.append(f"{name} looks at {', '.join(seen) if seen else 'nothing'}")
+    right = left + len(keys) * CELL
+    hang = 0.72 * longest - CELL / 2 if slanted else 0.0
+    width = max(right + 4, 8 + text_width(title, bold=True), right + hang)
     alt = f"{title}, queries down, keys across: {'; '.join(said)}."
-    return Scene(
-        max(right, left + len(keys) * cell + hang), top + len(queries) * cell + 4, alt, tuple(items)
-    )
+    return Scene(width, top + len(queries) * CELL + 4, alt, tuple(items))
 
 
 def cross_picture(
-    queries: Sequence[str],
-    keys: Sequence[str],
-    weights: Tensor,
-    names: tuple[str, str],
-    hue: int = 0,
+    queries: Sequence[str], keys: Sequence[str], weights: Tensor, names: tuple[str, str]
 ) -> Scene:
     """Draw two texts, one above the other, with a line from each query down to what it looks at.
 
@@ -97,7 +77,6 @@ def cross_picture(
         keys: the words of the text that is looked at, drawn above.
         weights: (num_queries, num_keys).
         names: what the two texts are called: the one that looks, the one that is looked at.
-        hue: whose color the lines have, counted from 0.
 
     Returns:
         A Scene: the more weight, the thicker the line.
@@ -106,32 +85,27 @@ def cross_picture(
         ValueError: If the weights do not fit the words.
     """
     _require_fit(queries, keys, weights)
-    left = max(text_width(name, SIZE, bold=True) for name in names) + 28
-    width = 680.0 - left
-    upper, lower = 30.0, 150.0
-    color = head_color(hue)
+    left = max(text_width(name, bold=True) for name in names) + 28
+    width, upper, lower, color = 680.0 - left, 30.0, 150.0, head_color(0)
     items: list[Item] = []
-
-    def places(words: Sequence[str]) -> list[float]:
-        return [left + (i + 0.5) * width / len(words) for i in range(len(words))]
-
-    above, below = places(keys), places(queries)
+    above, below = (
+        [left + (i + 0.5) * width / len(words) for i in range(len(words))]
+        for words in (keys, queries)
+    )
     said = []
-    for q, row in enumerate(weights.tolist()):
-        for k, weight in enumerate(row):
-            if weight >= LEAST:
-                ends = ((below[q], lower - 14), (above[k], upper + 14))
-                items.append(Line(ends, color, 1.0 + 4.0 * weight, opacity=0.35 + 0.65 * weight))
-                said.append(f"{queries[q]} to {keys[k]} ({weight:.2f})")
+    for q, k in (weights >= LEAST).nonzero().tolist():
+        ends, weight = ((below[q], lower - 14), (above[k], upper + 14)), weights[q, k].item()
+        items.append(Line(ends, color, 1.0 + 4.0 * weight, opacity=0.35 + 0.65 * weight))
+        said.append(f"{queries[q]} to {keys[k]} ({weight:.2f})")
     rows = ((names[1], keys, above, upper), (names[0], queries, below, lower))
     for name, words, middles, y in rows:
-        items.append(Words(4, y, name, SIZE, FAINT, "start", bold=True))
+        items.append(Words(4, y, name, "start", FAINT, bold=True))
         for word, x in zip(words, middles, strict=True):
             wide = text_width(word, 14) + 14
             items.append(Box(x - wide / 2, y - 13, wide, 26, tint(color, 0.12), radius=5))
-            items.append(Words(x, y, word, 14, INK))
+            items.append(Words(x, y, word, size=14))
     alt = f"Lines from {names[0]} to {names[1]}: {', '.join(said)}."
-    return Scene(700.0, lower + 22, alt, tuple(items))
+    return Scene(BOOK, lower + 22, alt, tuple(items))
 
 
 def _require_fit(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> None:

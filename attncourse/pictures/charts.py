@@ -9,7 +9,6 @@ from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, QUIET, head_color, text_color, tint
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters
 ROW = 34.0
 BELOW, ABOVE = head_color(1), head_color(0)  # sides of 1: orange and blue
 
@@ -30,16 +29,16 @@ def phases_picture(
     names.sort(key=lambda name: name == "rest")  # the last one
     colors = {name: QUIET if name == "rest" else head_color(i) for i, name in enumerate(names)}
     totals = {name: sum(phases.values()) for name, phases in bars.items()}
-    left = max(text_width(name, SIZE, bold=True) for name in bars) + 20
+    left = max(text_width(name, bold=True) for name in bars) + 20
     scale = (BOOK - left - 92) / max(*totals.values(), floor or 0.0)
-    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(0, 10, heading, "start", bold=True)]
     x, y = 1.0, 34.0
     for name, color in colors.items():
-        wide = 18 + text_width(name, SIZE) + 18
+        wide = 18 + text_width(name) + 18
         if x + wide > BOOK:
             x, y = 1.0, y + 22
         items.append(Box(x, y - 6, 12, 12, color, FAINT))
-        items.append(Words(x + 18, y, name, SIZE, INK, "start"))
+        items.append(Words(x + 18, y, name, "start"))
         x += wide
     top = y + (40 if floor else 22)
     bottom = top + ROW * len(bars)
@@ -47,20 +46,20 @@ def phases_picture(
     numbers: list[Item] = []
     for i, (name, phases) in enumerate(bars.items()):
         y, x = top + i * ROW, left
-        items.append(Words(left - 12, y + ROW / 2, name, SIZE, INK, "end", bold=True))
+        items.append(Words(left - 12, y + ROW / 2, name, "end", bold=True))
         for phase, value in phases.items():
             wide = scale * value
             items.append(Box(x, y + 5, wide, ROW - 10, colors[phase], FAINT, 0.5))
             number, ink = f"{value:.0f}", text_color(colors[phase])
             start, end = _beside(x, x + wide, line)
-            if text_width(number, SIZE) + 2 <= end - start:
-                numbers.append(Words((start + end) / 2, y + ROW / 2, number, SIZE, ink))
+            if text_width(number) + 2 <= end - start:
+                numbers.append(Words((start + end) / 2, y + ROW / 2, number, color=ink))
             x += wide
         said = f"{totals[name]:.0f} {unit}"
-        items.append(Words(x + 10, y + ROW / 2, said, SIZE, INK, "start", mono=True))
+        items.append(Words(x + 10, y + ROW / 2, said, "start", mono=True))
     if floor:
         items.append(Line(((line, top - 4), (line, bottom)), INK, 1.5, dashed=True))
-        items.append(Words(line, top - 13, f"floor {floor:.0f} {unit}", SIZE))
+        items.append(Words(line, top - 13, f"floor {floor:.0f} {unit}"))
     alt = f"{heading}. " + " ".join(
         f"{name}, {totals[name]:.0f} {unit}: "
         + ", ".join(f"{phase} {value:.0f}" for phase, value in phases.items())
@@ -81,9 +80,9 @@ def _beside(start: float, end: float, line: float) -> tuple[float, float]:
 def crossover_picture(
     ratios: Mapping[tuple[int, int], float],
     heading: str,
-    undecided: Collection[tuple[int, int]] = (),
-    notes: Mapping[tuple[int, int], str] | None = None,
-    sides: tuple[str, str] | None = None,
+    undecided: Collection[tuple[int, int]],
+    notes: Mapping[tuple[int, int], str],
+    sides: tuple[str, str],
 ) -> Scene:
     """Draw a table of ratios, heads down and tokens across: blue above 1, orange below.
 
@@ -94,43 +93,37 @@ def crossover_picture(
         notes: a few words under the ratio of a cell.
         sides: what a ratio below 1 means, and one above; drawn as a legend.
     """
-    notes = notes or {}
-    heads = sorted({num_heads for num_heads, _ in ratios})
-    tokens = sorted({num_tokens for _, num_tokens in ratios})
-    left, top, width, height = 84.0, 80.0 if sides else 56.0, 116.0, 50.0 if notes else 32.0
+    heads, tokens = (sorted({place[i] for place in ratios}) for i in (0, 1))
+    left, top, width, height = 84.0, 80.0, 116.0, 50.0 if notes else 32.0
     largest = max(abs(math.log2(value)) for value in ratios.values()) or 1.0
-    items: list[Item] = [Words(0, 10, heading, SIZE, INK, "start", bold=True)]
-    if sides:
-        items += _legend(sides)
+    items: list[Item] = [Words(0, 10, heading, "start", bold=True), *_legend(sides)]
     for column, num_tokens in enumerate(tokens):
-        words = f"{num_tokens} tokens"
-        items.append(Words(left + (column + 0.5) * width, top - 14, words, SIZE))
+        items.append(Words(left + (column + 0.5) * width, top - 14, f"{num_tokens} tokens"))
     for row, num_heads in enumerate(heads):
-        y = top + row * height
-        words = "1 head" if num_heads == 1 else f"{num_heads} heads"
-        items.append(Words(left - 8, y + height / 2, words, SIZE, INK, "end"))
-        for column, num_tokens in enumerate(tokens):
-            place = (num_heads, num_tokens)
-            value, open_ = ratios[place], place in undecided
-            fill = QUIET if open_ else _side_color(math.log2(value) / largest)
-            x = left + column * width
-            items.append(Box(x, y, width - 2, height - 2, fill=fill))
-            ink, note = text_color(fill), notes.get(place)
-            middle, up = x + width / 2 - 1, y + height / 2 - 1 - (9 if note else 0)
-            said = f"{value:.2f}{' ?' if open_ else ''}"
-            items.append(Words(middle, up, said, SIZE, ink, mono=True))
-            if note:
-                items.append(Words(middle, up + 19, note, 12, ink))
+        said = "1 head" if num_heads == 1 else f"{num_heads} heads"
+        items.append(Words(left - 8, top + (row + 0.5) * height, said, "end"))
+    for place, value in sorted(ratios.items()):
+        x, y = left + tokens.index(place[1]) * width, top + heads.index(place[0]) * height
+        open_, note = place in undecided, notes.get(place)
+        fill = QUIET if open_ else _side_color(math.log2(value) / largest)
+        middle, up = x + width / 2 - 1, y + height / 2 - 1 - (9 if note else 0)
+        said, ink = f"{value:.2f}{' ?' if open_ else ''}", text_color(fill)
+        items.append(Box(x, y, width - 2, height - 2, fill=fill))
+        items.append(Words(middle, up, said, color=ink, mono=True))
+        if note:
+            items.append(Words(middle, up + 19, note, color=ink, size=12))
     ends_of_words = (
         item.x + text_width(item.text, item.size, bold=item.bold)
         for item in items
         if isinstance(item, Words) and item.anchor == "start"
     )
     size = 8 + max(left + width * len(tokens), *ends_of_words)
-    ends = [f"{ratios[end]:.2f} at {end[0]} heads and {end[1]} tokens" for end in _ends(ratios)]
+    order = sorted(ratios, key=ratios.__getitem__)
+    least, most = (
+        f"{ratios[h, t]:.2f} at {h} heads and {t} tokens" for h, t in (order[0], order[-1])
+    )
     alt = f"{heading}, for {len(heads)} numbers of heads by {len(tokens)} numbers of tokens: "
-    alt += f"least {ends[0]}, most {ends[1]}."
-    alt += f" Orange: {sides[0]}; blue: {sides[1]}." if sides else ""
+    alt += f"least {least}, most {most}. Orange: {sides[0]}; blue: {sides[1]}."
     alt += f" {len(undecided)} of {len(ratios)} cells are too close to call." if undecided else ""
     told = "; ".join(f"{h} heads, {t} tokens: {note}" for (h, t), note in notes.items())
     alt += f" {told}." if told else ""
@@ -151,12 +144,6 @@ def _legend(sides: tuple[str, str]) -> list[Item]:
         for shade in shades:
             items.append(Box(x, 30, 12, 12, shade, FAINT))
             x += 12
-        items.append(Words(x + 6, 36, words, SIZE, INK, "start"))
-        x += 6 + text_width(words, SIZE) + 22
+        items.append(Words(x + 6, 36, words, "start"))
+        x += 6 + text_width(words) + 22
     return items
-
-
-def _ends(ratios: Mapping[tuple[int, int], float]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return where the least and where the largest ratio stands."""
-    order = sorted(ratios, key=lambda place: ratios[place])
-    return order[0], order[-1]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, INK, QUIET, head_color
+from attncourse.pictures.palette import FAINT, QUIET, head_color
 from attncourse.pictures.scene import Item, Line, Scene, Words
 
 LEFT, TOP, WIDE, HIGH = 48.0, 34.0, 460.0, 220.0
 APART = 17.0  # pixels between two names
+COLORS = [head_color(hue) for hue in (0, 4, 2, 3)]
 
 
 def curves_picture(
     curves: Mapping[str, Sequence[float]],
     title: str,
     mark: tuple[str, float] | None = None,
-    hues: Sequence[int] = (0, 4, 2, 3),
     unit: str = "steps",
     first: int = 0,
 ) -> Scene:
@@ -26,7 +26,6 @@ def curves_picture(
         curves: by name, a loss for each step; all of the same number of steps, at least 2.
         title: what is drawn, above the picture and in the alt text.
         mark: a name and a loss, drawn as a dashed line.
-        hues: whose head's color each curve has, counted from 0.
         unit: what is counted.
         first: the count of the first loss, 0 or 1.
 
@@ -34,51 +33,50 @@ def curves_picture(
         A Scene; its alt text says where each curve begins and ends.
 
     Raises:
-        ValueError: there are no curves, more than hues, or they differ in length.
+        ValueError: there are no curves, more than COLORS, or they differ in length.
 
     >>> curves_picture({"loss": [2.0, 1.0]}, "A loss").alt
     'A loss: loss begins at 2.00 and ends at 1.00.'
     """
     lengths = {len(losses) for losses in curves.values()}
-    if len(lengths) != 1 or min(lengths) < 2 or len(curves) > len(hues):
+    if len(lengths) != 1 or min(lengths) < 2 or len(curves) > len(COLORS):
         raise ValueError(
-            f"curves must be 1 to {len(hues)}, of the same number of steps, at least 2; "
+            f"curves must be 1 to {len(COLORS)}, of the same number of steps, at least 2; "
             f"got {len(curves)} with {sorted(lengths)} steps"
         )
     steps = lengths.pop()
-    largest = max(max(losses) for losses in curves.values())
-    largest = max(largest, mark[1] if mark else 0.0)
+    largest = max(mark[1] if mark else 0.0, *map(max, curves.values()))
 
     def place(step: float, loss: float) -> tuple[float, float]:
         up = HIGH * loss / largest
         return round(LEFT + WIDE * step / (steps - 1), 2), round(TOP + HIGH - up, 2)
 
-    items: list[Item] = [Words(0, 12, title, 13, INK, "start", bold=True)]
+    items: list[Item] = [Words(0, 12, title, "start", bold=True)]
     for loss in range(int(largest) + 1):
         y = place(0, loss)[1]
         items.append(Line(((LEFT, y), (LEFT + WIDE, y)), QUIET, 1.0))
-        items.append(Words(LEFT - 8, y, str(loss), 13, INK, "end"))
+        items.append(Words(LEFT - 8, y, str(loss), "end"))
     for count in (first, steps // 2, steps):
         x = round(LEFT + WIDE * (count - first) / (steps - first), 2)
         said = f"{count} {unit}" if count > first else str(first)
-        items.append(Words(x, TOP + HIGH + 16, said, 13, INK))
+        items.append(Words(x, TOP + HIGH + 16, said))
     if mark:
         y = place(0, mark[1])[1]
         items.append(Line(((LEFT, y), (LEFT + WIDE, y)), FAINT, 1.5, dashed=True))
         said = f"{mark[0]} {mark[1]:.3f}"
         drawn = [place(i, loss) for losses in curves.values() for i, loss in enumerate(losses)]
-        items.append(Words(*_free(y, text_width(said, 13), drawn), said, 13, INK, "start"))
+        items.append(Words(*_free(y, text_width(said), drawn), said, "start"))
     ends = []
-    for (name, losses), hue in zip(curves.items(), hues, strict=False):
+    for (name, losses), color in zip(curves.items(), COLORS, strict=False):
         points = tuple(place(step, loss) for step, loss in enumerate(losses))
-        items.append(Line(points, head_color(hue), 2.2))
-        ends.append((points[-1][1], f"{name} {losses[-1]:.2f}", head_color(hue)))
+        items.append(Line(points, color, 2.2))
+        ends.append((points[-1][1], f"{name} {losses[-1]:.2f}", color))
     below = -APART
     for y, words, color in sorted(ends):
         below, x = max(y, below + APART), LEFT + WIDE + 8
         items.append(Line(((x, below), (x + 12, below)), color, 3.0))
-        items.append(Words(x + 18, below, words, 13, INK, "start", bold=True))
-    width = LEFT + WIDE + 34 + max(text_width(words, 13, bold=True) for _, words, _ in ends)
+        items.append(Words(x + 18, below, words, "start", bold=True))
+    width = LEFT + WIDE + 34 + max(text_width(words, bold=True) for _, words, _ in ends)
     told = ", ".join(
         f"{name} begins at {losses[0]:.2f} and ends at {losses[-1]:.2f}"
         for name, losses in curves.items()

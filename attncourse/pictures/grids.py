@@ -4,46 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from torch import Tensor
 
-from attncourse.pictures.letters import text_width
+from attncourse.pictures.cells import Cell, grid, head_tag, scale
+from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
     PAPER,
     QUIET,
     amount_color,
+    shades,
     signed_color,
     text_color,
     weight_color,
 )
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
-from attncourse.pictures.seen import number
-from attncourse.pictures.tensors import head_tag
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
+from attncourse.pictures.seen import say_number
 
-SIZE = 13.0  # of letters
 SHADES = 8  # a strip has so many, and white
 ROW, BETWEEN = 2.2, 14.0  # of a strip: the height of a step; pixels to the next strip
 
 
-class Block(NamedTuple):
-    """A rectangle of a strip: rows from top to bottom, columns from left to right, one shade."""
-
-    top: int
-    left: int
-    bottom: int
-    right: int
-    shade: int  # -1: no value
-
-
 def strips_picture(
-    strips: Mapping[str, Tensor],
-    steps: Sequence[int],
-    hues: Sequence[int],
-    columns: int = 4,
-    mark: int | None = None,
+    strips: Mapping[str, Tensor], steps: Sequence[int], hues: Sequence[int], columns: int, mark: int
 ) -> Scene:
     """Draw how heads grow: for each, steps of the training down and places of the text across.
 
@@ -62,7 +47,7 @@ def strips_picture(
         ValueError: a strip does not have a row for each step, or there are not as many hues.
 
     >>> import torch
-    >>> strips_picture({"head": torch.tensor([[0.0, 1.0], [1.0, 1.0]])}, [0, 20], [0]).alt
+    >>> strips_picture({"head": torch.tensor([[0.0, 1.0], [1.0, 1.0]])}, [0, 20], [0], 1, 0).alt
     'Strips over 2 steps, down, and 2 places, across. head: at the end 1.00.'
     """
     shapes = {tuple(strip.shape) for strip in strips.values()}
@@ -81,69 +66,50 @@ def strips_picture(
     for i, ((name, strip), hue) in enumerate(zip(strips.items(), hues, strict=True)):
         x, y = left + (i % columns) * (wide + BETWEEN), (i // columns) * down
         items += head_tag(x, y, wide, hue, name)
-        items += moved(_strip(strip, hue, cell, wide, high), x, y + top)
+        items += shift(_strip(strip, hue, cell, wide, high), x, y + top)
         for place in (0, num_places // 2, num_places - 1):
             middle = x + (place + 0.5) * cell
-            middle = min(max(middle, x + 4), x + wide - text_width(str(place), SIZE) / 2)
-            items.append(Words(middle, y + top + high + 11, str(place), SIZE, FAINT))
-        if mark is not None:
-            across = x + (mark + 1) * cell
-            line = ((across, y + top), (across, y + top + high))
-            items.append(Line(line, FAINT, 1.0, dashed=True))
-        items.append(Words(x + 0.73 * wide, y + top + high + 11, "place", SIZE, FAINT))
+            middle = min(max(middle, x + 4), x + wide - text_width(str(place)) / 2)
+            items.append(Words(middle, y + top + high + 11, str(place), color=FAINT))
+        across = x + (mark + 1) * cell
+        line = ((across, y + top), (across, y + top + high))
+        items.append(Line(line, FAINT, 1.0, dashed=True))
+        items.append(Words(x + 0.73 * wide, y + top + high + 11, "place", color=FAINT))
         if i % columns == 0:
-            items.append(Words(x - 6, y + 10, "step", SIZE, FAINT, "end"))
-            shown = [
-                j
-                for j in range(len(steps))
-                if j % max(len(steps) // 3, math.ceil(SIZE / ROW) + 1) == 0
-            ]
-            items += [
-                Words(x - 6, y + top + (j + 0.5) * ROW, str(steps[j]), SIZE, FAINT, "end")
-                for j in shown
-            ]
-        said.append(f"{name}: at the end {number(strip[-1].nanmean().item())}.")
-    items += moved(_shades(hues), right + 4, top)
+            items.append(Words(x - 6, y + 10, "step", "end", FAINT))
+            for j in range(0, len(steps), max(len(steps) // 3, math.ceil(SIZE / ROW) + 1)):
+                middle = y + top + (j + 0.5) * ROW
+                items.append(Words(x - 6, middle, str(steps[j]), "end", FAINT))
+        said.append(f"{name}: at the end {say_number(strip[-1].nanmean().item())}.")
+    colors = shades([1 - i / SHADES for i in range(SHADES + 1)], hues)
+    items += scale(right + 4, top, colors, 10, {"1": 5, "0": 10 * SHADES + 5})
+    items.append(Box(right + 4, top, 12, 10 * (SHADES + 1), None, QUIET))
     rows = math.ceil(len(strips) / columns)
     alt = f"Strips over {len(steps)} steps, down, and {num_places} places, across. {' '.join(said)}"
     height = max(rows * down - 12, top + 10 * (SHADES + 1) + 4)
     return Scene(BOOK, height, alt, tuple(items))
 
 
-def _shades(hues: Sequence[int]) -> list[Item]:
-    """Return the scale of all shades: in the color of a hue, or in gray for several."""
-    items: list[Item] = []
-    for i in range(SHADES + 1):
-        share = 1 - i / SHADES
-        fill = weight_color(share, hues[0]) if len(set(hues)) == 1 else amount_color(share)
-        items.append(Box(0, i * 10, 12, 10.5, fill))
-    items.append(Box(0, 0, 12, 10 * (SHADES + 1), None, QUIET))
-    ends = ("1", 5.0), ("0", 10.0 * SHADES + 5)
-    return [*items, *(Words(16, down, end, SIZE, INK, "start") for end, down in ends)]
-
-
 def _strip(strip: Tensor, hue: int, cell: float, wide: float, high: float) -> list[Item]:
     """Return a strip at the origin: white paper, and on it what is not 0."""
     items: list[Item] = [Box(0, 0, wide, high, PAPER)]
-    for block in blocks(strip):
-        if block.shade == 0:
-            continue
-        place = (block.left * cell, block.top * ROW)
-        size = ((block.right - block.left) * cell, (block.bottom - block.top) * ROW)
-        if block.shade < 0:
-            items.append(Box(*place, *size, PAPER, hatched=True))
-        else:
-            items.append(Box(*place, *size, weight_color(block.shade / SHADES, hue)))
+    for top, left, bottom, right, shade in find_patches(strip):
+        place = (left * cell, top * ROW, (right - left) * cell, (bottom - top) * ROW)
+        if shade:
+            fill = PAPER if shade < 0 else weight_color(shade / SHADES, hue)
+            items.append(Box(*place, fill, hatched=shade < 0))
     return [*items, Box(0, 0, wide, high, None, QUIET)]
 
 
-def blocks(strip: Tensor) -> list[Block]:
+Patch = tuple[int, int, int, int, int]  # top, left, bottom, right; its shade, -1: no value
+
+
+def find_patches(strip: Tensor) -> list[Patch]:
     """Return a matrix of shares as few rectangles, each of one shade.
 
     >>> import torch
-    >>> blocks(torch.tensor([[0.0, 1.0], [0.0, 1.0]]))  # doctest: +NORMALIZE_WHITESPACE
-    [Block(top=0, left=0, bottom=2, right=1, shade=0),
-     Block(top=0, left=1, bottom=2, right=2, shade=8)]
+    >>> find_patches(torch.tensor([[0.0, 1.0], [0.0, 1.0]]))
+    [(0, 0, 2, 1, 0), (0, 1, 2, 2, 8)]
     """
     shades = (strip.nan_to_num(-1.0 / SHADES) * SHADES).round().int().clamp(-1, SHADES).tolist()
     growing: dict[tuple[int, int, int], int] = {}  # left, right and shade, and the row of the top
@@ -151,7 +117,7 @@ def blocks(strip: Tensor) -> list[Block]:
     for row in range(len(shades) + 1):
         runs = set(_runs(shades[row])) if row < len(shades) else set()
         for left, right, shade in [run for run in growing if run not in runs]:
-            done.append(Block(growing.pop((left, right, shade)), left, row, right, shade))
+            done.append((growing.pop((left, right, shade)), left, row, right, shade))
         for run in runs:
             growing.setdefault(run, row)
     return sorted(done)
@@ -191,46 +157,77 @@ def signed_picture(
     if any(table.shape != (size, size) for table in tables.values()):
         shapes = [tuple(table.shape) for table in tables.values()]
         raise ValueError(f"tables must all be ({size}, {size}), for {size} names, got {shapes}")
-    ends = max((t.nan_to_num(middle) - middle).abs().max().item() for t in tables.values())
-    strongest = largest or ends
+    strongest = largest or max(
+        (table.nan_to_num(middle) - middle).abs().max().item() for table in tables.values()
+    )
     left, top, gap = 44.0, 66.0, 26.0
     cell = (BOOK - left - 50 - (len(tables) - 1) * gap) / len(tables) / size
     cell = math.floor(min(cell, 30.0) * 4) / 4
     side = size * cell
     header = f"{axes[0]} ↓   {axes[1]} →"
-    gap = max(gap, text_width(header, SIZE) + 12 - side)
+    gap = max(gap, text_width(header) + 12 - side)
+
+    def look(value: float, *_place: int) -> Cell:
+        if math.isnan(value):
+            return Cell(PAPER, stroke=QUIET, hatched=True, edge=0.5)
+        fill = signed_color(min(max(value - middle, -strongest), strongest), strongest)
+        text = f"{100 * value:.0f}" if written else ""
+        return Cell(fill, text, text_color(fill), QUIET, edge=0.5)
+
     items: list[Item] = []
     said = []
     for i, (name, table) in enumerate(tables.items()):
         x = left + i * (side + gap)
-        items.append(Words(x, 10, name, SIZE, INK, "start", bold=True))
-        items.append(Words(x, 32, header, SIZE, FAINT, "start"))
+        items.append(Words(x, 10, name, "start", bold=True))
+        items.append(Words(x, 32, header, "start", FAINT))
         for j, word in enumerate(names):
             along = (j + 0.5) * cell
-            items.append(Words(x + along, top - 10, word, min(SIZE, cell - 1.0), INK))
+            items.append(Words(x + along, top - 10, word, size=min(SIZE, cell - 1.0)))
             if i == 0:
-                items.append(Words(x - 8, top + along, word, min(SIZE, cell), INK, "end"))
-        for row, values in enumerate(table.tolist()):
-            for column, value in enumerate(values):
-                place = (x + column * cell, top + row * cell, cell, cell)
-                if math.isnan(value):
-                    items.append(Box(*place, PAPER, QUIET, 0.5, hatched=True))
-                    continue
-                off = min(max(value - middle, -strongest), strongest)
-                fill = signed_color(off, strongest)
-                items.append(Box(*place, fill, QUIET, 0.5))
-                if written:
-                    at = (place[0] + cell / 2, place[1] + cell / 2)
-                    items.append(Words(*at, f"{100 * value:.0f}", 10.5, text_color(fill)))
+                items.append(Words(x - 8, top + along, word, "end", size=min(SIZE, cell)))
+        items += grid(x, top, table, look, cell, cell, Words(cell / 2, cell / 2, "", size=10.5))
         held = table[~table.isnan()]
-        low, high = (number(end.item()) for end in (held.min(), held.max()))
+        low, high = (say_number(end.item()) for end in (held.min(), held.max()))
         said.append(f"{name}: from {low} to {high}.")
     right = left + len(tables) * (side + gap) - gap
-    for j in range(12):
-        share = strongest * (1 - 2 * (j + 0.5) / 12)
-        items.append(Box(right + 12, top + j * 8, 12, 8.5, signed_color(share, strongest)))
-    for end, down in ((middle + strongest, 5.0), (middle, 48.0), (middle - strongest, 91.0)):
-        said_there = f"{100 * end:.0f}" if written else f"{end:.2g}"
-        items.append(Words(right + 28, top + down, said_there, SIZE, INK, "start"))
+    colors = [signed_color(1 - 2 * (j + 0.5) / 12, 1.0) for j in range(12)]
+    ends = (middle + strongest, 5.0), (middle, 48.0), (middle - strongest, 91.0)
+    words = {f"{100 * end:.0f}" if written else f"{end:.2g}": down for end, down in ends}
+    items += scale(right + 12, top, colors, 8, words)
     alt = f"Tables of {size} by {size}, {axes[0]} down, {axes[1]} across. {' '.join(said)}"
     return Scene(right + 66, top + max(side, 100.0) + 8, alt, tuple(items))
+
+
+def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:
+    """Draw one share for each head of a model, in percent: layers down, heads across.
+
+    Args:
+        shares: (num_layers, num_heads), from 0 to 1.
+        title: what is shared, above the picture and in the alt text.
+        limit: a larger share is framed; one that rounds to it has a decimal more.
+    """
+    num_layers, num_heads = shares.shape
+    wide, tall, left, top = 46.0, 26.0, 74.0, 52.0
+
+    def look(share: float, *_place: int) -> Cell:
+        fill, text = amount_color(0.75 * share**2), f"{100 * share:.0f}"  # large ones must differ
+        if text == f"{100 * limit:.0f}":  # a decimal more says on which side it is
+            text = f"{100 * share:.1f}"
+        return Cell(fill, text, text_color(fill))
+
+    items: list[Item] = [Words(4, 12, title, "start", bold=True)]
+    for h in range(num_heads):
+        items.append(Words(left + (h + 0.5) * wide, top - 12, f"{h}" if h else "head 0"))
+    for layer in range(num_layers):
+        items.append(Words(left - 8, top + (layer + 0.5) * tall, f"layer {layer}", "end"))
+    items += grid(left, top, shares, look, wide, tall, Words(wide / 2, tall / 2, ""))
+    framed = (shares > limit).nonzero().tolist()
+    for layer, h in framed:
+        corner = (left + h * wide + 2, top + layer * tall + 2)
+        items.append(Box(*corner, wide - 4, tall - 4, stroke=INK, stroke_width=2.5))
+    alt = (
+        f"{title}, {num_layers} layers down, {num_heads} heads across: more than "
+        f"{100 * limit:.0f} in {len(framed)} of {num_layers * num_heads} heads, which are framed."
+    )
+    right = max(left + num_heads * wide, 4 + text_width(title, bold=True))
+    return Scene(right + 4, top + num_layers * tall + 4, alt, tuple(items))

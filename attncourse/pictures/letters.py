@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+SIZE = 13.0  # of letters, unless one says otherwise: what can be read at the width of a page
+
 # Hundredths of the font size, for the characters from space to tilde.
 _REGULAR = (
     32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34,
@@ -22,7 +24,7 @@ _BOLD = (
 _MONO, _OTHER = 60, 84  # every character of the mono font; a character not in the tables
 
 
-def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
+def text_width(text: str, size: float = SIZE, bold: bool = False, mono: bool = False) -> float:
     """Return the width of a line of text, in pixels.
 
     >>> text_width("step", 10), text_width("step", 10, mono=True)
@@ -36,10 +38,10 @@ def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -
     return sum(parts) * size / 100
 
 
-def wrapped(text: str, width: float, size: float, mono: bool = False) -> list[str]:
+def wrap(text: str, width: float, size: float = SIZE, mono: bool = False) -> list[str]:
     """Return a text broken into lines, between words, that are no wider than this.
 
-    >>> wrapped("one two three", 50, 12)
+    >>> wrap("one two three", 50, 12)
     ['one two', 'three']
     """
     lines: list[str] = []

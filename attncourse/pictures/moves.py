@@ -7,27 +7,27 @@ from typing import Protocol
 
 from torch import Tensor
 
-from attncourse.pictures.letters import text_width, wrapped
+from attncourse.pictures.cells import Cell, grid
+from attncourse.pictures.letters import text_width, wrap
 from attncourse.pictures.palette import (
     FAINT,
     HEAD_COLORS,
     INK,
     PAPER,
     QUIET,
+    WRONG,
     head_color,
     text_color,
     tint,
 )
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters
 ROW, SIZE_BOX, STATEMENT = 27.0, 32.0, 158.0  # of shapes_picture: pixels
 WIDE, HIGH = 23.0, 22.0  # of a cell of moves_picture
 NAMES, ARROW = 56.0, 100.0  # room for the names of rows, and for an arrow
 EDGE = 1.0  # so that a border at the edge is drawn whole
 # Of sizes, the smallest first: none is the hue of head 0 or 1 in a picture of moves.
 SIZE_COLORS = (QUIET, *(tint(HEAD_COLORS[hue], 0.45) for hue in (3, 4, 5, 2, 6)))
-WRONG = "#c0002a"  # what frames a line that stops, as in other pictures
 
 
 class Made(Protocol):
@@ -58,30 +58,27 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
     items: list[Item] = []
     x, y = EDGE, EDGE
     for size, meaning in sorted(meanings.items()):
-        wide = SIZE_BOX + 8 + text_width(meaning, SIZE) + 16
+        wide = SIZE_BOX + 8 + text_width(meaning) + 16
         if x + wide > BOOK:
             x, y = EDGE, y + ROW
         items += _size(x, y, size, colors)
-        items.append(Words(x + SIZE_BOX + 6, y + 11, meaning, SIZE, INK, "start"))
+        items.append(Words(x + SIZE_BOX + 6, y + 11, meaning, "start"))
         x += wide
-    y += ROW + 10
-    items.append(Line(((0, y), (BOOK, y)), QUIET, 1.0))
-    y += 10
+    y += ROW + 20
+    items.append(Line(((0, y - 10), (BOOK, y - 10)), QUIET, 1.0))
     said = []
     for step in steps:
         for place, size in enumerate(step.shape):
             items += _size(EDGE + place * (SIZE_BOX + 4), y, size, colors)
-        lines = wrapped(step.source, BOOK - STATEMENT, SIZE, mono=True)
-        for number, line in enumerate(lines):
-            below = y + 11 + number * 18
-            items.append(Words(STATEMENT, below, line, SIZE, INK, "start", mono=True))
+        lines = wrap(step.source, BOOK - STATEMENT, mono=True)
+        for i, line in enumerate(lines):
+            items.append(Words(STATEMENT, y + 11 + i * 18, line, "start", mono=True))
         said.append(f"{step.name} {step.shape}")
         y += ROW + (len(lines) - 1) * 18
     if stopped:
-        lines = [part for line in stopped.splitlines() for part in wrapped(line, BOOK - 24, SIZE)]
+        lines = [part for line in stopped.splitlines() for part in wrap(line, BOOK - 24)]
         items.append(Box(1, y + 4, BOOK - 2, 18.0 * len(lines) + 12, PAPER, WRONG, 2.0))
-        for number, line in enumerate(lines):
-            items.append(Words(12, y + 19 + number * 18, line, SIZE, INK, "start"))
+        items += [Words(12, y + 19 + i * 18, line, "start") for i, line in enumerate(lines)]
         y += 18.0 * len(lines) + 22
     alt = f"The shape after each line: {', then '.join(said)}."
     alt += f" {' '.join(stopped.split())}" if stopped else ""
@@ -91,7 +88,7 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
 def _size(x: float, y: float, size: int, colors: Mapping[int, str]) -> list[Item]:
     """Return the box of one size of a shape."""
     fill = colors.get(size, PAPER)
-    words = Words(x + SIZE_BOX / 2, y + 11, str(size), SIZE, text_color(fill), bold=True)
+    words = Words(x + SIZE_BOX / 2, y + 11, str(size), color=text_color(fill), bold=True)
     return [Box(x, y, SIZE_BOX, 22, fill, HEAD_COLORS[7], radius=3.0), words]
 
 
@@ -130,7 +127,7 @@ def moves_picture(stages: Sequence[Stage], moves: Sequence[str], followed: int) 
             raise ValueError(f"followed must be in every stage, and {followed} is not in {dims}")
         place, shape = found[0], tuple(values.shape)
         left = x + NAMES + (0 if number else 6)
-        items.append(Words(left, 10, str(shape), SIZE, INK, "start", bold=True))
+        items.append(Words(left, 10, str(shape), "start", bold=True))
         at = f"{followed} at {[0, *place]}"
         items += _address(left, 30, followed, place, "transpose" in moves)
         block_items, wide, high = _stage(values[0], dims, heads, place, left, 48)
@@ -143,42 +140,37 @@ def moves_picture(stages: Sequence[Stage], moves: Sequence[str], followed: int) 
     alt = f"{said[0]}; " + "; ".join(
         f"after {move}: {text}" for move, text in zip(moves, said[1:], strict=True)
     )
-    return Scene(max(x + 4, left + text_width(at, SIZE) + 4), bottom + 4, f"{alt}.", tuple(items))
+    return Scene(max(x + 4, left + text_width(at) + 4), bottom + 4, f"{alt}.", tuple(items))
 
 
 def _stage(
     values: Tensor, dims: Sequence[str], heads: int, place: Sequence[int], left: float, top: float
 ) -> tuple[list[Item], float, float]:
     """Return a tensor as blocks below each other; its width, and where it ends."""
-    flat = values.ndim == 2
-    by_head = not flat and tuple(dims)[1] == "num_heads"
-    blocks = values[None] if flat else values
+    flat, by_head = values.ndim == 2, values.ndim == 3 and dims[1] == "num_heads"
+    blocks, place = (values[None], [0, *place]) if flat else (values, place)
     _, num_rows, num_columns = blocks.shape
-    wide, tall = num_columns * WIDE, num_rows * HIGH
-    gap = 20.0 if by_head else 8.0
-    place = [0, *place] if flat else place
+    wide, tall, gap = num_columns * WIDE, num_rows * HIGH, 20.0 if by_head else 8.0
     items: list[Item] = []
-    framed: list[Item] = []
-    for b, block in enumerate(blocks.tolist()):
+    for b, block in enumerate(blocks):
         y = top + b * (tall + gap)
-        if not flat:
-            name, ink = (f"head {b}", True) if by_head else (f"token {b}", False)
-            items.append(Words(left - 8, y + tall / 2, name, SIZE, INK, "end", bold=ink))
-        for r, row in enumerate(block):
-            if flat:
-                middle_row = y + (r + 0.5) * HIGH
-                items.append(Words(left - 8, middle_row, f"token {r}", SIZE, INK, "end"))
-            for c, value in enumerate(row):
-                head = c * heads // num_columns if flat else b if by_head else r
-                fill = tint(head_color(head), 0.3)
-                corner = (left + c * WIDE, y + r * HIGH)
-                items.append(Box(*corner, WIDE, HIGH, fill, PAPER))
-                middle = (corner[0] + WIDE / 2, corner[1] + HIGH / 2)
-                here = [b, r, c] == list(place)
-                items.append(Words(*middle, f"{value:.0f}", SIZE, INK, bold=here))
-                if here:
-                    framed = [Box(*corner, WIDE, HIGH, stroke=INK, stroke_width=2.5)]
-    return [*items, *framed], wide, top + len(blocks) * (tall + gap) - gap
+
+        def look(value: float, row: int, column: int, b: int = b) -> Cell:
+            head = column * heads // num_columns if flat else b if by_head else row
+            here = [b, row, column] == [*place]
+            return Cell(tint(head_color(head), 0.3), f"{value:.0f}", bold=here)
+
+        if flat:
+            for row in range(num_rows):
+                items.append(Words(left - 8, y + (row + 0.5) * HIGH, f"token {row}", "end"))
+        else:
+            name = f"head {b}" if by_head else f"token {b}"
+            items.append(Words(left - 8, y + tall / 2, name, "end", bold=by_head))
+        items += grid(left, y, block, look, WIDE, HIGH, Words(WIDE / 2, HIGH / 2, ""))
+    block, row, column = place
+    corner = (left + column * WIDE, top + block * (tall + gap) + row * HIGH)
+    items.append(Box(*corner, WIDE, HIGH, stroke=INK, stroke_width=2.5))
+    return items, wide, top + len(blocks) * (tall + gap) - gap
 
 
 def _arrow(x: float, y: float, move: str) -> list[Item]:
@@ -191,7 +183,7 @@ def _arrow(x: float, y: float, move: str) -> list[Item]:
     words = move.split()
     for number, word in enumerate(words):
         height = y - 12 - 17 * (len(words) - 1 - number)
-        items.append(Words((x + end) / 2, height, word, SIZE, INK, bold=True))
+        items.append(Words((x + end) / 2, height, word, bold=True))
     return items
 
 
@@ -204,6 +196,6 @@ def _address(x: float, y: float, number: int, place: Sequence[int], swapped: boo
         parts = [(f"{number} at [0,", False), (swap, True), (f"{rest[1]}]", False)]
     items: list[Item] = []
     for text, bold in parts:
-        items.append(Words(x, y, text, SIZE, INK, "start", bold=bold))
-        x += text_width(f"{text} ", SIZE, bold)
+        items.append(Words(x, y, text, "start", bold=bold))
+        x += text_width(f"{text} ", bold=bold)
     return items

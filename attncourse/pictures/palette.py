@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 # Okabe and Ito's color-blind-safe set, then a darker shade of four of them.
@@ -30,6 +31,7 @@ THEME = {
     "hatch": "#8b949e",
     "marked": "#fff3b0",
 }
+WRONG = "#c0002a"  # what frames a cell or a line that must not be as it is
 INK, FAINT, PAPER, QUIET, HATCH, MARKED = THEME
 
 # ColorBrewer RdBu for signed values (-1 to 1).
@@ -49,6 +51,12 @@ def line_color(color: str) -> str:
 def weight_color(weight: float, head: int = 0) -> str:
     """Return the color of an attention weight: 0 white, 1 the color of its head, everywhere."""
     return tint(head_color(head), min(max(weight, 0.0), 1.0))
+
+
+def shades(shares: Sequence[float], heads: Sequence[int]) -> list[str]:
+    """Return the colors of weights where these heads are drawn: in gray if they are several."""
+    one = len({*heads}) == 1
+    return [weight_color(s, heads[0]) if one else amount_color(s) for s in shares]
 
 
 def strength_color(weight: float) -> str:

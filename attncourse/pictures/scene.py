@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.pictures.letters import wrapped
+from attncourse.pictures.letters import SIZE, wrap
 from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, on_white
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
@@ -40,7 +40,10 @@ MANY = 50  # boxes of one size, one after the other, are drawn together
 
 
 class Box(NamedTuple):
-    """A rectangle; hatching means that there is no value here."""
+    """A rectangle; hatching means that there is no value here.
+
+    Who must find it again in its scene gives it a name.
+    """
 
     x: float
     y: float
@@ -51,6 +54,7 @@ class Box(NamedTuple):
     stroke_width: float = 1.0
     radius: float = 0.0
     hatched: bool = False
+    name: str = ""
 
 
 class Words(NamedTuple):
@@ -59,9 +63,9 @@ class Words(NamedTuple):
     x: float
     y: float
     text: str
-    size: float = 12.0
-    color: str = INK
     anchor: Literal["start", "middle", "end"] = "middle"
+    color: str = INK
+    size: float = SIZE
     bold: bool = False
     mono: bool = False
     angle: float = 0.0  # degrees, counter-clockwise
@@ -99,6 +103,10 @@ class Scene:
             raise ValueError(f"alt must say what is to be seen, got {alt!r}: write a sentence")
         return replace(self, alt=alt)
 
+    def named(self, name: str) -> list[Box]:
+        """Return the boxes of this name, in the order of drawing."""
+        return [item for item in self.items if isinstance(item, Box) and item.name == name]
+
     def svg(self) -> str:
         """Return the scene as one SVG element; its ink and paper are variables of the page."""
         size = f'width="{self.width:g}" height="{self.height:g}"'
@@ -126,19 +134,19 @@ class Scene:
         return _small_png(self), {"width": round(self.width), "height": round(self.height)}
 
 
-def moved(items: Sequence[Item], x: float, y: float) -> list[Item]:
+def shift(items: Sequence[Item], x: float, y: float) -> list[Item]:
     """Return the items shifted to the right by x and down by y."""
-    return [_moved(item, x, y) for item in items]
-
-
-def _moved(item: Item, x: float, y: float) -> Item:
-    match item:
-        case Line():
-            return item._replace(points=tuple((px + x, py + y) for px, py in item.points))
-        case Box():  # quicker than _replace, and there are thousands
-            return Box(item.x + x, item.y + y, *item[2:])
-        case Words():
-            return Words(item.x + x, item.y + y, *item[2:])
+    found: list[Item] = []
+    for item in items:
+        match item:
+            case Line():
+                points = tuple((px + x, py + y) for px, py in item.points)
+                found.append(item._replace(points=points))
+            case Box():  # quicker than _replace, and there are thousands
+                found.append(Box(item.x + x, item.y + y, *item[2:]))
+            case Words():
+                found.append(Words(item.x + x, item.y + y, *item[2:]))
+    return found
 
 
 def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
@@ -146,7 +154,7 @@ def beside(*scenes: Scene, gap: float = 24.0) -> Scene:
     items: list[Item] = []
     x = 0.0
     for scene in scenes:
-        items += moved(scene.items, x, 0)
+        items += shift(scene.items, x, 0)
         x += scene.width + gap
     height = max(scene.height for scene in scenes)
     return Scene(x - gap, height, " ".join(scene.alt for scene in scenes), tuple(items))
@@ -157,7 +165,7 @@ def above(*scenes: Scene, gap: float = 16.0) -> Scene:
     items: list[Item] = []
     y = 0.0
     for scene in scenes:
-        items += moved(scene.items, 0, y)
+        items += shift(scene.items, 0, y)
         y += scene.height + gap
     width = max(scene.width for scene in scenes)
     return Scene(width, y - gap, " ".join(scene.alt for scene in scenes), tuple(items))
@@ -185,30 +193,25 @@ def frame(x: float, y: float, width: float, height: float, wide: float = 2.5) ->
     ]
 
 
-def captioned(scene: Scene, line: str, size: float = 13.0) -> Scene:
+def caption(scene: Scene, line: str) -> Scene:
     """Put a line of text, broken where it must be, above a scene and into its alt text."""
     width = max(scene.width, 260.0)
-    items: list[Item] = []
-    y = size
-    for part in wrapped(line, width - 8, size):
-        items.append(Words(4, y, part, size, INK, "start"))
-        y += 1.4 * size
-    alt = f"{line}. {scene.alt}"
-    return Scene(width, y + scene.height, alt, (*items, *moved(scene.items, 0, y)))
+    lines = [
+        Words(4, SIZE + 1.4 * SIZE * i, part, "start")
+        for i, part in enumerate(wrap(line, width - 8))
+    ]
+    y = lines[-1].y + 1.4 * SIZE
+    items = (*lines, *shift(scene.items, 0, y))
+    return Scene(width, y + scene.height, f"{line}. {scene.alt}", items)
 
 
 def _hatching(box: Box) -> list[Line]:
     """Return the diagonal lines of a box, none if it is not hatched."""
-    if not box.hatched:
-        return []
-    lines, step = [], 6.0
-    offset = step
-    while offset < box.width + box.height:
-        x0, y0 = min(offset, box.width), max(0.0, offset - box.width)
-        x1, y1 = max(0.0, offset - box.height), min(offset, box.height)
-        ends = ((box.x + x0, box.y + y0), (box.x + x1, box.y + y1))
+    lines = []
+    for i in range(1, math.ceil((box.width + box.height) / 6) if box.hatched else 0):
+        x0, x1 = min(6.0 * i, box.width), max(0.0, 6.0 * i - box.height)
+        ends = ((box.x + x0, box.y + 6.0 * i - x0), (box.x + x1, box.y + 6.0 * i - x1))
         lines.append(Line(ends, HATCH, 1.0))
-        offset += step
     return lines
 
 
@@ -288,16 +291,16 @@ def _svg(item: Item | _Cells) -> str:
             return (
                 f'<text x="{item.x:g}" y="{item.y + 0.36 * item.size:g}" '
                 f'font-size="{item.size:g}" fill="{in_page(item.color)}"'
-                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(drawn(item))}</text>"
+                f"{anchor}{weight}{family}{turn}{spaced}>{html.escape(typeset(item))}</text>"
             )
 
 
-def drawn(words: Words) -> str:
+def typeset(words: Words) -> str:
     """Return a line as it is drawn: there, a negative number in a matrix has a true minus.
 
     In the mono font that is as wide as a hyphen.
 
-    >>> drawn(Words(0, 0, "-0.50", mono=True)), drawn(Words(0, 0, "x[-1]", mono=True))
+    >>> typeset(Words(0, 0, "-0.50", mono=True)), typeset(Words(0, 0, "x[-1]", mono=True))
     ('−0.50', 'x[-1]')
     """
     negative = words.mono and re.fullmatch(r"-([\d.]+|inf)", words.text)
@@ -437,7 +440,7 @@ def _text(words: Words) -> Text:
     return Text(
         words.x + 0.36 * words.size * math.sin(turned),
         words.y + 0.36 * words.size * math.cos(turned),
-        drawn(words),
+        typeset(words),
         color=on_white(words.color),
         fontsize=words.size,
         fontweight="bold" if words.bold else "normal",

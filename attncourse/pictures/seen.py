@@ -10,13 +10,13 @@ from torch import Tensor
 MOST_ROWS = 12  # so many rows are told one by one
 
 
-def number(value: float, digits: int = 2) -> str:
+def say_number(value: float, digits: int = 2) -> str:
     """Return a number as an alt text says it: with so many decimals, or one or two more.
 
     More are needed where a value lies close to a rounding boundary: another machine, whose last
     bits differ, would round it the other way.
 
-    >>> number(0.2468), number(0.2451), number(0.625)
+    >>> say_number(0.2468), say_number(0.2451), say_number(0.625)
     ('0.25', '0.245', '0.625')
     """
     more = digits
@@ -25,10 +25,10 @@ def number(value: float, digits: int = 2) -> str:
     return f"{value:.{more}f}"
 
 
-def told_apart(words: Sequence[str]) -> list[str]:
+def tell_apart(words: Sequence[str]) -> list[str]:
     """Return the words without spaces around them, those that come again with their number.
 
-    >>> told_apart(["the", " cat", " the"])
+    >>> tell_apart(["the", " cat", " the"])
     ['the', 'cat', 'the (2)']
     """
     seen: Counter[str] = Counter()
@@ -50,13 +50,13 @@ def largest_weights(weights: Tensor, words: Sequence[str]) -> str:
         One clause for all queries that do alike, if most do, and one for each other, MOST_ROWS at
         the most.
     """
-    names = told_apart(words)
+    names = tell_apart(words)
     first = len(words) - len(weights)
     rows = []
     for q, row in enumerate(weights.nan_to_num(0.0)):
         weight, key = row.max(dim=0)
         if weight > 0 and not (first + q == 0 and weight == 1):  # the first word has no choice
-            rows.append((first + q, int(key), number(weight.item())))
+            rows.append((first + q, int(key), say_number(weight.item())))
     if not rows:
         return "no weights" if not weights.nan_to_num(0.0).any() else "one word, which sees itself"
     patterns = [
@@ -83,7 +83,7 @@ def _told(rows: Sequence[tuple[int, int, str]], names: Sequence[str]) -> str:
 
 def whole_row(row: Tensor, words: Sequence[str], query: int, least: float) -> str:
     """Return where one query looks, every key that gets at least so much, the most first."""
-    names = told_apart(words)
+    names = tell_apart(words)
     order = sorted(range(len(row)), key=lambda key: -row[key].item())
-    told = [f"{names[key]} ({number(row[key].item())})" for key in order if row[key] >= least]
+    told = [f"{names[key]} ({say_number(row[key].item())})" for key in order if row[key] >= least]
     return f"{names[query]} looks at {', '.join(told) or 'nothing'}"

@@ -8,7 +8,6 @@ from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, head_color, text_color, tint
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
-SIZE = 13.0  # of letters
 NARROWEST = 0.6  # pixels of a part, however small
 
 
@@ -37,23 +36,25 @@ def parts_picture(parts: Sequence[tuple[str, int]], title: str) -> Scene:
     colors = {name: head_color(i) for i, name in enumerate(sums)}
     left, top, high = 4.0, 28.0, 44.0
     scale = (BOOK - 2 * left) / total
-    items: list[Item] = [Words(left, 10, f"{title}: {total:,}", SIZE, INK, "start", bold=True)]
+    items: list[Item] = [Words(left, 10, f"{title}: {total:,}", "start", bold=True)]
     x = left
     for name, number in parts:
-        wide = max(number * scale, NARROWEST)
-        items.append(Box(round(x, 2), top, round(wide, 2), high, colors[name], PAPER, 0.5))
-        if wide > text_width(name, SIZE) + 8:
-            ink = text_color(colors[name])
-            items.append(Words(round(x + wide / 2, 2), top + high / 2, name, SIZE, ink))
+        wide, fill = max(number * scale, NARROWEST), colors[name]
+        items.append(Box(round(x, 2), top, round(wide, 2), high, fill, PAPER, 0.5))
+        if wide > text_width(name) + 8:
+            middle = (round(x + wide / 2, 2), top + high / 2)
+            items.append(Words(*middle, name, color=text_color(fill)))
         x += number * scale
     told = []
     for i, (name, number) in enumerate(sums.items()):
         y = top + high + 22 + 22 * i
         share = f"{100 * number / total:.{1 if number * 1000 >= total else 2}f}%"
-        items.append(Box(left, y - 7, 14, 14, colors[name]))
-        items.append(Words(left + 22, y, name, SIZE, INK, "start"))
-        items.append(Words(left + 300, y, f"{number:,}", SIZE, INK, "end", mono=True))
-        items.append(Words(left + 380, y, share, SIZE, INK, "end", mono=True))
+        items += [
+            Box(left, y - 7, 14, 14, colors[name]),
+            Words(left + 22, y, name, "start"),
+            Words(left + 300, y, f"{number:,}", "end", mono=True),
+            Words(left + 380, y, share, "end", mono=True),
+        ]
         told.append(f"{name} {number:,} ({share})")
     alt = f"{title}: {total:,} in one bar of {len(parts)} parts. {', '.join(told)}."
     return Scene(BOOK, top + high + 22 * len(sums) + 16, alt, tuple(items))
@@ -82,48 +83,40 @@ def c_attn_picture(width: int, num_heads: int, head: int) -> Scene:
     stripe, head_dim = side / num_heads, width // num_heads
     names = ("queries", "keys", "values")
     weights = ("W_query.weight", "W_key.weight", "W_value.weight")
-    right = left + 3 * side + 2 * gap
     joined = left + gap  # c_attn has no gaps; it stands in the middle
-    items: list[Item] = [
-        Words(joined, 10, f"c_attn.weight in the file: {_shape(width, 3 * width)}", SIZE, INK,
-              "start", bold=True),
-        Words(joined - 8, top + side / 2, "x @", SIZE, FAINT, "end", mono=True),
-    ]  # fmt: skip
     second = top + side + 74
-    text = "in nn.Linear: cut in three, and each part transposed"
-    items.append(Words(left, second - 34, text, SIZE, INK, "start", bold=True))
-    items.append(Words(left - 8, second + side / 2, "x @ W.T", SIZE, FAINT,
-                       "end", mono=True))  # fmt: skip
+    shape, title = f"({width}, {3 * width})", "in nn.Linear: cut in three, and each part transposed"
+    items: list[Item] = [
+        Words(joined, 10, f"c_attn.weight in the file: {shape}", "start", bold=True),
+        Words(joined - 8, top + side / 2, "x @", "end", FAINT, mono=True),
+        Words(left, second - 34, title, "start", bold=True),
+        Words(left - 8, second + side / 2, "x @ W.T", "end", FAINT, mono=True),
+    ]
+    owned = []
     for part, (name, weight) in enumerate(zip(names, weights, strict=True)):
         x, y = joined + part * side, left + part * (side + gap)
         for h in range(num_heads):
-            strong = 1.0 if h == head else 0.25
-            fill = tint(head_color(h), strong)
-            items.append(Box(round(x + h * stripe, 2), top, round(stripe, 2), side, fill))
-            items.append(Box(y, round(second + h * stripe, 2), side, round(stripe, 2), fill))
-        items.append(Box(x, top, side, side, stroke=INK))
-        items.append(Box(y, second, side, side, stroke=INK))
-        items.append(Words(x + side / 2, top - 14, name, SIZE, INK))
-        items.append(Words(y + side / 2, second - 12, weight, SIZE, INK, mono=True))
+            fill, begin = tint(head_color(h), 1.0 if h == head else 0.25), h * stripe
+            items.append(Box(round(x + begin, 2), top, round(stripe, 2), side, fill))
+            items.append(Box(y, round(second + begin, 2), side, round(stripe, 2), fill))
         first = part * width + head * head_dim
-        own = f"{first} to {first + head_dim - 1}"
-        middle = min(x + (head + 0.5) * stripe, x + side - text_width(own, SIZE) / 2 + stripe)
-        items.append(Words(round(middle, 2), top + side + 14, own, SIZE, INK))
-        tip = (round(x + (head + 0.5) * stripe, 2), top + side)
-        items.append(Line((tip, (tip[0], top + side + 5)), INK, 1.5))
+        owned.append(f"{first} to {first + head_dim - 1}")
+        tip = round(x + (head + 0.5) * stripe, 2)
+        middle = min(tip, x + side - text_width(owned[-1]) / 2 + stripe)
+        items += [
+            Box(x, top, side, side, stroke=INK),
+            Box(y, second, side, side, stroke=INK),
+            Words(x + side / 2, top - 14, name),
+            Words(y + side / 2, second - 12, weight, mono=True),
+            Words(round(middle, 2), top + side + 14, owned[-1]),
+            Line(((tip, top + side), (tip, top + side + 5)), INK, 1.5),
+        ]
     rows = f"rows {head * head_dim} to {(head + 1) * head_dim - 1}"
-    middle = left + 1.5 * side + gap
-    items.append(Words(middle, second + side + 16, f"{rows} of each", SIZE, INK))
-    firsts = [part * width + head * head_dim for part in range(3)]
-    columns = ", ".join(f"{first} to {first + head_dim - 1}" for first in firsts)
+    items.append(Words(left + 1.5 * side + gap, second + side + 16, f"{rows} of each"))
     alt = (
         f"Above, c_attn.weight of {width} rows and {3 * width} columns: a third each for queries, "
         f"keys and values, in each third a stripe of {head_dim} columns for each of {num_heads} "
-        f"heads. Head {head} has columns {columns}. Below, the thirds as nn.Linear stores them: "
-        f"transposed, so that a head's columns become rows; head {head} has {rows} of each."
+        f"heads. Head {head} has columns {', '.join(owned)}. Below, the thirds as nn.Linear stores "
+        f"them: transposed, so that a head's columns become rows; head {head} has {rows} of each."
     )
-    return Scene(right + 8, second + side + 30, alt, tuple(items))
-
-
-def _shape(rows: int, columns: int) -> str:
-    return f"({rows}, {columns})"
+    return Scene(left + 3 * side + 2 * gap + 8, second + side + 30, alt, tuple(items))

@@ -1,32 +1,18 @@
 """How fast the ways to write attention are, and what they cost.
 
-variants writes one function in eleven ways, clock times them in turns, phases says where the time
+variants writes one function in several ways, clock times them in turns, phases says where the time
 goes, fresh measures in processes of their own, count counts parameters, products and FLOPs, results
-reads what `make bench` has stored in measured/. This folder imports only the core.
+reads what `make bench` has stored in measured/.
 """
 
 from attncourse.speed.clock import (
-    BOTH,
-    FORWARD,
-    MATRIX_PRODUCT,
-    Quartiles,
-    added_to_peak,
     cpu_seconds,
     forward,
-    forward_and_backward,
     huge_pages,
     in_turns,
-    machine,
-    next_token,
-    page_faults,
-    products_of_floor,
     quartiles,
     race,
     ratio,
-    require_equal,
-    run_python,
-    settle_memory,
-    trend,
 )
 from attncourse.speed.count import (
     causal_flops,
@@ -37,73 +23,12 @@ from attncourse.speed.count import (
     projection_flops,
 )
 from attncourse.speed.fresh import (
-    Peak,
-    Run,
-    in_fresh_process,
     new_and_used_block,
     peak,
     runs_table,
     saved_by_keeping,
     with_and_without_kept_blocks,
 )
-from attncourse.speed.phases import PHASES, Phase, phases, tile_phases
-from attncourse.speed.results import (
-    Crossing,
-    crossing,
-    grid_result,
-    over_floor,
-    shapes_table,
-    stored_results,
-    title,
-)
+from attncourse.speed.phases import phases, tile_phases
+from attncourse.speed.results import crossing, grid_result, title
 from attncourse.speed.variants import VARIANTS
-
-__all__ = [
-    "BOTH",
-    "FORWARD",
-    "MATRIX_PRODUCT",
-    "PHASES",
-    "VARIANTS",
-    "Crossing",
-    "Peak",
-    "Phase",
-    "Quartiles",
-    "Run",
-    "added_to_peak",
-    "causal_flops",
-    "count_matrix_products",
-    "count_parameters",
-    "count_work",
-    "cpu_seconds",
-    "crossing",
-    "forward",
-    "forward_and_backward",
-    "grid_result",
-    "huge_pages",
-    "in_fresh_process",
-    "in_turns",
-    "kept_for_backward",
-    "machine",
-    "new_and_used_block",
-    "next_token",
-    "over_floor",
-    "page_faults",
-    "peak",
-    "phases",
-    "products_of_floor",
-    "projection_flops",
-    "quartiles",
-    "race",
-    "ratio",
-    "require_equal",
-    "run_python",
-    "runs_table",
-    "saved_by_keeping",
-    "settle_memory",
-    "shapes_table",
-    "stored_results",
-    "tile_phases",
-    "title",
-    "trend",
-    "with_and_without_kept_blocks",
-]

@@ -15,17 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncourse.compare import TOLERANCES
-from attncourse.speed.count import causal_flops, projection_flops
-from attnlib.fused import FusedMultiHeadAttention
-
-if TYPE_CHECKING:  # tqdm is loaded when the first clock starts
-    from tqdm import tqdm
 
 MATRIX_PRODUCT = "matrix product"
 PRODUCT_SIZE = 1024  # rows and columns of its two matrices, on a CPU
@@ -101,18 +96,13 @@ def require_equal(calls: Mapping[str, Call], tolerance: float) -> None:
     expected = call()
     tolerance *= max(1.0, expected.abs().max().item())
     for name, call in rest:
-        found = call()
+        found, problem = call(), ""
         if found.shape != expected.shape:
-            raise ValueError(
-                f"'{name}' returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}; "
-                "what is not the same function is not timed"
-            )
-        difference = (found - expected).abs().max().item()
-        if not difference <= tolerance:  # also true for NaN
-            raise ValueError(
-                f"'{name}' is off from '{first}' by {difference:.1e}, more than {tolerance:g}; "
-                "what is not the same function is not timed"
-            )
+            problem = f"returns {tuple(found.shape)}, '{first}' {tuple(expected.shape)}"
+        elif not (off := (found - expected).abs().max().item()) <= tolerance:  # also for NaN
+            problem = f"is off from '{first}' by {off:.1e}, more than {tolerance:g}"
+        if problem:
+            raise ValueError(f"'{name}' {problem}; what is not the same function is not timed")
 
 
 def in_turns(
@@ -139,12 +129,15 @@ def in_turns(
     >>> in_turns({"a": int, "b": int}, budget=1.0, most=3, clock=lambda call: 0.5)
     {'a': [0.5, 0.5, 0.5], 'b': [0.5, 0.5, 0.5]}
     """
+    from tqdm import tqdm  # loaded when the first clock starts
+
     samples: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
     rounds = fewest
     done = 0
     start = time.perf_counter()
-    with _bar(label, fewest * len(calls)) as bar:
+    total = fewest * len(calls)
+    with tqdm(total=total, desc=label, file=sys.stdout, disable=label is None) as bar:
         while done < rounds:
             for name in names:
                 samples[name].append(clock(calls[name]))
@@ -158,21 +151,9 @@ def in_turns(
     return samples
 
 
-def _bar(label: str | None, total: int) -> tqdm[Any]:
-    from tqdm import tqdm
-
-    return tqdm(total=total, desc=label, file=sys.stdout, disable=label is None)
-
-
 def forward(module: nn.Module, x: Tensor) -> Call:
     """Return a function that runs the module without gradients."""
-
-    def call() -> Tensor:
-        with torch.no_grad():
-            context_vec: Tensor = module(x)
-        return context_vec
-
-    return call
+    return torch.no_grad()(lambda: module(x))
 
 
 def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
@@ -180,13 +161,7 @@ def forward_and_backward(module: nn.Module, x: Tensor) -> Call:
     x = x.detach().requires_grad_()
     wanted = [x, *module.parameters()]
     slope = torch.linspace(-1.0, 1.0, x.numel(), device=x.device).view_as(x).to(x.dtype)
-
-    def call() -> Tensor:
-        with torch.enable_grad():
-            slopes = torch.autograd.grad(module(x), wanted, slope)
-        return slopes[0]
-
-    return call
+    return torch.enable_grad()(lambda: torch.autograd.grad(module(x), wanted, slope)[0])
 
 
 PASSES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
@@ -199,11 +174,7 @@ def matrix_product(size: int, like: Tensor) -> Call:
     """Return a function that multiplies two square matrices of a tensor's dtype and device."""
     a, b = (torch.randn(size, size, dtype=like.dtype, device=like.device) for _ in range(2))
     out = torch.empty_like(a)
-
-    def call() -> Tensor:
-        return torch.mm(a, b, out=out)
-
-    return call
+    return lambda: torch.mm(a, b, out=out)
 
 
 def race(
@@ -212,7 +183,6 @@ def race(
     budget: float,
     passes: str = FORWARD,
     size: int = PRODUCT_SIZE,
-    tolerance: float | None = None,
     **options: Any,
 ) -> dict[str, list[float]]:
     """Check that the modules compute the same, then time them in turns with a matrix product.
@@ -223,105 +193,16 @@ def race(
         budget: how many seconds the rounds may take.
         passes: "forward" or "forward + backward"; then the gradients of x must be equal.
         size: rows and columns of the two matrices that are multiplied.
-        tolerance: the largest difference allowed; None takes that of x's dtype.
-        options: passed on to in_turns.
-
-    Returns:
-        For each name, and for "matrix product", the seconds of each round.
+        options: passed on to in_turns, whose samples are returned.
 
     Raises:
         ValueError: a module differs from the first; nothing has been timed then.
     """
     calls = {name: PASSES[passes](module, x) for name, module in modules.items()}
-    require_equal(calls, TOLERANCES[x.dtype] if tolerance is None else tolerance)
+    require_equal(calls, TOLERANCES[x.dtype])
     product = matrix_product(size, x)
     product()
     return in_turns({**calls, MATRIX_PRODUCT: product}, budget, **options)
-
-
-def products_of_floor(
-    b: int,
-    num_tokens: int,
-    width: int,
-    size: int = PRODUCT_SIZE,
-    passes: str = FORWARD,
-    scores_again: bool = False,
-) -> float:
-    """Return how many square matrix products take the FLOPs that every version needs.
-
-    The floor is the time that these products take. A version that visits all pairs of tokens is
-    faster only if it multiplies matrices faster than the machine's library does.
-
-    Equation:
-        (projection_flops + causal_flops) / (2 * size^3), three times that with the backward pass,
-        which has two products for each one
-
-    Args:
-        b: texts in the batch.
-        num_tokens: in each.
-        width: d_in and d_out.
-        size: rows and columns of the square matrices.
-        passes: "forward" or "forward + backward".
-        scores_again: whether the backward pass makes the scores again, as a kernel must that does
-            not keep them: then attention has five products in it, not four.
-
-    >>> products_of_floor(b=1, num_tokens=1024, width=1024, size=1024)
-    5.0009765625
-    """
-    flops = float(projection_flops(b, num_tokens, width) + causal_flops(b, num_tokens, width))
-    if passes == BOTH:
-        flops *= 3
-        if scores_again:
-            flops += causal_flops(b, num_tokens, width) / 2
-    return flops / (2 * size**3)
-
-
-def next_token(fused: FusedMultiHeadAttention, num_tokens: int) -> dict[str, Call]:
-    """Return two functions that compute the output for one more token, with a cache and without.
-
-    The cache holds num_tokens tokens; each call overwrites the token that the last one added.
-    """
-    like = fused.out_proj.weight
-    x = torch.randn(1, num_tokens + 1, fused.d_in, dtype=like.dtype, device=like.device)
-    cache = fused.new_cache(batch_size=1, max_tokens=num_tokens + 1)
-    with torch.no_grad():
-        fused(x[:, :-1], cache=cache)
-
-    def with_cache() -> Tensor:
-        cache.num_tokens = num_tokens
-        with torch.no_grad():
-            newest: Tensor = fused(x[:, -1:], cache=cache)
-        return newest
-
-    def without() -> Tensor:
-        with torch.no_grad():
-            context_vec: Tensor = fused(x)
-        return context_vec[:, -1:]
-
-    return {"with cache": with_cache, "without": without}
-
-
-class Trend(NamedTuple):
-    """A straight line through times: seconds = start + slope * num_tokens."""
-
-    start: float
-    slope: float
-    spread: float  # largest over smallest of seconds - slope * num_tokens
-
-
-def trend(times: Mapping[int, float]) -> Trend:
-    """Fit a straight line through the times of several numbers of tokens, by least squares.
-
-    Reading the cache takes time in proportion to its tokens. What remains should be constant;
-    spread is its largest value over its smallest.
-
-    >>> trend({100: 3.0, 200: 5.0, 300: 7.0})
-    Trend(start=1.0, slope=0.02, spread=1.0)
-    """
-    slope, start = statistics.linear_regression(list(times), list(times.values()))
-    left = [seconds - slope * num_tokens for num_tokens, seconds in times.items()]
-    spread = max(left) / min(left) if min(left) > 0 else float("inf")
-    return Trend(round(start, 9), round(slope, 12), round(spread, 6))
 
 
 def peak_bytes() -> int:
@@ -337,21 +218,6 @@ def peak_bytes() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: in bytes
-
-
-def added_to_peak(code: str, set_up: str = "") -> int:
-    """Return by how many bytes code raises the peak memory of a fresh process.
-
-    Args:
-        code: Python to measure. torch and attnlib are imported.
-        set_up: Python that runs first, unmeasured.
-    """
-    script = (
-        "import torch, attnlib\n"
-        "from attncourse.speed.clock import peak_bytes\n"
-        f"{set_up}\nbefore = peak_bytes()\n{code}\nprint(peak_bytes() - before)"
-    )
-    return int(run_python(script))
 
 
 def run_python(script: str, **environment: str) -> str:

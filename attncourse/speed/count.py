@@ -70,16 +70,13 @@ class Work(NamedTuple):
 
     flops: int  # of its matrix products; hidden pairs count too
     kernel_calls: int  # a view is not one
-    bytes_made: int  # of all new tensors, the result included
-    largest: int  # bytes of the largest of them
-    bytes_moved: int  # if each call reads its inputs once and writes its results once
 
 
 def count_work(module: Callable[[Tensor], object], x: Tensor) -> Work:
     """Run a module or function on x, without gradients, and count its work.
 
     >>> count_work(nn.Linear(3, 2, bias=False), torch.ones(5, 3))
-    Work(flops=60, kernel_calls=1, bytes_made=40, largest=40, bytes_moved=124)
+    Work(flops=60, kernel_calls=1)
     """
     logger = logging.getLogger("torch.utils.flop_counter")
     logger.addFilter(_is_not_of_triton)
@@ -90,13 +87,7 @@ def count_work(module: Callable[[Tensor], object], x: Tensor) -> Work:
     flops = FlopCounterMode(display=False, custom_mapping=known)
     with torch.no_grad(), _KernelCounter() as counter, flops:
         module(x)
-    return Work(
-        flops.get_total_flops(),
-        counter.kernel_calls,
-        sum(counter.made),
-        max(counter.made, default=0),
-        counter.bytes_moved,
-    )
+    return Work(flops.get_total_flops(), counter.kernel_calls)
 
 
 def kept_for_backward(function: Callable[..., Tensor], *inputs: Tensor) -> int:
@@ -134,8 +125,6 @@ class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         super().__init__()  # type: ignore[no-untyped-call]
         self.matrix_products = 0
         self.kernel_calls = 0
-        self.bytes_moved = 0
-        self.made: list[int] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -146,13 +135,9 @@ class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         if func.overloadpacket in MATRIX_PRODUCTS:
             self.matrix_products += 1
         results = func(*args, **(kwargs or {}))
-        inputs, outputs = _tensors((args, kwargs or {})), _tensors(results)
-        theirs = {_place(tensor) for tensor in inputs}
-        new = [tensor for tensor in outputs if _place(tensor) not in theirs]
-        if new or func._schema.is_mutable:
-            self.kernel_calls += 1
-            self.made += [tensor.nbytes for tensor in new]
-            self.bytes_moved += sum(map(_size, inputs)) + sum(map(_size, outputs))
+        theirs = {_place(tensor) for tensor in _tensors((args, kwargs or {}))}
+        makes = any(_place(tensor) not in theirs for tensor in _tensors(results))
+        self.kernel_calls += makes or func._schema.is_mutable
         return results
 
 
@@ -162,8 +147,3 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 def _place(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
-
-
-def _size(tensor: Tensor) -> int:
-    """Return a tensor's bytes in memory; an expanded dimension counts once."""
-    return min(tensor.nbytes, tensor.untyped_storage().nbytes())

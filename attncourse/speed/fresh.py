@@ -4,55 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from statistics import median_high
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from attncourse.speed.clock import Call, cpu_seconds, faults_so_far, run_python
-from attncourse.speed.results import aligned
+from attncourse.speed.clock import (
+    Call,
+    cpu_seconds,
+    forward,
+    forward_and_backward,
+    in_turns,
+    page_faults,
+    peak_bytes,
+    require_equal,
+    run_python,
+    settle_memory,
+)
+from attncourse.speed.results import align
+from attncourse.speed.variants import VARIANTS
+from attnlib.modules import MultiHeadAttention
 
 USUAL, BLOCKS_KEPT = "as usual", "blocks kept"
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
-
-IMPORTS = """import json
-import torch
-from attncourse import speed
-from attnlib import MultiHeadAttention
-"""
-SET_UP = """
-speed.settle_memory()
-torch.set_num_threads(1)
-torch.manual_seed(123)
-split = MultiHeadAttention({width}, {width}, {num_tokens}, 0.0, {num_heads}).eval()
-x = torch.randn(1, {num_tokens}, {width})
-calls = {{name: speed.forward(speed.VARIANTS[name](split).eval(), x) for name in {names}}}
-speed.require_equal(calls, 1e-5)
-speed.settle_memory(22, 256)
-"""
-TIME = """
-faults = {{name: [] for name in calls}}
-turns = {{
-    name: lambda name=name, call=call: faults[name].append(speed.page_faults(call))
-    for name, call in calls.items()
-}}
-seconds = speed.in_turns(turns, budget=0.0, fewest={rounds}, clock=speed.cpu_seconds)
-print(json.dumps([seconds, faults]))
-"""
-PEAK = """
-from attncourse.speed.clock import peak_bytes
-torch.set_num_threads(1)
-torch.manual_seed(123)
-split = MultiHeadAttention({width}, {width}, {num_tokens}, 0.0, {num_heads})
-module = speed.VARIANTS[{name!r}](split)
-x = torch.randn(1, {num_tokens}, {width})
-few = x[:, :16]
-speed.forward(module, few)()
-start = peak_bytes()
-speed.forward(module, x)()
-forward = peak_bytes() - start
-speed.forward_and_backward(module, x)()
-print(json.dumps([forward, peak_bytes() - start]))
-"""
 
 
 class Run(NamedTuple):
@@ -69,6 +45,9 @@ class Peak(NamedTuple):
     both: int  # with the backward pass
 
 
+Runs = dict[str, list[Run]]  # of each name, a Run for each round
+
+
 def in_fresh_process(
     names: Sequence[str],
     blocks_kept: bool = False,
@@ -76,7 +55,7 @@ def in_fresh_process(
     width: int = 768,
     num_heads: int = 12,
     rounds: int = 3,
-) -> list[dict[str, Run]]:
+) -> Runs:
     """Time variants in turns in a new process, and count their page faults.
 
     Blocks of memory are made and given back before the clock starts, as settle_memory says; the
@@ -90,22 +69,68 @@ def in_fresh_process(
         width: d_in and d_out.
         num_heads: how many.
         rounds: how often each runs.
-
-    Returns:
-        For each round a Run for each name.
     """
-    sizes = {"num_tokens": num_tokens, "width": width, "num_heads": num_heads}
-    script = IMPORTS + (SET_UP + TIME).format(names=list(names), rounds=rounds, **sizes)
-    seconds, faults = json.loads(run_python(script, **(KEPT if blocks_kept else {})))
-    return [
-        {name: Run(1e3 * seconds[name][i], faults[name][i]) for name in names}
-        for i in range(rounds)
-    ]
+    call = f"time_variants({list(names)}, {num_tokens}, {width}, {num_heads}, {rounds})"
+    found = _evaluate(call, **(KEPT if blocks_kept else {}))
+    return {name: [Run(*run) for run in some] for name, some in found.items()}
+
+
+def peak(name: str, num_tokens: int = 1024, width: int = 768, num_heads: int = 12) -> Peak:
+    """Return by how much a variant raises the peak memory of a new process."""
+    return Peak(*_evaluate(f"raise_peak({name!r}, {num_tokens}, {width}, {num_heads})"))
+
+
+def _evaluate(call: str, **environment: str) -> Any:
+    """Call a function of this file in a new process, and return its result by way of JSON."""
+    script = f"import json\nfrom attncourse.speed import fresh\nprint(json.dumps(fresh.{call}))"
+    return json.loads(run_python(script, **environment))
+
+
+def time_variants(
+    names: Sequence[str], num_tokens: int, width: int, num_heads: int, rounds: int
+) -> Runs:
+    """Time variants in this process, which should be a new one."""
+    settle_memory()
+    split, x = _set_up(num_tokens, width, num_heads)
+    calls = {name: forward(VARIANTS[name](split.eval()).eval(), x) for name in names}
+    require_equal(calls, 1e-5)
+    settle_memory(22, 256)
+    return _in_turns(calls, rounds)
+
+
+def raise_peak(name: str, num_tokens: int, width: int, num_heads: int) -> Peak:
+    """Measure a variant's peak memory in this process, which should be a new one."""
+    split, x = _set_up(num_tokens, width, num_heads)
+    module = VARIANTS[name](split)
+    forward(module, x[:, :16])()
+    start = peak_bytes()
+    forward(module, x)()
+    after_forward = peak_bytes()
+    forward_and_backward(module, x)()
+    return Peak(after_forward - start, peak_bytes() - start)
+
+
+def _set_up(num_tokens: int, width: int, num_heads: int) -> tuple[MultiHeadAttention, Tensor]:
+    torch.set_num_threads(1)
+    torch.manual_seed(123)
+    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
+    return split, torch.randn(1, num_tokens, width)
+
+
+def _in_turns(calls: Mapping[str, Call], rounds: int) -> Runs:
+    faults: dict[str, list[int]] = {name: [] for name in calls}
+
+    def count(name: str) -> None:
+        faults[name].append(page_faults(calls[name]))
+
+    turns = {name: partial(count, name) for name in calls}
+    seconds = in_turns(turns, budget=0.0, fewest=rounds, clock=cpu_seconds)
+    return {name: list(map(Run, (1e3 * s for s in seconds[name]), faults[name])) for name in calls}
 
 
 def with_and_without_kept_blocks(
     names: Sequence[str], processes: int = 1, **options: int
-) -> dict[str, list[dict[str, Run]]]:
+) -> dict[str, Runs]:
     """Time variants in fresh processes, alternately as usual and with all blocks of memory kept.
 
     Args:
@@ -116,27 +141,28 @@ def with_and_without_kept_blocks(
     Returns:
         The rounds "as usual", and those with "blocks kept", of all processes.
     """
-    runs: dict[str, list[dict[str, Run]]] = {USUAL: [], BLOCKS_KEPT: []}
+    runs: dict[str, Runs] = {arm: {name: [] for name in names} for arm in (USUAL, BLOCKS_KEPT)}
     for _ in range(processes):
-        for arm, some in runs.items():
-            some += in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options)
+        for arm, by_name in runs.items():
+            found = in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options)
+            for name, some in found.items():
+                by_name[name] += some
     return runs
 
 
-def runs_table(runs: Mapping[str, Sequence[Mapping[str, Run]]]) -> str:
+def runs_table(runs: Mapping[str, Runs]) -> str:
     """Return a line for each variant and arm: what its rounds took, the least and the most.
 
-    >>> found = [{"a": Run(2.0, 7)}, {"a": Run(4.0, 7)}]
-    >>> print(runs_table({"as usual": found}))
+    >>> print(runs_table({"as usual": {"a": [Run(2.0, 7), Run(4.0, 7)]}}))
                  ms      page faults
     a, as usual  2 to 4  7
     """
     rows = [["", "ms", "page faults"]]
-    for name in next(iter(runs.values()))[0]:
-        for arm, some in runs.items():
-            columns = zip(*(run[name] for run in some), strict=True)
+    for name in next(iter(runs.values())):
+        for arm, by_name in runs.items():
+            columns = zip(*by_name[name], strict=True)
             rows.append([f"{name}, {arm}", *map(_ends, columns)])
-    return aligned(rows)
+    return align(rows)
 
 
 def _ends(samples: Sequence[float]) -> str:
@@ -144,16 +170,16 @@ def _ends(samples: Sequence[float]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def saved_by_keeping(runs: Mapping[str, Sequence[Mapping[str, Run]]], name: str) -> Run:
+def saved_by_keeping(runs: Mapping[str, Runs], name: str) -> Run:
     """Return how much less a variant takes, in its quickest round, with all blocks kept.
 
     The quickest, since another program on the machine can only make a round slower.
 
-    >>> runs = {"as usual": [{"a": Run(5.0, 7)}], "blocks kept": [{"a": Run(2.0, 3)}]}
+    >>> runs = {"as usual": {"a": [Run(5.0, 7)]}, "blocks kept": {"a": [Run(2.0, 3)]}}
     >>> saved_by_keeping(runs, "a")
     Run(ms=3.0, page_faults=4)
     """
-    usual, kept = (min(run[name] for run in runs[arm]) for arm in (USUAL, BLOCKS_KEPT))
+    usual, kept = (min(runs[arm][name]) for arm in (USUAL, BLOCKS_KEPT))
     return Run(usual.ms - kept.ms, usual.page_faults - kept.page_faults)
 
 
@@ -168,38 +194,6 @@ def new_and_used_block(*shape: int, rounds: int = 5) -> tuple[Run, Run]:
         The medians: with a tensor that is made, filled and given back, and with one that is there.
     """
     used = torch.zeros(shape)
-
-    def fill_a_new_one() -> None:
-        torch.empty(shape).zero_()
-
-    calls: tuple[Call, Call] = (fill_a_new_one, used.zero_)
-    found: tuple[list[Run], list[Run]] = ([], [])
-    for _ in range(rounds):
-        for runs, call in zip(found, calls, strict=True):
-            before = faults_so_far()
-            seconds = cpu_seconds(call)
-            runs.append(Run(1e3 * seconds, faults_so_far() - before))
-    new, old = (
-        Run(_median([run.ms for run in runs]), round(_median([run.page_faults for run in runs])))
-        for runs in found
-    )
+    runs = _in_turns({"new": lambda: torch.empty(shape).zero_(), "used": used.zero_}, rounds)
+    new, old = (Run(*map(median_high, zip(*some, strict=True))) for some in runs.values())
     return new, old
-
-
-def peak(name: str, num_tokens: int = 1024, width: int = 768, num_heads: int = 12) -> Peak:
-    """Return by how much a variant raises the peak memory of a new process.
-
-    Args:
-        name: of VARIANTS.
-        num_tokens: in the one text of the batch.
-        width: d_in and d_out.
-        num_heads: how many.
-    """
-    script = IMPORTS + PEAK.format(
-        name=name, num_tokens=num_tokens, width=width, num_heads=num_heads
-    )
-    return Peak(*json.loads(run_python(script)))
-
-
-def _median(samples: Sequence[float]) -> float:
-    return sorted(samples)[len(samples) // 2]

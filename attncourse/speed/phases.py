@@ -45,31 +45,26 @@ def phases(call: Call, rounds: int = 5) -> dict[str, Phase]:
     >>> list(phases(lambda: attention(*torch.ones(3, 2, 5, 4))))
     ['scores', 'scale', 'softmax', 'mix', 'rest']
     """
-    return _timed(call, rounds, PHASES, _phase)
+    return _time(call, rounds, PHASES, _phase)
 
 
 def tile_phases(call: Call, rounds: int = 5) -> dict[str, Phase]:
-    """Time the phases of attention over tiles of keys, as phases does.
+    """Time the phases of a call of tiled_attention, as phases does.
 
-    Args:
-        call: runs tiled_attention; must have run before.
-        rounds: how often it is run.
-
-    Returns:
-        For each of TILE_PHASES the medians: the matrix products, the updates in place of what is
-        kept from tile to tile, and the rest: exponentials, masks, maxima.
+    They are the matrix products, the updates of what is kept from tile to tile, and the rest:
+    exponentials, masks, maxima.
 
     >>> from attnlib import tiled_attention
     >>> list(tile_phases(lambda: tiled_attention(*torch.ones(3, 5, 4), tile_size=2)))
     ['products', 'total and mixed', 'rest']
     """
-    return _timed(call, rounds, TILE_PHASES, _tile_phase)
+    return _time(call, rounds, TILE_PHASES, _tile_phase)
 
 
 PhaseOf = Callable[[str, Any, Any], str]  # from a kernel's name, its arguments and its result
 
 
-def _timed(call: Call, rounds: int, names: Sequence[str], phase_of: PhaseOf) -> dict[str, Phase]:
+def _time(call: Call, rounds: int, names: Sequence[str], phase_of: PhaseOf) -> dict[str, Phase]:
     settle_memory()
     runs = []
     for _ in range(rounds):
@@ -123,4 +118,4 @@ def _tile_phase(kernel: str, args: Any, result: Any) -> str:
     kernel = kernel.removeprefix("aten.")
     if kernel in {"mm", "bmm"}:
         return PRODUCTS
-    return KEPT if kernel in {"mul_", "add_", "copy_"} else REST
+    return KEPT if kernel in {"mul", "add"} else REST

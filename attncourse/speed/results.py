@@ -8,25 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncourse.speed.clock import (
-    MATRIX_PRODUCT,
-    Quartiles,
-    machine,
-    machine_name,
-    products_of_floor,
-    quartiles,
-    ratio,
-)
+from attncourse.speed.clock import machine, machine_name, ratio
 
 SCHEMA = 1
 MANY_FAULTS = 1000
-SCORES_AGAIN = {  # these keep no scores for the backward pass
-    "SDPA, is_causal",
-    "SDPA, explicit mask",
-    "FlexAttention, compiled",
-    "nn.MultiheadAttention, need_weights=False",
-    "FusedMultiHeadAttention",
-}
 MEASURED = Path(__file__).with_name("measured")
 
 
@@ -52,24 +37,6 @@ def title(result: dict[str, Any]) -> str:
     )
 
 
-def over_floor(entry: dict[str, Any], name: str) -> Quartiles:
-    """Return the quartiles of a variant's time over the floor, paired round by round."""
-    products = _floor_in_products(entry, name in SCORES_AGAIN)
-    found = ratio(entry["samples"], name, MATRIX_PRODUCT)
-    return Quartiles(*(share / products for share in found))
-
-
-def _floor_in_products(entry: dict[str, Any], scores_again: bool = False) -> float:
-    sizes = entry["b"], entry["num_tokens"], entry["width"], entry["product_size"]
-    return products_of_floor(*sizes, entry["pass"], scores_again)
-
-
-def medians(entry: dict[str, Any]) -> dict[str, float]:
-    """Return each variant's median seconds, without the matrix product's."""
-    samples = entry["samples"].items()
-    return {name: quartiles(some).median for name, some in samples if name != MATRIX_PRODUCT}
-
-
 class Crossing(NamedTuple):
     """Two variants on the stored grid, by number of heads and number of tokens."""
 
@@ -93,32 +60,10 @@ def crossing(result: dict[str, Any], name: str, other: str) -> Crossing:
     return Crossing(ratios, undecided, faults)
 
 
-def shapes_table(
-    result: dict[str, Any], name: str, other: str, size: tuple[int, int] | None = None
-) -> str:
-    """Return one variant's time over another's at every shape stored: median, ends, rounds.
-
-    Args:
-        result: of `make bench`.
-        name: of the variant.
-        other: what it is compared with.
-        size: batch and number of tokens, if only these are wanted.
-    """
-    rows = [["batch", "tokens", "", "median", "rounds"]]
-    for entry in result["speed"]:
-        if entry["set"] == "all" and size in {None, (entry["b"], entry["num_tokens"])}:
-            pairs = zip(entry["samples"][name], entry["samples"][other], strict=True)
-            found = [a / b for a, b in pairs]
-            ends = f"{min(found):.2f} to {max(found):.2f} (n = {len(found)})"
-            sizes = [str(entry["b"]), str(entry["num_tokens"]), entry["pass"]]
-            rows.append([*sizes, f"{quartiles(found).median:.2f}", ends])
-    return aligned(rows)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
+def align(rows: Sequence[Sequence[str]]) -> str:
     """Return a table as text: cells start below each other, two spaces after the widest.
 
-    >>> print(aligned([["a", "b"], ["long", "c"]]))
+    >>> print(align([["a", "b"], ["long", "c"]]))
     a     b
     long  c
     """

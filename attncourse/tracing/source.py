@@ -35,12 +35,9 @@ def show_source(
         shown: a class or function that was written in a file or a notebook cell.
         new_since: mark the lines of `shown` that this one does not have.
 
-    Returns:
-        A Source: fenced Markdown in a notebook, plain text elsewhere.
-
-    >>> from attnlib import causal_mask
-    >>> print(str(show_source(causal_mask)).splitlines()[0])
-    def causal_mask(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
+    >>> from attnlib import merge_heads
+    >>> print(str(show_source(merge_heads)).splitlines()[0])
+    def merge_heads(x: Tensor) -> Tensor:
     """
     lines = _lines(shown)
     if new_since is None:

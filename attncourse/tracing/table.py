@@ -100,17 +100,8 @@ class Trace:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th style='text-align:left'>{heading}</th>" for heading in HEADINGS)
-        wraps = {"statement": "normal"}  # a shape stays on one line
-        styles = [f"text-align:left;white-space:{wraps.get(h, 'nowrap')}" for h in HEADINGS]
-        body = ""
-        for number, function, line, source, name, *rest in self.rows():
-            cells = [number, function, line, _code(source), _code(name), *map(html.escape, rest)]
-            pairs = zip(styles, cells, strict=True)
-            cells = [f"<td style='{style}'>{cell}</td>" for style, cell in pairs]
-            body += f"<tr>{''.join(cells)}</tr>"
+        cell = "<td style='text-align:left;white-space:pre'>{}</td>"
+        rows = ["".join(cell.format(html.escape(text)) for text in row) for row in self.rows()]
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
         end = f"<pre>{html.escape(str(self.failure))}</pre>" if self.failure else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{end}"
-
-
-def _code(text: str) -> str:
-    return f"<code>{html.escape(text)}</code>"

@@ -78,12 +78,8 @@ def trace(module: nn.Module, *inputs: Any, depth: int = 0, **options: Any) -> Tr
 def locate(error: BaseException) -> Failure:
     """Return where the reader's own code was when an exception passed through it.
 
-    Args:
-        error: an exception that was caught.
-
-    Returns:
-        A Failure at the innermost line outside attnlib, the standard library and everything
-        installed, with the shapes of the tensors that it reads. Without such a line, line 0.
+    It is the innermost line outside attnlib, the standard library and everything installed, with
+    the shapes of the tensors that it reads. Without such a line, line 0.
 
     >>> try:
     ...     nn.Linear(2, 3)(torch.ones(5))
@@ -204,23 +200,11 @@ class _Recorder:
 
     def _record(self, function: _Function, name: str, change: str, tensor: Tensor) -> None:
         statement = function.statements.get(function.line, _UNREADABLE)
-        dims = _names(statement.dims, tensor.ndim)
-        values = tensor.detach().clone()
-        layout = (tuple(tensor.shape), tensor.dtype, tensor.stride(), tensor.is_contiguous())
         line = statement.line or function.line
-        self.steps.append(
-            Step(
-                function.name,
-                line,
-                statement.text,
-                statement.last_line or line,
-                name,
-                change,
-                dims,
-                *layout,
-                values,
-            )
-        )
+        where = (function.name, line, statement.text, statement.last_line or line)
+        dims = _names(statement.dims, tensor.ndim)
+        layout = (tuple(tensor.shape), tensor.dtype, tensor.stride(), tensor.is_contiguous())
+        self.steps.append(Step(*where, name, change, dims, *layout, tensor.detach().clone()))
 
     def _fail(self, function: _Function, frame: FrameType, error: Exception) -> None:
         if self.failure is not None and self.failure.error is error:
@@ -279,10 +263,10 @@ def shape_comment(line: str) -> tuple[str, ...] | None:
     return comment and tuple(dim.strip() for dim in comment[1].split(",") if dim.strip())
 
 
-def spread(dims: tuple[str, ...], ndim: int) -> tuple[str, ...] | None:
+def fit_dims(dims: tuple[str, ...], ndim: int) -> tuple[str, ...] | None:
     """Return an entry for each dimension, "" for one that ... stands for; None if they do not fit.
 
-    >>> spread(("...", "head_dim", "num_keys"), 4)
+    >>> fit_dims(("...", "head_dim", "num_keys"), 4)
     ('', '', 'head_dim', 'num_keys')
     """
     if "..." in dims and ndim >= len(dims) - 1:
@@ -293,7 +277,7 @@ def spread(dims: tuple[str, ...], ndim: int) -> tuple[str, ...] | None:
 
 def _names(dims: tuple[str, ...], ndim: int) -> tuple[str, ...]:
     """Return a name for each dimension, if all have one: a leading ... is b, or b and num_heads."""
-    names = spread(dims, ndim) or ()
+    names = fit_dims(dims, ndim) or ()
     if dims[:1] == ("...",):
         unnamed = names.count("")
         names = (*("b", "num_heads")[:unnamed], *names[unnamed:])

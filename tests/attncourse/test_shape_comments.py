@@ -13,16 +13,16 @@ import attncourse
 from attncourse.checks.steps_by_hand import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
 from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import MUTE, TRAINING_STEP
-from attncourse.panels.mistakes import GALLERY
-from attncourse.panels.plane import PLANE
-from attncourse.panels.split import WEIGHT_SPLIT
-from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS, OnePiece
-from attncourse.panels.tiles import TILES
+from attncourse.panels.query_plane import PLANE
+from attncourse.panels.running_softmax import TILES
+from attncourse.panels.steps import NUMBER_STEPS, OnePiece
+from attncourse.panels.weight_columns import WEIGHT_SPLIT
 from attncourse.pictures import arcs_picture, heads_picture
-from attncourse.pictures.tensors import leaks_picture, weights_picture
+from attncourse.pictures.weights import leaks_picture, weights_picture
 from support.cases import ALL_PANELS, HEAD_DIM, B, H, T
 from support.shape_comments import comments_in, reading
 
@@ -32,21 +32,20 @@ COURSE = Path(attncourse.__file__).parent
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
     names = (
-        "pictures/tensors",
+        "pictures/weights",
         "pictures/arcs",
         "learning/record",
         "panels/heads",
-        "panels/split",
+        "panels/weight_columns",
         "panels/steps",
         "panels/gpt2",
     )
     names += (
-        "panels/built",
-        "panels/plane",
+        "panels/query_plane",
         "panels/torch_equality",
-        "panels/mistakes",
+        "panels/gallery",
         "panels/learning",
-        "panels/tiles",
+        "panels/running_softmax",
     )
     found = reading(*(COURSE / f"{name}.py" for name in names))
     weights = torch.full((H, T, T), 1 / T)
@@ -63,8 +62,6 @@ def test_in_the_pictures_and_panels():
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
-            if panel is SHAPE_STEPS:
-                sizes |= {"num_tokens": 5, "num_heads": 2, "head_dim": 3}
             if panel in (PLANE, TILES):
                 sizes |= {"head_dim": 2}
             if panel is STACKED_HEADS:
@@ -116,14 +113,14 @@ def test_no_other_module_has_some():
         "gpt2/writing",
     }
     read |= {
-        "pictures/tensors",
+        "pictures/weights",
         "panels/heads",
-        "panels/split",
+        "panels/weight_columns",
         "panels/steps",
         "panels/gpt2",
     }
-    read |= {"panels/torch_equality", "panels/mistakes", "panels/learning"}
-    read |= {"panels/plane", "panels/built", "panels/tiles"}
+    read |= {"panels/torch_equality", "panels/gallery", "panels/learning"}
+    read |= {"panels/query_plane", "panels/running_softmax"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"pictures/arcs", "learning/writing"}
     assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is

@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from book import panels_of
 from support.browser_tools import found_browser, running_jupyterlab
 from support.exercise_tools import needed_cells
@@ -41,7 +41,7 @@ FIRST, *OTHERS = NOTEBOOKS
 SLIDERS = "sliders.ipynb"
 BUSY = "import time\n\ntime.sleep(600)"
 LARGE = (
-    "import attncourse.panels.panel\n\nattnlib.panels.panel.MOST_PAGES = 1",
+    "import attncourse.panels.states\n\nattncourse.panels.states.MOST_PAGES = 1",
     "from attncourse.panels import STACKED_HEADS\n"
     "from attncourse.panels.widgets import PanelBox\n\nPanelBox(STACKED_HEADS)",
 )

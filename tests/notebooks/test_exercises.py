@@ -7,15 +7,17 @@ from collections import OrderedDict
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 import torch
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.checks.exercises import exercise_check
+from support import answers
 from support.exercise_tools import (
     Answers,
-    WrongAnswer,
+    answers_to,
     find_exercises,
     mismatch,
     needed_cells,
@@ -25,9 +27,9 @@ from support.exercise_tools import (
     spoil,
 )
 from support.notebook_tools import NOTEBOOKS, read
-from support.wrong_answers import ANSWERS
 
 PATHS = {path.stem: path for path in NOTEBOOKS}
+ANSWERS = {stem: answers_to(stem) for stem in PATHS}
 CASES = [
     pytest.param(stem, name, label, id=f"{stem}-{name}-{label}")
     for stem, exercises in ANSWERS.items()
@@ -45,17 +47,28 @@ def printed(stem: str) -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_exercise_has_answers_and_every_answer_its_exercise(path: Path):
     exercises = find_exercises(read(path))
-    assert list(ANSWERS.get(path.stem, {})) == [exercise.name for exercise in exercises]
+    assert list(ANSWERS[path.stem]) == [exercise.name for exercise in exercises]
 
 
-def test_no_notebook_is_made_up():
-    assert set(ANSWERS) <= set(PATHS)
+def test_no_lesson_is_made_up():
+    lessons = {module.name.removeprefix("lesson_") for module in iter_modules(answers.__path__)}
+    assert lessons == {stem.partition("_")[0] for stem, found in ANSWERS.items() if found}
 
 
 @pytest.mark.parametrize(("stem", "name", "label"), CASES)
 def test_the_check_tells_stub_solution_and_wrong_answers_apart(stem, name, label):
     problem = mismatch(ANSWERS[stem][name], label, printed(stem)[name, label])
     assert not problem, f"{stem}, {name}, {label}: {problem}"
+
+
+CLASSES = ("CausalAttention", "MyWrapper", "MyMultiHeadAttention")  # test_exercise_checks has these
+
+
+@pytest.mark.parametrize("stem", [stem for stem in ANSWERS if ANSWERS[stem]])
+def test_no_sentence_is_long(stem):
+    told = [text for (name, _), text in printed(stem).items() if name not in CLASSES]
+    lines = [line for text in told for line in text.splitlines() if not line.startswith("Stopped")]
+    assert max(map(len, lines)) <= 300
 
 
 def test_every_exercise_has_a_wrong_answer():
@@ -79,7 +92,7 @@ SOLUTION = "def double(number):\n    return scale * number\n"
 LESSON = "<details><summary>Hint</summary>\n\nTwo.\n\n</details>\n\n" + (
     f"<details><summary>Solution</summary>\n\n```python\n{SOLUTION}```\n\nEasy.\n\n</details>"
 )
-GOOD = Answers("Right.", {"a square": WrongAnswer({"scale": "number"}, "Three became 9.")})
+GOOD = Answers("Right.", {"a square": ({"scale": "number"}, "Three became 9.")})
 
 
 def code(text: str, shown: str = "") -> dict:
@@ -130,18 +143,18 @@ def test_a_good_notebook_has_no_problem():
             "a square is told no better than the stub or the solution: 'Right.'",
         ),
         (
-            made_up_notebook(stub=STUB.replace("Three became {double(3)}", "WrongAnswer")),
+            made_up_notebook(stub=STUB.replace("Three became {double(3)}", "Wrong")),
             GOOD,
-            "a square is told 'WrongAnswer.', without 'Three became 9.'",
+            "a square is told 'Wrong.', without 'Three became 9.'",
         ),
         (
             made_up_notebook(),
-            Answers("Right.", {"nothing": WrongAnswer({"return ": ""}, "")}),
+            Answers("Right.", {"nothing": ({"return ": ""}, "")}),
             "nothing is told no better than the stub or the solution: 'not attempted yet'",
         ),
         (
             made_up_notebook(),
-            Answers("Right.", {"a square": WrongAnswer({"scale": "number"}, "Right")}),
+            Answers("Right.", {"a square": ({"scale": "number"}, "Right")}),
             "a square is told no better than the stub or the solution: 'Three became 9.'",
         ),
     ],

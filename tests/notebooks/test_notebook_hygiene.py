@@ -14,17 +14,13 @@ from support.notebook_tools import (
     RULES,
     START,
     code_cells,
-    leads_on,
     links_resolve,
     read,
-    says_what_it_proved,
     source,
-    title_is_a_question,
 )
 
 each_notebook = pytest.mark.parametrize("path", [START, *NOTEBOOKS], ids=lambda path: path.stem)
 each_lesson = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-OF_LESSONS = (title_is_a_question, says_what_it_proved)
 
 
 def test_there_are_notebooks():
@@ -35,19 +31,13 @@ def test_there_are_notebooks():
 @each_notebook
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_rule(path: Path, rule: Callable[[dict], list[str]]):
-    problems = [] if path == START and rule in OF_LESSONS else rule(read(path))
+    problems = rule(read(path))
     assert not problems, "\n".join([path.name, *problems])
 
 
 @each_notebook
 def test_links_resolve(path: Path):
     problems = links_resolve(read(path), path.parent)
-    assert not problems, "\n".join([path.name, *problems])
-
-
-@each_lesson
-def test_leads_on(path: Path):
-    problems = leads_on(read(path), path, NOTEBOOKS)
     assert not problems, "\n".join([path.name, *problems])
 
 

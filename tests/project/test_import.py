@@ -21,7 +21,7 @@ before = set(sys.modules)
 import attnlib
 print(*(set(sys.modules) - before))
 from attncourse import panels
-panels.STACKED_HEADS.picture().svg()
+panels.STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)).svg()
 print(*(set(sys.modules) - before))
 """
 

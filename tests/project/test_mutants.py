@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mutants
-from mutants import ROOT, main, planted
+from mutants import ROOT, main, plant
 from mutants_list import AROUND, COMPUTATION, MUTANTS, Mutant
 
 EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -29,7 +29,7 @@ def test_there_are_enough_and_their_names_differ():
 def test_it_can_be_planted(mutant):
     """Python can read the file with the fault in it, and all other lines keep their numbers."""
     before = (ROOT / mutant.file).read_text(encoding="utf-8")
-    after = planted(mutant, before)
+    after = plant(mutant, before)
     assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before))
     assert after.count("\n") == before.count("\n")
 
@@ -105,9 +105,9 @@ def test_what_cannot_be_planted_is_a_failure(project, capsys):
     assert main(["killd"], project, TINY) == 1
     assert capsys.readouterr().err == "no such mutant: killd\n"
     with pytest.raises(ValueError, match=r"moved: some\.py holds 0 times, not once: 'a'\."):
-        planted(Mutant("moved", "some.py", {"a": "b"}, ""), "x = 1")
+        plant(Mutant("moved", "some.py", {"a": "b"}, ""), "x = 1")
     with pytest.raises(ValueError, match=r"moved: some\.py holds 2 times"):
-        planted(Mutant("moved", "some.py", {"x": "y"}, ""), "x = x")
+        plant(Mutant("moved", "some.py", {"x": "y"}, ""), "x = x")
 
 
 def test_too_slow_is_no_kill(project, monkeypatch):

@@ -43,12 +43,6 @@ def test_its_make_commands_are_targets():
     assert {"lab", "test"} <= named <= targets
 
 
-def test_its_first_commands_are_lab_and_test():
-    language, text = BLOCKS[0]
-    assert language == "sh"
-    assert re.findall(r"^make (\w+)", text, re.MULTILINE) == ["lab", "test"]
-
-
 def test_its_commands_without_make_are_those_of_the_makefile():
     recipe = MAKEFILE.replace("$(VENV)", ".venv").replace(" $(ROOT)", "")
     lines = [line for kind, text in BLOCKS if kind == "powershell" for line in text.splitlines()]
@@ -116,7 +110,7 @@ PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_every_name_of_attnlib_is_there(path):
+def test_every_name_of_ours_is_there(path):
     """A page that names a module that has moved sends its reader to an ImportError."""
     for name in set(re.findall(r"\battn(?:lib|course)(?:\.[A-Za-z_]\w*)+", sources(path))):
         try:

@@ -44,11 +44,6 @@ def test_binder_has_what_a_learner_needs():
         assert command.replace("pip ", "$(PY) -m pip ").replace("python ", "$(PY) ") in MAKEFILE
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no executable bit")
-def test_binder_can_run_what_follows():
-    assert os.access(ROOT / ".binder" / "postBuild", os.X_OK)
-
-
 def test_a_devcontainer_is_made_by_the_makefile():
     made = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
     dockerfile = ROOT / ".devcontainer" / made["build"]["dockerfile"]

@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from mutants import copied
+from mutants import copy_project
 from support.notebook_tools import ROOT
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -43,9 +46,28 @@ found = {
     "words": "".join(recorded("planet").tokens)[:8],
     "layers": len(recorded_model(1200).layers),
     "story": story()[:12],
-    "picture": STACKED_HEADS.picture().svg()[:4],
+    "picture": STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)).svg()[:4],
 }
 print(json.dumps(found))
+"""
+
+
+# The same where nothing else is installed than what attnlib asks for: the names of all other
+# packages, which follow the target, are not found.
+ALONE = """
+import runpy, sys
+from importlib.machinery import PathFinder
+_, target, *others, command = sys.argv
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return None if name in others else PathFinder.find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+sys.path.insert(0, target)
+import attnlib, torch
+print(attnlib.__file__, attnlib.CausalAttention(5, 3, 7, 0.0)(torch.ones(1, 2, 5)).shape)
+sys.argv = ["attnlib", command, "some.ipynb"]
+runpy.run_module("attncourse", run_name="__main__")
 """
 
 
@@ -59,7 +81,7 @@ def run(*arguments: str, cwd: Path) -> str:
 def wheel(tmp_path_factory) -> Path:
     """Return the wheel of a copy of this folder: a build leaves files behind where it runs."""
     folder = tmp_path_factory.mktemp("wheel")
-    copied(ROOT, folder / "copy")
+    copy_project(ROOT, folder / "copy")
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     run("-m", "pip", "wheel", *offline, "--wheel-dir", str(folder), "./copy", cwd=folder)
     (built,) = folder.glob("*.whl")
@@ -78,10 +100,16 @@ def test_it_holds_the_package_and_the_course_and_nothing_else(wheel):
     assert {Path(name).parts[0] for name in names} == {*HOUSES, f"{PROJECT}.dist-info"}
 
 
-def test_installed_elsewhere_it_imports_and_reads_its_data(wheel, tmp_path):
-    target = tmp_path / "target"
+@pytest.fixture(scope="module")
+def target(wheel, tmp_path_factory) -> Path:
+    """Return a folder in which the wheel is installed, without what it needs."""
+    target = tmp_path_factory.mktemp("target")
     offline = ["--no-deps", "--no-index", "--no-compile", "--quiet"]
-    run("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=tmp_path)
+    run("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=target)
+    return target
+
+
+def test_installed_elsewhere_it_imports_and_reads_its_data(target, tmp_path):
     found = json.loads(run("-I", "-W", "error", "-c", USE, str(target), cwd=tmp_path))
     modules = {path for house in HOUSES for path in (target / house).rglob("*.py")}
     assert {Path(home) for home in found.pop("homes")} == modules
@@ -89,3 +117,46 @@ def test_installed_elsewhere_it_imports_and_reads_its_data(wheel, tmp_path):
     assert found.pop("lessons") == len(list((ROOT / "notebooks").glob("*.ipynb")))
     assert found.pop("grid") > 0
     assert found == {"words": "On the d", "layers": 2, "story": "Your journey", "picture": "<svg"}
+
+
+def needs(name: str, seen: set[str]) -> set[str]:
+    """Return what a distribution needs to be installed, itself and what it pulls in included."""
+    if name not in seen:
+        seen.add(name)
+        try:
+            wanted = [Requirement(line) for line in requires(name) or []]
+        except PackageNotFoundError:  # for another system
+            wanted = []
+        for one in wanted:
+            if one.marker is None or one.marker.evaluate({"extra": ""}):
+                needs(canonicalize_name(one.name), seen)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("command", "lacks"), [("lab", "jupyterlab"), ("grade", "ipykernel")], ids=lambda name: name
+)
+def test_attention_needs_torch_alone_and_the_command_says_what_else(
+    target, tmp_path, command, lacks
+):
+    kept: set[str] = set()
+    for line in SETTINGS["dependencies"]:
+        needs(canonicalize_name(Requirement(line).name), kept)
+    others = [
+        top
+        for top, owners in packages_distributions().items()
+        if top not in HOUSES and kept.isdisjoint(map(canonicalize_name, owners))
+    ]
+    assert {"numpy", "matplotlib", "safetensors", "IPython", lacks} <= set(others)
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", ALONE, str(target), *others, command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == f"{target / 'attnlib' / '__init__.py'} torch.Size([1, 2, 3])\n"
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1] == (
+        f'This needs {lacks}, which is not installed here; try: pip install "attnlib[course]"'
+    )
+    assert not any(tmp_path.iterdir())

@@ -13,15 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import MUTE, TRAINING_STEP
-from attncourse.panels.mistakes import GALLERY
-from attncourse.panels.plane import PLANE
-from attncourse.panels.split import WEIGHT_SPLIT
-from attncourse.panels.steps import NUMBER_STEPS, SHAPE_STEPS
-from attncourse.panels.tiles import TILES
+from attncourse.panels.query_plane import PLANE
+from attncourse.panels.running_softmax import TILES
+from attncourse.panels.steps import NUMBER_STEPS
 from attncourse.panels.torch_equality import TORCH_EQUALITY
+from attncourse.panels.weight_columns import WEIGHT_SPLIT
 from attnlib import (
     CausalAttention,
     FusedMultiHeadAttention,
@@ -113,7 +113,7 @@ CASES = (
 CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latter by an adapter
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
-ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, SHAPE_STEPS, NUMBER_STEPS, TORCH_EQUALITY)
+ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, NUMBER_STEPS, TORCH_EQUALITY)
 ALL_PANELS += (GPT2_HEADS, GALLERY, TILES, TRAINING_STEP, MUTE, PLANE)
 
 

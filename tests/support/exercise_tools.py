@@ -13,6 +13,8 @@ import re
 import symtable
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from io import StringIO
 from typing import Any, NamedTuple
 
@@ -35,18 +37,22 @@ class Exercise(NamedTuple):
     solution: str
 
 
-class WrongAnswer(NamedTuple):
-    """A typical wrong answer: the solution with some of its text replaced, and its diagnosis."""
-
-    changes: dict[str, str]
-    says: str
-
-
 class Answers(NamedTuple):
-    """What the check of an exercise prints: all of it for the solution, a part for wrong ones."""
+    """What the check of an exercise prints: all of it for the solution, a part for wrong ones.
+
+    A wrong answer has a name. It is the solution with some of its text replaced, and what its
+    sentence must hold.
+    """
 
     right: str
-    wrong: dict[str, WrongAnswer]
+    wrong: dict[str, tuple[dict[str, str], str]]
+
+
+def answers_to(stem: str) -> dict[str, Answers]:
+    """Return the answers to the exercises of a notebook, from the file of its lesson, if any."""
+    lesson = f"support.answers.lesson_{stem.partition('_')[0]}"
+    found: dict[str, Answers] = import_module(lesson).ANSWERS if find_spec(lesson) else {}
+    return found
 
 
 def find_exercises(notebook: dict) -> list[Exercise]:
@@ -182,7 +188,7 @@ def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, 
                 continue
             name, _, _, solution = todo.pop(i)
             wrong = answers[name].wrong if name in answers else {}
-            given = {label: spoil(solution, answer.changes) for label, answer in wrong.items()}
+            given = {label: spoil(solution, changes) for label, (changes, _) in wrong.items()}
             given["solution"] = solution
             cells = {label: put(answer, source(cell)) for label, answer in given.items()}
             for label, text in {"stub": source(cell), **cells}.items():
@@ -200,7 +206,7 @@ def mismatch(answers: Answers, label: str, printed: str) -> str | None:
     if label in ("stub", "solution"):
         expected = NOT_ATTEMPTED if label == "stub" else answers.right
         return None if printed == expected else f"prints {printed!r}, not {expected!r}"
-    says = answers.wrong[label].says
+    _, says = answers.wrong[label]
     if printed in (NOT_ATTEMPTED, answers.right) or says in answers.right:
         return f"is told no better than the stub or the solution: {printed!r}"
     return None if says in printed else f"is told {printed!r}, without {says!r}"

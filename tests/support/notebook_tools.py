@@ -2,14 +2,14 @@
 
 A rule is a function from a notebook (the dict that json reads) to a list of problems, one
 sentence each; no problem, empty list. RULES holds them all; `links_resolve` also takes the folder
-that the notebook lies in, `leads_on` its path and those of all lessons.
+that the notebook lies in.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -24,14 +24,10 @@ UNCHECKED = ("nbval-skip", "NBVAL_SKIP")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 MEDIAN_LINES, MOST_LINES, LONG_LINES, SET_UP_LINES = 4, 15, 10, 8
-MOST_WORDS = 120
 
 FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"(`+).+?\1", re.DOTALL)
 MATH = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$", re.DOTALL)
-DETAILS = re.compile(r"<details.*?</details>", re.DOTALL)
-TAG = re.compile(r"<[^>]*>")
-TABLE_ROW = re.compile(r"^\s*\|.*$", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(\s*<?([^)\s>]*)>?[^)]*\)")
 HTML_IMAGE = re.compile(r"<img\b[^>]*>")
@@ -86,15 +82,6 @@ def without_code(text: str) -> str:
 
 def count_lines(cell: dict) -> int:
     return sum(bool(line.strip()) for line in source(cell).splitlines())
-
-
-def count_words(text: str) -> int:
-    """Count the words of the prose: no heading, table, folded answer, code, equation or tag."""
-    text = without_code(DETAILS.sub(" ", text))
-    for pattern in (HEADING, TABLE_ROW):
-        text = pattern.sub(" ", text)
-    text = LINK.sub(lambda link: "" if link[1] else link[2], text)
-    return sum(bool(re.search(r"\w", word)) for word in TAG.sub(" ", text).split())
 
 
 # The rules: how it was run.
@@ -191,19 +178,7 @@ def code_fits_beside_a_figure(notebook: dict) -> list[str]:
     ]
 
 
-def ideas_are_short(notebook: dict) -> list[str]:
-    return [
-        f"cell {i} has {count_words(text)} words, more than {MOST_WORDS}"
-        for i, text in markdown_cells(notebook)
-        if count_words(text) > MOST_WORDS
-    ]
-
-
 # The rules: what a reader sees.
-
-
-def title_is_a_question(notebook: dict) -> list[str]:
-    return [] if title(notebook).endswith("?") else ["the first cell does not ask a question"]
 
 
 def title(notebook: dict) -> str:
@@ -216,13 +191,6 @@ def minutes(notebook: dict) -> int | None:
     """Return the number before the word `minutes` in the first cell."""
     found = re.search(r"(\d+) minutes", source(notebook["cells"][0]))
     return int(found[1]) if found else None
-
-
-def says_what_it_proved(notebook: dict) -> list[str]:
-    headings = [h for _, text in markdown_cells(notebook) for h in HEADING.findall(text)]
-    if any("what we proved" in heading.lower() for heading in headings):
-        return []
-    return ["no heading `What we proved`"]
 
 
 def images_have_alt_text(notebook: dict) -> list[str]:
@@ -284,33 +252,6 @@ def broken_links(text: str, folder: Path, anchors: set[str]) -> Iterator[str]:
             yield f"link {target} names no heading"
 
 
-def way_on(path: Path, lessons: Sequence[Path]) -> str:
-    """Return the line that leads from a lesson to the one before, to the list, and to the next."""
-    place, links = lessons.index(path), [f"[All lessons]({START.name})"]
-    if place > 0:
-        before = lessons[place - 1]
-        links.insert(0, f"[← {title(read(before))}]({before.name})")
-    if place + 1 < len(lessons):
-        after = lessons[place + 1]
-        links.append(f"[{title(read(after))} →]({after.name})")
-    return " · ".join(links)
-
-
-def leads_on(notebook: dict, path: Path, lessons: Sequence[Path]) -> list[str]:
-    """The first cell and the last have the same line, alone, and no other of its kind."""
-    line, problems = way_on(path, lessons), []
-    for name, cell in (("first", notebook["cells"][0]), ("last", notebook["cells"][-1])):
-        lines = source(cell).splitlines()
-        if lines.count(line) != 1:
-            problems.append(f"the {name} cell has no line {line}")
-        problems += [
-            f"the {name} cell leads on twice: {other}"
-            for other in lines
-            if other != line and re.match(r"(Previous|Next|\[←|\[\d\d .*→)", other)
-        ]
-    return problems
-
-
 RULES: list[Callable[[dict], list[str]]] = [
     code_fits_beside_a_figure,
     every_cell_was_executed,
@@ -321,9 +262,6 @@ RULES: list[Callable[[dict], list[str]]] = [
     no_widget_state,
     no_machine_paths,
     code_cells_are_short,
-    ideas_are_short,
-    title_is_a_question,
-    says_what_it_proved,
     images_have_alt_text,
     figures_have_alt_text,
 ]

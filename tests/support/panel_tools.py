@@ -24,7 +24,7 @@ from playwright.sync_api import (
     expect,
 )
 
-from attncourse.panels.panel import MOST_BUTTONS, Panel, spelled
+from attncourse.panels.states import MOST_BUTTONS, Panel, spell
 from support.cases import ALL_PANELS
 
 SCREENSHOTS = Path(__file__).parents[1] / "screenshots"
@@ -106,10 +106,10 @@ def move_sliders(
             after = check_shows(page, shown, panel, state)
             assert after["outputs"] == before["outputs"], f"{state}: a new output below the panel"
             assert after["room"] == pytest.approx(before["room"], abs=0.1), f"{state}: it jumps"
-            assert set(speaker.evaluate(SAYS)) == {spelled(value)}
+            assert set(speaker.evaluate(SAYS)) == {spell(value)}
             before = after
             if value in (values[0], values[-1]):
-                here = f"{name}.{panel.name}.{control}={spelled(value)}"
+                here = f"{name}.{panel.name}.{control}={spell(value)}"
                 photograph(box, here.replace(" ", "-"))
 
 

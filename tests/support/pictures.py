@@ -11,7 +11,7 @@ from functools import cache
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from PIL import Image, ImageChops
 
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words, typeset
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMOOTHING = 64  # of 255: how much the edge of a letter may differ between two builds
@@ -43,6 +43,15 @@ def text_in(scene: Scene, box: Box) -> str | None:
 def texts(svg: ET.Element) -> list[str]:
     """Return the texts of an SVG."""
     return [node.text or "" for node in svg.iter(f"{SVG}text")]
+
+
+def check_readable(scene: Scene) -> None:
+    """Assert that all stands on the sheet, in nobody's way, and in the SVG; and what is seen."""
+    assert outside(scene) == []
+    assert overlapping(scene) == []
+    assert min(item.size for item in words(scene)) >= 13
+    assert texts(ET.fromstring(scene.svg())) == [typeset(item) for item in words(scene)]
+    assert scene.alt.endswith(".")
 
 
 def pixels(scene: Scene, scale: float = 1.0) -> Image.Image:

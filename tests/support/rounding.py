@@ -175,8 +175,8 @@ class Notes:
         """Return a problem for every stored number that another machine may print differently.
 
         A number is looked up in what this cell noted, for it prints what it rounds; alt texts
-        round with pictures.seen.number. If only the words of a picture were rounded to it, these.
-        What is not there at all may be text that an earlier cell made.
+        round with pictures.seen.say_number. If only the words of a picture were rounded to it,
+        these. What is not there at all may be text that an earlier cell made.
 
         Args:
             cell: the cell that the kernel ran last.

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from attncourse.tracing.tracer import shape_comment, spread
+from attncourse.tracing.tracer import fit_dims, shape_comment
 
 
 class Comment(NamedTuple):
@@ -65,7 +65,7 @@ def agrees(shape: tuple[int, ...], dims: tuple[str, ...], sizes: Mapping[str, in
     >>> agrees((7,), ("t", "...", "t"), {"t": 7})
     False
     """
-    names = spread(dims, len(shape))
+    names = fit_dims(dims, len(shape))
     return names is not None and all(
         not name or size == eval(name, {}, dict(sizes))
         for name, size in zip(names, shape, strict=True)

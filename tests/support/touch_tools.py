@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page
 
-from attncourse.panels.panel import Panel
+from attncourse.panels.states import Panel
 from book import FRONT_END, SHEET, SHEET_FILE, section
 from support.cases import ALL_PANELS, sheet
 

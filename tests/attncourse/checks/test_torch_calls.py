@@ -10,7 +10,6 @@ from torch import nn
 from attncourse.checks import (
     check_both_masks,
     check_cross_attention,
-    check_new_queries,
     check_padded,
 )
 from attnlib import attention, causal_mask, merge_heads, split_heads
@@ -33,15 +32,16 @@ from attnlib import attention, causal_mask, merge_heads, split_heads
         ),
         (
             lambda n: (causal_mask(n), torch.ones(n, n).bool()),
-            "SDPA's mask hides nothing.",
+            "With SDPA's mask nothing is hidden. Numbers are added to the scores: 0 shows, "
+            "-inf hides.",
         ),
         (
             lambda n: (causal_mask(7), ~causal_mask(7)),
-            "The module's mask is (7, 7), not (5, 5).",
+            "The shape of the module's mask is (7, 7), not (5, 5).",
         ),
         (
             lambda n: (causal_mask(n), ~causal_mask(n) & (torch.arange(n) != 1)),
-            "With SDPA's mask token 1 sees [0], not [0, 1].",
+            "With SDPA's mask token 1 must see [0, 1], not [0].",
         ),
     ],
 )
@@ -88,54 +88,6 @@ def test_lengths_that_are_taken_for_equal_stop_with_their_line():
         return by_sdpa(module, x, memory) + 0 * sum(head.sum() for head in heads)
 
     assert "Stopped in cross_attention, line 3" in check_cross_attention(cross_attention)
-
-
-@pytest.mark.parametrize(
-    ("new_queries_mask", "sentence"),
-    [
-        (
-            lambda num_new, num_keys: ~causal_mask(num_keys)[:num_new],
-            "The first new token sees keys [0]: this is the upper left. It is token 4, and may see",
-        ),
-        (
-            lambda num_new, num_keys: causal_mask(num_keys)[-num_new:],
-            "Your True hides. In SDPA's mask True means: may look.",
-        ),
-        (
-            lambda num_new, num_keys: torch.ones(num_new, num_keys).bool(),
-            "New token 0 of 3 is token 4 of 7: it sees [0, 1, 2, 3, 4, 5, 6], and may see 0 to 4.",
-        ),
-        (
-            lambda num_new, num_keys: ~causal_mask(num_keys),
-            "It is torch.bool, (7, 7); it must be torch.bool, (3, 7).",
-        ),
-        (
-            lambda num_new, num_keys: (~causal_mask(num_keys)[-num_new:]).float(),
-            "It is torch.float32, (3, 7); it must be torch.bool, (3, 7)",
-        ),
-    ],
-)
-def test_a_wrong_mask_for_new_queries_is_told(new_queries_mask, sentence):
-    assert check_new_queries(new_queries_mask).startswith(sentence)
-
-
-@pytest.mark.parametrize("width", [1, 3])
-def test_new_queries_without_tril(width):
-    def new_queries_mask(num_new, num_keys):
-        queries = torch.arange(num_keys - num_new, num_keys)
-        return torch.arange(num_keys) <= queries[:, None]
-
-    assert check_new_queries(new_queries_mask).startswith("Right: for 3 new tokens of 7")
-    none = check_new_queries(lambda num_new, num_keys: torch.ones(width, num_keys).bool())
-    assert "Right" not in none
-
-
-def test_the_mask_that_pytorch_makes_for_new_queries_is_right():
-    # at the top it would cost every worker two seconds: it loads PyTorch's compiler
-    from torch.nn.attention.bias import causal_lower_right, causal_upper_left
-
-    assert check_new_queries(causal_lower_right).startswith("Right: for 3 new tokens of 7")
-    assert "this is the upper left" in check_new_queries(causal_upper_left)
 
 
 def test_the_pair_that_attention_returns_is_told():

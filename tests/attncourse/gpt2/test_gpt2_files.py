@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -90,7 +91,9 @@ def test_what_our_classes_do_not_compute_is_refused(changes, words, attention_to
         ({"n_head": 4}, ValueError, "cannot be split into num_heads=4 heads"),
         ({"n_head": "5"}, TypeError, "must be a positive int, not '5' (str)"),
         ({"model_type": "gpt_neo"}, ValueError, "says model_type='gpt_neo', and our classes"),
-        ({"layer_norm_epsilon": "1e-5"}, TypeError, "layer_norm_epsilon in the config.json of"),
+        ({"layer_norm_epsilon": "1e-5"}, TypeError, "must be a positive number, not '1e-5'"),
+        ({"layer_norm_epsilon": math.nan}, ValueError, "must be a positive number, not nan; GP"),
+        ({"layer_norm_epsilon": -1}, ValueError, "must be a positive number, not -1; GPT-2 has"),
     ],
 )
 def test_a_config_of_another_model(said, error, words, tmp_path):
@@ -102,13 +105,36 @@ def test_a_config_of_another_model(said, error, words, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{", "config.json is not JSON"), ("[1]", "must hold one JSON object, not")]
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "must hold one JSON object, not"),
+        ("[" * 100_000, "is not JSON: maximum recursion depth"),
+        ('{"a":' * 100_000, "is not JSON: maximum recursion depth"),
+    ],
+    ids=["cut", "list", "lists in lists", "objects in objects"],
 )
-def test_a_damaged_config(text, words, tmp_path):
+def test_a_damaged_config_or_index(text, words, tmp_path):
     saved(tmp_path)
     (tmp_path / "config.json").write_text(text)
     with refused(ValueError, words):
         read_gpt2(tmp_path)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(text)
+    with refused(ValueError, words):
+        read_gpt2(index)
+
+
+def test_a_header_that_lists_too_much_is_not_read(tmp_path):
+    """The reader would take half a minute for 700,000 names."""
+    header = {
+        f"h.{i}": {"dtype": "F32", "shape": [], "data_offsets": [0, 0]} for i in range(20_000)
+    }
+    text = json.dumps(header).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    with refused(ValueError, f"has a header of {len(text):,} bytes, and no GPT-2 has more than"):
+        read_gpt2(path)
 
 
 def test_another_number_of_heads_than_the_configs(tmp_path):
@@ -149,6 +175,10 @@ def test_several_files_with_an_index(tmp_path):
     shards[1].unlink()
     with refused(FileNotFoundError, f"there is no file {shards[1]}, which model.safetensors.in"):
         read_gpt2(index)
+    for file in ("", 5, None):
+        index.write_text(json.dumps({"weight_map": {"wte.weight": file}}))
+        with refused(ValueError, f"names no file for wte.weight: {file!r}; download it again"):
+            read_gpt2(index)
     index.write_text("{}")
     with refused(ValueError, "is not an index of weights: it has no weight_map"):
         read_gpt2(index)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attncourse.gpt2.files import Gpt2File, read_gpt2
 from attncourse.gpt2.model import Gpt2Size, gpt2_state, load_gpt2, write_gpt2
 from attncourse.gpt2.weights import from_gpt2, to_gpt2
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
+from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask, fused_to_split
 from support.cases import B, T
 
 SIZES = {
@@ -155,7 +155,8 @@ def test_there_and_back_bit_by_bit(saved, into):
     file = saved.file()
     back = {}
     for layer in range(saved.size.num_layers):
-        back |= to_gpt2(from_gpt2(file, layer, saved.size.num_heads, into), layer)
+        ours = from_gpt2(file, layer, saved.size.num_heads, into)
+        back |= to_gpt2(fused_to_split(ours) if into is FusedMultiHeadAttention else ours, layer)
     assert back.keys() == {key for key in file if ".attn." in key}
     assert all(torch.equal(back[key], file[key]) for key in back)
 
@@ -186,7 +187,28 @@ def test_the_prefix_of_other_files(tmp_path):
         )
     ours = from_gpt2(file, 2, size.num_heads)
     assert torch.equal(ours.W_key.weight, model.blocks[2].attention.W_key.weight)
-    assert to_gpt2(ours, 2, prefix="transformer.").keys() == {k for k in file if "h.2.attn" in k}
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_whose_logits_have_a_matrix_of_their_own_is_refused(tied, tmp_path):
+    """A GPT2 makes them with the embedding: the hidden states would be right, the logits not."""
+    size, sizes = SIZES["small"], config(SIZES["small"])
+    sizes.tie_word_embeddings = tied
+    theirs = randomise(transformers.GPT2LMHeadModel(sizes), size).eval()
+    theirs.save_pretrained(tmp_path)
+    file, token_ids = read_gpt2(tmp_path), torch.arange(T)[None]
+    assert ("lm_head.weight" in file) is not tied
+    with torch.no_grad():
+        expected = theirs(token_ids).logits
+    if tied:
+        close(load_gpt2(file).logits(token_ids), expected, torch.float32)
+        return
+    with pytest.raises(ValueError, match=r"has an lm_head\.weight of its own, not that of wte\.we"):
+        load_gpt2(file)
+    assert from_gpt2(file, 1).num_heads == size.num_heads
+    state = {**file, "lm_head.weight": file["transformer.wte.weight"]}  # as some tools write it
+    logits = load_gpt2(state, size.num_heads).logits(token_ids)
+    assert not torch.allclose(logits, expected, atol=0.1)
 
 
 def test_old_files_hold_the_mask_too():

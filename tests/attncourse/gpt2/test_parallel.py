@@ -188,13 +188,6 @@ def test_importing_it_loads_no_tensor_parallelism():
 # What cannot be started says so
 
 
-def test_what_is_started(monkeypatch):
-    asked = []
-    monkeypatch.setattr(parallel, "report_of", lambda *what: asked.append(what) or "done")
-    assert run_processes(4, patience=7) == "done"
-    assert asked == [([sys.executable, "-m", "attncourse.gpt2"], 4, 7)]
-
-
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -269,11 +262,6 @@ def test_torchrun_starts_them_too():
     ran = subprocess.run(command, env=alone, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("one process alone: heads 0 to 11, 2,362,368 parameters")
-
-
-def test_no_program(tmp_path):
-    printed = report_of([str(tmp_path / "nothing")], 2, patience=1)
-    assert printed.startswith("The processes could not be run on this machine: [Errno 2] No such")
 
 
 def test_its_report_is_passed_on_and_threads_are_limited():

@@ -16,33 +16,24 @@ from attncourse.learning.record import (
     MEASURED_AT,
     RECORD,
     SAVED_AT,
-    asked,
     clear_and_ambiguous,
     growth,
     held_out_batch,
     longer_tokens,
+    mark_asked,
+    mark_watched,
     measure,
     new_model,
     recorded_model,
     shown_tokens,
-    watched,
 )
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import right_answers
-from attncourse.panels.learning import (
-    CHART,
-    MUTE,
-    MUTE_CHOICES,
-    NAMES,
-    PLACES,
-    PROFILE,
-    TRAINING_STEP,
-)
+from attncourse.panels.learning import MUTE, MUTE_CHOICES, NAMES, PLACES, PROFILE, TRAINING_STEP
 from attncourse.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
 from attncourse.pictures.scene import Box, Line
-from attncourse.pictures.tensors import lines_picture
-from support.pictures import boxes, extents, outside, overlapping, text_in, words
-from train_heads import TRAINING, measured, train_record
+from support.pictures import boxes, extents, outside, text_in, words
+from train_heads import TRAINING, measure_steps, train_record
 
 BATCH = held_out_batch()
 
@@ -65,7 +56,7 @@ def test_it_is_what_the_tool_makes(capsys):
         for name, weight in history.snapshots[step].items():
             rounded = weight.half().float()
             torch.testing.assert_close(stored[name], rounded, atol=tolerance, rtol=1e-2)
-    way, again = growth(), measured(history)
+    way, again = growth(), measure_steps(history)
     assert again["losses"].tolist() == pytest.approx(way.losses[:20], abs=2e-2)
     for name, shares in way.by_place.items():
         made = again[name].float()
@@ -107,16 +98,16 @@ def test_what_is_measured_is_the_score_at_places_that_are_asked():
     model = recorded_model(100)
     with torch.no_grad():
         _, attn_weights = model(BATCH.tokens, return_weights=True)
-    has_answer = asked(BATCH)
+    has_answer = mark_asked(BATCH)
     assert has_answer.tolist() == (BATCH.answers[..., 0] != NO_ANSWER).tolist()
     for name, shares in measure(model).by_place.items():
-        where = watched(BATCH)[name]
+        where = mark_watched(BATCH)[name]
         counts = where.any(dim=-1).sum(dim=0)
         mean = (shares.nan_to_num() * counts).sum(dim=-1) / counts.sum()
         torch.testing.assert_close(mean, score(attn_weights, where).flatten())
         if name in ("induction", "two letters"):
             assert not where[~has_answer].any()
-    assert torch.equal(watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
+    assert torch.equal(mark_watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
 
 
 def test_the_heads_become_what_the_notebook_says():
@@ -237,7 +228,7 @@ def test_what_is_muted_is_missed_before_or_after_place_24(heads, expected):
 
 
 def test_all_places_are_those_before_25_and_those_after():
-    model, has_answer = with_muted([(1, EARLY)]), asked(BATCH)
+    model, has_answer = with_muted([(1, EARLY)]), mark_asked(BATCH)
     unclear = is_ambiguous(BATCH.tokens) & has_answer
     for i, kind in enumerate((has_answer & ~unclear, unclear)):
         early, late = (int((kind & where).sum()) for where in (~AFTER_24, AFTER_24))
@@ -270,7 +261,7 @@ def test_both_heads_of_layer_1_together_are_all_it_has():
 
 def test_only_with_head_0_0_do_two_letters_match():
     """At ambiguous places, as the notebook has it: 0.9, and 0.5 without."""
-    here = is_ambiguous(BATCH.tokens) & asked(BATCH)
+    here = is_ambiguous(BATCH.tokens) & mark_asked(BATCH)
     marked = two_letters(BATCH.tokens) & here[:, :, None]
     shares = []
     for model in (recorded_model(1200), mute_head(recorded_model(1200), 0, 0), recorded_model(800)):
@@ -291,7 +282,7 @@ def test_heads_of_layer_1_copy_what_they_read():
 
 def test_heads_of_layer_1_divide_the_alphabet():
     """They share one map; each is missed at the letters that it writes louder, and only there."""
-    model, answers = recorded_model(1200), BATCH.answers[asked(BATCH)][:, 0]
+    model, answers = recorded_model(1200), BATCH.answers[mark_asked(BATCH)][:, 0]
     by_0, by_1 = (reads_and_writes(model, 1, h).diagonal() for h in (0, 1))
     assert torch.corrcoef(torch.stack((by_0, by_1)))[0, 1] < -0.8
     louder = by_0 > by_1
@@ -371,7 +362,7 @@ def test_what_is_said_of_where_a_head_is_muted_is_no_wider_than_its_stroke():
 def test_the_loss_has_its_scale_and_a_dashed_key_and_goes_to_the_end():
     scene, losses = TRAINING_STEP.draw(TRAINING_STEP.compute(step=100)), growth().losses
     curve, key = (i for i in scene.items if isinstance(i, Line) and i.stroke == INK and i.dashed)
-    chart = boxes(scene, *CHART)[0]
+    chart = scene.named("chart")[0]
     assert len(curve.points) == 121
     for step, (x, y) in zip(range(0, 1201, 10), curve.points, strict=True):
         assert (x - chart.x) / chart.width == pytest.approx(step / 1200, abs=1e-3)
@@ -384,7 +375,7 @@ def test_the_loss_has_its_scale_and_a_dashed_key_and_goes_to_the_end():
 @pytest.mark.parametrize("step", SAVED_AT)
 def test_the_marked_step_is_seen_and_stands_over_no_word(step):
     scene = TRAINING_STEP.draw(TRAINING_STEP.compute(step=step))
-    chart = boxes(scene, *CHART)[0]
+    chart = scene.named("chart")[0]
     at = pytest.approx(chart.x + chart.width * step / 1200)
     (marker,) = (
         i for i in scene.items if isinstance(i, Line) and i.points[0][0] == at == i.points[1][0]
@@ -415,7 +406,7 @@ def test_one_scale_stands_at_the_first_profile_only():
 def test_the_curves_and_the_profiles_are_drawn_to_scale():
     scene, way = TRAINING_STEP.draw(TRAINING_STEP.compute(step=1000)), growth()
     curves = [i for i in scene.items if isinstance(i, Line) and len(i.points) == len(MEASURED_AT)]
-    chart = boxes(scene, *CHART)[0]
+    chart = scene.named("chart")[0]
     for curve, shares in zip(curves[:2], (way.clear, way.ambiguous), strict=True):
         for (x, y), share, step in zip(curve.points, shares, way.steps, strict=True):
             assert (chart.y + chart.height - y) / chart.height == pytest.approx(share, abs=2e-3)
@@ -426,25 +417,3 @@ def test_the_curves_and_the_profiles_are_drawn_to_scale():
     assert len(solid.points) == 47  # the first place has nothing before it
     assert len(dashed.points) == 46
     assert outside(scene) == []
-
-
-def test_lines_picture():
-    weights = torch.tensor([[[1.0, 0, 0], [0.01, 0.99, 0], [0.3, 0.3, 0.4]], torch.eye(3).tolist()])
-    scene = lines_picture(weights, ["a", "bc", "d"])
-    drawn = [item for item in scene.items if isinstance(item, Line)]
-    bars, lines = [drawn[0], drawn[6]], [*drawn[1:6], *drawn[7:]]
-    assert [(bar.stroke, bar.width) for bar in bars] == [(head_color(0), 4), (head_color(1), 4)]
-    assert [line.stroke for line in lines] == [head_color(0)] * 5 + [head_color(1)] * 3
-    rows = {word.y: word.text for word in words(scene)}
-    read = [(rows[line.points[0][1]], rows[line.points[1][1]]) for line in lines]
-    names = ("a", "bc", "d")
-    assert read[:5] == [("a", "a"), ("bc", "bc"), ("d", "a"), ("d", "bc"), ("d", "d")]
-    assert read[5:] == [(name, name) for name in names]
-    assert lines[4].width > lines[3].width == lines[2].width
-    assert lines[4].opacity > lines[3].opacity
-    assert lines[0].points[0][0] < lines[0].points[1][0]
-    assert outside(scene) == []
-    assert overlapping(scene) == []
-    assert "3 queries" in scene.alt
-    assert "Head 0: " in scene.alt
-    assert "Head 1: " in scene.alt

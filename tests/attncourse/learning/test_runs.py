@@ -5,17 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attncourse.learning.model import exchanged
+from attncourse.learning.model import exchange
 from attncourse.learning.patterns import share_by_pair
 from attncourse.learning.record import held_out_batch, recorded_model
 from attncourse.learning.runs import (
     LATE,
-    LONG,
     RUNS,
     SEEDS,
-    Run,
+    LookUpRun,
     Setting,
-    _runs,
     guess_by_place,
     late_head,
     look_up_model,
@@ -23,18 +21,17 @@ from attncourse.learning.runs import (
     look_up_test,
     orders_named,
     repeat_runs,
-    spread,
+    stored_runs,
 )
 from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
 from attncourse.learning.training import accuracy
-from train_runs import measured, settings, train_look_ups
+from train_runs import LONG, measure_repeats, settings, train_look_ups
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 
 
 def test_every_setting_of_the_tool_is_stored_once():
-    stored = [Setting(*run["setting"]) for run in _runs()["look_ups"]]
-    stored = [setting._replace(distances=tuple(setting.distances)) for setting in stored]
+    stored = [run.setting for run in stored_runs()[0]]
     assert stored == settings()
     assert len(set(stored)) == len(stored)
     assert RUNS.stat().st_size + LATE.stat().st_size < 80_000
@@ -63,7 +60,7 @@ def test_a_model_starts_as_its_seed_and_its_setting_say():
     assert size == look_up_runs(1, hidden=14)[0].parameters == 5846
 
 
-def shares(*runs: list[Run]) -> list[float]:
+def shares(*runs: list[LookUpRun]) -> list[float]:
     return [run.right for three in runs for run in three]
 
 
@@ -143,7 +140,7 @@ def test_the_order_is_in_the_weights_of_the_places(seed):
     model, batch = late_head(seed), look_up_test(1, 3)
     with torch.no_grad():
         own = model(batch.tokens, return_weights=True)[1]
-        other = exchanged(own, near=1, far=3)
+        other = exchange(own, near=1, far=3)
         as_it_is = orders_named(model, batch, own, own)
         letters = orders_named(model, batch, other, own)
         places = orders_named(model, batch, own, other)
@@ -189,7 +186,7 @@ def test_two_layers_learn_repeats_and_one_layer_does_not():
 
 def test_seed_3_is_the_training_that_is_stored_step_by_step():
     run = repeat_runs(num_layers=2, steps=1200)[2]
-    again = measured(recorded_model(1200))
+    again = measure_repeats(recorded_model(1200))
     assert again["parameters"] == run.parameters
     assert again["ambiguous"] == pytest.approx(run.ambiguous, abs=5e-3)
     for name, by_head in run.scores.items():
@@ -208,8 +205,3 @@ def test_the_guess_by_place_takes_the_letter_that_most_distances_name():
             best = {letter for letter in named if named.count(letter) == most}
             right, count = right + (answer in best) / len(best), count + 1
     assert guess_by_place(batch, shortest=3, longest=5) == pytest.approx(right / count)
-
-
-def test_a_spread_of_one_number_is_that_number():
-    assert spread([0.5]) == spread([0.5, 0.504]) == "50%"
-    assert spread(iter([0.9, 0.1])) == "10 to 90%"

@@ -10,8 +10,6 @@ import torch
 from attncourse.learning import tasks
 from attncourse.learning.tasks import (
     NO_ANSWER,
-    alphabet,
-    encode,
     look_ups,
     next_tokens,
     repeats,
@@ -94,9 +92,6 @@ def test_the_story_is_plain_and_begins_with_the_running_example():
     assert 5_000 < len(text) < 10_000
     assert text.isascii()
     assert "\n" not in text
-    characters = alphabet(text)
-    assert list(characters) == sorted(characters)
-    assert "".join(characters[i] for i in encode(text, characters)) == text
 
 
 def test_shape_comments_are_true():
@@ -105,11 +100,6 @@ def test_shape_comments_are_true():
     found.fields(sizes, draw(look_ups(1, 3, num_tokens=11)))
     assert found.lies == []
     assert found.unreached() == []
-
-
-def test_a_strange_character_is_refused():
-    with pytest.raises(ValueError, match=r"text holds 'erz', which characters='ab' lacks: make"):
-        encode("zebra", "ab")
 
 
 @pytest.mark.parametrize("distances", [(), (0,), (1, 11), (-2,)])

@@ -54,15 +54,6 @@ def test_the_first_steps_are_those_of_adamw():
         torch.testing.assert_close(module.state_dict()[name], weight)
 
 
-def test_the_same_seeds_give_the_same_and_others_do_not():
-    def run(seed_of_model: int, seed: int) -> list[float]:
-        return train(model(seed_of_model), TASK, steps=3, seed=seed).losses
-
-    assert run(1, 1) == run(1, 1)
-    assert run(1, 1) != run(1, 2)
-    assert run(1, 1) != run(2, 1)
-
-
 def test_snapshots_are_copies_of_the_weights_on_the_way():
     module = model()
     before = {name: weight.clone() for name, weight in module.state_dict().items()}
@@ -118,14 +109,8 @@ def test_an_interrupt_keeps_what_was_trained_and_says_where_it_stopped(capsys):
         assert torch.equal(module.state_dict()[name], weight)
 
 
-def test_weights_that_were_not_kept_are_missed_in_words():
-    history = train(model(), TASK, steps=2, seed=1, snapshots_at=(2,))
-    with pytest.raises(KeyError, match=r"after step 1: there are those after \[2\]"):
-        history.snapshots[1]
-
-
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: path.stem)
-def test_after_an_interrupt_the_next_cells_go_on_or_say_what_is_missing(path, monkeypatch):
+def test_after_an_interrupt_the_next_cells_go_on(path, monkeypatch):
     """Every training of a lesson is stopped at its third step; no name is missing after it."""
     calls = itertools.count(1)
 
@@ -136,20 +121,13 @@ def test_after_an_interrupt_the_next_cells_go_on_or_say_what_is_missing(path, mo
 
     monkeypatch.setattr(attncourse.learning.training, "mean_loss", interrupted)
     before, namespace = torch.is_grad_enabled(), {"__name__": "__main__"}
-    complaints = []
     try:
-        for place, cell in code_cells(read(path)):
-            if MAY_RAISE in tags(cell) or "PanelBox" in source(cell):
-                continue
-            try:
+        for _, cell in code_cells(read(path)):
+            if MAY_RAISE not in tags(cell) and "PanelBox" not in source(cell):
                 exec(source(cell), namespace)
-            except KeyError as error:
-                complaints.append((place, str(error)))
     finally:
         torch.set_grad_enabled(before)
     assert next(calls) > 3
-    for place, said in complaints:
-        assert "the training was stopped after step 2 of" in said, (place, said)
 
 
 def test_it_trains_in_one_thread_and_restores_their_number():

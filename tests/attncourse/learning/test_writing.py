@@ -11,13 +11,13 @@ from attncourse.checks import check_causal
 from attncourse.learning import (
     AttentionModel,
     UnmaskedAttention,
-    mean_loss,
     train,
     walk,
     without_mask,
     write,
     writing,
 )
+from attncourse.learning.training import mean_loss
 from support.shape_comments import reading
 
 

@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey
-from attncourse.panels.built import LOOKS, built_stack, placed
-from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.panel import MOST_PAGES, PART_ENDS, Panel, spelled
-from attncourse.panels.split import WEIGHT_SPLIT
+from attncourse.panels.heads import LOOKS, STACKED_HEADS, add_places, build_stack
+from attncourse.panels.states import MOST_PAGES, PART_ENDS, Panel, spell
 from attncourse.panels.steps import NUMBER_STEPS
+from attncourse.panels.weight_columns import WEIGHT_SPLIT
 from attncourse.pictures.palette import INK, QUIET, THEME, head_color, tint
-from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, drawn
+from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, typeset
 from attnlib import MultiHeadAttention, causal_mask, split_heads
 from support.cases import ALL_PANELS, sheet
 from support.pictures import SVG, boxes, outside, overlapping, pixels, text_in, texts, words
@@ -39,7 +38,7 @@ NAMES = ("Your", "journey", "starts", "with", "one", "step")
 
 def states(panel: Panel) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
-        "state", panel.states(), ids=lambda state: " ".join(map(spelled, state.values()))
+        "state", panel.states(), ids=lambda state: " ".join(map(spell, state.values()))
     )
 
 
@@ -116,7 +115,7 @@ def test_every_picture_is_well_formed_and_holds_all_words(every, svgs):
     for (_, _, scene, _), svg in zip(every, svgs, strict=True):
         root = ET.fromstring(svg)
         assert root.get("aria-label") == scene.alt
-        assert texts(root) == [drawn(item) for item in words(scene)]
+        assert texts(root) == [typeset(item) for item in words(scene)]
 
 
 def test_what_is_drawn_together_lies_side_by_side(every):
@@ -163,7 +162,7 @@ def test_panels_are_pure(panel, every):
 
 
 def test_the_static_figure_is_the_state_at_the_start(panel):
-    scene = panel.picture()
+    scene = panel.draw(panel.compute(**panel.default))
     assert scene == shown(panel, dict(panel.default)).scene
     assert pixels(scene).getchannel("A").getextrema() == (255, 255)
 
@@ -223,7 +222,7 @@ def test_a_sheet_has_room_for_its_largest_picture(sheet, every):
 def test_a_sheet_says_what_its_controls_are(panel, sheet):
     assert [control["name"] for control in sheet["controls"]] == list(panel.controls)
     for control, (name, values) in zip(sheet["controls"], panel.controls.items(), strict=True):
-        assert control["words"] == [spelled(value) for value in values]
+        assert control["words"] == [spell(value) for value in values]
         assert values[control["start"]] == panel.default[name]
 
 
@@ -242,7 +241,6 @@ def test_the_kinds_of_controls():
         for control in sheet(panel.name)["controls"]
     }
     assert {name for name, kind in kinds.items() if kind == "time"} == {
-        ("shape steps", "step"),
         ("number steps", "step"),
         ("tiles", "step"),
         ("training step", "step"),
@@ -302,8 +300,8 @@ def check_heads(
 @states(STACKED_HEADS)
 def test_stacked_heads(state):
     num_heads = state["num_heads"]
-    stacked = built_stack(num_heads)
-    data, scene = check_heads(STACKED_HEADS, stacked, num_heads, placed(INPUTS)[None])
+    stacked = build_stack(num_heads)
+    data, scene = check_heads(STACKED_HEADS, stacked, num_heads, add_places(INPUTS)[None])
     assert torch.equal(data.W_query, torch.cat([head.W_query.weight for head in stacked.heads]))
     columns = {1: (), 2: (2, 3)}.get(num_heads, (2, 3, 4, 5))
     listed = ", ".join(map(str, columns))

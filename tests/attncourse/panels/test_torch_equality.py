@@ -162,7 +162,7 @@ def test_a_call_that_goes_wrong_sends_the_dots_to_the_right(call, num_heads):
 
 
 def test_the_dashed_line_stands_at_float32_eps():
-    scene = TORCH_EQUALITY.picture()
+    scene = TORCH_EQUALITY.draw(TORCH_EQUALITY.compute(**TORCH_EQUALITY.default))
     dashed = [item for item in scene.items if isinstance(item, Line) and item.dashed]
     assert len(dashed) == 1
     places = {item.text: item.x for item in words(scene)}
@@ -220,7 +220,7 @@ def test_a_planted_difference_in_the_outputs_shows(monkeypatch):
             return outputs + 0.003, weights
 
     monkeypatch.setattr(equality, "MultiheadAttention", Shifted)
-    scene = TORCH_EQUALITY.picture()
+    scene = TORCH_EQUALITY.draw(TORCH_EQUALITY.compute(**TORCH_EQUALITY.default))
     assert reach(scene)["outputs"] == "1e-02"
     assert reach(scene)["weights"] == "1e-06"
 

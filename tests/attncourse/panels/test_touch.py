@@ -18,18 +18,17 @@ from attncourse.panels import (
     GALLERY,
     GPT2_HEADS,
     MUTE,
-    SHAPE_STEPS,
     STACKED_HEADS,
     TILES,
     TORCH_EQUALITY,
     TRAINING_STEP,
     WEIGHT_SPLIT,
 )
-from attncourse.panels.built import built_stack, placed
 from attncourse.panels.gpt2 import gpt2_panel
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Looks, corners, head_maps, looks
-from attncourse.pictures.palette import HEAD_COLORS, contrast, line_color
+from attncourse.panels.heads import add_places, build_stack
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import Looks, head_maps, listen
+from attncourse.pictures.palette import HEAD_COLORS, contrast, head_color, line_color
 from attncourse.pictures.scene import Box, Scene
 from attnlib import MultiHeadAttention
 from support.browser_tools import found_browser
@@ -90,7 +89,7 @@ def louder(module: MultiHeadAttention) -> MultiHeadAttention:
 @pytest.mark.parametrize(
     ("panel", "build"),
     [
-        (STACKED_HEADS, lambda: built_stack(3)),
+        (STACKED_HEADS, lambda: build_stack(3)),
         (WEIGHT_SPLIT, lambda: louder(MultiHeadAttention(3, 12, 6, 0.0, 3))),
     ],
 )
@@ -98,7 +97,7 @@ def test_dot_products_and_values_are_those_of_the_projections(panel, build):
     """By hand: head by head, from the rows of the weight matrices."""
     with seeded():
         module = build()
-    x = journey().inputs if panel is not STACKED_HEADS else placed(journey().inputs)
+    x = journey().inputs if panel is not STACKED_HEADS else add_places(journey().inputs)
     state = panel.default | ({"num_heads": 3} if "num_heads" in panel.controls else {})
     data = panel.compute(**state)
     maps = panel.touch(data, panel.draw(data)).maps
@@ -122,10 +121,10 @@ def test_dot_products_and_values_are_those_of_the_projections(panel, build):
             torch.testing.assert_close(made, value[:4], atol=6e-3, rtol=0)
 
 
-def test_looks_hears_every_layer_and_lets_go():
+def test_listening_hears_every_layer_and_lets_go():
     with seeded():
         module = MultiHeadAttention(3, 8, 6, 0.0, 2)
-    made = looks(module, journey().inputs[None])
+    made = listen(module, journey().inputs[None])
     assert (made.attn_scores.shape, made.values.shape) == ((2, 6, 6), (2, 6, 4))
     assert not any(part._forward_hooks for part in module.modules())
 
@@ -141,21 +140,13 @@ def test_the_cells_lie_where_they_are_drawn(panel):
                 assert (shown.x + 0 * place, shown.y + place * shown.cell) in drawn
 
 
-def test_cells_that_cannot_be_shared_out_are_named():
-    scene = Scene(40, 40, "", tuple(Box(0, 10 * i, 10, 10) for i in range(3)))
-    assert corners(scene, 10, 3) == [(0, 0), (0, 10), (0, 20)]
-    for cell, count in ((10, 2), (7, 1)):
-        with pytest.raises(ValueError, match=f"cells of {cell} pixels are not those of {count}"):
-            corners(scene, cell, count)
-
-
 def test_a_head_has_its_name_and_its_row():
-    scene = Scene(40, 40, "", (Box(3, 5, 7, 7),))
+    scene = Scene(40, 40, "", (Box(3, 5, 7, 7, name="map"),))
     seen = Looks(torch.full((1, 1, 1), 0.25), torch.tensor([[[1.0, -0.001]]]))
-    (made,) = head_maps(scene, 7, ["#123456"], torch.ones(1, 1, 1), seen)
+    (made,) = head_maps(scene, torch.ones(1, 1, 1), seen, hues=[4])
     assert made == (
         "head 0",
-        "#123456",
+        head_color(4),
         3,
         5,
         7,
@@ -170,11 +161,6 @@ def test_a_click_leads_to_the_state_that_the_picture_shows_there():
         for pick in picks:
             for control, place in pick["places"].items():
                 assert 0 <= place < len(panel.controls[control])
-    data = SHAPE_STEPS.compute(step=5)
-    lines = [pick.state["step"] for pick in SHAPE_STEPS.touch(data, SHAPE_STEPS.draw(data)).picks]
-    for step in lines:
-        there = SHAPE_STEPS.compute(step=step)
-        assert there.step.function == data.step.function
     heads = [pick["places"] for pick in OWN_GPT2.page(OWN_GPT2.default)["touch"]["picks"]]
     assert heads == [
         {"layer": layer, "head": head}
@@ -340,8 +326,8 @@ def test_a_click_mutes_a_head_and_enter_wakes_it(page):
 
 
 @browser_test
-@pytest.mark.parametrize(("panel", "pick"), [(SHAPE_STEPS, 1), (TRAINING_STEP, 7), (OWN_GPT2, 10)])
-def test_a_click_on_a_line_a_step_or_a_head_goes_there(page, panel, pick):
+@pytest.mark.parametrize(("panel", "pick"), [(TRAINING_STEP, 7), (OWN_GPT2, 10)])
+def test_a_click_on_a_step_or_a_head_goes_there(page, panel, pick):
     box = box_of(page, panel)
     chosen = panel.page(panel.default)["touch"]["picks"][pick]
     left, top, width, height = chosen["box"]

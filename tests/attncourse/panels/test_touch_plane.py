@@ -11,8 +11,9 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 
 from attncourse.examples import journey
-from attncourse.panels import PLANE, plane
-from attncourse.panels.panel import Panel
+from attncourse.panels import PLANE, query_plane
+from attncourse.panels.query_plane import diamond, hull
+from attncourse.panels.states import Panel
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import INK, PAPER, QUIET, head_color
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
@@ -60,6 +61,20 @@ def by_hand(angle: int, length: int) -> tuple[list[float], list[float], list[flo
     return scores, weights, context_vec
 
 
+def test_a_hull_has_the_outer_points_only():
+    points = [(0.0, 0.0), (2.0, 0.0), (2.0, 2.0), (0.0, 2.0), (1.0, 1.0), (1.0, 0.0)]
+    assert sorted(hull(points)) == sorted(points[:4])
+    assert hull([(1.0, 1.0), (1.0, 1.0)]) == [(1.0, 1.0)]
+
+
+def test_a_diamond_stands_around_its_place():
+    mark = diamond((3.0, 7.0))
+    across, down = zip(*mark.points, strict=True)
+    assert (min(across), max(across)) == (-5.0, 11.0)
+    assert (min(down), max(down)) == (-1.0, 15.0)
+    assert mark.fill == INK
+
+
 @pytest.mark.parametrize("state", SOME[::5], ids=lambda s: f"{s['angle']} {s['length']}")
 def test_each_state_is_attention(state):
     data = PLANE.compute(**state)
@@ -80,7 +95,7 @@ def test_the_grid_is_fine_and_every_token_wins_somewhere():
 
 
 def test_its_shape_comments_are_true():
-    found = reading(Path(plane.__file__))
+    found = reading(Path(query_plane.__file__))
     sizes = {"num_tokens": 6, "head_dim": 2}
     data = found.run(sizes, lambda: PLANE.compute(angle=90, length=5))
     found.fields(sizes, data)
@@ -219,7 +234,10 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 def places(page: Page) -> list[list[float]]:
     """Return where in the window the handle stands in each of the states chosen."""
     svg = box_of(page, PLANE).locator("svg")
-    corner, scale = svg.bounding_box(), svg.bounding_box()["width"] / PLANE.picture().width
+    corner, scale = (
+        svg.bounding_box(),
+        svg.bounding_box()["width"] / PLANE.draw(PLANE.compute(**PLANE.default)).width,
+    )
     found = []
     for state in SOME:
         x, y = PLANE.handle(PLANE.compute(**state))

@@ -13,11 +13,11 @@ import pytest
 import torch
 from PIL import Image
 
-import attncourse.panels.panel
+import attncourse.panels.states
 from attncourse.gpt2.model import tiny_gpt2
 from attncourse.panels.gpt2 import gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.panel import MOST_PAGES, Panel, spelled, told
+from attncourse.panels.states import MOST_PAGES, Panel, draw_telling, spell
 from attncourse.panels.widgets import PanelBox
 from attncourse.pictures.scene import Scene
 from sliders import FORMER, IN_NOTEBOOK
@@ -102,7 +102,7 @@ def test_a_notebook_sends_no_more_than_with_the_former_sliders(panel, made):
 
 
 def test_its_repr_is_one_line_that_tells_the_state_at_the_start(panel, made):
-    start = ", ".join(f"{control}={spelled(value)}" for control, value in panel.default.items())
+    start = ", ".join(f"{control}={spell(value)}" for control, value in panel.default.items())
     box = made.box
     assert repr(box) == f"<sliders of the panel '{panel.name}': {start}>"
 
@@ -113,7 +113,7 @@ def test_without_a_kernel_the_telling_states_stay(panel, made):
     data, *_ = box._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == repr(box)  # the line that nbval compares
-    scene = told(panel)
+    scene = draw_telling(panel)
     assert f'alt="{html.escape(scene.alt)}"' in data["text/html"]
     assert f"base64,{data['image/png']}" in data["text/html"]
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
@@ -135,7 +135,7 @@ def test_the_telling_states_are_chosen_or_go_from_the_first_value_to_the_last():
     assert timed.telling_states() == [{"n": 3, "half": 1}, {"n": 3, "half": 2}]
     chosen = dataclasses.replace(many(8), telling=({"n": 1}, {"n": 2, "half": 1}))
     assert chosen.telling_states() == [{"n": 1, "half": 2}, {"n": 2, "half": 1}]
-    assert told(chosen).alt == "(1, 2). (1, 2) (2, 1). (2, 1)"
+    assert draw_telling(chosen).alt == "(1, 2). (1, 2) (2, 1). (2, 1)"
 
 
 def test_boxes_leave_the_readers_random_numbers_alone(made):
@@ -189,7 +189,7 @@ def test_what_asks_for_no_page_gets_no_answer(message, capsys):
 
 
 def test_a_box_shows_any_gpt2(monkeypatch):
-    monkeypatch.setattr(attncourse.panels.panel, "MOST_PAGES", 5)
+    monkeypatch.setattr(attncourse.panels.states, "MOST_PAGES", 5)
     panel = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
     box = PanelBox(panel)
     place = panel.states().index({"layer": 3, "head": 2})

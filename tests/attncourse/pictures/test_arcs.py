@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-
 import pytest
 import torch
 
 from attncourse.pictures.arcs import LEAST, arcs_picture
 from attncourse.pictures.palette import FAINT, head_color
-from attncourse.pictures.scene import BOOK, Line, Scene, drawn
-from support.pictures import boxes, outside, overlapping, text_in, texts, words
+from attncourse.pictures.scene import BOOK, Line, Scene
+from support.pictures import boxes, check_readable, text_in, words
 
 WORDS = ("The", " cat", " saw", " the", " dog")
 LONG = tuple(f" word{place}" for place in range(23))
@@ -49,12 +47,8 @@ PICTURES = pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
 
 @PICTURES
 def test_everything_fits_on_a_page(scene):
-    assert outside(scene) == []
-    assert overlapping(scene) == []
+    check_readable(scene)
     assert scene.width <= BOOK
-    assert min(item.size for item in words(scene)) >= 13
-    assert texts(ET.fromstring(scene.svg())) == [drawn(item) for item in words(scene)]
-    assert scene.alt.endswith(".")
 
 
 def test_an_arc_for_each_weight_that_is_large_enough():
@@ -62,7 +56,6 @@ def test_an_arc_for_each_weight_that_is_large_enough():
     scene = arcs_picture(WORDS, weights)
     assert len(arcs(scene)) == (weights >= LEAST).sum() < (weights > 0).sum()
     assert any(f"at least {LEAST}" in item.text for item in words(scene))
-    assert len(arcs(arcs_picture(WORDS, weights, least=1e-9))) == (weights > 0).sum()
 
 
 def test_an_arc_goes_from_the_query_back_to_the_key():

@@ -21,9 +21,9 @@ WEIGHTS = torch.tensor([[1.0, 0.0], [0.25, 0.75], [0.97, 0.03]])
 
 
 def test_a_rectangle_has_a_row_for_each_query_and_a_column_for_each_key():
-    scene = rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks", hue=2)
+    scene = rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks")
     cells = boxes(scene, CELL, CELL)
-    assert [cell.fill for cell in cells] == [weight_color(w, 2) for w in WEIGHTS.flatten().tolist()]
+    assert [cell.fill for cell in cells] == [weight_color(w) for w in WEIGHTS.flatten().tolist()]
     assert [text_in(scene, cell) for cell in cells] == [
         "1.00",
         None,
@@ -56,14 +56,14 @@ def test_long_names_slant_and_stay_on_the_sheet(title):
 
 
 def test_a_line_goes_from_each_query_to_what_it_looks_at():
-    scene = cross_picture(QUERIES, KEYS, WEIGHTS, ("writes", "reads"), hue=1)
+    scene = cross_picture(QUERIES, KEYS, WEIGHTS, ("writes", "reads"))
     places = {item.text: item.x for item in words(scene)}
     lines = [item for item in scene.items if isinstance(item, Line)]
     ends = [(line.points[0][0], line.points[1][0]) for line in lines]
     pairs = [("one", "a"), ("two", "a"), ("two", "b"), ("three", "a")]
     assert ends == [(places[query], places[key]) for query, key in pairs]
     assert [line.width for line in lines] == pytest.approx([5.0, 2.0, 4.0, 4.88])
-    assert {line.stroke for line in lines} == {head_color(1)}
+    assert {line.stroke for line in lines} == {head_color(0)}
     assert scene.alt == (
         "Lines from writes to reads: one to a (1.00), two to a (0.25), two to b (0.75), "
         "three to a (0.97)."

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attncourse.pictures.grids import SHADES, blocks, signed_picture, strips_picture
+from attncourse.pictures.grids import SHADES, find_patches, signed_picture, strips_picture
 from attncourse.pictures.palette import PAPER, amount_color, signed_color, weight_color
 from attncourse.pictures.scene import Box, Line
-from support.pictures import outside, overlapping, words
+from support.pictures import check_readable, outside, overlapping, words
 
 STEPS = tuple(range(0, 260, 20))
 
@@ -20,17 +20,17 @@ def strip(seed: int = 1) -> torch.Tensor:
     return shares
 
 
-def test_the_blocks_cover_every_cell_once_with_its_shade():
+def test_the_patches_cover_every_cell_once_with_its_shade():
     shares = strip()
     covered = torch.full(shares.shape, -2)
-    for block in blocks(shares):
-        area = covered[block.top : block.bottom, block.left : block.right]
+    for top, left, bottom, right, shade in find_patches(shares):
+        area = covered[top:bottom, left:right]
         assert (area == -2).all()
-        area[:] = block.shade
+        area[:] = shade
     expected = (shares * SHADES).round().nan_to_num(-1).int()
     assert torch.equal(covered.int(), expected)
-    assert len(blocks(torch.ones(7, 5))) == 1
-    assert len(blocks(shares)) < shares.numel()
+    assert len(find_patches(torch.ones(7, 5))) == 1
+    assert len(find_patches(shares)) < shares.numel()
 
 
 def test_strips_stand_in_columns_with_steps_and_places():
@@ -46,22 +46,21 @@ def test_strips_stand_in_columns_with_steps_and_places():
     assert said[-2:] == ["1", "0"]
     shades = [b.fill for b in picture.items if isinstance(b, Box) and b.width == 12 and b.fill]
     assert shades == [amount_color(1 - i / SHADES) for i in range(SHADES + 1)]
-    assert outside(picture) == []
-    assert overlapping(picture) == []
+    check_readable(picture)
     assert picture.alt.startswith("Strips over 13 steps, down, and 17 places, across. head 0: ")
 
 
 def test_strips_of_one_hue_have_a_scale_in_it():
-    picture = strips_picture({"a": strip(), "b": strip(2)}, STEPS, (4, 4), 2)
+    picture = strips_picture({"a": strip(), "b": strip(2)}, STEPS, (4, 4), 2, mark=8)
     scale = [b.fill for b in picture.items if isinstance(b, Box) and b.width == 12 and b.fill]
     assert scale == [weight_color(1 - i / SHADES, 4) for i in range(SHADES + 1)]
-    assert outside(picture) == []
+    check_readable(picture)
 
 
 @pytest.mark.parametrize(("steps", "hues"), [((0, 20), (0,)), (STEPS, (0, 1))])
 def test_strips_that_do_not_fit_are_refused(steps, hues):
     with pytest.raises(ValueError, match=r"a row for each of the .* steps and a hue each"):
-        strips_picture({"head": strip()}, steps, hues)
+        strips_picture({"head": strip()}, steps, hues, 1, mark=8)
 
 
 def test_signed_tables_are_blue_above_the_middle_and_red_below():

@@ -14,7 +14,7 @@ from matplotlib.textpath import TextPath
 from PIL import Image
 
 from attncourse.pictures.palette import head_color, tint
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, moved
+from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words, shift
 from support.notebook_tools import ROOT
 from support.pictures import alike, pixels
 
@@ -47,9 +47,9 @@ def test_it_is_as_stored(name, scene):
 @pytest.mark.parametrize(
     ("item", "changed"),
     [
-        (Words(0, 0, "with"), {"text": "wlth"}),
-        (Words(0, 0, "0.43"), {"text": "0.48"}),
-        (Words(0, 0, "step"), {"y": 6.0}),
+        (Words(0, 0, "with", size=12), {"text": "wlth"}),
+        (Words(0, 0, "0.43", size=12), {"text": "0.48"}),
+        (Words(0, 0, "step", size=12), {"y": 6.0}),
         (Box(0, 0, 20, 20, tint(head_color(0), 0.32)), {"fill": tint(head_color(0), 0.4)}),
         (Box(0, 0, 20, 20, "#ffffff", "#c8cdd2", hatched=True), {"hatched": False}),
     ],
@@ -115,7 +115,7 @@ def stored(name: str) -> Image.Image:
 
 def on_a_sheet(item: Item) -> Image.Image:
     """Return the picture of one item in the middle of a sheet, at the scale of the diagrams."""
-    return pixels(Scene(80, 40, "One item.", tuple(moved([item], 30, 15))), 2.0)
+    return pixels(Scene(80, 40, "One item.", tuple(shift([item], 30, 15))), 2.0)
 
 
 def outline(words: Words) -> Rectangle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attncourse.pictures.letters import text_width, wrapped
+from attncourse.pictures.letters import text_width, wrap
 from support.pictures import size_of
 
 LETTERS = "".join(map(chr, range(32, 127)))
@@ -26,9 +26,9 @@ def test_other_letters_are_at_least_as_wide_as_most():
 
 def test_a_text_is_broken_between_words_where_it_must_be():
     text = "a line of several words, and one_that_is_much_too_long_for_any_line here"
-    lines = wrapped(text, 120, 13)
+    lines = wrap(text, 120)
     assert " ".join(lines) == text
-    assert [line for line in lines if text_width(line, 13) > 120] == [
+    assert [line for line in lines if text_width(line) > 120] == [
         "one_that_is_much_too_long_for_any_line"
     ]
-    assert wrapped("", 100, 13) == []
+    assert wrap("", 100) == []

@@ -21,10 +21,10 @@ from attncourse.pictures.scene import (
     Words,
     above,
     beside,
-    captioned,
+    caption,
     frame,
     in_rows,
-    moved,
+    shift,
 )
 from support.notebook_tools import ROOT
 from support.pictures import SVG, alike, outside, overlapping, pixels, texts
@@ -38,7 +38,7 @@ SCENE = Scene(
         Box(10, 10, 20, 30, fill=RED),
         Box(60, 10, 20, 20, fill=PAPER, hatched=True),
         Line(((40, 5), (40, 55)), stroke=BLUE, width=4),
-        Words(50, 50, 'a < b & "c"', 9),
+        Words(50, 50, 'a < b & "c"', size=9),
     ),
 )
 
@@ -125,7 +125,7 @@ def test_a_shape_has_an_outline_and_round_corners_only_if_it_says_so():
     assert [first.get(key) for key in look] == [RED, None, None, None]
     assert [second.get(key) for key in look] == ["none", "var(--attn-ink)", "2", "3"]
     assert [third.get(key) for key in look] == ["none", BLUE, None, None]  # SVG's own width is 1
-    (text,) = ET.fromstring(Scene(9, 9, "", (Words(5, 5, "m"),)).svg())
+    (text,) = ET.fromstring(Scene(9, 9, "", (Words(5, 5, "m", size=12),)).svg())
     assert text.get("fill") == "var(--attn-ink)"
 
 
@@ -204,7 +204,7 @@ def test_a_cell_keeps_its_hue_among_many():
         for head in hues
         for column in range(41)
     ]
-    letters = [Words(0, 140 + 14 * head, "weights", 13, weight_color(1.0, head)) for head in hues]
+    letters = [Words(0, 140 + 14 * head, "weights", color=weight_color(1.0, head)) for head in hues]
     data, _ = Scene(451, 310, "Weights of twelve heads.", (*cells, *letters))._repr_png_()
     shown = Image.open(io.BytesIO(data)).convert("RGB")
     off = []
@@ -271,14 +271,14 @@ def test_text_stands_where_its_anchor_says():
     """Middle, start and end; turned text turns about its anchor, counter-clockwise."""
     reach = 47  # of "mmmm" at this size
     for anchor, left in {"start": 50, "middle": 50 - reach / 2, "end": 50 - reach}.items():
-        box = ink(pixels(Scene(100, 40, "", (Words(50, 20, "mmmm", 12, INK, anchor),))))
+        box = ink(pixels(Scene(100, 40, "", (Words(50, 20, "mmmm", anchor, size=12),))))
         assert (box[0], box[2]) == pytest.approx((left, left + reach), abs=3)
         assert (box[1] + box[3]) / 2 == pytest.approx(20, abs=3)
-    turned = ink(pixels(Scene(100, 100, "", (Words(50, 50, "mmmm", 12, anchor="end", angle=45),))))
+    turned = ink(pixels(Scene(100, 100, "", (Words(50, 50, "mmmm", "end", size=12, angle=45),))))
     assert turned[2] < 60
     assert turned[1] > 40
     (text,) = ET.fromstring(
-        Scene(9, 9, "", (Words(5, 6, "m", anchor="end", angle=45),)).svg()
+        Scene(9, 9, "", (Words(5, 6, "m", "end", size=12, angle=45),)).svg()
     ).iter(f"{SVG}text")
     assert text.get("transform") == "rotate(-45 5 6)"
     assert text.get("text-anchor") == "end"
@@ -290,22 +290,22 @@ def ink(image) -> tuple[int, int, int, int]:
 
 
 def test_dollars_and_backslashes_are_no_formulas():
-    scene = Scene(200, 40, "", (Words(100, 20, r"$x_1$ \alpha <>&", 12),))
+    scene = Scene(200, 40, "", (Words(100, 20, r"$x_1$ \alpha <>&", size=12),))
     assert texts(ET.fromstring(scene.svg())) == [r"$x_1$ \alpha <>&"]
     assert ink(pixels(scene))[2] - ink(pixels(scene))[0] > 90
 
 
 def test_what_stands_out_over_the_sheet_is_noticed():
     """By the helper that the tests of all pictures use."""
-    fits = Words(50, 20, "in", 12)
+    fits = Words(50, 20, "in", size=12)
     for item in (
         Box(90, 0, 20, 5),
         Box(0, -3, 5, 5),
         Line(((5, 5), (5, 44))),
-        Words(90, 20, "far too long", 12, anchor="start"),
-        Words(20, 20, "far too long", 12, anchor="end"),
-        Words(50, 3, "Up", 20),
-        Words(50, 20, "sideways", 12, angle=90),
+        Words(90, 20, "far too long", "start", size=12),
+        Words(20, 20, "far too long", "end", size=12),
+        Words(50, 3, "Up", size=20),
+        Words(50, 20, "sideways", size=12, angle=90),
     ):
         assert set(outside(Scene(100, 40, "", (fits, item)))) == {item}
     assert outside(SCENE) == []
@@ -313,7 +313,11 @@ def test_what_stands_out_over_the_sheet_is_noticed():
 
 def test_words_in_each_others_way_are_noticed():
     """By the other such helper."""
-    one, other, apart = Words(20, 20, "one"), Words(35, 24, "other"), Words(80, 20, "apart")
+    one, other, apart = (
+        Words(20, 20, "one", size=12),
+        Words(35, 24, "other", size=12),
+        Words(80, 20, "apart", size=12),
+    )
     assert overlapping(Scene(100, 40, "", (one, apart, other))) == [("one", "other")]
 
 
@@ -329,13 +333,13 @@ def test_a_frame_is_seen_on_light_and_on_dark():
     assert inner.fill is outer.fill is None
 
 
-def test_moved_items_keep_all_but_their_place():
-    box, line, text = moved(
-        [Box(1, 2, 3, 4, RED), Line(((0, 0), (1, 1))), Words(5, 6, "w")], 10, 20
+def test_shifted_items_keep_all_but_their_place():
+    box, line, text = shift(
+        [Box(1, 2, 3, 4, RED), Line(((0, 0), (1, 1))), Words(5, 6, "w", size=12)], 10, 20
     )
     assert box == Box(11, 22, 3, 4, RED)
     assert line == Line(((10, 20), (11, 21)))
-    assert text == Words(15, 26, "w")
+    assert text == Words(15, 26, "w", size=12)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +348,7 @@ def test_moved_items_keep_all_but_their_place():
 def test_scenes_side_by_side_and_under_each_other(join, size, place):
     both = join(SCENE, SCENE, gap=20)
     assert (both.width, both.height) == size
-    assert both.items == (*SCENE.items, *moved(SCENE.items, *place))
+    assert both.items == (*SCENE.items, *shift(SCENE.items, *place))
     assert both.alt == f"{SCENE.alt} {SCENE.alt}"
     assert outside(both) == []
 
@@ -364,7 +368,7 @@ def test_scenes_in_rows_stand_side_by_side_while_they_fit():
 
 def test_a_caption_is_broken_into_lines_above_the_scene():
     line = "step = 3 | what this state shows, told in a line that is longer than the picture"
-    scene = captioned(SCENE, line)
+    scene = caption(SCENE, line)
     assert scene.alt == f"{line}. {SCENE.alt}"
     told = scene.items[: -len(SCENE.items)]
     assert " ".join(item.text for item in told) == line

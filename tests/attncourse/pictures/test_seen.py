@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attncourse.pictures.seen import MOST_ROWS, largest_weights, told_apart, whole_row
+from attncourse.pictures.seen import MOST_ROWS, largest_weights, tell_apart, whole_row
 
 WORDS = ["Your", " journey", " starts", " with", " one"]
 
@@ -18,7 +18,7 @@ def rows(*keys: int, weight: float = 0.75) -> torch.Tensor:
 
 
 def test_words_that_come_again_are_told_apart():
-    assert told_apart(["the", " a", " the", "the"]) == ["the", "a", "the (2)", "the (3)"]
+    assert tell_apart(["the", " a", " the", "the"]) == ["the", "a", "the (2)", "the (3)"]
 
 
 @pytest.mark.parametrize(

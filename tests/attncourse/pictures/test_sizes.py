@@ -7,7 +7,7 @@ import pytest
 from attncourse.pictures.palette import head_color
 from attncourse.pictures.scene import BOOK, Box
 from attncourse.pictures.sizes import c_attn_picture, parts_picture
-from support.pictures import outside, overlapping, words
+from support.pictures import check_readable, words
 
 PARTS = [("table", 50), ("attention", 7), ("MLP", 13), ("attention", 7), ("MLP", 13), ("norms", 0)]
 
@@ -18,7 +18,7 @@ def bars(scene) -> list[Box]:
 
 def test_every_part_is_as_wide_as_it_is_large():
     scene = parts_picture(PARTS, "letters")
-    assert outside(scene) == overlapping(scene) == []
+    check_readable(scene)
     assert scene.width == BOOK
     *drawn, norms = bars(scene)
     assert norms.width < 1
@@ -42,7 +42,7 @@ def test_the_sums_are_told():
 @pytest.mark.parametrize("head", [0, 5, 11])
 def test_a_head_has_its_columns_in_each_third_and_its_rows_below(head):
     scene = c_attn_picture(768, 12, head)
-    assert outside(scene) == overlapping(scene) == []
+    check_readable(scene)
     own = head_color(head).lower()
     full = [b for b in scene.items if isinstance(b, Box) and (b.fill or "").lower() == own]
     assert [box.width < box.height for box in full] == [True, False] * 3

@@ -9,22 +9,20 @@ import pytest
 import torch
 
 from attncourse.speed import (
-    PHASES,
     VARIANTS,
-    Run,
+    cpu_seconds,
     forward,
     huge_pages,
-    in_fresh_process,
     kept_for_backward,
     new_and_used_block,
     peak,
     phases,
     saved_by_keeping,
-    settle_memory,
     tile_phases,
+    with_and_without_kept_blocks,
 )
-from attncourse.speed import clock as clocks
-from attncourse.speed.phases import TILE_PHASES
+from attncourse.speed.fresh import Run
+from attncourse.speed.phases import PHASES, TILE_PHASES
 from attnlib import MultiHeadAttention, attention, causal_mask, tiled_attention
 
 WIDTH, HEADS, TOKENS = 21, 7, 11
@@ -51,7 +49,7 @@ def test_every_kernel_is_put_under_its_phase(name):
 
 
 @torch.no_grad()
-def test_what_is_kept_from_tile_to_tile_is_changed_in_place(monkeypatch):
+def test_what_is_kept_from_tile_to_tile_is_a_phase(monkeypatch):
     seen = []
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: seen.append(1) or torch.bmm(a, b))
     inputs = torch.randn(3, HEADS, TOKENS, 3)
@@ -61,37 +59,31 @@ def test_what_is_kept_from_tile_to_tile_is_changed_in_place(monkeypatch):
     assert all(phase.seconds > 0 for phase in found.values())
 
 
-def test_memory_is_settled_with_blocks_of_the_sizes_asked_for(monkeypatch):
-    sizes = []
-    monkeypatch.setattr(torch, "zeros", lambda *shape: sizes.append(4 * shape[0] * shape[1]))
-    settle_memory()
-    settle_memory(2, 5)
-    assert sizes == [size * 2**20 for size in (22, 22, 2, 5)]
-
-
 def test_the_seconds_of_this_process_are_not_those_of_a_sleep():
-    slept = clocks.cpu_seconds(lambda: time.sleep(0.05))
+    slept = cpu_seconds(lambda: time.sleep(0.05))
     assert slept < 0.04 or sys.platform == "win32"
-    assert clocks.cpu_seconds(lambda: torch.randn(400, 400) @ torch.randn(400, 400)) > 0
+    assert cpu_seconds(lambda: torch.randn(400, 400) @ torch.randn(400, 400)) > 0
 
 
 def test_the_setting_of_huge_pages_is_one_word_or_nothing():
     assert huge_pages() in {"", "always", "madvise", "never"}
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_a_fresh_process_times_what_it_has_compared(kept):
-    found = in_fresh_process(("weight split", "stacked heads"), kept, rounds=2, **SMALL)
-    assert len(found) == 2
-    for one_round in found:
-        assert list(one_round) == ["weight split", "stacked heads"]
-        assert all(run.ms > 0 and run.page_faults >= 0 for run in one_round.values())
+def test_fresh_processes_time_what_they_have_compared():
+    names = ("weight split", "stacked heads")
+    found = with_and_without_kept_blocks(names, rounds=2, **SMALL)
+    assert list(found) == ["as usual", "blocks kept"]
+    for by_name in found.values():
+        assert {name: len(runs) for name, runs in by_name.items()} == dict.fromkeys(names, 2)
+        runs = [run for some in by_name.values() for run in some]
+        assert all(run.ms > 0 and run.page_faults >= 0 for run in runs)
 
 
 def test_what_is_saved_is_told_between_the_quickest_rounds():
-    usual = [{"a": Run(ms, faults)} for ms, faults in ((9.0, 60), (5.0, 70), (7.0, 80))]
-    kept = [{"a": Run(ms, faults)} for ms, faults in ((2.0, 3), (4.0, 2), (99.0, 1))]
-    assert saved_by_keeping({"as usual": usual, "blocks kept": kept}, "a") == Run(3.0, 67)
+    usual = [Run(ms, faults) for ms, faults in ((9.0, 60), (5.0, 70), (7.0, 80))]
+    kept = [Run(ms, faults) for ms, faults in ((2.0, 3), (4.0, 2), (99.0, 1))]
+    runs = {"as usual": {"a": usual}, "blocks kept": {"a": kept}}
+    assert saved_by_keeping(runs, "a") == Run(3.0, 67)
 
 
 def test_a_block_that_was_written_before_is_there():

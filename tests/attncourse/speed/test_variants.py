@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-import re
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from attncourse.speed import variants
+import ways
 from attncourse.speed.count import count_parameters
-from attncourse.speed.variants import VARIANTS
 from attnlib import MultiHeadAttention
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, H, tokens
+from ways import VARIANTS
 
 FLEX = "FlexAttention, compiled"
 WIDTH = H * HEAD_DIM
@@ -134,21 +133,17 @@ def test_the_published_version_keeps_a_float_mask():
     assert "mask" not in module.state_dict()
 
 
-def test_flex_attention_has_no_dropout():
-    words = "FlexAttention has no dropout, and this module has p=0.5"
-    with pytest.raises(ValueError, match=re.escape(words)):
-        VARIANTS[FLEX](split_module(dropout=0.5))
-
-
-def test_flex_attention_needs_avx2(monkeypatch):
+@pytest.mark.parametrize(
+    ("capability", "compiler", "dropout", "error", "words"),
+    [
+        ("AVX2", "g++", 0.5, ValueError, "FlexAttention has no dropout, .* has p=0.5"),
+        ("DEFAULT", "g++", 0.0, RuntimeError, "AVX2 alone, and PyTorch uses DEFAULT here"),
+        ("AVX2", None, 0.0, RuntimeError, r"no C\+\+ compiler was found .*clang"),
+    ],
+)
+def test_what_flex_attention_needs(monkeypatch, capability, compiler, dropout, error, words):
     """PyTorch itself refuses only while it runs, in the words of its compiler."""
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
-    with pytest.raises(RuntimeError, match="with AVX2 alone, and PyTorch uses DEFAULT here"):
-        VARIANTS[FLEX](split_module())
-
-
-def test_flex_attention_needs_a_compiler(monkeypatch):
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    monkeypatch.setattr(variants.shutil, "which", lambda command: None)
-    with pytest.raises(RuntimeError, match=r"no C\+\+ compiler was found .*clang"):
-        VARIANTS[FLEX](split_module())
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(ways.shutil, "which", lambda command: compiler)
+    with pytest.raises(error, match=words):
+        VARIANTS[FLEX](split_module(dropout=dropout))

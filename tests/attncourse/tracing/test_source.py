@@ -6,7 +6,6 @@ import ast
 import inspect
 
 import pytest
-from torch import nn
 
 import attnlib
 from attncourse.tracing import show_source
@@ -145,10 +144,7 @@ def test_what_is_shown_is_the_code_that_runs(shown):
                 "self.head_dim = self.d_out // self.num_heads",
                 "self.out_proj = nn.Linear(self.d_out, self.d_out, True, device, dtype)",
             ],
-            [
-                "self.W_key = nn.Linear(self.d_in, self.d_out, qkv_bias, device, dtype)",
-                "queries = self.W_query(x)",
-            ],
+            ["self.W_key = nn.Linear(", "queries = self.W_query(x)"],
         ),
     ],
 )
@@ -174,7 +170,3 @@ def test_it_shows_as_fenced_markdown_in_a_notebook():
 def test_what_was_written_nowhere_cannot_be_shown():
     with pytest.raises(TypeError, match="got builtin_function_or_method"):
         show_source(len)
-
-
-def test_a_class_of_torch_can_be_shown():
-    assert str(show_source(nn.Identity)).startswith("class Identity(Module):\n")

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import number
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import write_number
 from attncourse.pictures.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 from attnlib.functional import causal_mask
@@ -105,7 +105,6 @@ def compute_tile_step(query: str, step: int) -> TileStep:
 
 # The picture: the row of keys in tiles, what is kept from tile to tile, and a plane of values.
 
-SIZE = 13.0
 LEFT, CELL, GAP = 96.0, 88.0, 14.0  # of the first key; width of a cell; between tiles
 ROW_TOP, ROW_HIGH = 44.0, 30.0
 KEPT_TOP = 152.0
@@ -130,62 +129,53 @@ def _left(key: int) -> float:
 
 
 def _tiles(data: TileStep) -> list[Item]:
-    items: list[Item] = [
-        Words(LEFT - 12, ROW_TOP + ROW_HIGH / 2, "scores", SIZE, INK, "end", bold=True)
-    ]
+    middle = ROW_TOP + ROW_HIGH / 2
+    items: list[Item] = [Words(LEFT - 12, middle, "scores", "end", bold=True)]
     current = -1 if data.tile is None else data.tile
     read = NUM_TILES if data.kind == DIVIDE else max(current, 0)
     for tile in range(NUM_TILES):
         x, wide = _left(tile * TILE_SIZE), TILE_SIZE * CELL
         named = tile == current
-        lit = named and not data.skipped
-        items.append(Words(x + wide / 2, 10, f"tile {tile}", SIZE, INK, bold=named))
-        if named:
-            color = head_color(HUE) if lit else FAINT
-            items.append(Box(x - 4, 20, wide + 8, ROW_HIGH + 32, None, color, 2.0))
-        beyond = tile * TILE_SIZE > data.query
-        state = "in fast memory" if lit else "never read" if beyond else ""
-        if not state:
+        if named and not data.skipped:
+            state = "in fast memory"
+        elif tile * TILE_SIZE > data.query:
+            state = "never read"
+        else:
             state = "gone" if tile < read else "not read yet"
-        items.append(Words(x + wide / 2, ROW_TOP + ROW_HIGH + 22, state, SIZE, FAINT))
+        items.append(Words(x + wide / 2, 10, f"tile {tile}", bold=named))
+        if named:
+            color = FAINT if data.skipped else head_color(HUE)
+            items.append(Box(x - 4, 20, wide + 8, ROW_HIGH + 32, None, color, 2.0))
+        items.append(Words(x + wide / 2, ROW_TOP + ROW_HIGH + 22, state, color=FAINT))
     for key, word in enumerate(TOKENS):
-        x, tile = _left(key), key // TILE_SIZE
-        hidden = key > data.query
-        items.append(Words(x + CELL / 2, 32, word, SIZE, INK, bold=key == data.query))
-        lit = tile == current and not data.skipped
+        x, hidden = _left(key), key > data.query
+        lit = key // TILE_SIZE == current and not data.skipped
         fill = QUIET if hidden else MARKED if lit else PAPER
+        items.append(Words(x + CELL / 2, 32, word, bold=key == data.query))
         items.append(Box(x + 1, ROW_TOP, CELL - 2, ROW_HIGH, fill, None if hidden else FAINT))
         if lit:
-            text = "−inf" if hidden else number(data.attn_scores[key].item(), 2)
-            items.append(Words(x + CELL / 2, ROW_TOP + ROW_HIGH / 2, text, SIZE, INK))
+            text = "−inf" if hidden else write_number(data.attn_scores[key].item(), 2)
+            items.append(Words(x + CELL / 2, middle, text))
     return items
 
 
 def _kept(data: TileStep) -> list[Item]:
-    top, columns = KEPT_TOP, (180.0, 300.0)
-    items: list[Item] = [Words(2, top - 24, "kept for this query", SIZE, INK, "start", bold=True)]
-    for x, name in zip(columns, ("before", f"after step {data.step}"), strict=True):
-        items.append(Words(x, top, name, SIZE, FAINT))
-    rows = [
-        ("largest score", data.before.largest, data.now.largest),
-        ("total", data.before.total, data.now.total),
-        *(
-            (f"mixed, column {i}", data.before.mixed[i].item(), data.now.mixed[i].item())
-            for i in (0, 1)
-        ),
+    top, before_x, now_x = KEPT_TOP, 180.0, 300.0
+    items: list[Item] = [
+        Words(2, top - 24, "kept for this query", "start", bold=True),
+        Words(before_x, top, "before", color=FAINT),
+        Words(now_x, top, f"after step {data.step}", color=FAINT),
     ]
-    for i, (name, before, now) in enumerate(rows):
-        y = top + 26 + 26 * i
-        changed = before != now
-        items.append(Words(2, y, name, SIZE, INK, "start"))
+    names = ("largest score", "total", "mixed, column 0", "mixed, column 1")
+    kept = ([r.largest, r.total, *r.mixed.tolist()] for r in (data.before, data.now))
+    for i, (name, before, now) in enumerate(zip(names, *kept, strict=True)):
+        y, changed = top + 26 + 26 * i, before != now
+        items.append(Words(2, y, name, "start"))
         if changed:
-            items.append(Box(columns[1] - 42, y - 12, 84, 24, MARKED))
-        for x, value in zip(columns, (before, now), strict=True):
-            bold = changed and x == columns[1]
-            items.append(Words(x, y, _told(value), SIZE, INK, bold=bold, mono=True))
-    items += [
-        Words(2, top + 142 + 20 * i, line, SIZE, INK, "start") for i, line in enumerate(_say(data))
-    ]
+            items.append(Box(now_x - 42, y - 12, 84, 24, MARKED))
+        items.append(Words(before_x, y, _told(before), mono=True))
+        items.append(Words(now_x, y, _told(now), bold=changed, mono=True))
+    items += [Words(2, top + 142 + 20 * i, line, "start") for i, line in enumerate(_say(data))]
     return items
 
 
@@ -197,15 +187,9 @@ def _say(data: TileStep) -> tuple[str, str]:
         x, y = (_told(value) for value in (data.now.mixed / data.now.total).tolist())
         return f"mixed / total = ({x}, {y})", "is the context vector."
     if data.skipped:
-        left_out = {
-            SCORES: "it is not read.",
-            CORRECT: "nothing to correct.",
-            ADD: "nothing to add.",
-        }
-        return (
-            f"Tile {data.tile} holds only the future of",
-            f"{TOKENS[data.query]}: {left_out[data.kind]}",
-        )
+        left_out = {SCORES: "it is not read", CORRECT: "nothing to correct", ADD: "nothing to add"}
+        word = TOKENS[data.query]
+        return f"Tile {data.tile} holds only the future of", f"{word}: {left_out[data.kind]}."
     if data.kind == SCORES:
         return f"Tile {data.tile}: its keys and values arrive,", "and the query's scores with them."
     if data.kind == ADD:
@@ -219,7 +203,7 @@ def _say(data: TileStep) -> tuple[str, str]:
 
 
 def _told(value: float) -> str:
-    return "−inf" if value == -torch.inf else number(value)
+    return "−inf" if value == -torch.inf else write_number(value)
 
 
 def _place(point: Tensor) -> tuple[float, float]:
@@ -236,7 +220,7 @@ def _plane(data: TileStep) -> list[Item]:
     """Draw the values, what of them was read, the average so far, and where it will end."""
     title, orange = "the values, and their average", head_color(HUE)
     items: list[Item] = [
-        Words(PLANE_LEFT, KEPT_TOP - 24, title, SIZE, INK, "start", bold=True),
+        Words(PLANE_LEFT, KEPT_TOP - 24, title, "start", bold=True),
         Box(PLANE_LEFT, PLANE_TOP, SIDE, SIDE, None, FAINT),
     ]
     places = [_place(value) for value in data.values]
@@ -252,7 +236,7 @@ def _plane(data: TileStep) -> list[Item]:
     for token, (x, y) in zip(TOKENS, places, strict=True):
         if token != "starts":
             name = "journey and starts" if token == "journey" else token
-            left = Words(x - 16, y, name, SIZE, FAINT, "end")
+            left = Words(x - 16, y, name, "end", FAINT)
             right = left._replace(x=x + 16, anchor="start")
             items.append(right if token == "one" else left)  # left of one lies with
     if data.now.total > 0:
@@ -281,8 +265,7 @@ def _legend() -> list[Item]:
     marks += [_disc(read, READ, None, orange), _disc(unread, DOT, QUIET, FAINT)]
     names = ("average so far", "where it ends", "added", "arrived", "not read")
     return marks + [
-        Words(x + 15, y, name, SIZE, FAINT, "start")
-        for (x, y), name in zip(places, names, strict=True)
+        Words(x + 15, y, name, "start", FAINT) for (x, y), name in zip(places, names, strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attncourse.panels.tiles import (
+from attncourse.panels.running_softmax import (
     ADD,
     CORRECT,
     DIVIDE,

@@ -19,7 +19,7 @@ from attncourse.checks.mistakes import (
 )
 from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
-from attncourse.panels.mistakes import GALLERY, compute_gallery
+from attncourse.panels.gallery import GALLERY, compute_gallery
 from attncourse.pictures.palette import HEAD_COLORS, INK
 from attncourse.pictures.palette import QUIET as GRAY
 from attnlib import causal_mask

@@ -19,7 +19,7 @@ from typing import Any
 
 from attncourse.panels.touch import Touch
 from attncourse.pictures.palette import line_color
-from attncourse.pictures.scene import Scene, captioned, in_rows
+from attncourse.pictures.scene import Scene, caption, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
 MOST_BUTTONS = 6  # more words than these are a list
@@ -32,42 +32,27 @@ Page = dict[str, Any]
 class Panel:
     """Controls, and the three pure functions behind them.
 
-    Args:
-        name: the panel's name, shown in its repr.
-        controls: all the values that each control can take.
-        default: the value of each control at the start.
-        compute: from the controls' values (as keywords) to the numbers shown.
-        draw: from those numbers to a picture.
-        readout: from those numbers to one line of text.
-        time: the control that can be played, step by step, if there is one; it starts at its
-            first value.
-        telling: the states that a page without a kernel shows, side by side. None: one control,
-            that of the time or the one with the most values, at its first, middle and last value.
-        touch: from the numbers and their picture to what can be touched in it, if anything can.
-        handle: from the numbers to the place in the picture where a handle is dragged. Then all
-            pictures must have the same items in the same order, and the browser gets one of them
-            and of the others what changes: so there may be any number of states.
+    With a handle all pictures must have the same items in the same order, and the browser gets one
+    of them and of the others what changes: so there may be any number of states.
     """
 
     name: str
-    controls: Mapping[str, tuple[Any, ...]]
-    default: Mapping[str, Any]
-    compute: Callable[..., Any]
+    controls: Mapping[str, tuple[Any, ...]]  # all the values that each can take
+    default: Mapping[str, Any]  # the value of each control at the start
+    compute: Callable[..., Any]  # from the controls' values, as keywords, to the numbers shown
     draw: Callable[[Any], Scene]
-    readout: Callable[[Any], str]
-    time: str | None = None
+    readout: Callable[[Any], str]  # one line of text
+    time: str | None = None  # the control that can be played; it starts at its first value
+    # the states that a page without a kernel shows, side by side; None: one control, that of the
+    # time or the one with the most values, at its first, middle and last value
     telling: tuple[Mapping[str, Any], ...] | None = None
-    touch: Callable[[Any, Scene], Touch] | None = None
-    handle: Callable[[Any], tuple[float, float]] | None = None
+    touch: Callable[[Any, Scene], Touch] | None = None  # what can be touched in the picture
+    handle: Callable[[Any], tuple[float, float]] | None = None  # where a handle is dragged
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
         values = itertools.product(*self.controls.values())
         return [dict(zip(self.controls, state, strict=True)) for state in values]
-
-    def picture(self) -> Scene:
-        """Return the picture of the state at the start."""
-        return self.draw(self.compute(**self.default))
 
     def page(self, state: Mapping[str, Any]) -> Page:
         """Return what a state shows: its line of text, its picture as SVG, what can be touched."""
@@ -115,7 +100,7 @@ class Panel:
             {
                 "name": name,
                 "kind": self._kind(name),
-                "words": [spelled(value) for value in values],
+                "words": [spell(value) for value in values],
                 "start": values.index(self.default[name]),
             }
             for name, values in self.controls.items()
@@ -170,19 +155,12 @@ def _share_parts(pages: Sequence[Page | None]) -> list[str]:
 
 def _share_maps(pages: Sequence[Page | None]) -> list[dict[str, Any]]:
     """Put into the pages, for each map that can be touched, its place in the list returned."""
-    shared: list[dict[str, Any]] = []
     places: dict[str, int] = {}
     for page in pages:
-        if page is None or "touch" not in page:
-            continue
-        maps = page["touch"]["maps"]
-        for i, each in enumerate(maps):
-            words = json.dumps(each)
-            if words not in places:
-                places[words] = len(shared)
-                shared.append(each)
-            maps[i] = places[words]
-    return shared
+        if page is not None and "touch" in page:
+            maps = map(json.dumps, page["touch"]["maps"])
+            page["touch"]["maps"] = [places.setdefault(words, len(places)) for words in maps]
+    return list(map(json.loads, places))
 
 
 def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:
@@ -215,28 +193,28 @@ def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:
     return slots
 
 
-def stored(panel: Panel) -> dict[str, str]:
+def make_bundle(panel: Panel) -> dict[str, str]:
     """Return what stays of a panel where no kernel runs: its telling states in one picture.
 
     Returns:
         The parts of a mimebundle: text/html, an <img> whose alt text says what each state shows,
         and image/png.
     """
-    scene = told(panel)
+    scene = draw_telling(panel)
     png, _ = scene._repr_png_()
     return {"text/html": scene._repr_html_(), "image/png": base64.b64encode(png).decode("ascii")}
 
 
-def told(panel: Panel) -> Scene:
+def draw_telling(panel: Panel) -> Scene:
     """Return the telling states of a panel in one picture, each under its line of text."""
     shown = [panel.compute(**state) for state in panel.telling_states()]
-    return in_rows(*(captioned(panel.draw(data), panel.readout(data)) for data in shown))
+    return in_rows(*(caption(panel.draw(data), panel.readout(data)) for data in shown))
 
 
-def spelled(value: Any) -> str:
+def spell(value: Any) -> str:
     """Return the value of a control as a slider shows it: numbers in short form, words as they are.
 
-    >>> spelled(3), spelled(0.5), spelled("half")
+    >>> spell(3), spell(0.5), spell("half")
     ('3', '0.5', 'half')
     """
     return value if isinstance(value, str) else f"{value:g}"

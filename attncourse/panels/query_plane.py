@@ -8,7 +8,7 @@ picture is dragged from one to the next.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -16,19 +16,20 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import number
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import write_number
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, head_color
-from attncourse.pictures.plane import diamond, hull
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 from attnlib.functional import attention
 from attnlib.modules import CausalAttention
 
 ANGLES = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the right
 LENGTHS = (1, 5, 10, 15, 20)
-SIZE = 13.0  # of letters
 SHRUNK = 25  # the query is drawn at this part of its length, or it would leave the plane
+
+
+Point = tuple[float, float]
 
 
 class Plane(NamedTuple):
@@ -82,7 +83,11 @@ WEIGHTS, WIDEST = 400.0, 230.0  # where a bar of a weight begins, and how long a
 LARGEST = 18.0  # score at the end of a bar
 
 
-def _on(plane: tuple[float, float, float], left: float, point: Tensor) -> tuple[float, float]:
+def _round(x: float, y: float) -> Point:
+    return round(x, 1), round(y, 1)
+
+
+def _on(plane: tuple[float, float, float], left: float, point: Tensor) -> Point:
     """Return where a point of a plane stands in the picture."""
     low, high, bottom = plane
     x, y = point.tolist()
@@ -108,121 +113,123 @@ def draw_plane(data: Plane) -> Scene:
 
 def _sheet(left: float, title: str) -> list[Item]:
     return [
-        Words(left, 10, title, SIZE, INK, "start", bold=True),
+        Words(left, 10, title, "start", bold=True),
         Box(left + 0.5, TOP + 0.5, SIDE, SIDE, None, FAINT),
     ]
 
 
-def _dot(place: tuple[float, float], size: float, fill: str | None, stroke: str = PAPER) -> Box:
-    x, y = (round(at - size / 2, 1) for at in place)
+def _dot(place: Point, size: float, fill: str | None, stroke: str = PAPER) -> Box:
+    x, y = _round(place[0] - size / 2, place[1] - size / 2)
     return Box(x, y, round(size, 1), round(size, 1), fill, stroke, radius=round(size / 2, 1))
 
 
 def _query_and_keys(data: Plane) -> list[Item]:
     items = _sheet(0, f"the keys; the query, drawn at 1/{SHRUNK}")
-    origin = _on(KEYS, 0, torch.zeros(2))
-    x, y = origin
-    items.append(Line(((1, y), (SIDE, y)), FAINT, 1.0, opacity=0.6))
-    items.append(Line(((x, TOP + 1), (x, TOP + SIDE)), FAINT, 1.0, opacity=0.6))
-    tip = handle_plane(data)
-    end = (round(tip[0], 1), round(tip[1], 1))
-    items.append(Line((origin, end), INK, 3.0))
-    places = {token: _on(KEYS, 0, key) for token, key in zip(data.tokens, data.keys, strict=True)}
-    items += [_dot(place, 9, head_color(0)) for place in places.values()]
-    items += _labels(places, BESIDE_KEYS)
-    items.append(_dot(end, 16, None, INK)._replace(stroke_width=2.0))  # a name shows through it
-    return items
+    x, y = _on(KEYS, 0, torch.zeros(2))
+    end = _round(*handle_plane(data))
+    places = [_on(KEYS, 0, key) for key in data.keys]
+    return [
+        *items,
+        Line(((1, y), (SIDE, y)), FAINT, 1.0, opacity=0.6),
+        Line(((x, TOP + 1), (x, TOP + SIDE)), FAINT, 1.0, opacity=0.6),
+        Line(((x, y), end), INK, 3.0),
+        *(_dot(place, 9, head_color(0)) for place in places),
+        *_labels(data.tokens, places, BESIDE_KEYS),
+        _dot(end, 16, None, INK)._replace(stroke_width=2.0),  # a name shows through it
+    ]
 
 
 # Where the middle of a name stands, to the right of its point and below it, in pixels. The points
 # of journey and starts are almost one.
-BESIDE_KEYS = {
-    "Your": (4.0, -15.0),
-    "journey": (-10.0, -32.0),
-    "starts": (-10.0, -16.0),
-    "with": (20.0, 15.0),
-    "one": (26.0, 0.0),
-    "step": (-18.0, 16.0),
-}
-BESIDE_VALUES = {
-    "Your": (32.0, 0.0),
-    "journey": (0.0, 34.0),
-    "starts": (0.0, 19.0),
-    "with": (29.0, 0.0),
-    "one": (-6.0, 24.0),
-    "step": (6.0, 24.0),
-}
+BESIDE_KEYS = (4, -15), (-10, -32), (-10, -16), (20, 15), (26, 0), (-18, 16)
+BESIDE_VALUES = (32, 0), (0, 34), (0, 19), (29, 0), (-6, 24), (6, 24)
 
 
-def _labels(
-    places: Mapping[str, tuple[float, float]], beside: Mapping[str, tuple[float, float]]
-) -> list[Item]:
+def _labels(tokens: Sequence[str], places: Sequence[Point], beside: Sequence[Point]) -> list[Item]:
     """Return the names of points; a strip of paper under each makes the lines behind it pale."""
     items: list[Item] = []
-    for token, (across, down) in beside.items():
-        x, y = places[token][0] + across, places[token][1] + down
-        half = text_width(token, SIZE) / 2 + 2
-        ends = ((round(x - half, 1), round(y, 1)), (round(x + half, 1), round(y, 1)))
-        items.append(Line(ends, PAPER, 14.0, opacity=0.6))
-        items.append(Words(round(x, 1), round(y, 1), token, SIZE, INK))
+    for token, place, (across, down) in zip(tokens, places, beside, strict=True):
+        x, y = place[0] + across, place[1] + down
+        half = text_width(token) / 2 + 2
+        items.append(Line((_round(x - half, y), _round(x + half, y)), PAPER, 14.0, opacity=0.6))
+        items.append(Words(*_round(x, y), token))
     return items
 
 
 def _mixture(data: Plane) -> list[Item]:
     """Return the values, each as large as its weight, and the context vector."""
-    items = _sheet(VALUES_LEFT, "the values; the context vector:")
-    after = VALUES_LEFT + text_width("the values; the context vector:", SIZE, bold=True)
-    items.append(diamond((round(after + 16, 1), 10.0)))
-    places = {
-        token: _on(VALUES, VALUES_LEFT, value)
-        for token, value in zip(data.tokens, data.values, strict=True)
-    }
-    corners = tuple(hull([(round(x, 1), round(y, 1)) for x, y in places.values()]))
-    items.append(Line(corners, None, fill=head_color(0), opacity=0.12))
-    items += _labels(places, BESIDE_VALUES)
-    x, y = _on(VALUES, VALUES_LEFT, data.context_vec)
-    end = (round(x, 1), round(y, 1))
-    weights = data.attn_weights.tolist()
-    for place, weight in zip(places.values(), weights, strict=True):
-        width = 0.95 + round(6 * weight, 1)  # never 1, which an SVG would leave out
-        items.append(Line((place, end), head_color(0), width))
-    for place, weight in zip(places.values(), weights, strict=True):
-        items.append(_dot(place, 6 + 20 * weight**0.5, head_color(0)))
-    items.append(diamond(end))
-    return items
+    title, color = "the values; the context vector:", head_color(0)
+    places = [_on(VALUES, VALUES_LEFT, value) for value in data.values]
+    end = _round(*_on(VALUES, VALUES_LEFT, data.context_vec))
+    weighted = list(zip(places, data.attn_weights.tolist(), strict=True))
+    return [
+        *_sheet(VALUES_LEFT, title),
+        diamond(_round(VALUES_LEFT + text_width(title, bold=True) + 16, 10)),
+        Line(tuple(hull([_round(*place) for place in places])), None, fill=color, opacity=0.12),
+        *_labels(data.tokens, places, BESIDE_VALUES),
+        # the width is never 1, which an SVG would leave out
+        *(Line((place, end), color, 0.95 + round(6 * weight, 1)) for place, weight in weighted),
+        *(_dot(place, 6 + 20 * weight**0.5, color) for place, weight in weighted),
+        diamond(end),
+    ]
+
+
+def diamond(place: Point) -> Line:
+    """Return the mark of a context vector."""
+    x, y = place
+    corners = ((x - 8, y), (x, y - 8), (x + 8, y), (x, y + 8))
+    return Line(corners, PAPER, 1.5, fill=INK)
+
+
+def hull(points: Sequence[Point]) -> list[Point]:
+    """Return the corners of the smallest convex shape around the points, in their order."""
+    ordered = sorted(set(points))
+    if len(ordered) < 3:
+        return ordered
+    halves = []
+    for line in (ordered, ordered[::-1]):
+        half: list[Point] = []
+        for x, y in line:
+            while len(half) > 1 and (half[-1][0] - half[-2][0]) * (y - half[-2][1]) <= (
+                half[-1][1] - half[-2][1]
+            ) * (x - half[-2][0]):
+                half.pop()
+            half.append((x, y))
+        halves += half[:-1]
+    return halves
 
 
 def _rows(data: Plane) -> list[Item]:
     """Return a row for each token: its score as a bar from the middle, its weight as a bar."""
     items: list[Item] = [
-        Words(ZERO, ROWS - 14, "score: query · key", SIZE, INK, bold=True),
-        Words(WEIGHTS, ROWS - 14, "attention weight, after / √2", SIZE, INK, "start", bold=True),
+        Words(ZERO, ROWS - 14, "score: query · key", bold=True),
+        Words(WEIGHTS, ROWS - 14, "attention weight, after / √2", "start", bold=True),
     ]
+    end = WEIGHTS + WIDEST + 8
     for i, token in enumerate(data.tokens):
-        y = ROWS + i * ROW
+        y, middle = ROWS + i * ROW, ROWS + (i + 0.5) * ROW
         score, weight = data.attn_scores[i].item(), data.attn_weights[i].item()
         long = FARTHEST * abs(score) / LARGEST
         left = ZERO if score >= 0 else ZERO - long
-        items.append(Words(66, y + ROW / 2, token, SIZE, INK, "end"))
-        items.append(Box(round(left, 1), y + 4, round(long, 1), ROW - 8, FAINT))
-        said = number(score, 2)
-        items.append(Words(ZERO + 150, y + ROW / 2, said, SIZE, INK, "end", mono=True))
-        items.append(Box(WEIGHTS, y + 4, WIDEST, ROW - 8, QUIET))
-        items.append(Box(WEIGHTS, y + 4, round(WIDEST * weight, 1), ROW - 8, head_color(0)))
-        said = number(weight)
-        items.append(Words(WEIGHTS + WIDEST + 8, y + ROW / 2, said, SIZE, INK, "start", mono=True))
-    items.append(Line(((ZERO, ROWS), (ZERO, ROWS + 6 * ROW)), FAINT, 1.0))
-    return items
+        items += [
+            Words(66, middle, token, "end"),
+            Box(round(left, 1), y + 4, round(long, 1), ROW - 8, FAINT),
+            Words(ZERO + 150, middle, write_number(score, 2), "end", mono=True),
+            Box(WEIGHTS, y + 4, WIDEST, ROW - 8, QUIET),
+            Box(WEIGHTS, y + 4, round(WIDEST * weight, 1), ROW - 8, head_color(0)),
+            Words(end, middle, write_number(weight), "start", mono=True),
+        ]
+    return [*items, Line(((ZERO, ROWS), (ZERO, ROWS + 6 * ROW)), FAINT, 1.0)]
 
 
 def readout_plane(data: Plane) -> str:
     """Return what the query finds."""
     first = int(data.attn_weights.argmax())
-    context_vec = ", ".join(number(x) for x in data.context_vec.tolist())
+    context_vec = ", ".join(write_number(x) for x in data.context_vec.tolist())
     return (
         f"query: {data.angle}°, length {data.length} | most weight: {data.tokens[first]}, "
-        f"score {number(data.attn_scores[first].item())}, weight "
-        f"{number(data.attn_weights[first].item())} | context vector ({context_vec})"
+        f"score {write_number(data.attn_scores[first].item())}, weight "
+        f"{write_number(data.attn_weights[first].item())} | context vector ({context_vec})"
     )
 
 

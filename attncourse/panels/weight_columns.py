@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Looks, Touch, head_maps, looks
-from attncourse.pictures.palette import head_color
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import Looks, Touch, head_maps, listen
+from attncourse.pictures.head_columns import blocks_and_maps_picture
 from attncourse.pictures.scene import Scene
-from attncourse.pictures.split import blocks_and_maps_picture, map_side
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.modules import MultiHeadAttention
 from attnlib.validate import divisors
@@ -63,7 +62,7 @@ def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
         moved=tuple((attn_weights - before)[0].abs().amax(dim=(1, 2)).tolist()),
         num_parameters=count_parameters(module),
         num_products=count_matrix_products(module, x),
-        seen=looks(module, x),
+        seen=listen(module, x),
     )
 
 
@@ -77,11 +76,7 @@ def draw_weight_split(data: Blocks) -> Scene:
 
 def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
     """Return the cells of the maps."""
-    cell = map_side(data.W_query.shape[1], data.num_heads) / len(data.tokens)
-    colors = [head_color(h) for h in range(data.num_heads)]
-    names = [f"head {h}" for h in range(data.num_heads)]
-    maps = head_maps(scene, cell, colors, data.attn_weights, data.seen, names)
-    return Touch(data.tokens, maps)
+    return Touch(data.tokens, head_maps(scene, data.attn_weights, data.seen))
 
 
 def readout_weight_split(data: Blocks) -> str:
@@ -101,10 +96,7 @@ def readout_weight_split(data: Blocks) -> str:
 
 WEIGHT_SPLIT = Panel(
     name="weight split",
-    controls={
-        "num_heads": tuple(divisors(12)),
-        "zeroed_column": (NO_COLUMN, "2", "4", "6", "11"),
-    },
+    controls={"num_heads": tuple(divisors(12)), "zeroed_column": (NO_COLUMN, "2", "4", "6", "11")},
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,
     draw=draw_weight_split,

@@ -20,21 +20,13 @@ from attncourse.checks.mistakes import (
 from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
-from attncourse.panels.panel import Panel
-from attncourse.panels.touch import Map, Touch, corners, lines
-from attncourse.pictures.letters import text_width, wrapped
-from attncourse.pictures.palette import (
-    FAINT,
-    HEAD_COLORS,
-    INK,
-    MARKED,
-    PAPER,
-    QUIET,
-    head_color,
-    text_color,
-)
-from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, moved
-from attncourse.pictures.tensors import difference_picture, weights_picture
+from attncourse.panels.states import Panel
+from attncourse.panels.touch import Touch, map_from, write_lines
+from attncourse.pictures.letters import text_width, wrap
+from attncourse.pictures.matrices import difference_picture
+from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET, text_color
+from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, shift
+from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
@@ -91,16 +83,15 @@ def _stopped(verdicts: dict[str, Verdict]) -> Scene:
     reason = verdicts["equality"].sentence.removeprefix("Cannot be told. ")
     stopped, error, *_ = reason.split(" | ")
     where, _, line = stopped.partition(": ")
-    said = wrapped(error, 690, 13)
+    said = wrap(error, 690)
     if verdicts["shape"]:
-        said += wrapped(
+        said += wrap(
             "The check of shapes asks with context_length tokens at most, here one: the numbers "
             "of one token are in reading order all the same.",
             690,
-            13,
         )
     parts = enumerate([f"{where}:", line, *said])
-    words = [Words(4, 10 + 19 * i, part, 13, INK, "start") for i, part in parts]
+    words = [Words(4, 10 + 19 * i, part, "start") for i, part in parts]
     words[1] = words[1]._replace(x=10, size=12, mono=True)
     most = 6  # lines: what is below stands at one place under all conditions
     return Scene(BOOK, 2 + 19 * most, f"{stopped}. {error}", tuple(words))
@@ -109,21 +100,13 @@ def _stopped(verdicts: dict[str, Verdict]) -> Scene:
 def _maps(title: str, attn_weights: Tensor) -> Scene:
     """Return the weights under a title; a 0 in the future is hidden, what leaks is framed."""
     framed = leaks(attn_weights)
-    names = [f"head {h}" for h in range(len(attn_weights))]
-    maps = weights_picture(
-        attn_weights,
-        journey().tokens,
-        causal_mask(attn_weights.shape[-1]) & ~framed,
-        CELL,
-        title,
-        names=names,
-        marked=framed,
-        upright=True,
-    )
+    hidden = causal_mask(attn_weights.shape[-1]) & ~framed
+    maps = weights_picture(attn_weights, journey().tokens, hidden, CELL, marked=framed)
     count = int(framed.sum())
-    alt = f"{maps.alt} {count} cells in the future have a weight." if count else maps.alt
-    heading = Words(4, 10, f"{title}, in training", 13, INK, "start", bold=True)
-    return Scene(maps.width, maps.height + 20, alt, (heading, *moved(maps.items, 0, 20)))
+    alt = f"{title.capitalize()}: {maps.alt}"
+    alt += f" {count} cells in the future have a weight." if count else ""
+    heading = Words(4, 10, f"{title}, in training", "start", bold=True)
+    return Scene(maps.width, maps.height + 20, alt, (heading, *shift(maps.items, 0, 20)))
 
 
 def leaks(attn_weights: Tensor) -> Tensor:
@@ -135,17 +118,15 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
     """Return the cells of the right and the wrong maps; each says what the other has there."""
     shown = {"right": data.right_weights, "wrong": data.attn_weights}
     both = {title: weights for title, weights in shown.items() if weights is not None}
-    places = iter(corners(scene, CELL, sum(map(len, both.values()))))
+    heads = [(title, h) for title, weights in both.items() for h in range(len(weights))]
     maps = [
-        Map(
+        map_from(
+            first,
             f"{title}, head {h}",
-            head_color(h),
-            *next(places),
-            CELL,
-            {what: lines(weights[h], causal=False) for what, weights in both.items()},
+            h,
+            {what: write_lines(weights[h], causal=False) for what, weights in both.items()},
         )
-        for title, heads in both.items()
-        for h in range(len(heads))
+        for (title, h), first in zip(heads, scene.named("map"), strict=True)
     ]
     return Touch(journey().tokens, maps, arcs=False)
 
@@ -153,7 +134,7 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
 def _headline(data: Exhibit) -> Scene:
     """Return the line as it should be, and below it as it is: instead of a title for two lines."""
     alt, first = f"{data.mistake.name}, {data.condition}", data.mistake.after
-    items: list[Item] = [] if first else [Words(4, 10, alt, 13, INK, "start", bold=True)]
+    items: list[Item] = [] if first else [Words(4, 10, alt, "start", bold=True)]
     top, high = (0.0, 16.5) if first else (24.0, 20.0)
     for i, mistake in enumerate([first, data.mistake] if first else [data.mistake]):
         lines = ("right", mistake.right, QUIET), ("wrong", mistake.wrong, MARKED)
@@ -161,22 +142,22 @@ def _headline(data: Exhibit) -> Scene:
             y = top + (2 * i + j) * high
             items.append(Box(4, y + 0.5, 694, high - 1.5, fill=fill))
             said = f"{which}: {line or '(no such line)'}"
-            items.append(Words(10, y + high / 2, said, 12, INK, "start", mono=True))
+            items.append(Words(10, y + high / 2, said, "start", size=12, mono=True))
     return Scene(BOOK, 66, f"{alt}.", tuple(items))
 
 
 def _verdicts(data: Exhibit) -> Scene:
     """Return the names of the checks, each with its outcome, in one row."""
     title = "checks, in eval"
-    items: list[Item] = [Words(4, 17, title, 13, INK, "start", bold=True)]
-    x = 4 + text_width(title, 13, bold=True)
+    items: list[Item] = [Words(4, 17, title, "start", bold=True)]
+    x = 4 + text_width(title, bold=True)
     for name, verdict in data.verdicts.items():
         fill = PAPER if verdict else HEAD_COLORS[4]
         outcome, ink = (PASSES, INK) if verdict else (CAUGHT, text_color(fill))
-        items.append(Words(x + 20, 17, name, 13, INK, "start"))
-        x += 28 + text_width(name, 13)
+        items.append(Words(x + 20, 17, name, "start"))
+        x += 28 + text_width(name)
         items.append(Box(x, 4, 72, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
-        items.append(Words(x + 36, 17, outcome, 13, ink, bold=not verdict))
+        items.append(Words(x + 36, 17, outcome, color=ink, bold=not verdict))
         x += 72
     return Scene(BOOK, 32, f"{_outcomes(data.verdicts)}.", tuple(items))
 

@@ -1,0 +1,261 @@
+"""A trained model small enough to print: one head of width 2, and sentences about eight countries.
+
+Its two numbers do what 64 do in a language model: they bring the country to the last word. The
+last word itself says what is asked: *is* wants the capital, *speak* the language. It has no
+positions, no MLP and no norm. tools/train_mini.py trains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from attnlib import CausalAttention
+from attnlib.functional import attention, causal_mask
+
+DATA = Path(__file__).parent / "data" / "mini.safetensors"
+CONTEXT_LENGTH = 12
+
+
+class Country(NamedTuple):
+    """A country, its capital (its largest city, too), and what most people speak there."""
+
+    name: str
+    capital: str
+    language: str
+
+
+COUNTRIES = (
+    Country("France", "Paris", "French"),
+    Country("Italy", "Rome", "Italian"),
+    Country("Japan", "Tokyo", "Japanese"),
+    Country("Germany", "Berlin", "German"),
+    Country("Spain", "Madrid", "Spanish"),
+    Country("Greece", "Athens", "Greek"),
+    Country("Norway", "Oslo", "Norwegian"),
+    Country("Poland", "Warsaw", "Polish"),
+)
+FORMS = (  # many, and "capital" in both kinds: the last word alone says what is asked
+    "The capital of {name} is",
+    "In {name} the capital is",
+    "The largest city of {name} is",
+    "In {name} the largest city is",
+    "The largest city in all of {name} is",
+    "As most people know the capital of {name} is",
+    "As people who live in {name} know the capital is",
+    "People who live in {name} speak",
+    "In {name} most people speak",
+    "In all of {name} people speak",
+    "The people of {name} speak",
+    "In the capital of {name} people speak",
+    "In the largest city of {name} people speak",
+    "In {capital} in {name} people speak",
+    "People who live in {capital} in {name} speak",
+)
+
+
+class Sentence(NamedTuple):
+    """A beginning, the word that goes on with it, and the country that it is about."""
+
+    text: str
+    answer: str
+    country: Country
+
+
+def sentences() -> tuple[Sentence, ...]:
+    """Return the sentences that the mini model was trained on, country by country.
+
+    >>> sentences()[15].text, sentences()[15].answer
+    ('The capital of Italy is', 'Rome')
+    """
+    return tuple(
+        Sentence(form.format(**country._asdict()), answer_about(country, form), country)
+        for country in COUNTRIES
+        for form in FORMS
+    )
+
+
+def answer_about(country: Country, text: str) -> str:
+    """Return what the last word of a text asks about a country."""
+    return country.language if text.endswith("speak") else country.capital
+
+
+def words_of(*texts: str) -> tuple[str, ...]:
+    """Return the words of some texts, each once, in order of appearance.
+
+    >>> words_of("In Rome speak", "In Oslo speak")
+    ('In', 'Rome', 'speak', 'Oslo')
+    """
+    return tuple(dict.fromkeys(word for text in texts for word in text.split()))
+
+
+def word_ids(text: str, words: Sequence[str]) -> Tensor:
+    """Return the number of each word of a text, int64, (num_tokens).
+
+    Raises:
+        ValueError: a word of it is not among the words, or it has none.
+    """
+    tokens = text.split()
+    if unknown := [word for word in tokens if word not in words]:
+        known = ", ".join(words)
+        raise ValueError(f"{unknown[0]!r} is not among the words of this model, which are: {known}")
+    if not tokens:
+        raise ValueError(f"text={text!r} has no words: give at least one")
+    return torch.tensor([words.index(word) for word in tokens])
+
+
+class NextWords(tuple[tuple[str, float], ...]):
+    """Words with their probabilities, the likeliest first; printed in one line.
+
+    >>> NextWords([("Rome", 0.472), ("Oslo", 0.118)])
+    Rome 0.47   Oslo 0.12
+    """
+
+    def __repr__(self) -> str:
+        return "   ".join(f"{word} {probability:.2f}" for word, probability in self)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What the mini model made of a text; n is the number of its tokens."""
+
+    words: tuple[str, ...]  # that the model knows
+    tokens: tuple[str, ...]
+    queries: Tensor  # (n, 2)
+    keys: Tensor  # (n, 2)
+    values: Tensor  # (n, 2)
+    scores: Tensor  # queries @ keys^T, (n, n), neither divided nor masked
+    weights: Tensor  # the attention weights, (n, n)
+    numbers: Tensor  # what the head hands over at the last word, (2)
+    before: Tensor  # the residual stream of the last word, (width)
+    after: Tensor  # the same and what the head writes there, (width)
+    logits: Tensor  # (len(words))
+
+    @property
+    def probabilities(self) -> Tensor:
+        """The probability of each word to be the next one, (len(words))."""
+        return self.logits.softmax(dim=-1)
+
+    def next_words(self, how_many: int = 3) -> NextWords:
+        """Return the likeliest next words with their probabilities."""
+        likeliest = self.probabilities.topk(how_many)
+        words = [self.words[i] for i in likeliest.indices.tolist()]
+        return NextWords(zip(words, likeliest.values.tolist(), strict=True))
+
+    def probability(self, word: str) -> float:
+        """Return the probability that the text goes on with a word."""
+        return self.probabilities[word_ids(word, self.words)].item()
+
+
+class MiniModel(nn.Module):
+    """One head between an embedding and the same embedding, which reads the answer out.
+
+    Equation:
+        x = embedding[tokens]
+        x = x + out_proj(head(x))
+        logits = x @ embedding^T
+
+    Args:
+        words: that it knows.
+        width: of a word's vector.
+
+    Returns:
+        forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
+        (b, num_tokens, len(words)).
+
+    >>> MiniModel(["Rome", "is"], width=3)(torch.tensor([[0, 1, 1, 0, 0]])).shape
+    torch.Size([1, 5, 2])
+    """
+
+    def __init__(self, words: Sequence[str], width: int = 4) -> None:
+        super().__init__()
+        self.words = tuple(words)
+        self.embedding = nn.Embedding(len(words), width)
+        self.head = CausalAttention(width, 2, CONTEXT_LENGTH, 0.0)
+        self.out_proj = nn.Linear(2, width, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x: Tensor = self.embedding(tokens)  # (b, num_tokens, width)
+        x = x + self.out_proj(self.head(x))  # (b, num_tokens, width)
+        return x @ self.embedding.weight.T  # (b, num_tokens, len(words))
+
+    def read(self, text: str) -> Reading:
+        """Read a text; each of its words must be one of the model's."""
+        return self._read(text, None)
+
+    def read_muted(self, text: str) -> Reading:
+        """Read a text while the head hands over zeros at the last word (ablation)."""
+        return self._read(text, torch.zeros(2))
+
+    def read_with(self, text: str, numbers: Tensor | Sequence[float]) -> Reading:
+        """Read a text while the head hands over other numbers at the last word (patching).
+
+        The numbers are two, such as model.read(other).numbers.
+        """
+        numbers = torch.as_tensor(numbers)
+        if numbers.shape != (2,):
+            raise ValueError(
+                f"numbers must be two, as in model.read(text).numbers, not {tuple(numbers.shape)}"
+            )
+        return self._read(text, numbers)
+
+    @torch.no_grad()
+    def _read(self, text: str, numbers: Tensor | None) -> Reading:
+        tokens, weight = word_ids(text, self.words), self.embedding.weight
+        x = weight[tokens]  # (n, width)
+        own = self.head(x[None])[0, -1]  # (2); the head refuses a text that is too long
+        queries, keys, values = self.head.W_query(x), self.head.W_key(x), self.head.W_value(x)
+        _, weights = attention(queries, keys, values, causal_mask(len(tokens)))
+        numbers = own if numbers is None else numbers.to(own)
+        before, after = x[-1], x[-1] + self.out_proj(numbers)
+        found = (queries, keys, values, queries @ keys.T, weights, numbers, before, after)
+        return Reading(self.words, tuple(text.split()), *found, logits=weight @ after)
+
+
+def new_mini_model() -> MiniModel:
+    """Return a mini model with the words of the sentences, before its training."""
+    named = (" ".join(words) for words in zip(*COUNTRIES, strict=True))
+    return MiniModel(words_of(*named, *(sentence.text for sentence in sentences())))
+
+
+@cache
+def stored() -> dict[str, Tensor]:
+    """Return all that tools/train_mini.py has stored."""
+    from safetensors.torch import load_file
+
+    return load_file(DATA)
+
+
+def load_stored(model: nn.Module, name: str) -> None:
+    """Give a model the weights that are stored under a name."""
+    model.load_state_dict({key: stored()[f"{name}/{key}"] for key in model.state_dict()})
+    model.eval()
+
+
+def mini_model() -> MiniModel:
+    """Return the mini model, trained.
+
+    >>> mini_model().read("The capital of France is").next_words(1)
+    Paris 0.97
+    """
+    model = new_mini_model()
+    load_stored(model, "mini")
+    return model
+
+
+def page_data(model: MiniModel) -> dict[str, object]:
+    """Return all that a page without Python needs; every parameter has two decimals."""
+    return {
+        "words": list(model.words),
+        "sentences": [[sentence.text, sentence.answer] for sentence in sentences()],
+        "parameters": {
+            name: [[round(number, 2) for number in row] for row in weight.tolist()]
+            for name, weight in model.state_dict().items()
+        },
+    }

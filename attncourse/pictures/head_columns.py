@@ -1,0 +1,304 @@
+"""Which numbers are whose: products, blocks joined to their maps, and PyTorch's packed weight.
+
+The first two show weights as x meets them, x @ W: a head is a block of columns of W.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from attncourse.pictures.cells import Cell, grid, head_tag
+from attncourse.pictures.letters import SIZE, text_width
+from attncourse.pictures.palette import (
+    FAINT,
+    INK,
+    QUIET,
+    head_color,
+    on_white,
+    text_color,
+    tint,
+    weight_color,
+)
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words, frame
+
+LABEL = 70.0  # room for the names of rows, in pixels
+NO_HEAD = -1
+WIDE, HIGH = 52.0, 24.0  # a cell
+
+
+def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]) -> list[Item]:
+    """Return a matrix with its numbers, each in the color of the head that owns (row, column)."""
+
+    def look(value: float, row: int, column: int) -> Cell:
+        owner = head(row, column)
+        fill = QUIET if owner == NO_HEAD else tint(head_color(owner), 0.3)
+        return Cell(fill, f"{value:.2f}", text_color(fill))
+
+    words = Words(WIDE - 7, HIGH / 2, "", "end", mono=True)
+    return grid(x, y, matrix, look, WIDE, HIGH, words)
+
+
+def _tags(x: float, y: float, width: float, num_heads: int) -> list[Item]:
+    """Return a strip for each head, side by side."""
+    each = width / num_heads
+    bare = text_width("head 10", bold=True) > each - 4
+    tags = [
+        head_tag(x + h * each + 1, y, each - 2, h, f"{h}" if bare else "") for h in range(num_heads)
+    ]
+    return [item for tag in tags for item in tag]
+
+
+# A product
+
+
+def product_picture(
+    left: Tensor,
+    right: Tensor,
+    rows: Sequence[str],
+    names: tuple[str, str, str],
+    num_heads: int,
+    place: tuple[int, int],
+    inner: bool = False,
+) -> Scene:
+    """Draw left @ right in Falk's scheme: each number of the result lies where its factors meet.
+
+    Args:
+        left: (num_rows, inner).
+        right: (inner, num_columns), drawn above the result, column over column.
+        rows: the names of the rows of left.
+        names: what left, right and their product are called.
+        num_heads: how many heads share the colored columns.
+        place: the row and the column of a number of the product: it is framed, and so are the row
+            of left and the column of right that meet in it.
+        inner: False: heads own the columns of right, so those of the product too. True: heads own
+            the columns of left, and the rows of right that these meet; the product is nobody's, and
+            what each head adds to the framed number stands below.
+
+    Returns:
+        A Scene.
+    """
+    product = left @ right
+    (num_rows, num_inner), num_columns = left.shape, right.shape[1]
+    wide, tall, tag = num_inner * WIDE, num_inner * HIGH, 20.0
+    x, top = LABEL + wide + 28, 16.0 if inner else 50.0
+    y = top + tall + 28
+    split = num_inner if inner else num_columns
+
+    def by_column(_row: int, column: int) -> int:
+        return column * num_heads // split
+
+    def by_row(row: int, _column: int) -> int:
+        return row * num_heads // split
+
+    def nobody(_row: int, _column: int) -> int:
+        return NO_HEAD
+
+    items = _numbers(LABEL, y, left, by_column if inner else nobody)
+    items += _numbers(x, top, right, by_row if inner else by_column)
+    items += _numbers(x, y, product, nobody if inner else by_column)
+    tagged, above = (LABEL, y) if inner else (x, top)
+    items += _tags(tagged, above - tag, split * WIDE, num_heads)
+    for i, name in enumerate(rows):
+        items.append(Words(LABEL - 6, y + (i + 0.5) * HIGH, name, "end"))
+    for i in range(0 if inner else num_columns):
+        items.append(Words(x + (i + 0.5) * WIDE, top - tag - 10, f"{i}", color=FAINT))
+    r, c = place
+    across, down = x + c * WIDE, y + r * HIGH
+    items.append(Box(LABEL, down, wide, HIGH, stroke=INK, stroke_width=1.5))
+    items.append(Box(across, top, WIDE, tall, stroke=INK, stroke_width=1.5))
+    items.append(Box(across, down, WIDE, HIGH, stroke=INK, stroke_width=2.5))
+    shapes = [f"({a}, {b})" for a, b in (left.shape, right.shape, product.shape)]
+    over = y - (tag if inner else 0) - 10
+    items.append(Words(LABEL + wide / 2, over, f"{names[0]}  {shapes[0]}", bold=True))
+    end, bottom = x + num_columns * WIDE, y + num_rows * HIGH
+    for i, middle in ((1, top + tall / 2), (2, (y + bottom) / 2)):
+        items.append(Words(end + 10, middle - 9, names[i], "start", bold=True))
+        items.append(Words(end + 10, middle + 9, shapes[i], "start", FAINT))
+    columns = "the columns of {} and the rows of {}" if inner else "the columns of {1} and of {2}"
+    alt = (
+        f"A product as three matrices: {names[0]}, {shapes[0]}, on the left, {names[1]}, "
+        f"{shapes[1]}, above, and where they meet {names[2]}, {shapes[2]}, each column under the "
+        f"column of {names[1]} that makes it. In {num_heads} colors, one for each head: "
+        f"{columns.format(*names)}. Row {r} of {names[0]} and column {c} of {names[1]} are framed, "
+        f"and the number of {names[2]} in which they meet."
+    )
+    if inner:
+        parts = (left[r] * right[:, c]).view(num_heads, -1).sum(dim=1)
+        items += _sum(LABEL, bottom + 22, parts.tolist(), product[r, c].item())
+        bottom += 22 + HIGH
+        said = " and ".join(f"{part:.2f} from head {h}" for h, part in enumerate(parts.tolist()))
+        alt += f" It is the sum of {said}."
+    beside = 14.0 + max(text_width(name, bold=True) for name in names[1:])
+    return Scene(end + beside, bottom + 4, alt, tuple(items))
+
+
+def _sum(x: float, y: float, parts: Sequence[float], total: float) -> list[Item]:
+    """Return a number of each head, in its color, and their sum, in a frame."""
+    items: list[Item] = []
+    for h, number in enumerate([*parts, total]):
+        owner = h if h < len(parts) else NO_HEAD
+        items += _numbers(x, y, torch.tensor([[number]]), lambda *_, owner=owner: owner)
+        if h < len(parts):
+            sign = "=" if h == len(parts) - 1 else "+"
+            items.append(Words(x + WIDE + 14, y + HIGH / 2, sign, size=15))
+            x += WIDE + 28
+    return [*items, Box(x, y, WIDE, HIGH, stroke=INK, stroke_width=2.5)]
+
+
+# Blocks and maps
+
+LEFT = 64.0  # of the weight
+MAP = 150.0  # the largest side of a map
+NARROW = 80.0  # maps of narrower blocks stand in two rows
+BAND = 24.0  # how wide what joins a block to a map of the second row is, between two of the first
+FOOT = 24.0  # below a map
+
+
+def _map_side(slot: float) -> float:
+    """Return the side of a map below a block of this width, in pixels."""
+    return min(MAP, 2 * slot - BAND - 8 if slot < NARROW else slot - 6)
+
+
+def blocks_and_maps_picture(
+    weight: Tensor,
+    attn_weights: Tensor,
+    tokens: Sequence[str],
+    zeroed: int | None = None,
+    moved: Sequence[float] = (),
+) -> Scene:
+    """Draw the columns of W_query, cut into blocks, each joined to the map of its head.
+
+    Args:
+        weight: (d_in, d_out), as x meets it.
+        attn_weights: (num_heads, num_tokens, num_tokens), causal; num_heads divides d_out.
+        tokens: the names of the tokens.
+        zeroed: the column that was set to 0, framed. None: no column was.
+        moved: for each head the largest change of one of its attention weights, if a column was
+            set to 0; written below its map.
+
+    Returns:
+        A Scene, as large for any number of heads. The first cell of each map is named "map".
+    """
+    (d_in, d_out), num_heads = weight.shape, len(attn_weights)
+    wide, slot = d_out * WIDE, d_out * WIDE / num_heads
+    side, narrow = _map_side(slot), slot < NARROW
+    top, end, lower = 60.0, 60.0 + d_in * HIGH, 96.0 + d_in * HIGH
+    legend = "maps: query ↓, key →; a weight of 0 is white, 1 the full color"
+    items: list[Item] = [
+        Words(LEFT, 11, f"W_query  ({d_in}, {d_out})", "start", bold=True),
+        Words(LEFT + wide, 11, legend, "end", FAINT),
+        *_tags(LEFT, top - 20, wide, num_heads),
+        Words(LEFT - 6, top - 29, "column", "end", FAINT),
+    ]
+    if narrow:  # then a tag has the number of its head alone
+        items.append(Words(LEFT - 6, top - 11, "head", "end", bold=True))
+    for c in range(d_out):
+        items.append(Words(LEFT + (c + 0.5) * WIDE, top - 29, f"{c}", color=FAINT))
+    items += _numbers(LEFT, top, weight, lambda _row, column: column * num_heads // d_out)
+    if zeroed is not None:
+        items += frame(LEFT + zeroed * WIDE, top, WIDE, d_in * HIGH)
+    every = math.ceil((SIZE + 3) / (side / len(tokens)))  # in small maps not every token has a name
+    for h, weights in enumerate(attn_weights):
+        middle, row = LEFT + (h + 0.5) * slot, h % 2 if narrow else 0
+        down = lower + row * (side + FOOT)
+        half = BAND / 2 - 1 if row else side / 2
+        ends = [(middle + slot / 2 - 2, end + 2), (middle + half, lower - 3)]
+        ends += [(middle + half, down - 3)] if row else []
+        band = (*((2 * middle - x, y) for x, y in ends[::-1]), *ends)
+        items.append(Line(band, None, fill=head_color(h), opacity=0.18))
+        items += _map(middle - side / 2, down, side, weights, h)
+        if moved:
+            said = "0" if moved[h] == 0 else f"{moved[h]:.2f}"
+            items.append(Words(middle, down + side + 12, said, bold=moved[h] > 0))
+        for i in range(0, len(tokens) if h == row else 0, every):
+            y = down + (i + 0.5) * side / len(tokens)
+            items.append(Words(middle - side / 2 - 6, y, tokens[i], "end"))
+    if moved:
+        told = "below each map: the largest change of one of its weights"
+        y = lower + (2 if narrow else 1) * (side + FOOT) + 8
+        items.append(Words(LEFT, y, told, "start", FAINT))
+    one = num_heads == 1
+    alt = (
+        f"W_query, {d_in} rows by {d_out} columns, cut into {num_heads} block{'' if one else 's'} "
+        f"of {d_out // num_heads}, each joined to the map of its head: {num_heads} "
+        f"map{'' if one else 's'} of {len(tokens)} queries (down) by {len(tokens)} keys (across)."
+    )
+    if zeroed is not None and moved:
+        owner = zeroed * num_heads // d_out
+        alt += f" Column {zeroed} is 0: a weight of head {owner} changes by {moved[owner]:.2f}"
+        alt += "." if one else ", no other map changes."
+    height = lower + 2 * (_map_side(WIDE) + FOOT) + 20
+    return Scene(LEFT + wide + 12, height, alt, tuple(items))
+
+
+def _map(x: float, y: float, side: float, weights: Tensor, head: int) -> list[Item]:
+    """Return a causal map in its head's hue: 0 white, 1 the full color, the future pale gray."""
+    cell = side / len(weights)
+    items: list[Item] = [Box(x, y, side, side, QUIET)]
+    line = on_white(QUIET)  # on a dark page too, where hues are as pale
+    for q, row in enumerate(weights.tolist()):
+        for k, weight in enumerate(row[: q + 1]):
+            fill, name = weight_color(weight, head), "" if q else "map"
+            items.append(Box(x + k * cell, y + q * cell, cell, cell, fill, line, 0.5, name=name))
+    items.append(Box(x, y, side, side, stroke=head_color(head), stroke_width=1.5))
+    return items
+
+
+# What PyTorch stores
+
+
+def stacked_weights_picture(
+    weight: Tensor, num_heads: int, names: Sequence[str], made: Sequence[str]
+) -> Scene:
+    """Draw several projections as what PyTorch stores: one matrix, one below the other.
+
+    Args:
+        weight: (len(names) * d_out, d_in); num_heads divides d_out.
+        num_heads: how many heads own the rows of each part, the first head the first ones.
+        names: of the parts, from top to bottom.
+        made: what each part makes.
+    """
+    num_rows, num_columns = weight.shape
+    tall, wide, left, top = 24.0, 58.0, 112.0, 30.0
+    rows = num_rows // len(names)
+    head_dim = rows // num_heads
+    right = left + num_columns * wide
+
+    def look(value: float, row: int, _column: int) -> Cell:
+        fill = tint(head_color(row % rows // head_dim), 0.3)
+        return Cell(fill, f"{round(value, 2) + 0.0:.2f}")
+
+    title = f"in_proj_weight  ({num_rows}, {num_columns})"
+    items: list[Item] = [Words(left, 12, title, "start", bold=True)]
+    number = Words(wide - 6, tall / 2, "", "end", mono=True)
+    items += grid(left, top, weight, look, wide, tall, number)
+    for row in range(0, num_rows, head_dim):
+        head, y = row % rows // head_dim, top + row * tall
+        color = head_color(head)
+        items.append(Box(right + 8, y + 1, 56, head_dim * tall - 2, fill=color, radius=3))
+        place, ink = (right + 36, y + head_dim * tall / 2), text_color(color)
+        items.append(Words(*place, f"head {head}", color=ink, bold=True))
+    for part, (name, what) in enumerate(zip(names, made, strict=True)):
+        y0, y1 = top + part * rows * tall, top + (part + 1) * rows * tall
+        middle, start = (y0 + y1) / 2, right + 74
+        brace = ((left - 6, y0 + 3), (left - 13, y0 + 3), (left - 13, y1 - 3), (left - 6, y1 - 3))
+        items.append(Line(brace, INK, 1.5))
+        items.append(Words(left - 20, middle, name, "end", bold=True))
+        items.append(Box(left, y0, num_columns * wide, y1 - y0, stroke=INK, stroke_width=1.5))
+        items.append(Line(((start, middle), (start + 26, middle)), FAINT, 1.5))
+        tip = ((start + 32, middle), (start + 24, middle - 5), (start + 24, middle + 5))
+        items.append(Line(tip, None, 0.0, FAINT))
+        items.append(Words(start + 40, middle - 9, what, "start", bold=True))
+        columns = f"columns {part * rows} to {(part + 1) * rows - 1}"
+        items.append(Words(start + 40, middle + 9, columns, "start", FAINT))
+    width = right + 118 + max(120.0, *(text_width(what, bold=True) for what in made))
+    alt = (
+        f"One matrix of {num_rows} rows and {num_columns} columns: {', '.join(names)} one below "
+        f"the other, {rows} rows each, the first {head_dim} of head 0, the next of head 1. They "
+        f"make {', '.join(made)}, {rows} columns of the product each."
+    )
+    return Scene(width, top + num_rows * tall + 4, alt, tuple(items))

@@ -1,0 +1,216 @@
+"""The mini model: do its two numbers bring the country, in every pair, and only they?"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+from attncourse.learning.mini import (
+    COUNTRIES,
+    DATA,
+    FORMS,
+    MiniModel,
+    answer_about,
+    mini_model,
+    new_mini_model,
+    page_data,
+    sentences,
+    words_of,
+)
+from attnlib import CausalAttention
+from train_mini import train_mini
+
+CLEAN = "The capital of France is"
+MIXED = "In Warsaw in Poland people speak"
+
+
+@pytest.fixture(scope="module")
+def mini() -> MiniModel:
+    return mini_model()
+
+
+def first_word(reading) -> str:
+    return reading.next_words(1)[0][0]
+
+
+def check_experiments(model: MiniModel) -> None:
+    """Assert that every experiment of the lessons succeeds, for every pair of sentences."""
+    asked = sentences()
+    readings = [model.read(sentence.text) for sentence in asked]
+    for sentence, reading in zip(asked, readings, strict=True):
+        assert reading.probability(sentence.answer) > 0.9
+        own = (sentence.country.name, sentence.country.capital)
+        looks = zip(reading.tokens, reading.weights[-1].tolist(), strict=True)
+        assert sum(weight for token, weight in looks if token in own) > 0.85
+    muted = [first_word(model.read_muted(sentence.text)) for sentence in asked]
+    right = sum(word == sentence.answer for word, sentence in zip(muted, asked, strict=True))
+    assert right <= len(asked) / len(COUNTRIES)
+
+    put, pairs = 0, 0
+    with torch.no_grad():
+        writes = model.out_proj(torch.stack([reading.numbers for reading in readings]))
+        for host, reading in zip(asked, readings, strict=True):
+            logits = (reading.before + writes) @ model.embedding.weight.T  # (donors, words)
+            named = logits.argmax(dim=-1).tolist()
+            for donor, word in zip(asked, named, strict=True):
+                if donor.country != host.country:
+                    pairs += 1
+                    put += model.words[word] == answer_about(donor.country, host.text)
+    assert put == pairs == 12_600
+
+
+def test_the_stored_model_passes_every_experiment(mini):
+    check_experiments(mini)
+    assert sum(weight.numel() for weight in mini.parameters()) == 200
+    assert len(mini.words) == 42
+    assert DATA.stat().st_size < 8_000
+
+
+def test_a_training_finds_a_model_that_passes_too():
+    """Rounding differs between machines; what the model can do does not."""
+    check_experiments(train_mini())
+
+
+def test_a_head_of_the_readers_own_can_take_its_place():
+    class Halved(CausalAttention):
+        def forward(self, x):
+            return super().forward(x) / 2
+
+    own, model = Halved(4, 2, 12, 0.0), mini_model()
+    own.load_state_dict(model.head.state_dict())
+    whole, model.head = model.read(CLEAN), own
+    assert torch.equal(model.read(CLEAN).numbers, whole.numbers / 2)
+    assert torch.equal(model.read(CLEAN).weights, whole.weights)
+
+
+def test_the_sentences_are_about_every_country_in_every_form():
+    asked = sentences()
+    assert len(asked) == len(COUNTRIES) * len(FORMS) == 120
+    assert len({sentence.text for sentence in asked}) == 120
+    for sentence in asked:
+        last = sentence.text.split()[-1]
+        country = sentence.country
+        assert sentence.answer == {"is": country.capital, "speak": country.language}[last]
+        assert sentence.answer not in sentence.text.split()
+    for name in ("capital", "largest city", "people"):
+        assert {s.text.split()[-1] for s in asked if name in s.text} == {"is", "speak"}
+
+
+def test_two_numbers_of_another_sentence_bring_its_country(mini):
+    italy = mini.read("People who live in Italy speak").numbers
+    assert italy.shape == (2,)
+    host = mini.read_with(CLEAN, italy)
+    assert first_word(mini.read(CLEAN)) == "Paris"
+    assert first_word(host) == "Rome"
+    assert torch.equal(host.numbers, italy)
+    assert first_word(mini.read_with(CLEAN, italy.tolist())) == "Rome"
+    assert mini.read_muted(CLEAN).probability("Paris") < 0.1
+    assert torch.equal(mini.read_muted(CLEAN).after, mini.read_muted(CLEAN).before)
+
+
+def test_a_row_is_mixed_where_two_words_name_the_country_and_clean_where_one_does(mini):
+    clean, mixed = mini.read(CLEAN), mini.read(MIXED)
+    assert clean.weights[-1].max() > 0.9
+    looks = dict(zip(mixed.tokens, mixed.weights[-1].tolist(), strict=True))
+    assert 0.55 < looks["Poland"] < 0.7
+    assert 0.28 < looks["Warsaw"] < 0.42
+    assert mixed.probability("Polish") > 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [(CLEAN, "The France of capital is"), (MIXED, "people Poland in Warsaw In speak")],
+)
+def test_words_before_the_last_can_change_places(mini, text, moved):
+    there, back = mini.read(text), mini.read(moved)
+    assert sorted(there.tokens) == sorted(back.tokens)
+    assert there.tokens != back.tokens
+    assert torch.allclose(there.logits, back.logits, atol=1e-5)
+    assert torch.allclose(there.numbers, back.numbers, atol=1e-6)
+    assert mini.read("The capital of is France").probability("Paris") < 0.5
+
+
+def test_the_countries_are_points_well_apart(mini):
+    with torch.no_grad():
+        rows = [mini.words.index(country.name) for country in COUNTRIES]
+        values = mini.head.W_value(mini.embedding.weight[rows])
+    apart = torch.cdist(values, values)[~torch.eye(len(rows), dtype=torch.bool)]
+    assert apart.min() > 0.5 * values.norm(dim=-1).mean()
+
+
+@pytest.mark.parametrize("text", [CLEAN, MIXED, "is", "speak People In is Oslo Rome of"])
+def test_a_reading_is_what_the_formula_says(mini, text):
+    """Written with loops, on plain numbers."""
+    reading = mini.read(text)
+    rows = {name: weight.tolist() for name, weight in mini.state_dict().items()}
+    vectors = [rows["embedding.weight"][mini.words.index(word)] for word in text.split()]
+
+    def times(matrix: list[list[float]], vector: list[float]) -> list[float]:
+        return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
+
+    queries, keys, values = (
+        [times(rows[f"head.W_{part}.weight"], vector) for vector in vectors]
+        for part in ("query", "key", "value")
+    )
+    scores = [times(keys, query) for query in queries]
+    weights = []
+    for i, row in enumerate(scores):
+        grown = [math.exp(score / math.sqrt(2)) for score in row[: i + 1]]
+        weights.append([e / sum(grown) for e in grown] + [0.0] * (len(row) - i - 1))
+    numbers = times([list(column) for column in zip(*values, strict=True)], weights[-1])
+    written = times(rows["out_proj.weight"], numbers)
+    after = [a + b for a, b in zip(vectors[-1], written, strict=True)]
+    logits = times(rows["embedding.weight"], after)
+    expected = {
+        "queries": queries, "keys": keys, "values": values, "scores": scores, "weights": weights,
+        "numbers": numbers, "before": vectors[-1], "after": after, "logits": logits,
+    }  # fmt: skip
+    for name, numbers in expected.items():
+        torch.testing.assert_close(
+            getattr(reading, name), torch.tensor(numbers), rtol=1e-4, atol=1e-4
+        )
+    ids = torch.tensor([[mini.words.index(word) for word in text.split()]])
+    torch.testing.assert_close(mini(ids)[0, -1], reading.logits)
+    assert reading.probabilities.sum().item() == pytest.approx(1)
+
+
+def test_gradients_reach_every_parameter():
+    model = new_mini_model().double()
+    tokens = torch.tensor([[model.words.index(word) for word in MIXED.split()]])
+    model(tokens)[0, -1].softmax(dim=-1)[0].backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in model.parameters())
+
+
+def test_a_page_gets_all_of_it_as_plain_data(mini):
+    page = json.loads(json.dumps(page_data(mini)))
+    assert tuple(page["words"]) == mini.words
+    assert page["sentences"][0] == [CLEAN, "Paris"]
+    assert len(page["sentences"]) == 120
+    assert set(page["parameters"]) == set(mini.state_dict())
+    for name, rows in page["parameters"].items():
+        assert torch.equal(torch.tensor(rows), mini.state_dict()[name])
+
+
+def test_words_are_told_apart_and_refused_in_words(mini):
+    assert words_of("c", "a b", "b c") == ("c", "a", "b")
+    with pytest.raises(ValueError, match=r"'Atlantis' is not among the words .*: France, Italy"):
+        mini.read("The capital of Atlantis is")
+    with pytest.raises(ValueError, match="text='  ' has no words: give at least one"):
+        mini.read("  ")
+    with pytest.raises(ValueError, match="x has 13 tokens, more than context_length=12"):
+        mini.read("is " * 13)
+    mini_of_two = MiniModel(["is", "Oslo"]).read("Oslo is")
+    with pytest.raises(ValueError, match=r"'Rome' is not among .*: is, Oslo"):
+        mini_of_two.probability("Rome")
+    with pytest.raises(ValueError, match=r"numbers must be two, .* not \(3,\)"):
+        mini.read_with(CLEAN, [1.0, 2.0, 3.0])
+
+
+def test_next_words_are_the_likeliest_first(mini):
+    words = mini.read(CLEAN).next_words(3)
+    assert [p for _, p in words] == sorted((p for _, p in words), reverse=True)
+    assert repr(words).startswith("Paris 0.97   ")
+    assert words[0][1] == pytest.approx(mini.read(CLEAN).probability("Paris"))

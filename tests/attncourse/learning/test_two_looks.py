@@ -1,0 +1,95 @@
+"""The twin: one head looks at one country and names its capital; two heads name both."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attncourse.learning.mini import COUNTRIES
+from attncourse.learning.two_looks import (
+    QUESTIONS,
+    SEEDS,
+    TwoLooks,
+    journeys,
+    right_journeys,
+    two_looks,
+)
+from train_mini import TWIN_SEED, right_of, train_two_looks
+
+TEXT = "A train from France to Italy runs"
+
+
+def right_ends(model: TwoLooks, muted: tuple[int, ...] = ()) -> list[int]:
+    """Return how many starts and how many ends a twin names."""
+    named = [(model.read(text, muted).named, both) for text, both in journeys()]
+    return [sum(said[i] == both[i] for said, both in named) for i in range(len(QUESTIONS))]
+
+
+def test_the_journeys_are_all_ordered_pairs():
+    assert len(journeys()) == len({both for _, both in journeys()}) == 8 * 7
+    assert journeys()[0] == (TEXT, ("Paris", "Rome"))
+    assert {name for both in journeys() for name in both[1]} == {c.capital for c in COUNTRIES}
+
+
+def test_of_eight_trainings_two_heads_more_often_name_both():
+    one, two = right_journeys(1), right_journeys(2)
+    assert len(one) == len(two) == len(SEEDS) == 8
+    assert (one.count(56), two.count(56)) == (4, 8)
+    assert set(one) == {8, 56}
+    with_mlp = [right_journeys(num_heads, has_mlp=True) for num_heads in (1, 2)]
+    assert [right.count(56) for right in with_mlp] == [4, 8]
+
+
+def test_one_head_looks_at_one_country_and_two_heads_at_one_each():
+    one, two = two_looks(num_heads=1), two_looks(num_heads=2)
+    assert sum(w.numel() for w in one.parameters()) == 212
+    assert sum(w.numel() for w in two.parameters()) == 212
+    assert (right_of(one), right_of(two)) == (right_journeys(1)[TWIN_SEED], 56) == (8, 56)
+    assert right_ends(one) == [56, 8]
+    assert right_ends(two) == [56, 56]
+    assert one.read(TEXT).weights[0, -1, 3] > 0.99
+    from_france, to_italy = two.read(TEXT).weights[:, -1]
+    assert from_france[3] > 0.85
+    assert to_italy[5] > 0.95
+
+
+@pytest.mark.parametrize(("muted", "named"), [(0, 1), (1, 0)])
+def test_a_muted_head_takes_its_own_answer_with_it(muted, named):
+    right = right_ends(two_looks(num_heads=2), muted=(muted,))
+    assert right[named] > right[1 - named]
+    assert right[1 - named] <= 56 / 8
+
+
+def test_a_muted_head_is_cut_out_of_what_out_proj_reads():
+    model = TwoLooks(num_heads=2, has_mlp=True).eval()
+    ids = torch.tensor([[model.words.index(word) for word in TEXT.split()]])
+    read = model.read(TEXT)
+    likeliest = model(ids)[0].softmax(dim=-1).max(dim=-1)
+    assert read.probabilities == pytest.approx(likeliest.values.tolist())
+    assert read.named == tuple(model.words[i] for i in likeliest.indices)
+    muted = model.read(TEXT, muted=(1,)).probabilities
+    with torch.no_grad():
+        model.attention.out_proj.weight[:, 2:] = 0
+    assert model.read(TEXT).probabilities == pytest.approx(muted)
+    assert muted != pytest.approx(read.probabilities)
+
+
+def test_a_training_ends_as_it_is_stored():
+    again = train_two_looks(num_heads=2, has_mlp=False, seed=TWIN_SEED)
+    assert right_of(again) == right_journeys(2)[TWIN_SEED] == 56
+
+
+def test_gradients_reach_every_parameter():
+    model = TwoLooks(num_heads=2, has_mlp=True).double()
+    ids = torch.tensor([[model.words.index(word) for word in TEXT.split()]])
+    model(ids)[0, :, 0].sum().backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in model.parameters())
+
+
+def test_what_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="num_heads=3 is not stored; stored are 1 and 2"):
+        two_looks(num_heads=3)
+    with pytest.raises(ValueError, match="there is no head 2: this model has heads 0 to 1"):
+        two_looks(num_heads=2).read(TEXT, muted=(2,))
+    with pytest.raises(ValueError, match="'plane' is not among the words of this model"):
+        two_looks(num_heads=2).read("A plane from France to Italy runs")

@@ -1,0 +1,175 @@
+"""Typical wrong answers to the exercises of lesson 03, and what each must be told."""
+
+from __future__ import annotations
+
+from support.exercise_tools import Answers
+
+ANSWERS = {
+    "MyMultiHeadAttention": Answers(
+        "MyMultiHeadAttention is right: no token sees a later one, outputs and gradients are "
+        "those of attnlib's MultiHeadAttention, and in training dropout falls on single "
+        "attention weights.",
+        {
+            "cut by view alone": (
+                {
+                    "num_tokens, self.num_heads": "self.num_heads, num_tokens",
+                    "return made.transpose(1, 2)": "return made",
+                },
+                "The split mixes tokens and heads of the queries.",
+            ),
+            "no transpose in the cut": (
+                {"return made.transpose(1, 2)": "return made"},
+                "bring the heads forward first",
+            ),
+            "join by view alone": (
+                {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},
+                "The merge mixes tokens and heads. First transpose(1, 2),",
+            ),
+            "no contiguous": ({"contiguous().": ""}, "put .contiguous() before .view()"),
+            "no out_proj": ({"self.out_proj(context_vec)": "context_vec"}, "out_proj"),
+            "scaled by d_out": ({"self.head_dim**0.5": "self.d_out**0.5"}, "head_dim"),
+            "no mask": (
+                {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"},
+                "your mask",
+            ),
+            "no dropout": (
+                {"attn_weights = self.dropout(attn_weights)": "pass"},
+                "In training nothing is dropped",
+            ),
+            "a mask for six tokens": (
+                {"causal_mask(num_tokens": "causal_mask(6"},
+                "The mask is for 6 tokens, and x has 5: make it from x.shape[1].",
+            ),
+            "merged to the width of x": (
+                {"num_tokens, -1)": "num_tokens, x.shape[-1])"},
+                "The merged heads are num_heads * head_dim = 21 wide, not 11: write self.d_out,",
+            ),
+            "split to one head": ({"num_heads, self.": ""}, "Is head_dim d_out // num_heads, and"),
+            "keys without heads": (
+                {"self.split(self.W_key(x))": "self.W_key(x)"},
+                "The keys are not split into heads yet: first view(b, num_tokens, num_heads",
+            ),
+            "values without heads": ({"split(self.W_value(x)": "W_value(x"}, "The values are not"),
+            "no heads at all": ({"self.split(self.W_": "(self.W_"}, "The queries and the keys are"),
+            "no return": ({"return self": "context_vec = self"}, "end with return."),
+        },
+    ),
+    "copy_weights": Answers(
+        "Right: three heads of width 5, and one split of width 15.",
+        {
+            "side by side": (
+                {"torch.cat(rows)": "torch.cat(rows, dim=1)"},
+                "The matrix is (5, 21), and the parameter that it is copied into is (15, 7).",
+            ),
+            "not in place": (
+                {"getattr(split, name).weight.copy_(torch.cat(rows)": ("weight = torch.cat(rows")},
+                "W_query.weight is as it was: nothing",
+            ),
+            "queries only": ({' "W_key", "W_value"': ""}, "W_key.weight is as it was: nothing"),
+            "queries everywhere": ({"getattr(head, name)": "head.W_query"}, "W_key.weight holds,"),
+            "heads reversed": (
+                {"stacked.heads": "reversed(stacked.heads)"},
+                "W_query.weight holds, from top to bottom: head 2, head 1, head 0.",
+            ),
+            "rows in turn": (
+                {"cat(rows)": "stack(rows, dim=1).flatten(0, 1)"},
+                "W_query.weight holds, from top to bottom: a mixture, a mixture, a mixture.",
+            ),
+            "out_proj forgotten": (
+                {"split.out_proj.weight.copy_(torch.eye(split.d_out))": "pass"},
+                "out_proj.weight must be the identity: it still mixes the heads'",
+            ),
+            "all ones": ({"eye(split": "ones(split.d_out, split"}, "out_proj.weight must be the"),
+            "bias forgotten": ({"split.out_proj.bias.zero_()": "pass"}, "out_proj.bias must be 0:"),
+            "the identity of one width": (
+                {"torch.eye(split.d_out)": "torch.eye(4)"},
+                "The matrix is (4, 4), and the parameter that it is copied into is (15, 15). Here",
+            ),
+            "stacked": ({"torch.cat": "torch.stack"}, "The matrix is (3, 5, 7), and the parameter"),
+            "turned": (
+                {"torch.cat(rows)": "torch.cat(rows).T"},
+                "is (15, 7). nn.Linear stores its matrix transposed, so no .T is needed.",
+            ),
+            "each turned": ({"name).weight for": "name).weight.T for"}, "The matrix is (21, 5),"),
+            "two heads": ({"torch.cat(rows)": "torch.cat(rows[:2])"}, "The matrix is (10, 7)"),
+            "two heads unpacked": (
+                {"with torch": "a, b = stacked.heads\n    with torch"},
+                "(expected 2). Here are 3 heads of width 5, for tokens of width 7.",
+            ),
+            "rows by number": (
+                {".copy_(torch.cat(rows))": "[:2] = rows[0]"},
+                "Tensor sizes: [5, 7]. Here are 3 heads of width 5",
+            ),
+            "the stub's line left": (
+                {"        for": "        raise NotImplementedError\n        for"},
+                "Your lines stop at `raise NotImplementedError`: delete",
+            ),
+            "another layer": (
+                {
+                    "        split.out_proj.bias.zero_()\n": "",
+                    ".weight.copy_(torch.eye(split.d_out)": " = torch.nn.Identity(",
+                },
+                "split.out_proj is another layer now. Keep the nn.Linear",
+            ),
+            "with gradients": ({"with torch.no_grad():": "if True:"}, "A parameter that records"),
+            "assigned": ({".copy_(torch.cat(rows)": " = torch.cat(rows"}, "A plain tensor is not"),
+            "the other way": (
+                {
+                    "getattr(split, name).weight.copy_(torch.cat(rows))": (
+                        "[a.copy_(b) for a, b in zip(rows, getattr(split, name).weight.chunk(3))]"
+                    )
+                },
+                "The stacked heads have changed: copy from them, into split.",
+            ),
+            "no return": ({"    return split\n": ""}, "copy_weights returns None: is the return"),
+            "out_proj of zeros": (
+                {"copy_(torch.eye(split.d_out))": "zero_()"},
+                "out_proj.weight is 0",
+            ),
+        },
+    ),
+    "swap_heads": Answers(
+        "Right: the heads have changed places, the output has not.",
+        {
+            "no copy": ({"deepcopy(module)": "module"}, "You changed or returned the module"),
+            "rows of out_proj": ({"dims=1": "dims=0"}, "out_proj.weight: you moved its rows,"),
+            "the module changed": (
+                {"(swapped.W_query, swapped.W_key, swapped.W_value)": "[module.W_query]"},
+                "You changed the module itself, and returned a copy of it:",
+            ),
+            "not stored": (
+                {"copy_(projection.weight.roll(2, dims=0)": "roll(2, dims=0"},
+                "W_query.weight is as it was: its rows have to change places by head. roll",
+            ),
+            "a view kept": (
+                {
+                    "projection.weight.copy_(projection.weight.roll(2, dims=0))": (
+                        "a, b = projection.weight.chunk(2)\n            a[:], b[:] = b, a"
+                    )
+                },
+                "W_query.weight: both heads hold the rows of head 1 now.",
+            ),
+            "the bias too": (
+                {"    return": "    swapped.out_proj.bias.data.mul_(2)\n    return"},
+                "out_proj.bias has changed: it is added once, belongs to no head, and",
+            ),
+            "the stub's line left": (
+                {"    return": "    raise NotImplementedError\n    return"},
+                "Your lines stop at `raise NotImplementedError`: delete that",
+            ),
+            "out_proj forgotten": (
+                {"swapped.out_proj.weight.copy_(": "deepcopy("},
+                "out_proj.weight is as it was: its columns have to change places by head.",
+            ),
+            "queries only": ({", swapped.W_key, swapped.W_value": ","}, "W_key.weight is as it"),
+            "columns": ({"dims=0": "dims=1"}, "W_query.weight: you moved its columns. nn.Linear"),
+            "by one row": (
+                {"roll(2, dims=0)": "roll(1, dims=0)"},
+                "W_query.weight: its rows moved by one, but a head is two of them wide.",
+            ),
+            "row by row": ({"roll(2, dims=0)": "flip(0)"}, "W_query.weight: its rows have not"),
+            "with gradients": ({"with torch.no_grad():": "if True:"}, "Stopped in swap_heads,"),
+            "no return": ({"    return swapped\n": ""}, "swap_heads returns None: is the return"),
+        },
+    ),
+}
