@@ -7,27 +7,42 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnlib.validate import require_newest
 
-def causal_mask(num_tokens: int, device: torch.device | str | None = None) -> Tensor:
+
+def causal_mask(
+    num_queries: int, num_keys: int | None = None, *, device: torch.device | str | None = None
+) -> Tensor:
     """Say for each query (row) which keys (columns) lie in its future.
 
     Equation:
-        is_future[i, j] = j > i
+        is_future[i, j] = j > i + num_keys - num_queries
 
     Args:
-        num_tokens: length of the sequence.
+        num_queries: how many tokens ask: the newest ones.
+        num_keys: how many tokens there are, those that ask included; num_queries if None.
         device: where the mask is made.
 
     Returns:
-        is_future, bool, (num_tokens, num_tokens). True means: this query may not see this key.
+        is_future, bool, (num_queries, num_keys). True means: this query may not see this key.
+
+    Raises:
+        TypeError: a number of tokens is not an int.
+        ValueError: it is negative, or there are more queries than keys.
 
     >>> causal_mask(3).int().tolist()
     [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    >>> causal_mask(2, 3).int().tolist()  # the last two rows
+    [[0, 0, 1], [0, 0, 0]]
 
-    Source: Vaswani et al. 2017, section 3.2.3 (illegal connections are set to -inf).
+    Source: Vaswani et al. 2017, section 3.2.3 (illegal connections are set to -inf); with fewer
+    queries than keys, torch.nn.attention.bias.causal_lower_right.
     """
-    position = torch.arange(num_tokens, device=device)  # (num_tokens)
-    is_future = position[None, :] > position[:, None]  # (num_tokens, num_tokens)
+    num_keys = num_queries if num_keys is None else num_keys
+    require_newest(num_queries, num_keys)
+    position = torch.arange(num_keys, device=device)  # (num_keys)
+    newest = position[num_keys - num_queries :]  # (num_queries)
+    is_future = position[None, :] > newest[:, None]  # (num_queries, num_keys)
     return is_future
 
 

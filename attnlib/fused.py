@@ -6,18 +6,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.functional import attention, merge_heads, split_heads
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import CausalModule
+from attnlib.rotary import ROTATIONS, rotary_angles
 from attnlib.validate import (
-    require_divides,
+    autocasts,
+    positive_ints,
+    require_attention,
+    require_bool,
     require_divisible,
+    require_floating,
+    require_floating_dtype,
     require_input,
+    require_newest,
     require_positive_int,
+    require_probability,
+    require_rate,
+    require_shared,
 )
 
 # In 2.6 the CPU kernel shares no heads, and multiplies float16 before it scales. Where between 2.6
 # and 2.13 that changed was not tried; scaled and repeated heads are right in all of them.
 OLD_KERNELS = torch.__version__ < "2.13"
+
+Angles = tuple[Tensor, Tensor]  # cos and sin, of rotary_angles
 
 
 class KeyValueCache:
@@ -50,37 +62,45 @@ class KeyValueCache:
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        shape = (batch_size, num_kv_heads, max_tokens, head_dim)
-        self.keys = torch.empty(shape, dtype=dtype, device=device)
-        self.values = torch.empty(shape, dtype=dtype, device=device)
-        self.max_tokens = max_tokens
+        sizes = {"batch_size": batch_size, "num_kv_heads": num_kv_heads}
+        shape = positive_ints(**sizes, max_tokens=max_tokens, head_dim=head_dim)
+        require_floating_dtype(dtype)
+        with torch.inference_mode(False):  # so that it can be written outside, too
+            self.keys = torch.empty(shape, dtype=dtype, device=device)
+            self.values = torch.empty_like(self.keys)
+        self.max_tokens = shape[2]
         self.num_tokens = 0
 
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of new tokens, and return those of all tokens so far.
+    def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put the keys and values of new tokens behind those held, without counting them yet.
 
         Args:
             keys: floating, (batch_size, num_kv_heads, num_new, head_dim).
             values: of the same shape.
 
         Returns:
-            All keys and all values, (batch_size, num_kv_heads, num_tokens, head_dim): views of
-            the cache, not copies.
+            All keys and all values, those of the new tokens included, (batch_size, num_kv_heads,
+            num_tokens + num_new, head_dim): views of the cache, not copies. The new ones count
+            once num_tokens says so; until then the next call of write puts others in their place.
 
         Raises:
+            TypeError: keys or values are no tensor of floating-point numbers.
             ValueError: there is no room for them, they are of another kind than the cache, or
                 they require gradients. Nothing is written then.
         """
-        if torch.is_grad_enabled() and keys.requires_grad:
-            raise ValueError(
-                "a cache carries no gradients; call the module under torch.no_grad() or "
-                "torch.inference_mode()"
-            )
-        if _kind(keys) != _kind(self.keys):
-            raise ValueError(
-                f"the cache is for {_described(self.keys)}, not for {_described(keys)}; "
-                "create it with new_cache() of the module that uses it"
-            )
+        needed = _kind(self.keys)
+        for name, x in (("keys", keys), ("values", values)):
+            require_floating(name, x)
+            if torch.is_grad_enabled() and x.requires_grad:
+                raise ValueError(
+                    "a cache carries no gradients; call the module under torch.no_grad() or "
+                    "torch.inference_mode()"
+                )
+            if x.ndim != 4 or x.shape != keys.shape or _kind(x) != needed:
+                raise ValueError(
+                    f"the cache is for {_described(self.keys)}, not for {name} of {_described(x)}; "
+                    "create it with new_cache() of the module that uses it"
+                )
         start, stop = self.num_tokens, self.num_tokens + keys.shape[2]
         if stop > self.max_tokens:
             raise ValueError(
@@ -90,7 +110,6 @@ class KeyValueCache:
             )
         self.keys[:, :, start:stop] = keys
         self.values[:, :, start:stop] = values
-        self.num_tokens = stop
         return self.keys[:, :, :stop], self.values[:, :, :stop]
 
     def reset(self) -> None:
@@ -102,45 +121,17 @@ class KeyValueCache:
         return f"KeyValueCache({held}, {_described(self.keys)})"
 
 
-def _kind(keys: Tensor) -> dict[str, object]:
+def _kind(x: Tensor) -> dict[str, object]:
     """Return all that keys must have in common with a cache; autocast converts the dtype."""
-    b, num_kv_heads, _, head_dim = keys.shape
+    b, num_kv_heads, _, head_dim = x.shape
     kind = {"batch_size": b, "num_kv_heads": num_kv_heads, "head_dim": head_dim}
-    device = keys.device.type
-    casts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return {**kind, "dtype": None if casts else keys.dtype, "device": keys.device}
+    return {**kind, "dtype": None if autocasts(x.device) else x.dtype, "device": x.device}
 
 
-def _described(keys: Tensor) -> str:
-    return ", ".join(f"{name}={value}" for name, value in _kind(keys).items() if value is not None)
-
-
-def may_attend_so_far(
-    num_queries: int, num_keys: int, device: torch.device | str | None = None
-) -> Tensor:
-    """Return, for each of the newest tokens (row), which tokens so far (columns) it may see.
-
-    Equation:
-        may_attend[i, j] = j <= i + num_keys - num_queries
-
-    Args:
-        num_queries: how many tokens are new.
-        num_keys: how many tokens there are, the new ones included.
-        device: where the mask is made.
-
-    Returns:
-        may_attend, bool, (num_queries, num_keys): a causal mask aligned to its lower right
-        corner. **True means: may attend**, as in scaled_dot_product_attention, whose
-        is_causal=True is aligned to the upper left.
-
-    >>> may_attend_so_far(2, 4).int().tolist()
-    [[1, 1, 1, 0], [1, 1, 1, 1]]
-
-    Source: torch.nn.attention.bias.causal_lower_right.
-    """
-    position = torch.arange(num_keys, device=device)  # (num_keys)
-    newest = position[num_keys - num_queries :]  # (num_queries)
-    return position[None, :] <= newest[:, None]  # (num_queries, num_keys)
+def _described(x: Tensor) -> str:
+    if x.ndim != 4:
+        return f"shape {tuple(x.shape)}"
+    return ", ".join(f"{name}={value}" for name, value in _kind(x).items() if value is not None)
 
 
 def fused_attention(
@@ -162,16 +153,23 @@ def fused_attention(
         context_vec, (b, num_heads, num_queries, head_dim). Each run of num_heads / num_kv_heads
         heads shares one head of keys and values.
 
+    Raises:
+        TypeError: one of the three is not a tensor of floating-point numbers of their common
+            dtype; dropout_p is no number.
+        ValueError: their shapes or devices do not fit, there are more queries than keys, or
+            dropout_p is outside [0, 1].
+
     >>> one = torch.ones(1, 1, 2, 1)
     >>> fused_attention(one, one, torch.tensor([[[[1.0], [3.0]]]])).flatten().tolist()
     [1.0, 2.0]
 
     Source: Dao et al. 2022 (FlashAttention), by way of torch's scaled_dot_product_attention.
     """
+    _require_fused(queries, keys, values, dropout_p)
     num_queries, num_keys = queries.shape[2], keys.shape[2]
     may_attend = None  # a single newest token may see all of them
     if 1 < num_queries < num_keys:
-        may_attend = may_attend_so_far(num_queries, num_keys, queries.device)
+        may_attend = ~causal_mask(num_queries, num_keys, device=queries.device)
     heads_share = bool(queries.shape[1] > keys.shape[1])  # torch.jit.trace has tensors for sizes
     scale = None
     if OLD_KERNELS and queries.dtype == torch.float16:
@@ -192,12 +190,29 @@ def fused_attention(
     )
 
 
+def _require_fused(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> None:
+    """Raise unless fused_attention can compute."""
+    require_attention(queries, keys, values)
+    shapes = [tuple(x.shape) for x in (queries, keys, values)]
+    if any(len(shape) != 4 or shape[0] != shapes[0][0] for shape in shapes) or (
+        shapes[1][1] != shapes[2][1]
+    ):
+        raise ValueError(
+            "queries must be (b, num_heads, num_queries, head_dim), keys and values (b, "
+            f"num_kv_heads, num_keys, head_dim), not {shapes[0]}, {shapes[1]} and {shapes[2]}"
+        )
+    require_newest(shapes[0][2], shapes[1][2])
+    require_shared(shapes[0][1], shapes[1][1])
+    require_probability("dropout_p", dropout_p)
+
+
 def repeat_heads(x: Tensor, num_heads: int) -> Tensor:
     """Repeat each head of x, (b, num_kv_heads, ...), until there are num_heads.
 
     >>> repeat_heads(torch.tensor([[5, 7]]), 6).tolist()
     [[5, 5, 5, 7, 7, 7]]
     """
+    require_shared(num_heads, x.shape[1])
     return x.repeat_interleave(num_heads // x.shape[1], dim=1)
 
 
@@ -230,10 +245,17 @@ class FusedMultiHeadAttention(CausalModule):
         context_length: the most tokens that forward accepts, those in the cache included.
         dropout: share of the attention weights that training sets to 0, from 0 to 1.
         num_heads: how many heads; it divides d_out.
-        qkv_bias: whether W_qkv has a bias (out_proj always has one).
+        qkv_bias: whether W_qkv has a bias.
         num_kv_heads: heads of keys and values; it divides num_heads. Each is shared by
             num_heads / num_kv_heads heads of queries, and the cache is smaller by that factor.
             None means num_heads, the usual multi-head attention; 1 is multi-query attention.
+        out_bias: whether out_proj has a bias.
+        rotary_base: base of rotary_angles, by which queries and keys are turned before they meet;
+            head_dim must then be even. None turns nothing.
+        rotary_layout: which numbers are turned together, "halves" (rotate_halves) or "pairs"
+            (rotate_pairs).
+        device: where the parameters are made.
+        dtype: floating dtype of the parameters.
 
     Returns:
         forward(x) takes x, floating, (b, num_tokens, d_in), and returns context_vec,
@@ -243,6 +265,9 @@ class FusedMultiHeadAttention(CausalModule):
         forward(x, return_weights=True) returns context_vec and attn_weights, (b, num_heads,
         num_tokens, num_tokens), after dropout. No kernel gives these, so they are computed by
         attnlib.attention: context_vec is then equal up to rounding only.
+
+        forward(x, angles=angles) takes what angles() returned for such an x, so that the layers
+        of a model do not compute the same angles again.
 
         forward(x, cache=cache), with a cache of new_cache, takes x as the tokens that follow
         those in the cache, adds their keys and values to it, and returns what the pass over all
@@ -276,63 +301,109 @@ class FusedMultiHeadAttention(CausalModule):
         num_heads: int,
         qkv_bias: bool = False,
         num_kv_heads: int | None = None,
+        *,
+        out_bias: bool = True,
+        rotary_base: float | None = None,
+        rotary_layout: str = "halves",
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(d_in, d_out, context_length, dropout, qkv_bias)
+        require_bool("out_bias", out_bias)
+        require_floating_dtype(dtype)
         require_positive_int("num_heads", num_heads)
         require_divisible(d_out, num_heads)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         require_positive_int("num_kv_heads", num_kv_heads)
-        rule = f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}"
-        shared = "each head of keys and values is shared by equally many heads"
-        require_divides(num_kv_heads, num_heads, f"{rule}: {shared}")
+        require_shared(num_heads, num_kv_heads)
         self.num_heads = int(num_heads)
         self.num_kv_heads = int(num_kv_heads)
         self.head_dim = self.d_out // self.num_heads
+        self.rotary_base = rotary_base
+        self.rotary_layout = rotary_layout
+        self._require_rotary()
         kv_width = self.num_kv_heads * self.head_dim
         self.widths = (self.d_out, kv_width, kv_width)
-        self.W_qkv = nn.Linear(d_in, sum(self.widths), bias=qkv_bias)
-        self.out_proj = nn.Linear(d_out, d_out)
+        self.W_qkv = nn.Linear(self.d_in, sum(self.widths), qkv_bias, device, dtype)
+        self.out_proj = nn.Linear(self.d_out, self.d_out, out_bias, device, dtype)
         self.dropout = nn.Dropout(float(dropout))
 
     def new_cache(self, batch_size: int, max_tokens: int) -> KeyValueCache:
         """Return an empty cache for max_tokens tokens, with the weights' dtype and device."""
-        require_positive_int("batch_size", batch_size)
-        require_positive_int("max_tokens", max_tokens)
+        (max_tokens,) = positive_ints(max_tokens=max_tokens)
         self._require_context(max_tokens)
         numbers = [*self.W_qkv.parameters(), *self.W_qkv.buffers(), torch.empty(0)]
         weight = next(entry for entry in numbers if entry.is_floating_point())
-        sizes = (int(batch_size), self.num_kv_heads, int(max_tokens), self.head_dim)
+        sizes = (batch_size, self.num_kv_heads, max_tokens, self.head_dim)
         return KeyValueCache(*sizes, weight.dtype, weight.device)
 
+    def angles(self, x: Tensor, cache: KeyValueCache | None = None) -> Angles | None:
+        """Return cos and sin by which forward turns the tokens of x, None without rotary_base.
+
+        The layers of a model turn alike: it may ask one of them, and give the answer to each.
+        """
+        if self.rotary_base is None:
+            return None
+        held = 0 if cache is None else cache.num_tokens
+        positions = torch.arange(held, held + x.shape[1], device=x.device)  # (num_tokens)
+        return rotary_angles(positions, self.head_dim, self.rotary_base, x.dtype)
+
     def forward(
-        self, x: Tensor, return_weights: bool = False, cache: KeyValueCache | None = None
+        self,
+        x: Tensor,
+        return_weights: bool = False,
+        cache: KeyValueCache | None = None,
+        angles: Angles | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return context_vec, and attn_weights if asked; a cache holds the tokens before x."""
         require_input(x, self.d_in, self.context_length, self.W_qkv)
+        self._require_cache(cache)
 
         qkv = self.W_qkv(x)  # (b, num_tokens, d_out + 2 * num_kv_heads * head_dim)
-        queries, keys, values = qkv.split(self.widths, dim=-1)
-        queries = split_heads(queries, self.num_heads)  # (b, num_heads, num_tokens, head_dim)
-        keys = split_heads(keys, self.num_kv_heads)  # (b, num_kv_heads, num_tokens, head_dim)
-        values = split_heads(values, self.num_kv_heads)  # (b, num_kv_heads, num_tokens, head_dim)
+        heads = split_heads(qkv, self.num_heads + 2 * self.num_kv_heads)
+        turning, values = heads.split((self.num_heads + self.num_kv_heads, self.num_kv_heads), 1)
+        angles = self.angles(x, cache) if angles is None else angles
+        if angles is not None:
+            turning = ROTATIONS[self.rotary_layout](turning, *angles)
+        queries, keys = turning.split((self.num_heads, self.num_kv_heads), dim=1)
         if cache is not None:
-            self._require_cache(cache)
-            keys, values = cache.append(keys, values)
+            keys, values = cache.write(keys, values)
 
         if return_weights:
-            is_hidden = ~may_attend_so_far(x.shape[1], keys.shape[2], x.device)
+            is_future = causal_mask(x.shape[1], keys.shape[2], device=x.device)
             keys = repeat_heads(keys, self.num_heads)  # (b, num_heads, num_keys, head_dim)
             values = repeat_heads(values, self.num_heads)  # (b, num_heads, num_keys, head_dim)
-            context_vec, attn_weights = attention(queries, keys, values, is_hidden, self.dropout)
+            context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
         else:
             dropout_p = self.dropout.p if self.training else 0.0
             context_vec = fused_attention(queries, keys, values, dropout_p)
 
         context_vec = merge_heads(context_vec)  # (b, num_tokens, num_heads * head_dim)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
+        if cache is not None:  # only now: what failed before has left the cache as it was
+            cache.num_tokens = keys.shape[2]
         return (context_vec, attn_weights) if return_weights else context_vec
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, num_kv_heads={self.num_kv_heads}"
+        """Show the sizes, and the rotary positions where there are any."""
+        shown = f"{super().extra_repr()}, num_kv_heads={self.num_kv_heads}"
+        if self.rotary_base is not None:
+            shown += f", rotary_base={self.rotary_base}, rotary_layout={self.rotary_layout!r}"
+        return shown
+
+    def _require_rotary(self) -> None:
+        if self.rotary_layout not in ROTATIONS:
+            raise ValueError(
+                f"rotary_layout must be 'halves' or 'pairs', not {self.rotary_layout!r}"
+            )
+        if self.rotary_base is None:
+            return
+        require_rate("rotary_base", self.rotary_base)
+        if self.head_dim % 2:
+            raise ValueError(
+                "rotary positions turn the numbers of a head in pairs, but head_dim = "
+                f"d_out / num_heads = {self.d_out} / {self.num_heads} = {self.head_dim} is odd"
+            )
 
     def _require_context(self, max_tokens: int) -> None:
         if max_tokens > self.context_length:
@@ -342,7 +413,9 @@ class FusedMultiHeadAttention(CausalModule):
                 "or a larger context_length"
             )
 
-    def _require_cache(self, cache: KeyValueCache) -> None:
+    def _require_cache(self, cache: KeyValueCache | None) -> None:
+        if cache is None:
+            return
         if not isinstance(cache, KeyValueCache):
             raise TypeError(
                 "cache must be what new_cache returns, or None, not " + type(cache).__name__

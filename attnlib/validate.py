@@ -28,6 +28,27 @@ def positive_ints(**values: object) -> tuple[int, ...]:
     return tuple(int(cast(Integral, value)) for value in values.values())
 
 
+def require_count(name: str, value: object) -> None:
+    """Raise unless value is an int >= 0, or what torch has for one while it records a module."""
+    if isinstance(value, (torch.SymInt, Tensor)):  # torch.export, torch.jit.trace
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an int >= 0, not {value!r} ({type(value).__name__})")
+    if value < 0:
+        raise ValueError(f"{name} must be an int >= 0, not {value}")
+
+
+def require_newest(num_queries: object, num_keys: object) -> None:
+    """Raise unless these are numbers of tokens, and the queries those of the newest of the keys."""
+    require_count("num_queries", num_queries)
+    require_count("num_keys", num_keys)
+    if num_queries is not num_keys and num_queries > num_keys:  # type: ignore[operator]
+        raise ValueError(
+            f"num_queries={num_queries} is more than num_keys={num_keys}, but the tokens that ask "
+            "are the newest of those with keys; give the keys of all tokens so far"
+        )
+
+
 def require_bool(name: str, value: object) -> None:
     """Raise unless value is True or False."""
     if not isinstance(value, bool):
@@ -46,6 +67,14 @@ def require_probability(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a number from 0 to 1, not {value!r}")
     if not 0 <= float(value) <= 1:
         raise ValueError(f"{name} must lie between 0 and 1, not {value}")
+
+
+def require_rate(name: str, value: object) -> None:
+    """Raise unless value is a positive, finite number, NumPy's included."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a positive number, not {value!r} ({type(value).__name__})")
+    if not 0 < float(value) < float("inf"):
+        raise ValueError(f"{name} must be a positive, finite number, not {value}")
 
 
 def divisors(number: int) -> list[int]:
@@ -82,21 +111,38 @@ def require_divisible(width: int, num_heads: int, name: str = "d_out") -> None:
     require_divides(num_heads, width, rule, "head counts")
 
 
-def require_floating_dtype(dtype: torch.dtype | None) -> None:
+def require_shared(num_heads: int, num_kv_heads: int) -> None:
+    """Raise unless each head of keys and values can be shared by equally many heads."""
+    rule = f"num_kv_heads={num_kv_heads} does not divide num_heads={num_heads}"
+    shared = "each head of keys and values is shared by equally many heads"
+    require_divides(num_kv_heads, num_heads, f"{rule}: {shared}")
+
+
+def require_floating_dtype(dtype: object) -> None:
     """Raise unless dtype can hold weights; None stands for the default."""
-    if dtype is not None and not dtype.is_floating_point:
-        raise TypeError(f"dtype must be floating, for instance torch.float32, not {dtype}")
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"dtype must be floating, for instance torch.float32, not {dtype!r}")
 
 
-def require_floating(name: str, x: object) -> None:
-    """Raise unless x is a tensor of floating-point numbers."""
+def require_tensor(name: str, x: object) -> None:
+    """Raise unless x is a tensor, and not a nested one."""
     if not isinstance(x, Tensor):
         raise TypeError(
             f"{name} must be a torch.Tensor, not {type(x).__name__}; try torch.tensor({name})"
         )
-    if not x.is_floating_point():
+    if x.is_nested:
         raise TypeError(
-            f"{name} must hold floating-point numbers, not {x.dtype}; try {name}.float()"
+            f"{name} must not be a nested tensor; try torch.nested.to_padded_tensor({name}, 0.0)"
+        )
+
+
+def require_floating(name: str, x: object) -> None:
+    """Raise unless x is a tensor of floating-point numbers."""
+    require_tensor(name, x)
+    if not cast(Tensor, x).is_floating_point():
+        raise TypeError(
+            f"{name} must hold floating-point numbers, not {cast(Tensor, x).dtype}; "
+            f"try {name}.float()"
         )
 
 
@@ -129,22 +175,48 @@ def require_plain(module: nn.Module, *names: str) -> None:
             )
 
 
-def require_like(name: str, x: Tensor, weight: Tensor | None) -> None:
-    """Raise unless x is on the weights' device and, if it is floating, has their dtype.
+def autocasts(device: torch.device) -> bool:
+    """Return whether autocast converts dtypes on this device; not every device has it."""
+    kind = device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
-    Where no weight is known there is nothing to compare.
+
+def require_like(name: str, x: Tensor, other: Tensor | None, others: str = "the weights") -> None:
+    """Raise unless x is on the device of the others and, if it is floating, has their dtype.
+
+    Where there is no other there is nothing to compare.
     """
-    if weight is None:
+    if other is None:
         return
-    if x.device != weight.device:
+    verb = "are" if name.endswith("s") else "is"
+    if x.device != other.device:
         raise ValueError(
-            f"{name} is on {x.device}, the weights are on {weight.device}; "
-            f"try {name}.to('{weight.device}')"
+            f"{name} {verb} on {x.device}, {others} are on {other.device}; "
+            f"try {name}.to('{other.device}')"
         )
-    same_kind = x.dtype == weight.dtype or not x.is_floating_point()
-    if not same_kind and not torch.is_autocast_enabled(x.device.type):
+    same_kind = x.dtype == other.dtype or not x.is_floating_point()
+    if not same_kind and not autocasts(x.device):
         raise TypeError(
-            f"{name} is {x.dtype}, the weights are {weight.dtype}; try {name}.to({weight.dtype})"
+            f"{name} {verb} {x.dtype}, {others} are {other.dtype}; try {name}.to({other.dtype})"
+        )
+
+
+def require_attention(queries: Tensor, keys: Tensor, values: Tensor) -> None:
+    """Raise unless the queries can attend to the keys, each of which has one value."""
+    for name, x in (("queries", queries), ("keys", keys), ("values", values)):
+        require_floating(name, x)
+        if x.ndim < 2:
+            raise ValueError(f"{name} must be (..., num_tokens, width), not {tuple(x.shape)}")
+        require_like(name, x, queries, "queries")
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            "queries and keys must have one width, head_dim, "
+            f"not {queries.shape[-1]} and {keys.shape[-1]}"
+        )
+    if keys.shape[-2] != values.shape[-2]:
+        raise ValueError(
+            "each key needs one value: keys and values must have equally many tokens, "
+            f"not {keys.shape[-2]} and {values.shape[-2]}"
         )
 
 
@@ -177,12 +249,12 @@ def require_query_key_value(
     for (name, x), (width, size) in zip(
         {"query": query, "key": key, "value": value}.items(), widths.items(), strict=True
     ):
-        require_floating(name, x)
-        if x.is_nested:
+        if isinstance(x, Tensor) and x.is_nested:
             raise TypeError(
                 f"{name} is a nested tensor; pad it and pass a key_padding_mask; "
                 "nn.TransformerEncoder makes none with enable_nested_tensor=False"
             )
+        require_floating(name, x)
         shape = tuple(x.shape)
         if x.ndim not in (2, 3) or x.ndim != query.ndim:
             raise ValueError(

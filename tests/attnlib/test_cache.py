@@ -221,7 +221,7 @@ def test_it_is_filled_in_place():
     module = build()
     cache = module.new_cache(B, T)
     places = cache.keys.data_ptr(), cache.values.data_ptr()
-    keys, values = cache.append(*tokens(2 * B * 2, 3, HEAD_DIM).view(2, B, 2, 3, HEAD_DIM))
+    keys, values = cache.write(*tokens(2 * B * 2, 3, HEAD_DIM).view(2, B, 2, 3, HEAD_DIM))
     assert (keys.data_ptr(), values.data_ptr()) == places
     assert keys.shape == values.shape == (B, 2, 3, HEAD_DIM)
 
@@ -284,7 +284,9 @@ NEEDED = "batch_size=2, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=
 def test_a_cache_for_something_else(sizes, held):
     cache = KeyValueCache(*sizes)
     before = None if cache.keys.is_meta else bits(cache)
-    words = f"{held}, not for {NEEDED}; create it with new_cache() of the module that uses it"
+    words = (
+        f"{held}, not for keys of {NEEDED}; create it with new_cache() of the module that uses it"
+    )
     with torch.no_grad(), refused(ValueError, words):
         build()(tokens(), cache=cache)
     assert cache.num_tokens == 0

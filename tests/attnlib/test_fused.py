@@ -21,11 +21,12 @@ from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
     attention,
+    causal_mask,
     fused_to_split,
     split_to_fused,
 )
 from attnlib import fused as fused_module
-from attnlib.fused import fused_attention, may_attend_so_far, repeat_heads
+from attnlib.fused import fused_attention, repeat_heads
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 
 HEADS = pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
@@ -262,14 +263,14 @@ def test_repeated_heads_stand_next_to_each_other():
 def test_the_mask_is_aligned_to_the_lower_right(num_queries):
     """It is the last rows of the causal mask, turned round; upper left would be the first."""
     past = torch.ones(T, T, dtype=torch.bool).tril()
-    assert torch.equal(may_attend_so_far(num_queries, T), past[T - num_queries :])
+    assert torch.equal(causal_mask(num_queries, T), ~past[T - num_queries :])
 
 
 @pytest.mark.parametrize("num_new", range(1, T + 1))
 def test_the_newest_queries_get_what_they_get_in_the_full_pass(num_new):
     """The rows of attention over all tokens; is_causal=True alone would miss all but two."""
     queries, keys, values = tokens(3 * B * H, T, HEAD_DIM).view(3, B, H, T, HEAD_DIM)
-    is_hidden = ~may_attend_so_far(T, T)
+    is_hidden = causal_mask(T)
     expected, _ = attention(queries, keys, values, is_hidden)
     newest = queries[:, :, T - num_new :]
     assert_close(fused_attention(newest, keys, values), expected[:, :, T - num_new :], 1e-6)

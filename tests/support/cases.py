@@ -64,7 +64,7 @@ class CausalMultiheadAttention(MultiheadAttention):
             self.in_proj_bias = None
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        mask = causal_mask(x.shape[1], x.device)
+        mask = causal_mask(x.shape[1], device=x.device)
         shown = {"need_weights": return_weights, "average_attn_weights": False}
         context_vec, attn_weights = super().forward(x, x, x, attn_mask=mask, **shown)
         return (context_vec, attn_weights) if return_weights else context_vec

@@ -1,0 +1,135 @@
+"""Rotary positions: queries and keys are turned by angles that grow with their place in the text.
+
+The score of two tokens then depends on their vectors and on their distance, not on where they are.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlib.validate import positive_ints, require_floating, require_floating_dtype, require_rate
+
+
+def rotary_angles(
+    positions: Tensor, head_dim: int, base: float = 10_000.0, dtype: torch.dtype | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return cosine and sine of the angles by which each position turns its pairs of numbers.
+
+    Equation:
+        angle[t, i] = positions[t] / base^(2i / head_dim), for pair i of head_dim / 2
+
+    Args:
+        positions: (num_tokens), of any dtype that counts: 0 turns nothing.
+        head_dim: width of a head, even.
+        base: the slowest pair turns about base times more slowly than the fastest, > 0.
+        dtype: floating dtype of the result, torch's default if None. The angles are computed in
+            float32 at least.
+
+    Returns:
+        cos and sin, (num_tokens, head_dim / 2) each.
+
+    Raises:
+        TypeError: positions are no tensor, or another argument is of the wrong type.
+        ValueError: positions are not one row, head_dim is odd or not positive, or base is.
+
+    >>> cos, sin = rotary_angles(torch.arange(3), head_dim=4, base=100.0)
+    >>> torch.atan2(sin, cos)  # the second pair is 100^(2/4) = 10 times slower
+    tensor([[0.0000, 0.0000],
+            [1.0000, 0.1000],
+            [2.0000, 0.2000]])
+
+    Source: Su et al. 2021 (RoFormer), section 3.4.2: positions are m, the angles m theta_i.
+    """
+    if not isinstance(positions, Tensor):
+        raise TypeError(
+            f"positions must be a torch.Tensor, not {type(positions).__name__}; "
+            "try torch.arange(num_tokens)"
+        )
+    if positions.ndim != 1:
+        raise ValueError(f"positions must be (num_tokens), not {tuple(positions.shape)}")
+    (head_dim,) = positive_ints(head_dim=head_dim)
+    if head_dim % 2:
+        raise ValueError(f"head_dim must be even, to be turned in pairs, not {head_dim}")
+    require_rate("base", base)
+    require_floating_dtype(dtype)
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    exponents = torch.arange(0, head_dim, 2, dtype=wide, device=positions.device) / head_dim
+    angles = positions[:, None].to(wide) * (1 / base**exponents)  # (num_tokens, head_dim / 2)
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn number i of each head together with number i + head_dim / 2.
+
+    Equation:
+        y[i] = x[i] cos[i] - x[i + head_dim / 2] sin[i]
+        y[i + head_dim / 2] = x[i + head_dim / 2] cos[i] + x[i] sin[i]
+
+    Args:
+        x: floating, (..., num_tokens, head_dim): queries or keys.
+        cos: of rotary_angles, (..., num_tokens, head_dim / 2).
+        sin: of the same shape.
+
+    Returns:
+        The turned x, of the same shape and length: no rotation changes the length of a vector.
+
+    Raises:
+        TypeError: x, cos or sin is no tensor of floating-point numbers.
+        ValueError: cos and sin are not for these tokens or this head_dim.
+
+    >>> quarter = torch.zeros(1, 2), torch.ones(1, 2)  # cosine and sine of a quarter turn
+    >>> rotate_halves(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter).tolist()
+    [[-3.0, -4.0, 1.0, 2.0]]
+
+    Source: the layout of GPT-NeoX, of Llama in transformers, and of the models that follow it.
+    """
+    _require_angles(x, cos, sin)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn numbers 2i and 2i + 1 of each head together.
+
+    Equation:
+        y[2i] = x[2i] cos[i] - x[2i + 1] sin[i], y[2i + 1] = x[2i + 1] cos[i] + x[2i] sin[i]
+
+    Args:
+        x: floating, (..., num_tokens, head_dim): queries or keys.
+        cos: of rotary_angles, (..., num_tokens, head_dim / 2).
+        sin: of the same shape.
+
+    Returns:
+        The turned x, of the same shape. It is rotate_halves with the numbers of a head in another
+        order, so weights for one layout become weights for the other by permuting rows.
+
+    Raises:
+        TypeError: x, cos or sin is no tensor of floating-point numbers.
+        ValueError: cos and sin are not for these tokens or this head_dim.
+
+    >>> quarter = torch.zeros(1, 2), torch.ones(1, 2)
+    >>> rotate_pairs(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter).tolist()
+    [[-2.0, 1.0, -4.0, 3.0]]
+
+    Source: Su et al. 2021, equation 34; the layout of Llama as Meta released it, and of GPT-J.
+    """
+    _require_angles(x, cos, sin)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1).flatten(-2)
+
+
+ROTATIONS = {"halves": rotate_halves, "pairs": rotate_pairs}
+
+
+def _require_angles(x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    """Raise unless cos and sin turn x."""
+    for name, given in {"x": x, "cos": cos, "sin": sin}.items():
+        require_floating(name, given)
+    fits = x.ndim > 1 < cos.ndim and cos.shape == sin.shape and cos.shape[-2] == x.shape[-2]
+    if not fits or 2 * cos.shape[-1] != x.shape[-1]:
+        raise ValueError(
+            "cos and sin must be (..., num_tokens, head_dim / 2) for x, (..., num_tokens, "
+            f"head_dim), not {tuple(cos.shape)} and {tuple(sin.shape)} for {tuple(x.shape)}"
+        )

@@ -1,0 +1,392 @@
+"""Rotary positions: the functions, and the fused class that turns its queries and keys by them."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from transformers.models.gptj import modeling_gptj
+from transformers.models.llama import modeling_llama
+
+from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
+from attnlib.fused import repeat_heads
+from attnlib.rotary import rotary_angles, rotate_halves, rotate_pairs
+from support.cases import CONTEXT_LENGTH, D_IN, B, T, tokens
+
+H, KV, HEAD_DIM, BASE = 6, 2, 10, 500.0
+LAYOUTS = pytest.mark.parametrize("layout", ["halves", "pairs"])
+ROTATE = pytest.mark.parametrize("rotate", [rotate_halves, rotate_pairs])
+# Number i of the halves is number ORDER[i] of the pairs
+ORDER = [*range(0, HEAD_DIM, 2), *range(1, HEAD_DIM, 2)]
+
+
+def draw(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def angles(num_tokens: int = T, first: int = 0, dtype: torch.dtype = torch.float64):
+    return rotary_angles(torch.arange(first, first + num_tokens), HEAD_DIM, BASE, dtype)
+
+
+def build(layout: str = "halves", **changes) -> FusedMultiHeadAttention:
+    """Return a module with random weights and biases."""
+    sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH, "dropout": 0.0}
+    heads = {"num_heads": H, "num_kv_heads": KV, "rotary_base": BASE, "rotary_layout": layout}
+    torch.manual_seed(1)
+    module = FusedMultiHeadAttention(**{**sizes, **heads, "qkv_bias": True, **changes})
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
+    return module
+
+
+def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
+    return pytest.raises(error, match=re.escape(words))
+
+
+# The angles
+
+
+def test_angles_by_hand():
+    """Position times base to the power of -2i / head_dim, in plain Python."""
+    cos, sin = rotary_angles(torch.tensor([0, 3, 11]), HEAD_DIM, BASE, torch.float64)
+    expected = [[p * BASE ** (-2 * i / HEAD_DIM) for i in range(HEAD_DIM // 2)] for p in (0, 3, 11)]
+    for found, function in ((cos, math.cos), (sin, math.sin)):
+        by_hand = torch.tensor([[function(a) for a in row] for row in expected]).double()
+        torch.testing.assert_close(found, by_hand, rtol=0, atol=1e-6)
+        assert found.dtype == torch.float64
+    assert rotary_angles(torch.arange(T), 4)[0].dtype == torch.float32
+    default = rotary_angles(torch.arange(T), 4)[1]
+    assert torch.equal(default, rotary_angles(torch.arange(T), 4, 10_000)[1])
+
+
+def test_angles_in_half_precision_are_those_of_float32_rounded():
+    """At position 4099 they differ by whole turns where bfloat16 counts the positions."""
+    exact = angles(first=4099, dtype=torch.float32)
+    for found, expected in zip(angles(first=4099, dtype=torch.bfloat16), exact, strict=True):
+        assert torch.equal(found, expected.bfloat16())
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_angles_are_made_where_the_positions_are(device):
+    cos, sin = rotary_angles(torch.arange(T, device=device), HEAD_DIM)
+    assert cos.device.type == sin.device.type == device
+    assert cos.shape == sin.shape == (T, HEAD_DIM // 2)
+
+
+# The two rotations
+
+
+@pytest.mark.promise(number=28)
+@ROTATE
+def test_position_0_turns_nothing_and_no_position_changes_a_length(rotate):
+    x = draw(B, H, T, HEAD_DIM)
+    assert torch.equal(rotate(x, *(part * 0 + part[:1] for part in angles())), x)
+    turned = rotate(x, *angles())
+    assert torch.equal(turned[:, :, 0], x[:, :, 0])
+    assert (turned[:, :, 1:] != x[:, :, 1:]).all()
+    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1), rtol=1e-14, atol=0)
+
+
+@pytest.mark.promise(number=28)
+@ROTATE
+def test_a_score_depends_on_the_distance_alone(rotate):
+    """Of one query and one key, put at all places with room for both."""
+    query, key = draw(HEAD_DIM, seed=2), draw(HEAD_DIM, seed=3)
+    num_places = 101
+    queries, keys = (
+        rotate(x.expand(num_places, HEAD_DIM), *angles(num_places)) for x in (query, key)
+    )
+    scores = queries @ keys.T  # (num_places, num_places)
+    for distance in range(-3, 97, 7):
+        same = scores.diagonal(-distance)
+        torch.testing.assert_close(same, same[:1].expand_as(same), rtol=0, atol=1e-11)
+    assert scores[50].unique().numel() == num_places  # and it does depend on it
+
+
+@pytest.mark.promise(number=28)
+def test_the_layouts_are_permutations_of_one_another():
+    x = draw(B, H, T, HEAD_DIM)
+    halves = rotate_halves(x[..., ORDER], *angles())
+    assert torch.equal(halves, rotate_pairs(x, *angles())[..., ORDER])
+    assert not torch.equal(halves, rotate_pairs(x[..., ORDER], *angles()))
+
+
+@pytest.mark.promise(number=28)
+@pytest.mark.parametrize("layout", ["halves", "pairs"])
+def test_values_and_gradients_are_those_of_transformers(layout):
+    """Llama's rotation, and GPT-J's."""
+    cos, sin = angles()
+    results = []
+    for ours in (True, False):
+        q, k = (draw(B, H, T, HEAD_DIM, seed=seed).requires_grad_() for seed in (2, 3))
+        if ours:
+            rotate = {"halves": rotate_halves, "pairs": rotate_pairs}[layout]
+            turned = rotate(q, cos, sin), rotate(k, cos, sin)
+        elif layout == "halves":
+            twice = (torch.cat([part, part], dim=-1)[None] for part in (cos, sin))
+            turned = modeling_llama.apply_rotary_pos_emb(q, k, *twice)
+        else:
+            theirs = modeling_gptj.apply_rotary_pos_emb  # heads behind the tokens
+            turned = (theirs(x.transpose(1, 2), sin[None], cos[None]).mT for x in (q, k))
+            turned = tuple(x.mT.transpose(1, 2) for x in turned)
+        pull = draw(B, H, T, HEAD_DIM, seed=4)
+        slopes = torch.autograd.grad(sum((x * pull).sum() for x in turned), (q, k))
+        results.append([*turned, *slopes])
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=1e-12)
+
+
+def test_the_angles_are_those_of_transformers():
+    """To the bit in float32, as a released model needs them."""
+    sizes = {"hidden_size": H * HEAD_DIM, "num_attention_heads": H}
+    config = modeling_llama.LlamaConfig(
+        **sizes, rope_parameters={"rope_type": "default", "rope_theta": BASE}
+    )
+    theirs = modeling_llama.LlamaRotaryEmbedding(config)
+    positions = torch.arange(2053)
+    expected = theirs(torch.zeros(1), positions[None])
+    found = rotary_angles(positions, HEAD_DIM, BASE, torch.float32)
+    for ours, their in zip(found, expected, strict=True):
+        assert torch.equal(torch.cat([ours, ours], dim=-1), their[0])
+
+
+@ROTATE
+def test_gradcheck(rotate):
+    given = (draw(2, T, 4).requires_grad_(), *rotary_angles(torch.arange(T), 4, 3.0, torch.float64))
+    assert torch.autograd.gradcheck(rotate, given)
+    assert torch.autograd.gradgradcheck(rotate, given)
+
+
+# The class
+
+
+def by_hand(module: FusedMultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the class computes, from the functions and with all keys and values repeated."""
+    rotate = {"halves": rotate_halves, "pairs": rotate_pairs}[module.rotary_layout]
+    parts = module.W_qkv(x).split([H * HEAD_DIM, KV * HEAD_DIM, KV * HEAD_DIM], dim=-1)
+    queries, keys, values = (
+        repeat_heads(split_heads(part, heads), H)
+        for part, heads in zip(parts, (H, KV, KV), strict=True)
+    )
+    turns = rotary_angles(torch.arange(x.shape[1]), HEAD_DIM, BASE, x.dtype)
+    mask = causal_mask(x.shape[1])
+    context_vec, attn_weights = attention(
+        rotate(queries, *turns), rotate(keys, *turns), values, mask
+    )
+    return module.out_proj(merge_heads(context_vec)), attn_weights
+
+
+@pytest.mark.promise(number=28)
+@LAYOUTS
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_the_class_is_its_functions(layout, dtype, close):
+    """Outputs, weights and gradients, in the kernel and where the weights are asked for."""
+    module, x = build(layout).to(dtype), tokens(dtype=dtype).requires_grad_()
+    expected, weights = by_hand(module, x)
+    wanted = (x, *module.parameters())
+    slopes = torch.autograd.grad(expected.square().sum(), wanted)
+    shown = module(x, return_weights=True)
+    torch.testing.assert_close(shown[1], weights, rtol=0, atol=close)
+    for context_vec in (module(x), shown[0]):
+        torch.testing.assert_close(context_vec, expected, rtol=0, atol=close)
+        found = torch.autograd.grad(context_vec.square().sum(), wanted)
+        torch.testing.assert_close(found, slopes, rtol=10 * close, atol=10 * close)
+    assert not torch.allclose(build(rotary_base=None).to(dtype)(x), expected, atol=1e-2)
+
+
+@pytest.mark.promise(number=28)
+@pytest.mark.promise(number=8)
+@LAYOUTS
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 6])
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_in_pieces_of_any_size_it_equals_the_full_pass(layout, num_kv_heads, return_weights):
+    module, x = build(layout, num_kv_heads=num_kv_heads).double(), tokens(dtype=torch.float64)
+    expected, attn_weights = module(x, return_weights=True)
+    for pieces in ([1] * T, [T], [1, 6], [6, 1], [2, 4, 1], [3, 1, 3], [0, 5, 0, 2]):
+        cache, start = module.new_cache(B, T), 0
+        for piece in x.split(pieces, dim=1):
+            stop = start + piece.shape[1]
+            with torch.no_grad():
+                found = module(piece, return_weights, cache)
+            if return_weights:
+                found, weights = found
+                rows = attn_weights[:, :, start:stop, :stop]
+                torch.testing.assert_close(weights, rows, rtol=0, atol=1e-12)
+            torch.testing.assert_close(found, expected[:, start:stop], rtol=0, atol=1e-12)
+            start = stop
+        assert cache.num_tokens == T
+
+
+@LAYOUTS
+def test_shifted_by_any_number_of_tokens_the_weights_stay(layout):
+    """What comes before is hidden here: only the distances are left."""
+    module, x = build(layout).double(), tokens(num_tokens=3, dtype=torch.float64)
+    _, expected = module(x, return_weights=True)
+    for before in (1, 4, CONTEXT_LENGTH - 3):
+        cache = module.new_cache(B, CONTEXT_LENGTH)
+        with torch.no_grad():
+            module(tokens(num_tokens=before, dtype=torch.float64), cache=cache)
+            _, weights = module(x, True, cache)
+        among = weights[..., before:]
+        found = among / among.sum(dim=-1, keepdim=True)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+
+
+@LAYOUTS
+def test_the_layers_of_a_model_may_share_their_angles(layout):
+    """Asked of one, given to another, with a cache or without; and they are what turns."""
+    first, second, x = build(layout), build(layout, num_kv_heads=3), tokens()
+    assert torch.equal(second(x, angles=first.angles(x)), second(x))
+    cache = second.new_cache(B, T)
+    with torch.no_grad():
+        for piece in x.split([4, 3], dim=1):
+            found = second(piece, cache=cache, angles=first.angles(piece, cache))
+    torch.testing.assert_close(found, second(x)[:, 4:])
+    none = build(rotary_base=None, num_kv_heads=3)
+    assert none.angles(x) is None
+    none.load_state_dict(second.state_dict())
+    unturned = (torch.ones(T, HEAD_DIM // 2), torch.zeros(T, HEAD_DIM // 2))
+    torch.testing.assert_close(second(x, angles=unturned), none(x))
+
+
+def test_without_any_bias():
+    module, x = build(qkv_bias=False, out_bias=False), tokens()
+    assert list(module.state_dict()) == ["W_qkv.weight", "out_proj.weight"]
+    torch.testing.assert_close(module(x), by_hand(module, x)[0])
+    assert torch.equal(module(torch.zeros(B, T, D_IN)), torch.zeros(B, T, H * HEAD_DIM))
+
+
+@LAYOUTS
+def test_the_state_dict_knows_nothing_of_it(layout):
+    """Nothing that grows with the context is held; any context_length and base loads it."""
+    module, plain = build(layout), build(rotary_base=None)
+    assert list(module.state_dict()) == list(plain.state_dict())
+    assert list(module.buffers()) == []
+    other = build(layout, context_length=29)
+    other.load_state_dict(module.state_dict(), strict=True)
+    assert torch.equal(other(tokens()), module(tokens()))
+
+
+@LAYOUTS
+def test_copied_moved_and_made_elsewhere(layout):
+    module, x = build(layout), tokens()
+    for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert torch.equal(twin(x), module(x))
+        assert repr(twin) == repr(module)
+    assert f"num_kv_heads=2, rotary_base=500.0, rotary_layout='{layout}'\n" in repr(module)
+    with torch.device("meta"):
+        hollow = build(layout)
+    assert hollow(x.to("meta")).is_meta
+    hollow.to_empty(device="cpu").load_state_dict(module.state_dict())
+    assert torch.equal(hollow(x), module(x))
+    state = module.state_dict()
+    assert torch.equal(functional_call(build(layout, qkv_bias=True), state, (x,)), module(x))
+    direct = build(layout, dtype=torch.bfloat16, device="cpu")
+    assert {weight.dtype for weight in direct.parameters()} == {torch.bfloat16}
+
+
+@LAYOUTS
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+def test_compiled_and_exported_it_is_the_same(layout):
+    torch.compiler.reset()
+    module, x = build(layout), tokens()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), module(x))
+    num_tokens = torch.export.Dim("num_tokens", min=2, max=CONTEXT_LENGTH)
+    exported = torch.export.export(module, (x,), dynamic_shapes=({1: num_tokens},)).module()
+    for length in (2, T, CONTEXT_LENGTH):
+        short = tokens(num_tokens=length)
+        torch.testing.assert_close(exported(short), module(short))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_half_precision_and_under_autocast(dtype):
+    module, x = build(), tokens()
+    expected = module(x)
+    with torch.autocast("cpu", dtype=dtype):
+        cast = module(x)
+    for found in (cast, module.to(dtype)(x.to(dtype))):
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.float(), expected, rtol=0.03, atol=0.03)
+
+
+# What is refused
+
+
+@pytest.mark.promise(number=10)
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"rotary_base": 0}, ValueError, "rotary_base must be a positive, finite number, not 0"),
+        ({"rotary_base": -1.0}, ValueError, "rotary_base must be a positive, finite number, not"),
+        ({"rotary_base": math.inf}, ValueError, "rotary_base must be a positive, finite number"),
+        ({"rotary_base": math.nan}, ValueError, "a positive, finite number, not nan"),
+        ({"rotary_base": "10000"}, TypeError, "rotary_base must be a positive number, not '10000'"),
+        ({"rotary_base": True}, TypeError, "a positive number, not True (bool)"),
+        (
+            {"rotary_layout": "interleaved"},
+            ValueError,
+            "rotary_layout must be 'halves' or 'pairs', not 'interleaved'",
+        ),
+        ({"out_bias": 1}, TypeError, "out_bias must be True or False, not 1 (int)"),
+        (
+            {"d_out": 30},
+            ValueError,
+            "rotary positions turn the numbers of a head in pairs, but head_dim = d_out / "
+            "num_heads = 30 / 6 = 5 is odd",
+        ),
+    ],
+)
+def test_arguments_of_the_class(changes, error, words):
+    with refused(error, words):
+        build(**changes)
+
+
+@pytest.mark.promise(number=10)
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((T, 4), TypeError, "positions must be a torch.Tensor, not int; try torch.arange"),
+        ((torch.zeros(2, 3), 4), ValueError, "positions must be (num_tokens), not (2, 3)"),
+        ((torch.arange(T), 5), ValueError, "head_dim must be even, to be turned in pairs, not 5"),
+        ((torch.arange(T), 0), ValueError, "head_dim must be a positive int, not 0"),
+        ((torch.arange(T), 4, -2), ValueError, "base must be a positive, finite number, not -2"),
+        ((torch.arange(T), 4, 2.0, torch.int8), TypeError, "dtype must be floating, for instance"),
+        ((torch.arange(T), 4, 2.0, "float32"), TypeError, "not 'float32'"),
+    ],
+)
+def test_arguments_of_the_angles(arguments, error, words):
+    with refused(error, words):
+        rotary_angles(*arguments)
+
+
+@pytest.mark.promise(number=10)
+@ROTATE
+@pytest.mark.parametrize(
+    ("shapes", "error", "words"),
+    [
+        (((T, 4), (T, 4), (T, 4)), ValueError, "not (7, 4) and (7, 4) for (7, 4)"),
+        (((T, 4), (5, 2), (5, 2)), ValueError, "cos and sin must be (..., num_tokens, head_dim /"),
+        (((T, 4), (T, 2), (T, 1)), ValueError, "not (7, 2) and (7, 1) for (7, 4)"),
+        (((T, 5), (T, 2), (T, 2)), ValueError, "not (7, 2) and (7, 2) for (7, 5)"),
+        (((4,), (T, 2), (T, 2)), ValueError, "for (4,)"),
+        (((T, 4), (2,), (2,)), ValueError, "not (2,) and (2,) for (7, 4)"),
+    ],
+)
+def test_angles_for_something_else(rotate, shapes, error, words):
+    with refused(error, words):
+        rotate(*(torch.ones(shape) for shape in shapes))
+    with refused(TypeError, "x must hold floating-point numbers, not torch.int64"):
+        rotate(torch.ones(T, 4).long(), torch.ones(T, 2), torch.ones(T, 2))
+    with refused(TypeError, "sin must be a torch.Tensor, not float"):
+        rotate(torch.ones(T, 4), torch.ones(T, 2), 1.0)
+
+
+def test_a_base_of_numpy_is_a_number():
+    assert torch.equal(build(rotary_base=np.float64(BASE))(tokens()), build()(tokens()))
