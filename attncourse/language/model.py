@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attnlib.convert import PROJECTIONS
 from attnlib.fused import FusedMultiHeadAttention, KeyValueCache
+from attnlib.rotary import rotary_angles, rotate_pairs
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,7 @@ class Block(nn.Module):
         self.widen = nn.Linear(size.width, 2 * size.hidden, bias=False)
         self.narrow = nn.Linear(size.hidden, size.width, bias=False)
 
-    def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:
-        options = {} if cache is None else {"cache": cache}
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
         return self.after_attention(x, self.attention(self.norm_1(x), **options))
 
     def after_attention(self, x: Tensor, written: Tensor) -> Tensor:
@@ -102,16 +102,23 @@ class Llama(nn.Module):
     def __init__(self, size: LlamaSize) -> None:
         super().__init__()
         self.size = size
-        self.token_embedding = nn.Embedding(size.vocabulary, size.width)
+        numbers = torch.empty(size.vocabulary, size.width)  # nn.Embedding would draw them: slow
+        self.token_embedding = nn.Embedding.from_pretrained(numbers, freeze=False)
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.num_layers))
         self.final_norm = nn.RMSNorm(size.width, eps=size.epsilon)
         if not size.is_tied:
             self.read_out = nn.Linear(size.width, size.vocabulary, bias=False)
 
-    def forward(self, token_ids: Tensor, caches: Sequence[KeyValueCache | None] = ()) -> Tensor:
+    def forward(self, token_ids: Tensor, caches: Sequence[KeyValueCache] = ()) -> Tensor:
         x: Tensor = self.token_embedding(token_ids)  # (b, num_tokens, width)
-        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
-            x = block(x, cache)  # (b, num_tokens, width)
+        options: list[dict[str, Any]] = [{"cache": cache} for cache in caches]
+        options = options or [{} for _ in self.blocks]
+        first = cast(Block, self.blocks[0]).attention
+        if isinstance(first, FusedMultiHeadAttention):
+            angles = first.angles(x, **options[0])  # the same for all layers
+            options = [{**own, "angles": angles} for own in options]
+        for block, own in zip(self.blocks, options, strict=True):
+            x = block(x, **own)  # (b, num_tokens, width)
         return x
 
     def logits(self, x: Tensor) -> Tensor:
@@ -133,15 +140,16 @@ class Llama(nn.Module):
 
 def new_attention(size: LlamaSize) -> FusedMultiHeadAttention:
     """Return our class as a Llama of this size needs it."""
-    from attncourse.language.standin import Rot
-    return Rot(
+    return FusedMultiHeadAttention(
         size.width,
         size.width,
         size.context_length,
         0.0,
         size.num_heads,
         num_kv_heads=size.num_kv_heads,
+        out_bias=False,
         rotary_base=size.rotary_base,
+        rotary_layout="pairs",
     )
 
 
@@ -185,6 +193,5 @@ def attention_weights(attention: nn.Module, size: LlamaSize) -> dict[str, Tensor
 
 def turned(x: Tensor, size: LlamaSize) -> Tensor:
     """Return queries or keys with their rotary positions, (b, num_heads, num_tokens, head_dim)."""
-    from attncourse.language.standin import tables, rotate_pairs
-    c, s = tables(size.context_length, size.head_dim, size.rotary_base)
-    return rotate_pairs(x, c[:x.shape[2]], s[:x.shape[2]])
+    positions = torch.arange(x.shape[2], device=x.device)
+    return rotate_pairs(x, *rotary_angles(positions, size.head_dim, size.rotary_base))
