@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.language.interventions import PARTS
-from attncourse.language.model import LlamaSize
+from attncourse.language.model import LlamaSize, by_head
 
 SEPARATE = dict(zip(PARTS, ("W_query", "W_key", "W_value"), strict=True))
 Edit = Callable[[Tensor], Tensor]
@@ -84,7 +84,7 @@ def _attend_once(
     kept: list[Tensor] = []
 
     def before_out_proj(_module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor]:
-        numbers = inputs[0].unflatten(-1, (size.num_heads, size.head_dim))
+        numbers = by_head(inputs[0], size.head_dim)
         numbers = numbers if edit is None else edit(numbers)
         kept.append(numbers)
         return (numbers.flatten(-2),)
@@ -110,12 +110,12 @@ def projected(
     heads: dict[str, Tensor] = {}
     for part in PARTS:
         module, start, stop = _rows(attention, size, part)
-        own = module(x)[..., start:stop].unflatten(-1, (-1, size.head_dim))
+        own = by_head(module(x)[..., start:stop], size.head_dim)
         group = size.num_heads // own.shape[-2]
         own = own.repeat_interleave(group, dim=-2)
         for head, parts in instead.items():
             if part in parts:
-                other = module(parts[part])[..., start:stop].unflatten(-1, (-1, size.head_dim))
+                other = by_head(module(parts[part])[..., start:stop], size.head_dim)
                 own[:, :, head] = other[:, :, head // group]
         heads[part] = own.transpose(1, 2)
     return heads
@@ -191,5 +191,5 @@ def adopt(attention: nn.Module, weights: Mapping[str, Tensor]) -> None:
                 f"{name}.weight of {kind} is {found}, and the model's is {wanted}: (out, in)"
             )
         linear.weight = nn.Parameter(parts[name], requires_grad=False)
-        if getattr(linear, "bias", None) is not None:
-            nn.init.zeros_(linear.bias)
+        if (bias := getattr(linear, "bias", None)) is not None:
+            nn.init.zeros_(bias)

@@ -8,29 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attncourse.language.model import LlamaSize
+from attncourse.language.model import Head, LlamaSize
 
 PARTS = "queries", "keys", "values"
 At = int | Sequence[int] | None
-
-
-class Head(NamedTuple):
-    """A head of a layer, both counted from 0.
-
-    >>> str(Head(23, 4))
-    'L23H4'
-    """
-
-    layer: int
-    head: int
-
-    def __str__(self) -> str:
-        return f"L{self.layer}H{self.head}"
 
 
 @dataclass(frozen=True)

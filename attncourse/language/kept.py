@@ -60,15 +60,15 @@ class Kept(NamedTuple):
 
     Args:
         size: of the model.
-        state: its weights by name, in float32.
         words: its tokenizer in JSON; None where we make none of what the file holds.
         end: id of the token that ends a text, or None.
+        state: its weights by name, in float32.
     """
 
     size: LlamaSize
-    state: dict[str, Tensor]
     words: str | None
     end: int | None
+    state: dict[str, Tensor]
 
 
 def place_of(sha256: str) -> Path:
@@ -79,18 +79,18 @@ def place_of(sha256: str) -> Path:
 def keep(
     path: Path,
     size: LlamaSize,
-    weight: Callable[[str], Tensor],
     words: str | None,
     end: int | None,
+    weight: Callable[[str], Tensor],
 ) -> None:
     """Write what was unpacked, one tensor at a time: all of them need not be in memory at once.
 
     Args:
         path: of the file that is written.
         size: of the model.
-        weight: returns a weight by its name.
         words: the tokenizer in JSON, or None.
         end: id of the token that ends a text, or None.
+        weight: returns a weight by its name.
 
     Raises:
         OSError: there is no room, or no right to write. Nothing is left behind then.
@@ -117,7 +117,7 @@ def keep(
             file.write(len(text).to_bytes(8, "little") + text)
             for name in shapes(size):
                 tensor = weight(name)
-                sums.append(zlib.crc32(tensor.numpy()))
+                sums.append(zlib.crc32(tensor.numpy().data))
                 file.write(tensor.numpy().data)
             file.write(torch.tensor(sums).numpy().data)
         unfinished.replace(path)
@@ -140,6 +140,6 @@ def kept(path: Path) -> Kept | None:
             sums = file.get_tensor(SUMS).tolist()
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return None
-    if sums != [zlib.crc32(tensor.numpy()) for tensor in state.values()]:
+    if sums != [zlib.crc32(tensor.numpy().data) for tensor in state.values()]:
         return None
-    return Kept(size, state, about["words"], about["end"])
+    return Kept(size, about["words"], about["end"], state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,20 @@ from torch import Tensor, nn
 from attnlib.convert import PROJECTIONS
 from attnlib.fused import FusedMultiHeadAttention, KeyValueCache
 from attnlib.rotary import rotary_angles, rotate_pairs
+
+
+class Head(NamedTuple):
+    """A head of a layer, both counted from 0.
+
+    >>> str(Head(23, 4))
+    'L23H4'
+    """
+
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"L{self.layer}H{self.head}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,13 @@ class LlamaSize:
     def head_dim(self) -> int:
         """The width of one head."""
         return self.width // self.num_heads
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """All heads, layer by layer."""
+        return tuple(
+            Head(layer, head) for layer in range(self.num_layers) for head in range(self.num_heads)
+        )
 
 
 class Block(nn.Module):
@@ -102,8 +123,8 @@ class Llama(nn.Module):
     def __init__(self, size: LlamaSize) -> None:
         super().__init__()
         self.size = size
-        numbers = torch.empty(size.vocabulary, size.width)  # nn.Embedding would draw them: slow
-        self.token_embedding = nn.Embedding.from_pretrained(numbers, freeze=False)
+        numbers = torch.empty(size.vocabulary, size.width)  # not drawn: on meta that takes seconds
+        self.token_embedding = nn.Embedding(size.vocabulary, size.width, _weight=numbers)
         self.blocks = nn.ModuleList(Block(size) for _ in range(size.num_layers))
         self.final_norm = nn.RMSNorm(size.width, eps=size.epsilon)
         if not size.is_tied:
@@ -183,12 +204,24 @@ def with_blocks(llama: Llama, attentions: Sequence[nn.Module]) -> Llama:
 def attention_weights(attention: nn.Module, size: LlamaSize) -> dict[str, Tensor]:
     """Return the four matrices of an attention, each (out, in), as views."""
     if hasattr(attention, "W_qkv"):
-        kv_width = size.num_kv_heads * size.head_dim
-        rows = cast(Tensor, attention.W_qkv.weight).split((size.width, kv_width, kv_width))
+        rows = _matrix(attention, "W_qkv")
+        first, second = size.width, size.width + size.num_kv_heads * size.head_dim
+        parts = [rows[:first], rows[first:second], rows[second:]]
     else:
-        rows = tuple(cast(Any, attention).get_submodule(name).weight for name in PROJECTIONS)
-    out_proj = cast(Tensor, attention.get_submodule("out_proj").weight)
-    return {**dict(zip(PROJECTIONS, rows, strict=True)), "out_proj": out_proj}
+        parts = [_matrix(attention, name) for name in PROJECTIONS]
+    return {
+        **dict(zip(PROJECTIONS, parts, strict=True)),
+        "out_proj": _matrix(attention, "out_proj"),
+    }
+
+
+def by_head(x: Tensor, head_dim: int) -> Tensor:
+    """Cut the last dimension into heads, (..., num_heads, head_dim)."""
+    return x.view(*x.shape[:-1], -1, head_dim)
+
+
+def _matrix(attention: nn.Module, name: str) -> Tensor:
+    return cast(Tensor, attention.get_submodule(name).weight)
 
 
 def turned(x: Tensor, size: LlamaSize) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.language.hooks import adopt
-from attncourse.language.interventions import Head, Intervention
-from attncourse.language.model import Block, Llama, attention_weights, with_blocks
+from attncourse.language.interventions import Intervention
+from attncourse.language.model import Block, Head, Llama, attention_weights, with_blocks
 from attncourse.language.runs import Run, Trace
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ class LanguageModel:
     @property
     def heads(self) -> tuple[Head, ...]:
         """All heads, layer by layer."""
-        size = self.size
-        return tuple(
-            Head(layer, head) for layer in range(size.num_layers) for head in range(size.num_heads)
-        )
+        return self.size.heads
 
     def read(self, text: Text, *changes: Intervention) -> Run:
         """Read a text, or token ids, and keep what the heads did.
@@ -138,7 +135,7 @@ class LanguageModel:
         return self.tokenizer
 
     def _text(self, token_ids: Sequence[int]) -> str:
-        return cast(str, self._words().decode(list(token_ids), skip_special_tokens=False))
+        return self._words().decode(list(token_ids), skip_special_tokens=False)
 
     # Writing
 

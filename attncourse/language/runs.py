@@ -11,22 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attncourse.language.hooks import Attended, Instead, attend, gives_weights, projected
-from attncourse.language.interventions import Cut, Head, Intervention, require_fits
-from attncourse.language.model import Block, Llama, turned
+from attncourse.language.interventions import Cut, Intervention, Mute, require_fits
+from attncourse.language.model import Block, Llama, by_head, turned
+from attncourse.language.words import NextWords
 
 if TYPE_CHECKING:
     from attncourse.language.reader import LanguageModel
-
-
-class NextWords(tuple[tuple[str, float], ...]):
-    """Words with their probabilities, the likeliest first; printed in one line.
-
-    >>> NextWords([("Rome", 0.472), ("the", 0.118)])
-    Rome 0.47   the 0.12
-    """
-
-    def __repr__(self) -> str:
-        return "   ".join(f"{word} {probability:.2f}" for word, probability in self)
 
 
 class Trace:
@@ -59,8 +49,8 @@ class Trace:
         first = 0
         if start is not None:
             first = min(self._first(change) for change in (*self.changes, *start.changes, None))
-        self.residual = [] if start is None else start.residual[: first + 1]
-        self.numbers = [] if start is None else start.numbers[:first]
+        self.residual: list[Tensor] = [] if start is None else start.residual[: first + 1]
+        self.numbers: list[Tensor] = [] if start is None else start.numbers[:first]
         with torch.no_grad():
             if start is None:
                 self.residual.append(llama.token_embedding(token_ids)[None])
@@ -98,8 +88,9 @@ class Trace:
 
     def write(self, layer: int, head: int) -> Tensor:
         """Return what a head wrote into the residual stream, (1, num_tokens, width)."""
-        columns = self.columns(layer).unflatten(1, (self.llama.size.num_heads, -1))[:, head]
-        return self.numbers[layer][:, :, head] @ columns.T
+        columns = by_head(self.columns(layer), self.llama.size.head_dim)[:, head]
+        written: Tensor = self.numbers[layer][:, :, head] @ columns.T
+        return written
 
     def columns(self, layer: int) -> Tensor:
         """Return the matrix that turns the heads' numbers into writes, (width, width)."""
@@ -195,8 +186,8 @@ class Run:
         self._require(0, 0, at)
         size = self.model.size
         columns = [self.trace.columns(layer) for layer in range(size.num_layers)]
-        by_head = torch.stack(columns).unflatten(2, (size.num_heads, size.head_dim))
-        return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], by_head)
+        matrices = by_head(torch.stack(columns), size.head_dim)
+        return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], matrices)
 
     def weights(self, layer: int, head: int | None = None) -> Tensor:
         """Return the attention weights of a head, (num_tokens, num_tokens); or of all its layer.
@@ -279,6 +270,4 @@ class Run:
 
     def _require(self, layer: int, head: int, at: int | None) -> None:
         """Raise unless a head and a token are there."""
-        from attncourse.language.interventions import Mute
-
-        require_fits(Mute(*Head(layer, head), at), self.model.size, len(self.tokens))
+        require_fits(Mute(layer, head, at), self.model.size, len(self.tokens))

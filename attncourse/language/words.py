@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 CUTS = {"smollm": True, "gpt-2": False, "default": False}  # whether digits are cut one by one
 
 
+class NextWords(tuple[tuple[str, float], ...]):
+    """Words with their probabilities, the likeliest first; printed in one line.
+
+    >>> NextWords([("Rome", 0.472), ("the", 0.118)])
+    Rome 0.47   the 0.12
+    """
+
+    def __repr__(self) -> str:
+        return "   ".join(f"{word} {probability:.2f}" for word, probability in self)
+
+
+def is_ours(vocabulary: Vocabulary) -> bool:
+    """Return whether new_tokenizer cuts texts as this vocabulary asks for."""
+    return vocabulary.kind == "gpt2" and vocabulary.cut in CUTS
+
+
 def new_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     """Return the byte-level BPE that a vocabulary describes.
 
@@ -33,14 +49,14 @@ def new_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-    if vocabulary.kind != "gpt2" or vocabulary.cut not in CUTS:
+    if not is_ours(vocabulary):
         raise ValueError(
             f"the file's texts are cut by the tokenizer {vocabulary.kind!r} with the pattern "
-            f"{vocabulary.cut!r}, and ours are 'gpt2' with {', '.join(CUTS)}; give token ids "
-            "instead of a text"
+            f"{vocabulary.cut!r}, and ours are 'gpt2' with {', '.join(CUTS)}"
         )
     ids = {token: i for i, token in enumerate(vocabulary.tokens)}
-    merges = [tuple(merge.split(" ", 1)) for merge in vocabulary.merges]
+    pairs = (merge.partition(" ") for merge in vocabulary.merges)
+    merges = [(first, second) for first, _, second in pairs]
     try:
         model = models.BPE(vocab=ids, merges=merges)
     except Exception as error:  # the library raises Exception itself
