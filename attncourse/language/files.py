@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 import sys
-from dataclasses import dataclass
-from os import PathLike
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +19,6 @@ from attncourse.language.model import LlamaSize
 if TYPE_CHECKING:
     from gguf import GGUFReader, ReaderTensor
 
-LENGTH = struct.Struct("<Q")
-BLOCK = 32  # numbers that share one scale, in all three packed formats
 OUTSIDE = {  # ours: the file's
     "token_embedding.weight": "token_embd.weight",
     "final_norm.weight": "output_norm.weight",
@@ -35,18 +32,19 @@ INSIDE = {  # for each layer; of several parts the rows stand one below the othe
     "widen.weight": ("ffn_gate", "ffn_up"),
     "narrow.weight": ("ffn_down",),
 }
+BLOCK = 32  # numbers that share one scale, in all three packed formats
+LIST, TEXT, CONTROL = 9, 8, 3  # the format's numbers for kinds of fields, and of tokens
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """The tokens of a model, and how a text is cut into them.
 
     Args:
-        kind: the file's name for the way, such as gpt2.
-        cut: how a text is cut into words first, such as smollm.
+        kind: the format's name for the way, such as gpt2.
+        cut: its name for how a text is cut into words first, such as smollm.
         tokens: all of them, in the order of their ids.
         merges: which two tokens become one, the first first.
-        special: ids of the tokens that are no piece of text, such as the end.
+        special: ids of the tokens that are not pieces of text, such as the end.
         end: the id of the token that ends a text, or None.
     """
 
@@ -59,22 +57,15 @@ class Vocabulary:
 
 
 class LlamaFile:
-    """A GGUF file whose model our classes compute: its sizes, its vocabulary, its tensors.
+    """A GGUF file whose model our classes compute: its size, its vocabulary, its weights.
 
-    Args:
-        path: the file.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not a GGUF file, it is damaged or cut short, or its model is not of the
-            Llama architecture as our classes compute it. The message says what it is.
+    ValueError if it is another file, is damaged or cut short, or holds a model that our classes
+    do not compute; the message says what it is.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path).expanduser()
-        if not self.path.is_file():
-            raise FileNotFoundError(f"there is no file {self.path}")
-        reader = _opened(self.path)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        reader = _opened(path)
         self.fields = reader.fields
         self.tensors = {tensor.name: tensor for tensor in reader.tensors}
         self._require_llama()
@@ -83,10 +74,9 @@ class LlamaFile:
 
     def weight(self, name: str) -> Tensor:
         """Return a weight of our model, by our name, in float32."""
-        *start, _, _ = name.split(".")
-        if start[:1] != ["blocks"]:
+        if name in OUTSIDE:
             return unpacked(self.tensors[OUTSIDE[name]])
-        layer, ours = start[1], name.split(".", 2)[2]
+        _, layer, ours = name.split(".", 2)
         parts = [unpacked(self.tensors[f"blk.{layer}.{part}.weight"]) for part in INSIDE[ours]]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -100,55 +90,50 @@ class LlamaFile:
                 f"{self.path} names {len(tokens)} tokens, and its embedding has "
                 f"{self.size.vocabulary} rows: the file is damaged"
             )
-        types = self._field("tokenizer.ggml.token_type", list, [])
+        kinds = self._field("tokenizer.ggml.token_type", list, [])
         end = self._field("tokenizer.ggml.eos_token_id", int, -1)
         return Vocabulary(
-            kind=self._field("tokenizer.ggml.model", str, "none"),
-            cut=self._field("tokenizer.ggml.pre", str, "default"),
-            tokens=tokens,
-            merges=self._field("tokenizer.ggml.merges", list, []),
-            special=[i for i, kind in enumerate(types) if kind == 3],  # "control" in the format
-            end=None if end < 0 else end,
+            self._field("tokenizer.ggml.model", str, "none"),
+            self._field("tokenizer.ggml.pre", str, "default"),
+            tokens,
+            self._field("tokenizer.ggml.merges", list, []),
+            [i for i, kind in enumerate(kinds) if kind == CONTROL],
+            None if end < 0 else end,
         )
 
     def _field(self, name: str, kind: type, default: Any = None) -> Any:
         """Return what the file says under a name, or the default; None means it must say it."""
-        if name not in self.fields:
-            if default is None:
-                raise ValueError(f"{self.path} does not say {name}: the file is incomplete")
+        if name not in self.fields and default is not None:
             return default
-        found = self.fields[name].contents()
+        found = self.fields[name].contents() if name in self.fields else None
         if not isinstance(found, kind):
-            raise ValueError(f"{name} of {self.path} is {found!r}, not of type {kind.__name__}")
+            raise ValueError(f"{self.path} has {found!r} for {name}, not a {kind.__name__}")
         return found
 
     def _require_llama(self) -> None:
+        """Raise if the file says that its model computes something else than ours."""
         architecture = self._field("general.architecture", str)
-        if architecture != "llama":
-            raise ValueError(
-                f"{self.path} is a model of the architecture {architecture!r}, and ours computes "
-                "'llama' only"
-            )
-        if self._field("llama.expert_count", int, 0):
-            raise ValueError(f"{self.path} is a mixture of experts, which ours does not compute")
+        formats = {tensor.tensor_type.name: name for name, tensor in self.tensors.items()}
+        others = sorted(formats.keys() - FORMATS)
+        experts = self._field("llama.expert_count", int, 0)
         scaling = self._field("llama.rope.scaling.type", str, "none")
-        if scaling != "none" or "rope_freqs.weight" in self.tensors:
-            raise ValueError(
-                f"{self.path} stretches its rotary positions, for longer texts than it was first "
-                "trained on, which ours does not compute"
+        if architecture != "llama":
+            what = f"is a model of the architecture {architecture!r}, and ours computes 'llama'"
+        elif experts:
+            what = f"is a mixture of {experts} experts, which ours does not compute"
+        elif scaling != "none" or "rope_freqs.weight" in self.tensors:
+            what = "stretches its rotary positions for longer texts, which ours does not compute"
+        elif others:
+            what = (
+                f"has {formats[others[0]]} in the format {others[0]}, and ours unpacks "
+                f"{', '.join(FORMATS)}; take the same model in one of these"
             )
-        for tensor in self.tensors.values():
-            if tensor.tensor_type.name not in FORMATS:
-                raise ValueError(
-                    f"{tensor.name} of {self.path} is packed as {tensor.tensor_type.name}, and "
-                    f"ours unpacks {', '.join(FORMATS)}; take the file of the same model in one "
-                    "of these"
-                )
+        else:
+            return
+        raise ValueError(f"{self.path} {what}")
 
     def _size(self) -> LlamaSize:
         embedding = self.tensors.get("token_embd.weight")
-        if embedding is None:
-            raise ValueError(f"{self.path} has no token_embd.weight: the file is incomplete")
         num_heads = self._field("llama.attention.head_count", int)
         size = LlamaSize(
             num_layers=self._field("llama.block_count", int),
@@ -156,55 +141,60 @@ class LlamaFile:
             num_kv_heads=self._field("llama.attention.head_count_kv", int, num_heads),
             width=self._field("llama.embedding_length", int),
             hidden=self._field("llama.feed_forward_length", int),
-            vocabulary=int(embedding.shape[-1]),
+            vocabulary=int(embedding.shape[-1]) if embedding else 0,
             context_length=self._field("llama.context_length", int),
             rotary_base=self._field("llama.rope.freq_base", float, 10000.0),
             epsilon=self._field("llama.attention.layer_norm_rms_epsilon", float),
             is_tied="output.weight" not in self.tensors,
         )
-        counts = size.num_layers, size.num_kv_heads, size.width, size.hidden, size.context_length
-        if min(num_heads, *counts) < 1 or size.width % num_heads or num_heads % size.num_kv_heads:
+        counts = size.num_layers, size.num_kv_heads, size.width, size.hidden, size.vocabulary
+        if min(num_heads, size.context_length, *counts) < 1 or size.rotary_base <= 0:
             raise ValueError(f"{self.path} has sizes that no model has: {size}")
         turned = self._field("llama.rope.dimension_count", int, size.head_dim)
-        widths = [self._field(f"llama.attention.{key}_length", int, turned) for key in _WIDTHS]
-        if {turned, *widths} != {size.head_dim}:
+        keys, values = (
+            self._field(f"llama.attention.{part}_length", int, turned) for part in ("key", "value")
+        )
+        uneven = size.width % num_heads or num_heads % size.num_kv_heads or size.head_dim % 2
+        if uneven or {turned, keys, values} != {size.head_dim}:
             raise ValueError(
-                f"{self.path} has heads of width {widths[0]}, of which rotary positions turn "
-                f"{turned}, and ours computes width / num_heads = {size.head_dim} for both"
+                f"{self.path} has heads of width {keys}, {turned} of it turned by rotary "
+                f"positions, and ours computes heads of width / num_heads = {size.width} / "
+                f"{num_heads}, turned as a whole"
             )
         return size
 
     def _require_tensors(self) -> None:
         """Raise unless the tensors are exactly those of such a model, each of its shape."""
         expected = _shapes(self.size)
-        for name, shape in expected.items():
-            if name not in self.tensors:
-                raise ValueError(f"{self.path} has no {name}: the file is incomplete")
-            found = tuple(int(n) for n in reversed(self.tensors[name].shape))
-            if found != shape:
-                raise ValueError(f"{name} of {self.path} is {found}, not {shape}")
-        if others := sorted(self.tensors.keys() - expected):
-            raise ValueError(
-                f"{self.path} has {others[0]}, which a Llama as ours computes it does not have"
-            )
+        for name in sorted(expected.keys() | self.tensors.keys()):
+            found = self.tensors.get(name)
+            shape = tuple(found.shape.tolist()[::-1]) if found is not None else "missing"
+            if shape != expected.get(name):
+                raise ValueError(
+                    f"{name} of {self.path} is {shape}, and in a Llama as ours computes it, "
+                    f"{expected.get(name, 'missing')}: the file is incomplete, or another model"
+                )
 
 
-_WIDTHS = "key", "value"
+def _shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:
+    """Return the file's names and shapes of all tensors of a model."""
+    width, kv_width, hidden = size.width, size.widths[1], size.hidden
+    inside: dict[str, tuple[int, ...]] = {"attn_norm": (width,), "ffn_norm": (width,)}
+    inside |= {"attn_q": (width, width), "attn_output": (width, width)}
+    inside |= {"attn_k": (kv_width, width), "attn_v": (kv_width, width)}
+    inside |= {"ffn_gate": (hidden, width), "ffn_up": (hidden, width), "ffn_down": (width, hidden)}
+    shapes: dict[str, tuple[int, ...]] = {"output_norm.weight": (width,)}
+    matrices = ("token_embd",) if size.is_tied else ("token_embd", "output")
+    shapes |= {f"{name}.weight": (size.vocabulary, width) for name in matrices}
+    for layer in range(size.num_layers):
+        shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in inside.items()}
+    return shapes
 
 
 def unpacked(tensor: ReaderTensor) -> Tensor:
-    """Return the numbers of a tensor of a GGUF file in float32, (rows, columns) or (columns)."""
-    shape = tuple(int(n) for n in reversed(tensor.shape))
-    raw = torch.from_numpy(tensor.data)
-    return FORMATS[tensor.tensor_type.name](raw).view(shape)
-
-
-def _floats(raw: Tensor) -> Tensor:
-    return raw.clone() if raw.dtype == torch.float32 else raw.float()
-
-
-def _bfloat16(raw: Tensor) -> Tensor:
-    return raw.view(torch.bfloat16).float()
+    """Return the numbers of a tensor of a GGUF file in float32."""
+    numbers = FORMATS[tensor.tensor_type.name](torch.from_numpy(tensor.data))
+    return numbers.view(tuple(tensor.shape.tolist()[::-1]))
 
 
 def _q8_0(raw: Tensor) -> Tensor:
@@ -222,8 +212,7 @@ def _q4_0(raw: Tensor) -> Tensor:
 def _q4_1(raw: Tensor) -> Tensor:
     """A scale and a smallest number for 32 numbers of four bits: scale * q + smallest."""
     blocks = raw.view(-1, 4 + BLOCK // 2)
-    q = _nibbles(blocks[:, 4:])
-    return q.mul_(_half(blocks[:, :2])).add_(_half(blocks[:, 2:4]))
+    return _nibbles(blocks[:, 4:]).mul_(_half(blocks[:, :2])).add_(_half(blocks[:, 2:4]))
 
 
 def _half(pairs: Tensor) -> Tensor:
@@ -236,10 +225,10 @@ def _nibbles(packed: Tensor) -> Tensor:
     return torch.cat((packed & 15, packed >> 4), dim=1).float()
 
 
-FORMATS = {
-    "F32": _floats,
-    "F16": _floats,
-    "BF16": _bfloat16,
+FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
+    "F32": torch.clone,
+    "F16": Tensor.float,
+    "BF16": lambda raw: raw.view(torch.bfloat16).float(),
     "Q8_0": _q8_0,
     "Q4_0": _q4_0,
     "Q4_1": _q4_1,
@@ -247,66 +236,33 @@ FORMATS = {
 
 
 def _opened(path: Path) -> GGUFReader:
-    from gguf import GGUFReader
+    """Read the header of a file, its long lists of texts in a quick way.
+
+    The library's own way through them takes four seconds, a hundred times longer.
+    """
+    from gguf import GGUFReader, GGUFValueType
+
+    head, length = struct.Struct("<IQ"), struct.Struct("<Q")
+
+    class Quick(GGUFReader):
+        def _get_field_parts(self, begin: int, kind: int) -> tuple[int, list[Any], list[int], Any]:
+            raw, place, texts = self.data.data, begin + head.size, []
+            is_plain = kind == LIST and self.byte_order == "I" and sys.byteorder == "little"
+            if not is_plain or head.unpack_from(raw, begin)[0] != TEXT:
+                return super()._get_field_parts(begin, kind)
+            for _ in range(head.unpack_from(raw, begin)[1]):
+                stop = place + length.size + length.unpack_from(raw, place)[0]
+                texts.append(raw[place + length.size : stop])
+                place = stop
+            kinds = [GGUFValueType.ARRAY, GGUFValueType.STRING]
+            return place - begin, texts, list(range(len(texts))), kinds
 
     with path.open("rb") as opened:
         if opened.read(4) != b"GGUF":
             raise ValueError(f"{path} is not a GGUF file: it does not begin with GGUF")
     try:
-        return _quick(GGUFReader)(path, mode="c")  # private: torch warns of memory it may not write
+        return Quick(path, mode="c")  # private: torch warns of memory it may not write
     except MemoryError:
         raise
     except Exception as error:  # the library checks little: what fails depends on where
         raise ValueError(f"{path} is a GGUF file that is damaged or cut short: {error}") from error
-
-
-def _quick(library: type[GGUFReader]) -> type[GGUFReader]:
-    """Return the library's reader with a quick way through lists of texts.
-
-    Its own takes four seconds for the words of a model, a hundred times longer.
-    """
-
-    class Quick(library):  # type: ignore[misc, valid-type]
-        def _get_field_parts(self, begin: int, kind: int) -> tuple[int, list[Any], list[int], Any]:
-            head = struct.Struct("<IQ")
-            is_list = kind == 9 and self.byte_order == "I" and sys.byteorder == "little"
-            if not is_list or head.unpack_from(self.data, begin)[0] != 8:  # 9: list, 8: text
-                found: tuple[int, list[Any], list[int], Any] = super()._get_field_parts(begin, kind)
-                return found
-            raw, place = memoryview(self.data), begin + head.size
-            texts = []
-            for _ in range(head.unpack_from(raw, begin)[1]):
-                stop = place + 8 + LENGTH.unpack_from(raw, place)[0]
-                texts.append(raw[place + 8 : stop])
-                place = stop
-            if place > len(raw):
-                raise ValueError("it ends inside a list of texts")
-            from gguf import GGUFValueType
-
-            kinds = [GGUFValueType.ARRAY, GGUFValueType.STRING]
-            return place - begin, texts, list(range(len(texts))), kinds
-
-    return Quick
-
-
-def _shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:
-    """Return the file's names and shapes of all tensors of a model."""
-    width, kv_width = size.width, size.num_kv_heads * size.head_dim
-    inside = {
-        "attn_norm": (width,),
-        "attn_q": (width, width),
-        "attn_k": (kv_width, width),
-        "attn_v": (kv_width, width),
-        "attn_output": (width, width),
-        "ffn_norm": (width,),
-        "ffn_gate": (size.hidden, width),
-        "ffn_up": (size.hidden, width),
-        "ffn_down": (width, size.hidden),
-    }
-    shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (size.vocabulary, width)}
-    for layer in range(size.num_layers):
-        shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in inside.items()}
-    shapes["output_norm.weight"] = (width,)
-    if not size.is_tied:
-        shapes["output.weight"] = (size.vocabulary, width)
-    return shapes

@@ -6,70 +6,68 @@ and `W_query`, `W_key`, `W_value`, or all three in one `W_qkv`.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from attncourse.language.interventions import PARTS
-from attncourse.language.model import LlamaSize, by_head
+from attncourse.language.model import LlamaSize, by_head, matrix_of
+from attnlib.convert import PROJECTIONS
 
-SEPARATE = dict(zip(PARTS, ("W_query", "W_key", "W_value"), strict=True))
-Edit = Callable[[Tensor], Tensor]
-Instead = Mapping[int, Mapping[str, Tensor]]  # for a head: what its queries, keys, values read
+Reads = Mapping[str, Tensor]  # what queries, keys or values are made of, in the place of x
 
 
 class Attended(NamedTuple):
     """What an attention module did.
 
     Args:
-        written: (b, num_tokens, width), what it returned.
-        numbers: (b, num_tokens, num_heads, head_dim), what its heads handed to out_proj.
-        weights: (b, num_heads, num_tokens, num_tokens), where they were asked for.
+        written: what it returned, (b, num_tokens, width).
+        numbers: what its heads handed to out_proj, (b, num_tokens, num_heads, head_dim).
+        maps: its queries and keys before rotary positions, (b, num_heads, num_tokens, head_dim);
+            its weights, (b, num_heads, num_tokens, num_tokens), where they were asked for.
     """
 
     written: Tensor
     numbers: Tensor
-    weights: Tensor | None
+    maps: dict[str, Tensor]
 
 
 def attend(
     attention: nn.Module,
     size: LlamaSize,
     x: Tensor,
-    edit: Edit | None = None,
-    instead: Instead | None = None,
-    return_weights: bool = False,
+    edit: Callable[[Tensor], None],
+    instead: Mapping[int, Reads] | None = None,
+    **options: Any,
 ) -> Attended:
     """Run an attention module, and change what its heads read and hand over.
 
     Args:
-        attention: any module with out_proj, called with x.
+        attention: called with x.
         size: of the model.
         x: (b, num_tokens, width).
-        edit: takes the heads' numbers, (b, num_tokens, num_heads, head_dim), and returns what is
-            handed over in their place.
-        instead: what some parts of some heads read in the place of x.
-        return_weights: whether the module is asked for its weights too.
+        edit: changes the heads' numbers in place, (b, num_tokens, num_heads, head_dim).
+        instead: for a head, what parts of it read in the place of x. The module runs once more
+            for each, and only this head's numbers are used: heads that share its keys keep theirs.
+        **options: for the module; with return_weights=True it returns its weights too.
     """
     others = {
-        head: _attend_once(attention, size, x, None, (head, parts), return_weights)
-        for head, parts in (instead or {}).items()
+        head: _attend_once(attention, size, x, lambda numbers: None, head, reads, **options)
+        for head, reads in (instead or {}).items()
     }
 
-    def whole_edit(numbers: Tensor) -> Tensor:
-        numbers = numbers.clone()
+    def edit_all(numbers: Tensor) -> None:
         for head, other in others.items():
             numbers[:, :, head] = other.numbers[:, :, head]
-        return numbers if edit is None else edit(numbers)
+        edit(numbers)
 
-    attended = _attend_once(attention, size, x, whole_edit, None, return_weights)
-    if attended.weights is not None:
-        for head, other in others.items():
-            attended.weights[:, head] = cast(Tensor, other.weights)[:, head]
+    attended = _attend_once(attention, size, x, edit_all, 0, {}, **options)
+    for head, other in others.items():
+        for kind, own in attended.maps.items():
+            own[:, head] = other.maps[kind][:, head]
     return attended
 
 
@@ -77,119 +75,74 @@ def _attend_once(
     attention: nn.Module,
     size: LlamaSize,
     x: Tensor,
-    edit: Edit | None,
-    instead: tuple[int, Mapping[str, Tensor]] | None,
-    return_weights: bool,
+    edit: Callable[[Tensor], None],
+    head: int,
+    reads: Reads,
+    **options: Any,
 ) -> Attended:
     kept: list[Tensor] = []
+    maps: dict[str, Tensor] = {}
 
-    def before_out_proj(_module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor]:
-        numbers = by_head(inputs[0], size.head_dim)
-        numbers = numbers if edit is None else edit(numbers)
+    def before_out_proj(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        numbers = by_head(inputs[0], size.head_dim).clone()
+        edit(numbers)
         kept.append(numbers)
         return (numbers.flatten(-2),)
 
+    def after_projection(module: nn.Module, _inputs: tuple[Tensor], made: Tensor) -> Tensor:
+        for part, columns in _columns(attention, module, size).items():
+            if part in reads:
+                made = made.clone()
+                made[..., columns] = module.forward(reads[part])[..., columns]
+            heads = by_head(made[..., columns], size.head_dim).transpose(1, 2)
+            maps[part] = heads.repeat_interleave(size.num_heads // heads.shape[1], dim=1)
+        return made
+
     with ExitStack() as stack:
-        out_proj = cast(nn.Module, attention.out_proj)
-        stack.enter_context(out_proj.register_forward_pre_hook(before_out_proj))
-        if instead is not None:
-            stack.enter_context(_reading(attention, size, *instead))
-        returned = attention(x, return_weights=True) if return_weights else attention(x)
-    written, weights = returned if return_weights else (returned, None)
-    return Attended(written, kept[0], weights)
+        hook = attention.get_submodule("out_proj").register_forward_pre_hook(before_out_proj)
+        stack.callback(hook.remove)
+        for name in _projections(attention):
+            hook = attention.get_submodule(name).register_forward_hook(after_projection)
+            stack.callback(hook.remove)
+        returned = attention(x, **options)
+    if isinstance(returned, tuple):
+        returned, maps["weights"] = returned
+    return Attended(returned, kept[0], maps)
 
 
-def projected(
-    attention: nn.Module, size: LlamaSize, x: Tensor, instead: Instead
-) -> dict[str, Tensor]:
-    """Return the queries, keys and values of all heads, (b, num_heads, num_tokens, head_dim).
-
-    They are as the projections make them, before rotary positions; where heads share keys and
-    values, each has a copy.
-    """
-    heads: dict[str, Tensor] = {}
-    for part in PARTS:
-        module, start, stop = _rows(attention, size, part)
-        own = by_head(module(x)[..., start:stop], size.head_dim)
-        group = size.num_heads // own.shape[-2]
-        own = own.repeat_interleave(group, dim=-2)
-        for head, parts in instead.items():
-            if part in parts:
-                other = by_head(module(parts[part])[..., start:stop], size.head_dim)
-                own[:, :, head] = other[:, :, head // group]
-        heads[part] = own.transpose(1, 2)
-    return heads
+def _projections(attention: nn.Module) -> tuple[str, ...]:
+    return ("W_qkv",) if hasattr(attention, "W_qkv") else PROJECTIONS
 
 
-@contextmanager
-def _reading(
-    attention: nn.Module, size: LlamaSize, head: int, parts: Mapping[str, Tensor]
-) -> Iterator[None]:
-    """Have some parts of a head made of other vectors, while the module runs.
-
-    Heads that share keys with it are changed too: only this head's numbers are of use then.
-    """
-    with ExitStack() as stack:
-        for part, x in parts.items():
-            module, start, stop = _rows(attention, size, part)
-
-            def replace(
-                module: nn.Module,
-                _inputs: tuple[Tensor, ...],
-                output: Tensor,
-                x: Tensor = x,
-                rows: slice = slice(start, stop),
-            ) -> Tensor:
-                changed = output.clone()
-                changed[..., rows] = module.forward(x)[..., rows]  # forward: without this hook
-                return changed
-
-            stack.enter_context(module.register_forward_hook(replace))
-        yield
-
-
-def _rows(attention: nn.Module, size: LlamaSize, part: str) -> tuple[nn.Module, int, int | None]:
-    """Return the module that makes a part, and which columns of its result are that part."""
+def _columns(attention: nn.Module, module: nn.Module, size: LlamaSize) -> dict[str, slice]:
+    """Return which columns of what a projection makes are queries, keys, values."""
     if hasattr(attention, "W_qkv"):
-        kv_width = size.num_kv_heads * size.head_dim
-        ends = {"queries": size.width, "keys": size.width + kv_width, "values": None}
-        starts = {"queries": 0, "keys": size.width, "values": size.width + kv_width}
-        return cast(nn.Module, attention.W_qkv), starts[part], ends[part]
-    return cast(nn.Module, getattr(attention, SEPARATE[part])), 0, None
+        ends = (0, *torch.tensor(size.widths).cumsum(0).tolist())
+        return {part: slice(ends[i], ends[i + 1]) for i, part in enumerate(PARTS)}
+    names = zip(PARTS, PROJECTIONS, strict=True)
+    return {part: slice(None) for part, name in names if getattr(attention, name) is module}
 
 
-def gives_weights(attention: nn.Module) -> bool:
-    """Return whether a module's forward can be asked for its weights."""
-    return "return_weights" in inspect.signature(attention.forward).parameters
+def adopt(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn.Module:
+    """Give a module the weights of another, as views where they fit; its biases become 0.
 
-
-def adopt(attention: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Give a module the weights of another attention: W_query, W_key, W_value and out_proj.
-
-    Args:
-        attention: it has these four, or W_qkv in the place of three. Its own weights go, its
-            biases become 0.
-        weights: of the four, each (out, in); they are not copied.
-
-    Raises:
-        TypeError: it lacks one of them.
-        ValueError: one has another shape.
+    Both have W_query, W_key, W_value (or W_qkv) and out_proj.
     """
-    names = ["W_query", "W_key", "W_value", "out_proj"]
-    parts = dict(weights)
-    if hasattr(attention, "W_qkv"):
-        parts = {"W_qkv": torch.cat([weights[name] for name in names[:3]]), **parts}
-        names = ["W_qkv", "out_proj"]
+    rows = torch.cat([matrix_of(other, name) for name in _projections(other)])
+    first, second = size.width, size.width + size.widths[1]
+    weights = {"W_qkv": rows, "out_proj": matrix_of(other, "out_proj")}
+    weights |= zip(PROJECTIONS, (rows[:first], rows[first:second], rows[second:]), strict=True)
     kind = type(attention).__name__
-    for name in names:
-        linear: Any = getattr(attention, name, None)
+    for name in (*_projections(attention), "out_proj"):
+        linear = getattr(attention, name, None)
         if not isinstance(linear, nn.Module) or not isinstance(linear.weight, Tensor):
-            raise TypeError(f"{kind} has no {name} with a weight; it needs {', '.join(names)}")
-        found, wanted = tuple(linear.weight.shape), tuple(parts[name].shape)
-        if found != wanted:
+            raise TypeError(f"{kind} needs {name} with a weight, such as an nn.Linear")
+        if linear.weight.shape != weights[name].shape:
             raise ValueError(
-                f"{name}.weight of {kind} is {found}, and the model's is {wanted}: (out, in)"
+                f"{name}.weight of {kind} is {tuple(linear.weight.shape)}, not "
+                f"{tuple(weights[name].shape)} as the model's; construct it with these sizes"
             )
-        linear.weight = nn.Parameter(parts[name], requires_grad=False)
+        linear.weight = nn.Parameter(weights[name], requires_grad=False)
         if (bias := getattr(linear, "bias", None)) is not None:
             nn.init.zeros_(bias)
+    return attention.eval().requires_grad_(False)

@@ -34,10 +34,7 @@ class Mute:
     layer: int
     head: int
     at: At = None
-
-    def edited(self, numbers: Tensor) -> Tensor:
-        """Return the head's numbers with 0 in their place, (b, num_tokens, head_dim)."""
-        return _replaced(numbers, self.at, numbers.new_zeros(()))
+    numbers = torch.zeros(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +54,10 @@ class Put:
     numbers: Tensor
     at: At = -1
 
-    def edited(self, numbers: Tensor) -> Tensor:
-        """Return the head's numbers with the others in their place."""
-        return _replaced(numbers, self.at, self.numbers)
-
 
 @dataclass(frozen=True)
 class Cut:
-    """Take what one head wrote out of what another head reads, and out of nothing else.
-
-    This is path patching: the reader's other parts, and all other heads, still read it.
+    """Take what one head wrote out of what another reads, and out of nothing else (path patching).
 
     Args:
         writer: (layer, head) of the head whose write is taken out.
@@ -76,8 +67,7 @@ class Cut:
     >>> Cut((16, 0), (18, 6), "keys").part
     'keys'
 
-    Source: Wang et al. 2022, section 3.1 (path patching), where what is taken out is replaced by
-    the same path of another text; here by nothing.
+    Source: Wang et al. 2022, section 3.1, where the same path of another text takes its place.
     """
 
     writer: tuple[int, int]
@@ -94,66 +84,46 @@ def require_fits(change: object, size: LlamaSize, num_tokens: int) -> None:
         writer, reader = (_require_head(head, size) for head in (change.writer, change.reader))
         if writer.layer >= reader.layer:
             raise ValueError(
-                f"{reader} cannot read what {writer} writes: only heads of later layers can; "
-                f"the reader's layer must be above {writer.layer}"
+                f"{reader} cannot read what {writer} writes: a head reads what earlier layers "
+                f"wrote; take a reader in a layer above {writer.layer}"
             )
         if change.part not in PARTS:
             raise ValueError(f"part={change.part!r} is not one of {', '.join(PARTS)}")
     elif isinstance(change, Mute | Put):
         _require_head((change.layer, change.head), size)
-        places = _require_places(change.at, num_tokens)
+        places = list(range(num_tokens)) if change.at is None else places_of(change.at)
+        for place in places:
+            if type(place) is not int or not -num_tokens <= place < num_tokens:
+                raise ValueError(
+                    f"at={place!r} is not a token: the text has {num_tokens}, 0 to "
+                    f"{num_tokens - 1}, or -{num_tokens} to -1 from its end"
+                )
         if isinstance(change, Put):
-            _require_numbers(change.numbers, size.head_dim, places)
+            _require_numbers(change.numbers, size.head_dim, len(places))
     else:
-        raise TypeError(
-            f"an intervention is Mute(...), Put(...) or Cut(...), not {type(change).__name__}"
-        )
+        raise TypeError(f"changes are Mute(...), Put(...) or Cut(...), not {change!r}")
 
 
-def _require_head(head: object, size: LlamaSize) -> Head:
-    """Return a (layer, head) of the model, or raise."""
-    if not isinstance(head, tuple) or [type(n) for n in head] != [int, int]:
-        raise TypeError(f"a head is two whole numbers, (layer, head), not {head!r}")
-    found = Head(*head)
-    if not (0 <= found.layer < size.num_layers and 0 <= found.head < size.num_heads):
+def places_of(at: int | Sequence[int]) -> list[int]:
+    """Return at as a list."""
+    return [at] if isinstance(at, int) else list(at)
+
+
+def _require_head(head: tuple[int, int], size: LlamaSize) -> Head:
+    if head not in size.heads:
         raise ValueError(
-            f"{found} does not exist: layers are 0 to {size.num_layers - 1}, "
-            f"heads 0 to {size.num_heads - 1}"
+            f"there is no head {head!r}: a head is (layer, head), layers 0 to "
+            f"{size.num_layers - 1}, heads 0 to {size.num_heads - 1}"
         )
-    return found
-
-
-def _require_places(at: At, num_tokens: int) -> int:
-    """Return at how many tokens, or raise unless all of them are there."""
-    if at is None:
-        return num_tokens
-    places = [at] if isinstance(at, int) else list(at)
-    for place in places:
-        if type(place) is not int:
-            raise TypeError(f"at={at!r} must be whole numbers, or None for everywhere")
-        if not -num_tokens <= place < num_tokens:
-            raise ValueError(
-                f"at={place} does not exist: the text has {num_tokens} tokens, "
-                f"0 to {num_tokens - 1}, or -{num_tokens} to -1 from its end"
-            )
-    return len(places)
+    return Head(*head)
 
 
 def _require_numbers(numbers: object, head_dim: int, places: int) -> None:
     if not isinstance(numbers, Tensor) or not numbers.is_floating_point():
-        kind = numbers.dtype if isinstance(numbers, Tensor) else type(numbers).__name__
-        raise TypeError(f"numbers must be a floating tensor, such as run.head(23, 4), not {kind}")
+        raise TypeError(f"numbers must be a floating tensor, as run.head returns, not {numbers!r}")
     shapes = (head_dim,), (places, head_dim)
     if tuple(numbers.shape) not in shapes:
         raise ValueError(
-            f"numbers are {tuple(numbers.shape)}, not {shapes[0]} or, with one row for each of "
-            f"the tokens named by at, {shapes[1]}"
+            f"numbers are {tuple(numbers.shape)}, not {shapes[0]} or, a row for each token of at, "
+            f"{shapes[1]}"
         )
-
-
-def _replaced(numbers: Tensor, at: At, others: Tensor) -> Tensor:
-    """Return a copy of (b, num_tokens, head_dim) with others at some tokens."""
-    places = slice(None) if at is None else torch.tensor([at] if isinstance(at, int) else list(at))
-    replaced = numbers.clone()
-    replaced[:, places] = others.to(numbers)
-    return replaced

@@ -27,6 +27,22 @@ LAYOUT = 1  # of what is kept; counted up whenever it changes
 ABOUT, SUMS = "about", "sums"  # what the file holds beside the weights
 
 
+class Kept(NamedTuple):
+    """What was unpacked from one GGUF file.
+
+    Args:
+        size: of the model.
+        words: its tokenizer in JSON; None where we make none of what the file holds.
+        end: id of the token that ends a text, or None.
+        state: its weights by name, in float32.
+    """
+
+    size: LlamaSize
+    words: str | None
+    end: int | None
+    state: dict[str, Tensor]
+
+
 def cache_folder() -> Path:
     """Return where this user's programs keep what they can make again, and our part of it."""
     home = Path.home()
@@ -44,7 +60,7 @@ def forget() -> str:
     folder = cache_folder()
     if not folder.exists():
         return f"nothing is kept in {folder}"
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    size = sum(file.stat().st_size for file in folder.iterdir())
     shutil.rmtree(folder)
     return f"removed {folder}, {size / 1e6:.0f} MB; the next load makes it again"
 
@@ -53,22 +69,6 @@ def fingerprint(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-class Kept(NamedTuple):
-    """What was unpacked from one GGUF file.
-
-    Args:
-        size: of the model.
-        words: its tokenizer in JSON; None where we make none of what the file holds.
-        end: id of the token that ends a text, or None.
-        state: its weights by name, in float32.
-    """
-
-    size: LlamaSize
-    words: str | None
-    end: int | None
-    state: dict[str, Tensor]
 
 
 def place_of(sha256: str) -> Path:
@@ -83,17 +83,9 @@ def keep(
     end: int | None,
     weight: Callable[[str], Tensor],
 ) -> None:
-    """Write what was unpacked, one tensor at a time: all of them need not be in memory at once.
+    """Write a Kept, whose weights are asked for by name, one at a time: memory holds one of them.
 
-    Args:
-        path: of the file that is written.
-        size: of the model.
-        words: the tokenizer in JSON, or None.
-        end: id of the token that ends a text, or None.
-        weight: returns a weight by its name.
-
-    Raises:
-        OSError: there is no room, or no right to write. Nothing is left behind then.
+    OSError if there is no room or no right to write; nothing is left behind then.
 
     Source: the safetensors format: eight bytes with the length of a header in JSON, the header,
     the numbers.
@@ -116,9 +108,9 @@ def keep(
         with unfinished.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
             for name in shapes(size):
-                tensor = weight(name)
-                sums.append(zlib.crc32(tensor.numpy().data))
-                file.write(tensor.numpy().data)
+                data = weight(name).numpy().data
+                sums.append(zlib.crc32(data))
+                file.write(data)
             file.write(torch.tensor(sums).numpy().data)
         unfinished.replace(path)
     finally:

