@@ -161,7 +161,7 @@ def plain_run(llama: Llama, token_ids: Tensor, changes: tuple[Any, ...]) -> dict
         x = x + (F.silu(gate) * up) @ own["narrow.weight"].T
     read_out = state["token_embedding.weight" if size.is_tied else "read_out.weight"]
     logits = norm(x, state["final_norm.weight"], size) @ read_out.T
-    return {"logits": logits, "numbers": numbers, "weights": weights}
+    return {"logits": logits, "numbers": numbers, "weights": weights, "writes": writes}
 
 
 def norm(x: Tensor, scale: Tensor, size: LlamaSize) -> Tensor:

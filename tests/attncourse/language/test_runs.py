@@ -86,17 +86,17 @@ def require_plain(run: Run, model: LanguageModel, changes: tuple) -> None:
     close(run.probabilities, plain["logits"][-1].softmax(-1))
     losses = -plain["logits"].log_softmax(-1)[range(6), TOKENS[1:]]
     close(run.losses, losses)
-    for head in HEADS:
-        close(run.head(*head, at=None), plain["numbers"][head])
-        close(run.numbers[head], plain["numbers"][head])
-        close(run.weights(*head), plain["weights"][head])
-        is_future = torch.ones(7, 7, dtype=torch.bool).triu(1)
-        scores = (run.scores(*head) / math.sqrt(14)).masked_fill(is_future, -torch.inf)
-        close(scores.softmax(-1), plain["weights"][head])
-        columns = PLAIN.blocks[head[0]].attention.out_proj.weight
-        write = plain["numbers"][head] @ columns[:, 14 * head[1] :][:, :14].T.double()
-        close(run.write(*head, at=None), write)
-        close(run.writes(at=3)[head], write[3])
+    heads = torch.stack([run.head(*head, at=None) for head in HEADS])
+    close(heads, torch.stack([plain["numbers"][head] for head in HEADS]))
+    close(run.numbers.flatten(0, 1), heads.double())
+    weights = torch.stack([plain["weights"][head] for head in HEADS])
+    close(torch.stack([run.weights(*head) for head in HEADS]), weights)
+    is_future = torch.ones(7, 7, dtype=torch.bool).triu(1)
+    scores = torch.stack([run.scores(*head) for head in HEADS]) / math.sqrt(14)
+    close(scores.masked_fill(is_future, -torch.inf).softmax(-1), weights)
+    writes = [plain["writes"][head] for head in HEADS]
+    close(torch.stack([run.write(*head, at=None) for head in HEADS]), torch.stack(writes))
+    close(run.writes(at=3).flatten(0, 1), torch.stack(writes)[:, 3])
 
 
 @every_change
