@@ -71,11 +71,9 @@ def tiled_attention(queries: Tensor, keys: Tensor, values: Tensor, tile_size: in
 class _Tiled(torch.autograd.Function):
     """What tiled_attention does once the queries are scaled, forward and backward.
 
-    Nothing is changed in place, and backward is made of what autograd knows: so it can be mapped
-    and differentiated again, and then the weights of all tiles are kept.
+    Backward changes nothing in place and is made of what autograd knows, so it can be mapped and
+    differentiated again; then the weights of all tiles are kept.
     """
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(
@@ -83,22 +81,30 @@ class _Tiled(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """Return the context vectors, and for each query the logarithm of softmax's total."""
         largest = torch.full_like(queries[..., :1], -torch.inf)
-        total, mixed = torch.zeros_like(largest), torch.zeros_like(values)
-        context_vecs, log_totals = [mixed[..., :0, :]], [total[..., :0, :]]
+        total = torch.zeros_like(queries[..., :1])
+        mixed = torch.zeros_like(values)
         for seeing, tile in _tiles(queries.shape[-2], tile_size):
             scores = _scores(queries, keys, seeing, tile)
-            now = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
-            correction = torch.exp(
-                largest - now
-            )  # of all that was summed up with a smaller maximum
+            before = largest[..., seeing, :]
+            now = torch.maximum(before, scores.amax(dim=-1, keepdim=True))
+            correction = torch.exp(before - now)  # of all that was summed up with a smaller maximum
             powers = torch.exp(scores - now)
-            total = correction * total + powers.sum(dim=-1, keepdim=True)
-            mixed = correction * mixed + powers @ values[..., tile, :]
-            size = scores.shape[-1]  # the queries of this tile have now seen all that they may
-            context_vecs.append(mixed[..., :size, :] / total[..., :size, :])
-            log_totals.append(now[..., :size, :] + total[..., :size, :].log())
-            largest, total, mixed = (x[..., size:, :] for x in (now, total, mixed))
-        return torch.cat(context_vecs, dim=-2), torch.cat(log_totals, dim=-2)
+            total[..., seeing, :] *= correction
+            total[..., seeing, :] += powers.sum(dim=-1, keepdim=True)
+            mixed[..., seeing, :] *= correction
+            mixed[..., seeing, :] += powers @ values[..., tile, :]
+            largest[..., seeing, :] = now
+        return mixed / total, largest + total.log()
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, tuple[int, int]]:
+        """Take the mapped dimension as one more in front, of those that have none too."""
+        *tensors, tile_size = inputs
+        mapped = [
+            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            for x, dim in zip(tensors, in_dims[:3], strict=True)
+        ]
+        return _Tiled.apply(*mapped, tile_size), (0, 0)  # type: ignore[no-untyped-call]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

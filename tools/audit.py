@@ -43,7 +43,7 @@ TESTS = {  # what is changed: the tests that may notice, the quick ones first
     "convert": f"{ATTNLIB}convert*.py {ATTNLIB}fused.py {ATTNLIB}other_projections.py",
     "validate": f"{ANY} {ATTNLIB}torch_compatible.py {ATTNLIB}other_projections.py",
     "torch_compatible": f"{ATTNLIB}torch_compatible.py {ATTNLIB}torch_layers.py",
-    "tracing": f"tests/attncourse/tracing {ATTNLIB}core_shape_comments.py",
+    "tracing": "tests/attncourse/tracing tests/attncourse/test_shape_comments.py",
     "checks": "tests/attncourse/checks tests/notebooks/test_exercises.py",
 }
 

@@ -385,7 +385,7 @@ COMPUTATION = (
     Mutant(
         "tiles-forget-to-correct",
         TILED,
-        {"mixed = correction * mixed +": "mixed = mixed +"},
+        {"mixed[..., seeing, :] *= correction": "mixed[..., seeing, :] *= 1"},
         "tests/attnlib/test_tiled.py::test_it_equals_loops_without_torch",
     ),
     Mutant(
