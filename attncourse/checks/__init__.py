@@ -46,6 +46,7 @@ from attncourse.checks.exercises import (
     check_weight_split,
     exercise_check,
 )
+from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.mistakes import (
     BY_NAME,
     MISTAKES,
@@ -94,7 +95,7 @@ from attncourse.checks.torch_calls import (
     check_padded,
 )
 from attncourse.checks.torch_options import OPTIONS, CoreAttention, Option
-from attncourse.checks.verdict import Fault, Verdict
+from attncourse.checks.verdict import Verdict
 from attncourse.checks.verdicts import (
     check_causal,
     check_equal,
@@ -115,7 +116,8 @@ __all__ = [
     "OPTIONS",
     "PROBES",
     "CoreAttention",
-    "Fault",
+    "Finding",
+    "Kind",
     "Mistake",
     "OnePageAttention",
     "Option",

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from attncourse.checks.attempt import Diagnosis, reporting
-from attncourse.checks.diagnose import diagnose
+from attncourse.checks.diagnosis.diagnose import diagnose
 from attncourse.checks.door import NO_NAMES, Given
 from attncourse.checks.guard import SECONDS
 from attncourse.checks.verdict import Verdict

@@ -1,0 +1,282 @@
+"""From a learner's class to a verdict: all questions in order, and the line for what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from attncourse.checks.attempt import Found
+from attncourse.checks.diagnosis.behind import behind
+from attncourse.checks.diagnosis.conditions import (
+    another_device,
+    calls_in_turn,
+    initial_values,
+    large_scores,
+    many_tokens,
+    more_tokens_than_context_length,
+    other_dtypes,
+    token_of_zeros,
+    two_runs,
+)
+from attncourse.checks.diagnosis.isolate import (
+    equal_keys,
+    equal_keys_several_heads,
+    one_token,
+    the_mask,
+    two_tokens_one_head,
+    two_tokens_several_heads,
+)
+from attncourse.checks.diagnosis.questions import (
+    it_has_the_parameters,
+    it_returns_something,
+    it_returns_the_right_shape,
+    the_weights_returned,
+    the_whole,
+)
+from attncourse.checks.diagnosis.training import (
+    dropout_in_eval,
+    each_weight_is_dropped_for_itself,
+    each_weight_is_dropped_or_grown,
+    gradients_with_dropout,
+    something_is_dropped,
+    training_without_dropout,
+)
+from attncourse.checks.diagnosis.trial import Trial
+from attncourse.checks.door import NO_NAMES, Given, Maker
+from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.guard import SECONDS, TimeIsUp, guarded
+from attncourse.checks.sentences import cause_of, details, sentence
+from attncourse.checks.verdict import Note, Verdict
+from attncourse.examples import seeded
+from attncourse.tracing.operations import Line
+from attncourse.tracing.tracer import locate
+
+
+class Question(NamedTuple):
+    """One question of an exercise check."""
+
+    name: str
+    ask: Callable[[Trial], Finding | None]
+    after: tuple[str, ...] = ()  # these must be answered well before it makes sense
+    about: tuple[str, ...] = ()  # the steps that it may be about
+
+
+RUNS = ("returns", "parameters", "shape")
+STEPS = (*RUNS, "one token", "mask", "equal keys", "scale", "several heads", "scale, several heads")
+WHOLE = (*STEPS, "whole")
+LATE = ("values", "context", "merge", "out_proj", "result", "x", "projection", "split", "parts")
+EARLY = ("scores", "scale", "split", "projection", "parts", "x", "mixed", "order")
+DROPS = (*RUNS, "random", "one token", "mask")
+
+QUESTIONS: tuple[Question, ...] = (
+    Question("returns", it_returns_something),
+    Question("parameters", it_has_the_parameters, RUNS[:1]),
+    Question("shape", it_returns_the_right_shape, RUNS[:2]),
+    Question("random", two_runs, RUNS),
+    Question("one token", one_token, RUNS, (*LATE, "weights", "softmax", "attention")),
+    Question("mask", the_mask, STEPS[:4], ("mask", "attention", "scores", "weights")),
+    Question("equal keys", equal_keys, STEPS[:5], ("softmax", "weights", "mask", "attention")),
+    Question("scale", two_tokens_one_head, STEPS[:6], EARLY),
+    Question("several heads", equal_keys_several_heads, STEPS[:7], LATE),
+    Question("scale, several heads", two_tokens_several_heads, STEPS[:8], EARLY),
+    Question("whole", the_whole, STEPS),
+    Question("calls", calls_in_turn, (*WHOLE, "random")),
+    Question("length", many_tokens, (*WHOLE, "calls")),
+    Question("a token of zeros", token_of_zeros, WHOLE),
+    Question("large scores", large_scores, WHOLE),
+    Question("too many tokens", more_tokens_than_context_length, (*RUNS, "one token")),
+    Question("training", training_without_dropout, (*RUNS, "random", "mask")),
+    Question("dropout in eval", dropout_in_eval, DROPS),
+    Question("dropout", something_is_dropped, (*DROPS, "training", "dropout in eval")),
+    Question("dropout in training", each_weight_is_dropped_or_grown, (*WHOLE, "dropout")),
+    Question(
+        "dropout by number", each_weight_is_dropped_for_itself, (*WHOLE, "dropout in training")
+    ),
+    Question("dropout, gradients", gradients_with_dropout, (*WHOLE, "dropout in training")),
+    Question("other dtypes", other_dtypes, WHOLE),
+    Question("initial values", initial_values, RUNS[:2]),
+    Question("weights returned", the_weights_returned, WHOLE),
+    Question("another device", another_device, WHOLE),
+)
+NAMES = tuple(question.name for question in QUESTIONS)
+ARGUMENTS = ("dropout", "qkv_bias", "context_length")  # that a class may not take
+last_kinds: dict[str, Kind] = {}  # the fault of the last try, by the name of the right class
+
+
+def diagnose(
+    given: Given,
+    right: type[nn.Module],
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
+    """Put all questions to a class.
+
+    Args:
+        given: a class, a function that makes a module, or a module.
+        right: the class of attnlib beside which it runs.
+        names: what is called otherwise.
+        skip: names of questions to leave out, or of arguments that the class does not take.
+        seconds: the time that all of it may take.
+
+    Raises:
+        ValueError: skip holds what is neither a question nor an argument.
+    """
+    skip = (skip,) if isinstance(skip, str) else tuple(skip)
+    for name in skip:
+        if name not in (*NAMES, *ARGUMENTS):
+            raise ValueError(
+                f"skip={name!r} is neither a question nor an argument: choose from "
+                f"{', '.join((*NAMES, *ARGUMENTS))}"
+            )
+    inquiry = Inquiry(given, right, names, skip)
+    try:
+        with guarded(seconds), seeded(0):
+            inquiry.ask_all()
+    except TimeIsUp as error:
+        slow = Finding(Kind.TIME, _where_time_ran_out(error), {"seconds": seconds})
+        inquiry.faults.insert(0, replace(slow, question=inquiry.now))
+    return _verdict(inquiry, skip)
+
+
+class Inquiry:
+    """One class, and what the questions have found so far."""
+
+    def __init__(
+        self, given: Given, right: type[nn.Module], names: Mapping[str, str], skip: tuple[str, ...]
+    ) -> None:
+        self.given, self.right, self.names, self.skip = given, right, names, skip
+        self.trial: Trial | None = None
+        self.faults: list[Finding] = []
+        self.failed: set[str] = set()
+        self.now = NAMES[0]
+
+    def ask_all(self) -> None:
+        """Ask every question that makes sense after those before it."""
+        late: list[Finding] = []  # said only after the others
+        dtype = torch.get_default_dtype()
+        try:
+            trial = self.trial = _trial(self.given, self.right, self.names, self.skip)
+            if torch.get_default_dtype() != dtype:
+                torch.set_default_dtype(dtype)
+                self.faults.append(behind(Finding(Kind.SETTINGS, None, {"dtype": dtype}), trial))
+            for question in QUESTIONS:
+                self.now = question.name
+                if self.failed.intersection(question.after):
+                    self.failed.add(question.name)
+                    continue
+                found = None if _is_left_out(question.name, self.skip) else _ask(question, trial)
+                if found is None:
+                    continue
+                if found.kind is Kind.PARAMETERS_BIAS_NEVER:
+                    trial.make.without = (*trial.make.without, "qkv_bias")
+                    late.append(found)
+                    continue
+                self.failed.add(question.name)
+                self.faults.append(found)
+        except Found as found:
+            self.faults.append(replace(found.finding, question=self.now))
+        self.faults += late
+
+
+def _ask(question: Question, trial: Trial) -> Finding | None:
+    try:
+        found = question.ask(trial)
+    except Found as stopped:
+        found = stopped.finding
+    except Exception as error:  # what came back was so odd that we could not compute with it
+        message = " ".join(str(error).split())[:100]
+        facts = {"error": type(error).__name__, "message": message}
+        found = Finding(Kind.CHECK_FAILED, None, facts)
+    if found is None:
+        return None
+    found = replace(found, question=question.name)
+    return behind(_with_line(found, question, trial), trial)
+
+
+def _with_line(found: Finding, question: Question, trial: Trial) -> Finding:
+    """Add the learner's line: that of the first operation that leaves the path.
+
+    Two witnesses speak: the question, whose input leaves one step that can matter, and the path of
+    a usual run. Where the path finds one relation that fits, it knows more. Where it finds the line
+    alone, the question names the cause, if it is about this kind of line.
+    """
+    where = trial.usual_departure if found.line is None and question.about else None
+    if where is None:
+        return found
+    if (where.kind, where.facts.get("by")) == (Kind.SCALE_WIDTH, "b") and abs(
+        where.facts["factor"] - found.facts.get("factor", 0.0)
+    ) < 1e-4:  # the two run with another number of texts each, so that it is another number
+        where = replace(where, kind=Kind.SCALE_OTHER)
+    takes_the_line_alone = not where.sure and found.sure and where.kind.step in question.about
+    if takes_the_line_alone:
+        return found.at(where.line)
+    return replace(where, question=question.name)
+
+
+def _where_time_ran_out(error: BaseException) -> Line | None:
+    """Return where it was stopped first: a second alarm may ring while we look at the first."""
+    failure = locate(error)
+    while not failure.line and error.__context__ is not None:
+        error = error.__context__
+        failure = locate(error)
+    return Line(failure.function, failure.line, failure.source) if failure.line else None
+
+
+def _trial(
+    given: Given, right: type[nn.Module], names: Mapping[str, str], skip: tuple[str, ...]
+) -> Trial:
+    """Return a trial; if the class needs d_in to be the width of its result, one like that."""
+    maker = Maker(given, names, tuple(name for name in skip if name in ARGUMENTS))
+    trial, same = Trial(maker, right), Trial(maker, right, one_width=True)
+    if names.get("d_in") is not None and names.get("d_in") == names.get("d_out"):
+        return same
+    try:
+        trial.build()
+    except Found as found:
+        if "made_with" not in found.finding.facts or found.finding.facts["error"] == "TypeError":
+            raise
+        try:
+            same.build()
+        except Found:
+            raise found from None
+        same.note(Kind.NOTE_ONE_WIDTH)
+        return same
+    return trial
+
+
+def _is_left_out(name: str, skip: tuple[str, ...]) -> bool:
+    return (
+        name in skip
+        or ("dropout" in skip and "dropout" in name)
+        or ("context_length" in skip and name == "too many tokens")
+    )
+
+
+def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
+    """Return what a learner reads, with all that was found."""
+    faults, trial, right = tuple(inquiry.faults), inquiry.trial, inquiry.right.__name__
+    found = trial.notes if trial else []
+    if faults:
+        found = [note for note in found if note.kind is not Kind.NOTE_BROADCASTS]
+    notes = tuple(Note(cause_of(note), note.code) for note in found)
+    asked = {fault.question for fault in faults}
+    not_asked = tuple(q.name for q in QUESTIONS if q.name in inquiry.failed - asked)
+    if faults:
+        again = last_kinds.get(right) is faults[0].kind
+        last_kinds[right] = faults[0].kind
+        said = sentence(faults[0], again)
+        return Verdict(False, said, faults, notes, not_asked, details(faults[0]))
+    assert trial is not None
+    last_kinds.pop(right, None)
+    drops = ", and in training dropout falls on single attention weights"
+    said = (
+        f"{trial.make.name} is right: no token sees a later one, outputs and gradients are those "
+        f"of attnlib's {right}{'' if 'dropout' in skip else drops}."
+    )
+    told = (f"Note: {note}" for note in notes if note.code != Kind.NOTE_BROADCASTS)
+    return Verdict(True, " ".join([said, *told]), (), notes)
