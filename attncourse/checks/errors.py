@@ -31,7 +31,7 @@ KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"Tensors, not generator|Tensors, not map", Kind.ERROR_GENERATOR),
     (r"Tensors, not ModuleList|expected Tensor as element", Kind.ERROR_LAYERS),
     (r"\[ModuleList\] is missing", Kind.ERROR_LIST),
-    (r"'NoneType'", Kind.ERROR_NONE),
+    (r"NoneType", Kind.ERROR_NONE),
     (r"'(float|int|Tensor)' object is not callable", Kind.ERROR_NUMBER_CALLED),
     (r"cannot be multiplied", Kind.ERROR_WIDTHS),
     (r"Expected size|must match|not broadcastable|broadcast", Kind.ERROR_SIZES),

@@ -31,12 +31,12 @@ CAUSES: dict[Kind, str] = {
     "be named forward, and nn.Module's own __call__ calls it.",
     Kind.SETTINGS: "The class changes torch's default dtype, from {dtype}, for all the rest of the "
     "program: give dtype to the tensors that need it.",
-    Kind.TIME: "After {seconds:g} seconds it was stopped here. Does a loop never end?",
+    Kind.TIME: "It takes too long, and was stopped here. Does a loop never end?",
     Kind.CHECK_FAILED: "The check cannot go on with what the class returns ({error}: {message}).",
     # Exceptions
     Kind.ERROR: "{message_}",
-    Kind.ERROR_ARGUMENTS: "{message_} The class is made with d_in, d_out, context_length, dropout, "
-    "then num_heads if it has heads, and qkv_bias=False; forward takes x.",
+    Kind.ERROR_ARGUMENTS: "{message_} __init__ takes d_in, d_out, context_length, dropout, "
+    "num_heads if it has heads, and qkv_bias=False; forward takes x.",
     Kind.ERROR_DIMENSION: "There is no such dimension. They are counted from 0: would -1, the "
     "last, and -2, the one before it, do?",
     Kind.ERROR_DTYPE: "Two dtypes meet here: make every new tensor with dtype=x.dtype.",
@@ -228,7 +228,7 @@ CAUSES: dict[Kind, str] = {
     "values are cut to [: i + 1].",
     Kind.MASK_TOO_MUCH: "Token {token} does not see token {other}, which is not in its future: "
     "{shape_of_mask}",
-    Kind.MASK_TRAINING: "The mask is there in {one} only: in training and in eval the future must "
+    Kind.MASK_TRAINING: "The mask is there in eval only: in training and in eval the future must "
     "be hidden.",
     Kind.MASK_UNUSED: "The future is hidden here, but the result is not kept: masked_fill returns "
     "a new tensor, masked_fill_ changes the old one.",
@@ -306,7 +306,7 @@ CAUSES: dict[Kind, str] = {
     "result of its own.",
     Kind.RESULT_TYPE: "forward(x) returns a {returned}: {use}.",
     Kind.RESULT_UNWRITTEN: "{unwritten}",
-    Kind.GRADIENT: "The results are right, but {name} gets {gradient}: does .detach(), .data, "
+    Kind.GRADIENT: "The results are right, but {gradient}: does .detach(), .data, "
     "torch.tensor or no_grad cut it off?",
     Kind.GRADIENT_BIAS: "The results are right, but {name} gets no gradient: is it used? "
     "{layer}(x) adds it, F.linear(x, weight, bias) too.",
@@ -647,7 +647,7 @@ def _number(words: Mapping[str, Any]) -> str:
     factor = words["factor"]
     for power, how in ((-2, "the root of "), (-1, "")):
         number = factor**power
-        if number > 1.5 and abs(number - round(number)) < 1e-3 * number:
+        if 1.5 < number < 1025 and abs(number - round(number)) < 1e-3 * number:
             return f"1 / {how}{round(number)}"
     return f"{factor:.4g}"
 
@@ -667,6 +667,19 @@ def _order_before(words: Mapping[str, Any]) -> str:
 def _meets(words: Mapping[str, Any]) -> str:
     low, high = words["low"], words["high"]
     return f"the keys {low} to {high}" if low < high else f"key {low} alone"
+
+
+def _never_run(words: Mapping[str, Any]) -> str:
+    several = len(words["missing"]) > 1
+    return f"head{'s' * several} {listed(words['missing'])} never {'do' if several else 'does'}"
+
+
+def _gradient(words: Mapping[str, Any]) -> str:
+    if words["name"] is None:
+        return "no parameter gets a gradient"
+    if words["none"]:
+        return f"{words['name']} gets no gradient"
+    return f"the gradient of {words['name']} is not"
 
 
 def _nan(words: Mapping[str, Any]) -> str:
@@ -725,8 +738,8 @@ WORDS: dict[str, Callable[[Any], str]] = {
         "result of out_proj" if words["width"] == "head_dim" else ("context vectors")
     ),
     "unwritten": _unwritten,
-    "gradient": lambda words: "no gradient" if words["none"] else "another gradient",
-    "missing_": lambda words: f"head {listed(words['missing'])} never does",
+    "gradient": _gradient,
+    "missing_": _never_run,
     "mode": lambda words: DROPS_IN_EVAL[words.get("how", "")],
     "Listed": _outside,
     "texts_": lambda words: "",

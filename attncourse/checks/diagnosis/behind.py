@@ -26,6 +26,7 @@ from attncourse.checks.diagnosis.trial import (
 )
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.tracer import statements_of
 from attnlib.modules import MultiHeadAttentionWrapper
 
 Behind = Callable[[Finding, Trial], Finding | None]
@@ -84,8 +85,10 @@ def _header_of(trial: Trial, loop: ast.For | ast.While | None, line: Line | None
 
 def variables_of_the_notebook(finding: Finding, trial: Trial) -> Finding | None:
     """Tell a line that reads a variable of the notebook where the class has its own."""
-    line = finding.line
-    if line is None or finding.kind.step not in ("error", "scale", "result", "length", "merge"):
+    if finding.kind.step not in ("error", "scale", "result", "length", "merge"):
+        return None
+    line = finding.line or trial.text.last_line(trial.text.forward)
+    if line is None:
         return None
     module, _ = trial.build()
     for where in (line, *trial.text.makers(line)):
@@ -126,13 +129,12 @@ def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
     except Found:
         return None
     for name, value in {**vars(mine), **mine._buffers}.items():
-        pattern = rf"self\.{name}\b[^=(\[]*=(?!=)|[\"']{name}[\"']|self\.{name}\b"
+        written = trial.text.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", "__init__")
+        line = written or trial.text.line_with(rf"\b{name}\b", "__init__")
         if isinstance(value, list) and any(isinstance(one, Tensor) for one in value):
-            line = trial.text.line_with(pattern, "__init__")
             return Finding(Kind.STATE_LIST, line, {"name": name})
         changed = isinstance(value, Tensor) and before.get(name) is not value
         if changed and finding.kind.step in ("error", "state", "length"):
-            line = trial.text.line_with(pattern.rpartition("|")[0], "__init__")
             return Finding(Kind.STATE_KEPT, line, {"name": name})
     return None
 
@@ -165,6 +167,8 @@ def _wrong_mask(
             continue
         elif shape[0] == shape[1] or operation.values.dtype is torch.bool:
             last = operation
+    if last is not None and tuple(last.values.shape) == (sizes["b"], size, size):
+        return Finding(Kind.ERROR_MASK_DIMS, last.line, {"name": "The mask"})
     if last is None or set(last.values.shape[-2:]) <= {1, size}:
         return None
     chain = [last]
@@ -215,11 +219,14 @@ def reason_of_the_shape(finding: Finding, trial: Trial) -> Finding | None:
 
 def end_of_forward(finding: Finding, trial: Trial) -> Finding | None:
     """Tell of what is missing at the end of forward there."""
+    forward = trial.text.forward
+    if finding.kind is Kind.ERROR_ARGUMENTS and finding.line is None and forward:
+        statements = statements_of(trial.text.functions[forward].__code__)[1]
+        return finding.at(Line(forward, 1, statements[1].text))
     if finding.kind not in (Kind.OUT_PROJ_MISSING, Kind.RESULT_TYPE, Kind.RESULT_NONE):
         return None
-    name = next((name for name in trial.text.trees if name.endswith(".forward")), "")
-    owner = finding.line.function.rpartition(".")[0] if finding.line else name.rpartition(".")[0]
-    return finding.at(trial.text.last_line(f"{owner}.forward"))
+    owner = finding.line.function if finding.line else forward
+    return finding.at(trial.text.last_line(f"{owner.rpartition('.')[0]}.forward"))
 
 
 def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
@@ -231,22 +238,42 @@ def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
     for made in trial.text.makers(line):
         names_it = by and re.search(rf"\b{by}\b", made.text) and not re.search(by, line.text)
         computes = not re.search(r"\*\*|sqrt|pow", line.text) and re.search(r"\*\*|sqrt", made.text)
-        if (names_it or computes) and "@" not in made.text:
+        if (names_it or computes) and re.match(r"[\w.]+ = [^@]*$", made.text):
             return finding.at(made)
     return None
 
 
+def bound_of_a_cut(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell a wrong cut of the line that computed where it begins or ends."""
+    if finding.line is None or finding.kind not in CUTS:
+        return None
+    statement = trial.text.statement(finding.line) or ast.Pass()
+    cuts = [node.slice for node in ast.walk(statement) if isinstance(node, ast.Subscript)]
+    names = {n.id for cut in cuts for n in ast.walk(cut) if isinstance(n, ast.Name)}
+    made = [trial.text.assigned(finding.line, name) for name in sorted(names)]
+    computed = [line for line in made if line is not None]
+    return finding.at(computed[0]) if len(computed) == 1 else None
+
+
+CUTS = (Kind.SPLIT_MISSING, Kind.RESULT_UNWRITTEN, Kind.MASK_CUT)
+DRAWN = (
+    Kind.MASK_DIAGONAL,
+    Kind.MASK_LATE,
+    Kind.MASK_LEAKS,
+    Kind.MASK_TOO_MUCH,
+    Kind.RESULT_UNWRITTEN,
+)
+
+
 def bounds_of_a_loop(finding: Finding, trial: Trial) -> Finding | None:
     """Tell what a loop leaves out at the loop, if its bounds are more than a plain count."""
-    drawn = finding.kind.step == "mask" or finding.kind is Kind.RESULT_UNWRITTEN
     line = finding.line
-    loop = trial.text.loop_around(line) if drawn and line is not None else None
+    loop = trial.text.loop_around(line) if line is not None and finding.kind in DRAWN else None
     if loop is None or line is None or not isinstance(loop, ast.For):
         return None
     call = loop.iter
     plain = (isinstance(call, ast.Call) and len(call.args) == 1) or isinstance(call, ast.Name)
-    turned = finding.kind is Kind.MASK_PAST
-    return None if plain or turned else finding.at(trial.text.line_at(line.function, loop))
+    return None if plain else finding.at(trial.text.line_at(line.function, loop))
 
 
 LINES = {  # where the line is known by its words alone
@@ -273,5 +300,6 @@ BEHIND: tuple[Behind, ...] = (
     departure_before,
     end_of_forward,
     number_of_another_line,
+    bound_of_a_cut,
     bounds_of_a_loop,
 )

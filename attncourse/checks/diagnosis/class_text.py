@@ -67,6 +67,11 @@ class ClassText:
             if body and isinstance(body[0], ast.FunctionDef) and name not in self.trees:
                 self.functions[name], self.trees[name] = function, body[0]
 
+    @property
+    def forward(self) -> str:
+        """The name of the class's own forward; empty if it has none."""
+        return next((name for name in self.trees if name.endswith("forward")), "")
+
     def line_at(self, function: str, node: ast.AST) -> Line | None:
         """Return the line of a node in a function."""
         statements = statements_of(self.functions[function].__code__)[1]

@@ -41,7 +41,7 @@ def two_runs(trial: Trial) -> Finding | None:
     drawn = trial.first(mine, x, lambda made: RANDOM.search(made.name), weights)
     if drawn is None:
         return calls_in_turn(trial) or Finding(Kind.RANDOM)
-    if drawn.name.endswith(("uniform_", "normal_")) and drawn.grad:
+    if drawn.name.endswith(("uniform_", "normal_")) and (drawn.grad or "_" in drawn.name[:-1]):
         return Finding(Kind.RANDOM_LAYERS, drawn.line)
     if "rop" in drawn.name or (drawn.line and "rop" in drawn.line.text):
         return Finding(Kind.DROPOUT_ACTIVE, drawn.line, {"how": how_it_drops(drawn.line)})
@@ -254,7 +254,8 @@ def initial_values(trial: Trial) -> Finding | None:
     twins = dict(other.named_parameters())
     matrices = {n: p.detach() for n, p in mine.named_parameters() if n in names and p.ndim == 2}
     for name, matrix in matrices.items():
-        size, line = float(matrix.abs().max()), trial.line_of_parameter(name)
+        line = trial.line_that_filled(name) or trial.line_of_parameter(name)
+        size = float(matrix.abs().max())
         even = bool((matrix == matrix.flatten()[0]).all())
         value = f"{matrix.flatten()[0]:.4g}, all of them" if even else f"large as {size:.3g}"
         if even or not 1e-6 < size < 20:
@@ -264,6 +265,6 @@ def initial_values(trial: Trial) -> Finding | None:
             return Finding(Kind.INIT_SEED, seeded, {"name": name})
     for (a, first), (b, second) in itertools.combinations(matrices.items(), 2):
         if first.shape == second.shape and first.equal(second):
-            line = trial.line_of_parameter(b)
+            line = trial.line_that_filled(b) or trial.line_of_parameter(b)
             return Finding(Kind.INIT_EQUAL, line, {"name": a, "twin": b})
     return None

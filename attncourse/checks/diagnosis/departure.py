@@ -141,7 +141,8 @@ def departure(path: Path) -> Finding | None:
     """Return the first line that leaves the path; None if nothing can be said."""
     if path.is_good(path.result) and not _repeats(path, path.result):
         return results.ends_too_early(path)
-    if found := results.unwritten(path):
+    empty = any(not path.operations[n].values.numel() for n in path.leads_here & path.from_x)
+    if not empty and (found := results.unwritten(path)):
         return found
     path.found = {n: None if _repeats(path, n) else found for n, found in path.found.items()}
     bad, new = {path.result}, [path.result]

@@ -138,7 +138,7 @@ def diagnose(
         with guarded(seconds), seeded(0):
             inquiry.ask_all()
     except TimeIsUp as error:
-        slow = Finding(Kind.TIME, _where_time_ran_out(error), {"seconds": seconds})
+        slow = Finding(Kind.TIME, _where_time_ran_out(error))
         inquiry.faults.insert(0, replace(slow, question=inquiry.now))
     return _verdict(inquiry, skip)
 

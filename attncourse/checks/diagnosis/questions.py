@@ -6,6 +6,7 @@ attention are in isolate, those on special conditions in conditions; diagnose ha
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Mapping
 
@@ -105,7 +106,10 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
         for all_names in (have, right)
     )
     if 0 < made != asked:
-        return of(Kind.HEADS_COUNT, "heads.0.W_query.weight", have=made, want=asked)
+        line = trial.text.line_with(r"range\(", among="__init__") or trial.line_of_parameter(
+            "heads"
+        )
+        return Finding(Kind.HEADS_COUNT, line, {"have": made, "want": asked})
     if missing:
         part = missing[0].rpartition(".")[0]
         otherwise = f' If it is named otherwise, tell the check: names={{"{part}": "..."}}.'
@@ -171,7 +175,7 @@ def the_whole(trial: Trial) -> Finding | None:
 
 def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) -> Finding | None:
     if not have.requires_grad:
-        return Finding(Kind.GRADIENT, None, {"name": "no parameter", "none": False})
+        return Finding(Kind.GRADIENT, None, {"name": None, "none": True})
     gradients = [
         torch.autograd.grad(result.square().sum(), list(inputs.values()), allow_unused=True)
         for result in (have, want)
@@ -194,6 +198,11 @@ def _line_of_the_gradient(
         line = trial.text.line_with(rf"\.{wrong.facts['layer']}\.weight(?!.*bias)")
         if line is not None:
             return line
+    for name, tree in trial.text.trees.items():
+        for decorator in tree.decorator_list:
+            text = f"@{ast.unparse(decorator)}"
+            if "no_grad" in text or "inference" in text:
+                return Line(name, decorator.lineno, text)
     if line := trial.text.line_with(r"no_grad|inference_mode|set_grad_enabled", "__init__"):
         return line
     recording, _ = trial.record(mine, x, weights)

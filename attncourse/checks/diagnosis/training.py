@@ -15,7 +15,7 @@ from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Line
 
 DROPOUT = 0.25
-ANOTHER_P = r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])[^)]"  # not nn.Dropout(dropout)
+ANOTHER_P = r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])"  # not nn.Dropout(dropout)
 
 
 def training_without_dropout(trial: Trial) -> Finding | None:
@@ -32,8 +32,9 @@ def training_without_dropout(trial: Trial) -> Finding | None:
         return Finding(Kind.DROPOUT_ZERO, own or line)
     where = trial.departure(mine, x, weights, trial.most_heads)
     if where is not None and where.kind is Kind.MASK_NONE:
-        line = trial.text.line_with(r"\bif\b.*training", "__init__")
-        return Finding(Kind.MASK_TRAINING, line or where.line, {"one": "eval"})
+        path = trial.usual_path()  # in eval, where the mask is there
+        hides = [n for n, f in path.found.items() if f and f.hidden is not None and f.hidden.any()]
+        return Finding(Kind.MASK_TRAINING, path.operations[hides[0]].line if hides else where.line)
     return Finding(Kind.TRAINING, where.line if where else None)
 
 
@@ -84,7 +85,7 @@ def _line_of_a_head(trial: Trial, mine: nn.Module, p: float) -> Line | None:
     """Return the line that makes a head with another dropout."""
     for name, part in mine.named_modules():
         if isinstance(part, nn.Dropout) and part.p != p and "." in name:
-            return trial.line_of_parameter(f"{name.rpartition('.')[0]}.W_query.weight")
+            return trial.line_that_filled(f"{name.rpartition('.')[0]}.W_query.weight")
     return None
 
 

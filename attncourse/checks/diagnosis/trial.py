@@ -347,14 +347,24 @@ class Trial:
         return ClassText(named_by(own_functions(self.make.make)))
 
     def line_of_parameter(self, name: str) -> Line | None:
-        """Return the line of the constructor that made a parameter, or a part named so."""
+        """Return the line of the constructor that makes a parameter, or a part named so."""
+        part = re.escape([part for part in name.split(".") if part not in ("weight", "bias")][-1])
+        return (
+            self.text.line_with(rf"self\.{part}\b[^=]*=(?!=)")
+            or self.line_that_filled(name)
+            or self.text.line_with(rf"[\"']{part}[\"']")
+        )
+
+    def line_that_filled(self, name: str) -> Line | None:
+        """Return the line of the constructor that last wrote the numbers of a parameter."""
+        part = re.escape(name.split(".")[0])
+        if line := self.text.line_with(rf"\.{part}\b\S*\.\w+_\("):
+            return line
         mine, _ = self.build(self.most_heads)
         _, recording = self._constructed[id(mine)]
         parameters = dict(mine.named_parameters(remove_duplicate=False))
         number = recording.number_of(parameters[name]) if name in parameters else None
-        line = recording.operations[number].line if number is not None else None
-        part = re.escape(name.split(".")[0])
-        return line or self.text.line_with(rf"self\.{part}\b[^=]*=(?!=)|[\"']{part}[\"']")
+        return recording.operations[number].line if number is not None else None
 
     def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> Line | None:
         """Return the last line that shaped the result."""
