@@ -32,9 +32,9 @@ KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"Tensors, not ModuleList|expected Tensor as element", Kind.ERROR_LAYERS),
     (r"\[ModuleList\] is missing", Kind.ERROR_LIST),
     (r"NoneType", Kind.ERROR_NONE),
-    (r"'(float|int|Tensor)' object is not callable", Kind.ERROR_NUMBER_CALLED),
+    (r"object is not callable", Kind.ERROR_NUMBER_CALLED),
     (r"cannot be multiplied", Kind.ERROR_WIDTHS),
-    (r"Expected size|must match|not broadcastable|broadcast", Kind.ERROR_SIZES),
+    (r"Expected size|must match|shape of the mask|broadcast", Kind.ERROR_SIZES),
 )
 SIZES_MEET = (Kind.ERROR_SIZES, Kind.ERROR_DIMENSION, Kind.ERROR_WIDTHS)
 REDUCES = re.compile(r"\b(sum|mean|amax|max|norm|logsumexp)\((?!.*keepdim)(?=.*\bdim\b|[^()]*-?\d)")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,19 +36,18 @@ SIZES_MEET = (Kind.ERROR_SIZES, Kind.ERROR_KEEPDIM, Kind.ERROR_MASK_CUT, Kind.ER
 
 
 def behind(finding: Finding, trial: Trial) -> Finding:
-    """Return what the first rule knows more of a finding, or the finding itself."""
+    """Return what the rules know more of a finding, each of what those before it have said."""
+    facts, question = finding.facts, finding.question
     for rule in BEHIND:
-        try:
+        with suppress(*ODD):
             more = rule(finding, trial)
-        except ODD:
-            continue
-        if more is not None:
-            facts = finding.facts
+            if more is None:
+                continue
             if finding.kind.step == "error" and more.kind.step != "error" and finding.line:
                 kept = {name: facts[name] for name in ("error", "message", "shapes", "sizes")}
                 more = more.knowing(**{**kept, **more.facts, "stopped": str(finding.line)})
-            return Finding(more.kind, more.line, more.facts, more.sure, finding.question)
-    return finding
+            finding = more
+    return replace(finding, question=question)
 
 
 def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
@@ -243,19 +244,6 @@ def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
     return None
 
 
-def bound_of_a_cut(finding: Finding, trial: Trial) -> Finding | None:
-    """Tell a wrong cut of the line that computed where it begins or ends."""
-    if finding.line is None or finding.kind not in CUTS:
-        return None
-    statement = trial.text.statement(finding.line) or ast.Pass()
-    cuts = [node.slice for node in ast.walk(statement) if isinstance(node, ast.Subscript)]
-    names = {n.id for cut in cuts for n in ast.walk(cut) if isinstance(n, ast.Name)}
-    made = [trial.text.assigned(finding.line, name) for name in sorted(names)]
-    computed = [line for line in made if line is not None]
-    return finding.at(computed[0]) if len(computed) == 1 else None
-
-
-CUTS = (Kind.SPLIT_MISSING, Kind.RESULT_UNWRITTEN, Kind.MASK_CUT)
 DRAWN = (
     Kind.MASK_DIAGONAL,
     Kind.MASK_LATE,
@@ -300,6 +288,5 @@ BEHIND: tuple[Behind, ...] = (
     departure_before,
     end_of_forward,
     number_of_another_line,
-    bound_of_a_cut,
     bounds_of_a_loop,
 )

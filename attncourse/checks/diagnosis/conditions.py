@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attncourse.checks.attempt import Found, draw, reporting, run
 from attncourse.checks.diagnosis.path import RANDOM
+from attncourse.checks.diagnosis.quantities import HIDDEN
 from attncourse.checks.diagnosis.trial import (
     HEAD_DIM,
     NUM_TOKENS,
@@ -54,6 +55,26 @@ def how_it_drops(line: Line | None) -> str:
     if "scaled_dot_product_attention" in text or "dropout_p" in text:
         return "pytorch"
     return "new" if "Dropout(" in text else ""
+
+
+def equal_scores(trial: Trial) -> Finding | None:
+    """With all scores at 0 each result is the mean of the values so far."""
+    mine, ours = trial.build(num_heads=1)
+    weights = trial.weights(1, W_key=torch.zeros(HEAD_DIM, trial.d_in(1)))
+    x = trial.marked_tokens()
+    have = trial.run(mine, x, weights, 1)
+    if close(have, run(ours, x, weights), 1e-4):
+        return None
+    made = trial.first(mine, x, _hides_a_row, weights)
+    if made is None:
+        return Finding(Kind.RESULT_NAN if have.isnan().any() else Kind.SOFTMAX_ROWS)
+    return Finding(Kind.MASK_ZEROS, made.line, {"nan": bool(have.isnan().any())})
+
+
+def _hides_a_row(operation: Operation) -> bool:
+    values = operation.values
+    square = values.shape[-2:] == (NUM_TOKENS, NUM_TOKENS)
+    return square and bool((values < HIDDEN).all(dim=-1).any())
 
 
 def calls_in_turn(trial: Trial) -> Finding | None:
@@ -219,29 +240,15 @@ def another_device(trial: Trial) -> Finding | None:
         return None
     x = trial.usual_x()
     recording, _ = trial.record(mine, x)
+    start = recording.number_of(x) or 0
+    used = {n for made in recording.operations[start:] for n in made.parents}
     for name, tensor in left.items():
         if trial.text.line_with(rf"\b{name}\b.*(\.device|\.to\(\w+\)|type_as)"):
             continue  # it is brought along in forward
-        start, kept = recording.number_of(x), recording.number_of(tensor)
-        if start is not None and kept is not None and _meet(recording.operations, start, kept):
+        if recording.number_of(tensor) in used:
             line = trial.text.line_with(rf"self\.{name}\b[^=]*=(?!=)", among="__init__")
             return Finding(Kind.MASK_NO_BUFFER, line, {"name": name})
     return None
-
-
-def _meet(operations: list[Operation], x: int, kept: int) -> bool:
-    """Return whether a tensor meets what comes from x in one operation."""
-    from_x, from_kept = {x}, {kept}
-    for operation in operations:
-        parents = set(operation.parents)
-        mine, others = parents & from_kept, parents & from_x
-        if mine and others:
-            return True
-        if mine:
-            from_kept.add(operation.number)
-        if others:
-            from_x.add(operation.number)
-    return False
 
 
 def initial_values(trial: Trial) -> Finding | None:

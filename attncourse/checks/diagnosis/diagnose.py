@@ -14,6 +14,7 @@ from attncourse.checks.diagnosis.behind import behind
 from attncourse.checks.diagnosis.conditions import (
     another_device,
     calls_in_turn,
+    equal_scores,
     initial_values,
     large_scores,
     many_tokens,
@@ -21,14 +22,6 @@ from attncourse.checks.diagnosis.conditions import (
     other_dtypes,
     token_of_zeros,
     two_runs,
-)
-from attncourse.checks.diagnosis.isolate import (
-    equal_keys,
-    equal_keys_several_heads,
-    one_token,
-    the_mask,
-    two_tokens_one_head,
-    two_tokens_several_heads,
 )
 from attncourse.checks.diagnosis.questions import (
     it_has_the_parameters,
@@ -62,36 +55,26 @@ class Question(NamedTuple):
     name: str
     ask: Callable[[Trial], Finding | None]
     after: tuple[str, ...] = ()  # these must be answered well before it makes sense
-    about: tuple[str, ...] = ()  # the steps that it may be about
 
 
 RUNS = ("returns", "parameters", "shape")
-STEPS = (*RUNS, "one token", "mask", "equal keys", "scale", "several heads", "scale, several heads")
-WHOLE = (*STEPS, "whole")
-LATE = ("values", "context", "merge", "out_proj", "result", "x", "projection", "split", "parts")
-EARLY = ("scores", "scale", "split", "projection", "parts", "x", "mixed", "order")
-DROPS = (*RUNS, "random", "one token", "mask")
+WHOLE = (*RUNS, "whole")
 
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", it_returns_something),
     Question("parameters", it_has_the_parameters, RUNS[:1]),
     Question("shape", it_returns_the_right_shape, RUNS[:2]),
     Question("random", two_runs, RUNS),
-    Question("one token", one_token, RUNS, (*LATE, "weights", "softmax", "attention")),
-    Question("mask", the_mask, STEPS[:4], ("mask", "attention", "scores", "weights")),
-    Question("equal keys", equal_keys, STEPS[:5], ("softmax", "weights", "mask", "attention")),
-    Question("scale", two_tokens_one_head, STEPS[:6], EARLY),
-    Question("several heads", equal_keys_several_heads, STEPS[:7], LATE),
-    Question("scale, several heads", two_tokens_several_heads, STEPS[:8], EARLY),
-    Question("whole", the_whole, STEPS),
-    Question("calls", calls_in_turn, (*WHOLE, "random")),
+    Question("whole", the_whole, (*RUNS, "random")),
+    Question("equal scores", equal_scores, WHOLE),
+    Question("calls", calls_in_turn, WHOLE),
     Question("length", many_tokens, (*WHOLE, "calls")),
     Question("a token of zeros", token_of_zeros, WHOLE),
     Question("large scores", large_scores, WHOLE),
-    Question("too many tokens", more_tokens_than_context_length, (*RUNS, "one token")),
-    Question("training", training_without_dropout, (*RUNS, "random", "mask")),
-    Question("dropout in eval", dropout_in_eval, DROPS),
-    Question("dropout", something_is_dropped, (*DROPS, "training", "dropout in eval")),
+    Question("too many tokens", more_tokens_than_context_length, RUNS),
+    Question("training", training_without_dropout, (*RUNS, "random")),
+    Question("dropout in eval", dropout_in_eval, (*RUNS, "random")),
+    Question("dropout", something_is_dropped, (*RUNS, "training", "dropout in eval")),
     Question("dropout in training", each_weight_is_dropped_or_grown, (*WHOLE, "dropout")),
     Question(
         "dropout by number", each_weight_is_dropped_for_itself, (*WHOLE, "dropout in training")
@@ -194,28 +177,7 @@ def _ask(question: Question, trial: Trial) -> Finding | None:
         found = Finding(Kind.CHECK_FAILED, None, facts)
     if found is None:
         return None
-    found = replace(found, question=question.name)
-    return behind(_with_line(found, question, trial), trial)
-
-
-def _with_line(found: Finding, question: Question, trial: Trial) -> Finding:
-    """Add the learner's line: that of the first operation that leaves the path.
-
-    Two witnesses speak: the question, whose input leaves one step that can matter, and the path of
-    a usual run. Where the path finds one relation that fits, it knows more. Where it finds the line
-    alone, the question names the cause, if it is about this kind of line.
-    """
-    where = trial.usual_departure if found.line is None and question.about else None
-    if where is None:
-        return found
-    if (where.kind, where.facts.get("by")) == (Kind.SCALE_WIDTH, "b") and abs(
-        where.facts["factor"] - found.facts.get("factor", 0.0)
-    ) < 1e-4:  # the two run with another number of texts each, so that it is another number
-        where = replace(where, kind=Kind.SCALE_OTHER)
-    takes_the_line_alone = not where.sure and found.sure and where.kind.step in question.about
-    if takes_the_line_alone:
-        return found.at(where.line)
-    return replace(where, question=question.name)
+    return behind(replace(found, question=question.name), trial)
 
 
 def _where_time_ran_out(error: BaseException) -> Line | None:

@@ -164,7 +164,9 @@ def the_whole(trial: Trial) -> Finding | None:
             x = kept.clone()
             have, want = trial.run(mine, x, weights), run(ours, kept, weights)
             if not close(have, want, 1e-4):
-                where = trial.departure(mine, x.detach(), weights, trial.most_heads)
+                where = trial.usual_departure or trial.departure(
+                    mine, x.detach(), weights, trial.most_heads
+                )
                 bias = " with qkv_bias=True" if qkv_bias else ""
                 facts = {"b": b, "num_tokens": num_tokens, "bias": bias}
                 return where or Finding(Kind.RESULT_DIFFERS, None, facts)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -310,7 +311,14 @@ class Trial:
     def usual_departure(self) -> Finding | None:
         """The line at which forward leaves the path on the usual random input."""
         mine, ours = self.build(self.most_heads)
-        return self.departure(mine, self.usual_x(), self.random_weights(ours), self.most_heads)
+        weights = self.random_weights(ours)
+        found = self.departure(mine, self.usual_x(), weights, self.most_heads)
+        if found is not None and found.facts.get("by") == "b":  # or 2, which is b here
+            x = draw(B + 1, NUM_TOKENS, self.d_in(), seed=1)
+            again = self.departure(mine, x, weights, self.most_heads)
+            if again is not None and again.facts.get("factor") == found.facts["factor"]:
+                return replace(found, kind=Kind.SCALE_OTHER)
+        return found
 
     def head_calls(self) -> list[HeadCall]:
         """Return how forward calls the heads of a stack, as far as it comes."""
