@@ -37,5 +37,7 @@ def in_plain_words(words: Mapping[str, str]) -> Iterator[None]:
         for theirs, ours in words.items():
             if said.line is not None and (found := re.search(theirs, error)):
                 sentence = f"{stopped}{said.line} | {found.expand(ours)}"
-                raise Diagnosis(sentence, said.code, said.line) from None
+                told = Diagnosis(sentence)
+                told.line = said.line
+                raise told from None
         raise

@@ -16,7 +16,7 @@ from attncourse.checks.findings import Finding, Kind
 LONGEST = 300  # characters of a sentence, with the line that it quotes
 PLAIN_ERRORS = (Kind.ERROR, Kind.ERROR_ARGUMENTS, Kind.TIME)  # whose sentence is the error's own
 LEAK = "Token 0 sees token 1: "
-ROOT = "the scores must be divided by the root of the width of one query"
+ROOT = "must be divided by the root of the width of one query"
 NOT_ATTEMPTED = "not attempted yet"
 
 CAUSES: dict[Kind, str] = {
@@ -41,11 +41,10 @@ CAUSES: dict[Kind, str] = {
     "last, and -2, the one before it, do?",
     Kind.ERROR_DTYPE: "Two dtypes meet here: make every new tensor with dtype=x.dtype.",
     Kind.ERROR_EXIT: "The code calls sys.exit() here, which would end the program that uses the "
-    "class: raise an error instead, and only where the call is wrong.{refused}",
+    "class: raise an error instead, and only where the call is wrong.",
     Kind.ERROR_FLOAT_SIZE: "A size must be an int: // divides to an int, / to a float.",
     Kind.ERROR_GENERATOR: "torch wants a list or a tuple here, and a loop in ( ) or a map is "
     "neither: write it in [ ].",
-    Kind.ERROR_INIT: "__init__ must begin with super().__init__().",
     Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over, so that its numbers meet "
     "the wrong rows: add keepdim=True.",
     Kind.ERROR_LAYERS: "The heads themselves are joined here, not what they make of x: head(x) "
@@ -72,8 +71,8 @@ CAUSES: dict[Kind, str] = {
     "swap the wrong axes?",
     Kind.ERROR_SOFTMAX_DIM: "softmax must be told along which dimension: dim=-1, along each row.",
     Kind.ERROR_SUPER: "Begin __init__ with super().__init__().",
-    Kind.ERROR_T: "{turn} does not serve for {dims} dimensions: write .transpose(-2, -1), which "
-    "swaps the last two.",
+    Kind.ERROR_T: "{turn} is for matrices, and here are {dims} dimensions: write .transpose(-2, -1), "
+    "which swaps the last two.",
     Kind.ERROR_VIEW_ORDER: "After transpose the numbers are no longer in reading order, which view "
     "needs: put .contiguous() before .view(), or use .reshape().",
     Kind.ERROR_VIEW_SIZE: "view keeps the number of elements, and the sizes asked for must "
@@ -119,13 +118,9 @@ CAUSES: dict[Kind, str] = {
     Kind.X_CHANGED: "x is changed before it is projected: this line {does}. Queries, keys and "
     "values must come from x itself.",
     Kind.X_IN_PLACE: "forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).",
-    Kind.X_ZEROS: "A token whose numbers are all 0 is treated otherwise than others: is it taken "
-    "for padding? What is padding must be said by a mask of its own.",
     Kind.OUTSIDE: "{Listed}: {use}.",
-    Kind.PROJECTION_BIAS: "x times the transpose of {layer}.weight is only half of {layer}: its "
-    "bias is missing. self.{layer}(x) adds it, F.linear(x, weight, bias) too.",
-    Kind.PROJECTION_WRONG: "This is not x times the transpose of {layer}.weight: call "
-    "self.{layer}(x).",
+    Kind.PROJECTION_WRONG: "This is not what {layer} makes of x, x times its weight's transpose "
+    "plus its bias: call self.{layer}(x).",
     Kind.PARTS_SWAPPED: "{swapped}",
     Kind.PARTS_TWICE: "Attention takes queries, keys and values, in this order, and here come "
     "{given[0]}, {given[1]} and {given[2]}.",
@@ -149,19 +144,13 @@ CAUSES: dict[Kind, str] = {
     "{size} of values, each head by head: they must be taken apart in this order.",
     Kind.SPLIT_TEXTS: "The split mixes texts and heads of the {name}: view takes the dimensions in "
     "the order in which they come.",
-    Kind.SPLIT_TOKENS: "The tokens are taken apart here, and not queries, keys and values: those "
-    "are side by side along the last dimension, dim=-1.",
     # Scores
     Kind.SCORES_APART: "The queries of {axis_} {place} meet the keys of {axis_} {other}: both must "
     "come from the same {axis_}. Split and order the two alike.",
     Kind.SCORES_CHANGED: "The scores are right before this line, which changes them: it {does}. "
     "Only the scale and the mask may come before softmax.",
-    Kind.SCORES_EINSUM: "In {equation} the letter {letter} is in one tensor alone and not after "
-    "the arrow, so einsum adds up over it: axes that belong together need one letter.",
     Kind.SCORES_LARGE: "With large scores the result is another: are the scores cut off or rounded "
     "before softmax?",
-    Kind.SCORES_ONE_QUERY: "Each round of the loop takes the query of token {token}: round i needs "
-    "the query of token i.",
     Kind.SCORES_PAIR: "The scores are {pair[0]} times {pair[1]}: they must be queries times keys.",
     Kind.SCORES_ROOT: "Scores are negative too, and a root or a logarithm of those is NaN: only "
     "the number that divides them is a root.",
@@ -171,15 +160,16 @@ CAUSES: dict[Kind, str] = {
     "i, so the queries come first.",
     Kind.SCORES_WRONG: "Queries and keys are right before this line, but the scores it makes are "
     "not queries times keys, head by head.",
-    Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: {ROOT}.",
+    Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: the scores {ROOT}.",
     Kind.SCALE_KEYS: "Each row is divided by the root of the number of its keys, another one in "
     "each row: it must be the root of the width of one query.",
     Kind.SCALE_LATE: "The division by the root comes after softmax, where it only makes the rows "
     "smaller: the scores must be divided, before softmax.",
-    Kind.SCALE_NONE: f"The scores are not scaled: {ROOT}, before softmax.",
+    Kind.SCALE_NONE: f"The scores are not scaled: they {ROOT}, before softmax.",
     Kind.SCALE_NO_ROOT: "The scores are divided by {width} itself, or twice by its root: they must "
     "be divided by its root, once.",
-    Kind.SCALE_ONE_SIDE: f"Only one of queries and keys is scaled, by a root of the root: {ROOT}.",
+    Kind.SCALE_ONE_SIDE: "Only one of queries and keys is scaled, by a root of the root: the "
+    f"scores {ROOT}.",
     Kind.SCALE_OTHER: "The scores are scaled by {number_}: they must be divided by the root of the "
     "width of one query, a number that comes from the tensor or the module.",
     Kind.SCALE_SIGN: "The scores are multiplied by a negative number, so that the best key gets "
@@ -214,8 +204,6 @@ CAUSES: dict[Kind, str] = {
     Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: {shape_of_mask}",
     Kind.MASK_LENGTH: "{side} mask is for {length} tokens, and x has {num_tokens}: make it from "
     "x.shape[1].",
-    Kind.MASK_LOST: f"{LEAK}the mask that comes into this line hides the future, and what comes "
-    "out hides nothing. Is it added, and not multiplied by 0?",
     Kind.MASK_NAN: "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: hide with "
     "masked_fill.",
     Kind.MASK_NO_BUFFER: "On another device it stops: self.{name} is a tensor that the module does "
@@ -239,15 +227,10 @@ CAUSES: dict[Kind, str] = {
     "that each row sums to 1.",
     Kind.SOFTMAX_BY_HAND: "Softmax by hand goes wrong here, where it {does}: it is exp of the "
     "scores, 0 where they are hidden, divided by the sum of its row.",
-    Kind.SOFTMAX_EARLY_SUM: "The sum is taken here before the future is hidden, so that it counts "
-    "the future too and the rows do not sum to 1: hide first, then sum.",
-    Kind.SOFTMAX_LOG: "log_softmax gives the logarithms of the attention weights: use softmax.",
     Kind.SOFTMAX_NONE: "The scores meet the {name} here as they are: softmax over the keys must "
     "come before.",
     Kind.SOFTMAX_ROWS: "Equal keys must get equal attention weights, and here they do not: are the "
     "scores changed after the product, or the weights after softmax?",
-    Kind.SOFTMAX_SUMS: "The attention weights of token {token} sum to {sum:.3g}, and must sum to "
-    "1: look at softmax and at what happens after it.",
     Kind.SOFTMAX_UNFINISHED: "Softmax by hand stops here, and its numbers meet the {name} as they "
     "are: exp must be divided by the sum of its row.",
     Kind.SOFTMAX_WRONG: "The scores are right before this line, and its result is not their "
@@ -257,12 +240,8 @@ CAUSES: dict[Kind, str] = {
     Kind.WEIGHTS_RETURNED: "return_weights=True {what}.",
     Kind.WEIGHTS_TRANSPOSED: "The attention weights are used the other way round: row i must "
     "weigh what token i sees, without a transpose.",
-    Kind.WEIGHTS_WRONG: "The attention weights are right before this line, which should multiply "
-    "them with the values, but it {does}.",
     Kind.VALUES_APART: "The attention weights of {axis_} {place} multiply the values of {axis_} "
     "{other}: both must come from the same {axis_}. Split and order them alike.",
-    Kind.VALUES_ONE: "The attention weights of {keys} keys meet the value of token {token} alone: "
-    "for token i, keys and values must be cut to [: i + 1] alike.",
     Kind.VALUES_OTHER: "The attention weights multiply {the} here, and must multiply the values.",
     Kind.ATTENTION_WRONG: "Queries, keys and values are right before this line, and its result is "
     "not their causal attention.",
@@ -279,7 +258,8 @@ CAUSES: dict[Kind, str] = {
     Kind.MERGE_MIXED: "The merge mixes tokens and heads{order_}: before view, the heads of a token "
     "must be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",
-    Kind.MERGE_REPEATED: "{repeated}: each round must use a head of its own.",
+    Kind.MERGE_REPEATED: "What one head returns comes again where another head belongs: each round "
+    "must use a head of its own.",
     Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all heads must go side by "
     "side, along the last dimension.",
     Kind.MERGE_TEXTS: "The merge mixes texts and heads: view takes the dimensions in the order in "
@@ -289,8 +269,6 @@ CAUSES: dict[Kind, str] = {
     Kind.OUT_PROJ_TWICE: "out_proj is applied here a second time: it must come once.",
     Kind.OUT_PROJ_WRONG: "This is not out_proj of the joined heads: each row must hold all heads "
     "of one token, head 0 first.",
-    Kind.RESULT_AXES: "The dimensions of the result are ({axes_of_result}), and must be (texts, "
-    "tokens, columns).",
     Kind.RESULT_CHANGED: "The result was complete before this line, which changes it: it {does}.",
     Kind.RESULT_DIFFERS: "Each step is right alone, but for {b} x {num_tokens} tokens{bias} the "
     "results differ: does anything depend on the batch, on the length or on earlier calls?",
@@ -302,8 +280,6 @@ CAUSES: dict[Kind, str] = {
     Kind.RESULT_RESIDUAL: "x is added here: attention alone returns no x. The sum with x belongs "
     "to the block around it.",
     Kind.RESULT_SHAPE: "The result is {have_} where {want_} is right.",
-    Kind.RESULT_TOKENS: "{num_tokens} tokens come in here, and {left} go on: each token needs a "
-    "result of its own.",
     Kind.RESULT_TYPE: "forward(x) returns a {returned}: {use}.",
     Kind.RESULT_UNWRITTEN: "{unwritten}",
     Kind.GRADIENT: "The results are right, but {gradient}: does .detach(), .data, "
@@ -317,8 +293,8 @@ CAUSES: dict[Kind, str] = {
     "eval, forward must not draw any.",
     Kind.RANDOM_LAYERS: "New layers are made in forward, with new random parameters in each call: "
     "make them once, in __init__.",
-    Kind.STATE: "The first call is right, but call {call} of the same module, counted from 0, is "
-    "not: something stays from an earlier call. Keep no tensors on self in forward.",
+    Kind.STATE: "Two calls on the same x differ: something stays from an earlier call. Keep no "
+    "tensors on self in forward.",
     Kind.STATE_KEPT: "self.{name} is kept from one call to the next, which may have other tokens: "
     "make it anew in forward, or cut it to the tokens that there are.",
     Kind.STATE_LIST: "self.{name} still holds the tensors of earlier calls when the next one "
@@ -337,14 +313,12 @@ CAUSES: dict[Kind, str] = {
     Kind.DROPOUT_NONE: "In training nothing is dropped: is dropout passed on, and are the "
     "attention weights put through it?",
     Kind.DROPOUT_PLACE: "Dropout is in the wrong place: it must come right after softmax, on the "
-    "attention weights, once{nan_}.",
+    "attention weights, once.",
     Kind.DROPOUT_SHARE: "In training with dropout={p}, {share:.0%} of the attention weights are "
     "dropped: pass dropout on as it is.",
-    Kind.DROPOUT_SHARED: "In training all {what} drop the same attention weights: dropout must "
-    "draw anew for every one of them.",
     Kind.DROPOUT_SUMS: "In training the rows are made to sum to 1 again after dropout, which takes "
     "back what it did: dropout must come last before the values.",
-    Kind.DROPOUT_TOGETHER: "In training whole {what} are dropped together: dropout must draw anew "
+    Kind.DROPOUT_TOGETHER: "In training {what} are dropped together: dropout must draw anew "
     "for every attention weight.",
     Kind.DROPOUT_TWICE: "Dropout is applied twice: it must come once, right after softmax.",
     Kind.DROPOUT_VALUES: "In training dropout falls on single numbers of the values or the result: "
@@ -355,7 +329,6 @@ CAUSES: dict[Kind, str] = {
     Kind.NOTE_BROADCASTS: "With context_length=1 more than one token passes, and token 0 sees "
     "token 1: the mask is 1 x 1 and broadcasts.",
     Kind.NOTE_DTYPE: "In {dtype} it would not be right: {why}.",
-    Kind.NOTE_HIDDEN_NAME: "self.{name} hides nn.Module's method of that name.",
     Kind.NOTE_ONE_WIDTH: "The class takes only d_in equal to d_out, and was tried with that.",
     Kind.NOTE_SCORES: "With scores that are far apart the result is NaN: {why}.",
 }
@@ -634,15 +607,6 @@ def _unwritten(words: Mapping[str, Any]) -> str:
     )
 
 
-def _repeated(words: Mapping[str, Any]) -> str:
-    if "own" not in words:
-        return "Every head returns what one head returns"
-    return (
-        f"Columns {words['first']} to {words['last']} are head {words['head']} again, where head "
-        f"{words['own']} belongs"
-    )
-
-
 def _number(words: Mapping[str, Any]) -> str:
     factor = words["factor"]
     for power, how in ((-2, "the root of "), (-1, "")):
@@ -692,7 +656,6 @@ def _shape(key: str) -> Callable[[Mapping[str, Any]], str]:
 
 WORDS: dict[str, Callable[[Any], str]] = {
     "message_": _message,
-    "refused": lambda words: "",
     "the": _the,
     "The": lambda words: _capital(_the(words)),
     "are": lambda words: "is" if words["name"] in {"x", "result"} else "are",
@@ -704,7 +667,6 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "columns_": lambda words: _ranges(words["columns"]),
     "axis_": lambda words: {"h": "head", "b": "text"}[words["axis"]],
     "axes_": lambda words: AXES.get(words["axes"], "more than the keys"),
-    "axes_of_result": lambda words: ", ".join(words["axes"]),
     "axis_words": _axis_words,
     "root_of": lambda words: "the root of " if words["root"] else "",
     "by_": lambda words: SIZE_NAMES[words["by"]],
@@ -731,7 +693,6 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "right_": lambda words: "right and already joined" if words["complete"] else "right",
     "added": lambda words: "averaged" if words["mean"] else "added",
     "order_": _order_before,
-    "repeated": _repeated,
     "some_heads": lambda words: f"head {listed(words['heads'])}",
     "first_": lambda words: f" Here the {words['first']} come first." if words["first"] else "",
     "target": lambda words: (
@@ -742,5 +703,4 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "missing_": _never_run,
     "mode": lambda words: DROPS_IN_EVAL[words.get("how", "")],
     "Listed": _outside,
-    "texts_": lambda words: "",
 }

@@ -1,6 +1,6 @@
 """Causal attention as many people write it, and each way gone wrong: what a check must say then.
 
-A style is a right class. A slip replaces some of its text; the check must name its code and quote
+A style is a right class. A slip replaces some of its text; the check must find its kind and quote
 the line that holds the words given.
 """
 
@@ -14,11 +14,11 @@ from attncourse.checks import check_causal_attention, check_stacked_heads, check
 
 
 class Slip(NamedTuple):
-    """One mistake: its text before and after, the code's beginning, words of the line to quote."""
+    """One mistake: its text before and after, the kind to be found, words of the line to quote."""
 
     right: str
     wrong: str
-    code: str  # a regular expression
+    kind: str
     line: str = ""  # empty: the replaced text itself must be on the line; "-": none is asked
 
 
@@ -382,11 +382,11 @@ STYLES: dict[str, Style] = {
         "y not moved": Slip("y.transpose(1, 2).contiguous().view", "y.contiguous().view", "merge.mixed"),
     }),
     "torch's function": Style(check_weight_split, FUNCTION, {}, {
-        "mask the wrong way": Slip("torch.tril(torch.ones(T, T, dtype=torch.bool))", "torch.triu(torch.ones(T, T, dtype=torch.bool), 1)", "mask.inverted"),
+        "mask the wrong way": Slip("torch.tril(torch.ones(T, T, dtype=torch.bool))", "torch.triu(torch.ones(T, T, dtype=torch.bool), 1)", "mask.inverted", "scaled_dot"),
         "no mask": Slip("attn_mask=may_look", "attn_mask=None", "mask.none"),
         "scale": Slip("dropout_p=p)", "dropout_p=p, scale=1.0)", "scale.none"),
         "scale d_out": Slip("dropout_p=p)", "dropout_p=p, scale=self.d_out ** -0.5)", "scale.width"),
-        "drops in eval": Slip("self.dropout.p if self.training else 0.0", "self.dropout.p", "dropout.eval", "p = self.dropout.p"),
+        "drops in eval": Slip("self.dropout.p if self.training else 0.0", "self.dropout.p", "dropout.eval", "scaled_dot"),
         "order": Slip("(self.W_query, self.W_key, self.W_value)", "(self.W_key, self.W_query, self.W_value)", "parts.twice", "scaled_dot"),
         "merge": Slip("y = y.transpose(1, 2)\n        y = y.flatten(-2)", "y = y.reshape(B, T, -1)", "merge.mixed"),
         "no split": Slip("view(B, T, self.n_head, -1).transpose(1, 2)", "view(B, self.n_head, T, -1)", "split.mixed"),
@@ -416,7 +416,7 @@ STYLES: dict[str, Style] = {
     }),
     "broadcast": Style(check_causal_attention, BROADCAST, {}, {
         "softmax": Slip("score.softmax(dim=2)", "score.softmax(dim=1)", "softmax.axis"),
-        "mean for sum": Slip("key[:, None, :, :]).sum(dim=-1)", "key[:, None, :, :]).mean(dim=-1)", "scale.wrong"),
+        "mean for sum": Slip("key[:, None, :, :]).sum(dim=-1)", "key[:, None, :, :]).mean(dim=-1)", "scale.wrong", "query = "),
         "swapped axes": Slip("query[:, :, None, :] * key[:, None, :, :]", "query[:, None, :, :] * key[:, :, None, :]", "scores.transposed"),
         "over the queries": Slip("value[:, None, :, :]).sum(dim=2)", "value[:, :, None, :]).sum(dim=1)", "context.wrong"),
         "value for key": Slip("key = self.W_key(inputs)", "key = self.W_value(inputs)", "parts.swapped"),

@@ -147,32 +147,35 @@ CAUSAL_ATTENTION = Answers(
     wrong={
         "no mask": WrongAnswer(
             {"scores.masked_fill(is_future, -torch.inf)": "scores"},
-            "Nothing is hidden when softmax comes",
+            "Token 0 sees token 1: nothing is hidden when softmax comes.",
         ),
         "the past hidden": WrongAnswer(
             {"place[None, :] > place": "place[None, :] < place"},
-            "Is the triangle the upper one, above the diagonal?",
+            "Token 0 sees token 1: the mask is on the wrong side of the diagonal.",
         ),
         "itself hidden": WrongAnswer(
-            {"] > place": "] >= place"}, "Leave the diagonal visible: >, not >=."
+            {"] > place": "] >= place"}, "The mask hides each token from itself too"
         ),
         "filled with 0": WrongAnswer(
             {"-torch.inf": "0.0"},
             "The scores that the mask hides are set to 0, and softmax still gives them weight",
         ),
         "filled with -1e4": WrongAnswer(
-            {"-torch.inf": "-1e4"}, "the number that hides, such as -1e4, is not the lowest"
+            {"-torch.inf": "-1e4"}, "The number that hides is not the lowest"
         ),
-        "not divided": WrongAnswer({" / keys.shape[-1] ** 0.5": ""}, "they are not scaled at all"),
-        "divided by the width": WrongAnswer({" ** 0.5": ""}, "you divide by d_out itself"),
+        "not divided": WrongAnswer({" / keys.shape[-1] ** 0.5": ""}, "The scores are not scaled"),
+        "divided by the width": WrongAnswer(
+            {" ** 0.5": ""}, "The scores are divided by d_out itself"
+        ),
         "divided by the tokens": WrongAnswer(
-            {"keys.shape[-1]": "keys.shape[1]"}, "you divide by the root of num_tokens"
+            {"keys.shape[-1]": "keys.shape[1]"},
+            "The scores are divided by the root of the number of tokens",
         ),
         "down the columns": WrongAnswer(
-            {"dim=-1": "dim=-2"}, "The columns of the attention weights sum to 1, not the rows"
+            {"dim=-1": "dim=-2"}, "Softmax runs over the queries, down the columns"
         ),
         "over the batch": WrongAnswer(
-            {"dim=-1": "dim=0"}, "It must run over the keys, so that each row sums"
+            {"dim=-1": "dim=0"}, "Softmax runs over the texts of the batch"
         ),
         "no dropout": WrongAnswer(
             {"self.dropout(torch.softmax(hidden, dim=-1))": "torch.softmax(hidden, dim=-1)"},
@@ -180,7 +183,7 @@ CAUSAL_ATTENTION = Answers(
         ),
         "scores dropped": WrongAnswer(
             {"self.dropout(torch.softmax(hidden, dim=-1))": "self.dropout(hidden).softmax(-1)"},
-            "dropout belongs right after softmax, on attn_weights, once.",
+            "it must come right after softmax, on the attention weights, once.",
         ),
         "hidden after softmax": WrongAnswer(
             {
@@ -198,27 +201,27 @@ CAUSAL_ATTENTION = Answers(
         ),
         "all dimensions turned": WrongAnswer(
             {"keys.transpose(-2, -1)": "keys.T"},
-            ".T reverses all three dimensions: write .transpose(-2, -1).",
+            ".T is for matrices, and here are 3 dimensions",
         ),
         "as if there were heads": WrongAnswer(
             {"keys.transpose(-2, -1)": "keys.transpose(2, 3)"},
-            "Dimensions are counted from 0: would -1, the last, and -2, the one before it, do?",
+            "There is no such dimension.",
         ),
         "turned by t()": WrongAnswer(
             {"keys.transpose(-2, -1)": "keys.t()"},
-            "Write .transpose(-2, -1), which swaps the last two dimensions and no other.",
+            ".t() is for matrices, and here are 3 dimensions",
         ),
         "softmax without a dimension": WrongAnswer(
             {"hidden, dim=-1": "hidden"},
-            "softmax needs to know along which dimension: dim=-1, along each row.",
+            "softmax must be told along which dimension",
         ),
         "a mask one too late": WrongAnswer(
             {"] > place[:, None]": "] > place[:, None] + 1"},
-            "Does the triangle begin right above the diagonal, key > query?",
+            "Token 0 sees token 1: the mask begins too late.",
         ),
         "itself hidden by a triangle": WrongAnswer(
             {"place[None, :] > place[:, None]": "torch.ones(len(place), len(place)).triu() >= 1"},
-            "Leave the diagonal visible: triu(..., diagonal=1).",
+            "the diagonal must stay visible",
         ),
         "no return": WrongAnswer({"return weights": "weights"}, "end with return."),
     },
@@ -432,13 +435,11 @@ MY_WRAPPER = Answers(
     wrong={
         "along the tokens": WrongAnswer(
             {"dim=-1": "dim=1"},
-            "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where",
+            "The heads are joined along dimension 1",
         ),
-        "along the batch": WrongAnswer(
-            {", dim=-1": ""}, "The result is (b * num_heads, num_tokens, d_out) = (6, 5, 7) where"
-        ),
+        "along the batch": WrongAnswer({", dim=-1": ""}, "The heads are joined along dimension 0"),
         "a new dimension": WrongAnswer(
-            {"cat": "stack"}, "The result is (b, num_tokens, d_out, num_heads) = (2, 5, 7, 3) where"
+            {"cat": "stack"}, "The heads have a dimension of their own, dimension 3"
         ),
         "alternating columns": WrongAnswer(
             {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
@@ -446,10 +447,10 @@ MY_WRAPPER = Answers(
         ),
         "added": WrongAnswer(
             {"torch.cat([": "sum([", ", dim=-1)": ")"},
-            "The result is (b, num_tokens, d_out) = (2, 5, 7) where",
+            "The heads are added here",
         ),
         "reversed": WrongAnswer(
-            {"in self.heads": "in reversed(self.heads)"}, "The heads come out in reverse order:"
+            {"in self.heads": "in reversed(self.heads)"}, "The heads come out reversed"
         ),
         "not joined": WrongAnswer(
             {"torch.cat(": "", ", dim=-1)": ""},
@@ -461,31 +462,31 @@ MY_WRAPPER = Answers(
                     "return nn.Sequential(*self.heads)(x)"
                 )
             },
-            "the last dimension of x must be d_in=11, not 7: (2, 5, 7).",
+            "Head 1 takes what head 0 has made",
         ),
         "a plain list": WrongAnswer({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
         "the list called": WrongAnswer(
             {"torch.cat([head(x) for head in self.heads], dim=-1)": "self.heads(x)"},
-            "self.heads is a list of heads: call each of them on x.",
+            "A ModuleList is a list and cannot be called",
         ),
         "the heads joined": WrongAnswer(
             {"head(x) for": "head for"},
-            "The heads are joined here, not what they make of x: head(x).",
+            "The heads themselves are joined here",
         ),
         "the list of heads joined": WrongAnswer(
             {"[head(x) for head in self.heads]": "self.heads"},
-            "The heads are joined here, not what they make of x: head(x) for each head.",
+            "The heads themselves are joined here",
         ),
         "a generator": WrongAnswer(
             {"[head(x) for head in self.heads], dim=-1": "head(x) for head in self.heads"},
-            "torch wants a list or a tuple here, and a loop in ( ) is neither: write it in [ ].",
+            "torch wants a list or a tuple here",
         ),
         "the first head only": WrongAnswer(
-            {"in self.heads": "in self.heads[:1]"}, "Only head 0 comes out."
+            {"in self.heads": "in self.heads[:1]"}, "Only 1 of 3 heads run: heads 1 and 2 never do."
         ),
         "no return": WrongAnswer(
             {"return torch": "torch"},
-            "line 2: torch.cat([head(x) for head in self.heads], dim=-1) | Forward returns None: ",
+            "line 2: torch.cat([head(x) for head in self.heads], dim=-1) | Forward makes something",
         ),
         "a name, no return": WrongAnswer(
             {"return torch": "context_vec = torch"}, "Forward makes context_vec and returns None:"
@@ -496,7 +497,7 @@ MY_WRAPPER = Answers(
         ),
         "two heads of three": WrongAnswer(
             {"in self.heads": "in self.heads[:2]"},
-            "The result is (b, num_tokens, 14) = (2, 5, 14) where",
+            "Only 2 of 3 heads run: head 2 never does.",
         ),
     },
 )
@@ -616,11 +617,11 @@ MY_MULTI_HEAD_ATTENTION = Answers(
             "The split mixes tokens and heads of the queries.",
         ),
         "no transpose in the cut": WrongAnswer(
-            {"return made.transpose(1, 2)": "return made"}, "bring the heads forward first"
+            {"return made.transpose(1, 2)": "return made"}, "with the tokens before the heads"
         ),
         "join by view alone": WrongAnswer(
             {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},
-            "The merge mixes tokens and heads. First transpose(1, 2), then view.",
+            "The merge mixes tokens and heads: before view,",
         ),
         "no contiguous": WrongAnswer(
             {"context_vec.contiguous().view(": "context_vec.view("},
@@ -629,9 +630,12 @@ MY_MULTI_HEAD_ATTENTION = Answers(
         "no out_proj": WrongAnswer(
             {"return self.out_proj(context_vec)": "return context_vec"}, "out_proj"
         ),
-        "scaled by d_out": WrongAnswer({"self.head_dim**0.5": "self.d_out**0.5"}, "head_dim"),
+        "scaled by d_out": WrongAnswer(
+            {"self.head_dim**0.5": "self.d_out**0.5"}, "the width of all heads"
+        ),
         "no mask": WrongAnswer(
-            {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"}, "your mask"
+            {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"},
+            "nothing is hidden",
         ),
         "no dropout": WrongAnswer(
             {"attn_weights = self.dropout(attn_weights)": "pass"},
@@ -643,7 +647,7 @@ MY_MULTI_HEAD_ATTENTION = Answers(
         ),
         "merged to the width of x": WrongAnswer(
             {"num_tokens, -1)": "num_tokens, x.shape[-1])"},
-            "The merged heads are num_heads * head_dim = 21 wide, not 11: write self.d_out, or -1.",
+            "The merged heads are num_heads * head_dim = 39 wide, not 23",
         ),
         "split to one head": WrongAnswer(
             {"num_tokens, self.num_heads, self.head_dim": "num_tokens, self.head_dim"},
@@ -651,11 +655,11 @@ MY_MULTI_HEAD_ATTENTION = Answers(
         ),
         "keys without heads": WrongAnswer(
             {"self.split(self.W_key(x))": "self.W_key(x)"},
-            "The keys are not split into heads yet: first view(b, num_tokens, num_heads",
+            "The keys are not split into heads yet",
         ),
         "values without heads": WrongAnswer(
             {"self.split(self.W_value(x))": "self.W_value(x)"},
-            "The values are not split into heads yet: first view(b, num_tokens, num_heads",
+            "The values are not split into heads yet",
         ),
         "no heads at all": WrongAnswer(
             {"self.split(self.W_": "(self.W_"}, "The queries and the keys are not split into heads"

@@ -68,8 +68,8 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
         if loop is not None and line is not None and isinstance(loop.body[-1], ast.Return):
             return Finding(Kind.LOOP_RETURN, trial.text.line_at(line.function, loop.body[-1]))
         missing = tuple(head for head in range(num_heads) if head not in ran)
-        facts = {"ran": len(ran), "num_heads": num_heads, "missing": missing}
-        return Finding(Kind.HEADS_NOT_RUN, _header_of(trial, loop, line), facts)
+        some = {"ran": len(ran), "num_heads": num_heads, "missing": missing}
+        return Finding(Kind.HEADS_NOT_RUN, _header_of(trial, loop, line), some)
     odd = next((call for call in calls if not call.takes_x), None)
     return Finding(Kind.HEADS_INPUT, odd.line, {"head": odd.head}) if odd else None
 
@@ -192,8 +192,8 @@ def _wrong_mask(
         if operations[before[0]].line is None:
             break
         begun = operations[before[0]]
-    facts = {"length": other, "num_tokens": size, "one_side": size in have}
-    return Finding(Kind.MASK_LENGTH, begun.line, facts)
+    told = {"length": other, "num_tokens": size, "one_side": size in have}
+    return Finding(Kind.MASK_LENGTH, begun.line, told)
 
 
 def departure_before(finding: Finding, trial: Trial) -> Finding | None:
@@ -244,26 +244,6 @@ def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
     return None
 
 
-DRAWN = (
-    Kind.MASK_DIAGONAL,
-    Kind.MASK_LATE,
-    Kind.MASK_LEAKS,
-    Kind.MASK_TOO_MUCH,
-    Kind.RESULT_UNWRITTEN,
-)
-
-
-def bounds_of_a_loop(finding: Finding, trial: Trial) -> Finding | None:
-    """Tell what a loop leaves out at the loop, if its bounds are more than a plain count."""
-    line = finding.line
-    loop = trial.text.loop_around(line) if line is not None and finding.kind in DRAWN else None
-    if loop is None or line is None or not isinstance(loop, ast.For):
-        return None
-    call = loop.iter
-    plain = (isinstance(call, ast.Call) and len(call.args) == 1) or isinstance(call, ast.Name)
-    return None if plain else finding.at(trial.text.line_at(line.function, loop))
-
-
 LINES = {  # where the line is known by its words alone
     Kind.X_IN_PLACE: r"\bx\b\s*[-+*/@]=|\bx\.\w+_\(|\bx\[.*\]\s*=",
     Kind.PARAMETERS_CHANGED: r"\.data\b|weight\S* [-+*/]=|\.(?!__)\w*[a-z]_\(|no_grad",
@@ -288,5 +268,4 @@ BEHIND: tuple[Behind, ...] = (
     departure_before,
     end_of_forward,
     number_of_another_line,
-    bounds_of_a_loop,
 )

@@ -41,7 +41,7 @@ def two_runs(trial: Trial) -> Finding | None:
         return None
     drawn = trial.first(mine, x, lambda made: RANDOM.search(made.name), weights)
     if drawn is None:
-        return calls_in_turn(trial) or Finding(Kind.RANDOM)
+        return Finding(Kind.STATE)
     if drawn.name.endswith(("uniform_", "normal_")) and (drawn.grad or "_" in drawn.name[:-1]):
         return Finding(Kind.RANDOM_LAYERS, drawn.line)
     if "rop" in drawn.name or (drawn.line and "rop" in drawn.line.text):
@@ -75,24 +75,6 @@ def _hides_a_row(operation: Operation) -> bool:
     values = operation.values
     square = values.shape[-2:] == (NUM_TOKENS, NUM_TOKENS)
     return square and bool((values < HIDDEN).all(dim=-1).any())
-
-
-def calls_in_turn(trial: Trial) -> Finding | None:
-    """One module, several inputs: nothing may stay from an earlier call."""
-    mine, ours = trial.build()
-    weights = trial.random_weights(ours)
-    before = {name: p.detach().clone() for name, p in mine.named_parameters()}
-    inputs = [trial.usual_x(), trial.usual_x(seed=2), trial.usual_x(num_tokens=3), trial.usual_x()]
-    for number, x in enumerate(inputs):
-        if not close(trial.run(mine, x, weights), run(ours, x, weights), 1e-4):
-            where = trial.departure(mine, x, weights, trial.most_heads)
-            if number == 0 and where is not None and where.sure:
-                return where
-            return Finding(Kind.STATE, where.line if where else None, {"call": number})
-    run(mine, inputs[0])
-    changed = (n for n, p in mine.named_parameters() if not p.detach().equal(before[n]))
-    name = next(changed, None)
-    return Finding(Kind.PARAMETERS_CHANGED, None, {"name": name}) if name else None
 
 
 def many_tokens(trial: Trial) -> Finding | None:
@@ -214,17 +196,6 @@ def other_dtypes(trial: Trial) -> Finding | None:
             why = "the number that hides does not fit: fill with -torch.inf"
             trial.note(Kind.NOTE_DTYPE, dtype=when, why=why)
     return None
-
-
-def token_of_zeros(trial: Trial) -> Finding | None:
-    """A token of zeros is one like any other: nothing says that it is padding."""
-    mine, ours = trial.build()
-    weights, x = trial.random_weights(ours), trial.usual_x()
-    x[:, 1] = 0
-    if close(trial.run(mine, x, weights), run(ours, x, weights), 1e-4):
-        return None
-    pattern = r"[=!]=\s*0\b(?!.*tri)(?!.*mask)|\.any\(|count_nonzero|\bx\b.*[=!]="
-    return Finding(Kind.X_ZEROS, trial.text.line_with(pattern))
 
 
 def another_device(trial: Trial) -> Finding | None:

@@ -57,7 +57,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "projections": (heads.taken_apart_in_another_order,),
     "scores": (
         masks.everything_hidden,
-        scores.one_key_for_all,
         scores.softmax_of_other_axes,
         scores.scale_after_softmax,
         scores.scores_of_heads_added,
@@ -73,22 +72,18 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.scores_changed,
     ),
     "steps of softmax": (
-        scores.log_of_softmax,
         scores.softmax_over_rows,
         scores.softmax_by_hand,
     ),
     "all parts": (
         results.one_part_twice,
         scores.tokens_before_heads,
-        scores.columns_of_no_head,
         results.scaled_before_pytorch,
         results.another_attention,
     ),
     "attn_weights": (
         results.weights_changed,
         results.weights_meet_no_values,
-        scores.columns_of_no_head,
-        scores.letter_of_einsum,
         results.weights_transposed,
         results.values_of_another_head,
         results.another_context,
@@ -96,10 +91,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "parts": (
         results.one_part_twice,
         scores.part_changed,
-        scores.columns_of_no_head,
-        scores.letter_of_einsum,
         scores.scores_of_heads_added,
-        scores.mask_in_the_product,
         scores.tokens_before_heads,
         scores.of_another_head,
         scores.another_product,
@@ -162,8 +154,6 @@ def departure(path: Path) -> Finding | None:
 
 def departure_before_an_error(path: Path) -> Finding | None:
     """Return the same of a run that an error stopped: the result is what was made last."""
-    if found := heads.cut_into_tokens(path):
-        return found
     last = [n for n in sorted(path.from_x) if path.operations[n].line is not None]
     for number in last[::-1][:3]:
         path.look_up_to(number)

@@ -10,34 +10,8 @@ import torch
 from torch import nn
 
 from attncourse.checks.attempt import Found
+from attncourse.checks.diagnosis import conditions, questions, training
 from attncourse.checks.diagnosis.behind import behind
-from attncourse.checks.diagnosis.conditions import (
-    another_device,
-    calls_in_turn,
-    equal_scores,
-    initial_values,
-    large_scores,
-    many_tokens,
-    more_tokens_than_context_length,
-    other_dtypes,
-    token_of_zeros,
-    two_runs,
-)
-from attncourse.checks.diagnosis.questions import (
-    it_has_the_parameters,
-    it_returns_something,
-    it_returns_the_right_shape,
-    the_weights_returned,
-    the_whole,
-)
-from attncourse.checks.diagnosis.training import (
-    dropout_in_eval,
-    each_weight_is_dropped_for_itself,
-    each_weight_is_dropped_or_grown,
-    gradients_with_dropout,
-    something_is_dropped,
-    training_without_dropout,
-)
 from attncourse.checks.diagnosis.trial import Trial
 from attncourse.checks.door import NO_NAMES, Given, Maker
 from attncourse.checks.findings import Finding, Kind
@@ -57,33 +31,33 @@ class Question(NamedTuple):
     after: tuple[str, ...] = ()  # these must be answered well before it makes sense
 
 
-RUNS = ("returns", "parameters", "shape")
+RUNS = ("returns", "parameters")
 WHOLE = (*RUNS, "whole")
+DROPS = (*WHOLE, "dropout in training")
 
 QUESTIONS: tuple[Question, ...] = (
-    Question("returns", it_returns_something),
-    Question("parameters", it_has_the_parameters, RUNS[:1]),
-    Question("shape", it_returns_the_right_shape, RUNS[:2]),
-    Question("random", two_runs, RUNS),
-    Question("whole", the_whole, (*RUNS, "random")),
-    Question("equal scores", equal_scores, WHOLE),
-    Question("calls", calls_in_turn, WHOLE),
-    Question("length", many_tokens, (*WHOLE, "calls")),
-    Question("a token of zeros", token_of_zeros, WHOLE),
-    Question("large scores", large_scores, WHOLE),
-    Question("too many tokens", more_tokens_than_context_length, RUNS),
-    Question("training", training_without_dropout, (*RUNS, "random")),
-    Question("dropout in eval", dropout_in_eval, (*RUNS, "random")),
-    Question("dropout", something_is_dropped, (*RUNS, "training", "dropout in eval")),
-    Question("dropout in training", each_weight_is_dropped_or_grown, (*WHOLE, "dropout")),
+    Question("returns", questions.it_returns_something),
+    Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
+    Question("random", conditions.two_runs, RUNS),
+    Question("whole", questions.the_whole, (*RUNS, "random")),
+    Question("equal scores", conditions.equal_scores, WHOLE),
+    Question("length", conditions.many_tokens, WHOLE),
+    Question("large scores", conditions.large_scores, WHOLE),
+    Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
+    Question("training", training.training_without_dropout, (*RUNS, "random")),
+    Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
+    Question("dropout", training.something_is_dropped, (*RUNS, "training", "dropout in eval")),
+    Question("dropout in training", training.each_weight_is_dropped_or_grown, (*WHOLE, "dropout")),
     Question(
-        "dropout by number", each_weight_is_dropped_for_itself, (*WHOLE, "dropout in training")
+        "dropout by number",
+        training.each_weight_is_dropped_for_itself,
+        DROPS,
     ),
-    Question("dropout, gradients", gradients_with_dropout, (*WHOLE, "dropout in training")),
-    Question("other dtypes", other_dtypes, WHOLE),
-    Question("initial values", initial_values, RUNS[:2]),
-    Question("weights returned", the_weights_returned, WHOLE),
-    Question("another device", another_device, WHOLE),
+    Question("dropout, gradients", training.gradients_with_dropout, DROPS),
+    Question("other dtypes", conditions.other_dtypes, WHOLE),
+    Question("initial values", conditions.initial_values, RUNS[:2]),
+    Question("weights returned", questions.the_weights_returned, WHOLE),
+    Question("another device", conditions.another_device, WHOLE),
 )
 NAMES = tuple(question.name for question in QUESTIONS)
 ARGUMENTS = ("dropout", "qkv_bias", "context_length")  # that a class may not take

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, holds, made_at, turned_at
@@ -82,21 +84,10 @@ def another_order(path: Path, operation: Operation) -> Finding | None:
     if made.name != "context_vec" or what != "columns":
         return path.at(operation, Kind.ORDER, name=made.name, what=what, how=how)
     if "repeated" in how:
-        return path.at(operation, Kind.MERGE_REPEATED, **_repeated(made, path.num_heads))
+        return path.at(operation, Kind.MERGE_REPEATED)
     alternates = how == "alternating"
     where = _of_the_merge(path, operation) if alternates else operation
     return path.at(where, Kind.MERGE_ALTERNATING if alternates else Kind.MERGE_ORDER, how=how)
-
-
-def _repeated(made: Found, num_heads: int) -> dict[str, int]:
-    """Return which columns of the result come from a head that was there before."""
-    columns, heads = made.index["d"].flatten().tolist(), made.index["h"].flatten().tolist()
-    heads = heads * len(columns) if len(heads) == 1 else heads
-    width = len(columns) // num_heads
-    for place, head in enumerate(heads):
-        if width and head != place // width:
-            return {"first": place, "last": place + width - 1, "head": head, "own": place // width}
-    return {}
 
 
 def mixed_split(path: Path, operation: Operation) -> Finding | None:
@@ -105,7 +96,7 @@ def mixed_split(path: Path, operation: Operation) -> Finding | None:
     if made is None or made.name not in PARTS or path.num_heads == 1:
         return None
     kept, columns = made.mixture or ("", ())
-    facts = {"name": made.name, "columns": columns}
+    facts: dict[str, Any] = {"name": made.name, "columns": columns}
     if {"b", "t"} <= set(kept) and len(columns) == path.right("queries").shape[-1]:
         return path.at(operation, Kind.SPLIT_MISSING, **facts)
     if {"b", "t"} <= set(kept):
@@ -171,20 +162,6 @@ def taken_apart_in_another_order(path: Path, operation: Operation) -> Finding | 
     return path.at(first, Kind.SPLIT_PARTS, size=size)
 
 
-def cut_into_tokens(path: Path) -> Finding | None:
-    """Tell one projection of all three that is cut along the tokens."""
-    for number in sorted(path.from_x) if "projections" in path.named else ():
-        operation = path.operations[number]
-        if operation.name not in {"chunk", "split", "tensor_split", "unbind"}:
-            continue
-        found = path.look(operation)
-        if found is None or found.name != "projections" or "t" not in found.index:
-            continue
-        if found.index["t"].numel() < path.right("x").shape[1]:
-            return path.at(operation, Kind.SPLIT_TOKENS)
-    return None
-
-
 # Rules: context vectors come in
 
 
@@ -207,12 +184,8 @@ def shape_of_the_result(path: Path) -> Finding | None:
     if found.name not in ("context_vec", "result"):
         return path.at(operation, Kind.RESULT_OTHER, name=found.name)
     right = path.right("context_vec")
-    num_heads, order = right.shape[1], "".join(found.layout)
-    if num_heads == 1:
-        odd = order not in ("btd", "btc")
-        said = tuple(" and ".join(LETTERS.get(a, "") for a in axes) for axes in found.layout)
-        return path.at(operation, Kind.RESULT_AXES, axes=said) if odd else None
-    if found.name != "context_vec":
+    num_heads = right.shape[1]
+    if num_heads == 1 or found.name != "context_vec":
         return None
     heads = sorted(set(found.index["h"].flatten().tolist()))
     if len(heads) < num_heads:

@@ -80,17 +80,9 @@ def hidden_pairs(path: Path, found: Found, hidden: Tensor) -> Tensor | None:
 # Where a mask was made
 
 
-def mask_maker(path: Path, operation: Operation, deep: int = 8) -> Operation | None:
+def mask_maker(path: Path, operation: Operation) -> Operation | None:
     """Return the operation that drew the triangle that this one used, or wrote into a mask."""
-    numbers = [n for n in operation.parents if n not in path.from_x]
-    for _ in range(deep):
-        later: list[int] = []
-        for n in numbers:
-            if path.operations[n].name in DRAWS and path.operations[n].line is not None:
-                return path.operations[n]
-            later.extend(path.operations[n].parents)
-        numbers = later
-    return maker_named(path, operation, ASSIGNS)
+    return maker_named(path, operation, DRAWS) or maker_named(path, operation, ASSIGNS)
 
 
 def maker_named(path: Path, operation: Operation, names: set[str]) -> Operation | None:
@@ -105,18 +97,6 @@ def maker_named(path: Path, operation: Operation, names: set[str]) -> Operation 
         if number not in seen:
             seen.add(number)
             new.extend(made.parents)
-    return None
-
-
-def _maker_of_number(path: Path, operation: Operation, number: float) -> Operation | None:
-    """Return the operation on another line that made a tensor of one number, such as full_like."""
-    for n in operation.parents:
-        made = path.operations[n]
-        values = made.values
-        if made.line in (None, operation.line) or not values.is_floating_point():
-            continue
-        if values.numel() and bool(((values - number).abs() <= 1e-4 * max(1.0, abs(number))).all()):
-            return made
     return None
 
 
@@ -171,16 +151,6 @@ def row_of_other_keys(path: Path, operation: Operation) -> Finding | None:
         return None
     i, seen = row
     first = list(path.chain(number))[-1]
-    rows = [
-        made
-        for n, found in path.found.items()
-        if found is not None and found.name == "scores"
-        if path.operations[n].line == first.line and (made := row_in(found)) is not None
-    ]
-    if len({query for query, _ in rows}) == 1 and len({len(keys) for _, keys in rows}) > 1:
-        queries = [n for n, f in path.held(first).items() if f.name == "queries"]
-        cut = cut_at(path, queries[0], "t") if queries else None
-        return path.at(cut or first, Kind.SCORES_ONE_QUERY, token=i)
     keys = [n for n in path.parents(first) if (f := path.found.get(n)) and f.name == "keys"]
     cut = cut_at(path, keys[0], "t") if keys else None
     return path.at(cut or first, Kind.MASK_ROWS, token=i, low=min(seen), high=max(seen))
@@ -293,8 +263,6 @@ def mask_after_softmax(path: Path, operation: Operation) -> Finding | None:
         if _is_summed_later(path, other):
             by_hand = by_hand or other
             continue
-        if early := _early_sum(path, other):
-            return path.at(early, Kind.SOFTMAX_EARLY_SUM)
         if by_hand is None:
             return path.at(other, Kind.MASK_AFTER_SOFTMAX)
     return path.at(by_hand, Kind.SOFTMAX_BY_HAND) if by_hand is not None else None
@@ -308,15 +276,6 @@ def _is_summed_later(path: Path, operation: Operation) -> bool:
     return any(operation.number in made.parents and "sum" in made.name for made in later) and not (
         any(torch.allclose(s, torch.ones_like(s)) for s in sums)
     )
-
-
-def _early_sum(path: Path, operation: Operation) -> Operation | None:
-    """Return the sum of a softmax by hand that is taken before the future is hidden."""
-    for n in path.parents(operation):
-        for made in path.operations[n + 1 : operation.number]:
-            if n in made.parents and "sum" in made.name and "exp" in path.operations[n].name:
-                return made if made.line is not None else None
-    return None
 
 
 def mask_that_hides_nothing(path: Path, operation: Operation) -> Finding | None:
@@ -342,8 +301,6 @@ def _weak_mask(path: Path, operation: Operation, masks: list[int]) -> Finding | 
         if values.shape[-2:] != future.shape or not values.is_floating_point():
             continue
         above, below = values[..., future], values[..., ~future]
-        if bool((above < HIDDEN).all()) and bool((below == 0).all()):
-            return path.at(operation, Kind.MASK_LOST)
         number = float(above.flatten()[0])
         if bool((above == number).all()) and bool((below != number).all()):
             made = path.operations[n]
@@ -377,8 +334,7 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
             one = float(numbers[0])
             sums = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             maker = maker_named(path, operation, ASSIGNS | FILLERS) if sums else None
-            maker = maker or _maker_of_number(path, operation, one) or operation
-            return path.at(maker, Kind.MASK_FILL, number=one, added=is_added)
+            return path.at(maker or operation, Kind.MASK_FILL, number=one, added=is_added)
     return path.at(operation, Kind.SCORES_CHANGED)
 
 

@@ -150,7 +150,7 @@ class Path:
             operation = self.operations[operation.parents[0]]
         return operation.line
 
-    def at(self, operation: Operation, kind: Kind, sure: bool = True, **facts: Any) -> Finding:
+    def at(self, operation: Operation, kind: Kind, *, sure: bool = True, **facts: Any) -> Finding:
         """Return a finding at an operation's line."""
         facts = {"operation": operation.name, "width": self.width, **facts}
         return Finding(kind, self.line_of(operation), facts, sure)
@@ -230,17 +230,6 @@ def holds(tensor: Tensor, right: Tensor) -> bool:
 
 
 # Where a tensor was cut or turned
-
-
-def is_of_a_head(path: Path, found: Found) -> bool:
-    """Return whether all columns of a head, and of no other, lie along one dimension."""
-    if path.num_heads == 1 or found.layout is None:
-        return True
-    if len(set(found.index["d"].flatten().tolist())) < path.right("queries").shape[-1]:
-        return False
-    along = next((axes for axes in found.layout if "d" in axes), "")
-    heads = found.index["h"].flatten()
-    return "h" not in along or bool((heads == heads[0]).all())
 
 
 def unscaled(path: Path, number: int) -> int:

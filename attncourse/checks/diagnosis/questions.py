@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, call, draw, run
+from attncourse.checks.attempt import Found, call, draw, returns_weights, run
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.sentences import name_shape
@@ -141,15 +141,6 @@ def _wrong_shape(trial: Trial, name: str, have: Tensor, want: Tensor) -> Finding
     )
 
 
-def it_returns_the_right_shape(trial: Trial) -> Finding | None:
-    """Give it fewer tokens than fit, as many as fit, and one."""
-    mine, _ = trial.build()
-    d_in = trial.d_in()
-    for x in (draw(B, NUM_TOKENS, d_in), draw(B, CONTEXT_LENGTH, d_in), draw(1, 1, d_in)):
-        trial.run(mine, x)
-    return None
-
-
 def the_whole(trial: Trial) -> Finding | None:
     """Random weights and inputs: outputs and gradients against our class."""
     for qkv_bias in (False, True):
@@ -159,8 +150,11 @@ def the_whole(trial: Trial) -> Finding | None:
         weights = {
             name: weight.requires_grad_() for name, weight in trial.random_weights(ours).items()
         }
-        for b, num_tokens in ((1, NUM_TOKENS), (B, NUM_TOKENS), (B, CONTEXT_LENGTH)):
-            kept = draw(b, num_tokens, trial.d_in(), seed=1).requires_grad_()
+        for b, num_tokens in ((B, NUM_TOKENS), (1, 1), (B, CONTEXT_LENGTH), (1, NUM_TOKENS)):
+            kept = draw(b, num_tokens, trial.d_in(), seed=1)
+            if num_tokens == CONTEXT_LENGTH:
+                kept[:, 1] = 0  # a token of zeros is one like any other
+            kept.requires_grad_()
             x = kept.clone()
             have, want = trial.run(mine, x, weights), run(ours, kept, weights)
             if not close(have, want, 1e-4):
@@ -225,7 +219,7 @@ def _line_of_the_gradient(
 def the_weights_returned(trial: Trial) -> Finding | None:
     """Where forward can return the weights too, they are ours."""
     mine, ours = trial.build()
-    if not trial.returns_weights(mine):
+    if not returns_weights(mine.forward):
         return None
     x = draw(B, NUM_TOKENS, trial.d_in(), seed=1)
     weights = trial.random_weights(ours)

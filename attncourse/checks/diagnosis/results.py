@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from attncourse.checks.diagnosis.masks import mask_maker
@@ -45,9 +47,9 @@ def scaled_before_pytorch(path: Path, operation: Operation) -> Finding | None:
     if not holds(operation.values, scores.softmax(dim=-1) @ v):
         return None
     for number in sorted(path.leads_here & path.from_x):
-        found = path.found.get(number)
-        if found and found.name in PARTS and abs(found.factor - 1) > 1e-4:
-            return path.at(path.operations[number], Kind.SCALE_TWICE, name=found.name)
+        part = path.found.get(number)
+        if part and part.name in PARTS and abs(part.factor - 1) > 1e-4:
+            return path.at(path.operations[number], Kind.SCALE_TWICE, name=part.name)
     return None
 
 
@@ -109,7 +111,7 @@ def weights_changed(path: Path, operation: Operation) -> Finding | None:
     number = next(iter(held))
     old, values = path.operations[number].values, operation.values
     if values.shape != old.shape or held[number].layout is None:
-        return path.at(operation, Kind.WEIGHTS_WRONG, sure=False)
+        return path.at(operation, Kind.CONTEXT_WRONG, sure=False)
     if torch.equal(values, old.mT):
         return path.at(operation, Kind.WEIGHTS_TRANSPOSED)
     return path.at(operation, Kind.WEIGHTS_CHANGED)
@@ -184,16 +186,6 @@ def x_changed(path: Path, operation: Operation) -> Finding | None:
     if not weights:
         return path.at(operation, Kind.X_CHANGED)
     layer = path.given_name(weights[0]).rpartition(".")[0]
-    if f"{layer}.bias" in {made.name for made in path.operations if made.given}:
-        x = next(n for n in operation.parents if n in path.from_x)
-        matrix = path.operations[weights[0]].values
-        for turned in (matrix.mT, matrix):
-            values = path.operations[x].values
-            if values.shape[-1] == turned.shape[-2]:
-                plain = values @ turned
-                same = plain.shape == operation.values.shape
-                if same and torch.allclose(plain, operation.values, atol=1e-5):
-                    return path.at(operation, Kind.PROJECTION_BIAS, layer=layer)
     return path.at(operation, Kind.PROJECTION_WRONG, sure=False, layer=layer)
 
 
@@ -216,25 +208,7 @@ def ends_too_early(path: Path) -> Finding | None:
         return None
     if target == "result" and found.name == "context_vec":
         return path.at(operation, Kind.OUT_PROJ_MISSING)
-    if found.name == "values" and (cut := _one_value(path)):
-        return cut
     return path.at(operation, Kind.RESULT_OTHER, name=found.name)
-
-
-def _one_value(path: Path) -> Finding | None:
-    """Tell weights of several keys that meet the value of one token alone, row by row."""
-    for number in sorted(path.leads_here & path.from_x):
-        operation = path.operations[number]
-        held = {f.name: (n, f) for n in path.parents(operation) if (f := path.found.get(n))}
-        if not {"attn_weights", "values"} <= set(held):
-            continue
-        keys = held["attn_weights"][1].index["j"].numel()
-        of_values, values = held["values"]
-        tokens = values.index["t"].flatten().tolist()
-        if keys > 1 and len(tokens) == 1:
-            cut = cut_at(path, of_values, "t") or operation
-            return path.at(cut, Kind.VALUES_ONE, keys=keys, token=tokens[0])
-    return None
 
 
 def unwritten(path: Path) -> Finding | None:
@@ -266,6 +240,6 @@ def _never_written(path: Path, number: int) -> Finding | None:
         what = words.get(same.shape[axis], "column")
         never = same.movedim(axis, 0).flatten(1).all(dim=1).nonzero().flatten().tolist()
         if never and (same.ndim == 3 or what == "token"):
-            facts = {"what": what, "places": tuple(never), "filler": begun.name}
+            facts: dict[str, Any] = {"what": what, "places": tuple(never), "filler": begun.name}
             return path.at(end, Kind.RESULT_UNWRITTEN, **facts)
     return None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 
 from attncourse.checks.diagnosis.masks import (
-    hidden_in,
     is_transposed,
-    mask_maker,
     row_in,
     takes_softmax,
     what_is_wrong,
@@ -21,7 +19,6 @@ from attncourse.checks.diagnosis.path import (
     close_or_nan,
     cut_at,
     holds,
-    is_of_a_head,
     made_at,
     ratio_of,
     turned_at,
@@ -29,19 +26,8 @@ from attncourse.checks.diagnosis.path import (
 from attncourse.checks.diagnosis.quantities import Found
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation
-from attnlib.functional import causal_mask
 
 # Rules: queries, keys or values come in
-
-
-def columns_of_no_head(path: Path, operation: Operation) -> Finding | None:
-    """Tell a cut that takes other columns than those of one head."""
-    for number, found in path.held(operation).items():
-        if found.name in PARTS and not is_of_a_head(path, found):
-            columns = tuple(sorted(set(found.index["d"].flatten().tolist())))
-            made = path.operations[number]
-            return path.at(made, Kind.SPLIT_MISSING, name=found.name, columns=columns)
-    return None
 
 
 def tokens_before_heads(path: Path, operation: Operation) -> Finding | None:
@@ -73,21 +59,6 @@ def part_changed(path: Path, operation: Operation) -> Finding | None:
     return path.at(operation, Kind.PARTS_CHANGED, name=found.name)
 
 
-def letter_of_einsum(path: Path, operation: Operation) -> Finding | None:
-    """Tell a letter of einsum that stands in one tensor only and is not kept: it adds up."""
-    if operation.name != "einsum" or not isinstance(operation.arguments[0], str):
-        return None
-    equation = operation.arguments[0].replace(" ", "")
-    inputs, _, output = equation.partition("->")
-    tensors = inputs.split(",")
-    for place, letters in enumerate(tensors):
-        others = "".join(tensors[:place] + tensors[place + 1 :]) + output
-        for letter in letters:
-            if letter.isalpha() and letter not in others:
-                return path.at(operation, Kind.SCORES_EINSUM, equation=equation, letter=letter)
-    return None
-
-
 def scores_of_heads_added(path: Path, operation: Operation) -> Finding | None:
     """Tell a product that adds up the scores of all heads."""
     if path.num_heads == 1 or not path.names(operation) <= {"queries", "keys", "scores"}:
@@ -96,24 +67,6 @@ def scores_of_heads_added(path: Path, operation: Operation) -> Finding | None:
         summed = factor * path.right("scores").sum(dim=1, keepdim=True)
         if operation.values.numel() == summed.numel() and holds(operation.values, summed):
             return path.at(operation, Kind.SCORES_SUMMED)
-    return None
-
-
-def mask_in_the_product(path: Path, operation: Operation) -> Finding | None:
-    """Tell a number that the operation which makes the scores adds to them, as baddbmm does."""
-    plain, values = path.right("scores"), operation.values.double()
-    others = [n for n in operation.parents if n not in path.from_x]
-    if values.numel() != plain.numel() or not others:
-        return None
-    values, future = values.reshape(plain.shape), causal_mask(plain.shape[-1])
-    for factor in (path.root, 1.0, *(scale.factor for scale in path.scales)):
-        added = values - factor * plain
-        if added.isnan().any() or float((added - added[:1, :1]).abs().max()) > 1e-4:
-            continue
-        number = float(added[0, 0, 0, -1])
-        if close_or_nan(added[0, 0], number * future):
-            maker = mask_maker(path, operation) or operation
-            return path.at(maker, Kind.MASK_FILL, number=number, added=True)
     return None
 
 
@@ -265,19 +218,6 @@ def _nearest_found(path: Path, number: int) -> list[Found]:
     return nearest
 
 
-def one_key_for_all(path: Path, operation: Operation) -> Finding | None:
-    """Tell a mask that leaves every query one key only: softmax of one is 1, whatever it is."""
-    number, before = path.the_scores(operation)
-    scores, size = path.operations[number], path.right("scores").shape[-1]
-    visible = int(scores.values.isfinite().sum())
-    if visible * size != scores.values.numel() or "j" in "".join(before.layout or ()):
-        return None
-    chain = [made for made in path.chain(number) if (f := path.found[made.number])]
-    hides = [o for o in chain if (f := path.found[o.number]) and bool(hidden_in(f).any())]
-    maker = mask_maker(path, hides[-1]) or hides[-1] if hides else operation
-    return path.at(maker, Kind.MASK_TOO_MUCH, token=1, other=1, shows=False)
-
-
 def no_softmax(path: Path, operation: Operation) -> Finding | None:
     """Tell scores that meet the values as they are."""
     others = {f.name for n in path.parents(operation) if (f := path.found.get(n))} & set(PARTS)
@@ -295,14 +235,6 @@ def scores_changed(path: Path, operation: Operation) -> Finding | None:
 
 
 # Rules: the steps of a softmax by hand come in
-
-
-def log_of_softmax(path: Path, operation: Operation) -> Finding | None:
-    """Tell log_softmax in place of softmax."""
-    for n in path.held(operation):
-        if "log_softmax" in path.operations[n].name:
-            return path.at(path.operations[n], Kind.SOFTMAX_LOG)
-    return None
 
 
 def softmax_by_hand(path: Path, operation: Operation) -> Finding | None:

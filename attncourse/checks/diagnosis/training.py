@@ -33,8 +33,11 @@ def training_without_dropout(trial: Trial) -> Finding | None:
     where = trial.departure(mine, x, weights, trial.most_heads)
     if where is not None and where.kind is Kind.MASK_NONE:
         path = trial.usual_path()  # in eval, where the mask is there
-        hides = [n for n, f in path.found.items() if f and f.hidden is not None and f.hidden.any()]
-        return Finding(Kind.MASK_TRAINING, path.operations[hides[0]].line if hides else where.line)
+        found = path.found.items() if path is not None else ()
+        hides = [n for n, f in found if f and f.hidden is not None and f.hidden.any()]
+        return Finding(
+            Kind.MASK_TRAINING, path.operations[hides[0]].line if path and hides else where.line
+        )
     return Finding(Kind.TRAINING, where.line if where else None)
 
 
@@ -157,12 +160,12 @@ def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
     heads = first[..., visible].float().mean(dim=-1)
     rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
     columns = torch.stack([first[..., j:, j].float().mean(dim=-1) for j in (0, 1, 2)])
-    for what, shares in (("heads", heads), ("rows", rows), ("columns", columns)):
+    for what, shares in (("whole heads", heads), ("whole rows", rows), ("whole columns", columns)):
         if bool(((shares == 0) | (shares == 1)).all()):
             return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
-    for what, one in (("heads", first[:, :1]), ("texts", first[:1])):
-        if first.equal(one.expand_as(first)) and (what == "texts" or num_heads > 1):
-            return Finding(Kind.DROPOUT_SHARED, line, {"what": what})
+    for what, one in (("all heads alike", first[:, :1]), ("all texts alike", first[:1])):
+        if first.equal(one.expand_as(first)) and (what == "all texts alike" or num_heads > 1):
+            return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
     share = float(first[..., visible].float().mean())
     if abs(share - DROPOUT) > 0.12:
         line = _line_of_another_p(trial) or line

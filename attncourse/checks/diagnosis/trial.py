@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, draw, returns_weights, run
+from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.class_text import ClassText, named_by, own_functions
 from attncourse.checks.diagnosis.departure import departure, misnamed
-from attncourse.checks.diagnosis.path import CUTS, RANDOM, Path, Scale
+from attncourse.checks.diagnosis.path import RANDOM, Path, Scale
 from attncourse.checks.diagnosis.quantities import quantities
 from attncourse.checks.door import Maker
 from attncourse.checks.findings import Finding, Kind
@@ -130,9 +130,6 @@ class Trial:
             mine = self.make(**arguments)
         self._constructed[id(mine)] = mine, recording
         set_mode(mine, training=False)
-        for name in ("train", "eval", "half", "double", "to"):
-            if name in vars(mine):
-                self.note(Kind.NOTE_HIDDEN_NAME, name=name)
         return mine, self.right(**arguments).eval()
 
     def weights(self, num_heads: int = NUM_HEADS, **matrices: Tensor) -> dict[str, Tensor]:
@@ -162,10 +159,6 @@ class Trial:
             for seed, (name, parameter) in enumerate(ours.named_parameters(), start=100)
         }
 
-    def returns_weights(self, mine: nn.Module) -> bool:
-        """Return whether forward can return the attention weights too."""
-        return returns_weights(mine.forward)
-
     def note(self, kind: Kind, **facts: Any) -> None:
         """Keep what is worth a word and no fault."""
         if kind not in [note.kind for note in self.notes]:
@@ -186,15 +179,13 @@ class Trial:
         result = run(mine, x, self.make.fit(mine, weights), sizes, when)
         have, want = tuple(result.shape), (*x.shape[:2], self.width(num_heads))
         if have != want:
-            if (cut := self._fewer_tokens(mine, x, result)) is not None:
-                raise Found(cut)
             facts = {"have": have, "want": want, "sizes": sizes}
             raise Found(Finding(Kind.RESULT_SHAPE, self._line_of_the_result(mine, x), facts))
         if result.dtype != x.dtype:
             made = self.first(mine, x, lambda o: o.values.dtype != x.dtype and _is_float(o))
             line = made.line if made else self._line_of_the_result(mine, x)
-            facts = {"dtype": result.dtype, "x_dtype": x.dtype}
-            raise Found(Finding(Kind.RESULT_DTYPE, line, facts))
+            dtypes = {"dtype": result.dtype, "x_dtype": x.dtype}
+            raise Found(Finding(Kind.RESULT_DTYPE, line, dtypes))
         return result
 
     def usual_x(self, seed: int = 1, num_tokens: int = NUM_TOKENS) -> Tensor:
@@ -396,28 +387,6 @@ class Trial:
             weights,
         )
         return drops[-1].line if drops else None
-
-    def _fewer_tokens(self, mine: nn.Module, x: Tensor, result: Tensor) -> Finding | None:
-        """Return the line that leaves out tokens, if one does."""
-        num_tokens = x.shape[1]
-        whole = result.ndim == 3 and result.shape[1] < num_tokens
-        if num_tokens == 1 or (not whole and result.shape != (x.shape[0], self.width())):
-            return None
-        recording, _ = self.record(mine, x)
-        start = recording.number_of(x) or 0
-        cuts = [made for made in recording.operations[start + 1 :] if made.name in CUTS]
-        for cut in cuts:
-            before = next((recording.operations[n].values for n in cut.parents if n >= start), None)
-            rounds = {made.values.shape for made in cuts if made.line == cut.line}
-            if before is None or cut.line is None or len(rounds) > 1 or before.ndim != 3:
-                continue
-            left = cut.values.shape[1] if cut.values.ndim == 3 else 1
-            if before.shape[1] != num_tokens or left >= num_tokens:
-                continue
-            if (whole and left == result.shape[1]) or cut.values.shape == before[:, 0].shape:
-                facts = {"num_tokens": num_tokens, "left": left}
-                return Finding(Kind.RESULT_TOKENS, cut.line, facts)
-        return None
 
 
 NAMED = ("scores", "values", "parts")  # where a variable may hold what another should
