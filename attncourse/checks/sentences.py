@@ -71,8 +71,8 @@ CAUSES: dict[Kind, str] = {
     "swap the wrong axes?",
     Kind.ERROR_SOFTMAX_DIM: "softmax must be told along which dimension: dim=-1, along each row.",
     Kind.ERROR_SUPER: "Begin __init__ with super().__init__().",
-    Kind.ERROR_T: "{turn} is for matrices, and here are {dims} dimensions: write .transpose(-2, -1), "
-    "which swaps the last two.",
+    Kind.ERROR_T: "{turn} is for matrices, and here are {dims} dimensions: write "
+    ".transpose(-2, -1), which swaps the last two.",
     Kind.ERROR_VIEW_ORDER: "After transpose the numbers are no longer in reading order, which view "
     "needs: put .contiguous() before .view(), or use .reshape().",
     Kind.ERROR_VIEW_SIZE: "view keeps the number of elements, and the sizes asked for must "
@@ -160,7 +160,8 @@ CAUSES: dict[Kind, str] = {
     "i, so the queries come first.",
     Kind.SCORES_WRONG: "Queries and keys are right before this line, but the scores it makes are "
     "not queries times keys, head by head.",
-    Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: the scores {ROOT}.",
+    Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: the "
+    f"scores {ROOT}.",
     Kind.SCALE_KEYS: "Each row is divided by the root of the number of its keys, another one in "
     "each row: it must be the root of the width of one query.",
     Kind.SCALE_LATE: "The division by the root comes after softmax, where it only makes the rows "
@@ -318,8 +319,8 @@ CAUSES: dict[Kind, str] = {
     "dropped: pass dropout on as it is.",
     Kind.DROPOUT_SUMS: "In training the rows are made to sum to 1 again after dropout, which takes "
     "back what it did: dropout must come last before the values.",
-    Kind.DROPOUT_TOGETHER: "In training {what} are dropped together: dropout must draw anew "
-    "for every attention weight.",
+    Kind.DROPOUT_TOGETHER: "In training attention weights are dropped together, {what}: dropout "
+    "must draw anew for every one of them.",
     Kind.DROPOUT_TWICE: "Dropout is applied twice: it must come once, right after softmax.",
     Kind.DROPOUT_VALUES: "In training dropout falls on single numbers of the values or the result: "
     "it must fall on the attention weights, right after softmax.",
@@ -387,7 +388,8 @@ def sentence(finding: Finding, again: bool = False) -> str:
         finding: what is wrong.
         again: whether the same was found at the last try, so that the finished line helps.
     """
-    cause = cause_of(finding)
+    when = finding.facts.get("when")
+    cause = f"{f'With {when}: ' if when else ''}{cause_of(finding)}"
     remedy = REMEDIES.get(finding.kind, "").format_map(_Words(finding)) if again else ""
     if finding.line is None or (
         finding.kind.step == "stub" and finding.kind is not Kind.STUB_RAISE

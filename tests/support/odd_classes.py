@@ -34,7 +34,7 @@ HIDDEN_FAULTS = {
     # dropout
     "rows": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "nn.functional.dropout1d(scores.softmax(dim=-1).flatten(0, 1), self.drop.p, self.training).view_as(scores)")], "dropout.together", "dropout1d"),
     "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "self.drop("),
-    "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.shared", "self.drop"),
+    "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.together", "self.drop"),
     "a seed": (SPLIT, [("        weights = self.drop", "        torch.manual_seed(0)\n        weights = self.drop")], "dropout.fixed", ""),
     "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.zero", "dropout or 0.1"),
     "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.training", "masked_fill_"),

@@ -124,12 +124,12 @@ def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
     if finding.kind.step not in ("error", "state", "length", "merge", "result", "context"):
         return None
     mine, _ = trial.build()
-    before = {**vars(mine), **mine._buffers}
+    before = {**vars(mine), **dict(mine.named_buffers())}
     try:
         run(mine, trial.usual_x())
     except Found:
         return None
-    for name, value in {**vars(mine), **mine._buffers}.items():
+    for name, value in {**vars(mine), **dict(mine.named_buffers())}.items():
         written = trial.text.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", "__init__")
         line = written or trial.text.line_with(rf"\b{name}\b", "__init__")
         if isinstance(value, list) and any(isinstance(one, Tensor) for one in value):

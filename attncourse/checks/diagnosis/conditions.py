@@ -41,7 +41,8 @@ def two_runs(trial: Trial) -> Finding | None:
         return None
     drawn = trial.first(mine, x, lambda made: RANDOM.search(made.name), weights)
     if drawn is None:
-        return Finding(Kind.STATE)
+        where = trial.departure(mine, x, weights, trial.most_heads)  # the third call
+        return Finding(Kind.STATE, where.line if where else None)
     if drawn.name.endswith(("uniform_", "normal_")) and (drawn.grad or "_" in drawn.name[:-1]):
         return Finding(Kind.RANDOM_LAYERS, drawn.line)
     if "rop" in drawn.name or (drawn.line and "rop" in drawn.line.text):
@@ -112,6 +113,7 @@ def large_scores(trial: Trial) -> Finding | None:
             made = trial.first(mine, x, _is_filled, trial.weights(1))
             return Finding(Kind.MASK_NOT_LOW, made.line if made else None, {"far": FAR})
         if first.isnan().any():
+            W_key[0, 1:NUM_TOKENS] = FAR
             why = _why_nan(trial, mine, x, trial.weights(1, **matrices))
             trial.note(Kind.NOTE_SCORES, why=why)
             return None

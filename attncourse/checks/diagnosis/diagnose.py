@@ -46,8 +46,14 @@ QUESTIONS: tuple[Question, ...] = (
     Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
     Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
-    Question("dropout", training.something_is_dropped, (*RUNS, "training", "dropout in eval")),
-    Question("dropout in training", training.each_weight_is_dropped_or_grown, (*WHOLE, "dropout")),
+    Question(
+        "anything dropped", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
+    ),
+    Question(
+        "dropout in training",
+        training.each_weight_is_dropped_or_grown,
+        (*WHOLE, "anything dropped"),
+    ),
     Question(
         "dropout by number",
         training.each_weight_is_dropped_for_itself,

@@ -160,11 +160,18 @@ def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
     heads = first[..., visible].float().mean(dim=-1)
     rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
     columns = torch.stack([first[..., j:, j].float().mean(dim=-1) for j in (0, 1, 2)])
-    for what, shares in (("whole heads", heads), ("whole rows", rows), ("whole columns", columns)):
+    for what, shares in (
+        ("in whole heads", heads),
+        ("in whole rows", rows),
+        ("in whole columns", columns),
+    ):
         if bool(((shares == 0) | (shares == 1)).all()):
             return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
-    for what, one in (("all heads alike", first[:, :1]), ("all texts alike", first[:1])):
-        if first.equal(one.expand_as(first)) and (what == "all texts alike" or num_heads > 1):
+    for what, one in (
+        ("the same in all heads", first[:, :1]),
+        ("the same in all texts", first[:1]),
+    ):
+        if first.equal(one.expand_as(first)) and (num_heads > 1 or len(one) == 1):
             return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
     share = float(first[..., visible].float().mean())
     if abs(share - DROPOUT) > 0.12:
@@ -179,7 +186,7 @@ def gradients_with_dropout(trial: Trial) -> Finding | None:
     x = trial.usual_x().requires_grad_()
     set_mode(mine, training=True)
     torch.manual_seed(3)
-    with reporting(trial.sizes(), "training"):
+    with reporting(trial.sizes(), "dropout in training"):
         result = mine(x)
     try:
         result.sum().backward()

@@ -170,6 +170,13 @@ def test_the_finished_line_comes_at_the_second_try_with_the_same_fault():
     assert check_weight_split(other).sentence.endswith("Divide them by head_dim**0.5.")
 
 
+def test_a_sentence_says_under_which_condition_an_error_comes():
+    long = change(SPLIT, "b, t, _ = x.shape", "b, t, _ = x.shape\n        assert t < 20, 'long'")
+    verdict = check_weight_split(long)
+    assert (verdict.question, verdict.code) == ("length", "error")
+    assert "With context_length=67: AssertionError: long." in verdict.sentence
+
+
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
