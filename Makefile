@@ -12,7 +12,7 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student book pdf colab bench bench-quick bench-sliders digits mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student book pdf colab bench bench-quick bench-sliders digits mutants audit ablate clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -78,6 +78,9 @@ mutants: dev  ## plant faults, one at a time: a test must notice each (one: make
 audit: dev  ## change attnlib at random, list what no test notices (hours; not part of test)
 	$(PY) -m pip install cosmic-ray==8.7.0 -c constraints.txt
 	$(PY) tools/audit.py
+
+ablate: dev  ## silence each rule of the diagnosis in turn, print what it changes (one: make ablate RULE=name)
+	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/ablate.py $(RULE)
 
 clean:  ## remove .venv, caches and build output
 	test ! -e .git || git config --unset diff.jupyternotebook.command || true

@@ -90,7 +90,7 @@ class Block(nn.Module):
     def after_attention(self, x: Tensor, written: Tensor) -> Tensor:
         """Add what attention wrote, then what the small network makes of it."""
         x = x + written  # (b, num_tokens, width)
-        gate, up = self.widen(self.norm_2(x)).chunk(2, dim=-1)  # (b, num_tokens, hidden)
+        gate, up = self.widen(self.norm_2(x)).chunk(2, dim=-1)  # each (b, num_tokens, hidden)
         return x + cast(Tensor, self.narrow(F.silu(gate) * up))
 
 

@@ -180,13 +180,13 @@ def find(tensor: Tensor, quantity: Quantity) -> Found | None:
         return None
     origin = _unravel(order[place].view(tensor.shape), quantity.values.shape)
     layout = [""] * tensor.ndim
-    index = {}
+    index, seen = {}, {}
     for axis, size, where in zip(quantity.axes, quantity.values.shape, origin, strict=True):
         found = _along(where, told, size)
         if found is None:
             mixture = _mixture(quantity, origin, told)
             return Found(quantity.name, quantity.factor, None, mixture=mixture)
-        dim, index[axis] = found
+        dim, index[axis], seen[axis] = found
         if dim is not None:
             layout[dim] += axis
     again = quantity.values[tuple(index[axis] for axis in quantity.axes)].expand(tensor.shape)
@@ -202,7 +202,10 @@ def find(tensor: Tensor, quantity: Quantity) -> Found | None:
         (
             (AXES[axes[0]] if len(axes) == 1 else "columns", how)
             for axes in layout
-            if axes and (how := _how_moved(axes, [index[axis].flatten() for axis in axes]))
+            if axes
+            and (
+                how := _how_moved(axes, *([part[axis] for axis in axes] for part in (index, seen)))
+            )
         ),
         None,
     )
@@ -241,8 +244,11 @@ def _nearest(numbers: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
 
 def _along(
     where: Tensor, told: Tensor, size: int, share: float = 0.8
-) -> tuple[int | None, Tensor] | None:
-    """Return the dimension along which an axis runs, and its index there; None if mixed up."""
+) -> tuple[int | None, Tensor, Tensor] | None:
+    """Return the dimension along which an axis runs, its index there, and where that was seen.
+
+    None if the places along the axis are mixed up.
+    """
     for dim in [None, *range(where.ndim)]:
         if dim is None:
             rows, seen = where.reshape(1, -1), told.reshape(1, -1)
@@ -253,11 +259,11 @@ def _along(
         known = torch.where(seen, rows.double(), torch.nan).nanmedian(dim=1).values
         agrees = (rows == known[:, None]) & seen
         if agrees.sum() >= share * seen.sum():  # numbers may be near each other by chance
-            known = _fill(known, size)
             shape = [1] * where.ndim
             if dim is not None:
                 shape[dim] = -1
-            return dim, known.long().clamp(0, size - 1).view(shape)
+            index = _fill(known, size).long().clamp(0, size - 1)
+            return dim, index.view(shape), ~known.isnan()
     return None
 
 
@@ -287,8 +293,12 @@ def _fill(known: Tensor, size: int) -> Tensor:
     return torch.where(unknown, line.round().clamp(0, size - 1), known)
 
 
-def _how_moved(axes: str, index: list[Tensor]) -> str | None:
+def _how_moved(axes: str, places: list[Tensor], seen: list[Tensor]) -> str | None:
     """Return how places along one dimension have changed, or None if they have not."""
+    told = torch.stack(seen).all(dim=0)
+    index = [part.flatten()[told] for part in places]
+    if not told.any():
+        return None
     for some in itertools.permutations(range(len(index))):
         code = torch.zeros_like(index[0])
         for place in some:
