@@ -320,7 +320,7 @@ COMPUTATION = (
         "cache-advanced-before-forward-succeeded",
         FUSED,
         {
-            "        self.values[:, :, start:stop] = values\n": "        self.values[:, :, start:stop] = values\n        self.num_tokens = stop\n"
+            "self.values[:, :, start:stop] = values": "self.values[:, :, start:stop] = values; self.num_tokens = stop"
         },
         "tests/attnlib/test_cache.py::test_it_advances_only_when_forward_succeeded",
     ),
@@ -371,7 +371,7 @@ COMPUTATION = (
         "rotary-turns-the-values",
         FUSED,
         {
-            "values = torch.split(heads, [turned, self.num_kv_heads], dim=1)": "_ = torch.split(heads, [turned, self.num_kv_heads], dim=1)\n        values = turning[:, -self.num_kv_heads :]"
+            "(turning, cos, sin)": "(turning, cos, sin); values = ROTATIONS[self.rotary_layout](values, cos, sin)"
         },
         "tests/attnlib/test_rotary.py::test_the_class_is_its_functions",
     ),
@@ -407,7 +407,7 @@ COMPUTATION = (
         "torch-mask-cropped",
         TORCH,
         {
-            '    require_broadcastable("mask", mask, (num_queries, num_keys))\n': "",
+            'require_broadcastable("mask", mask, (num_queries, num_keys))': "pass",
             "mask.expand(*mask.shape[:-1], num_keys)": "mask[..., :num_keys]",
         },
         "tests/attnlib/test_torch_compatible.py::test_a_mask_that_does_not_fit_is_refused_and_never_cropped",

@@ -10,16 +10,11 @@ import torch
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.validate import require_bools, require_positive_int, require_probability
-from support.cases import CASES, CONTEXT_LENGTH, D_IN, HEAD_DIM, H, T, name, tokens
+from support.cases import CASES, CONTEXT_LENGTH, D_IN, HEAD_DIM, H, T, name, refused, tokens
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
 SEVERAL_HEADS = [case for case in CASES if case.has_heads]
 ONE_WIDTH_FOR_ALL = [case for case in SEVERAL_HEADS if case.d_out_is_total]
-
-
-def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
-    """Expect this error with exactly these words in its message."""
-    return pytest.raises(error, match=re.escape(words))
 
 
 # Arguments of the constructors

@@ -171,6 +171,8 @@ def test_keys_and_values_may_be_shared_by_all():
     found = attention(queries, keys[:1, :1], values[0, 0])
     expected = attention(queries, *(x[:1, :1].expand(B, H, *x.shape[2:]) for x in (keys, values)))
     torch.testing.assert_close(found, expected)
+    many = torch.ones(389, 1, 1)  # a number that Python makes anew each time
+    assert torch.equal(attention(many, many, many)[0], many)
 
 
 # What is wrong is refused in words
