@@ -96,7 +96,7 @@ COMPUTATION = (
         "mask-after-softmax",
         FUNCTIONAL,
         {
-            "attn_scores = attn_scores.masked_fill(is_hidden, -torch.inf)": "hidden = is_hidden",
+            "attn_scores = _hide(attn_scores, is_hidden)": "hidden = is_hidden",
             "torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-1) * (1 if is_hidden is None else ~hidden)",
         },
         "tests/attnlib/test_functional.py::test_with_the_causal_mask",
@@ -104,7 +104,7 @@ COMPUTATION = (
     Mutant(
         "mask-of-minus-10000",
         FUNCTIONAL,
-        {"masked_fill(is_hidden, -torch.inf)": "masked_fill(is_hidden, -1e4)"},
+        {"masked_fill_(is_hidden, -torch.inf)": "masked_fill_(is_hidden, -1e4)"},
         "tests/attnlib/test_functional.py::test_a_row_that_is_hidden_altogether_is_nan",
     ),
     # Softmax and dropout
