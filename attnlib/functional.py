@@ -95,12 +95,23 @@ def attention(
     queries = queries / head_dim**0.5  # (..., num_queries, head_dim)
     attn_scores = queries @ keys.transpose(-2, -1)  # (..., num_queries, num_keys)
     if is_hidden is not None:
-        attn_scores = attn_scores.masked_fill(is_hidden, -torch.inf)  # (..., num_queries, num_keys)
+        attn_scores = _hide(attn_scores, is_hidden)  # (..., num_queries, num_keys)
     attn_weights = torch.softmax(attn_scores, dim=-1)  # (..., num_queries, num_keys)
     if dropout is not None:
         attn_weights = dropout(attn_weights)  # (..., num_queries, num_keys)
     context_vec = attn_weights @ values  # (..., num_queries, value_dim)
     return context_vec, attn_weights
+
+
+def _hide(attn_scores: Tensor, is_hidden: Tensor) -> Tensor:
+    """Return the scores with -inf where they are hidden.
+
+    One mask for all scores is filled in place: a second tensor of their size would cost as much
+    time as their product. A mask with more dimensions, vmap's included, makes more scores.
+    """
+    if is_hidden.ndim > 2 or torch._C._functorch.is_batchedtensor(is_hidden):
+        return attn_scores.masked_fill(is_hidden, -torch.inf)
+    return attn_scores.masked_fill_(is_hidden, -torch.inf)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

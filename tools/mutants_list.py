@@ -96,7 +96,7 @@ COMPUTATION = (
         "mask-after-softmax",
         FUNCTIONAL,
         {
-            "attn_scores = attn_scores.masked_fill(is_hidden, -torch.inf)": "hidden = is_hidden",
+            "attn_scores = _hide(attn_scores, is_hidden)": "hidden = is_hidden",
             "torch.softmax(attn_scores, dim=-1)": "torch.softmax(attn_scores, dim=-1) * (1 if is_hidden is None else ~hidden)",
         },
         "tests/attnlib/test_functional.py::test_with_the_causal_mask",
@@ -104,7 +104,7 @@ COMPUTATION = (
     Mutant(
         "mask-of-minus-10000",
         FUNCTIONAL,
-        {"masked_fill(is_hidden, -torch.inf)": "masked_fill(is_hidden, -1e4)"},
+        {"masked_fill_(is_hidden, -torch.inf)": "masked_fill_(is_hidden, -1e4)"},
         "tests/attnlib/test_functional.py::test_a_row_that_is_hidden_altogether_is_nan",
     ),
     # Softmax and dropout
@@ -575,20 +575,20 @@ AROUND = (
     ),
     Mutant(
         "diagnosis-expects-the-root-of-d-in",
-        "attncourse/checks/isolate.py",
-        {"right = HEAD_DIM**-0.5": "right = HEAD_DIM**-1.0"},
-        "tests/attncourse/checks/test_exercise_checks.py::test_our_classes_pass",
+        "attncourse/checks/diagnosis/quantities.py",
+        {"root = queries.shape[-1] ** -0.5": "root = x.shape[-1] ** -0.5"},
+        "tests/attncourse/checks/test_diagnosis.py::test_one_line_gone_wrong",
     ),
     Mutant(
         "diagnosis-confuses-the-triangles",
-        "attncourse/checks/wrong_masks.py",
-        {"ones.tril(-1),": "ones.triu(1),"},
+        "attncourse/checks/diagnosis/masks.py",
+        {"(ones.tril(-1), Kind.MASK_PAST)": "(ones.triu(1), Kind.MASK_PAST)"},
         "tests/attncourse/checks/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(
         "diagnosis-forgets-large-scores",
-        "attncourse/checks/diagnose.py",
-        {'Question("large scores", large_scores,': 'Question("large scores", the_whole,'},
+        "attncourse/checks/diagnosis/diagnose.py",
+        {"conditions.large_scores,": "questions.the_whole,"},
         "tests/attncourse/checks/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(

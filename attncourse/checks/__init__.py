@@ -1,18 +1,13 @@
 """Checks that answer in a sentence: of tensors, of modules, and of a learner's own class.
 
-How a verdict on a learner's class comes about, in the order of the files:
+How a verdict on a learner's class comes about, from the ground up:
 
-- exercises has the checks, which call diagnose: all questions in order, and the line of a fault.
-- door takes what was given, guard runs it without harm, attempt turns an exception into a sentence,
-  stub tells whether anything was written.
-- pair and trial run the class beside ours. questions, isolate, conditions and training ask.
-- own_code finds what the learner wrote; text is its text, origins show where a value was made that
-  goes wrong later, slips and arguments what needs no run, outside what it reads from the notebook
-  around it, mask_sizes which mask does not fit.
-- quantities are what should arise; path finds them among the learner's tensors; departure says
-  where the path is left. explained, wrong_masks, wrong_scores, whole_attention and wrong_results
-  say why.
-- verdict is what comes out.
+- findings says what can be wrong, as data: a Kind, a line, facts. sentences is the one file that
+  makes words of it, and nothing reads them again. errors alone reads what PyTorch says.
+- guard runs code without harm, stub tells whether anything was written, attempt turns what happens
+  into a finding, door takes what was given. verdict is what comes out.
+- diagnosis asks all questions of a class, and looks for the line and the cause.
+- exercises has the checks.
 
 What a learner writes as a function has checks of its own. Each runs it, compares what it returns
 with what the usual mistakes would return, and says which it is; answers has what they share.
@@ -42,6 +37,7 @@ from attncourse.checks.exercises import (
     check_weight_split,
     exercise_check,
 )
+from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.mistakes import (
     MISTAKES,
     make,
@@ -100,6 +96,8 @@ __all__ = [
     "OPTIONS",
     "PROBES",
     "CoreAttention",
+    "Finding",
+    "Kind",
     "Verdict",
     "ask",
     "check_both_masks",

@@ -1,9 +1,8 @@
 """What the checks of functions share: require something of an answer, compare it, name the fault.
 
-A check runs the learner's function, compares what it returns with what the usual mistakes would
-return, and answers with the sentence of the first that fits. Where the function stops with an
-error, the advice goes by the type of the error and by the call that failed, never by what PyTorch
-says.
+A check runs the learner's function and answers with the sentence of the first usual mistake that
+would return the same. Where the function stops, the advice goes by the type of the error and by
+the call that failed, never by what PyTorch says.
 """
 
 from __future__ import annotations
@@ -93,7 +92,8 @@ class FailedCall(TorchFunctionMode):
             given = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
             self.name, self.shapes = func.__name__, [tuple(tensor.shape) for tensor in given]
             in_place = self.name in IN_PLACE or self.name.endswith("_") != self.name.endswith("__")
-            self.changes_recorded = in_place and torch.is_grad_enabled() and given[0].requires_grad
+            recorded = torch.is_grad_enabled() and any(one.requires_grad for one in given[:1])
+            self.changes_recorded = in_place and recorded
             raise
 
 

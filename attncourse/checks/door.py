@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import NOT_ATTEMPTED, Diagnosis, reporting
+from attncourse.checks.attempt import Found, reporting
+from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Line
 from attncourse.tracing.tracer import statements_of
 from attnlib.convert import PROJECTIONS
@@ -35,15 +36,11 @@ class Maker:
         self, given: Given, names: Mapping[str, str] = NO_NAMES, without: tuple[str, ...] = ()
     ) -> None:
         if given is None:
-            raise Diagnosis(NOT_ATTEMPTED, "stub")
+            raise Found(Finding(Kind.STUB))
         if isinstance(given, nn.Module):
             given = type(given)
         if not callable(given) or (isinstance(given, type) and not issubclass(given, nn.Module)):
-            raise Diagnosis(
-                "Give the class itself, a subclass of nn.Module, or a function that makes one, not "
-                f"{type(given).__name__}.",
-                "not.a-class",
-            )
+            raise Found(Finding(Kind.NOT_A_CLASS, None, {"name": type(given).__name__}))
         self.make: Callable[..., Any] = given
         self.names = names
         self.without = without
@@ -63,30 +60,28 @@ class Maker:
         try:
             with reporting():
                 made = self.make(**named)
-        except Diagnosis as diagnosis:
-            if diagnosis.code.startswith("stub"):
+        except Found as found:
+            if found.finding.kind.step == "stub":
                 raise
+            line = found.line or self._first_line()
             sizes = ", ".join(f"{name}={value}" for name, value in named.items())
-            line = diagnosis.line
-            if (
-                line is None
-                and isinstance(self.make, type)
-                and inspect.isfunction(vars(self.make).get("__init__"))
-            ):
-                name, statements = statements_of(vars(self.make)["__init__"].__code__)
-                first = statements.get(1)
-                line = Line(name, 1, first.text) if first else None
-            sentence = f"{diagnosis} It was made with {sizes}.{_remainders(line, named)}"
-            raise Diagnosis(sentence, "init.error", line) from None
+            facts = {"made_with": sizes, "remainder": _remainder(line, named)}
+            raise Found(found.finding.at(line).knowing(**facts)) from None
         if not isinstance(made, nn.Module):
-            raise Diagnosis(
-                f"{self.name} returns {type(made).__name__}, not a module.", "not.a-class"
-            )
+            raise Found(Finding(Kind.NOT_A_CLASS, None, {"name": type(made).__name__}))
         if "_modules" not in vars(made):
-            raise Diagnosis(f"{NOT_ATTEMPTED}: __init__ does not call super().__init__()", "stub")
+            raise Found(Finding(Kind.STUB_INIT))
         if not isinstance(self.make, type):
             _require_forward(type(made))
         return made
+
+    def _first_line(self) -> Line | None:
+        """Return the line with which __init__ begins."""
+        init = vars(self.make).get("__init__") if isinstance(self.make, type) else None
+        if not inspect.isfunction(init):
+            return None
+        name, statements = statements_of(init.__code__)
+        return Line(name, 1, statements[1].text) if 1 in statements else None
 
     def parameter_names(self, module: nn.Module, ours: Mapping[str, Any]) -> dict[str, str]:
         """Return the module's names of our parameters, as far as it has them."""
@@ -123,16 +118,13 @@ class Maker:
         return fitted
 
 
-def _remainders(line: Line | None, sizes: Mapping[str, Any]) -> str:
+def _remainder(line: Line | None, sizes: Mapping[str, Any]) -> str:
     """Return what a condition that refuses these sizes asks, where it asks for a remainder."""
     asked = re.search(r"(\w+) % (?:self\.)?(\w+)", line.text) if line is not None else None
     if asked is None or not {asked[1], asked[2]} <= set(sizes):
         return ""
     first, second = sizes[asked[1]], sizes[asked[2]]
-    if not first or not second or not first % second:
-        return ""
-    other = f": you mean {asked[2]} % {asked[1]}, which is 0" if second % first == 0 else ""
-    return f" {asked[0]} is {first} % {second} = {first % second}{other}."
+    return f" {asked[0]} is {first} % {second} = {first % second}." if second else ""
 
 
 SIZES = {"d_in": 11, "d_out": 21, "context_length": 13, "dropout": 0.0, "num_heads": 3}
@@ -143,7 +135,7 @@ def as_module(given: Given) -> nn.Module:
 
     Raises:
         TypeError: it is none of these.
-        Diagnosis: the class cannot be made.
+        Found: the class cannot be made.
 
     >>> as_module(nn.ReLU)
     ReLU()
@@ -177,10 +169,5 @@ def _require_forward(cls: type[nn.Module]) -> None:
     for name in ["__call__"] * ("__call__" in own) + near + methods:
         said, statements = statements_of(own[name].__code__)
         line = Line(said, 1, statements[1].text) if 1 in statements else None
-        raise Diagnosis(
-            f"The class has no forward, but {name}: the method that runs a module must be named "
-            "forward, and nn.Module's own __call__ calls it.",
-            "forward.name",
-            line,
-        )
-    raise Diagnosis(NOT_ATTEMPTED, "stub")
+        raise Found(Finding(Kind.FORWARD_NAME, line, {"name": name}))
+    raise Found(Finding(Kind.STUB))

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from attncourse.checks.attempt import Diagnosis, reporting
-from attncourse.checks.diagnose import diagnose
+from attncourse.checks.diagnosis.diagnose import diagnose
 from attncourse.checks.door import NO_NAMES, Given
 from attncourse.checks.guard import SECONDS
 from attncourse.checks.verdict import Verdict
@@ -112,15 +112,8 @@ def check_stacked_heads(
 ) -> Verdict:
     """Examine a class written like MultiHeadAttentionWrapper, as check_causal_attention does.
 
-    Args:
-        written: the class, made with d_in, d_out (of each head), context_length, dropout,
-            num_heads and qkv_bias=False; its heads are in an nn.ModuleList named heads.
-        names: what is called otherwise.
-        skip: questions to leave out, and arguments that the class does not take.
-        seconds: the time that the check may take.
-
-    Returns:
-        A Verdict.
+    It is made with num_heads too, d_out is that of each head, and its heads are in an nn.ModuleList
+    named heads.
 
     >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
     True
@@ -137,15 +130,8 @@ def check_weight_split(
 ) -> Verdict:
     """Examine a class written like MultiHeadAttention, as check_causal_attention does.
 
-    Args:
-        written: the class, made with d_in, d_out (of all heads), context_length, dropout,
-            num_heads and qkv_bias=False; its parts named W_query, W_key, W_value, out_proj.
-        names: what is called otherwise.
-        skip: questions to leave out, and arguments that the class does not take.
-        seconds: the time that the check may take.
-
-    Returns:
-        A Verdict.
+    It is made with num_heads too, d_out is that of all heads together, and its parts are named
+    W_query, W_key, W_value and out_proj.
 
     >>> check_weight_split(MultiHeadAttention).holds
     True

@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
+from attncourse.checks.findings import Finding
 from attncourse.tracing.operations import Line
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One thing that is wrong.
-
-    Args:
-        question: which question found it, by its name.
-        code: what it is, short and stable, for counting: "scale.none".
-        cause: what it is, in a sentence.
-        line: the learner's own line, where it is known.
-    """
-
-    question: str
-    code: str
-    cause: str
-    line: Line | None = None
-
-    @property
-    def sentence(self) -> str:
-        """The line and the cause, as a learner reads them."""
-        if self.line is None or f"line {self.line.number}: {self.line.text}" in self.cause:
-            return self.cause
-        return f"In {self.line} | {self.cause}"
 
 
 class Note(str):
@@ -36,11 +14,10 @@ class Note(str):
 
     Args:
         text: a sentence.
-        code: short and stable, for counting. A note with a code is for whoever counts or writes
-            lessons: it stays out of the learner's sentence.
+        code: short and stable, for counting.
 
-    >>> Note("The mask broadcasts.", "mask.broadcasts").code
-    'mask.broadcasts'
+    >>> Note("The mask broadcasts.", "note.broadcasts").code
+    'note.broadcasts'
     """
 
     code: str
@@ -61,22 +38,31 @@ class Verdict:
     Args:
         holds: whether it does; a verdict is true or false like this.
         sentence: what a learner reads.
+        more: what a notebook folds behind the sentence: errors, shapes, numbers.
         faults: all that was found, the first one first: the sentence is about that.
-        notes: what is worth a word, and no fault; one with a code is not in the sentence.
+        notes: what is worth a word, and no fault.
         not_asked: questions that could not be asked because of an earlier fault.
     """
 
     holds: bool
     sentence: str
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Finding, ...] = ()
     notes: tuple[Note, ...] = ()
     not_asked: tuple[str, ...] = ()
+    more: str = ""
 
     def __bool__(self) -> bool:
         return self.holds
 
     def __repr__(self) -> str:
         return self.sentence
+
+    def _repr_html_(self) -> str | None:
+        """Return the sentence with the rest folded behind it; None where there is no rest."""
+        if not self.more:
+            return None
+        said, more = html.escape(self.sentence), html.escape(self.more)
+        return f"<p>{said}</p><details><summary>More</summary>{more}</details>"
 
     @property
     def question(self) -> str:

@@ -1,4 +1,4 @@
-"""The `attnlib` command: lab, check and grade."""
+"""The `attnlib` command: lab, check, grade and forget."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from attncourse.checks import check_causal_attention, check_stacked_heads, check
 from attncourse.classroom.grade import Grade, commonest, grade, write_csv, write_html
 from attncourse.classroom.lessons import copy_course
 from attncourse.classroom.sandbox import walls
+from attncourse.language import forget
 
 LIKE = {
     "CausalAttention": check_causal_attention,
@@ -59,6 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seconds", type=float, default=60.0, help="for a cell (default: 60)")
     one.add_argument("--out", type=Path, default=Path("grades"), help="folder (default: grades)")
     one.set_defaults(do=grades, needs="ipykernel")
+    one = commands.add_parser("forget", help="remove what was unpacked of the language model")
+    one.set_defaults(do=forget_model, needs=None)
     return parser
 
 
@@ -105,6 +108,12 @@ def _takes_heads(written: type) -> bool:
     except (TypeError, ValueError):
         return True
     return any("head" in name for name in names)
+
+
+def forget_model(_asked: argparse.Namespace) -> int:
+    """Remove what was kept of the language model, and print what that was."""
+    print(forget())
+    return 0
 
 
 def grades(asked: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attncourse.next_words import NextWords
 from attnlib import CausalAttention
 from attnlib.functional import attention, causal_mask
 
@@ -108,17 +109,6 @@ def word_ids(text: str, words: Sequence[str]) -> Tensor:
     if not tokens:
         raise ValueError(f"text={text!r} has no words: give at least one")
     return torch.tensor([words.index(word) for word in tokens])
-
-
-class NextWords(tuple[tuple[str, float], ...]):
-    """Words with their probabilities, the likeliest first; printed in one line.
-
-    >>> NextWords([("Rome", 0.472), ("Oslo", 0.118)])
-    Rome 0.47   Oslo 0.12
-    """
-
-    def __repr__(self) -> str:
-        return "   ".join(f"{word} {probability:.2f}" for word, probability in self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,8 +101,9 @@ class TwoLooks(nn.Module):
         x = (self.embedding(tokens) + self.positions.weight[: len(tokens)])[None]
 
         def mute(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-            by_head = inputs[0].clone().view(1, len(tokens), num_heads, -1)
-            by_head[:, :, list(muted)] = 0  # (1, n, num_heads, head_dim)
+            by_head = inputs[0].clone()
+            by_head = by_head.view(1, len(tokens), num_heads, -1)  # (1, n, num_heads, head_dim)
+            by_head[:, :, list(muted)] = 0
             return (by_head.flatten(-2),)
 
         hook = self.attention.out_proj.register_forward_pre_hook(mute)

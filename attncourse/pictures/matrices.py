@@ -171,7 +171,7 @@ def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: in
     bottom = top + math.ceil(num_blocks / across) * (height + 44)
     tokens, names = (
         [f"{what} {i}" for i in range(n)]
-        for what, n in (("token", num_columns), ("head", num_blocks))
+        for what, n in (("token", num_columns), ("Head", num_blocks))
     )
     said = f" {say_maps(values, hidden, tokens, names)}" if are_weights else ""
     return Scene(right, bottom - 36, f"{title}.{said}", tuple(items))

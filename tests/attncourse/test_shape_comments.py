@@ -13,6 +13,8 @@ import attncourse
 from attncourse.checks.steps_by_hand import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
 from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.learning.mini import mini_model
+from attncourse.learning.two_looks import TwoLooks, journeys
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
@@ -25,6 +27,7 @@ from attncourse.pictures import arcs_picture, heads_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
 from support.cases import ALL_PANELS, HEAD_DIM, B, H, T
 from support.shape_comments import comments_in, reading
+from support.small_llama import small_model
 
 COURSE = Path(attncourse.__file__).parent
 
@@ -101,6 +104,31 @@ def test_in_gpt2():
     assert found.unreached() == []
 
 
+def test_in_the_mini_model_and_its_twin():
+    found = reading(COURSE / "learning" / "mini.py", COURSE / "learning" / "two_looks.py")
+    mini = mini_model()
+    sizes = {"b": 3, "num_tokens": 7, "n": 5, "width": 4, "words": mini.words}
+    found.run(sizes, lambda: mini(torch.zeros(3, 7, dtype=torch.long)))
+    found.fields(sizes, found.run(sizes, lambda: mini.read("The capital of France is")))
+    twin = TwoLooks(2, has_mlp=True)
+    sizes = {"b": 1, "n": 7, "num_heads": 2, "head_dim": 2, "width": 4, "words": twin.words}
+    text = journeys()[0][0]
+    found.fields(sizes, found.run(sizes, lambda: twin.read(text, muted=(0,))))
+    assert found.lies == []
+    assert found.unreached() == []
+
+
+def test_in_the_language_model():
+    found = reading(COURSE / "language" / "model.py", COURSE / "language" / "runs.py")
+    model = small_model()
+    sizes = {"b": 1, "num_tokens": 5, **vars(model.size)}
+    run = found.run(sizes, lambda: model.read([1, 2, 3, 4, 5]))
+    found.run(sizes, lambda: run.scores(0))
+    found.run(sizes, lambda: model.llama(torch.ones(1, 5, model.size.width)))
+    assert found.lies == []
+    assert found.unreached() == []
+
+
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
     have = {
@@ -122,6 +150,7 @@ def test_no_other_module_has_some():
     read |= {"panels/torch_equality", "panels/gallery", "panels/learning"}
     read |= {"panels/query_plane", "panels/running_softmax"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
+    read |= {"learning/mini", "learning/two_looks", "language/model", "language/runs"}
     read |= {"pictures/arcs", "learning/writing"}
     assert have - read == {"checks/mistakes"}  # its comments are run where each mistake is
 

@@ -422,7 +422,7 @@ def test_an_untouched_stub_is_not_attempted(written):
 
 @pytest.mark.parametrize("written", [lines_above, lines_below, another_call, under_a_with])
 def test_a_line_of_the_stub_that_was_left_is_named(written):
-    assert check_double(written) == LEFT
+    assert check_double(written).endswith(LEFT)
 
 
 def test_of_a_function_whose_text_nobody_kept_no_lines_are_known():

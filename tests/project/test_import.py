@@ -21,7 +21,7 @@ before = set(sys.modules)
 import attnlib
 print(*(set(sys.modules) - before))
 from attncourse import panels
-panels.STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)).svg()
+panels.STACKED_HEADS.page({"num_heads": 2})
 print(*(set(sys.modules) - before))
 """
 

@@ -46,7 +46,7 @@ found = {
     "words": "".join(recorded("planet").tokens)[:8],
     "layers": len(recorded_model(1200).layers),
     "story": story()[:12],
-    "picture": STACKED_HEADS.draw(STACKED_HEADS.compute(**STACKED_HEADS.default)).svg()[:4],
+    "picture": STACKED_HEADS.page({"num_heads": 2})["picture"][:4],
 }
 print(json.dumps(found))
 """

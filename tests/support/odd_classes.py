@@ -23,29 +23,27 @@ from support.wrong_classes import ONE_HEAD, SPLIT, STACKED
 # name: (text, [(right, wrong), ...], code, words of the line to quote; "" where none is known)
 HIDDEN_FAULTS = {
     # from call to call
-    "keys of the first call": (EINSUM, [("        att = torch.einsum", "        if not hasattr(self, 'seen') or self.seen.shape != k.shape: self.seen = k.detach()\n        k = self.seen\n        att = torch.einsum")], "state|gradient", "" ),
-    "a counter": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        self.calls = getattr(self, 'calls', 0) + 1\n        x = x if self.calls < 2 else x * 1.5\n")], "random|state|x", "x * 1.5"),
+    "keys of the first call": (EINSUM, [("        att = torch.einsum", "        if not hasattr(self, 'seen') or self.seen.shape != k.shape: self.seen = k.detach()\n        k = self.seen\n        att = torch.einsum")], "gradient", ""),
+    "a counter": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        self.calls = getattr(self, 'calls', 0) + 1\n        x = x if self.calls < 2 else x * 1.5\n")], "state", "x * 1.5"),
     "weights decay": (ONE_HEAD, [("        num_tokens = x.shape[1]\n", "        num_tokens = x.shape[1]\n        self.W_key.weight.data.mul_(0.97)\n")], "parameters.in-place", ""),
     "x in place": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        x.add_(0.0)\n")], "x.in-place", "x.add_"),
     # masks that are not -inf
     "buffer of -1e5": (NANO, [('att.masked_fill(self.tri[:, :, :T, :T] == 0, float("-inf"))', "att + (1 - self.tri[:, :, :T, :T]) * -1e5")], "mask.not-low", "-1e5"),
     "additive -1000": (LOOP, [('float("-inf"), dtype', "-1e3, dtype")], "mask.not-low", "s = s +"),
     "clamped": (EINSUM, [("        keep = torch", "        att = att.clamp(-50, 50)\n        keep = torch")], "scores.large", "clamp"),
-    "mask after softmax, again normed": (SPLIT, [("        scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)\n        weights = self.drop(scores.softmax(dim=-1))", "        weights = scores.softmax(dim=-1).tril()\n        weights = self.drop(weights / weights.sum(dim=-1, keepdim=True))")], "mask.after-softmax", "tril()"),
     # dropout
     "rows": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "nn.functional.dropout1d(scores.softmax(dim=-1).flatten(0, 1), self.drop.p, self.training).view_as(scores)")], "dropout.together", "dropout1d"),
-    "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "Dropout2d"),
-    "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.shared", "self.drop"),
+    "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "self.drop("),
+    "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.together", "self.drop"),
     "a seed": (SPLIT, [("        weights = self.drop", "        torch.manual_seed(0)\n        weights = self.drop")], "dropout.fixed", ""),
     "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.zero", "dropout or 0.1"),
-    "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.sometimes", "masked_fill_"),
+    "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.training", "masked_fill_"),
     "hotter in training": (ONE_HEAD, [("        scores = scores / keys.shape[-1] ** 0.5", "        scores = scores / (1.0 if self.training else keys.shape[-1] ** 0.5)")], "training", "scores"),
     # dtype
     "float64 out": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).double()")], "result.dtype", "double"),
-    "float32 for half": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).float() if x.dtype == torch.half else self.out_proj(context)")], "result.dtype", "float()"),
     # lengths
     "cut in silence": (ONE_HEAD, [('            raise ValueError("too many tokens")', "            x = x[:, : len(self.mask)]; num_tokens = len(self.mask)")], "length.cut", "len(self.mask)"),
-    "mask of 16": (ONE_HEAD, [("torch.ones(context_length, context_length)", "torch.ones(16, 16)"), ("if num_tokens > len(self.mask)", "if False")], "length", "torch.ones(16, 16)"),
+    "mask of 16": (ONE_HEAD, [("torch.ones(context_length, context_length)", "torch.ones(16, 16)"), ("if num_tokens > len(self.mask)", "if False")], "mask.length", "torch.ones(16, 16)"),
     "window of 16": (EINSUM, [(".tril()", ".tril().triu(-16)")], "length", "triu(-16)"),
     # initial values
     "frozen": (SPLIT, [("        self.drop", "        self.W_query.weight.requires_grad_(False)\n        self.drop")], "parameters.frozen", "W_query"),
@@ -61,13 +59,13 @@ HIDDEN_FAULTS = {
     "run": (SPLIT, [("def forward", "def attend")], "forward.name", ""),
     # noise and state in one head
     "jitter": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context + torch.randn_like(context) * 1e-6)")], "random", "randn_like"),
-    "drops always": (ONE_HEAD, [("weights = self.drop(weights)", "weights = nn.functional.dropout(weights)")], "random|dropout", "dropout(weights)"),
+    "drops always": (ONE_HEAD, [("weights = self.drop(weights)", "weights = nn.functional.dropout(weights)")], "dropout.eval", "dropout(weights)"),
     # misbehaving
-    "endless": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        while True:\n            t = t + 0\n")], "error.TimeIsUp|time", ""),
-    "endless in init": (SPLIT, [("        super().__init__()\n", "        super().__init__()\n        while True:\n            pass\n")], "error.TimeIsUp|time|init", ""),
-    "sleeps": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        import time; time.sleep(60)\n")], "error.TimeIsUp|time", ""),
-    "exits": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        raise SystemExit(1)\n")], "error.SystemExit", "SystemExit"),
-    "recursion": (SPLIT, [("return self.out_proj(context)", "return self(context)")], "error", ""),
+    "endless": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        while True:\n            t = t + 0\n")], "time", ""),
+    "endless in init": (SPLIT, [("        super().__init__()\n", "        super().__init__()\n        while True:\n            pass\n")], "time", ""),
+    "sleeps": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        import time; time.sleep(60)\n")], "time", ""),
+    "exits": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        raise SystemExit(1)\n")], "error.exit", "SystemExit"),
+    "recursion": (SPLIT, [("return self.out_proj(context)", "return self(context)")], "error.widths", ""),
     "numpy": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).detach().numpy()")], "result.type", "numpy"),
     "sparse": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).to_sparse()")], "result.type", "to_sparse"),
     "integers": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).long()")], "result.type", "long"),
@@ -77,7 +75,7 @@ HIDDEN_FAULTS = {
     "grad off for all": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        torch.set_grad_enabled(False)\n")], "gradient", ""),
     "a generator": (SPLIT, [("return self.out_proj(context)", "yield self.out_proj(context)")], "result.type", ""),
     "a wrong base": (SPLIT, [("class Mine(nn.Module)", "class Mine"), ("        super().__init__()\n", "")], "not.a-class", ""),
-    "raises a string": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        raise 'no'\n")], "error", "raise"),
+    "raises a string": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        raise 'no'\n")], "error.refused", "raise"),
 }  # fmt: skip
 
 # Right classes that look odd: what is replaced in a style, and how the check is called

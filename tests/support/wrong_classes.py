@@ -1,5 +1,7 @@
 """Classes as learners write them, right and wrong, and what the checks must find in them."""
 
+# ruff: noqa: E501  # tables: one case on a line
+
 from __future__ import annotations
 
 import linecache
@@ -113,7 +115,9 @@ class Mine(nn.Module):
 """
 
 
-def write(text: str, head: type[nn.Module] = CausalAttention, **outside: object) -> type[nn.Module]:
+def write(
+    text: str, head: type[nn.Module] = CausalAttention, named: str = "Mine", **outside: object
+) -> type[nn.Module]:
     """Return the class Mine of a text, as if it stood in a cell.
 
     There head is CausalAttention, and other variables of the notebook are outside.
@@ -123,7 +127,7 @@ def write(text: str, head: type[nn.Module] = CausalAttention, **outside: object)
     space = {"__name__": "cell", "torch": torch, "nn": nn, "math": math}
     space |= outside | {"CausalAttention": head}
     exec(compile(text, file, "exec", dont_inherit=True), space)
-    return space["Mine"]
+    return space[named]
 
 
 def several(text: str, *pairs: tuple[str, str]) -> str:
@@ -139,538 +143,362 @@ def change(text: str, right: str, wrong: str) -> type[nn.Module]:
     return write(text.replace(right, wrong))
 
 
-# Wrong classes: what was changed, and what the sentence says
+# Wrong classes: what was changed, the kind that must be found, and in which line of which method
 
-LEAK = "Outputs before the changed token moved: your mask lets token 1 see token 2. "
 WRONG_HEADS = {
-    # the mask
-    "fill with 0": (
-        "-torch.inf",
-        "0.0",
-        "The scores that the mask hides are set to 0, and softmax still gives them "
-        "weight: they must be -torch.inf.",
-    ),
-    "result not kept": (
-        "masked_fill_",
-        "masked_fill",
-        "The future is hidden here, but the result is not kept: masked_fill returns a new"
-        " tensor, masked_fill_ changes ",
-    ),
+    "fill with 0": (("-torch.inf", "0.0"), "mask.fill", "forward 8"),
+    "result not kept": (("masked_fill_", "masked_fill"), "mask.unused", "forward 8"),
     "mask of the past": (
-        "torch.triu(torch.ones(context_length, context_length), diagonal=1)",
-        "torch.tril(torch.ones(context_length, context_length), diagonal=-1)",
-        "Outputs before the changed token moved: your mask lets token 0 see token 1. Is "
-        "the triangle the upper one, ",
+        (
+            "torch.triu(torch.ones(context_length, context_length), diagonal=1)",
+            "torch.tril(torch.ones(context_length, context_length), diagonal=-1)",
+        ),
+        "mask.past",
+        "__init__ 7",
     ),
-    "mask inverted": (
-        "self.mask.bool()",
-        "(self.mask == 0)",
-        "Each token sees only what comes after it: the mask is the wrong way round. ",
-    ),
-    "no diagonal=1": (
-        ", diagonal=1",
-        "",
-        "Your mask hides each token from itself too, and token 0 has nothing else to see:"
-        " its result is NaN. Leave the ",
-    ),
+    "mask inverted": (("self.mask.bool()", "(self.mask == 0)"), "mask.inverted", "forward 8"),
+    "no diagonal=1": ((", diagonal=1", ""), "mask.diagonal", "__init__ 7"),
     "no diagonal=1, a number for -inf": (
-        ', diagonal=1)\n        self.register_buffer("mask", mask)',
-        ')\n        self.register_buffer("mask", mask * 2)',
-        "Your mask hides each token from itself too, ",
+        (
+            ', diagonal=1)\n        self.register_buffer("mask", mask)',
+            ')\n        self.register_buffer("mask", mask * 2)',
+        ),
+        "mask.diagonal",
+        "__init__ 7",
     ),
     "-inf times 0": (
-        "scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)",
-        "scores = scores + self.mask[:num_tokens, :num_tokens] * -torch.inf",
-        "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: use "
-        "masked_fill(is_future, -torch.inf).",
+        (
+            "scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)",
+            "scores = scores + self.mask[:num_tokens, :num_tokens] * -torch.inf",
+        ),
+        "mask.nan",
+        "forward 8",
     ),
     "hides too much": (
-        "        scores.masked",
-        "        scores[:, 3:4, :1] = -torch.inf\n        scores.masked",
-        "Token 3 does not see token 0, which is not in its future: your mask hides too "
-        "much. It is True above the ",
+        ("        scores.masked", "        scores[:, 3:4, :1] = -torch.inf\n        scores.masked"),
+        "mask.too-much",
+        "forward 8",
     ),
     "no triangle": (
-        "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",
-        "        scores[:, 2:3, 4:] = -torch.inf\n        scores[:, 1:2, :1] = -torch.inf\n",
-        "The mask lets token 0 see token 1, which comes later. It must hide all that "
-        "comes later: it is True above the ",
+        (
+            "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",
+            "        scores[:, 2:3, 4:] = -torch.inf\n        scores[:, 1:2, :1] = -torch.inf\n",
+        ),
+        "mask.leaks",
+        "forward 9",
     ),
-    "mask not cut": (
-        "[:num_tokens, :num_tokens]",
-        "",
-        "Stopped in Mine.forward, line 8: scores.masked_fill_(self.mask.bool(), -torch.inf) | "
-        "RuntimeError: The size of tensor a (5) must match the size of tensor b (13) at "
-        "non-singleton dimension 2. | Shapes there: scores (b, num_tokens, num_tokens) = "
-        "(2, 5, 5), self.mask (context_length, context_length) = (13, 13). Cut the mask to the "
-        "tokens that there are: [:num_tokens, :num_tokens].",
-    ),
-    # the scores
-    "transpose forgotten": (
-        "keys.transpose(1, 2)",
-        "keys",
-        "Stopped in Mine.forward, line 6: scores = queries @ keys | RuntimeError: Expected size "
-        "for first two dimensions of batch2 tensor to be: [2, 7] but got: [2, 5]. | Shapes there: "
-        "queries (b, num_tokens, d_out) = (2, 5, 7), keys (b, num_tokens, d_out) = (2, 5, 7). Two "
-        "axes meet that do not fit: is a transpose missing, or does one swap the wrong axes?",
-    ),
+    "mask not cut": (("[:num_tokens, :num_tokens]", ""), "error.mask-cut", "forward 8"),
+    "transpose forgotten": (("keys.transpose(1, 2)", "keys"), "error.sizes", "forward 6"),
     "keys on the left": (
-        "queries @ keys.transpose(1, 2)",
-        "keys @ queries.transpose(1, 2)",
-        "The scores are keys times queries: row i of them must belong to query i. They are "
-        "queries @ keys.transpose(-2, -1).",
+        ("queries @ keys.transpose(1, 2)", "keys @ queries.transpose(1, 2)"),
+        "scores.transposed",
+        "forward 6",
     ),
     "keys from W_query": (
-        "self.W_key(x), self.W_query(x)",
-        "self.W_query(x), self.W_query(x)",
-        "Here keys holds the queries: it is made by W_query.",
+        ("self.W_key(x), self.W_query(x)", "self.W_query(x), self.W_query(x)"),
+        "parts.swapped",
+        "forward 5",
     ),
     "queries from W_key": (
-        "self.W_key(x), self.W_query(x)",
-        "self.W_key(x), self.W_key(x)",
-        "Here queries holds the keys: it is made by W_key.",
+        ("self.W_key(x), self.W_query(x)", "self.W_key(x), self.W_key(x)"),
+        "parts.swapped",
+        "forward 5",
     ),
     "scores are something else": (
-        "queries @ keys.transpose(1, 2)",
-        "queries @ keys.transpose(1, 2) + (queries @ keys.transpose(1, 2)) ** 3",
-        "The scores are right before this line, which changes them: it applies pow. Only "
-        "the scale and the mask come ",
+        (
+            "queries @ keys.transpose(1, 2)",
+            "queries @ keys.transpose(1, 2) + (queries @ keys.transpose(1, 2)) ** 3",
+        ),
+        "scores.changed",
+        "forward 6",
     ),
-    # the scale
-    "not at all": (
-        " / keys.shape[-1] ** 0.5",
-        "",
-        "The scores are multiplied by 1, and 1 / sqrt(d_out) = 0.378 is right: they are not "
-        "scaled at all. ",
-    ),
-    "no root": (
-        " ** 0.5",
-        "",
-        "The scores are multiplied by 0.1429, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
-        "d_out itself, or twice by its root. ",
-    ),
-    "** 1 / 2": (
-        "** 0.5",
-        "** 1 / 2",
-        "The scores are multiplied by 0.07143, and 1 / sqrt(d_out) = 0.378 is right: d_out**1/2 "
-        "is half of d_out, since ** binds before /. ",
-    ),
-    "the root of num_tokens": (
-        "keys.shape[-1]",
-        "num_tokens",
-        "The scores are multiplied by 0.4472, and 1 / sqrt(d_out) = 0.378 is right: you "
-        "divide by the root of ",
-    ),
+    "not at all": ((" / keys.shape[-1] ** 0.5", ""), "scale.none", "forward 6"),
+    "no root": ((" ** 0.5", ""), "scale.no-root", "forward 7"),
+    "** 1 / 2": (("** 0.5", "** 1 / 2"), "scale.half", "forward 7"),
+    "the root of num_tokens": (("keys.shape[-1]", "num_tokens"), "scale.width", "forward 7"),
     "the root of context_length": (
-        "keys.shape[-1]",
-        "len(self.mask)",
-        "The scores are multiplied by 0.2774, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
-        "the root of context_length. ",
+        ("keys.shape[-1]", "len(self.mask)"),
+        "scale.width",
+        "forward 7",
     ),
-    "the root of d_in": (
-        "keys.shape[-1]",
-        "x.shape[-1]",
-        "The scores are multiplied by 0.3015, and 1 / sqrt(d_out) = 0.378 is right: you divide by "
-        "the root of d_in, the width of the embedding. Divide them by keys.shape[-1]**0.5, the "
-        "root of the width of one query.",
-    ),
-    "times": (
-        "scores / keys",
-        "scores * keys",
-        "The scores are multiplied by 2.646, and 1 / sqrt(d_out) = 0.378 is right: they are "
-        "multiplied by the root, not divided. ",
-    ),
-    "a number": (
-        "keys.shape[-1] ** 0.5",
-        "8.0",
-        "8 here is a fixed number, and this head is 7 wide: take the width from the tensor, "
-        "keys.shape[-1].",
-    ),
+    "the root of d_in": (("keys.shape[-1]", "x.shape[-1]"), "scale.width", "forward 7"),
+    "times": (("scores / keys", "scores * keys"), "scale.times", "forward 7"),
+    "a number": (("keys.shape[-1] ** 0.5", "8.0"), "scale.wrong", "forward 7"),
     "another length": (
-        "return context",
-        "return context + 0.125 * (num_tokens == len(self.mask))",
-        "Each step is right alone, but for 2 x 13 tokens the results differ by 0.125: The"
-        " context vectors are right ",
+        ("return context", "return context + 0.125 * (num_tokens == len(self.mask))"),
+        "context.changed",
+        "forward 12",
     ),
-    # softmax
-    "over the queries": (
-        "dim=-1",
-        "dim=1",
-        "The columns of the attention weights sum to 1, not the rows: softmax runs over the "
-        "queries. Use dim=-1, the keys.",
-    ),
-    "over the batch": (
-        "dim=-1",
-        "dim=0",
-        "Softmax runs over the texts of the batch. It must run over the keys, so that "
-        "each row sums to 1.",
-    ),
-    "no softmax": (
-        "torch.softmax(scores, dim=-1)",
-        "scores",
-        "The scores meet the values here as they are: softmax over the keys is missing before.",
-    ),
+    "over the queries": (("dim=-1", "dim=1"), "softmax.axis", "forward 9"),
+    "over the batch": (("dim=-1", "dim=0"), "softmax.axis", "forward 9"),
+    "no softmax": (("torch.softmax(scores, dim=-1)", "scores"), "softmax.none", "forward 11"),
     "0 after softmax": (
-        "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n"
-        "        weights = torch.softmax(scores, dim=-1)",
-        "        weights = torch.softmax(scores, dim=-1)\n"
-        "        weights = weights * (1 - self.mask[:num_tokens, :num_tokens])",
-        "The future is hidden only after softmax, so the rows that softmax made still "
-        "counted it. Hide the scores with ",
+        (
+            (
+                "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n"
+                "        weights = torch.softmax(scores, dim=-1)"
+            ),
+            (
+                "        weights = torch.softmax(scores, dim=-1)\n"
+                "        weights = weights * (1 - self.mask[:num_tokens, :num_tokens])"
+            ),
+        ),
+        "mask.after-softmax",
+        "forward 9",
     ),
     "weights scaled": (
-        "weights = self.drop(weights)",
-        "weights = self.drop(weights) / (1 + torch.arange(num_tokens)[:, None])",
-        "This line changes the attention weights after softmax (divides by something), so that a "
-        "row no longer sums to 1.",
+        (
+            "weights = self.drop(weights)",
+            "weights = self.drop(weights) / (1 + torch.arange(num_tokens)[:, None])",
+        ),
+        "weights.changed",
+        "forward 10",
     ),
-    # the values
-    "weights @ keys": (
-        "weights @ values",
-        "weights @ keys",
-        "The attention weights multiply keys here, and must multiply the values: are keys and "
-        "values swapped?",
-    ),
-    "weights @ queries": (
-        "weights @ values",
-        "weights @ queries",
-        "The attention weights multiply queries here, and must multiply the values.",
-    ),
-    "values squared": (
-        "weights @ values",
-        "weights @ values**2",
-        "This line changes the values (applies pow); the values go into attention as the "
-        "projection made them.",
-    ),
-    "weights @ x": (
-        "weights @ values",
-        "weights @ x",
-        "The result is (b, num_tokens, d_in) = (2, 5, 11) where (b, num_tokens, d_out) = "
-        "(2, 5, 7) is right: look at the line that makes context_vec.",
-    ),
+    "weights @ keys": (("weights @ values", "weights @ keys"), "values.other", "forward 11"),
+    "weights @ queries": (("weights @ values", "weights @ queries"), "values.other", "forward 11"),
+    "values squared": (("weights @ values", "weights @ values**2"), "parts.changed", "forward 11"),
+    "weights @ x": (("weights @ values", "weights @ x"), "result.shape", "forward 11"),
     "weights transposed": (
-        "weights @ values",
-        "weights.mT @ values",
-        "The attention weights are used the other way round: attn_weights @ values, without a "
-        "transpose.",
+        ("weights @ values", "weights.mT @ values"),
+        "weights.transposed",
+        "forward 11",
     ),
-    # __init__
     "Linear the wrong way": (
-        "self.W_query = nn.Linear(d_in, d_out",
-        "self.W_query = nn.Linear(d_out, d_in",
-        "W_query.weight is (d_in, d_out) = (11, 7) where (d_out, d_in) = (7, 11) is right: "
-        "nn.Linear takes the width that it gets first, nn.Linear(d_in, d_out).",
+        ("self.W_query = nn.Linear(d_in, d_out", "self.W_query = nn.Linear(d_out, d_in"),
+        "parameters.turned",
+        "__init__ 3",
     ),
-    "a bias always": (
-        ", bias=qkv_bias",
-        "",
-        "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
-    ),
+    "a bias always": ((", bias=qkv_bias", ""), "parameters.bias-always", "__init__ 3"),
     "a bias by default": (
-        "qkv_bias=False",
-        "qkv_bias=True",
-        "The projections have a bias though qkv_bias=False: nn.Linear(bias=qkv_bias).",
+        ("qkv_bias=False", "qkv_bias=True"),
+        "parameters.bias-always",
+        "__init__ 3",
     ),
-    "a bias never": (
-        "bias=qkv_bias",
-        "bias=False",
-        "With qkv_bias=True the projections have no bias: pass qkv_bias on to them.",
-    ),
-    "another name": (
-        "W_value",
-        "W_v",
-        "The class has no parameter W_value.weight; it has W_query.weight, W_key.weight, "
-        "W_v.weight.",
-    ),
+    "a bias never": (("bias=qkv_bias", "bias=False"), "parameters.bias-never", "__init__ 3"),
+    "another name": (("W_value", "W_v"), "parameters.missing", "__init__ 5"),
     "a layer too many": (
-        "        self.drop =",
-        "        self.out_proj = nn.Linear(d_out, d_out)\n        self.drop =",
-        "The class has a parameter too many: out_proj.weight.",
+        (
+            "        self.drop =",
+            "        self.out_proj = nn.Linear(d_out, d_out)\n        self.drop =",
+        ),
+        "parameters.extra",
+        "__init__ 6",
     ),
-    "no super": (
-        "        super().__init__()\n",
-        "",
-        "Stopped in Mine.__init__, line 2: self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias) | "
-        "AttributeError: cannot assign module before Module.__init__() call. Begin __init__ with "
-        "super().__init__().",
-    ),
+    "no super": (("        super().__init__()\n", ""), "error.super", "__init__ 2"),
     "another argument": (
-        "d_out, context_length, dropout, qkv_bias",
-        "d_model, context_length, dropout, qkv_bias",
-        "Stopped outside its lines: the call itself | TypeError: Mine.__init__() got an unexpected "
-        "keyword argument 'd_out'. The class is made with d_in, d_out, context_length, dropout, ",
+        ("d_out, context_length, dropout, qkv_bias", "d_model, context_length, dropout, qkv_bias"),
+        "error.arguments",
+        "__init__ 1",
     ),
-    # dropout
-    "none": (
-        "        weights = self.drop(weights)\n",
-        "",
-        "In training nothing is dropped: is dropout passed on, and are the attention weights put "
-        "through it, attn_weights = self.dropout(attn_weights)?",
-    ),
-    "twice": (
-        "return context",
-        "return self.drop(context)",
-        "In training with p = 0.25 an attention weight of 1 may become 0 or 1.33, not 1.78: "
-        "dropout is applied twice; once is ",
-    ),
-    "another p": (
-        "nn.Dropout(dropout)",
-        "nn.Dropout(0.5)",
-        "With dropout=0.0 something is dropped in training: pass dropout on as it is.",
-    ),
+    "none": (("        weights = self.drop(weights)\n", ""), "dropout.none", "forward 9"),
+    "twice": (("return context", "return self.drop(context)"), "dropout.twice", "forward 12"),
+    "another p": (("nn.Dropout(dropout)", "nn.Dropout(0.5)"), "dropout.zero", "__init__ 6"),
     "on the result": (
-        "        weights = self.drop(weights)\n        context = weights @ values",
-        "        context = self.drop(weights @ values)",
-        "In training dropout falls on single numbers of the values or the result: it belongs on "
-        "attn_weights, right after softmax.",
+        (
+            "        weights = self.drop(weights)\n        context = weights @ values",
+            "        context = self.drop(weights @ values)",
+        ),
+        "dropout.values",
+        "forward 10",
     ),
-    # the rest
-    "two results": (
-        "return context",
-        "return context, weights",
-        "forward(x) returns a tuple of 2, not a tensor: return context_vec alone.",
-    ),
+    "two results": (("return context", "return context, weights"), "result.type", "forward 12"),
     "mean over the tokens": (
-        "return context",
-        "return context.mean(dim=1)",
-        "The result is (b, d_out) = (2, 7) where (b, num_tokens, d_out) = (2, 5, 7) is right: "
-        "look at the line that makes context_vec.",
+        ("return context", "return context.mean(dim=1)"),
+        "result.shape",
+        "forward 12",
     ),
-    "a name mistyped": (
-        "weights @ values",
-        "weights @ value",
-        "Stopped in Mine.forward, line 11: context = weights @ value | NameError: name 'value' is "
-        "not defined. | Shapes there: weights (b, num_tokens, num_tokens) = (2, 5, 5).",
-    ),
-    "detached": (
-        "weights @ values",
-        "weights.detach() @ values",
-        "The results are right, but the gradient of x is not: does .detach() or no_grad cut part "
-        "of it?",
-    ),
-    "no gradient at all": (
-        "return context",
-        "return context.detach()",
-        "The results are right, but no parameter gets a gradient: ",
-    ),
+    "a name mistyped": (("weights @ values", "weights @ value"), "error", "forward 11"),
+    "detached": (("weights @ values", "weights.detach() @ values"), "gradient", "forward 11"),
+    "no gradient at all": (("return context", "return context.detach()"), "gradient", "forward 12"),
     "x changed": (
-        "        num_tokens = x.shape[1]",
-        "        num_tokens = x.shape[1]\n        x *= 1.0",
-        "forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).",
+        ("        num_tokens = x.shape[1]", "        num_tokens = x.shape[1]\n        x *= 1.0"),
+        "x.in-place",
+        "forward 3",
     ),
     "depends on the batch": (
-        "return context",
-        "return context * (1 if len(x) == 1 else (2.0 if num_tokens > 5 else 1))",
-        "Each step is right alone, but for 2 x 13 tokens the results differ by ",
+        (
+            "return context",
+            "return context * (1 if len(x) == 1 else (2.0 if num_tokens > 5 else 1))",
+        ),
+        "multiplied",
+        "forward 12",
     ),
 }
 WRONG_STACKS = {
-    "joined along the tokens": (
-        "dim=-1",
-        "dim=1",
-        "The result is (b, num_tokens * num_heads, d_out) = (2, 15, 7) where (b, num_tokens, "
-        "num_heads * d_out) = (2, 5, 21) is right. The heads are joined along dimension 1 here, "
-        "counted from 0, like more tokens. Each head writes 7 columns; side by side, along the "
-        "last dimension, 3 heads make 21.",
-    ),
-    "joined along the batch": (", dim=-1", "", "The result is (b * num_heads, num_tokens, d_out)"),
-    "stacked": ("torch.cat", "torch.stack", "The result is (b, num_tokens, d_out, num_heads) = "),
+    "joined along the tokens": (("dim=-1", "dim=1"), "merge.axis", "forward 2"),
+    "joined along the batch": ((", dim=-1", ""), "merge.axis", "forward 2"),
+    "stacked": (("torch.cat", "torch.stack"), "merge.axis", "forward 2"),
     "added": (
-        "torch.cat([head(x) for head in self.heads], dim=-1)",
-        "sum(head(x) for head in self.heads)",
-        "The result is (b, num_tokens, d_out) = (2, 5, 7) where ",
+        (
+            "torch.cat([head(x) for head in self.heads], dim=-1)",
+            "sum(head(x) for head in self.heads)",
+        ),
+        "merge.added",
+        "forward 2",
     ),
     "alternating": (
-        "torch.cat([head(x) for head in self.heads], dim=-1)",
-        "torch.stack([head(x) for head in self.heads], dim=-1).flatten(2)",
-        "The columns of the heads alternate: all columns of head 0 come first, then all of head 1.",
+        (
+            "torch.cat([head(x) for head in self.heads], dim=-1)",
+            "torch.stack([head(x) for head in self.heads], dim=-1).flatten(2)",
+        ),
+        "merge.alternating",
+        "forward 2",
     ),
-    "reversed": (
-        "in self.heads]",
-        "in reversed(self.heads)]",
-        "The heads come out in reverse order: head 0 belongs in the first columns.",
-    ),
+    "reversed": (("in self.heads]", "in reversed(self.heads)]"), "merge.order", "forward 2"),
     "the first head each time": (
-        "head(x) for head",
-        "self.heads[0](x) for head",
-        "Columns 7 to 13 are head 0 again, where head 1 belongs: does each round use a head of its "
-        "own?",
+        ("head(x) for head", "self.heads[0](x) for head"),
+        "heads.not-run",
+        "forward 2",
     ),
     "one head repeated": (
-        "[CausalAttention(*sizes) for _ in range(num_heads)]",
-        "[CausalAttention(*sizes)] * num_heads",
-        "All heads are one and the same module: [head] * num_heads repeats it. Make a new one for "
-        "each head: [... for _ in range(num_heads)].",
+        (
+            "[CausalAttention(*sizes) for _ in range(num_heads)]",
+            "[CausalAttention(*sizes)] * num_heads",
+        ),
+        "parameters.repeated-head",
+        "__init__ 4",
     ),
-    "a plain list": (
-        "nn.ModuleList(",
-        "list(",
-        "self.heads is a plain list, and PyTorch sees no parameters in it: make it an "
-        "nn.ModuleList.",
-    ),
-    "too few heads": ("range(num_heads)", "range(2)", "The class has no parameter heads.2.W_query"),
+    "a plain list": (("nn.ModuleList(", "list("), "parameters.plain-list", "__init__ 4"),
+    "too few heads": (("range(num_heads)", "range(2)"), "heads.count", "__init__ 4"),
     "d_out shared out": (
-        "sizes = d_in, d_out,",
-        "sizes = d_in, d_out // num_heads,",
-        "heads.0.W_query.weight is (2, d_in) = (2, 11) where (d_out, d_in) = (7, 11) is right: "
-        "d_out is the width of one head, here 7.",
+        ("sizes = d_in, d_out,", "sizes = d_in, d_out // num_heads,"),
+        "parameters.shape",
+        "__init__ 4",
     ),
     "bias not passed on": (
-        "dropout, qkv_bias\n",
-        "dropout\n",
-        "With qkv_bias=True the projections ",
+        ("dropout, qkv_bias\n", "dropout\n"),
+        "parameters.bias-never",
+        "__init__ 4",
     ),
     "dropout not passed on": (
-        "context_length, dropout, qkv_bias\n",
-        "context_length, 0.0, qkv_bias\n",
-        "In training nothing is dropped: is dropout passed on, ",
+        ("context_length, dropout, qkv_bias\n", "context_length, 0.0, qkv_bias\n"),
+        "dropout.none",
+        "__init__ 4",
     ),
     "one head after the other": (
-        "        return torch.cat([head(x) for head in self.heads], dim=-1)",
-        "        for head in self.heads:\n            x = head(x)\n        return x",
-        "Each head takes x as the head before has left it: all heads take the same x, and their "
-        "results go side by side.",
+        (
+            "        return torch.cat([head(x) for head in self.heads], dim=-1)",
+            "        for head in self.heads:\n            x = head(x)\n        return x",
+        ),
+        "heads.chained",
+        "forward 3",
     ),
     "a loop that breaks the values": (
-        "head(x) for head in self.heads",
-        "head(x) * (1 if len(self.heads) == 1 or x.shape[1] == 1 else h) "
-        "for h, head in enumerate(self.heads)",
-        "The context vectors are right before this line, which changes them: it "
-        "multiplies by something.",
+        (
+            "head(x) for head in self.heads",
+            (
+                "head(x) * (1 if len(self.heads) == 1 or x.shape[1] == 1 else h) "
+                "for h, head in enumerate(self.heads)"
+            ),
+        ),
+        "context.changed",
+        "forward 2",
     ),
 }
 WRONG_SPLITS = {
     "split by view": (
-        "view(b, t, self.n, self.width).transpose(1, 2)",
-        "view(b, self.n, t, self.width)",
-        "The split mixes tokens and heads of the queries. First view(b, num_tokens, "
-        "num_heads, head_dim), then ",
+        ("view(b, t, self.n, self.width).transpose(1, 2)", "view(b, self.n, t, self.width)"),
+        "split.mixed",
+        "forward 3",
     ),
     "only the queries split by view": (
-        "self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)",
-        "self.W_query(x).view(b, self.n, t, self.width)",
-        "The split mixes tokens and heads of the queries. First view(b, num_tokens, "
-        "num_heads, head_dim), then ",
+        (
+            "self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)",
+            "self.W_query(x).view(b, self.n, t, self.width)",
+        ),
+        "split.mixed",
+        "forward 3",
     ),
     "only the values split by view": (
-        "self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)",
-        "self.W_value(x).view(b, self.n, t, self.width)",
-        "The split mixes tokens and heads of the values. First view(b, num_tokens, "
-        "num_heads, head_dim), then ",
+        (
+            "self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)",
+            "self.W_value(x).view(b, self.n, t, self.width)",
+        ),
+        "split.mixed",
+        "forward 5",
     ),
     "merged by view": (
-        ".transpose(1, 2).flatten(2)",
-        ".reshape(b, t, -1)",
-        "The merge mixes tokens and heads. First transpose(1, 2), then view.",
+        (".transpose(1, 2).flatten(2)", ".reshape(b, t, -1)"),
+        "merge.mixed",
+        "forward 9",
     ),
     "merged in another order": (
-        ".transpose(1, 2).flatten(2)",
-        ".permute(0, 2, 3, 1).flatten(2)",
-        "The columns of the heads alternate: all columns of head 0 come first, then all of head 1.",
+        (".transpose(1, 2).flatten(2)", ".permute(0, 2, 3, 1).flatten(2)"),
+        "merge.alternating",
+        "forward 9",
     ),
     "heads rolled": (
-        ".transpose(1, 2).flatten(2)",
-        ".transpose(1, 2).roll(1, dims=2).flatten(2)",
-        "The heads of the context vectors are shifted by one here; they must keep their places.",
+        (".transpose(1, 2).flatten(2)", ".transpose(1, 2).roll(1, dims=2).flatten(2)"),
+        "order",
+        "forward 9",
     ),
     "no transpose": (
-        "view(b, t, self.n, self.width).transpose(1, 2)",
-        "view(b, t, self.n, self.width)",
-        "The queries come from here with the tokens before the heads, so that the product compares "
-        "the heads of one token: bring the heads forward first, transpose(1, 2). So it stops in "
-        "Mine.forward, line 7: scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype)"
-        ".triu(1) | RuntimeError: The size of tensor a (3) must match the size of "
-        "tensor b (5) at non-singleton dimension 3. | Shapes there: scores (b, num_tokens, "
-        "num_heads, num_heads) = (2, 5, 3, 3), x (b, num_tokens, d_in) = (2, 5, 11).",
+        ("view(b, t, self.n, self.width).transpose(1, 2)", "view(b, t, self.n, self.width)"),
+        "split.no-transpose",
+        "forward 3",
     ),
     "not merged": (
-        ".transpose(1, 2).flatten(2)",
-        ".transpose(1, 2)",
-        "Stopped in Mine.forward, line 10: return self.out_proj(context) | RuntimeError: mat1 and "
-        "mat2 shapes cannot be multiplied (30x7 and 21x21). | Shapes there: context (b, "
-        "num_tokens, num_heads, head_dim) = (2, 5, 3, 7). The last axis of the left one must be as "
-        "wide as the right one expects: is a merge, a split or a transpose missing before this "
-        "line?",
+        (".transpose(1, 2).flatten(2)", ".transpose(1, 2)"),
+        "error.widths",
+        "forward 10",
     ),
     "neither merged nor projected": (
-        ".transpose(1, 2).flatten(2)\n        return self.out_proj(context)",
-        ".transpose(1, 2)\n        return context",
-        "The result is (b, num_tokens, num_heads, head_dim) = (2, 5, 3, 7) where (b, num_tokens, "
-        "d_out) = (2, 5, 21) is right. The heads have a dimension of their own here, dimension 2, "
-        "counted from 0.",
+        (
+            ".transpose(1, 2).flatten(2)\n        return self.out_proj(context)",
+            ".transpose(1, 2)\n        return context",
+        ),
+        "merge.axis",
+        "forward 9",
     ),
-    "head_dim is d_out": (
-        "d_out // num_heads",
-        "d_out",
-        "Stopped in Mine.forward, line 3: queries = self.W_query(x).view(b, t, self.n, "
-        "self.width).transpose(1, 2) | RuntimeError: shape '[2, 5, 3, 21]' is invalid for input of "
-        "size 210. | Shapes there: x (b, num_tokens, d_in) = (2, 5, 11). view keeps the number of "
-        "elements, and the sizes asked for must multiply to it. Is head_dim d_out // num_heads, "
-        "and num_heads the module's own, self.num_heads?",
-    ),
+    "head_dim is d_out": (("d_out // num_heads", "d_out"), "error.view-size", "forward 3"),
     "num_heads of the page": (
-        "view(b, t, self.n, self.width)",
-        "view(b, t, 2, self.width)",
-        "Stopped in Mine.forward, line 3: queries = self.W_query(x).view(b, t, 2, "
-        "self.width).transpose(1, 2) | RuntimeError: shape '[2, 5, 2, 7]' is invalid for input of "
-        "size 210. | Shapes there: x (b, num_tokens, d_in) = (2, 5, 11). view keeps the number of "
-        "elements, and the sizes asked for must multiply to it. Is head_dim d_out // num_heads, "
-        "and num_heads the module's own, self.num_heads?",
+        ("view(b, t, self.n, self.width)", "view(b, t, 2, self.width)"),
+        "error.view-size",
+        "forward 3",
     ),
     "head_dim is a float": (
-        "d_out // num_heads",
-        "d_out / num_heads",
-        "Stopped in Mine.forward, line 3: ",
+        ("d_out // num_heads", "d_out / num_heads"),
+        "error.float-size",
+        "forward 3",
     ),
     "out_proj thrown away": (
-        "return self.out_proj(context)",
-        "self.out_proj(context)\n        return context",
-        "The context vectors are returned without out_proj: end with self.out_proj(context_vec).",
+        ("return self.out_proj(context)", "self.out_proj(context)\n        return context"),
+        "out_proj.missing",
+        "forward 11",
     ),
     "out_proj twice": (
-        "self.out_proj(context)",
-        "self.out_proj(self.out_proj(context))",
-        "out_proj is applied here a second time: once is right.",
+        ("self.out_proj(context)", "self.out_proj(self.out_proj(context))"),
+        "out_proj.twice",
+        "forward 10",
     ),
     "out_proj without a bias": (
-        "nn.Linear(d_out, d_out)",
-        "nn.Linear(d_out, d_out, bias=False)",
-        "The class has no parameter out_proj.bias; it has ",
+        ("nn.Linear(d_out, d_out)", "nn.Linear(d_out, d_out, bias=False)"),
+        "parameters.missing",
+        "__init__ 7",
     ),
     "scale by d_out": (
-        "self.width**-0.5",
-        "(self.n * self.width) ** -0.5",
-        "The scores are multiplied by 0.2182, and 1 / sqrt(head_dim) = 0.378 is right: you divide "
-        "by the root of the width of all heads. ",
+        ("self.width**-0.5", "(self.n * self.width) ** -0.5"),
+        "scale.width",
+        "forward 6",
     ),
     "d_out for each head": (
-        "nn.Linear(d_in, d_out, bias",
-        "nn.Linear(d_in, d_out * num_heads, bias",
-        "W_query.weight is (num_heads * d_out, d_in) = (63, 11) where (d_out, d_in) = (21, 11) is "
-        "right: d_out is the total width, here 21.",
+        ("nn.Linear(d_in, d_out, bias", "nn.Linear(d_in, d_out * num_heads, bias"),
+        "parameters.shape",
+        "__init__ 4",
     ),
     "one head at a quarter": (
-        "self.drop(scores.softmax(dim=-1))",
-        "scores.softmax(dim=-1) * torch.tensor([1.0, 0.25, 1.0])[: self.n, None, None]",
-        "This line changes the attention weights after softmax (multiplies by something), so "
-        "that a row no longer sums to 1.",
+        (
+            "self.drop(scores.softmax(dim=-1))",
+            "scores.softmax(dim=-1) * torch.tensor([1.0, 0.25, 1.0])[: self.n, None, None]",
+        ),
+        "weights.changed",
+        "forward 8",
     ),
-    "softmax over the heads": (
-        "softmax(dim=-1)",
-        "softmax(dim=1)",
-        "Softmax runs over the heads. It must run over the keys, so that each row sums to 1.",
-    ),
-    "a float32 mask": (
-        ", dtype=x.dtype",
-        "",
-        "This tensor is torch.float32 whatever x is: give it dtype=x.dtype. So in half precision "
-        "it stops in Mine.forward, line 9: ",
-    ),
+    "softmax over the heads": (("softmax(dim=-1)", "softmax(dim=1)"), "softmax.axis", "forward 8"),
     "NaN in the values": (
-        "weights @ values",
-        "weights @ (values / 0 * 0)",
-        "This line changes the values (divides by something); the values go into "
-        "attention as the projection made them.",
+        ("weights @ values", "weights @ (values / 0 * 0)"),
+        "parts.changed",
+        "forward 9",
     ),
 }
 CASES = [

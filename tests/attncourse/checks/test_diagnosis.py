@@ -1,10 +1,13 @@
-"""The exercise checks on many styles of writing: right ones pass, and each slip gets its line."""
+"""The diagnosis of a class: right ones pass, in many styles, and each wrong one gets its cause."""
+
+# ruff: noqa: E501  # tables: one case on a line
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -12,7 +15,6 @@ import torch
 from torch import nn
 
 from attncourse.checks import (
-    Verdict,
     check_causal,
     check_causal_attention,
     check_rows_sum_to_one,
@@ -22,10 +24,28 @@ from attncourse.checks import (
     check_weight_split,
 )
 from attncourse.checks.guard import TimeIsUp, time_limit
-from attnlib import CausalAttention, FusedMultiHeadAttention, MultiHeadAttention
-from support.many_styles import EINSUM, STYLES
-from support.odd_classes import HIDDEN_FAULTS, RIGHT
-from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, change, write
+from attncourse.checks.mistakes import OnePageAttention
+from attnlib import (
+    CausalAttention,
+    FusedMultiHeadAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+)
+from support import behind_classes, odd_classes
+from support.many_styles import BY_HAND, EINSUM, STYLES
+from support.planted_classes import Planted
+from support.wrong_classes import (
+    CASES,
+    ONE_HEAD,
+    SDPA,
+    SPLIT,
+    STACKED,
+    WITHOUT_MASK,
+    WRONG_HEADS,
+    change,
+    several,
+    write,
+)
 
 SLIPS = [
     pytest.param(style, slip, id=f"{name}-{what}")
@@ -34,68 +54,189 @@ SLIPS = [
 ]
 
 
-def examine(text: str, changes=(), **options) -> Verdict:
-    for right, wrong in changes:
-        assert right in text
-        text = text.replace(right, wrong)
-    if "self.heads" in text:
-        return check_stacked_heads(write(text), **options)
-    several = re.search("num_heads|n_head", text)
-    return (check_weight_split if several else check_causal_attention)(write(text), **options)
+def place(verdict):
+    line = verdict.line
+    return f"{line.function.rpartition('.')[2]} {line.number}" if line is not None else ""
+
+
+# Right classes
+
+PARTS = "is right: no token sees a later one, outputs and gradients are those of attnlib's"
+END = ", and in training dropout falls on single attention weights."
+
+
+@pytest.mark.parametrize(
+    ("check", "cls", "right"),
+    [
+        (check_causal_attention, CausalAttention, "CausalAttention"),
+        (check_stacked_heads, MultiHeadAttentionWrapper, "MultiHeadAttentionWrapper"),
+        (check_weight_split, OnePageAttention, "MultiHeadAttention"),
+    ],
+)
+def test_our_classes_pass(check, cls, right):
+    verdict = check(cls)
+    assert verdict
+    assert verdict.sentence == f"{cls.__name__} {PARTS} {right}{END}"
+    assert verdict.faults == verdict.notes == verdict.not_asked == ()
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 def test_every_style_is_right(style):
     verdict = style.check(write(style.text), **style.options)
-    assert verdict.sentence.startswith("Mine is right: ")
-    assert verdict
+    assert verdict, verdict.sentence
+
+
+@pytest.mark.parametrize("text", [ONE_HEAD, WITHOUT_MASK, STACKED, SPLIT, SDPA])
+def test_classes_with_other_private_parts_pass(text):
+    verdict = Planted("", text, {}, {}).examine()
+    assert verdict, verdict.sentence
+
+
+@pytest.mark.parametrize("name", behind_classes.BASES)
+def test_the_classes_are_right_before_they_are_changed(name):
+    text = behind_classes.BASES[name]
+    verdict = Planted("", text, {}, behind_classes.NOTEBOOK).examine()
+    assert verdict, verdict.sentence
+
+
+@pytest.mark.parametrize("name", odd_classes.RIGHT)
+def test_right_classes_pass_whatever_they_look_like(name):
+    text, pairs, options = odd_classes.RIGHT[name]
+    for right, wrong in pairs:
+        assert right in text
+        text = text.replace(right, wrong)
+    verdict = Planted("", text, options, {}).examine()
+    assert verdict, verdict.sentence
+    assert verdict.faults == verdict.not_asked == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        (ONE_HEAD, [("-torch.inf", "-1e9")]),
+        (SPLIT, [(", dtype=x.dtype", "")]),
+        (SPLIT, [("torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)", "(1 - torch.ones(t, t).tril()) * -1e9")]),
+        (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).to(torch.promote_types(x.dtype, torch.float32))")]),
+        (SPLIT, [("context = (weights @ values)", "part = torch.empty(*values.shape)\n        part[:] = weights @ values\n        context = part")]),
+    ],
+)  # fmt: skip
+def test_what_another_dtype_shows_is_a_note(text, pairs):
+    verdict = Planted("", several(text, *pairs), {}, {}).examine()
+    assert verdict, verdict.sentence
+    assert [note.code for note in verdict.notes] == ["note.dtype"]
+    assert " Note: In " in verdict.sentence
+
+
+def test_rows_that_are_made_to_sum_to_1_again_are_right_with_a_note():
+    again = several(
+        SPLIT,
+        (", -torch.inf, dtype=x.dtype)", ", 0.0, dtype=x.dtype)"),
+        (
+            "weights = self.drop(scores.softmax(dim=-1))",
+            "weights = scores.softmax(dim=-1).tril()\n"
+            "        weights = self.drop(weights / weights.sum(dim=-1, keepdim=True))",
+        ),
+    )
+    verdict = check_weight_split(write(again))
+    assert verdict, verdict.sentence
+    assert [note.code for note in verdict.notes] == ["note.scores"]
+    assert "0 / 0 is NaN" in verdict.sentence
+    large = BY_HAND.replace("torch.exp(s - s.max(dim=-1, keepdim=True).values)", "torch.exp(s)")
+    assert "exp overflows" in check_causal_attention(write(large)).sentence
+
+
+# Wrong classes
+
+
+@pytest.mark.parametrize(
+    ("check", "text", "pair", "kind", "where"),
+    [(check, text, *case) for check, text, _, *case in CASES],
+    ids=[what for _, _, what, *_ in CASES],
+)
+def test_one_line_gone_wrong(check, text, pair, kind, where):
+    verdict = check(change(text, *pair))
+    assert not verdict
+    assert (verdict.code, place(verdict)) == (kind, where), verdict.sentence
+
+
+@pytest.mark.parametrize("what", ["mask inverted", "no root", "over the queries", "none"])
+def test_a_wrong_head_gets_the_same_verdict_in_a_stack(what):
+    pair, kind, where = WRONG_HEADS[what]
+    verdict = check_stacked_heads(write(STACKED, head=change(ONE_HEAD, *pair)))
+    assert (verdict.code, place(verdict)) == (kind, where), verdict.sentence
 
 
 @pytest.mark.parametrize(("style", "slip"), SLIPS)
 def test_a_slip_gets_its_cause_and_its_line(style, slip):
     verdict = style.check(change(style.text, slip.right, slip.wrong), **style.options)
-    assert not verdict
-    assert re.match(slip.code, verdict.code), verdict.sentence
+    assert verdict.code == slip.kind, verdict.sentence
     words = slip.line or (slip.wrong.strip() or "-").splitlines()[-1][:25]
     if slip.line != "-":
         assert verdict.line is not None
         assert " ".join(words.split()) in verdict.line.text
-        assert verdict.line.text in verdict.sentence
 
 
-@pytest.mark.parametrize("name", HIDDEN_FAULTS)
+@pytest.mark.parametrize("name", odd_classes.HIDDEN_FAULTS)
 def test_what_one_usual_run_does_not_show(name):
-    text, changes, code, words = HIDDEN_FAULTS[name]
+    text, pairs, kind, words = odd_classes.HIDDEN_FAULTS[name]
+    for right, wrong in pairs:
+        assert right in text
+        text = text.replace(right, wrong)
     seconds = 1.0 if "endless" in name or "sleeps" in name else 30.0
-    verdict = examine(text, changes, seconds=seconds)
+    verdict = Planted("", text, {"seconds": seconds}, {}).examine()
     assert not verdict
-    assert re.match(code, verdict.code), verdict.sentence
-    if words:
-        assert verdict.line is not None
-        assert words in verdict.line.text
+    assert verdict.code == kind, verdict.sentence
+    assert words in (verdict.line.text if verdict.line else "")
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_right_classes_pass_whatever_they_look_like(name):
-    text, changes, options = RIGHT[name]
-    verdict = examine(text, changes, **options)
-    assert verdict.sentence.startswith("Mine is right: ")
-    assert verdict
-    assert verdict.faults == verdict.not_asked == ()
+@pytest.mark.parametrize("name", behind_classes.BEHIND)
+def test_the_line_and_the_cause_behind_a_fault(name):
+    text, pairs, kind, words, outside = behind_classes.BEHIND[name]
+    verdict = Planted("", several(text, *pairs), {}, outside).examine()
+    assert not verdict
+    assert verdict.code == kind, verdict.sentence
+    assert words in (verdict.line.text if verdict.line else "")
+
+
+# What the checks leave alone
+
+
+@pytest.mark.parametrize("text", [SPLIT, SPLIT.replace("triu(1)", "triu(0)")])
+def test_no_global_randomness_is_used(text):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = check_weight_split(write(text))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(6)
+    assert check_weight_split(write(text)).faults == first.faults
 
 
 def test_what_a_class_prints_is_not_shown(capsys):
-    assert examine(*RIGHT["prints"][:2])
+    text, pairs, _ = odd_classes.RIGHT["prints"]
+    assert check_weight_split(write(several(text, *pairs)))
     assert capsys.readouterr() == ("", "")
 
 
 def test_settings_are_as_before():
     threads = torch.get_num_threads()
     for name in ("default dtype", "grad off for all"):
-        examine(*HIDDEN_FAULTS[name][:2])
+        text, pairs, *_ = odd_classes.HIDDEN_FAULTS[name]
+        assert not check_weight_split(write(several(text, *pairs)))
         assert torch.get_default_dtype() == torch.float32
         assert torch.is_grad_enabled()
         assert torch.get_num_threads() == threads
+    assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_the_check_passes_under_another_default_dtype_and_where_gradients_are_off():
+    torch.set_default_dtype(torch.float64)
+    try:
+        verdict = check_weight_split(MultiHeadAttention)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert verdict
+    with torch.no_grad():
+        assert check_causal_attention(CausalAttention)
 
 
 def test_time_is_limited_in_every_thread():
@@ -109,8 +250,6 @@ def test_time_is_limited_in_every_thread():
                     time.sleep(0.01)
         except TimeIsUp:
             caught.append(True)
-
-    import threading
 
     thread = threading.Thread(target=loop)
     thread.start()
@@ -158,31 +297,92 @@ def test_after_a_time_limit_functions_can_be_traced():
 
 
 def test_a_verdict_carries_all_faults_the_line_and_what_was_not_asked():
-    text = SPLIT.replace(" * self.width**-0.5", "").replace("self.drop(scores", "(scores")
+    text = several(SPLIT, (" * self.width**-0.5", ""), ("self.drop(scores", "(scores"))
     verdict = check_weight_split(write(text))
-    assert (verdict.code, verdict.question) == ("scale.none", "scale")
-    assert str(verdict.line) == ("Mine.forward, line 6: scores = queries @ keys.transpose(2, 3)")
+    assert (verdict.code, verdict.question) == ("scale.none", "whole")
+    assert str(verdict.line) == "Mine.forward, line 6: scores = queries @ keys.transpose(2, 3)"
     assert [fault.code for fault in verdict.faults] == ["scale.none", "dropout.none"]
-    assert "whole" in verdict.not_asked
-    assert verdict.sentence == f"In {verdict.line} | {verdict.faults[0].cause}"
+    assert {"equal scores", "dropout by number"} <= set(verdict.not_asked)
     assert verdict.notes == ()
+    assert "multiplied by 1, and 1 / sqrt(width) = 0.2774" in verdict.more
+    assert verdict.more not in repr(verdict)
+    assert re.search("<details>.*0.2774.*</details>", verdict._repr_html_())
+    assert check_weight_split(MultiHeadAttention)._repr_html_() is None
 
 
-def test_a_note_with_a_code_stays_out_of_the_sentence():
-    verdict = check_causal_attention(change(ONE_HEAD, "if num_tokens > len(self.mask)", "if False"))
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("self.drop(scores.softmax(dim=-1))", "scores.softmax(dim=-1).mean(1, True)"),
+        ("(weights @ values)", "(weights.mT @ values)"),
+        ("scores.softmax(dim=-1)", "scores.softmax(dim=1)"),
+    ],
+)
+def test_dropout_is_not_blamed_for_an_earlier_fault(right, wrong):
+    codes = [fault.code for fault in check_weight_split(change(SPLIT, right, wrong)).faults]
+    assert not {code for code in codes[1:] if code.startswith("dropout.")} - {"dropout.none"}
+
+
+def test_a_bias_that_is_never_used_does_not_hide_another_fault():
+    wrong = several(ONE_HEAD, ("scores = scores / keys.shape[-1] ** 0.5", "pass"))
+    wrong = wrong.replace("bias=qkv_bias", "bias=False")
+    codes = [fault.code for fault in check_causal_attention(write(wrong)).faults]
+    assert codes == ["scale.none", "parameters.bias-never"]
+
+
+def test_a_mask_that_broadcasts_is_a_note_beside_no_fault():
+    quiet = several(ONE_HEAD, ("if num_tokens > len(self.mask)", "if False"))
+    verdict = check_causal_attention(write(quiet))
     assert verdict
-    assert (verdict.code, verdict.question, verdict.line) == ("", "", None)
     assert "Note" not in verdict.sentence
-    assert verdict.notes[0].code == "mask.broadcasts"
-    assert "With context_length=1 more than one token passes" in verdict.notes[0]
+    assert [note.code for note in verdict.notes] == ["note.broadcasts"]
+    wrong = check_causal_attention(change(quiet, "weights = self.drop(", "("))
+    assert not wrong
+    assert wrong.notes == ()
+
+
+def test_a_mask_that_is_brought_along_may_be_an_attribute():
+    own = several(
+        ONE_HEAD,
+        ('self.register_buffer("mask", mask)', "self.mask = mask"),
+        ("self.mask.bool()[", "self.mask.to(x.device).bool()["),
+    )
+    assert check_causal_attention(write(own))
 
 
 def test_questions_can_be_left_out():
     wrong = change(SPLIT, "self.drop(scores.softmax(dim=-1))", "scores.softmax(dim=-1)")
     assert check_weight_split(wrong).code == "dropout.none"
-    assert check_weight_split(wrong, skip=("dropout in training", "dropout by number"))
+    skip = ("anything dropped", "dropout in training", "dropout by number")
+    assert check_weight_split(wrong, skip=skip[1:]).code == "dropout.none"
+    assert check_weight_split(wrong, skip=skip)
     with pytest.raises(ValueError, match="skip='scales' is neither a question nor an argument"):
         check_weight_split(wrong, skip=("scales",))
+
+
+WITH_WEIGHTS = several(
+    SPLIT,
+    ("forward(self, x)", "forward(self, x, return_weights=False)"),
+    (
+        "return self.out_proj(context)",
+        "context = self.out_proj(context)\n"
+        "        return (context, weights) if return_weights else context",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("returned", "kind"),
+    [
+        ("(context, weights)", ""),
+        ("(context, weights.mean(dim=1))", "weights.returned"),
+        ("(context, scores)", "weights.returned"),
+        ("weights", "weights.returned"),
+    ],
+)
+def test_weights_that_are_returned_are_compared(returned, kind):
+    verdict = check_weight_split(change(WITH_WEIGHTS, "(context, weights)", returned))
+    assert verdict.code == kind, verdict.sentence
 
 
 # The door
@@ -196,12 +396,14 @@ def test_a_class_a_function_and_a_module_are_taken_alike():
         assert check_shapes(given)
         assert check_rows_sum_to_one(given)
         assert check_same(given, given)
+    assert check_weight_split(FusedMultiHeadAttention)  # one projection needs no names
 
 
 def test_what_is_none_of_them_is_refused_in_words():
     with pytest.raises(TypeError, match="give a module, its class, or a function that makes one"):
         check_causal("MultiHeadAttention")
-    assert check_weight_split(3).code == "not.a-class"
+    for thing in (6, int, "Mine"):
+        assert check_weight_split(thing).code == "not.a-class"
 
 
 def test_a_class_that_cannot_be_made_gets_a_sentence():
@@ -231,19 +433,19 @@ def test_names_lead_to_parameters_called_otherwise():
     assert check_rows_sum_to_one(module, names={"W_value": "to_v"})
     with pytest.raises(ValueError, match="if it is called otherwise: names="):
         check_rows_sum_to_one(module)
-
-
-def test_a_name_leads_to_a_list_of_heads_called_otherwise():
-    renamed = write(STACKED.replace("self.heads", "self.attention_heads"))
-    assert not check_stacked_heads(renamed)
-    assert check_stacked_heads(renamed, names={"heads": "attention_heads"})
-
-
-def test_a_fused_projection_needs_no_names():
-    assert check_weight_split(FusedMultiHeadAttention)
+    heads = write(STACKED.replace("self.heads", "self.attention_heads"))
+    assert not check_stacked_heads(heads)
+    assert check_stacked_heads(heads, names={"heads": "attention_heads"})
 
 
 def test_a_short_mask_is_no_trouble_for_shapes_that_are_given():
     module = write(ONE_HEAD)(3, 2, 4, 0.0)
     assert not check_shapes(module)
     assert check_shapes(module, torch.ones(1, 4, 3))
+
+
+def test_a_class_without_source_gets_a_sentence_too():
+    space = {"nn": nn}
+    exec("class Bare(nn.Module):\n    def __init__(self, **sizes): 1 / 0\n", space)
+    space["Bare"].forward = lambda self, x: x
+    assert "ZeroDivisionError: division by zero." in check_causal_attention(space["Bare"]).sentence

@@ -1,4 +1,6 @@
-"""The exercise checks: right classes pass, wrong ones get the sentence that names their line."""
+"""What a learner reads: stubs, one sentence for each kind of fault, and what errors mean."""
+
+# ruff: noqa: E501  # tables: one case on a line
 
 from __future__ import annotations
 
@@ -6,143 +8,42 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse.checks.attempt import REMEDIES, describe
-from attncourse.checks.exercises import (
+from attncourse.checks import (
+    Finding,
+    Kind,
     check_causal_attention,
     check_stacked_heads,
     check_weight_split,
 )
-from attncourse.checks.mistakes import OnePageAttention
+from attncourse.checks.errors import KINDS, finding_of
+from attncourse.checks.sentences import (
+    CAUSES,
+    LONGEST,
+    REMEDIES,
+    cause_of,
+    details,
+    in_full,
+    sentence,
+)
+from attncourse.tracing.operations import Line
 from attncourse.tracing.tracer import locate
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
-from support.wrong_classes import (
-    CASES,
-    ONE_HEAD,
-    SDPA,
-    SPLIT,
-    STACKED,
-    WITHOUT_MASK,
-    WRONG_HEADS,
-    change,
-    write,
-)
-
-# Right classes
-
-PARTS = "is right: no token sees a later one, outputs and gradients are those of attnlib's"
-END = ", and in training dropout falls on single attention weights."
-
-
-@pytest.mark.parametrize(
-    ("check", "cls", "sentence"),
-    [
-        (
-            check_causal_attention,
-            CausalAttention,
-            f"CausalAttention {PARTS} CausalAttention{END}",
-        ),
-        (
-            check_stacked_heads,
-            MultiHeadAttentionWrapper,
-            f"MultiHeadAttentionWrapper {PARTS} MultiHeadAttentionWrapper{END}",
-        ),
-        (
-            check_weight_split,
-            OnePageAttention,
-            f"OnePageAttention {PARTS} MultiHeadAttention{END}",
-        ),
-    ],
-)
-def test_our_classes_pass(check, cls, sentence):
-    verdict = check(cls)
-    assert verdict
-    assert verdict.sentence == sentence
-
-
-@pytest.mark.parametrize(
-    ("check", "text"),
-    [
-        (check_causal_attention, ONE_HEAD),
-        (check_causal_attention, WITHOUT_MASK),
-        (check_stacked_heads, STACKED),
-        (check_weight_split, SPLIT),
-        (check_weight_split, SDPA),
-    ],
-    ids=["one head", "without a mask", "stacked", "split", "SDPA"],
-)
-def test_classes_with_other_private_parts_pass(check, text):
-    verdict = check(write(text))
-    assert verdict.sentence.startswith("Mine is right: ")
-    assert verdict
-
-
-def test_the_check_passes_under_another_default_dtype():
-    torch.set_default_dtype(torch.float64)
-    try:
-        verdict = check_weight_split(MultiHeadAttention)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert verdict
-
-
-def test_the_check_passes_where_gradients_are_off():
-    with torch.no_grad():
-        assert check_causal_attention(CausalAttention)
-
-
-# What the checks leave alone
-
-
-@pytest.mark.parametrize("text", [SPLIT, SPLIT.replace("triu(1)", "triu(0)")])
-def test_no_global_randomness_is_used(text):
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    first = check_weight_split(write(text)).sentence
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(6)
-    assert check_weight_split(write(text)).sentence == first
-
-
-def test_gradients_stay_on_or_off_and_the_default_device_stays():
-    check_causal_attention(CausalAttention)
-    assert torch.is_grad_enabled()
-    assert torch.get_default_device() == torch.device("cpu")
-
+from attnlib import CausalAttention
+from support.wrong_classes import ONE_HEAD, SDPA, SPLIT, STACKED, change, write
 
 # Stubs
 
 SIGNATURE = "self, d_in, d_out, context_length, dropout, num_heads=1, qkv_bias=False"
+BEGIN = f"class Mine(nn.Module):\n    def __init__({SIGNATURE}):\n        "
 STUBS = {
     "a class that says pass": "class Mine(nn.Module):\n    pass",
-    "a forward that says pass": f"""\
-class Mine(nn.Module):
-    def __init__({SIGNATURE}):
-        super().__init__()
-
-    def forward(self, x):
-        pass
-""",
+    "a forward that says pass": f"{BEGIN}super().__init__()\n\n    def forward(self, x):\n        pass\n",
     "a forward that says ...": ONE_HEAD[: ONE_HEAD.index("    def forward")].replace(
         "dropout, qkv_bias", "dropout, num_heads=1, qkv_bias"
     )
     + "    def forward(self, x):\n        ...\n",
-    "a forward that raises": f"""\
-class Mine(nn.Module):
-    def __init__({SIGNATURE}):
-        super().__init__()
-
-    def forward(self, x):
-        raise NotImplementedError
-""",
-    "an __init__ that raises": f"""\
-class Mine(nn.Module):
-    def __init__({SIGNATURE}):
-        raise NotImplementedError
-
-    def forward(self, x):
-        return x
-""",
-}
+    "a forward that raises": f"{BEGIN}super().__init__()\n\n    def forward(self, x):\n        raise NotImplementedError\n",
+    "an __init__ that raises": f"{BEGIN}raise NotImplementedError\n\n    def forward(self, x):\n        return x\n",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("check", [check_causal_attention, check_stacked_heads, check_weight_split])
@@ -151,6 +52,7 @@ def test_a_stub_is_not_attempted_yet(check, stub):
     verdict = check(write(stub) if stub else None)
     assert not verdict
     assert repr(verdict) == "not attempted yet"
+    assert verdict._repr_html_() is None
 
 
 def test_an_empty_init_is_not_attempted_either():
@@ -165,15 +67,6 @@ def test_an_error_with_words_is_no_stub():
     assert "NotImplementedError: no mask yet." in verdict.sentence
 
 
-def test_a_missing_return_is_told_from_a_stub():
-    verdict = check_causal_attention(change(ONE_HEAD, "        return context\n", ""))
-    assert verdict.code == "result.none"
-    assert verdict.sentence == (
-        f"In {verdict.line} | Forward makes context and returns None: end with return."
-    )
-    assert "context = " in verdict.line.text
-
-
 def test_a_beginning_without_a_return_is_not_attempted_yet():
     begun = ONE_HEAD[: ONE_HEAD.index("        keys, queries")] + "        keys = self.W_key(x)\n"
     assert check_causal_attention(write(begun)).sentence == (
@@ -181,29 +74,18 @@ def test_a_beginning_without_a_return_is_not_attempted_yet():
     )
 
 
-NO_NAME = STACKED.replace("return torch", "torch")
-
-
-def test_a_forward_that_names_nothing_lacks_its_return_too():
-    verdict = check_stacked_heads(write(NO_NAME))
+@pytest.mark.parametrize(
+    ("check", "text", "last"),
+    [
+        (check_causal_attention, ONE_HEAD.replace("        return context\n", ""), "context = "),
+        (check_stacked_heads, STACKED.replace("return torch", "torch"), "torch.cat("),
+        (check_stacked_heads, STACKED.replace("return torch", "joined = torch"), "joined = "),
+    ],
+)
+def test_a_missing_return_is_told_from_a_stub(check, text, last):
+    verdict = check(write(text))
     assert verdict.code == "result.none"
-    assert verdict.sentence == (
-        "In Mine.forward, line 2: torch.cat([head(x) for head in self.heads], dim=-1) | "
-        "Forward returns None: end with return."
-    )
-
-
-def test_a_helper_that_lacks_its_return_is_asked_for():
-    text = NO_NAME.replace("def forward", "def join").rstrip()
-    text += "\n\n    def forward(self, x):\n        return self.join(x)\n"
-    assert check_stacked_heads(write(text)).sentence.endswith(
-        "| Forward returns None: does what it calls lack a return?"
-    )
-
-
-def test_one_named_tensor_is_all_that_a_stack_needs():
-    verdict = check_stacked_heads(write(NO_NAME.replace("torch.cat", "joined = torch.cat")))
-    assert verdict.sentence.endswith("| Forward makes joined and returns None: end with return.")
+    assert verdict.line.text.startswith(last)
 
 
 def test_lines_that_stop_at_the_line_of_the_stub():
@@ -211,9 +93,6 @@ def test_lines_that_stop_at_the_line_of_the_stub():
         change(ONE_HEAD, "        return context\n", "        raise NotImplementedError\n")
     )
     assert verdict.code == "stub.raise"
-    assert verdict.sentence == (
-        f"In {verdict.line} | Your lines stop at `raise NotImplementedError`: delete that line."
-    )
     lines = STACKED.splitlines(keepends=True)
     raised = "        raise NotImplementedError\n"
     in_init = "".join([*lines[:4], raised, *lines[4:]])
@@ -222,53 +101,98 @@ def test_lines_that_stop_at_the_line_of_the_stub():
     assert check_stacked_heads(write(untouched)).sentence == "not attempted yet"
 
 
-def test_what_is_no_class_is_refused_in_words():
-    for thing, kind in ((6, "int"), (int, "type"), ("Mine", "str")):
-        sentence = check_weight_split(thing).sentence
-        assert sentence == (
-            "Give the class itself, a subclass of nn.Module, or a function that makes one, not "
-            f"{kind}."
-        )
+# Sentences: one for each kind
+
+LINE = Line(
+    "MyMultiHeadAttention.forward", 12, "context_vec = attn_weights @ values  # " + "x" * 90
+)
+FACTS = {
+    "error": "RuntimeError", "message": "size mismatch", "shapes": {"keys": (2, 5)}, "when": "",
+    "sizes": {"b": 2, "num_tokens": 5, "d_out": 39}, "name": "queries", "names": ("keys", "values"),
+    "twin": "W_key.weight", "has": "W_query.weight, W_key.weight", "otherwise": "", "have": (2, 5),
+    "want": (2, 39), "meaning": "width of one head", "value": "0", "head": 1, "before": 0, "ran": 1,
+    "num_heads": 3, "missing": (1, 2), "operation": "add", "variables": {"d_out": 2, "x": None},
+    "use": "compute with x", "layer": "W_query", "holds": {"q": "keys", "k": "queries"},
+    "given": ("queries", "keys", "keys"), "factor": 0.125, "right": 0.28, "what": "columns",
+    "how": "reversed", "columns": (1, 2, 3), "width": "head_dim", "size": 39, "axis": "h",
+    "place": 0, "other": 1, "equation": "bihd,bjhd->bhij", "letter": "d", "token": 0,
+    "pair": ("keys", "queries"), "by": "num_tokens", "root": True, "shows": False, "nan": True,
+    "all": True, "number": -0.0, "added": False, "length": 67, "num_tokens": 5, "one_side": True,
+    "far": 1e6, "low": 0, "high": 2, "axes": "i", "sum": 0.5, "keys": 3, "mean": True, "dim": 1,
+    "order": ("texts", "heads"), "first": "texts", "complete": True, "heads": (0, 1), "left": 4,
+    "bias": "", "dtype": torch.float64, "x_dtype": torch.float32, "returned": "list of 3",
+    "places": (1, 2), "filler": "zeros", "none": True, "call": 1, "p": 0.25, "share": 0.5, "b": 2,
+    "why": "it does not fit", "context_length": 11, "d_out": 39, "asked": 23, "reduces": "sum",
+    "turn": ".T", "dims": 3, "sdpa": False,
+}  # fmt: skip
+OWN_FACTS = {
+    Kind.HEADS_COUNT: {"have": 2, "want": 3},
+    Kind.RESULT_AXES: {"axes": ("tokens", "texts", "columns")},
+    Kind.MERGE_AXIS: {"axes": "h"},
+    Kind.DROPOUT_ACTIVE: {"how": "new"},
+    Kind.MERGE_REPEATED: {"first": 13, "last": 25, "own": 1},
+}
 
 
-# Wrong classes
+def example(kind: Kind) -> Finding:
+    return Finding(kind, LINE, {**FACTS, **OWN_FACTS.get(kind, {})})
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_has_one_sentence_that_is_short(kind):
+    finding = example(kind)
+    for again in (False, True):
+        said = sentence(finding, again)
+        assert len(said) <= LONGEST
+        assert not set("{}!") & set(said)
+        assert "-0" not in said
+    assert cause_of(finding) in sentence(finding)
+    assert cause_of(finding) in in_full(finding)
+    assert "counted from 1" not in details(finding)
+
+
+def test_no_sentence_stands_twice():
+    said = [cause_of(example(kind)) for kind in Kind]
+    assert len(set(said)) == len(said)
+    assert set(CAUSES) == set(Kind)
+
+
+def test_the_finished_line_comes_at_the_second_try_with_the_same_fault():
+    wrong = change(SPLIT, "return self.out_proj(context)", "return context")
+    other = change(SPLIT, " * self.width**-0.5", "")
+    assert check_weight_split(other).code == "scale.none"
+    first, second = check_weight_split(wrong), check_weight_split(wrong)
+    assert first.faults == second.faults
+    assert REMEDIES[Kind.OUT_PROJ_MISSING] not in first.sentence
+    assert second.sentence == f"{first.sentence} {REMEDIES[Kind.OUT_PROJ_MISSING]}"
+    assert check_weight_split(other).sentence == sentence(check_weight_split(other).faults[0])
+    check_stacked_heads(None)  # another exercise has its own tries
+    assert check_weight_split(other).sentence.endswith("Divide them by head_dim**0.5.")
+
+
+def test_a_sentence_says_under_which_condition_an_error_comes():
+    long = change(SPLIT, "b, t, _ = x.shape", "b, t, _ = x.shape\n        assert t < 20, 'long'")
+    verdict = check_weight_split(long)
+    assert (verdict.question, verdict.code) == ("length", "error")
+    assert "With context_length=67: AssertionError: long." in verdict.sentence
 
 
 @pytest.mark.parametrize(
-    ("check", "text", "right", "wrong", "sentence"),
-    [(check, text, *case) for check, text, _, *case in CASES],
-    ids=[what for _, _, what, *_ in CASES],
+    ("facts", "said"),
+    [
+        ({"holds": {"q": "keys", "k": "queries"}}, "Here q holds the keys and k the queries: they"),
+        ({"holds": {"k": "queries"}}, "Here k holds the queries: it is made by W_query."),
+        (
+            {"holds": {"q": "keys", "v": "keys"}},
+            "Here q and v hold the keys: each is made by W_key",
+        ),
+    ],
 )
-def test_the_sentence_names_the_line(check, text, right, wrong, sentence):
-    verdict = check(change(text, right, wrong))
-    assert not verdict
-    assert verdict.faults[0].cause.startswith(sentence)
-    if verdict.code != "init.error":
-        assert verdict.line is not None
-        assert verdict.line.text in verdict.sentence
+def test_what_a_variable_holds_is_said_in_its_own_words(facts, said):
+    assert cause_of(Finding(Kind.PARTS_SWAPPED, LINE, facts)).startswith(said)
 
 
-@pytest.mark.parametrize(
-    "what", ["mask inverted", "no root", "over the queries", "weights @ keys", "none"]
-)
-def test_a_wrong_head_gets_the_same_sentence_in_a_stack(what):
-    right, wrong, sentence = WRONG_HEADS[what]
-    verdict = check_stacked_heads(write(STACKED, head=change(ONE_HEAD, right, wrong)))
-    assert not verdict
-    assert verdict.faults[0].cause.startswith(sentence)
-
-
-def test_a_remedy_follows_the_error_where_one_is_known():
-    minus_1e9 = check_causal_attention(change(ONE_HEAD, "-torch.inf", "-1e9"))
-    assert minus_1e9
-    assert minus_1e9.sentence.endswith("like -1e9 does not fit: fill with -torch.inf.")
-    a_float = check_weight_split(change(SPLIT, "d_out // num_heads", "d_out / num_heads")).sentence
-    assert a_float.endswith("A size must be an int: // divides to an int, / to a float.")
-    float32 = check_weight_split(change(SPLIT, ", dtype=x.dtype", "")).sentence
-    assert float32.endswith("make every new tensor with dtype=x.dtype and device=x.device.")
-
-
-# Remedies are chosen by torch's and Python's own words, which may change with a version. For each
+# Errors are read by torch's and Python's own words, which may change with a version. For each
 # alternative of a pattern, code that raises an error with these words.
 
 X = torch.ones(2, 3)
@@ -302,71 +226,47 @@ RAISES = {
     "Dimension out of range": lambda: X.transpose(1, 2),
     "Tensors, not generator": lambda: torch.cat(row for row in X),
     "Tensors, not map": lambda: torch.cat(map(torch.relu, X)),
+    "Tensors, not ModuleList": lambda: torch.cat(nn.ModuleList([nn.ReLU()])),
+    "expected Tensor as element": lambda: torch.cat([nn.ReLU()]),
+    r"\[ModuleList\] is missing": lambda: nn.ModuleList([nn.ReLU()])(X),
+    "NoneType": lambda: None @ X,
+    "object is not callable": lambda: X.shape[0](X),
     "cannot be multiplied": lambda: X @ X,
     "Expected size": lambda: X[None] @ X[None],
     "must match": lambda: X + X.T,
+    "shape of the mask": lambda: X[X.T > 0],
+    "broadcast": lambda: X.clone().__setitem__([0, 1], torch.ones(5)),
 }
 
 
-def test_every_remedy_has_an_error_that_asks_for_it():
-    assert list(RAISES) == [words for pattern in REMEDIES for words in pattern.split("|")]
+def test_every_pattern_has_an_error_that_asks_for_it():
+    assert list(RAISES) == [words for pattern, _ in KINDS for words in pattern.split("|")]
 
 
 @pytest.mark.parametrize("words", RAISES)
-def test_torch_still_uses_the_words_that_choose_a_remedy(words):
-    (remedy,) = (remedy for pattern, remedy in REMEDIES.items() if words in pattern.split("|"))
+def test_torch_still_uses_the_words_that_tell_a_kind(words):
+    (kind,) = (kind for pattern, kind in KINDS if words in pattern.split("|"))
     with pytest.raises(Exception, match=words) as caught:
         RAISES[words]()
-    assert describe(locate(caught.value)).endswith(f" {remedy}")
-
-
-# Weights handed back
-
-WITH_WEIGHTS = SPLIT.replace("forward(self, x)", "forward(self, x, return_weights=False)").replace(
-    "return self.out_proj(context)",
-    "context = self.out_proj(context)\n"
-    "        return (context, weights) if return_weights else context",
-)
+    found = finding_of(locate(caught.value))
+    assert found.kind is kind
+    assert found.facts["message"]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("text", "right", "wrong", "kind", "shapes"),
     [
-        ("(context, weights)", "Mine is right: "),
-        (
-            "(context, weights.mean(dim=1))",
-            "return_weights=True gives attn_weights as (b, num_tokens, num_tokens) = (2, 5, 5) "
-            "where (b, num_heads, num_tokens, num_tokens) = (2, 3, 5, 5) is right.",
-        ),
-        ("(context, scores)", "return_weights=True gives another attn_weights than the one used."),
-        (
-            "weights",
-            "forward(x, return_weights=True) must return two tensors: context_vec, attn_weights.",
-        ),
+        (ONE_HEAD, "keys.transpose(1, 2)", "keys.T", "error.T", {"queries", "keys"}),
+        (ONE_HEAD, "[:num_tokens, :num_tokens]", "", "error.mask-cut", {"scores", "self.mask"}),
+        (SPLIT, ".transpose(1, 2).flatten(2)", ".transpose(1, 2).reshape(b, t, 23)", "error.merged-width", {"weights", "values"}),
+        (SPLIT, "keys = self.W_key(x).view(b, t, self.n, self.width).transpose(1, 2)", "keys = self.W_key(x)[:, None].squeeze(1)", "error.not-split", {"queries", "keys"}),
+        (SDPA, "(self.n, -1)).transpose(1, 2)", "(self.n + 1, -1)).transpose(1, 2)", "error", {"part"}),
     ],
-)
-def test_weights_that_are_returned_are_compared(wrong, sentence):
-    verdict = check_weight_split(change(WITH_WEIGHTS, "(context, weights)", wrong))
-    assert verdict.sentence.startswith(sentence)
-    assert verdict.holds == sentence.startswith("Mine is right")
-
-
-# Where an exception is placed
-
-
-def test_the_line_is_in_the_learners_own_helper():
-    text = SDPA.replace("(self.n, -1)).transpose(1, 2)", "(self.n + 1, -1)).transpose(1, 2)")
-    sentence = check_weight_split(write(text)).sentence
-    assert sentence.startswith(
-        "Stopped in Mine.cut, line 2: return part.unflatten(-1, (self.n + 1, -1)).transpose(1, 2) |"
-    )
-    assert "| Shapes there: part (b, num_tokens, d_out) = (2, 5, 21)." in sentence
-
-
-def test_a_class_without_source_gets_a_sentence_too():
-    space = {"nn": nn}
-    exec("class Bare(nn.Module):\n    def __init__(self, **sizes): 1 / 0\n", space)
-    space["Bare"].forward = lambda self, x: x
-    sentence = check_causal_attention(space["Bare"]).sentence
-    assert "ZeroDivisionError: division by zero." in sentence
-    assert sentence.startswith("Stopped ")
+)  # fmt: skip
+def test_an_error_is_told_by_the_shapes_that_met(text, right, wrong, kind, shapes):
+    check = check_causal_attention if text is ONE_HEAD else check_weight_split
+    verdict = check(change(text, right, wrong))
+    assert verdict.code == kind, verdict.sentence
+    assert set(verdict.faults[0].facts["shapes"]) == shapes
+    assert "Shapes there: " in verdict.more
+    assert len(verdict.sentence) <= LONGEST

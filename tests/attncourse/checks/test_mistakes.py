@@ -180,14 +180,14 @@ CODES = {
     "mask of the context": "",  # it fails at context_length=1 alone: that is a note
     "minus 1e4": "mask.not-low",
     "no scale": "scale.none",
-    "scale by d_out": "scale.d-out",
-    "scale by d_in": "scale.d-in",
+    "scale by d_out": "scale.width",
+    "scale by d_in": "scale.width",
     "softmax over queries": "softmax.axis",
     "dropout before softmax": "dropout.place",
     "dropout in eval": "dropout.eval",
     "keys and values swapped": "parts.swapped",
-    "view without contiguous": "error.RuntimeError",
-    "heads in reverse": "context_vec.order",
+    "view without contiguous": "error.view-order",
+    "heads in reverse": "order",
     "no output projection": "out_proj.missing",
 }
 # The line that is quoted, where it is not the one that is wrong: what goes wrong shows later

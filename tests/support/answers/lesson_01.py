@@ -122,26 +122,35 @@ ANSWERS = {
         "of attnlib's CausalAttention, and in training dropout falls on single attention "
         "weights.",
         {
-            "no mask": ({".masked_fill(is_future, -torch.inf)": ""}, "Nothing is hidden when"),
-            "the past hidden": ({"] > place": "] < place"}, "Is the triangle the upper one, above"),
-            "itself hidden": ({"] > place": "] >= place"}, "Leave the diagonal visible: >, not"),
+            "no mask": (
+                {".masked_fill(is_future, -torch.inf)": ""},
+                "line 7: weights = self.dropout(torch.softmax(hidden, dim=-1))",
+            ),
+            "the past hidden": ({"] > place": "] < place"}, "line 5: is_future = place[None, :] <"),
+            "itself hidden": ({"] > place": "] >= place"}, "line 5: is_future = place[None, :] >="),
             "filled with 0": ({"-torch.inf": "0.0"}, "The scores that the mask hides are set to"),
-            "filled with -1e4": ({"-torch.inf": "-1e4"}, "the number that hides, such as -1e4, is"),
-            "not divided": ({" / keys.shape[-1] ** 0.5": ""}, "they are not scaled at all"),
-            "divided by the width": ({" ** 0.5": ""}, "you divide by d_out itself"),
+            "filled with -1e4": (
+                {"-torch.inf": "-1e4"},
+                "line 6: hidden = scores.masked_fill(is_future, -1e4)",
+            ),
+            "not divided": ({" / keys.shape[-1] ** 0.5": ""}, "line 3: scores = queries @"),
+            "divided by the width": ({" ** 0.5": ""}, "line 3: scores = queries @"),
             "divided by the tokens": (
                 {"keys.shape[-1]": "keys.shape[1]"},
-                "you divide by the root of num_tokens",
+                "line 3: scores = queries @",
             ),
-            "down the columns": ({"dim=-1": "dim=-2"}, "The columns of the attention weights sum"),
-            "over the batch": ({"dim=-1": "dim=0"}, "It must run over the keys, so that each row"),
+            "down the columns": (
+                {"dim=-1": "dim=-2"},
+                "line 7: weights = self.dropout(torch.softmax(hidden, dim=-2))",
+            ),
+            "over the batch": ({"dim=-1": "dim=0"}, "Softmax runs over the texts of the batch"),
             "no dropout": (
                 {"self.dropout(torch.softmax(hidden, dim=-1)": ("torch.softmax(hidden, dim=-1")},
                 "In training nothing is dropped",
             ),
             "scores dropped": (
                 {"torch.softmax(hidden, dim=-1)": "hidden).softmax(-1"},
-                "dropout belongs right after softmax, on attn_weights, once.",
+                "line 7: weights = self.dropout(hidden).softmax(-1)",
             ),
             "hidden after softmax": (
                 {
@@ -157,22 +166,31 @@ ANSWERS = {
             ),
             "all dimensions turned": (
                 {"keys.transpose(-2, -1)": "keys.T"},
-                ".T reverses all three dimensions: write .transpose(-2, -1).",
+                "line 3: scores = queries @ keys.T /",
             ),
             "as if there were heads": (
                 {"transpose(-2, -1": "transpose(2, 3"},
-                "Dimensions are counted from 0: would -1, the last, and -2, the one before it,",
+                "line 3: scores = queries @ keys.transpose(2,",
             ),
-            "turned by t()": ({"keys.transpose(-2, -1)": "keys.t()"}, "Write .transpose(-2, -1),"),
-            "softmax without a dimension": ({"hidden, dim=-1": "hidden"}, "softmax needs to know"),
-            "a mask one too late": ({"[:, None]": "[:, None] + 1"}, "Does the triangle begin"),
+            "turned by t()": (
+                {"keys.transpose(-2, -1)": "keys.t()"},
+                "line 3: scores = queries @ keys.t() /",
+            ),
+            "softmax without a dimension": (
+                {"hidden, dim=-1": "hidden"},
+                "line 7: weights = self.dropout(torch.softmax(hidden))",
+            ),
+            "a mask one too late": (
+                {"[:, None]": "[:, None] + 1"},
+                "line 5: is_future = place[None, :] >",
+            ),
             "itself hidden by a triangle": (
                 {
                     "place[None, :] > place[:, None]": (
                         "torch.ones(len(place), len(place)).triu() >= 1"
                     )
                 },
-                "Leave the diagonal visible: triu(..., diagonal=1).",
+                "line 5: is_future = torch.ones(len(place),",
             ),
             "no return": ({"return weights": "weights"}, "end with return."),
         },

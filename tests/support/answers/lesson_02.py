@@ -10,18 +10,21 @@ ANSWERS = {
         "attnlib's MultiHeadAttentionWrapper, and in training dropout falls on single "
         "attention weights.",
         {
-            "along the tokens": ({"dim=-1": "dim=1"}, "The result is (b, num_tokens * num_heads,"),
-            "along the batch": ({", dim=-1": ""}, "The result is (b * num_heads, num_tokens,"),
-            "a new dimension": ({"cat": "stack"}, "The result is (b, num_tokens, d_out,"),
+            "along the tokens": ({"dim=-1": "dim=1"}, "line 2: return torch.cat([head(x) for head"),
+            "along the batch": ({", dim=-1": ""}, "line 2: return torch.cat([head(x) for head in"),
+            "a new dimension": ({"cat": "stack"}, "line 2: return torch.stack([head(x) for head"),
             "alternating columns": (
                 {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
                 "The columns of the heads alternate:",
             ),
             "added": (
                 {"torch.cat([": "sum([", ", dim=-1)": ")"},
-                "The result is (b, num_tokens, d_out) = (2, 5, 7) where",
+                "line 2: return sum([head(x) for head in",
             ),
-            "reversed": ({"in self.heads": "in reversed(self.heads)"}, "The heads come out in"),
+            "reversed": (
+                {"in self.heads": "in reversed(self.heads)"},
+                "line 2: return torch.cat([head(x) for head",
+            ),
             "not joined": ({"torch.cat(": "", ", dim=-1)": ""}, "forward(x) returns a list of 3,"),
             "one through the other": (
                 {
@@ -29,28 +32,28 @@ ANSWERS = {
                         "nn.Sequential(*self.heads)(x"
                     )
                 },
-                "the last dimension of x",
+                "line 2: return nn.Sequential(*self.heads)(x)",
             ),
             "a plain list": ({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
             "the list called": (
                 {"torch.cat([head(x) for head in self.heads], dim=-1": "self.heads(x"},
-                "self.heads is a list of heads: call each of",
+                "line 2: return self.heads(x)",
             ),
             "the heads joined": (
                 {"head(x) for": "head for"},
-                "The heads are joined here, not what they make of x: head(x).",
+                "line 2: return torch.cat([head for head in",
             ),
             "the list of heads joined": (
                 {"[head(x) for head in self.heads]": "self.heads"},
-                "The heads are joined here, not what they make of x: head(x) for each head.",
+                "line 2: return torch.cat(self.heads,",
             ),
             "a generator": (
                 {"[head(x) for head in self.heads], dim=-1": ("head(x) for head in self.heads")},
-                "torch wants a list or a tuple here, and a loop in ( ) is neither:",
+                "line 2: return torch.cat(head(x) for head in",
             ),
             "the first head only": (
                 {"in self.heads": "in self.heads[:1]"},
-                "Only head 0 comes out.",
+                "line 2: return torch.cat([head(x) for head",
             ),
             "no return": ({"return torch": "torch"}, "line 2: torch.cat([head(x) for head in"),
             "a name, no return": (
@@ -63,7 +66,7 @@ ANSWERS = {
             ),
             "two heads of three": (
                 {"in self.heads": "in self.heads[:2]"},
-                "The result is (b, num_tokens, 14) = (2, 5, 14) where",
+                "line 2: return torch.cat([head(x) for head",
             ),
         },
     ),

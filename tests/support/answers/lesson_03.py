@@ -15,22 +15,25 @@ ANSWERS = {
                     "num_tokens, self.num_heads": "self.num_heads, num_tokens",
                     "return made.transpose(1, 2)": "return made",
                 },
-                "The split mixes tokens and heads of the queries.",
+                "The split mixes tokens and heads of the",
             ),
             "no transpose in the cut": (
                 {"return made.transpose(1, 2)": "return made"},
-                "bring the heads forward first",
+                "The queries come from here with the tokens",
             ),
             "join by view alone": (
                 {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},
-                "The merge mixes tokens and heads. First transpose(1, 2),",
+                "The merge mixes tokens and",
             ),
             "no contiguous": ({"contiguous().": ""}, "put .contiguous() before .view()"),
             "no out_proj": ({"self.out_proj(context_vec)": "context_vec"}, "out_proj"),
-            "scaled by d_out": ({"self.head_dim**0.5": "self.d_out**0.5"}, "head_dim"),
+            "scaled by d_out": (
+                {"self.head_dim**0.5": "self.d_out**0.5"},
+                "line 7: attn_scores = attn_scores /",
+            ),
             "no mask": (
                 {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"},
-                "your mask",
+                "line 10: attn_weights = torch.softmax(attn_scores, dim=-1)",
             ),
             "no dropout": (
                 {"attn_weights = self.dropout(attn_weights)": "pass"},
@@ -42,12 +45,12 @@ ANSWERS = {
             ),
             "merged to the width of x": (
                 {"num_tokens, -1)": "num_tokens, x.shape[-1])"},
-                "The merged heads are num_heads * head_dim = 21 wide, not 11: write self.d_out,",
+                "line 13: context_vec = context_vec.contiguous().view(b, num_tokens, x.shape[-1])",
             ),
             "split to one head": ({"num_heads, self.": ""}, "Is head_dim d_out // num_heads, and"),
             "keys without heads": (
                 {"self.split(self.W_key(x))": "self.W_key(x)"},
-                "The keys are not split into heads yet: first view(b, num_tokens, num_heads",
+                "line 6: attn_scores = queries @",
             ),
             "values without heads": ({"split(self.W_value(x)": "W_value(x"}, "The values are not"),
             "no heads at all": ({"self.split(self.W_": "(self.W_"}, "The queries and the keys are"),

@@ -1,0 +1,8 @@
+"""The diagnosis of a learner's attention class, from its own lines to a finding.
+
+In the order in which they build on each other: quantities are what should arise in attention; path
+finds them among a learner's tensors; masks, scores, heads and results are rules that say why an
+operation leaves the path, and departure has them in order. class_text is what the learner wrote;
+trial runs the class beside ours; behind looks for a cause before the line that was found.
+questions, isolate, conditions and training ask, and diagnose asks all of them.
+"""

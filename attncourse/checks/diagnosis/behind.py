@@ -1,0 +1,271 @@
+"""What lies behind a fault that shows elsewhere: a line or a cause before the one that was found.
+
+An error stops at the line at which a wrong value is used. BEHIND holds rules that look further, in
+order; the first that knows more takes the finding's place.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.attempt import Found, draw, run
+from attncourse.checks.diagnosis.departure import departure_before_an_error
+from attncourse.checks.diagnosis.heads import shape_of_the_result
+from attncourse.checks.diagnosis.trial import (
+    CONTEXT_LENGTH,
+    NUM_TOKENS,
+    ODD,
+    B,
+    Trial,
+)
+from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.tracer import statements_of
+from attnlib.modules import MultiHeadAttentionWrapper
+
+Behind = Callable[[Finding, Trial], Finding | None]
+SIZES_MEET = (Kind.ERROR_SIZES, Kind.ERROR_KEEPDIM, Kind.ERROR_MASK_CUT, Kind.ERROR_NOT_SPLIT)
+
+
+def behind(finding: Finding, trial: Trial) -> Finding:
+    """Return what the rules know more of a finding, each of what those before it have said."""
+    facts, question = finding.facts, finding.question
+    for rule in BEHIND:
+        with suppress(*ODD):
+            more = rule(finding, trial)
+            if more is None:
+                continue
+            if finding.kind.step == "error" and more.kind.step != "error" and finding.line:
+                kept = {name: facts[name] for name in ("error", "message", "shapes", "sizes")}
+                more = more.knowing(**{**kept, **more.facts, "stopped": str(finding.line)})
+            finding = more
+    return replace(finding, question=question)
+
+
+def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell a stack of which some heads are not called, or not on x."""
+    if trial.right is not MultiHeadAttentionWrapper or finding.kind.step in MADE_BEFORE:
+        return None
+    calls = trial.head_calls()
+    for call in calls:
+        if call.takes_head is not None:
+            facts = {"head": call.head, "before": call.takes_head}
+            return Finding(Kind.HEADS_CHAINED, call.line, facts)
+    num_heads, ran = trial.most_heads, sorted({call.head for call in calls})
+    if not calls or finding.kind.step == "error":
+        return None
+    if len(ran) < num_heads:
+        line = calls[-1].line
+        loop = trial.text.loop_around(line) if line is not None else None
+        if loop is not None and line is not None and isinstance(loop.body[-1], ast.Return):
+            return Finding(Kind.LOOP_RETURN, trial.text.line_at(line.function, loop.body[-1]))
+        missing = tuple(head for head in range(num_heads) if head not in ran)
+        some = {"ran": len(ran), "num_heads": num_heads, "missing": missing}
+        return Finding(Kind.HEADS_NOT_RUN, _header_of(trial, loop, line), some)
+    odd = next((call for call in calls if not call.takes_x), None)
+    return Finding(Kind.HEADS_INPUT, odd.line, {"head": odd.head}) if odd else None
+
+
+MADE_BEFORE = ("parameters", "init", "heads", "stub", "not", "settings", "time")
+
+
+def _header_of(trial: Trial, loop: ast.For | ast.While | None, line: Line | None) -> Line | None:
+    """Return the line of a loop that goes through a part of something, or else the line in it."""
+    if line is None or not isinstance(loop, ast.For) or isinstance(loop.iter, (ast.Attribute)):
+        return line
+    return trial.text.line_at(line.function, loop)
+
+
+def variables_of_the_notebook(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell a line that reads a variable of the notebook where the class has its own."""
+    if finding.kind.step not in ("error", "scale", "result", "length", "merge"):
+        return None
+    line = finding.line or trial.text.last_line(trial.text.forward)
+    if line is None:
+        return None
+    module, _ = trial.build()
+    for where in (line, *trial.text.makers(line)):
+        read = trial.text.from_outside(where)
+        numbers = {name: value for name, value in read.items() if type(value) is int and value > 1}
+        if finding.kind.step == "scale":
+            factor = finding.facts.get("factor", 0.0)
+            named = {n: v for n, v in numbers.items() if factor**-2 - v < 1e-3 or 1 / factor == v}
+        else:
+            named = {n: v for n, v in read.items() if n in numbers or _is_of_the_notebook(v)}
+        if named:
+            use = _instead_of(named, module)
+            return Finding(Kind.OUTSIDE, where, {"variables": named, "use": use})
+    return None
+
+
+def _is_of_the_notebook(value: Any) -> bool:
+    """Return whether a value belongs to one run or one model: a tensor, a module that was made."""
+    return isinstance(value, (Tensor, nn.Module))
+
+
+def _instead_of(named: dict[str, Any], module: nn.Module) -> str:
+    if own := [name for name in named if hasattr(module, name)]:
+        return f"the module's own is self.{own[0]}"
+    if all(isinstance(value, int) for value in named.values()):
+        return "take sizes from x.shape, or let __init__ keep them on self"
+    return "compute with x, and with the module's own layers"
+
+
+def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell a tensor that forward keeps on self, and the next call meets."""
+    if finding.kind.step not in ("error", "state", "length", "merge", "result", "context"):
+        return None
+    mine, _ = trial.build()
+    before = {**vars(mine), **dict(mine.named_buffers())}
+    try:
+        run(mine, trial.usual_x())
+    except Found:
+        return None
+    for name, value in {**vars(mine), **dict(mine.named_buffers())}.items():
+        written = trial.text.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", "__init__")
+        line = written or trial.text.line_with(rf"\b{name}\b", "__init__")
+        if isinstance(value, list) and any(isinstance(one, Tensor) for one in value):
+            return Finding(Kind.STATE_LIST, line, {"name": name})
+        changed = isinstance(value, Tensor) and before.get(name) is not value
+        if changed and finding.kind.step in ("error", "state", "length"):
+            return Finding(Kind.STATE_KEPT, line, {"name": name})
+    return None
+
+
+def mask_of_another_size(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell the line that gave a mask a size that does not fit the scores."""
+    if finding.kind not in SIZES_MEET:
+        return None
+    for length, size in ((CONTEXT_LENGTH, NUM_TOKENS), (CONTEXT_LENGTH,) * 2, (67, 67)):
+        mine, _ = trial.build(context_length=length)
+        x = draw(B, size, trial.d_in(), seed=1)
+        recording, result = trial.record(mine, x)
+        start = recording.number_of(x)
+        if result is None and start is not None:
+            sizes = trial.sizes() | {"context_length": length, "num_tokens": size}
+            return _wrong_mask(recording.operations, start, sizes, finding)
+    return None
+
+
+def _wrong_mask(
+    operations: list[Operation], x: int, sizes: dict[str, int], finding: Finding
+) -> Finding | None:
+    size, length = sizes["num_tokens"], sizes["context_length"]
+    from_x, last = {x}, None
+    for operation in operations[x + 1 :]:
+        shape = operation.values.shape[-2:]
+        if from_x.intersection(operation.parents):
+            from_x.add(operation.number)
+        elif operation.line is None or len(shape) < 2:
+            continue
+        elif shape[0] == shape[1] or operation.values.dtype is torch.bool:
+            last = operation
+    if last is not None and tuple(last.values.shape) == (sizes["b"], size, size):
+        return Finding(Kind.ERROR_MASK_DIMS, last.line, {"name": "The mask"})
+    if last is None or set(last.values.shape[-2:]) <= {1, size}:
+        return None
+    chain = [last]
+    while before := [n for n in chain[-1].parents if operations[n].values.ndim > 1]:
+        chain.append(operations[before[0]])
+    have = tuple(last.values.shape[-2:])
+    made = [operation for operation in chain if operation.number < x]
+    full = tuple(made[0].values.shape[-2:]) if made else ()
+    if made and full[-1] >= length:
+        cuts = [o for o in chain[::-1] if o.number > x and o.values.shape[-2:] != full]
+        cuts = cuts or [o for o in chain[::-1] if o.number > x and o.name == "__getitem__"]
+        facts = {"have": have, "want": (size, size), "sizes": sizes}
+        return Finding(Kind.MASK_CUT, cuts[0].line, facts) if cuts else None
+    wrong = {*have, *full} - {1, size} if not made else {full[-1]}
+    if len(wrong) != 1 or not wrong & {*finding.facts.get("numbers", wrong)}:
+        return None
+    (other,) = wrong
+    begun = last
+    while before := [n for n in begun.parents if other in operations[n].values.shape]:
+        if operations[before[0]].line is None:
+            break
+        begun = operations[before[0]]
+    told = {"length": other, "num_tokens": size, "one_side": size in have}
+    return Finding(Kind.MASK_LENGTH, begun.line, told)
+
+
+def departure_before(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell the line at which forward had left the path when an error stopped it."""
+    if finding.kind.step != "error" or finding.line is None:
+        return None
+    path = trial.usual_path(stopped=True)
+    found = departure_before_an_error(path) if path is not None else None
+    return found if found is not None and found.sure and found.line is not None else None
+
+
+def reason_of_the_shape(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell why a result has another shape."""
+    path = trial.usual_path() if finding.kind is Kind.RESULT_SHAPE else None
+    found = shape_of_the_result(path) if path is not None else None
+    if found is None:
+        return None
+    shapes = {name: finding.facts[name] for name in ("have", "want", "sizes")}
+    if found.kind is Kind.RESULT_OTHER and found.line is not None:
+        owner = found.line.function.rpartition(".")[0]
+        found = found.at(trial.text.last_line(f"{owner}.forward") or found.line)
+    return found.knowing(**shapes)
+
+
+def end_of_forward(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell of what is missing at the end of forward there."""
+    forward = trial.text.forward
+    if finding.kind is Kind.ERROR_ARGUMENTS and finding.line is None and forward:
+        statements = statements_of(trial.text.functions[forward].__code__)[1]
+        return finding.at(Line(forward, 1, statements[1].text))
+    if finding.kind not in (Kind.OUT_PROJ_MISSING, Kind.RESULT_TYPE, Kind.RESULT_NONE):
+        return None
+    owner = finding.line.function if finding.line else forward
+    return finding.at(trial.text.last_line(f"{owner.rpartition('.')[0]}.forward"))
+
+
+def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell a wrong scale of the line that computed it, in __init__ or above."""
+    line = finding.line
+    if finding.kind.step != "scale" or line is None or finding.kind is Kind.SCALE_NONE:
+        return None
+    by = finding.facts.get("by", "")
+    for made in trial.text.makers(line):
+        names_it = by and re.search(rf"\b{by}\b", made.text) and not re.search(by, line.text)
+        computes = not re.search(r"\*\*|sqrt|pow", line.text) and re.search(r"\*\*|sqrt", made.text)
+        if (names_it or computes) and re.match(r"[\w.]+ = [^@]*$", made.text):
+            return finding.at(made)
+    return None
+
+
+LINES = {  # where the line is known by its words alone
+    Kind.X_IN_PLACE: r"\bx\b\s*[-+*/@]=|\bx\.\w+_\(|\bx\[.*\]\s*=",
+    Kind.PARAMETERS_CHANGED: r"\.data\b|weight\S* [-+*/]=|\.(?!__)\w*[a-z]_\(|no_grad",
+    Kind.SETTINGS: r"set_default|set_grad_enabled",
+}
+
+
+def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell the line of what some words alone can do."""
+    if finding.line is not None or finding.kind not in LINES:
+        return None
+    return finding.at(trial.text.line_with(LINES[finding.kind]))
+
+
+BEHIND: tuple[Behind, ...] = (
+    line_by_its_words,
+    heads_that_do_not_run,
+    variables_of_the_notebook,
+    kept_on_self,
+    reason_of_the_shape,
+    mask_of_another_size,
+    departure_before,
+    end_of_forward,
+    number_of_another_line,
+)

@@ -1,0 +1,157 @@
+"""The text of what a learner wrote: its functions and lines, and what they read from elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch import nn
+
+from attncourse.tracing.operations import Line
+from attncourse.tracing.tracer import LIBRARIES, statements_of, text_of
+
+LOOPS = (ast.For, ast.While)
+
+
+def own_functions(given: Any) -> list[Any]:
+    """Return the functions that a learner wrote in a class: __init__ first, then forward."""
+    if not isinstance(given, type):
+        return [given] if inspect.isfunction(given) else []
+    found: dict[str, list[Any]] = {}
+    for base in given.__mro__:
+        for name, value in vars(base).items():
+            function = inspect.unwrap(value) if inspect.isfunction(value) else None
+            if function and not function.__code__.co_filename.startswith(LIBRARIES):
+                found.setdefault(name, []).append(function)
+    first = [made for name in ("__init__", "forward") for made in found.get(name, [])]
+    return [*first, *(f for made in found.values() for f in made if f not in first)]
+
+
+def named_by(functions: Iterable[Any]) -> list[Any]:
+    """Return a learner's functions, with the functions and modules of theirs that these name."""
+    found, new = dict[Any, None](), list(functions)
+    while new:
+        function = new.pop(0)
+        found[function] = None
+        code = function.__code__
+        inside = [c for c in code.co_consts if inspect.iscode(c)]  # comprehensions
+        for name in (name for part in (code, *inside) for name in part.co_names):
+            other = function.__globals__.get(name)
+            is_module = isinstance(other, type) and issubclass(other, nn.Module)
+            if inspect.isfunction(other) or is_module:
+                more = own_functions(other)
+                own = (f for f in more if not f.__code__.co_filename.startswith(LIBRARIES))
+                new += [f for f in own if f not in found and f not in new]
+    return list(found)
+
+
+class ClassText:
+    """The text of some functions.
+
+    Args:
+        functions: a learner's own; what has no source is left out.
+    """
+
+    def __init__(self, functions: Iterable[Any]) -> None:
+        self.functions: dict[str, Any] = {}
+        self.trees: dict[str, ast.FunctionDef] = {}
+        for function in functions:
+            name, _ = statements_of(function.__code__)
+            try:
+                body = ast.parse(text_of(function.__code__)).body
+            except (OSError, SyntaxError):
+                continue
+            if body and isinstance(body[0], ast.FunctionDef) and name not in self.trees:
+                self.functions[name], self.trees[name] = function, body[0]
+
+    @property
+    def forward(self) -> str:
+        """The name of the class's own forward; empty if it has none."""
+        return next((name for name in self.trees if name.endswith("forward")), "")
+
+    def line_at(self, function: str, node: ast.AST) -> Line | None:
+        """Return the line of a node in a function."""
+        statements = statements_of(self.functions[function].__code__)[1]
+        statement = statements.get(getattr(node, "lineno", 0))
+        return Line(function, statement.line, statement.text) if statement else None
+
+    def line_with(self, pattern: str, but: str = "", among: str = "") -> Line | None:
+        """Return the first line whose text fits a pattern.
+
+        Args:
+            pattern: a regular expression.
+            but: a function to leave out: "__init__".
+            among: the only function to look at.
+        """
+        for name, function in self.functions.items():
+            short = name.rpartition(".")[2]
+            if short == but or among not in ("", short):
+                continue
+            statements = statements_of(function.__code__)[1]
+            for statement in dict.fromkeys(statements[key] for key in sorted(statements)):
+                if not statement.text.startswith("def ") and re.search(pattern, statement.text):
+                    return Line(name, statement.line, statement.text)
+        return None
+
+    def statement(self, line: Line) -> ast.stmt | None:
+        """Return the innermost statement at a line."""
+        found = [
+            node
+            for node in self._walk(line.function)
+            if isinstance(node, ast.stmt) and node.lineno == line.number
+        ]
+        return found[-1] if found else None
+
+    def last_line(self, function: str) -> Line | None:
+        """Return the last statement of a function."""
+        tree = self.trees.get(function)
+        return self.line_at(function, tree.body[-1]) if tree is not None else None
+
+    def loop_around(self, line: Line) -> ast.For | ast.While | None:
+        """Return the innermost loop around a line."""
+        loops = [
+            node
+            for node in self._walk(line.function)
+            if isinstance(node, LOOPS) and node.lineno <= line.number <= (node.end_lineno or 0)
+        ]
+        return loops[-1] if loops else None
+
+    def from_outside(self, line: Line) -> dict[str, Any]:
+        """Return what a statement reads from the globals, by name, in the order of the text."""
+        statement, function = self.statement(line), self.functions.get(line.function)
+        if statement is None or function is None:
+            return {}
+        code, there = function.__code__, function.__globals__
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        own = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        own |= {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension
+        names.sort(key=lambda node: (node.lineno, node.col_offset))
+        return {n.id: there[n.id] for n in names if n.id in there and n.id not in own}
+
+    def makers(self, line: Line) -> Iterator[Line]:
+        """Yield the lines that last assigned the names which a line reads, in __init__ too."""
+        for node in ast.walk(self.statement(line) or ast.Pass()):
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                made = self.assigned(line, ast.unparse(node))
+                if made is not None:
+                    yield made
+
+    def assigned(self, line: Line, name: str) -> Line | None:
+        """Return the last assignment of a variable before a line, or of self.name in __init__."""
+        init = f"{line.function.rpartition('.')[0]}.__init__"
+        last = None
+        for function in dict.fromkeys((init, line.function)):
+            own = function == line.function
+            for node in self._walk(function) if own or name.startswith("self.") else ():
+                if not isinstance(node, ast.Assign) or (own and node.lineno >= line.number):
+                    continue
+                targets = [t for t in node.targets for t in getattr(t, "elts", [t])]
+                if name in map(ast.unparse, targets):
+                    last = self.line_at(function, node)
+        return last
+
+    def _walk(self, function: str) -> Iterator[ast.AST]:
+        return ast.walk(self.trees[function]) if function in self.trees else iter(())

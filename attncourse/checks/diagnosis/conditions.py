@@ -1,0 +1,250 @@
+"""Questions about conditions that one usual run does not meet.
+
+Another call, another length, large scores, other dtypes: a class may be right on a few tokens and
+fail here. What only another dtype shows is a note, since no exercise asks for one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.attempt import Found, draw, reporting, run
+from attncourse.checks.diagnosis.path import RANDOM
+from attncourse.checks.diagnosis.quantities import HIDDEN
+from attncourse.checks.diagnosis.trial import (
+    HEAD_DIM,
+    NUM_TOKENS,
+    Trial,
+    close,
+)
+from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.operations import Line, Operation
+from attnlib.functional import causal_mask
+
+MANY_TOKENS = 67
+FAR = 1e6  # how far apart scores are: further than what a mask may set instead of -inf
+
+
+def two_runs(trial: Trial) -> Finding | None:
+    """The same module on the same x, in eval, without dropout: nothing may be random."""
+    mine, ours = trial.build()
+    weights, x = trial.random_weights(ours), trial.usual_x()
+    torch.manual_seed(1)
+    first = trial.run(mine, x, weights)
+    torch.manual_seed(2)
+    second = trial.run(mine, x, weights)
+    if first.equal(second) or (first.isnan() & second.isnan() | (first == second)).all():
+        return None
+    drawn = trial.first(mine, x, lambda made: RANDOM.search(made.name), weights)
+    if drawn is None:
+        where = trial.departure(mine, x, weights, trial.most_heads)  # the third call
+        return Finding(Kind.STATE, where.line if where else None)
+    if drawn.name.endswith(("uniform_", "normal_")) and (drawn.grad or "_" in drawn.name[:-1]):
+        return Finding(Kind.RANDOM_LAYERS, drawn.line)
+    if "rop" in drawn.name or (drawn.line and "rop" in drawn.line.text):
+        return Finding(Kind.DROPOUT_ACTIVE, drawn.line, {"how": how_it_drops(drawn.line)})
+    return Finding(Kind.RANDOM, drawn.line)
+
+
+def how_it_drops(line: Line | None) -> str:
+    """Return by what a line drops: PyTorch's attention, a new layer, or another way."""
+    text = line.text if line is not None else ""
+    if "scaled_dot_product_attention" in text or "dropout_p" in text:
+        return "pytorch"
+    return "new" if "Dropout(" in text else ""
+
+
+def equal_scores(trial: Trial) -> Finding | None:
+    """With all scores at 0 each result is the mean of the values so far."""
+    mine, ours = trial.build(num_heads=1)
+    weights = trial.weights(1, W_key=torch.zeros(HEAD_DIM, trial.d_in(1)))
+    x = trial.marked_tokens()
+    have = trial.run(mine, x, weights, 1)
+    if close(have, run(ours, x, weights), 1e-4):
+        return None
+    made = trial.first(mine, x, _hides_a_row, weights)
+    if made is None:
+        return Finding(Kind.RESULT_NAN if have.isnan().any() else Kind.SOFTMAX_ROWS)
+    return Finding(Kind.MASK_ZEROS, made.line, {"nan": bool(have.isnan().any())})
+
+
+def _hides_a_row(operation: Operation) -> bool:
+    values = operation.values
+    square = values.shape[-2:] == (NUM_TOKENS, NUM_TOKENS)
+    return square and bool((values < HIDDEN).all(dim=-1).any())
+
+
+def many_tokens(trial: Trial) -> Finding | None:
+    """A context that is longer than the others asked for."""
+    mine, ours = trial.build(context_length=MANY_TOKENS)
+    weights = trial.random_weights(ours)
+    x = draw(1, MANY_TOKENS, trial.d_in(), seed=1)
+    try:
+        have = trial.run(mine, x, weights, when=f"context_length={MANY_TOKENS}")
+    except Found as found:
+        return found.finding.knowing(length=MANY_TOKENS)
+    want = run(ours, x, weights)
+    if close(have, want, 1e-4):
+        return None
+    off = (have - want).abs().amax(dim=(0, 2)) > 1e-4
+    first = int((off | have.isnan().any(dim=2)[0]).nonzero()[0])
+    where = trial.departure(mine, x, weights, trial.most_heads)
+    line = where.line if where else trial.text.line_with(r"tri[ul]|arange")
+    return Finding(Kind.LENGTH, line, {"length": MANY_TOKENS, "token": first})
+
+
+def large_scores(trial: Trial) -> Finding | None:
+    """Scores far apart: what hides must be lower than any score, as -inf is."""
+    mine, _ = trial.build(num_heads=1)
+    x = trial.marked_tokens()
+    x[:, :, NUM_TOKENS] = 1  # one column is the same for all tokens
+    for near, far in ((0.0, FAR), (-FAR, 0.0)):
+        W_query, W_key = torch.zeros(2, HEAD_DIM, trial.d_in(1))
+        W_query[0, NUM_TOKENS] = HEAD_DIM**0.5
+        W_key[0, :NUM_TOKENS] = far
+        W_key[0, 0] = near
+        matrices = {"W_query": W_query, "W_key": W_key}
+        first = trial.attn_weights_of(mine, x, 1, **matrices)[:, 0, 0, :NUM_TOKENS]
+        if (first[:, 1:] > 1e-3).any():
+            made = trial.first(mine, x, _is_filled, trial.weights(1))
+            return Finding(Kind.MASK_NOT_LOW, made.line if made else None, {"far": FAR})
+        if first.isnan().any():
+            W_key[0, 1:NUM_TOKENS] = FAR
+            why = _why_nan(trial, mine, x, trial.weights(1, **matrices))
+            trial.note(Kind.NOTE_SCORES, why=why)
+            return None
+    mine, ours = trial.build()
+    weights = {
+        name: weight * (20 if "W_value" not in name and "out" not in name else 1)
+        for name, weight in trial.random_weights(ours).items()
+    }
+    x = trial.usual_x()
+    have, want = trial.run(mine, x, weights), run(ours, x, weights)
+    if close(have, want, 2e-3):
+        return None
+    if have.isnan().any():
+        trial.note(Kind.NOTE_SCORES, why=_why_nan(trial, mine, x, weights))
+        return None
+    where = trial.departure(mine, x, weights, trial.most_heads)
+    return Finding(Kind.SCORES_LARGE, where.line if where else None)
+
+
+def _is_filled(operation: Operation) -> bool:
+    """Return whether very negative numbers are in the future of a tensor, and nowhere else."""
+    values = operation.values
+    if values.shape[-2:] != (NUM_TOKENS, NUM_TOKENS) or not values.is_floating_point():
+        return bool(operation.parents and values.is_floating_point() and (values < -15).any())
+    return bool((values[..., causal_mask(NUM_TOKENS)] < -15).all())
+
+
+def _why_nan(trial: Trial, mine: nn.Module, x: Tensor, weights: dict[str, Tensor]) -> str:
+    """Return whether numbers grew too large in a run, or a row too small to divide by."""
+    grown = trial.first(
+        mine, x, lambda made: "exp" in made.name and made.values.isposinf().any(), weights
+    )
+    if grown is not None:
+        return "exp overflows, torch.softmax subtracts the largest score of a row first"
+    return "nothing is left of a row whose largest score is hidden after exp, and 0 / 0 is NaN"
+
+
+def more_tokens_than_context_length(trial: Trial) -> Finding | None:
+    """More tokens than context_length: refused or computed, but not cut off in silence."""
+    mine, _ = trial.build(context_length=3)
+    x = trial.usual_x()
+    try:
+        result = run(mine, x)
+    except Found:
+        result = None  # it refuses, as it should
+    if result is not None and result.shape[1:2] != x.shape[1:2]:
+        cut = trial.first(mine, x, lambda made: made.values.shape[1:2] < x.shape[1:2])
+        facts = {"length": 3, "num_tokens": NUM_TOKENS, "left": result.shape[1]}
+        return Finding(Kind.LENGTH_CUT, cut.line if cut else None, facts)
+    mine, _ = trial.build(num_heads=1, context_length=1)
+    try:
+        attn_weights = trial.attn_weights_of(mine, trial.marked_tokens(), 1)
+    except Found:
+        return None
+    if (attn_weights[:, 0, 0, 1:NUM_TOKENS].abs() > 1e-6).any() or attn_weights.isnan().any():
+        trial.note(Kind.NOTE_BROADCASTS)
+    return None
+
+
+def other_dtypes(trial: Trial) -> Finding | None:
+    """In float64 and in half precision: what goes wrong there alone is a note."""
+    turns: tuple[tuple[str, torch.dtype, Callable[[nn.Module], nn.Module]], ...] = (
+        ("float64", torch.float64, nn.Module.double),
+        ("half precision", torch.float16, nn.Module.half),
+    )
+    for when, dtype, turn in turns:
+        mine, _ = trial.build(num_heads=1)
+        with reporting():
+            turn(mine)
+        x, zero = trial.marked_tokens().to(dtype), torch.zeros(HEAD_DIM, trial.d_in(1))
+        try:
+            attn_weights = trial.attn_weights_of(mine, x, 1, W_key=zero)
+        except Found as found:
+            if found.finding.kind not in (Kind.RESULT_DTYPE, Kind.ERROR_DTYPE, Kind.ERROR_OVERFLOW):
+                raise
+            why = "a new tensor is float32 whatever x is (dtype=x.dtype)"
+            if found.finding.kind is Kind.ERROR_OVERFLOW:
+                why = "a number like -1e9 does not fit: fill with -torch.inf"
+            trial.note(Kind.NOTE_DTYPE, dtype=when, why=why)
+            return None
+        if attn_weights.isnan().any() or (attn_weights[:, 0, 0, 1:NUM_TOKENS] > 1e-2).any():
+            why = "the number that hides does not fit: fill with -torch.inf"
+            trial.note(Kind.NOTE_DTYPE, dtype=when, why=why)
+    return None
+
+
+def another_device(trial: Trial) -> Finding | None:
+    """Moved to another device, the module takes all that it needs along."""
+    mine, _ = trial.build()
+    left = {
+        name: value
+        for part in mine.modules()
+        for name, value in vars(part).items()
+        if isinstance(value, Tensor)
+    }
+    if not left:
+        return None
+    x = trial.usual_x()
+    recording, _ = trial.record(mine, x)
+    start = recording.number_of(x) or 0
+    used = {n for made in recording.operations[start:] for n in made.parents}
+    for name, tensor in left.items():
+        if trial.text.line_with(rf"\b{name}\b.*(\.device|\.to\(\w+\)|type_as)"):
+            continue  # it is brought along in forward
+        if recording.number_of(tensor) in used:
+            line = trial.text.line_with(rf"self\.{name}\b[^=]*=(?!=)", among="__init__")
+            return Finding(Kind.MASK_NO_BUFFER, line, {"name": name})
+    return None
+
+
+def initial_values(trial: Trial) -> Finding | None:
+    """New modules differ from one another, and their projections are random."""
+    torch.manual_seed(5)
+    mine, ours = trial.build()
+    torch.manual_seed(6)
+    other, _ = trial.build()
+    names = trial.make.parameter_names(mine, dict(ours.named_parameters())).values()
+    twins = dict(other.named_parameters())
+    matrices = {n: p.detach() for n, p in mine.named_parameters() if n in names and p.ndim == 2}
+    for name, matrix in matrices.items():
+        line = trial.line_that_filled(name) or trial.line_of_parameter(name)
+        size = float(matrix.abs().max())
+        even = bool((matrix == matrix.flatten()[0]).all())
+        value = f"{matrix.flatten()[0]:.4g}, all of them" if even else f"large as {size:.3g}"
+        if even or not 1e-6 < size < 20:
+            return Finding(Kind.INIT_VALUES, line, {"name": name, "value": value})
+        if matrix.equal(twins[name]):
+            seeded = trial.text.line_with(r"manual_seed|seed\(") or line
+            return Finding(Kind.INIT_SEED, seeded, {"name": name})
+    for (a, first), (b, second) in itertools.combinations(matrices.items(), 2):
+        if first.shape == second.shape and first.equal(second):
+            line = trial.line_that_filled(b) or trial.line_of_parameter(b)
+            return Finding(Kind.INIT_EQUAL, line, {"name": a, "twin": b})
+    return None

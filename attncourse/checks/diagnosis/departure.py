@@ -1,0 +1,225 @@
+"""The line at which a learner's forward leaves the path, and why: RULES has all reasons in order.
+
+Every tensor that forward makes is looked up among the quantities of attention. The result is not
+the right one; so, going back from it, there is a first operation whose inputs are right and whose
+result is not. Its line is the answer, and the first rule that fits names the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from torch import Tensor, nn
+
+from attncourse.checks.diagnosis import heads, masks, results, scores
+from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, RANDOM, Path
+from attncourse.checks.diagnosis.quantities import Quantity, find_any
+from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.tracer import trace
+
+Rule = Callable[[Path, Operation], Finding | None]
+
+
+def numbers_drawn(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation that draws random numbers, or takes some in."""
+    if RANDOM.search(operation.name):
+        return path.at(operation, Kind.DROPOUT_ACTIVE)
+    new = [n for n in operation.parents if n > path.x and n not in path.from_x]
+    seen = set[int]()
+    while new:
+        number = new.pop()
+        if RANDOM.search(path.operations[number].name):
+            made = path.operations[number]
+            return path.at(operation, Kind.RANDOM_LAYERS if made.grad else Kind.RANDOM)
+        if number not in seen:
+            seen.add(number)
+            before = path.operations[number].parents
+            new += [n for n in before if n > path.x and n not in path.from_x]
+    return None
+
+
+# What comes in, and the rules for it, in order
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    "": (
+        numbers_drawn,
+        masks.nan_of_a_mask,
+        heads.numbers_changed,
+        heads.changed_after_the_merge,
+        heads.view_for_a_transpose,
+        heads.another_order,
+        heads.mixed_split,
+        heads.mixed_merge,
+        heads.numbers_mixed,
+        heads.multiplied,
+    ),
+    "projections": (heads.taken_apart_in_another_order,),
+    "scores": (
+        masks.everything_hidden,
+        scores.softmax_of_other_axes,
+        scores.scale_after_softmax,
+        scores.scores_of_heads_added,
+        masks.row_of_other_keys,
+        masks.mask_of_other_places,
+        masks.mask_not_kept,
+        masks.mask_after_softmax,
+        masks.mask_that_hides_nothing,
+        scores.wrong_scale,
+        masks.nan_of_scores,
+        masks.mask_of_numbers,
+        scores.no_softmax,
+        scores.scores_changed,
+    ),
+    "steps of softmax": (
+        scores.softmax_over_rows,
+        scores.softmax_by_hand,
+    ),
+    "all parts": (
+        results.one_part_twice,
+        scores.tokens_before_heads,
+        results.scaled_before_pytorch,
+        results.another_attention,
+    ),
+    "attn_weights": (
+        results.weights_changed,
+        results.weights_meet_no_values,
+        results.weights_transposed,
+        results.values_of_another_head,
+        results.another_context,
+    ),
+    "parts": (
+        results.one_part_twice,
+        scores.part_changed,
+        scores.scores_of_heads_added,
+        scores.tokens_before_heads,
+        scores.of_another_head,
+        scores.another_product,
+    ),
+    "context_vec": (
+        results.result_with_x,
+        heads.heads_added,
+        results.out_proj_of_another,
+        results.context_changed,
+    ),
+    "result": (results.result_changed,),
+    "x": (results.x_changed,),
+}
+
+
+def stage(names: set[str]) -> str:
+    """Return what comes into an operation, a key of RULES, by the names of the quantities."""
+    if set(PARTS) <= names:
+        return "all parts"
+    for name in ("projections", "scores", "steps of softmax", "attn_weights"):
+        if name in names:
+            return name
+    if names and names <= set(PARTS):
+        return "parts"
+    return next((name for name in ("context_vec", "result") if name in names), "".join(names))
+
+
+def explain(path: Path, operation: Operation) -> Finding | None:
+    """Return what the first rule that fits says of an operation that leaves the path."""
+    names = path.names(operation)
+    for rule in (*RULES[""], *RULES.get(stage(names), ())) if names else ():
+        found = rule(path, operation)
+        if found is not None:
+            return found
+    return None
+
+
+def departure(path: Path) -> Finding | None:
+    """Return the first line that leaves the path; None if nothing can be said."""
+    if path.is_good(path.result) and not _repeats(path, path.result):
+        return results.ends_too_early(path)
+    empty = any(not path.operations[n].values.numel() for n in path.leads_here & path.from_x)
+    if not empty and (found := results.unwritten(path)):
+        return found
+    path.found = {n: None if _repeats(path, n) else found for n, found in path.found.items()}
+    bad, new = {path.result}, [path.result]
+    while new:
+        for parent in path.parents(path.operations[new.pop()]):
+            if parent not in bad and not path.is_good(parent) and parent in path.found:
+                bad.add(parent)
+                new.append(parent)
+    bad -= {number for number in bad if _is_partly_filled(path, number)}
+    for number in sorted(bad):
+        if not bad.intersection(path.operations[number].parents):
+            found = explain(path, path.operations[number])
+            if found is not None:
+                return found
+    return None
+
+
+def departure_before_an_error(path: Path) -> Finding | None:
+    """Return the same of a run that an error stopped: the result is what was made last."""
+    last = [n for n in sorted(path.from_x) if path.operations[n].line is not None]
+    for number in last[::-1][:3]:
+        path.look_up_to(number)
+        if path.is_good(number):
+            joins = re.search("cat|stack|shape|view|flatten", path.operations[number].name)
+            held = path.found[number]
+            if number == last[-1] and joins and held and held.name == "context_vec":
+                shape = heads.shape_of_the_result(path)
+                if shape is not None and shape.kind.step == "merge":
+                    return shape
+            continue
+        found = departure(path)
+        if found is not None and found.sure and found.kind.step in BEFORE_AN_ERROR:
+            return found
+    return None
+
+
+BEFORE_AN_ERROR = ("split", "scores", "values", "parts", "merge")
+
+
+def _repeats(path: Path, number: int) -> bool:
+    """Return whether a result or context vectors hold the same numbers for several tokens."""
+    found, values = path.found.get(number), path.operations[number].values
+    if found is None or found.layout is None:
+        return False
+    if found.name == "values":  # values may be repeated on purpose, but not by a product
+        before = number
+        while not re.search(r"matmul|bmm|einsum|sum", path.operations[before].name):
+            parents = path.parents(path.operations[before])
+            if len(parents) != 1:
+                return False
+            (before,) = parents
+    elif found.name not in ("context_vec", "result"):
+        return False
+    return any(not axes and size > 1 for axes, size in zip(found.layout, values.shape, strict=True))
+
+
+def _is_partly_filled(path: Path, number: int) -> bool:
+    """Return whether parts of a tensor are set here that begins empty."""
+    operation = path.operations[number]
+    if operation.name not in ASSIGNS or number == path.result:
+        return False
+    if any(path.is_good(n) for n in operation.parents[:1]):
+        return False
+    while operation.name in ASSIGNS and operation.parents:
+        operation = path.operations[operation.parents[0]]
+    return operation.number not in path.from_x
+
+
+ROLES = {"queries": r"^q(uer\w*|s)?\d?$", "keys": r"^k(eys?|s)?\d?$", "values": r"^v(al\w*|s)?\d?$"}
+
+
+def misnamed(
+    module: nn.Module, x: Tensor, named: Mapping[str, tuple[Quantity, ...]]
+) -> Finding | None:
+    """Return the line where a variable named like queries, keys or values holds another of them."""
+    holds: dict[str, str] = {}
+    lines: dict[str, Line] = {}
+    for step in trace(module, x, depth=2).steps:
+        role = next((r for r, names in ROLES.items() if re.search(names, step.name.lower())), None)
+        if role is None or not step.values.is_floating_point() or step.change == "given":
+            continue
+        found = find_any(step.values, named, PARTS)
+        if found is not None and found.name != role:
+            holds.setdefault(step.name, found.name)
+            lines.setdefault(step.name, Line(step.function, step.line, step.source))
+    if not holds:
+        return None
+    return Finding(Kind.PARTS_SWAPPED, lines[next(iter(holds))], {"holds": holds})

@@ -1,0 +1,224 @@
+"""From a learner's class to a verdict: all questions in order, and the line for what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from attncourse.checks.attempt import Found
+from attncourse.checks.diagnosis import conditions, questions, training
+from attncourse.checks.diagnosis.behind import behind
+from attncourse.checks.diagnosis.trial import Trial
+from attncourse.checks.door import NO_NAMES, Given, Maker
+from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.guard import SECONDS, TimeIsUp, guarded
+from attncourse.checks.sentences import cause_of, details, sentence
+from attncourse.checks.verdict import Note, Verdict
+from attncourse.examples import seeded
+from attncourse.tracing.operations import Line
+from attncourse.tracing.tracer import locate
+
+
+class Question(NamedTuple):
+    """One question of an exercise check."""
+
+    name: str
+    ask: Callable[[Trial], Finding | None]
+    after: tuple[str, ...] = ()  # these must be answered well before it makes sense
+
+
+RUNS = ("returns", "parameters")
+WHOLE = (*RUNS, "whole")
+DROPS = (*WHOLE, "dropout in training")
+
+QUESTIONS: tuple[Question, ...] = (
+    Question("returns", questions.it_returns_something),
+    Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
+    Question("random", conditions.two_runs, RUNS),
+    Question("whole", questions.the_whole, (*RUNS, "random")),
+    Question("equal scores", conditions.equal_scores, WHOLE),
+    Question("length", conditions.many_tokens, WHOLE),
+    Question("large scores", conditions.large_scores, WHOLE),
+    Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
+    Question("training", training.training_without_dropout, (*RUNS, "random")),
+    Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
+    Question(
+        "anything dropped", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
+    ),
+    Question(
+        "dropout in training",
+        training.each_weight_is_dropped_or_grown,
+        (*WHOLE, "anything dropped"),
+    ),
+    Question(
+        "dropout by number",
+        training.each_weight_is_dropped_for_itself,
+        DROPS,
+    ),
+    Question("dropout, gradients", training.gradients_with_dropout, DROPS),
+    Question("other dtypes", conditions.other_dtypes, WHOLE),
+    Question("initial values", conditions.initial_values, RUNS[:2]),
+    Question("weights returned", questions.the_weights_returned, WHOLE),
+    Question("another device", conditions.another_device, WHOLE),
+)
+NAMES = tuple(question.name for question in QUESTIONS)
+ARGUMENTS = ("dropout", "qkv_bias", "context_length")  # that a class may not take
+last_kinds: dict[str, Kind] = {}  # the fault of the last try, by the name of the right class
+
+
+def diagnose(
+    given: Given,
+    right: type[nn.Module],
+    names: Mapping[str, str] = NO_NAMES,
+    skip: tuple[str, ...] = (),
+    seconds: float = SECONDS,
+) -> Verdict:
+    """Put all questions to a class.
+
+    Args:
+        given: a class, a function that makes a module, or a module.
+        right: the class of attnlib beside which it runs.
+        names: what is called otherwise.
+        skip: names of questions to leave out, or of arguments that the class does not take.
+        seconds: the time that all of it may take.
+
+    Raises:
+        ValueError: skip holds what is neither a question nor an argument.
+    """
+    skip = (skip,) if isinstance(skip, str) else tuple(skip)
+    for name in skip:
+        if name not in (*NAMES, *ARGUMENTS):
+            raise ValueError(
+                f"skip={name!r} is neither a question nor an argument: choose from "
+                f"{', '.join((*NAMES, *ARGUMENTS))}"
+            )
+    inquiry = Inquiry(given, right, names, skip)
+    try:
+        with guarded(seconds), seeded(0):
+            inquiry.ask_all()
+    except TimeIsUp as error:
+        slow = Finding(Kind.TIME, _where_time_ran_out(error))
+        inquiry.faults.insert(0, replace(slow, question=inquiry.now))
+    return _verdict(inquiry, skip)
+
+
+class Inquiry:
+    """One class, and what the questions have found so far."""
+
+    def __init__(
+        self, given: Given, right: type[nn.Module], names: Mapping[str, str], skip: tuple[str, ...]
+    ) -> None:
+        self.given, self.right, self.names, self.skip = given, right, names, skip
+        self.trial: Trial | None = None
+        self.faults: list[Finding] = []
+        self.failed: set[str] = set()
+        self.now = NAMES[0]
+
+    def ask_all(self) -> None:
+        """Ask every question that makes sense after those before it."""
+        late: list[Finding] = []  # said only after the others
+        dtype = torch.get_default_dtype()
+        try:
+            trial = self.trial = _trial(self.given, self.right, self.names, self.skip)
+            if torch.get_default_dtype() != dtype:
+                torch.set_default_dtype(dtype)
+                self.faults.append(behind(Finding(Kind.SETTINGS, None, {"dtype": dtype}), trial))
+            for question in QUESTIONS:
+                self.now = question.name
+                if self.failed.intersection(question.after):
+                    self.failed.add(question.name)
+                    continue
+                found = None if _is_left_out(question.name, self.skip) else _ask(question, trial)
+                if found is None:
+                    continue
+                if found.kind is Kind.PARAMETERS_BIAS_NEVER:
+                    trial.make.without = (*trial.make.without, "qkv_bias")
+                    late.append(found)
+                    continue
+                self.failed.add(question.name)
+                self.faults.append(found)
+        except Found as found:
+            self.faults.append(replace(found.finding, question=self.now))
+        self.faults += late
+
+
+def _ask(question: Question, trial: Trial) -> Finding | None:
+    try:
+        found = question.ask(trial)
+    except Found as stopped:
+        found = stopped.finding
+    except Exception as error:  # what came back was so odd that we could not compute with it
+        message = " ".join(str(error).split())[:100]
+        facts = {"error": type(error).__name__, "message": message}
+        found = Finding(Kind.CHECK_FAILED, None, facts)
+    if found is None:
+        return None
+    return behind(replace(found, question=question.name), trial)
+
+
+def _where_time_ran_out(error: BaseException) -> Line | None:
+    """Return where it was stopped first: a second alarm may ring while we look at the first."""
+    failure = locate(error)
+    while not failure.line and error.__context__ is not None:
+        error = error.__context__
+        failure = locate(error)
+    return Line(failure.function, failure.line, failure.source) if failure.line else None
+
+
+def _trial(
+    given: Given, right: type[nn.Module], names: Mapping[str, str], skip: tuple[str, ...]
+) -> Trial:
+    """Return a trial; if the class needs d_in to be the width of its result, one like that."""
+    maker = Maker(given, names, tuple(name for name in skip if name in ARGUMENTS))
+    trial, same = Trial(maker, right), Trial(maker, right, one_width=True)
+    if names.get("d_in") is not None and names.get("d_in") == names.get("d_out"):
+        return same
+    try:
+        trial.build()
+    except Found as found:
+        if "made_with" not in found.finding.facts or found.finding.facts["error"] == "TypeError":
+            raise
+        try:
+            same.build()
+        except Found:
+            raise found from None
+        same.note(Kind.NOTE_ONE_WIDTH)
+        return same
+    return trial
+
+
+def _is_left_out(name: str, skip: tuple[str, ...]) -> bool:
+    return (
+        name in skip
+        or ("dropout" in skip and "dropout" in name)
+        or ("context_length" in skip and name == "too many tokens")
+    )
+
+
+def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
+    """Return what a learner reads, with all that was found."""
+    faults, trial, right = tuple(inquiry.faults), inquiry.trial, inquiry.right.__name__
+    found = trial.notes if trial else []
+    if faults:
+        found = [note for note in found if note.kind is not Kind.NOTE_BROADCASTS]
+    notes = tuple(Note(cause_of(note), note.code) for note in found)
+    asked = {fault.question for fault in faults}
+    not_asked = tuple(q.name for q in QUESTIONS if q.name in inquiry.failed - asked)
+    if faults:
+        again = last_kinds.get(right) is faults[0].kind
+        last_kinds[right] = faults[0].kind
+        said = sentence(faults[0], again)
+        return Verdict(False, said, faults, notes, not_asked, details(faults[0]))
+    assert trial is not None
+    last_kinds.pop(right, None)
+    drops = ", and in training dropout falls on single attention weights"
+    said = (
+        f"{trial.make.name} is right: no token sees a later one, outputs and gradients are those "
+        f"of attnlib's {right}{'' if 'dropout' in skip else drops}."
+    )
+    told = (f"Note: {note}" for note in notes if note.code != Kind.NOTE_BROADCASTS)
+    return Verdict(True, " ".join([said, *told]), (), notes)

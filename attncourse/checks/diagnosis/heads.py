@@ -1,0 +1,196 @@
+"""Why the numbers of a quantity come out in other places: splits, merges and what follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, holds, made_at, turned_at
+from attncourse.checks.diagnosis.quantities import Found
+from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.operations import Operation
+
+LETTERS = {"b": "texts", "h": "heads", "t": "tokens", "d": "columns", "c": "columns"}
+
+
+def misplaced(path: Path, operation: Operation) -> Found | None:
+    """Return what an operation made of a quantity that came in right, if it left its place."""
+    made = path.found.get(operation.number)
+    names = path.names(operation) - {"scores", "attn_weights", "steps of softmax"}
+    if made is None or made.in_order or made.name not in names:
+        return None
+    return made
+
+
+def _changes_numbers(path: Path, operation: Operation) -> bool:
+    """Return whether an operation on one tensor changes numbers, and not only their places."""
+    number, *more = path.parents(operation)
+    old, new = path.operations[number].values, operation.values
+    if more or old.numel() != new.numel() or operation.name in ASSIGNS:
+        return False
+    return not torch.equal(old.flatten().sort().values, new.flatten().sort().values)
+
+
+def numbers_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation that changes some numbers, as relu does, and no places."""
+    made = misplaced(path, operation)
+    if made is None or made.moved is not None or not _changes_numbers(path, operation):
+        return None
+    if made.name in PARTS:
+        return path.at(operation, Kind.PARTS_CHANGED, name=made.name)
+    return path.at(operation, _CHANGED.get(made.name, Kind.MIXED), name=made.name, complete=False)
+
+
+_CHANGED = {
+    "context_vec": Kind.CONTEXT_CHANGED,
+    "result": Kind.RESULT_CHANGED,
+    "x": Kind.X_CHANGED,
+}
+
+
+def changed_after_the_merge(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation that moves context vectors which had been joined already."""
+    made = misplaced(path, operation)
+    if made is None or made.name != "context_vec":
+        return None
+    for number, found in path.held(operation).items():
+        layout = found.layout or ()
+        joined = len(layout) == 3 and layout[:2] == ("b", "t") and set(layout[2]) == {"h", "d"}
+        if joined and path.num_heads > 1 and number in path.leads_here:
+            return path.at(operation, Kind.CONTEXT_CHANGED, complete=True)
+    return None
+
+
+def view_for_a_transpose(path: Path, operation: Operation) -> Finding | None:
+    """Tell a view that gives the shape of a transpose, and leaves the numbers in their order."""
+    made = misplaced(path, operation)
+    if made is None or operation.name not in {"view", "reshape"} or made.name not in PARTS:
+        return None
+    old = path.operations[path.parents(operation)[0]].values
+    if old.ndim < 3 or operation.values.shape != old.mT.shape:
+        return None
+    if path.num_heads > 1 and old.ndim == 3:
+        return None
+    return path.at(operation, Kind.PARTS_VIEWED, name=made.name)
+
+
+def another_order(path: Path, operation: Operation) -> Finding | None:
+    """Tell heads, tokens or columns that have changed places."""
+    made = misplaced(path, operation)
+    if made is None or made.moved is None:
+        return None
+    what, how = made.moved
+    if made.name != "context_vec" or what != "columns":
+        return path.at(operation, Kind.ORDER, name=made.name, what=what, how=how)
+    if "repeated" in how:
+        return path.at(operation, Kind.MERGE_REPEATED)
+    alternates = how == "alternating"
+    where = _of_the_merge(path, operation) if alternates else operation
+    return path.at(where, Kind.MERGE_ALTERNATING if alternates else Kind.MERGE_ORDER, how=how)
+
+
+def mixed_split(path: Path, operation: Operation) -> Finding | None:
+    """Tell a split after which a head has numbers that belong to others."""
+    made = misplaced(path, operation)
+    if made is None or made.name not in PARTS or path.num_heads == 1:
+        return None
+    kept, columns = made.mixture or ("", ())
+    facts: dict[str, Any] = {"name": made.name, "columns": columns}
+    if {"b", "t"} <= set(kept) and len(columns) == path.right("queries").shape[-1]:
+        return path.at(operation, Kind.SPLIT_MISSING, **facts)
+    if {"b", "t"} <= set(kept):
+        return path.at(operation, Kind.SPLIT_COLUMNS, **facts)
+    if "t" in kept and "b" not in kept:
+        return path.at(operation, Kind.SPLIT_TEXTS, **facts)
+    return path.at(operation, Kind.SPLIT_MIXED, **facts)
+
+
+def mixed_merge(path: Path, operation: Operation) -> Finding | None:
+    """Tell a merge after which a row does not hold the heads of one token."""
+    made = misplaced(path, operation)
+    if made is None or made.name != "context_vec":
+        return None
+    kept, _ = made.mixture or ("", ())
+    before = [n for n in path.parents(operation) if path.found.get(n) is not None]
+    held = path.found[before[0]] if len(before) == 1 else None
+    layout = (held and held.layout) or ()
+    for dim, axes in enumerate(layout):
+        if len(axes) > 1 and "h" in axes and "t" in axes:
+            return path.at(made_at(path, before[0]), Kind.MERGE_AXIS, dim=dim, axes=axes)
+    if "t" in kept and "b" not in kept:
+        first = {"bh": "texts", "hb": "heads"}.get(layout[0] if layout else "", "")
+        return path.at(operation, Kind.MERGE_TEXTS, first=first)
+    odd = len(layout) == 4 and layout != ("b", "h", "t", "d") and all(layout)
+    order = tuple(" and ".join(LETTERS[a] for a in axes) for axes in layout) if odd else ()
+    return path.at(_of_the_merge(path, operation), Kind.MERGE_MIXED, order=order)
+
+
+def _of_the_merge(path: Path, operation: Operation) -> Operation:
+    """Return where the context vectors were turned wrongly before they were joined."""
+    before = path.parents(operation)
+    turned = turned_at(path, before[0]) if len(before) == 1 else None
+    found = path.found.get(turned.number) if turned is not None else None
+    if turned is None or found is None or found.layout is None or found.name != "context_vec":
+        return operation
+    return operation if "".join(found.layout) == "bthd" else turned
+
+
+def numbers_mixed(path: Path, operation: Operation) -> Finding | None:
+    """Tell numbers that are all there, and not where they belong."""
+    made = misplaced(path, operation)
+    return path.at(operation, Kind.MIXED, name=made.name) if made is not None else None
+
+
+def multiplied(path: Path, operation: Operation) -> Finding | None:
+    """Tell a quantity that is multiplied by a number, as nothing in attention does."""
+    made = path.found.get(operation.number)
+    names = path.names(operation) - {"steps of softmax"}
+    if made is None or not made.in_order or made.name not in names:
+        return None
+    if made.name == "attn_weights" and abs(made.factor - path.root) < 1e-4:
+        return path.at(operation, Kind.SCALE_LATE, values=True)
+    return path.at(operation, Kind.MULTIPLIED, name=made.name, factor=made.factor)
+
+
+def taken_apart_in_another_order(path: Path, operation: Operation) -> Finding | None:
+    """Tell the line that takes one projection of all three apart in another order."""
+    number = next(n for n, f in path.held(operation).items() if f.name == "projections")
+    chain = list(path.chain(number, "projections"))
+    first = chain[-2] if len(chain) > 1 else operation
+    size = path.right("queries").shape[-1] * path.num_heads
+    return path.at(first, Kind.SPLIT_PARTS, size=size)
+
+
+# Rules: context vectors come in
+
+
+def heads_added(path: Path, operation: Operation) -> Finding | None:
+    """Tell heads that are added or averaged."""
+    right = path.right("context_vec")
+    for made, mean in ((right.mean(dim=1), True), (right.sum(dim=1), False)):
+        if right.shape[1] > 1 and holds(operation.values, made):
+            return path.at(operation, Kind.MERGE_ADDED, mean=mean)
+    return None
+
+
+def shape_of_the_result(path: Path) -> Finding | None:
+    """Return why a result has another shape, where its numbers are context vectors."""
+    operation, found = path.operations[path.result], path.found.get(path.result)
+    if added := heads_added(path, operation):
+        return added
+    if found is None or found.layout is None:
+        return None
+    if found.name not in ("context_vec", "result"):
+        return path.at(operation, Kind.RESULT_OTHER, name=found.name)
+    right = path.right("context_vec")
+    num_heads = right.shape[1]
+    if num_heads == 1 or found.name != "context_vec":
+        return None
+    heads = sorted(set(found.index["h"].flatten().tolist()))
+    if len(heads) < num_heads:
+        return path.at(operation, Kind.MERGE_SOME_HEADS, heads=tuple(heads), num_heads=num_heads)
+    for dim, axes in enumerate(found.layout):
+        if "h" in axes and "d" not in axes:
+            return path.at(operation, Kind.MERGE_AXIS, dim=dim, axes=axes)
+    return None

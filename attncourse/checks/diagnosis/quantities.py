@@ -1,0 +1,335 @@
+"""The quantities of attention, and finding them among a learner's tensors by their numbers alone.
+
+Inputs are random, so every number of a quantity occurs once, and tells where it comes from: text,
+head, token, column. A learner's tensor may hold the same numbers in any order of dimensions, cut
+into heads or rows, or flattened. Its numbers are looked up one by one, and each of its dimensions
+then has a meaning, or the numbers are mixed up.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnlib.convert import PROJECTIONS
+from attnlib.functional import causal_mask, merge_heads, split_heads
+
+HIDDEN = -1000.0  # a score below this hides
+TOLERANCE = 2e-5
+
+AXES = {
+    "b": "texts",
+    "h": "heads",
+    "t": "tokens",
+    "i": "queries",
+    "j": "keys",
+    "d": "columns",
+    "c": "columns",
+    "p": "parts",
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One quantity of attention, right by definition."""
+
+    name: str
+    axes: str  # a letter for each dimension, as in AXES
+    values: Tensor  # float64
+    factor: float = 1.0
+
+    @cached_property
+    def table(self) -> tuple[Tensor, Tensor]:
+        """All numbers in order, and where each of them is."""
+        numbers, order = self.values.flatten().sort()
+        return numbers, order
+
+
+class Mixture(NamedTuple):
+    """What is still in order where the numbers of a quantity are mixed up."""
+
+    kept: str  # the axes that run along one dimension, or have one place
+    columns: tuple[int, ...]  # of all heads, counted from 0, from which the numbers come
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a learner's tensor holds.
+
+    Args:
+        name: of the quantity.
+        factor: how many times the plain quantity it is.
+        layout: for each dimension of the tensor the axes of the quantity that run along it; None
+            if the numbers are those of the quantity, but mixed up.
+        index: where along each axis of the quantity a number comes from: one tensor for each
+            axis, which broadcasts over the learner's tensor.
+        moved: the axis along which the places have changed, and how.
+        hidden: in scores, what is hidden: the tensor's own shape.
+        mixture: what is in order where the layout is None.
+    """
+
+    name: str
+    factor: float
+    layout: tuple[str, ...] | None
+    index: dict[str, Tensor] = field(default_factory=dict)
+    moved: tuple[str, str] | None = None
+    hidden: Tensor | None = None
+    mixture: Mixture | None = None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each number is where it belongs."""
+        return self.layout is not None and self.moved is None
+
+
+def quantities(
+    x: Tensor, weights: Mapping[str, Tensor], num_heads: int, fused: bool = False
+) -> dict[str, tuple[Quantity, ...]]:
+    """Return every quantity of causal attention by its name, in the variants that are right.
+
+    Args:
+        x: (b, num_tokens, d_in).
+        weights: of the right class, by the names of its parameters.
+        num_heads: how many heads.
+        fused: whether one projection makes queries, keys and values together.
+    """
+    x = x.detach().double()
+    parts = {}
+    for name in PROJECTIONS:
+        weight, bias = (
+            torch.cat(
+                [w for key, w in weights.items() if key.endswith(f"{name}.{kind}")] or [x[:0]]
+            )
+            .detach()
+            .double()
+            for kind in ("weight", "bias")
+        )
+        made = x @ weight.T + (bias if bias.numel() else 0.0)
+        parts[name] = split_heads(made, num_heads)
+    queries, keys, values = parts.values()
+    root = queries.shape[-1] ** -0.5
+    scores = queries @ keys.mT
+    masked = (root * scores).masked_fill(causal_mask(x.shape[1]), -torch.inf)
+    attn_weights = masked.softmax(dim=-1)
+    context_vec = attn_weights @ values
+    shifted = masked - masked.amax(dim=-1, keepdim=True)
+    named = {
+        "x": (Quantity("x", "btc", x),),
+        "queries": (
+            Quantity("queries", "bhtd", queries),
+            Quantity("queries", "bhtd", queries * root, root),
+        ),
+        "keys": (Quantity("keys", "bhtd", keys), Quantity("keys", "bhtd", keys * root, root)),
+        "values": (Quantity("values", "bhtd", values),),
+        "scores": (
+            Quantity("scores", "bhij", scores),
+            Quantity("scores", "bhij", scores * root, root),
+        ),
+        "attn_weights": (Quantity("attn_weights", "bhij", attn_weights),),
+        "context_vec": (Quantity("context_vec", "bhtd", context_vec),),
+        "steps of softmax": (
+            Quantity("steps of softmax", "bhij", shifted),
+            Quantity("steps of softmax", "bhij", shifted.exp()),
+            Quantity("steps of softmax", "bhij", masked.exp()),
+            Quantity("steps of softmax", "bhij", masked.log_softmax(dim=-1)),
+            Quantity("steps of softmax", "bhi", masked.amax(dim=-1)),
+            Quantity("steps of softmax", "bhi", masked.exp().sum(dim=-1)),
+            Quantity("steps of softmax", "bhi", shifted.exp().sum(dim=-1)),
+            Quantity("steps of softmax", "bhi", masked.logsumexp(dim=-1)),
+            Quantity("steps of softmax", "bhi", (root * scores).amax(dim=-1)),
+        ),
+    }
+    if fused:
+        together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
+        named["projections"] = (Quantity("projections", "btphd", together),)
+    if "out_proj.weight" in weights:
+        weight, bias = (
+            weights[f"out_proj.{kind}"].detach().double() for kind in ("weight", "bias")
+        )
+        joined = merge_heads(context_vec)
+        named["result"] = (
+            Quantity("result", "btc", joined @ weight.T + bias),
+            Quantity("result", "btc", joined @ weight.T),
+        )
+    return named
+
+
+def find(tensor: Tensor, quantity: Quantity) -> Found | None:
+    """Return how a tensor holds a quantity, or None if its numbers are others."""
+    tensor = tensor.double()
+    if quantity.axes == "bhij":
+        tensor = torch.where(tensor < HIDDEN, -torch.inf, tensor)
+    table, order = quantity.table
+    tolerance = TOLERANCE * max(1.0, float(quantity.values[quantity.values.isfinite()].abs().max()))
+    told = tensor.isfinite() & (tensor.abs() > tolerance) & ((tensor - 1).abs() > tolerance)
+    if not told.any():
+        return None
+    sample = tensor[told][:6]
+    if not (_nearest(sample, table)[1] <= tolerance).all():
+        return None
+    place, off = _nearest(tensor.flatten(), table)
+    told &= (off <= tolerance).view(tensor.shape)
+    known = tensor.isfinite() & (tensor.abs() > tolerance) & ((tensor - 1).abs() > tolerance)
+    if told.sum() < 0.98 * known.sum():
+        return None
+    origin = _unravel(order[place].view(tensor.shape), quantity.values.shape)
+    layout = [""] * tensor.ndim
+    index, seen = {}, {}
+    for axis, size, where in zip(quantity.axes, quantity.values.shape, origin, strict=True):
+        found = _along(where, told, size)
+        if found is None:
+            mixture = _mixture(quantity, origin, told)
+            return Found(quantity.name, quantity.factor, None, mixture=mixture)
+        dim, index[axis], seen[axis] = found
+        if dim is not None:
+            layout[dim] += axis
+    again = quantity.values[tuple(index[axis] for axis in quantity.axes)].expand(tensor.shape)
+    same = (again == tensor) | ((again - tensor).abs() <= tolerance)
+    hidden = None
+    if quantity.name == "scores":
+        hidden = tensor == -torch.inf
+        same |= hidden
+    if not same.all():
+        mixture = _mixture(quantity, origin, told)
+        return Found(quantity.name, quantity.factor, None, mixture=mixture)
+    moved = next(
+        (
+            (AXES[axes[0]] if len(axes) == 1 else "columns", how)
+            for axes in layout
+            if axes
+            and (
+                how := _how_moved(axes, *([part[axis] for axis in axes] for part in (index, seen)))
+            )
+        ),
+        None,
+    )
+    return Found(quantity.name, quantity.factor, tuple(layout), index, moved, hidden)
+
+
+def find_any(
+    tensor: Tensor, named: Mapping[str, tuple[Quantity, ...]], names: tuple[str, ...] = ()
+) -> Found | None:
+    """Return what a tensor holds, in order if possible."""
+    worse = None
+    for name in names or named:
+        for quantity in named.get(name, ()):
+            found = find(tensor, quantity)
+            if found is not None and found.in_order:
+                return found
+            worse = worse or found
+    return worse
+
+
+def scaled(found: Found, factor: float) -> Found:
+    """Return the same numbers, times a factor."""
+    return replace(found, factor=found.factor * factor)
+
+
+def _nearest(numbers: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where in a sorted table the numbers are nearest, and how far off."""
+    numbers = numbers.nan_to_num(0.0)
+    right = torch.searchsorted(table, numbers).clamp(max=len(table) - 1)
+    left = (right - 1).clamp(min=0)
+    off_right, off_left = (table[right] - numbers).abs(), (table[left] - numbers).abs()
+    off_right, off_left = off_right.nan_to_num(torch.inf), off_left.nan_to_num(torch.inf)
+    nearer = off_right <= off_left
+    return torch.where(nearer, right, left), torch.where(nearer, off_right, off_left)
+
+
+def _along(
+    where: Tensor, told: Tensor, size: int, share: float = 0.8
+) -> tuple[int | None, Tensor, Tensor] | None:
+    """Return the dimension along which an axis runs, its index there, and where that was seen.
+
+    None if the places along the axis are mixed up.
+    """
+    for dim in [None, *range(where.ndim)]:
+        if dim is None:
+            rows, seen = where.reshape(1, -1), told.reshape(1, -1)
+        else:
+            if where.shape[dim] == 1:
+                continue
+            rows, seen = (part.movedim(dim, 0).flatten(1) for part in (where, told))
+        known = torch.where(seen, rows.double(), torch.nan).nanmedian(dim=1).values
+        agrees = (rows == known[:, None]) & seen
+        if agrees.sum() >= share * seen.sum():  # numbers may be near each other by chance
+            shape = [1] * where.ndim
+            if dim is not None:
+                shape[dim] = -1
+            index = _fill(known, size).long().clamp(0, size - 1)
+            return dim, index.view(shape), ~known.isnan()
+    return None
+
+
+def _mixture(quantity: Quantity, origin: list[Tensor], told: Tensor) -> Mixture:
+    places = dict(zip(quantity.axes, origin, strict=True))
+    sizes = dict(zip(quantity.axes, quantity.values.shape, strict=True))
+    kept = [axis for axis in places if _along(places[axis], told, sizes[axis], 0.98) is not None]
+    columns = places["d"][told] if "d" in places else torch.zeros(0)
+    if "d" in places and "h" in places:
+        columns = columns + places["h"][told] * sizes["d"]
+    return Mixture("".join(kept), tuple(sorted(set(columns.tolist()))))
+
+
+def _fill(known: Tensor, size: int) -> Tensor:
+    """Give rows that tell nothing, as one weight of 1 does, the place that the others leave."""
+    unknown = known.isnan()
+    if not unknown.any():
+        return known
+    if unknown.all():
+        return torch.zeros_like(known)
+    places = torch.arange(len(known), dtype=torch.float64)
+    seen = (~unknown).nonzero().flatten()
+    step = 1.0
+    if len(seen) > 1:
+        step = float((known[seen[1]] - known[seen[0]]) / (seen[1] - seen[0]))
+    line = known[seen[0]] + step * (places - seen[0])
+    return torch.where(unknown, line.round().clamp(0, size - 1), known)
+
+
+def _how_moved(axes: str, places: list[Tensor], seen: list[Tensor]) -> str | None:
+    """Return how places along one dimension have changed, or None if they have not."""
+    told = torch.stack(seen).all(dim=0)
+    index = [part.flatten()[told] for part in places]
+    if not told.any():
+        return None
+    for some in itertools.permutations(range(len(index))):
+        code = torch.zeros_like(index[0])
+        for place in some:
+            code = code * 1000 + index[place]
+        if bool((code.diff() >= 0).all()):
+            order = "".join(axes[place] for place in some)
+            alternates = order == "dh" and int(index[axes.index("h")].max()) > 0
+            return "alternating" if alternates else None
+    if axes == "d" and len(set(index[0].tolist())) < len(index[0]):
+        return "those of one head, repeated"
+    if "h" in axes and len(axes) > 1 and _is_one(index[axes.index("h")]):
+        return "those of one head, repeated"
+    code = torch.zeros_like(index[0])
+    for part in index:
+        code = code * 1000 + part
+    if bool((code.diff() <= 0).all()) or (axes == "hd" and bool((index[0].diff() <= 0).all())):
+        return "reversed"
+    ranks = code.argsort().argsort()
+    for shift in (1, -1):
+        if bool((ranks == torch.arange(len(ranks)).roll(shift)).all()):
+            return "shifted by one"
+    return "in another order"
+
+
+def _is_one(places: Tensor) -> bool:
+    return bool((places == places.flatten()[0]).all())
+
+
+def _unravel(place: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    origin: list[Tensor] = []
+    for size in reversed(shape):
+        origin.insert(0, place % size)
+        place = place // size
+    return origin

@@ -1,0 +1,243 @@
+"""The first questions that the exercise checks put to a learner's class, and the last ones.
+
+A question takes a Trial and returns what is wrong, or None. Those that isolate one step of
+attention are in isolate, those on special conditions in conditions; diagnose has them in order.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.attempt import Found, call, draw, returns_weights, run
+from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
+from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.sentences import name_shape
+from attncourse.checks.stub import has_own_lines
+from attncourse.tracing.operations import Line
+from attncourse.tracing.tracer import statements_of, trace
+from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
+
+FULL_ATTEMPT = 5  # tensors, of those that forward makes: queries, keys, values, scores, weights
+
+
+def it_returns_something(trial: Trial) -> Finding | None:
+    """Make the class and run it once: a stub returns None."""
+    mine, _ = trial.build()
+    x = draw(B, NUM_TOKENS, trial.d_in())
+    try:
+        result = call(mine, x, sizes=trial.sizes())
+    except Found as found:
+        if found.finding.kind.step == "stub":
+            raise
+        wrong = it_has_the_parameters(trial)
+        if wrong is None:
+            raise
+        return wrong
+    if result is not None:
+        return None
+    made = [step for step in trace(mine, x).steps if step.change != "given"]
+    if not made:  # or what is made gets no name, torch.cat([head(x) for head in self.heads])
+        forward = inspect.unwrap(type(mine).forward).__code__
+        if not has_own_lines(forward):
+            return Finding(Kind.STUB)
+        name, statements = statements_of(forward)
+        end = statements[max(statements)]
+        return Finding(Kind.RESULT_NONE, Line(name, end.line, end.text), {"name": "something"})
+    last = made[-1]
+    is_stack = trial.right is MultiHeadAttentionWrapper  # its forward needs one line
+    if len(made) < FULL_ATTEMPT and not is_stack:
+        return Finding(Kind.STUB_RETURN, None, {"name": last.name})
+    line = Line(last.function, last.line, last.source)
+    return Finding(Kind.RESULT_NONE, line, {"name": last.name})
+
+
+def it_has_the_parameters(trial: Trial) -> Finding | None:
+    """Compare names and shapes of the parameters with ours."""
+    for qkv_bias in (False, True):
+        if qkv_bias and "qkv_bias" in trial.make.without:
+            continue
+        mine, ours = trial.build(**({"qkv_bias": True} if qkv_bias else {}))
+        if wrong := _wrong_names(trial, mine, ours, qkv_bias):
+            return wrong
+        have = dict(mine.named_parameters())
+        for name, given in trial.make.fit(mine, dict(ours.named_parameters())).items():
+            if have[name].shape != given.shape:
+                return _wrong_shape(trial, name, have[name], given)
+    return None
+
+
+def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool) -> Finding | None:
+    def of(kind: Kind, name: str, **facts: object) -> Finding:
+        line = trial.line_of_parameter(name)
+        return Finding(kind, line, {"name": name, **facts})
+
+    right = dict(ours.named_parameters())
+    names = trial.make.parameter_names(mine, right)
+    have = {name: p for name, p in mine.named_parameters() if p.requires_grad}
+    once = dict(mine.named_parameters())
+    everything = dict(mine.named_parameters(remove_duplicate=False))
+    missing = [name for name in right if name not in names]
+    extra = [name for name in have if name not in names.values()]
+    for name in dict.fromkeys(names.values()):
+        if name not in once:
+            twin = next(n for n, p in once.items() if p is everything[name])
+            if name.startswith("heads.") and name.split(".")[1] != twin.split(".")[1]:
+                return of(Kind.PARAMETERS_REPEATED_HEAD, "heads")
+            return of(Kind.PARAMETERS_SHARED, name, twin=twin)
+        if not everything[name].requires_grad:
+            return of(Kind.PARAMETERS_FROZEN, name)
+    if isinstance(vars(mine).get("heads"), (list, tuple)):
+        return of(Kind.PARAMETERS_PLAIN_LIST, "heads")
+    biases = [
+        n for n in extra if "bias" in n and n.removesuffix("bias") + "weight" in names.values()
+    ]
+    if not qkv_bias and biases:
+        return of(Kind.PARAMETERS_BIAS_ALWAYS, biases[0])
+    if qkv_bias and any("bias" in name for name in missing):
+        weight = missing[0].replace("bias", "weight")
+        return of(Kind.PARAMETERS_BIAS_NEVER, names.get(weight, weight))
+    made, asked = (
+        len({n.split(".")[1] for n in all_names if n.startswith("heads.")})
+        for all_names in (have, right)
+    )
+    if 0 < made != asked:
+        line = trial.text.line_with(r"range\(", among="__init__") or trial.line_of_parameter(
+            "heads"
+        )
+        return Finding(Kind.HEADS_COUNT, line, {"have": made, "want": asked})
+    if missing:
+        part = missing[0].rpartition(".")[0]
+        otherwise = f' If it is named otherwise, tell the check: names={{"{part}": "..."}}.'
+        if missing == ["out_proj.bias"]:
+            otherwise = " out_proj must be nn.Linear(d_out, d_out), with a bias."
+        elif not extra or "heads" in part:
+            otherwise = ""
+        has = ", ".join(have) or "no parameters at all"
+        shown = part if part.split(".")[0] in vars(mine)["_modules"] or not extra else extra[0]
+        missed = Finding(Kind.PARAMETERS_MISSING, trial.line_of_parameter(shown))
+        return missed.knowing(name=missing[0], has=has, otherwise=otherwise)
+    return of(Kind.PARAMETERS_EXTRA, extra[0]) if extra else None
+
+
+def _wrong_shape(trial: Trial, name: str, have: Tensor, want: Tensor) -> Finding:
+    sizes = {k: v for k, v in trial.sizes().items() if k.startswith("d_") or "head" in k}
+    turned = have.shape == want.shape[::-1]
+    total = trial.right is MultiHeadAttention
+    return Finding(
+        Kind.PARAMETERS_TURNED if turned else Kind.PARAMETERS_SHAPE,
+        trial.line_of_parameter(name),
+        {
+            "name": name,
+            "have": tuple(have.shape),
+            "want": tuple(want.shape),
+            "sizes": sizes,
+            "meaning": "total width" if total else "width of one head",
+        },
+    )
+
+
+def the_whole(trial: Trial) -> Finding | None:
+    """Random weights and inputs: outputs and gradients against our class."""
+    for qkv_bias in (False, True):
+        if qkv_bias and "qkv_bias" in trial.make.without:
+            continue
+        mine, ours = trial.build(**({"qkv_bias": True} if qkv_bias else {}))
+        weights = {
+            name: weight.requires_grad_() for name, weight in trial.random_weights(ours).items()
+        }
+        for b, num_tokens in ((B, NUM_TOKENS), (1, 1), (B, CONTEXT_LENGTH), (1, NUM_TOKENS)):
+            kept = draw(b, num_tokens, trial.d_in(), seed=1)
+            if num_tokens == CONTEXT_LENGTH:
+                kept[:, 1] = 0  # a token of zeros is one like any other
+            kept.requires_grad_()
+            x = kept.clone()
+            have, want = trial.run(mine, x, weights), run(ours, kept, weights)
+            if not close(have, want, 1e-4):
+                where = trial.usual_departure or trial.departure(
+                    mine, x.detach(), weights, trial.most_heads
+                )
+                bias = " with qkv_bias=True" if qkv_bias else ""
+                facts = {"b": b, "num_tokens": num_tokens, "bias": bias}
+                return where or Finding(Kind.RESULT_DIFFERS, None, facts)
+            if wrong := _wrong_gradient(have, want, {"x": kept, **weights}):
+                return wrong.at(_line_of_the_gradient(trial, wrong, mine, x, weights))
+    return None
+
+
+def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) -> Finding | None:
+    if not have.requires_grad:
+        return Finding(Kind.GRADIENT, None, {"name": None, "none": True})
+    gradients = [
+        torch.autograd.grad(result.square().sum(), list(inputs.values()), allow_unused=True)
+        for result in (have, want)
+    ]
+    largest = max(1.0, *(float(right.abs().max()) for right in gradients[1]))
+    for name, mine, right in zip(inputs, *gradients, strict=True):
+        if mine is None and name.endswith(".bias"):
+            layer = name.rpartition(".")[0]
+            return Finding(Kind.GRADIENT_BIAS, None, {"name": name, "layer": layer})
+        if mine is None or not close(mine, right, 1e-4 * largest):
+            return Finding(Kind.GRADIENT, None, {"name": name, "none": mine is None})
+    return None
+
+
+def _line_of_the_gradient(
+    trial: Trial, wrong: Finding, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
+) -> Line | None:
+    """Return the first line through which no gradient flows."""
+    if wrong.kind is Kind.GRADIENT_BIAS:
+        line = trial.text.line_with(rf"\.{wrong.facts['layer']}\.weight(?!.*bias)")
+        if line is not None:
+            return line
+    for name, tree in trial.text.trees.items():
+        for decorator in tree.decorator_list:
+            text = f"@{ast.unparse(decorator)}"
+            if "no_grad" in text or "inference" in text:
+                return Line(name, decorator.lineno, text)
+    if line := trial.text.line_with(r"no_grad|inference_mode|set_grad_enabled", "__init__"):
+        return line
+    recording, _ = trial.record(mine, x, weights)
+    for operation in recording.operations[recording.number_of(x) or 0 :]:
+        before = [recording.operations[n] for n in operation.parents]
+        if (
+            operation.line is not None
+            and operation.line.function in trial.text.trees
+            and operation.values.is_floating_point()
+            and not operation.grad
+            and not operation.name.endswith("_like")
+            and any(made.grad for made in before)
+        ):
+            return operation.line
+    return trial.text.line_with(r"detach|\.data\b|tensor\(|numpy", "__init__")
+
+
+def the_weights_returned(trial: Trial) -> Finding | None:
+    """Where forward can return the weights too, they are ours."""
+    mine, ours = trial.build()
+    if not returns_weights(mine.forward):
+        return None
+    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1)
+    weights = trial.random_weights(ours)
+    result = call(mine, x, trial.make.fit(mine, weights), trial.sizes(), return_weights=True)
+    want = call(ours, x, weights, return_weights=True)
+    what = "must return two tensors: context_vec, attn_weights"
+    if not (isinstance(result, tuple) and len(result) == 2):
+        return Finding(Kind.WEIGHTS_RETURNED, None, {"what": what})
+    for name, tensor, right in zip(("context_vec", "attn_weights"), result, want, strict=True):
+        what = f"gives another {name} than the one used"
+        if not isinstance(tensor, Tensor):
+            what = f"gives a {type(tensor).__name__} for {name}"
+        elif tensor.shape != right.shape:
+            have, shape = (
+                name_shape(tuple(shape), trial.sizes()) for shape in (tensor.shape, right.shape)
+            )
+            what = f"gives {name} as {have} where {shape} is right"
+        elif close(tensor, right):
+            continue
+        return Finding(Kind.WEIGHTS_RETURNED, None, {"what": what})
+    return None

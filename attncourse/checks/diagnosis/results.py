@@ -1,0 +1,245 @@
+"""Why right parts give another attention in one operation, and right weights another result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from attncourse.checks.diagnosis.masks import mask_maker
+from attncourse.checks.diagnosis.path import (
+    ASSIGNS,
+    PARTS,
+    Path,
+    apart,
+    cut_at,
+    holds,
+    made_at,
+    turned_at,
+)
+from attncourse.checks.diagnosis.scores import scale_finding
+from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.operations import Operation
+
+# Rules: queries, keys and values come in together, as into PyTorch's attention
+
+
+def one_part_twice(path: Path, operation: Operation) -> Finding | None:
+    """Tell what comes into PyTorch's attention, if one of the three comes twice."""
+    given = [found.name for n in operation.parents[:3] if (found := path.found.get(n))]
+    if operation.name != "scaled_dot_product_attention" or len(set(given)) == len(given):
+        return None
+    if len(given) < 3 or not set(given) <= set(PARTS):
+        return None
+    return path.at(operation, Kind.PARTS_TWICE, given=tuple(given))
+
+
+def scaled_before_pytorch(path: Path, operation: Operation) -> Finding | None:
+    """Tell queries or keys that are scaled before PyTorch's attention scales them too."""
+    carried = 1.0
+    for found in path.held(operation).values():
+        carried *= found.factor
+    if abs(carried - 1) < 1e-4:
+        return None
+    q, k, v = (path.right(name) for name in PARTS)
+    future = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
+    scores = (carried * path.root * q @ k.mT).masked_fill(future, -torch.inf)
+    if not holds(operation.values, scores.softmax(dim=-1) @ v):
+        return None
+    for number in sorted(path.leads_here & path.from_x):
+        part = path.found.get(number)
+        if part and part.name in PARTS and abs(part.factor - 1) > 1e-4:
+            return path.at(path.operations[number], Kind.SCALE_TWICE, name=part.name)
+    return None
+
+
+def another_attention(path: Path, operation: Operation) -> Finding | None:
+    """Tell the order, the mask or the scale with which three right parts give this result."""
+    q, k, v = (path.right(name) for name in PARTS)
+    ones = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool)
+    masks = {
+        None: ones.triu(1),
+        Kind.MASK_NONE: ~ones,
+        Kind.MASK_INVERTED: ones.tril(),
+        Kind.MASK_PAST: ones.tril(-1),
+        Kind.MASK_DIAGONAL: ones.triu(),
+        Kind.MASK_LATE: ones.triu(2),
+        Kind.MASK_EVERYTHING: ones,
+    }
+    carried = 1.0
+    for found in path.held(operation).values():
+        carried *= found.factor
+    others = (scale.factor for scale in path.scales)
+    factors = dict.fromkeys([path.root, carried * path.root, carried, 1.0, *others])
+    orders = {"qkv": (q, k, v), "kqv": (k, q, v), "qvk": (q, v, k)}
+    orders |= {"vkq": (v, k, q), "kvq": (k, v, q), "vqk": (v, q, k)}
+    for order, (a, b, c) in orders.items():
+        for factor in factors:
+            for kind, mask in masks.items():
+                weights = (factor * a @ b.mT).masked_fill(mask, -torch.inf).softmax(dim=-1)
+                if not any(holds(operation.values, made) for made in (weights @ c, weights)):
+                    continue
+                if order != "qkv":
+                    names = {name[0]: name for name in PARTS}
+                    given = tuple(names[letter] for letter in order)
+                    return path.at(operation, Kind.PARTS_TWICE, given=given)
+                if kind is None:
+                    wrong = scale_finding(factor, path.root, path.scales)
+                    return path.at(operation, wrong.kind, **wrong.facts)
+                maker = mask_maker(path, operation) or operation
+                if kind is Kind.MASK_INVERTED and maker.line is not None:
+                    maker = operation if operation.line != maker.line else maker
+                return path.at(maker, kind, sdpa=True, nan=True, all=True)
+    for mask in (ones.tril(), ones.triu(1), ones.triu()):
+        weights = (path.root * q @ k.mT + mask).softmax(dim=-1)
+        if holds(operation.values, weights @ v):
+            return path.at(mask_maker(path, operation) or operation, Kind.MASK_ADDED)
+    if operation.values.isnan().all():
+        maker = mask_maker(path, operation) or operation
+        return path.at(maker, Kind.MASK_EVERYTHING, nan=True, all=True)
+    return path.at(operation, Kind.ATTENTION_WRONG, sure=False)
+
+
+# Rules: the attention weights come in
+
+
+def weights_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation on the weights alone."""
+    held = path.held(operation)
+    if path.names(operation) != {"attn_weights"}:
+        return None
+    number = next(iter(held))
+    old, values = path.operations[number].values, operation.values
+    if values.shape != old.shape or held[number].layout is None:
+        return path.at(operation, Kind.CONTEXT_WRONG, sure=False)
+    if torch.equal(values, old.mT):
+        return path.at(operation, Kind.WEIGHTS_TRANSPOSED)
+    return path.at(operation, Kind.WEIGHTS_CHANGED)
+
+
+def weights_meet_no_values(path: Path, operation: Operation) -> Finding | None:
+    """Tell weights that multiply the keys, the queries or x."""
+    others = path.names(operation) - {"attn_weights"}
+    other = min(others & {"queries", "keys", "x"}, default=None)
+    return path.at(operation, Kind.VALUES_OTHER, name=other) if other else None
+
+
+def weights_transposed(path: Path, operation: Operation) -> Finding | None:
+    """Tell weights that are used with rows and columns exchanged."""
+    weights, values = path.right("attn_weights"), path.right("values")
+    if not holds(operation.values, weights.mT @ values):
+        return None
+    number = next(n for n, found in path.held(operation).items() if found.name == "attn_weights")
+    return path.at(turned_at(path, number) or operation, Kind.WEIGHTS_TRANSPOSED)
+
+
+def values_of_another_head(path: Path, operation: Operation) -> Finding | None:
+    """Tell weights of one head or text that multiply the values of another."""
+    held = path.held(operation)
+    if len(held) != 2 or "einsum" in operation.name:
+        return None
+    held_by, given_by = sorted(held, key=lambda n: held[n].name == "values")
+    where = apart(path, held_by, given_by)
+    if where is None:
+        return None
+    axis, one, other = where
+    cut = cut_at(path, given_by, axis) or made_at(path, given_by)
+    paired = cut.name in {"chunk", "split", "unbind", "tensor_split", "__iter__"}
+    wrong = operation if paired and operation.line != cut.line else cut
+    return path.at(wrong, Kind.VALUES_APART, axis=axis, place=one, other=other)
+
+
+def another_context(path: Path, operation: Operation) -> Finding | None:
+    """Tell a product of weights and values that is another."""
+    return path.at(operation, Kind.CONTEXT_WRONG, sure=False)
+
+
+# Rules: the context vectors come in, the result, or x
+
+
+def result_with_x(path: Path, operation: Operation) -> Finding | None:
+    """Tell x that is added to the context vectors."""
+    return path.at(operation, Kind.RESULT_RESIDUAL) if "x" in path.names(operation) else None
+
+
+def out_proj_of_another(path: Path, operation: Operation) -> Finding | None:
+    """Tell out_proj of something else than the joined heads."""
+    if any("out_proj" in path.given_name(n) for n in operation.parents):
+        return path.at(operation, Kind.OUT_PROJ_WRONG, sure=False)
+    return None
+
+
+def context_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation on context vectors that were right."""
+    return path.at(operation, Kind.CONTEXT_CHANGED, complete=False)
+
+
+def result_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation on a result that was complete."""
+    again = any("out_proj" in path.given_name(n) for n in operation.parents)
+    return path.at(operation, Kind.OUT_PROJ_TWICE if again else Kind.RESULT_CHANGED)
+
+
+def x_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell x that is changed before it is projected, or a projection that is another."""
+    weights = [n for n in operation.parents if path.given_name(n).endswith("weight")]
+    if not weights:
+        return path.at(operation, Kind.X_CHANGED)
+    layer = path.given_name(weights[0]).rpartition(".")[0]
+    return path.at(operation, Kind.PROJECTION_WRONG, sure=False, layer=layer)
+
+
+# What a whole run shows
+
+
+def ends_too_early(path: Path) -> Finding | None:
+    """Tell a result that is right as far as it goes, and not the end."""
+    found, operation = path.found[path.result], path.operations[path.result]
+    target = "result" if "result" in path.named else "context_vec"
+    if found is None or found.name == target:
+        plain = path.named["result"][1].values if target == "result" else None
+        bias = plain is not None and plain.numel() == operation.values.numel()
+        if (
+            plain is not None
+            and bias
+            and torch.allclose(plain, operation.values.double(), atol=1e-4)
+        ):
+            return path.at(operation, Kind.OUT_PROJ_BIAS)
+        return None
+    if target == "result" and found.name == "context_vec":
+        return path.at(operation, Kind.OUT_PROJ_MISSING)
+    return path.at(operation, Kind.RESULT_OTHER, name=found.name)
+
+
+def unwritten(path: Path) -> Finding | None:
+    """Tell rows or columns of the result into which nothing was ever written."""
+    writes = [
+        number
+        for number in sorted(path.leads_here & path.from_x)
+        if path.operations[number].name in ASSIGNS
+    ]
+    again = {path.operations[number].parents[0] for number in writes}
+    last = (number for number in writes[::-1] if number not in again)
+    return next((found for number in last if (found := _never_written(path, number))), None)
+
+
+def _never_written(path: Path, number: int) -> Finding | None:
+    chain = [path.operations[number]]
+    while chain[-1].name in ASSIGNS and chain[-1].parents:
+        chain.append(path.operations[chain[-1].parents[0]])
+    begun, end = chain[-1], chain[0]
+    if len(chain) < 2 or begun.number in path.from_x or begun.values.shape != end.values.shape:
+        return None
+    same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
+    if same.ndim not in (3, 4) or not same.any() or same.all():
+        return None
+    sizes = reversed(path.right("context_vec").shape)
+    words = dict(zip(sizes, ("column", "token", "head", "text"), strict=True))
+    axes = sorted(range(same.ndim), key=lambda axis: words.get(same.shape[axis]) != "token")
+    for axis in axes:
+        what = words.get(same.shape[axis], "column")
+        never = same.movedim(axis, 0).flatten(1).all(dim=1).nonzero().flatten().tolist()
+        if never and (same.ndim == 3 or what == "token"):
+            facts: dict[str, Any] = {"what": what, "places": tuple(never), "filler": begun.name}
+            return path.at(end, Kind.RESULT_UNWRITTEN, **facts)
+    return None

@@ -1,0 +1,257 @@
+"""Why queries and keys that are right give other scores, and these another scale or softmax."""
+
+from __future__ import annotations
+
+import torch
+
+from attncourse.checks.diagnosis.masks import (
+    is_transposed,
+    row_in,
+    takes_softmax,
+    what_is_wrong,
+)
+from attncourse.checks.diagnosis.path import (
+    MAY_BE_SCALED,
+    PARTS,
+    Path,
+    Scale,
+    apart,
+    close_or_nan,
+    cut_at,
+    holds,
+    made_at,
+    ratio_of,
+    turned_at,
+)
+from attncourse.checks.diagnosis.quantities import Found
+from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.operations import Operation
+
+# Rules: queries, keys or values come in
+
+
+def tokens_before_heads(path: Path, operation: Operation) -> Finding | None:
+    """Tell queries, keys or values whose product would compare the heads of one token."""
+    for number, found in path.held(operation).items():
+        if found.name not in PARTS or found.layout is None or len(found.layout) != 4:
+            continue
+        *leading, last, columns = found.layout
+        if {last, columns} == {"h", "d"} and "t" in leading and "einsum" not in operation.name:
+            made = turned_at(path, number) or made_at(path, number)
+            return path.at(made, Kind.SPLIT_NO_TRANSPOSE, name=found.name)
+    return None
+
+
+def part_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation on queries, keys or values alone, which changes their numbers."""
+    held = path.held(operation)
+    names = path.names(operation)
+    if len(names) != 1 or len(held) != 1 or operation.parents.count(next(iter(held))) > 1:
+        return None
+    ((number, found),) = held.items()
+    if not operation.values.numel():  # keys[:, :0]
+        return path.at(operation, Kind.MASK_EMPTY_ROW, name=found.name)
+    values, old = operation.values, path.operations[number].values
+    if values.numel() < old.numel() and set(values.flatten().tolist()) <= set(
+        old.flatten().tolist()
+    ):
+        return None  # a cut, which may be right
+    return path.at(operation, Kind.PARTS_CHANGED, name=found.name)
+
+
+def scores_of_heads_added(path: Path, operation: Operation) -> Finding | None:
+    """Tell a product that adds up the scores of all heads."""
+    if path.num_heads == 1 or not path.names(operation) <= {"queries", "keys", "scores"}:
+        return None
+    for factor in (1.0, path.root):
+        summed = factor * path.right("scores").sum(dim=1, keepdim=True)
+        if operation.values.numel() == summed.numel() and holds(operation.values, summed):
+            return path.at(operation, Kind.SCORES_SUMMED)
+    return None
+
+
+def of_another_head(path: Path, operation: Operation) -> Finding | None:
+    """Tell queries of one head or text that meet the keys of another."""
+    held = path.held(operation)
+    if path.names(operation) != {"queries", "keys"} or len(held) != 2:
+        return None
+    if "einsum" in operation.name:
+        return None
+    numbers = sorted(held, key=lambda n: held[n].name == "keys")
+    where = apart(path, *numbers)
+    if where is None:
+        return None
+    axis, one, other = where
+    constant = _that_stays(path, operation, numbers, axis)
+    wrong = cut_at(path, constant, axis) or made_at(path, constant)
+    wrong = wrong if wrong.line is not None else operation
+    return path.at(wrong, Kind.SCORES_APART, axis=axis, place=one, other=other)
+
+
+def _that_stays(path: Path, operation: Operation, numbers: list[int], axis: str) -> int:
+    """Return which of two operands is not ordered as it should be, or does not change in a loop."""
+    layouts = [(found.layout if (found := path.found[n]) else None) or () for n in numbers]
+    leading = ["".join(axes[:-2]) for axes in layouts]
+    for number, order in zip(numbers, leading, strict=True):
+        if order == "hb" and leading != ["hb", "hb"]:
+            return number
+    places: list[set[tuple[int, ...]]] = [set(), set()]
+    for other in path.operations:
+        if (other.line, other.name) != (operation.line, operation.name):
+            continue
+        for found in map(path.found.get, path.parents(other)):
+            if found is not None and found.name in ("queries", "keys"):
+                places[found.name == "keys"].add(tuple(found.index[axis].flatten().tolist()))
+    return numbers[0] if len(places[0]) < len(places[1]) else numbers[1]
+
+
+def another_product(path: Path, operation: Operation) -> Finding | None:
+    """Tell a product that is not queries times keys."""
+    names = path.names(operation)
+    if len(path.held(operation)) == 1 and len(operation.parents) == 1:
+        return None
+    if names == {"queries", "keys"}:
+        return path.at(operation, Kind.SCORES_WRONG, sure=False)
+    pair = sorted(names) if len(names) > 1 else [*names, *names]
+    return path.at(operation, Kind.SCORES_PAIR, pair=tuple(pair))
+
+
+# Rules: scores come in, and go on as something else
+
+
+def softmax_of_other_axes(path: Path, operation: Operation) -> Finding | None:
+    """Tell a softmax that runs over queries, heads, texts, or several of them."""
+    number, before = path.the_scores(operation)
+    values, old = operation.values.double(), path.operations[number].values.double()
+    if values.shape != old.shape or before.layout is None:
+        return None
+    for dim, axes in enumerate(before.layout):
+        if close_or_nan(values, old.softmax(dim=dim)):
+            if axes == "j" and before.layout[dim] == "j":
+                return None
+            if axes == "i" and is_transposed(before):
+                return path.at(list(path.chain(number))[-1], Kind.SCORES_TRANSPOSED)
+            return path.at(operation, Kind.SOFTMAX_AXIS, axes=axes)
+    if close_or_nan(values, old.flatten().softmax(0).view(old.shape)):
+        return path.at(operation, Kind.SOFTMAX_AXIS, axes="bhij")
+    return None
+
+
+def scale_after_softmax(path: Path, operation: Operation) -> Finding | None:
+    """Tell weights that are divided by the root which belongs under the scores."""
+    _, before = path.the_scores(operation)
+    if not takes_softmax(path, operation) or what_is_wrong(path, before) != "scale":
+        return None
+    if abs(before.factor - 1) > 1e-4:
+        return None
+    for later in path.operations[operation.number + 1 :]:
+        if operation.number in later.parents and later.number in path.leads_here:
+            ratio = ratio_of(later.values, operation.values)
+            width = path.root**2
+            if ratio is not None and min(abs(ratio - path.root), abs(ratio - width)) < 1e-4:
+                return path.at(later, Kind.SCALE_LATE, values=False)
+    return None
+
+
+def wrong_scale(path: Path, operation: Operation) -> Finding | None:
+    """Tell scores that softmax takes with another factor than the root of a head's width."""
+    number, before = path.the_scores(operation)
+    if not takes_softmax(path, operation) or what_is_wrong(path, before) != "scale":
+        return None
+    finding = scale_finding(before.factor, path.root, path.scales)
+    if _grows_with_the_keys(path, number, before):
+        finding = Finding(Kind.SCALE_KEYS)
+    scaler = None
+    for later in sorted(path.leads_here & path.from_x):
+        found = path.found.get(later)
+        if later > number or found is None:
+            continue
+        if not found.in_order or found.name not in MAY_BE_SCALED:
+            continue
+        product = 1.0
+        for earlier in _nearest_found(path, later):
+            product *= earlier.factor
+        if abs(found.factor / product - 1) > 1e-4:
+            scaler = path.operations[later]
+            if before.factor < 0 and found.factor / product < 0:
+                break
+    scaler = scaler or list(path.chain(number))[-1]
+    return path.at(scaler, finding.kind, **finding.facts)
+
+
+def scale_finding(factor: float, root: float, scales: tuple[Scale, ...]) -> Finding:
+    """Return what is wrong with scores that are multiplied by a wrong factor."""
+    facts = {"factor": factor, "right": root}
+    if factor < 0:
+        return Finding(Kind.SCALE_SIGN, None, facts)
+    for scale in scales:
+        if abs(factor - scale.factor) < 1e-4:
+            return Finding(scale.kind, None, {**facts, "by": scale.by, "root": scale.root})
+    return Finding(Kind.SCALE_OTHER, None, facts)
+
+
+def _grows_with_the_keys(path: Path, number: int, before: Found) -> bool:
+    """Return whether each row is divided by the root of the number of its keys."""
+    if row_in(before) is None:
+        return False
+    line = path.operations[number].line
+    factors = {
+        made[0] + 1: found.factor
+        for n, found in path.found.items()
+        if found is not None and found.name == "scores"
+        if path.operations[n].line == line and (made := row_in(found)) is not None
+    }
+    return len(factors) > 2 and all(
+        abs(factor * keys**0.5 - 1) < 1e-4 for keys, factor in factors.items()
+    )
+
+
+def _nearest_found(path: Path, number: int) -> list[Found]:
+    """Return the scaled quantities of which an operation is made, through unknown steps."""
+    nearest: list[Found] = []
+    for parent in path.parents(path.operations[number]):
+        found = path.found.get(parent)
+        if found is None and parent in path.found:
+            nearest.extend(_nearest_found(path, parent))
+        elif found is not None and found.name in MAY_BE_SCALED:
+            nearest.append(found)
+    return nearest
+
+
+def no_softmax(path: Path, operation: Operation) -> Finding | None:
+    """Tell scores that meet the values as they are."""
+    others = {f.name for n in path.parents(operation) if (f := path.found.get(n))} & set(PARTS)
+    return path.at(operation, Kind.SOFTMAX_NONE, name=min(others)) if others else None
+
+
+def scores_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell that scores were right before this operation, and are not after it."""
+    if "softmax" in operation.name:
+        return path.at(operation, Kind.SOFTMAX_WRONG)
+    made = path.found.get(operation.number)
+    if made is not None and not made.in_order and made.name == "scores":
+        return path.at(operation, Kind.MIXED, name="scores")
+    return path.at(operation, Kind.SCORES_CHANGED, sure=not takes_softmax(path, operation))
+
+
+# Rules: the steps of a softmax by hand come in
+
+
+def softmax_by_hand(path: Path, operation: Operation) -> Finding | None:
+    """Tell a softmax by hand that goes wrong, or stops before the division."""
+    met = path.names(operation) & set(PARTS)
+    if not met:
+        return path.at(operation, Kind.SOFTMAX_BY_HAND)
+    step = next(n for n, f in path.held(operation).items() if f.name not in PARTS)
+    return path.at(path.operations[step], Kind.SOFTMAX_UNFINISHED, name=min(met))
+
+
+def softmax_over_rows(path: Path, operation: Operation) -> Finding | None:
+    """Tell a softmax by hand that divides by the sum of several rows."""
+    values = operation.values
+    if values.shape[-2:] != path.right("scores").shape[-2:]:
+        return None
+    together = values.sum(dim=(-2, -1))
+    if torch.allclose(together, torch.ones_like(together), atol=1e-4):
+        return path.at(operation, Kind.SOFTMAX_AXIS, axes="ij")
+    return None

@@ -1,0 +1,196 @@
+"""Questions about training: what is dropped, when, and whether gradients flow through it."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.checks.attempt import reporting
+from attncourse.checks.diagnosis.conditions import how_it_drops
+from attncourse.checks.diagnosis.path import RANDOM
+from attncourse.checks.diagnosis.trial import NUM_TOKENS, Trial, close, set_mode
+from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.operations import Line
+
+DROPOUT = 0.25
+ANOTHER_P = r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])"  # not nn.Dropout(dropout)
+
+
+def training_without_dropout(trial: Trial) -> Finding | None:
+    """With dropout=0.0, training computes what eval computes."""
+    mine, ours = trial.build()
+    weights, x = trial.random_weights(ours), trial.usual_x()
+    calm = trial.run(mine, x, weights)
+    set_mode(mine, training=True)
+    torch.manual_seed(1)
+    if close(trial.run(mine, x, weights), calm, 1e-4):
+        return None
+    if line := trial.line_of_dropout(mine, x, weights):
+        own = _line_of_another_p(trial) or _line_of_a_head(trial, mine, 0.0)
+        return Finding(Kind.DROPOUT_ZERO, own or line)
+    where = trial.departure(mine, x, weights, trial.most_heads)
+    if where is not None and where.kind is Kind.MASK_NONE:
+        path = trial.usual_path()  # in eval, where the mask is there
+        found = path.found.items() if path is not None else ()
+        hides = [n for n, f in found if f and f.hidden is not None and f.hidden.any()]
+        return Finding(
+            Kind.MASK_TRAINING, path.operations[hides[0]].line if path and hides else where.line
+        )
+    return Finding(Kind.TRAINING, where.line if where else None)
+
+
+def _line_of_another_p(trial: Trial) -> Line | None:
+    """Return the line of __init__ that makes dropout of something else than dropout."""
+    return trial.text.line_with(ANOTHER_P, among="__init__")
+
+
+def dropout_in_eval(trial: Trial) -> Finding | None:
+    """In eval nothing may be dropped."""
+    for num_heads in trial.head_counts:
+        mine, ours = trial.build(num_heads, dropout=DROPOUT)
+        calm, _ = trial.build(num_heads)
+        x = trial.marked_tokens(num_heads=num_heads)
+        dropped = trial.attn_weights_of(mine, x, num_heads)
+        if close(dropped, trial.attn_weights_of(calm, x, num_heads)):
+            continue
+        weights = trial.random_weights(ours)
+        where = trial.departure(mine, x, weights, num_heads)
+        random = (Kind.DROPOUT_ACTIVE, Kind.RANDOM)
+        if where is not None and where.kind not in random and where.sure:
+            return where
+        line = trial.line_of_dropout(mine, x, weights)
+        return Finding(Kind.DROPOUT_ACTIVE, line, {"how": how_it_drops(line)})
+    return None
+
+
+def something_is_dropped(trial: Trial) -> Finding | None:
+    """In training with dropout the attention weights change."""
+    for num_heads in trial.head_counts:
+        mine, _ = trial.build(num_heads, dropout=DROPOUT)
+        x, weights = trial.marked_tokens(b=8, num_heads=num_heads), trial.weights(num_heads)
+        calm = trial.attn_weights_of(mine, x, num_heads)
+        set_mode(mine, training=True)
+        torch.manual_seed(3)
+        dropped = trial.attn_weights_of(mine, x, num_heads)
+        if not all(part.training for part in mine.modules()):
+            return Finding(
+                Kind.MODE_CHANGED, trial.text.line_with(r"\.(eval|train)\(|\.training\s*=")
+            )
+        if dropped.equal(calm):
+            line = trial.line_of_dropout(mine, x, weights) or _line_of_another_p(trial)
+            return Finding(Kind.DROPOUT_NONE, line or _line_of_the_weights(trial, mine))
+    return None
+
+
+def _line_of_a_head(trial: Trial, mine: nn.Module, p: float) -> Line | None:
+    """Return the line that makes a head with another dropout."""
+    for name, part in mine.named_modules():
+        if isinstance(part, nn.Dropout) and part.p != p and "." in name:
+            return trial.line_that_filled(f"{name.rpartition('.')[0]}.W_query.weight")
+    return None
+
+
+def _line_of_the_weights(trial: Trial, mine: nn.Module) -> Line | None:
+    """Return the line of the heads whose dropout is another, or that makes the weights."""
+    if line := _line_of_a_head(trial, mine, DROPOUT):
+        return line
+    path = trial.usual_path()
+    for wanted in ("attn_weights", "context_vec"):
+        for number, found in path.found.items() if path else ():
+            if found is not None and found.name == wanted and path is not None:
+                return path.operations[number].line
+    return None
+
+
+def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
+    """In training a weight is 0, or divided by 1 - p."""
+    for num_heads in trial.head_counts:
+        mine, _ = trial.build(num_heads, dropout=DROPOUT)
+        x, weights = trial.marked_tokens(b=8, num_heads=num_heads), trial.weights(num_heads)
+        calm = trial.attn_weights_of(mine, x, num_heads)
+        set_mode(mine, training=True)
+        torch.manual_seed(3)
+        dropped = trial.attn_weights_of(mine, x, num_heads)
+        line = trial.line_of_dropout(mine, x, weights)
+        survived = dropped != 0
+        wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
+        if wrong.any():
+            sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
+            again = _line_of_the_sums(trial, mine, x, num_heads)
+            if again and bool(((sums - 1).abs().lt(1e-3) | sums.abs().lt(1e-3)).all()):
+                return Finding(Kind.DROPOUT_SUMS, again)
+            factors = (dropped[wrong] / calm[wrong]).nan_to_num(0.0)
+            twice = close(factors, torch.full_like(factors, (1 - DROPOUT) ** -2), 1e-4)
+            kind = Kind.DROPOUT_TWICE if twice else Kind.DROPOUT_PLACE
+            return Finding(kind, line, {"nan": bool((wrong & dropped.isnan()).any())})
+        repeats = dropped.shape[-1] - NUM_TOKENS  # columns that copy the first ones
+        if not survived[..., :repeats].equal(survived[..., NUM_TOKENS:]):
+            return Finding(Kind.DROPOUT_VALUES, line)
+    return None
+
+
+def _line_of_the_sums(trial: Trial, mine: nn.Module, x: Tensor, num_heads: int) -> Line | None:
+    """Return the line that divides by the sum of a row after dropout."""
+    made = trial.all_of(mine, x, lambda o: True, trial.weights(num_heads))
+    weights = next((o.number for o in made if re.search("softmax|exp$", o.name)), None)
+    if weights is None:
+        return None
+    drops = [o.number for o in made if o.number > weights and RANDOM.search(o.name)]
+    divides = re.compile("div|normalize|softmax")
+    after = (o.line for o in made if drops and o.number > drops[-1] and divides.search(o.name))
+    return next(after, None)
+
+
+def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
+    """Weights are not dropped in rows, heads or texts, and are dropped anew in each call."""
+    num_heads = trial.most_heads
+    mine, _ = trial.build(num_heads, dropout=DROPOUT)
+    x = trial.marked_tokens(b=16, num_heads=num_heads)
+    visible = torch.ones(NUM_TOKENS, NUM_TOKENS).tril().bool()
+    set_mode(mine, training=True)
+    torch.manual_seed(4)
+    first, second = (
+        trial.attn_weights_of(mine, x, num_heads)[..., :NUM_TOKENS] == 0 for _ in range(2)
+    )
+    line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
+    if first.equal(second):
+        return Finding(Kind.DROPOUT_FIXED, trial.text.line_with(r"seed|Generator\(") or line)
+    heads = first[..., visible].float().mean(dim=-1)
+    rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
+    columns = torch.stack([first[..., j:, j].float().mean(dim=-1) for j in (0, 1, 2)])
+    for what, shares in (
+        ("in whole heads", heads),
+        ("in whole rows", rows),
+        ("in whole columns", columns),
+    ):
+        if bool(((shares == 0) | (shares == 1)).all()):
+            return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
+    for what, one in (
+        ("the same in all heads", first[:, :1]),
+        ("the same in all texts", first[:1]),
+    ):
+        if first.equal(one.expand_as(first)) and (num_heads > 1 or len(one) == 1):
+            return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
+    share = float(first[..., visible].float().mean())
+    if abs(share - DROPOUT) > 0.12:
+        line = _line_of_another_p(trial) or line
+        return Finding(Kind.DROPOUT_SHARE, line, {"p": DROPOUT, "share": share})
+    return None
+
+
+def gradients_with_dropout(trial: Trial) -> Finding | None:
+    """In training with dropout gradients flow: what softmax made is still there for them."""
+    mine, _ = trial.build(dropout=DROPOUT)
+    x = trial.usual_x().requires_grad_()
+    set_mode(mine, training=True)
+    torch.manual_seed(3)
+    with reporting(trial.sizes(), "dropout in training"):
+        result = mine(x)
+    try:
+        result.sum().backward()
+    except RuntimeError:  # of a tensor that was overwritten in place
+        line = trial.text.line_with(r"inplace\s*=\s*True|Dropout\w*\(.*, True\)|F\.dropout.*, True")
+        return Finding(Kind.GRADIENT_IN_PLACE, line or trial.text.line_with(r"\.\w+_\("))
+    return None

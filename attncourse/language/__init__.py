@@ -1,0 +1,33 @@
+"""A real language model in the reader's hands: SmolLM2-135M, around our attention class.
+
+files opens a GGUF file, words cuts texts, model is the rest of a Llama, kept holds what was
+unpacked, load finds the installed model. reader reads and writes, runs is one reading,
+interventions what can be changed in it, hooks how; recorded stands in where no model is installed.
+"""
+
+from attncourse.language.interventions import Cut, Intervention, Mute, Put
+from attncourse.language.kept import forget
+from attncourse.language.load import ModelMissingError, installed_model, language_model, open_model
+from attncourse.language.model import Head, LlamaSize
+from attncourse.language.reader import LanguageModel
+from attncourse.language.recorded import NotRecordedError, RecordedModel, RecordedRun
+from attncourse.language.runs import Run
+
+__all__ = [
+    "Cut",
+    "Head",
+    "Intervention",
+    "LanguageModel",
+    "LlamaSize",
+    "ModelMissingError",
+    "Mute",
+    "NotRecordedError",
+    "Put",
+    "RecordedModel",
+    "RecordedRun",
+    "Run",
+    "forget",
+    "installed_model",
+    "language_model",
+    "open_model",
+]

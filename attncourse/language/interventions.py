@@ -1,0 +1,129 @@
+"""What can be changed while a model reads: mute a head, put other numbers in, cut a path.
+
+The field calls these ablation, activation patching and path patching. Each is a value; a run takes
+any number of them, and where two concern the same numbers, the later one has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attncourse.language.model import Head, LlamaSize
+
+PARTS = "queries", "keys", "values"
+At = int | Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class Mute:
+    """Silence a head: the numbers that it hands over become 0 (ablation).
+
+    Args:
+        layer: of the head, counted from 0.
+        head: in its layer.
+        at: at which tokens, counted from 0, or from -1 for the last; None means everywhere.
+
+    >>> Mute(23, 4)
+    Mute(layer=23, head=4, at=None)
+    """
+
+    layer: int
+    head: int
+    at: At = None
+    numbers = torch.zeros(())
+
+
+@dataclass(frozen=True, eq=False)
+class Put:
+    """Hand over other numbers than the head's own (activation patching).
+
+    Args:
+        layer: of the head, counted from 0.
+        head: in its layer.
+        numbers: floating, (head_dim) or, one row for each token of at, (len(at), head_dim); such
+            as run.head(layer, head) of another run.
+        at: at which tokens, counted from 0, or from -1 for the last; None means everywhere.
+    """
+
+    layer: int
+    head: int
+    numbers: Tensor
+    at: At = -1
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Take what one head wrote out of what another reads, and out of nothing else (path patching).
+
+    Args:
+        writer: (layer, head) of the head whose write is taken out.
+        reader: (layer, head) of the head that goes without it, in a later layer.
+        part: what the reader makes without it: queries, keys or values.
+
+    >>> Cut((16, 0), (18, 6), "keys").part
+    'keys'
+
+    Source: Wang et al. 2022, section 3.1, where the same path of another text takes its place.
+    """
+
+    writer: tuple[int, int]
+    reader: tuple[int, int]
+    part: str
+
+
+Intervention = Mute | Put | Cut
+
+
+def require_fits(change: object, size: LlamaSize, num_tokens: int) -> None:
+    """Raise unless a change names heads and tokens that are there, and has their shape."""
+    if isinstance(change, Cut):
+        writer, reader = (_require_head(head, size) for head in (change.writer, change.reader))
+        if writer.layer >= reader.layer:
+            raise ValueError(
+                f"{reader} cannot read what {writer} writes: a head reads what earlier layers "
+                f"wrote; take a reader in a layer above {writer.layer}"
+            )
+        if change.part not in PARTS:
+            raise ValueError(f"part={change.part!r} is not one of {', '.join(PARTS)}")
+    elif isinstance(change, Mute | Put):
+        _require_head((change.layer, change.head), size)
+        places = list(range(num_tokens)) if change.at is None else places_of(change.at)
+        for place in places:
+            if type(place) is not int or not -num_tokens <= place < num_tokens:
+                raise ValueError(
+                    f"at={place!r} is not a token: the text has {num_tokens}, 0 to "
+                    f"{num_tokens - 1}, or -{num_tokens} to -1 from its end"
+                )
+        if isinstance(change, Put):
+            _require_numbers(change.numbers, size.head_dim, len(places))
+    else:
+        raise TypeError(f"changes are Mute(...), Put(...) or Cut(...), not {change!r}")
+
+
+def places_of(at: int | Sequence[int]) -> list[int]:
+    """Return at as a list."""
+    return [at] if isinstance(at, int) else list(at)
+
+
+def _require_head(head: tuple[int, int], size: LlamaSize) -> Head:
+    if head not in size.heads:
+        raise ValueError(
+            f"there is no head {head!r}: a head is (layer, head), layers 0 to "
+            f"{size.num_layers - 1}, heads 0 to {size.num_heads - 1}"
+        )
+    return Head(*head)
+
+
+def _require_numbers(numbers: object, head_dim: int, places: int) -> None:
+    if not isinstance(numbers, Tensor) or not numbers.is_floating_point():
+        raise TypeError(f"numbers must be a floating tensor, as run.head returns, not {numbers!r}")
+    shapes = (head_dim,), (places, head_dim)
+    if tuple(numbers.shape) not in shapes:
+        raise ValueError(
+            f"numbers are {tuple(numbers.shape)}, not {shapes[0]} or, a row for each token of at, "
+            f"{shapes[1]}"
+        )

@@ -1,0 +1,179 @@
+"""A language model that reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from attncourse.language.hooks import adopt
+from attncourse.language.interventions import Intervention
+from attncourse.language.model import Head, Llama
+from attncourse.language.runs import Run
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Text = str | Sequence[int] | Tensor
+
+
+class LanguageModel:
+    """A Llama with its words: it reads a text, with interventions, and writes on.
+
+    Args:
+        llama: the model.
+        tokenizer: cuts texts into tokens; None if only token ids are read.
+        end: id of the token that ends a text, or None.
+        origin: what it is and where it is from, shown by its repr.
+    """
+
+    def __init__(
+        self, llama: Llama, tokenizer: Tokenizer | None, end: int | None, origin: str
+    ) -> None:
+        self.llama = llama
+        self.tokenizer = tokenizer
+        self.end = end
+        self.origin = origin
+        self.size = llama.size
+
+    def __repr__(self) -> str:
+        return f"<{self.origin}: {self.size.num_layers} layers of {self.size.num_heads} heads>"
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """All heads, layer by layer."""
+        return self.size.heads
+
+    def read(self, text: Text, *changes: Intervention) -> Run:
+        """Read a text, or token ids, with any number of Mute, Put and Cut."""
+        return Run(self, self.token_ids(text), changes)
+
+    def mute_each(self, text: Text, word: str | None = None) -> Tensor:
+        """Mute all heads in turn; return what is left of a word's probability each time.
+
+        Args:
+            text: what is read.
+            word: of one token; None means the one that is likeliest when none is muted.
+
+        Returns:
+            (num_layers, num_heads).
+        """
+        return self.read(text).mute_each(word)
+
+    def with_attention(self, make: Callable[[], nn.Module]) -> LanguageModel:
+        """Return the same model around another attention class, with the same weights.
+
+        Args:
+            make: returns a new module; called once for each layer. It has W_query, W_key, W_value
+                (or W_qkv) and out_proj of the model's sizes, and takes x, (b, num_tokens, width).
+                If its forward also takes return_weights, a run shows its weights; if it has
+                new_cache, and takes cache, the model writes with it.
+        """
+        with torch.device("meta"):
+            llama = Llama(self.size)
+        llama.load_state_dict(self.llama.state_dict(), assign=True, strict=False)
+        for new, old in zip(llama.blocks, self.llama.blocks, strict=True):
+            new.attention = adopt(make(), old.get_submodule("attention"), self.size)
+        llama.eval().requires_grad_(False)
+        return LanguageModel(llama, self.tokenizer, self.end, self.origin)
+
+    # Words
+
+    def token_ids(self, text: Text) -> Tensor:
+        """Return the token ids of a text, (num_tokens), or raise if it cannot be read."""
+        if isinstance(text, str):
+            text = self._words().encode(text).ids
+        found = text.tolist() if isinstance(text, Tensor) else list(text)
+        if not found:
+            raise ValueError("text is empty: write at least one word")
+        vocabulary, most = self.size.vocabulary, self.size.context_length
+        if any(type(i) is not int or not 0 <= i < vocabulary for i in found):
+            raise ValueError(f"token ids must be whole numbers in one row, 0 to {vocabulary - 1}")
+        if len(found) > most:
+            raise ValueError(f"text has {len(found)} tokens, and the model reads {most} at most")
+        return torch.tensor(found)
+
+    def pieces(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the text of each token, spaces included; without a tokenizer, its number."""
+        return tuple(str(i) if self.tokenizer is None else self._text([i]) for i in token_ids)
+
+    def token_of(self, word: str) -> int:
+        """Return the id of a word of one token; it stands after a space, unless it begins so."""
+        found = self._words().encode(word if word[:1].isspace() else f" {word}").ids
+        if len(found) != 1:
+            raise ValueError(
+                f"{word!r} is {len(found)} tokens for this model, {self.pieces(found)}; give a "
+                "word of one, such as the first of these"
+            )
+        return int(found[0])
+
+    def _words(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise ValueError("no tokenizer of ours cuts texts as this model's file asks; give ids")
+        return self.tokenizer
+
+    def _text(self, token_ids: Sequence[int]) -> str:
+        return self._words().decode(list(token_ids), skip_special_tokens=False)
+
+    # Writing
+
+    def write(
+        self,
+        text: Text,
+        num_tokens: int = 20,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        seed: int = 0,
+    ) -> str:
+        """Write on, and return the text with what was added; interrupted, what there is by then.
+
+        Args:
+            text: the beginning.
+            num_tokens: how many tokens are added at most. Writing also stops at the token that
+                ends a text, and at the context length.
+            temperature: 0 takes the likeliest token each time; above, it draws, the more evenly
+                the higher.
+            top_k: draw among so many of the likeliest; None means all.
+            seed: of the draws.
+        """
+        token_ids = self.token_ids(text).tolist()
+        begun = self._text(token_ids)
+        try:
+            for token in self.tokens_after(token_ids, num_tokens, temperature, top_k, seed):
+                token_ids.append(token)
+        except KeyboardInterrupt:
+            pass
+        added = self._text(token_ids).removeprefix(begun)
+        return (text if isinstance(text, str) else begun) + added
+
+    @torch.no_grad()
+    def tokens_after(
+        self,
+        token_ids: Sequence[int],
+        num_tokens: int,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        seed: int = 0,
+    ) -> Iterator[int]:
+        """Yield one token id after the other, each as soon as it is known."""
+        if not temperature >= 0:
+            raise ValueError(f"temperature={temperature} must be 0, for the likeliest, or more")
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k={top_k} leaves no token to draw; give 1 or more, or None")
+        how_many = min(top_k or self.size.vocabulary, self.size.vocabulary) if temperature else 1
+        length = min(len(token_ids) + num_tokens, self.size.context_length)
+        generator = torch.Generator().manual_seed(seed)
+        caches = self.llama.new_caches(length)
+        text = new = torch.tensor([list(token_ids)])
+        while text.shape[1] < length:
+            x = self.llama(self.llama.token_embedding(new if caches else text), caches)
+            likeliest = self.llama.logits(x[0, -1]).topk(how_many)
+            chances = (likeliest.values / (temperature or 1.0)).softmax(dim=-1)
+            drawn = torch.multinomial(chances, 1, generator=generator)  # of one, that one
+            new = likeliest.indices[drawn].view(1, 1)
+            if new == self.end:
+                return
+            yield int(new)
+            text = torch.cat((text, new), dim=1)

