@@ -614,7 +614,7 @@ MY_MULTI_HEAD_ATTENTION = Answers(
                 ),
                 "return made.transpose(1, 2)": "return made",
             },
-            "The split mixes tokens and heads of the queries.",
+            "The split mixes tokens and heads of the queries: view",
         ),
         "no transpose in the cut": WrongAnswer(
             {"return made.transpose(1, 2)": "return made"}, "with the tokens before the heads"
