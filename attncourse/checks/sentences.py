@@ -278,8 +278,6 @@ CAUSES: dict[Kind, str] = {
     Kind.RESULT_NAN: "The result is NaN: which line divides by 0, or multiplies a mask by -inf?",
     Kind.RESULT_NONE: "Forward makes {name} and returns None: end with return.",
     Kind.RESULT_OTHER: "{The} {are} returned, not the {target}.",
-    Kind.RESULT_RESIDUAL: "x is added here: attention alone returns no x. The sum with x belongs "
-    "to the block around it.",
     Kind.RESULT_SHAPE: "The result is {have_} where {want_} is right.",
     Kind.RESULT_TYPE: "forward(x) returns a {returned}: {use}.",
     Kind.RESULT_UNWRITTEN: "{unwritten}",

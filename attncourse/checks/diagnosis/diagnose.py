@@ -35,6 +35,8 @@ RUNS = ("returns", "parameters")
 WHOLE = (*RUNS, "whole")
 DROPS = (*WHOLE, "dropout in training")
 
+# Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
+# left behind, dropout in place, tokens cut off, the weights returned, other dtypes (a note)
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),

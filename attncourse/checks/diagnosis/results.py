@@ -157,11 +157,6 @@ def another_context(path: Path, operation: Operation) -> Finding | None:
 # Rules: the context vectors come in, the result, or x
 
 
-def result_with_x(path: Path, operation: Operation) -> Finding | None:
-    """Tell x that is added to the context vectors."""
-    return path.at(operation, Kind.RESULT_RESIDUAL) if "x" in path.names(operation) else None
-
-
 def out_proj_of_another(path: Path, operation: Operation) -> Finding | None:
     """Tell out_proj of something else than the joined heads."""
     if any("out_proj" in path.given_name(n) for n in operation.parents):
