@@ -49,12 +49,12 @@ QUESTIONS: tuple[Question, ...] = (
     Question("training", training.training_without_dropout, (*RUNS, "random")),
     Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
     Question(
-        "anything dropped", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
+        "dropout at all", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
     ),
     Question(
         "dropout in training",
         training.each_weight_is_dropped_or_grown,
-        (*WHOLE, "anything dropped"),
+        (*WHOLE, "dropout at all"),
     ),
     Question(
         "dropout by number",
