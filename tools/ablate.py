@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from support.wrong_answers import ANSWERS
-
 from attncourse.checks import (
     Verdict,
     check_causal_attention,
@@ -29,8 +27,7 @@ from attncourse.checks import (
 from attncourse.checks.diagnosis import behind, departure, diagnose
 from attncourse.checks.mistakes import MISTAKES
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
-from support.exercise_tools import find_exercises, spoil
-from support.notebook_tools import ROOT
+from support.exercise_tools import answers_to, find_exercises, spoil
 from support.planted_classes import PLANTED
 from support.wrong_classes import write
 
@@ -61,8 +58,9 @@ def cases() -> dict[str, Ask]:
     found: dict[str, Ask] = {planted.name: planted.examine for planted in PLANTED}
     for mistake in MISTAKES:
         found[f"mistake: {mistake.name}"] = lambda cls=mistake.cls: check_weight_split(cls)
-    for notebook, answers in ANSWERS.items():
-        book = json.loads((ROOT / "notebooks" / f"{notebook}.ipynb").read_text("utf-8"))
+    for path in NOTEBOOKS:
+        answers = answers_to(path.stem)
+        book = json.loads(path.read_text("utf-8"))
         for exercise in find_exercises(book):
             for label, wrong in answers[exercise.name].wrong.items():
                 if exercise.name in CHECKS:

@@ -175,7 +175,6 @@ class Kind(StrEnum):
     RESULT_NAN = "result.nan"
     RESULT_NONE = "result.none"
     RESULT_OTHER = "result.other"
-    RESULT_RESIDUAL = "result.residual"
     RESULT_SHAPE = "result.shape"
     RESULT_TYPE = "result.type"
     RESULT_UNWRITTEN = "result.unwritten"

@@ -278,8 +278,6 @@ CAUSES: dict[Kind, str] = {
     Kind.RESULT_NAN: "The result is NaN: which line divides by 0, or multiplies a mask by -inf?",
     Kind.RESULT_NONE: "Forward makes {name} and returns None: end with return.",
     Kind.RESULT_OTHER: "{The} {are} returned, not the {target}.",
-    Kind.RESULT_RESIDUAL: "x is added here: attention alone returns no x. The sum with x belongs "
-    "to the block around it.",
     Kind.RESULT_SHAPE: "The result is {have_} where {want_} is right.",
     Kind.RESULT_TYPE: "forward(x) returns a {returned}: {use}.",
     Kind.RESULT_UNWRITTEN: "{unwritten}",
@@ -575,13 +573,13 @@ def _fill(words: Mapping[str, Any]) -> str:
 
 
 def _begin(words: Mapping[str, Any]) -> str:
-    if words["shows"]:
+    if words.get("shows"):
         return "What is drawn is what may be seen: the key must not come after the query."
     return "It must hide where the key comes after the query: the triangle above the diagonal."
 
 
 def _mask_shape(words: Mapping[str, Any]) -> str:
-    if words["shows"]:
+    if words.get("shows"):
         return "what may be seen must be all on and below the diagonal, and nothing else."
     return "the mask must hide all above the diagonal, and nothing else."
 

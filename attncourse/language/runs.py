@@ -45,17 +45,17 @@ class Run:
         # the residual stream before each layer and after the last, (1, num_tokens, width)
         self.residual = [model.llama.token_embedding(token_ids)[None]]
         # what the heads of each layer handed over, (1, num_tokens, num_heads, head_dim)
-        self._numbers: list[Tensor] = []
+        self.handed_over: list[Tensor] = []
         if below is not None:
             first = min([_layer(change) for change in (*changes, *below.changes)], default=None)
-            self.residual, self._numbers = below.residual[:first], below._numbers[:first]
+            self.residual, self.handed_over = below.residual[:first], below.handed_over[:first]
             if first is not None:
                 self.residual.append(below.residual[first])
-        for layer in range(len(self._numbers), model.size.num_layers):
+        for layer in range(len(self.handed_over), model.size.num_layers):
             attended = self._attended(layer)
             after = self._block(layer).after_attention(self.residual[layer], attended.written)
             self.residual.append(after)
-            self._numbers.append(attended.numbers)
+            self.handed_over.append(attended.numbers)
 
     def __repr__(self) -> str:
         return f"<Run of {len(self.tokens)} tokens{''.join(f', {c}' for c in self.changes)}>"
@@ -96,23 +96,23 @@ class Run:
     @property
     def numbers(self) -> Tensor:
         """What all heads handed over, (num_layers, num_heads, num_tokens, head_dim)."""
-        return torch.cat(self._numbers).transpose(1, 2)
+        return torch.cat(self.handed_over).transpose(1, 2)
 
     def head(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head handed over at a token, (head_dim); at each if at is None."""
         self._require(layer, head, at)
-        return _at(self._numbers[layer][0, :, head], at).clone()
+        return _at(self.handed_over[layer][0, :, head], at).clone()
 
     def write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head wrote into the residual stream of a token, (width); or of each."""
         self._require(layer, head, at)
         columns = by_head(self._out_proj(layer), self.model.size.head_dim)[:, head]
-        return _at(self._numbers[layer][0, :, head], at) @ columns.T
+        return _at(self.handed_over[layer][0, :, head], at) @ columns.T
 
     def writes(self, at: int = -1) -> Tensor:
         """Return the writes of all heads at a token, (num_layers, num_heads, width)."""
         self._require(0, 0, at)
-        matrices = torch.stack([self._out_proj(layer) for layer in range(len(self._numbers))])
+        matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.handed_over))])
         columns = by_head(matrices, self.model.size.head_dim)
         return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], columns)
 

@@ -390,6 +390,8 @@ STYLES: dict[str, Style] = {
         "order": Slip("(self.W_query, self.W_key, self.W_value)", "(self.W_key, self.W_query, self.W_value)", "parts.twice", "scaled_dot"),
         "merge": Slip("y = y.transpose(1, 2)\n        y = y.flatten(-2)", "y = y.reshape(B, T, -1)", "merge.mixed"),
         "no split": Slip("view(B, T, self.n_head, -1).transpose(1, 2)", "view(B, self.n_head, T, -1)", "split.mixed"),
+        "upper": Slip("torch.tril(torch", "torch.triu(torch", "mask.past"),
+        "one late": Slip("dtype=torch.bool))", "dtype=torch.bool), 1)", "mask.late"),
         "tril -1": Slip("dtype=torch.bool))", "dtype=torch.bool), -1)", "mask.diagonal"),
         "float mask": Slip("dtype=torch.bool))", "dtype=x.dtype))", "mask.added"),
     }),

@@ -262,10 +262,10 @@ BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
     heads_that_do_not_run,
     variables_of_the_notebook,
-    kept_on_self,
+    kept_on_self,  # or the second call is told as an error of sizes
     reason_of_the_shape,
     mask_of_another_size,
     departure_before,
     end_of_forward,
-    number_of_another_line,
+    number_of_another_line,  # or the line that uses self.scale is quoted, not the one at fault
 )

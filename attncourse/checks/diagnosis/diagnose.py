@@ -35,24 +35,26 @@ RUNS = ("returns", "parameters")
 WHOLE = (*RUNS, "whole")
 DROPS = (*WHOLE, "dropout in training")
 
+# Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
+# left behind, dropout in place, tokens cut off, the weights returned, other dtypes (a note)
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
     Question("random", conditions.two_runs, RUNS),
-    Question("whole", questions.the_whole, (*RUNS, "random")),
-    Question("equal scores", conditions.equal_scores, WHOLE),
+    Question("equal scores", conditions.equal_scores, (*RUNS, "random")),
+    Question("whole", questions.the_whole, (*RUNS, "random", "equal scores")),
     Question("length", conditions.many_tokens, WHOLE),
     Question("large scores", conditions.large_scores, WHOLE),
     Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
     Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
     Question(
-        "anything dropped", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
+        "dropout at all", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
     ),
     Question(
         "dropout in training",
         training.each_weight_is_dropped_or_grown,
-        (*WHOLE, "anything dropped"),
+        (*WHOLE, "dropout at all"),
     ),
     Question(
         "dropout by number",
@@ -140,7 +142,8 @@ class Inquiry:
                     late.append(found)
                     continue
                 self.failed.add(question.name)
-                self.faults.append(found)
+                if (found.kind, found.line) not in [(f.kind, f.line) for f in self.faults]:
+                    self.faults.append(found)
         except Found as found:
             self.faults.append(replace(found.finding, question=self.now))
         self.faults += late
@@ -157,7 +160,11 @@ def _ask(question: Question, trial: Trial) -> Finding | None:
         found = Finding(Kind.CHECK_FAILED, None, facts)
     if found is None:
         return None
-    return behind(replace(found, question=question.name), trial)
+    found = replace(found, question=question.name)
+    try:
+        return behind(found, trial)
+    except Exception:  # what the class returns may be too odd to look behind
+        return found
 
 
 def _where_time_ran_out(error: BaseException) -> Line | None:

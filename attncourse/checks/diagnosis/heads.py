@@ -136,12 +136,6 @@ def _of_the_merge(path: Path, operation: Operation) -> Operation:
     return operation if "".join(found.layout) == "bthd" else turned
 
 
-def numbers_mixed(path: Path, operation: Operation) -> Finding | None:
-    """Tell numbers that are all there, and not where they belong."""
-    made = misplaced(path, operation)
-    return path.at(operation, Kind.MIXED, name=made.name) if made is not None else None
-
-
 def multiplied(path: Path, operation: Operation) -> Finding | None:
     """Tell a quantity that is multiplied by a number, as nothing in attention does."""
     made = path.found.get(operation.number)

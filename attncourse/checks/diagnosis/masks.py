@@ -347,17 +347,3 @@ def nan_of_scores(path: Path, operation: Operation) -> Finding | None:
     if any(word in operation.name for word in ("pow", "sqrt", "log")) and bool((old < 0).any()):
         return path.at(operation, Kind.SCORES_ROOT)
     return path.at(operation, Kind.MASK_NAN)
-
-
-def nan_of_a_mask(path: Path, operation: Operation) -> Finding | None:
-    """Tell a tensor without x that holds NaN: 0 * inf, in most cases."""
-    holds_nan = {n for n, o in enumerate(path.operations) if bool(o.values.isnan().any())}
-    number = next((n for n in operation.parents if n in holds_nan - path.from_x), None)
-    if number is None:
-        return None
-    while before := [n for n in path.operations[number].parents if n in holds_nan]:
-        number = before[0]
-    made = path.operations[number]
-    if "empty" in made.name:
-        return path.at(operation, Kind.RESULT_UNWRITTEN, filler=made.name, what="", places=())
-    return path.at(made, Kind.MASK_NAN)

@@ -184,12 +184,15 @@ class Path:
             if again is not None and again.in_order:
                 return scaled(again, guess)
         if names == {"scores"} or (found is None and len(parents) == 1):
-            name = next(iter(names)) if len(names) == 1 else "scores"
-            if name in MAY_BE_SCALED and factors[0]:  # a cut, a turn or a mask of scaled numbers
-                again = find(divided(values, factors[0]), self.named[name][0])
-                if again is not None:
-                    return scaled(again, factors[0])
+            return self._scaled_alike(values, next(iter(names)), factors[0]) or found
         return found
+
+    def _scaled_alike(self, values: Tensor, name: str, factor: float) -> Found | None:
+        """Return a quantity scaled as the one it is made of: a cut, a turn or a mask of it."""
+        if name not in MAY_BE_SCALED or not factor:
+            return None
+        again = find(divided(values, factor), self.named[name][0])
+        return again and scaled(again, factor)
 
 
 def divided(values: Tensor, factor: float) -> Tensor:

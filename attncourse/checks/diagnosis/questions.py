@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -71,6 +71,27 @@ def it_has_the_parameters(trial: Trial) -> Finding | None:
     return None
 
 
+def _wrong_count(
+    trial: Trial, have: Mapping[str, nn.Parameter], right: Mapping[str, nn.Parameter]
+) -> Finding | None:
+    made, asked = (
+        len({name.split(".")[1] for name in names if name.startswith("heads.")})
+        for names in (have, right)
+    )
+    if not made or made == asked:
+        return None
+    line = trial.text.line_with(r"range\(", among="__init__") or trial.line_of_parameter("heads")
+    return Finding(Kind.HEADS_COUNT, line, {"have": made, "want": asked})
+
+
+def _remedy_of(missing: Sequence[str], *, may_be_renamed: bool) -> str:
+    if list(missing) == ["out_proj.bias"]:
+        return " out_proj must be nn.Linear(d_out, d_out), with a bias."
+    part = missing[0].rpartition(".")[0]
+    told = f' If it is named otherwise, tell the check: names={{"{part}": "..."}}.'
+    return told if may_be_renamed else ""
+
+
 def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool) -> Finding | None:
     def of(kind: Kind, name: str, **facts: object) -> Finding:
         line = trial.line_of_parameter(name)
@@ -101,22 +122,11 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
     if qkv_bias and any("bias" in name for name in missing):
         weight = missing[0].replace("bias", "weight")
         return of(Kind.PARAMETERS_BIAS_NEVER, names.get(weight, weight))
-    made, asked = (
-        len({n.split(".")[1] for n in all_names if n.startswith("heads.")})
-        for all_names in (have, right)
-    )
-    if 0 < made != asked:
-        line = trial.text.line_with(r"range\(", among="__init__") or trial.line_of_parameter(
-            "heads"
-        )
-        return Finding(Kind.HEADS_COUNT, line, {"have": made, "want": asked})
+    if counted := _wrong_count(trial, have, right):
+        return counted
     if missing:
         part = missing[0].rpartition(".")[0]
-        otherwise = f' If it is named otherwise, tell the check: names={{"{part}": "..."}}.'
-        if missing == ["out_proj.bias"]:
-            otherwise = " out_proj must be nn.Linear(d_out, d_out), with a bias."
-        elif not extra or "heads" in part:
-            otherwise = ""
+        otherwise = _remedy_of(missing, may_be_renamed=bool(extra) and "heads" not in part)
         has = ", ".join(have) or "no parameters at all"
         shown = part if part.split(".")[0] in vars(mine)["_modules"] or not extra else extra[0]
         missed = Finding(Kind.PARAMETERS_MISSING, trial.line_of_parameter(shown))

@@ -89,7 +89,7 @@ def another_attention(path: Path, operation: Operation) -> Finding | None:
                 maker = mask_maker(path, operation) or operation
                 if kind is Kind.MASK_INVERTED and maker.line is not None:
                     maker = operation if operation.line != maker.line else maker
-                return path.at(maker, kind, sdpa=True, nan=True, all=True)
+                return path.at(maker, kind, sdpa=True, nan=True, all=True, shows=True)
     for mask in (ones.tril(), ones.triu(1), ones.triu()):
         weights = (path.root * q @ k.mT + mask).softmax(dim=-1)
         if holds(operation.values, weights @ v):
@@ -155,11 +155,6 @@ def another_context(path: Path, operation: Operation) -> Finding | None:
 
 
 # Rules: the context vectors come in, the result, or x
-
-
-def result_with_x(path: Path, operation: Operation) -> Finding | None:
-    """Tell x that is added to the context vectors."""
-    return path.at(operation, Kind.RESULT_RESIDUAL) if "x" in path.names(operation) else None
 
 
 def out_proj_of_another(path: Path, operation: Operation) -> Finding | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from attncourse.checks.diagnosis.masks import (
     is_transposed,
     row_in,
@@ -244,14 +242,3 @@ def softmax_by_hand(path: Path, operation: Operation) -> Finding | None:
         return path.at(operation, Kind.SOFTMAX_BY_HAND)
     step = next(n for n, f in path.held(operation).items() if f.name not in PARTS)
     return path.at(path.operations[step], Kind.SOFTMAX_UNFINISHED, name=min(met))
-
-
-def softmax_over_rows(path: Path, operation: Operation) -> Finding | None:
-    """Tell a softmax by hand that divides by the sum of several rows."""
-    values = operation.values
-    if values.shape[-2:] != path.right("scores").shape[-2:]:
-        return None
-    together = values.sum(dim=(-2, -1))
-    if torch.allclose(together, torch.ones_like(together), atol=1e-4):
-        return path.at(operation, Kind.SOFTMAX_AXIS, axes="ij")
-    return None

@@ -302,7 +302,7 @@ def test_a_verdict_carries_all_faults_the_line_and_what_was_not_asked():
     assert (verdict.code, verdict.question) == ("scale.none", "whole")
     assert str(verdict.line) == "Mine.forward, line 6: scores = queries @ keys.transpose(2, 3)"
     assert [fault.code for fault in verdict.faults] == ["scale.none", "dropout.none"]
-    assert {"equal scores", "dropout by number"} <= set(verdict.not_asked)
+    assert {"large scores", "dropout by number"} <= set(verdict.not_asked)
     assert verdict.notes == ()
     assert "multiplied by 1, and 1 / sqrt(width) = 0.2774" in verdict.more
     assert verdict.more not in repr(verdict)
@@ -353,7 +353,7 @@ def test_a_mask_that_is_brought_along_may_be_an_attribute():
 def test_questions_can_be_left_out():
     wrong = change(SPLIT, "self.drop(scores.softmax(dim=-1))", "scores.softmax(dim=-1)")
     assert check_weight_split(wrong).code == "dropout.none"
-    skip = ("anything dropped", "dropout in training", "dropout by number")
+    skip = ("dropout at all", "dropout in training", "dropout by number")
     assert check_weight_split(wrong, skip=skip[1:]).code == "dropout.none"
     assert check_weight_split(wrong, skip=skip)
     with pytest.raises(ValueError, match="skip='scales' is neither a question nor an argument"):

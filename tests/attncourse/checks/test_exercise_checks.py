@@ -127,10 +127,8 @@ FACTS = {
 }  # fmt: skip
 OWN_FACTS = {
     Kind.HEADS_COUNT: {"have": 2, "want": 3},
-    Kind.RESULT_AXES: {"axes": ("tokens", "texts", "columns")},
     Kind.MERGE_AXIS: {"axes": "h"},
     Kind.DROPOUT_ACTIVE: {"how": "new"},
-    Kind.MERGE_REPEATED: {"first": 13, "last": 25, "own": 1},
 }
 
 
