@@ -174,17 +174,6 @@ def test_the_png_shows_the_same(scale):
     assert min(hatched) >= on_white(HATCH)
 
 
-def test_the_png_is_opaque_white_where_nothing_is():
-    """So that it can be read on a dark page."""
-    image = pixels(SCENE)
-    assert image.getchannel("A").getextrema() == (255, 255)
-    assert image.getpixel((0, 0)) == (255, 255, 255, 255)
-
-
-def test_the_png_is_the_same_every_time():
-    assert SCENE.png() == SCENE.png()
-
-
 def test_how_a_notebook_shows_it():
     assert repr(SCENE) == "<Scene 100 x 60: A red box & a <blue> line.>"
     data, size = SCENE._repr_png_()
