@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from itertools import pairwise, product
 
 import pytest
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from attnlib import FusedMultiHeadAttention
 from attnlib.fused import KeyValueCache
-from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, T, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, T, refused, tokens
 
 H = 6
 MAX_TOKENS = 11
@@ -45,11 +44,6 @@ def bits(cache: KeyValueCache) -> tuple[int, bytes, bytes]:
     """Return all that a cache holds, what was never written included."""
     parts = (part.contiguous().view(torch.uint8) for part in (cache.keys, cache.values))
     return cache.num_tokens, *(part.numpy().tobytes() for part in parts)
-
-
-def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
-    """Expect this error with exactly these words in its message."""
-    return pytest.raises(error, match=re.escape(words))
 
 
 # Equal to the full pass

@@ -57,25 +57,15 @@ def test_our_classes_print_the_published_tensors(which):
     assert list(context_vec.shape) == golden["shape"]
 
 
-@pytest.mark.parametrize("which", ["stacked_heads_2", "stacked_heads_3"])
-def test_the_lesson_on_stacked_heads_prints_the_published_tensors(which):
-    golden = PRINTED[which]
-    lesson = read(ROOT / "notebooks" / "02_stacked_heads.ipynb")
+@pytest.mark.parametrize("which", OURS)
+def test_the_lessons_print_the_published_tensors(which):
+    name = "03_weight_split" if which == "weight_split" else "02_stacked_heads"
+    lesson = read(ROOT / "notebooks" / f"{name}.ipynb")
     printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
-    ending = f"context_vec.shape: {torch.Size(golden['shape'])}"
-    (text,) = [text.partition("grad_fn")[0] for text in printed if ending in text]
-    first, second = golden["printed"]  # the batch holds one text twice; the lesson prints it once
-    assert re.findall(r"-?\d\.\d{4}", text) == [f"{x:.4f}" for row in first for x in row]
-    assert first == second
-
-
-def test_the_lesson_on_the_weight_split_prints_the_published_tensor():
-    golden = PRINTED["weight_split"]
-    lesson = read(ROOT / "notebooks" / "03_weight_split.ipynb")
-    printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
-    first, second = golden["printed"]  # the batch holds one text twice; the lesson prints it once
+    first, second = PRINTED[which]["printed"]  # of one text twice; the lesson prints it once
     numbers = [f"{x:.4f}" for row in first for x in row]
-    assert numbers in [re.findall(r"-?\d\.\d{4}", text) for text in printed]
+    texts = [text.partition("grad_fn")[0] for text in printed]
+    assert numbers in [re.findall(r"-?\d\.\d{4}", text) for text in texts]
     assert first == second
 
 

@@ -5,7 +5,6 @@ The published ones are in published.py: a stored float mask, no checks of what c
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from torch import nn
 
 from attnlib import split_to_fused, validate
 from support import published
-from support.cases import CONTEXT_LENGTH, D_IN, LESSON, B, H, T, name, projected, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, LESSON, B, H, T, name, projected, refused, tokens
 from support.published import CLASSES, PublishedHeads, PublishedSplit
 
 BOTH = pytest.mark.parametrize(
@@ -29,10 +28,6 @@ def twins(case, lesson, **changes):
     ours = case.build(**changes)
     theirs.load_state_dict(ours.state_dict(), strict=False)
     return theirs, ours
-
-
-def refused(error, words):
-    return pytest.raises(error, match=re.escape(words))
 
 
 def sees_the_future(module, x):

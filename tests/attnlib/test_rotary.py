@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from transformers.models.llama import modeling_llama
 from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import repeat_heads
 from attnlib.rotary import rotary_angles, rotate_halves, rotate_pairs
-from support.cases import CONTEXT_LENGTH, D_IN, B, T, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, B, T, refused, tokens
 
 H, KV, HEAD_DIM, BASE = 6, 2, 10, 500.0
 LAYOUTS = pytest.mark.parametrize("layout", ["halves", "pairs"])
@@ -44,10 +43,6 @@ def build(layout: str = "halves", **changes) -> FusedMultiHeadAttention:
     for weight in module.parameters():
         nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
     return module
-
-
-def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
-    return pytest.raises(error, match=re.escape(words))
 
 
 # The angles

@@ -6,10 +6,12 @@ Every free dimension is another prime, so that a wrong axis cannot pass by coinc
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -122,6 +124,11 @@ def sheet(name: str) -> dict[str, Any]:
     """Return what a page gets of a panel, drawn once for all tests: let nobody change it."""
     (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
     return panel.sheet()
+
+
+def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
+    """Expect this error with exactly these words in its message."""
+    return pytest.raises(error, match=re.escape(words))
 
 
 def name(case: Case) -> str:

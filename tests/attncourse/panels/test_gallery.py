@@ -23,7 +23,7 @@ from attncourse.panels.gallery import GALLERY, compute_gallery
 from attncourse.pictures.palette import HEAD_COLORS, INK
 from attncourse.pictures.palette import QUIET as GRAY
 from attnlib import causal_mask
-from support.pictures import boxes, extents, outside, text_in, words
+from support.pictures import boxes, outside, text_in, words
 from support.wrong_classes import CAUGHT
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
@@ -254,14 +254,6 @@ def test_the_picture_says_what_is_in_training_and_what_in_eval():
     data = compute_gallery("dropout before softmax", "dropout 0.5")
     said = {item.text for item in words(GALLERY.draw(data))}
     assert {"checks, in eval", "right, in training", "wrong, in training"} <= said
-
-
-def test_the_checks_stand_in_even_distances():
-    scene = GALLERY.draw(compute_gallery("minus 1e4", "as usual"))
-    starts = [extents(item)[0] for item in words(scene) if item.text in CHECKS]
-    ends = [box.x + box.width for box in boxes(scene, 72, 26)]
-    gaps = [left - end for (left, _), end in zip(starts[1:], ends, strict=False)]
-    assert gaps == pytest.approx([20] * 3, abs=1)
 
 
 def test_its_controls_are_the_mistakes_and_the_conditions():

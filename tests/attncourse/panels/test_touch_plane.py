@@ -15,7 +15,7 @@ from attncourse.panels import PLANE, query_plane
 from attncourse.panels.query_plane import diamond, hull
 from attncourse.panels.states import Panel
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import INK, PAPER, QUIET, head_color
+from attncourse.pictures.palette import INK, PAPER, QUIET
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 from attnlib import CausalAttention
 from support.browser_tools import found_browser
@@ -134,14 +134,6 @@ def is_query(item: Item, tip: tuple[float, float]) -> bool:
         and len(item.points) == 2
         and ([*item.points] == [pytest.approx(end, abs=0.1) for end in ends])
     )
-
-
-def test_the_hue_of_a_head_is_that_of_the_one_head():
-    items = PLANE.draw(PLANE.compute(**PLANE.default)).items
-    colors = {
-        c for item in items for c in (getattr(item, "fill", None), getattr(item, "stroke", 0))
-    }
-    assert {head for head in range(12) if head_color(head) in colors} == {0}
 
 
 def test_the_axes_and_the_thinnest_lines_are_seen():
