@@ -182,11 +182,9 @@ def test_a_published_state_dict_loads(case, published, qkv_bias, context_length)
         torch.zeros(13, 13),
         torch.ones(13, 7).triu(1),
         torch.ones(2, 13, 13).triu(1),
-        torch.ones(13),
         torch.tensor(1.0),
-        torch.full((13, 13), -torch.inf).tril(-1),
     ],
-    ids=["diagonal 0", "2", "flipped", "none", "not square", "two", "1-d", "0-d", "upside down"],
+    ids=["diagonal 0", "2", "flipped", "none", "not square", "two", "0-d"],
 )
 def test_a_mask_that_is_not_causal_is_refused(case, published, mask):
     """It would change the result: with strict=True it is an error, else told."""

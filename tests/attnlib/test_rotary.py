@@ -330,9 +330,7 @@ def test_in_half_precision_and_under_autocast(dtype):
     ("changes", "error", "words"),
     [
         ({"rotary_base": 0}, ValueError, "rotary_base must be a positive, finite number, not 0"),
-        ({"rotary_base": -1.0}, ValueError, "rotary_base must be a positive, finite number, not"),
         ({"rotary_base": math.inf}, ValueError, "rotary_base must be a positive, finite number"),
-        ({"rotary_base": math.nan}, ValueError, "a positive, finite number, not nan"),
         ({"rotary_base": "10000"}, TypeError, "rotary_base must be a positive number, not '10000'"),
         ({"rotary_base": True}, TypeError, "a positive number, not True (bool)"),
         (
@@ -364,7 +362,6 @@ def test_arguments_of_the_class(changes, error, words):
         ((torch.arange(T), 0), ValueError, "head_dim must be a positive int, not 0"),
         ((torch.arange(T), 4, -2), ValueError, "base must be a positive, finite number, not -2"),
         ((torch.arange(T), 4, 2.0, torch.int8), TypeError, "dtype must be floating, for instance"),
-        ((torch.arange(T), 4, 2.0, "float32"), TypeError, "not 'float32'"),
     ],
 )
 def test_arguments_of_the_angles(arguments, error, words):
@@ -382,7 +379,6 @@ def test_arguments_of_the_angles(arguments, error, words):
         (((T, 4), (T, 2), (T, 1)), ValueError, "not (7, 2) and (7, 1) for (7, 4)"),
         (((T, 5), (T, 2), (T, 2)), ValueError, "not (7, 2) and (7, 2) for (7, 5)"),
         (((4,), (T, 2), (T, 2)), ValueError, "for (4,)"),
-        (((T, 4), (2,), (2,)), ValueError, "not (2,) and (2,) for (7, 4)"),
     ],
 )
 def test_angles_for_something_else(rotate, shapes, error, words):

@@ -412,29 +412,6 @@ def test_is_the_attention_of_the_lesson():
     torch.testing.assert_close(found, context_vec)  # there, True: may attend
 
 
-def test_add_bias_kv_appends_a_position():
-    _, ours = twins(add_bias_kv=True, batch_first=True)
-    (query, key, value), projections = three_inputs(), ours.projections()
-    queries, keys, values = (
-        x @ weight.T + bias
-        for x, (weight, bias) in zip((query, key, value), projections, strict=True)
-    )
-    assert ours.bias_k.shape == ours.bias_v.shape == (1, 1, EMBED_DIM)
-
-    def attend(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        by_head = (split_heads(x, HEADS) for x in (queries, keys, values))
-        context_vec, attn_weights = attention(*by_head)
-        return ours.out_proj(merge_heads(context_vec)), attn_weights
-
-    found = ours(query, key, value, average_attn_weights=False)
-    last_key, last_value = ours.bias_k.expand(B, 1, -1), ours.bias_v.expand(B, 1, -1)
-    expected = attend(torch.cat([keys, last_key], dim=1), torch.cat([values, last_value], dim=1))
-    torch.testing.assert_close(found, expected)
-    assert found[1].shape == (B, HEADS, QUERIES, KEYS + 1)
-    added = attend(keys + ours.bias_k, values + ours.bias_v)[0]  # what it is often taken for
-    assert (found[0] - added).abs().max() > 0.1
-
-
 def test_add_zero_attn_appends_a_position_of_zeros():
     _, ours = twins(add_zero_attn=True, batch_first=True)
     _, plain = twins(batch_first=True)
@@ -447,14 +424,6 @@ def test_add_zero_attn_appends_a_position_of_zeros():
     torch.testing.assert_close(found[..., -1], 1 / (total + 1))  # exp(0) = 1
     rest = plain(*inputs, **per_head)[1] * (1 - found[..., -1:])
     torch.testing.assert_close(found[..., :-1], rest)
-
-
-def test_both_appended_positions_stand_behind_the_keys():
-    _, ours = twins(add_bias_kv=True, add_zero_attn=True, batch_first=True)
-    attn_weights = ours(*three_inputs(), key_padding_mask=torch.ones(B, KEYS).bool())[1]
-    assert attn_weights.shape == (B, QUERIES, KEYS + 2)
-    assert attn_weights[..., :KEYS].eq(0).all()
-    assert attn_weights[..., KEYS:].gt(0).all()
 
 
 @pytest.mark.promise(number=19)

@@ -258,28 +258,19 @@ def head_colors_in(scene: Scene) -> dict[str, set[str]]:
     return found
 
 
-def check_heads(
-    panel: Panel, module: torch.nn.Module, num_heads: int, x: Tensor = INPUTS[None]
-) -> tuple:
-    """Compare a panel's data with what a module gives; return the data and its picture."""
-    data = panel.compute(num_heads=num_heads)
-    context_vec, attn_weights = module(x, return_weights=True)
-    assert torch.equal(data.context_vec, context_vec[0])
-    assert torch.equal(data.attn_weights, attn_weights[0])
-    assert data.tokens == NAMES == journey().tokens
-    assert data.num_heads == num_heads
-    assert data.num_parameters == sum(weight.numel() for weight in module.parameters())
-    scene = panel.draw(data)
-    colors = {f"head {h}": {head_color(h)} for h in range(num_heads)}
-    assert head_colors_in(scene) == colors
-    return data, scene
-
-
 @states(STACKED_HEADS)
 def test_stacked_heads(state):
     num_heads = state["num_heads"]
     stacked = build_stack(num_heads)
-    data, scene = check_heads(STACKED_HEADS, stacked, num_heads, add_places(INPUTS)[None])
+    data = STACKED_HEADS.compute(num_heads=num_heads)
+    context_vec, attn_weights = stacked(add_places(INPUTS)[None], return_weights=True)
+    assert torch.equal(data.context_vec, context_vec[0])
+    assert torch.equal(data.attn_weights, attn_weights[0])
+    assert data.tokens == NAMES == journey().tokens
+    assert data.num_heads == num_heads
+    assert data.num_parameters == sum(weight.numel() for weight in stacked.parameters())
+    scene = STACKED_HEADS.draw(data)
+    assert head_colors_in(scene) == {f"head {h}": {head_color(h)} for h in range(num_heads)}
     assert torch.equal(data.W_query, torch.cat([head.W_query.weight for head in stacked.heads]))
     columns = {1: (), 2: (2, 3)}.get(num_heads, (2, 3, 4, 5))
     listed = ", ".join(map(str, columns))

@@ -65,12 +65,6 @@ def test_weights_stand_in_their_cells_on_one_color_scale(num_heads):
         assert text_in(scene, cell) == (None if k > q else f"{weight:.2f}")
 
 
-def test_without_a_mask_no_cell_is_hatched():
-    scene = weights_picture(causal_weights(1), TOKENS)
-    assert not any(cell.hatched for cell in boxes(scene, 40, 40))
-    assert text_in(scene, boxes(scene, 40, 40)[1]) == "0.00"
-
-
 def test_small_cells_have_colors_but_no_values():
     scene = weights_picture(causal_weights(2), TOKENS, HIDDEN, cell=24)
     cells = boxes(scene, 24, 24)
