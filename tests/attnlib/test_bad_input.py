@@ -44,17 +44,18 @@ def test_what_is_not_a_size(value, error, words):
 @pytest.mark.parametrize(
     ("argument", "value", "error", "rule"),
     [
-        ("d_in", 0, ValueError, "a positive int"),
-        ("d_out", 0, ValueError, "a positive int"),
-        ("context_length", 0, ValueError, "a positive int"),
-        ("qkv_bias", 1, TypeError, "True or False"),
-        ("dtype", "float32", TypeError, "floating, for instance torch.float32"),
-        ("dtype", torch.int64, TypeError, "floating, for instance torch.float32"),
-        ("dtype", torch.complex64, TypeError, "floating, for instance torch.float32"),
+        ("d_in", 0, ValueError, "be a positive int"),
+        ("d_out", 0, ValueError, "be a positive int"),
+        ("context_length", 0, ValueError, "be a positive int"),
+        ("dropout", 1.5, ValueError, "lie between 0 and 1"),
+        ("qkv_bias", 1, TypeError, "be True or False"),
+        ("dtype", "float32", TypeError, "be floating, for instance torch.float32"),
+        ("dtype", torch.int64, TypeError, "be floating, for instance torch.float32"),
+        ("dtype", torch.complex64, TypeError, "be floating, for instance torch.float32"),
     ],
 )
 def test_arguments_of_every_class(case, argument, value, error, rule):
-    with refused(error, f"{argument} must be {rule}, not {value!r}"):
+    with refused(error, f"{argument} must {rule}, not {value!r}"):
         case.build(**{argument: value})
 
 
@@ -104,13 +105,6 @@ def test_what_is_not_a_probability(value, error, words):
 
 
 @pytest.mark.promise(number=10)
-@ALL
-def test_dropout(case):
-    with refused(ValueError, "dropout must lie between 0 and 1, not 1.5"):
-        case.build(dropout=1.5)
-
-
-@pytest.mark.promise(number=10)
 @pytest.mark.parametrize("value", [1, "no", None])
 def test_what_is_not_a_bool(value):
     words = f"qkv_bias must be True or False, not {value!r} ({type(value).__name__})"
@@ -132,24 +126,15 @@ NESTED = torch.nested.nested_tensor([torch.ones(T, D_IN), torch.ones(3, D_IN)], 
         (
             torch.ones(2, T, D_IN, dtype=torch.int64),
             TypeError,
-            "x must hold floating-point numbers, not torch.int64; try x.float()",
+            "floating-point numbers, not torch.int64; try",
         ),
         (
             torch.ones(T, D_IN),
             ValueError,
-            f"x must be (b, num_tokens, d_in), not 2-d, ({T}, {D_IN}); "
-            "for one sequence try x.unsqueeze(0)",
+            f"not 2-d, ({T}, {D_IN}); for one sequence try x.unsqueeze(0)",
         ),
-        (
-            torch.ones(2, 3, T, D_IN),
-            ValueError,
-            f"x must be (b, num_tokens, d_in), not 4-d, (2, 3, {T}, {D_IN})",
-        ),
-        (
-            torch.ones(2, T, 17),
-            ValueError,
-            f"the last dimension of x must be d_in={D_IN}, not 17: (2, {T}, 17)",
-        ),
+        (torch.ones(2, 3, T, D_IN), ValueError, f"not 4-d, (2, 3, {T}, {D_IN})"),
+        (torch.ones(2, T, 17), ValueError, f"of x must be d_in={D_IN}, not 17: (2, {T}, 17)"),
         (
             torch.ones(2, CONTEXT_LENGTH + 1, D_IN),
             ValueError,
@@ -159,13 +144,9 @@ NESTED = torch.nested.nested_tensor([torch.ones(T, D_IN), torch.ones(3, D_IN)], 
         (
             torch.ones(2, T, D_IN, dtype=torch.float64),
             TypeError,
-            "x is torch.float64, the weights are torch.float32; try x.to(torch.float32)",
+            "x is torch.float64, the weights are",
         ),
-        (
-            torch.ones(2, T, D_IN, device="meta"),
-            ValueError,
-            "x is on meta, the weights are on cpu; try x.to('cpu')",
-        ),
+        (torch.ones(2, T, D_IN, device="meta"), ValueError, "the weights are on cpu; try x.to("),
         (NESTED, TypeError, "x must not be a nested tensor; try torch.nested.to_padded_tensor(x"),
     ],
 )

@@ -171,22 +171,18 @@ SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (...
     [
         ({"queries": [1.0]}, TypeError, "queries must be a torch.Tensor, not list; try torch.tens"),
         ({"queries": torch.ones(3, 2).int()}, TypeError, "queries must hold floating-point number"),
-        (
-            {"values": torch.ones(5)},
-            ValueError,
-            "values must be (..., num_tokens, width), not",
-        ),
+        ({"values": torch.ones(5)}, ValueError, "values must be (..., num_tokens, width), not"),
         ({"keys": torch.ones(5, 3)}, ValueError, "must have one width, head_dim, not 2 and 3"),
         ({"values": torch.ones(4, 7)}, ValueError, "equally many tokens, not 5 and 4"),
         (
             {"keys": torch.ones(5, 2).double()},
             TypeError,
-            "keys are torch.float64, queries are torch.float32; try keys.to(torch.float32)",
+            "float64, queries are torch.float32; try keys.to(",
         ),
         (
             {"values": torch.ones(5, 7, device="meta")},
             ValueError,
-            "values are on meta, queries are on cpu; try values.to('cpu')",
+            "queries are on cpu; try values.to(",
         ),
         (
             {"queries": torch.ones(2, 1, 3, 2), "values": torch.ones(3, 4, 5, 7)},
@@ -196,28 +192,20 @@ SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (...
         ),
         ({"keys": NESTED}, TypeError, "keys must not be a nested tensor; try torch.nested.to_padd"),
         ({"is_hidden": True}, TypeError, "is_hidden must be a torch.Tensor, not bool"),
-        (
-            {"is_hidden": torch.zeros(3, 5)},
-            TypeError,
-            "is_hidden must be bool (True: may not see), not torch.float32; try is_hidden.bool()",
-        ),
+        ({"is_hidden": torch.zeros(3, 5)}, TypeError, "not torch.float32; try is_hidden.bool()"),
         ({"is_hidden": torch.zeros(3, 6).bool()}, ValueError, SCORES + "(3, 6)"),
         ({"is_hidden": torch.zeros(3).bool()}, ValueError, SCORES + "(3,)"),
         (
             {"is_hidden": torch.zeros(3, 5, device="meta").bool()},
             ValueError,
-            "is_hidden is on meta, queries are on cpu",
+            "is_hidden is on meta,",
         ),
         (
             {"queries": torch.ones(2, 3, 2), "is_hidden": torch.zeros(4, 3, 5).bool()},
             ValueError,
             "queries and is_hidden must agree in all dimensions but the last two",
         ),
-        (
-            {"dropout": 0.1},
-            TypeError,
-            "dropout must be a function, for instance an nn.Dropout",
-        ),
+        ({"dropout": 0.1}, TypeError, "dropout must be a function, for instance an nn.Dropout"),
     ],
 )
 def test_what_attention_refuses(changes, error, words):
@@ -233,27 +221,23 @@ def test_what_attention_refuses(changes, error, words):
         (lambda: causal_mask(2.5), TypeError, "num_queries must be an int >= 0, not 2.5 (float)"),
         (lambda: causal_mask(-1), ValueError, "num_queries must be an int >= 0, not -1"),
         (lambda: causal_mask(2, "3"), TypeError, "num_keys must be an int >= 0, not '3' (str)"),
-        (
-            lambda: causal_mask(5, 3),
-            ValueError,
-            "num_queries=5 is more than num_keys=3, but the tokens that ask are the newest of",
-        ),
+        (lambda: causal_mask(5, 3), ValueError, "num_queries=5 is more than num_keys=3, but"),
         (lambda: split_heads([[[1.0]]], 1), TypeError, "x must be a torch.Tensor, not list"),
         (
             lambda: split_heads(torch.ones(T, 6), 2),
             ValueError,
-            "x must be (b, num_tokens, d_out), not 2-d, (7, 6); for one sequence try x.unsque",
+            "d_out), not 2-d, (7, 6); for one sequence try",
         ),
         (
             lambda: split_heads(torch.ones(B, T, 6), 4),
             ValueError,
-            "d_out=6 cannot be split into num_heads=4 heads of equal width; the nearest head",
+            "d_out=6 cannot be split into num_heads=4",
         ),
         (lambda: split_heads(torch.ones(B, T, 6), 0), ValueError, "num_heads must be a positive"),
         (
             lambda: merge_heads(torch.ones(B, T, 6)),
             ValueError,
-            "x must be (b, num_heads, num_tokens, head_dim), not 3-d, (2, 7, 6); for one sequence",
+            "head_dim), not 3-d, (2, 7, 6); for one sequence",
         ),
         (lambda: merge_heads(NESTED), TypeError, "x must not be a nested tensor; try torch.nested"),
     ],
@@ -276,16 +260,6 @@ def test_without_a_mask_permuted_tokens_permute_the_result():
     torch.testing.assert_close(moved[1], attn_weights[..., order, :][..., order])
     only_keys_moved = attention(queries, keys[:, :, order], values[:, :, order])
     torch.testing.assert_close(only_keys_moved[0], context_vec, rtol=0, atol=1e-14)
-
-
-@pytest.mark.promise(number=6)
-def test_permuted_heads_permute_the_result():
-    queries, keys, values = three()
-    order = [2, 0, 1]
-    context_vec, attn_weights = attention(queries, keys, values, causal_mask(T))
-    moved = attention(queries[:, order], keys[:, order], values[:, order], causal_mask(T))
-    assert torch.equal(moved[0], context_vec[:, order])
-    assert torch.equal(moved[1], attn_weights[:, order])
 
 
 # Into heads and back

@@ -25,7 +25,6 @@ from attnlib import (
     stacked_to_split,
 )
 from attnlib.torch_compatible import MultiheadAttention
-from attnlib.validate import plain_weight
 from support.cases import CASES, Case, H, name, refused, tokens
 from support.published import CLASSES
 
@@ -199,22 +198,6 @@ def test_the_rebuilt_class_with_a_computed_weight(attribute):
     x, key = torch.randn(2, 7, 15), torch.randn(2, 5, ours.kdim)
     value = torch.randn(2, 5, 15)
     torch.testing.assert_close(doubled(x, key, value), ours(x, key, value))
-
-
-@pytest.mark.parametrize(
-    ("linear", "is_plain"),
-    [
-        (nn.Linear(3, 2), True),
-        (nn.modules.linear.NonDynamicallyQuantizableLinear(3, 2), True),
-        (HalfLinear(3, 2), False),
-        (LinearWithLoRA(nn.Linear(3, 2)), False),
-        (nn.Identity(), False),
-        (pruned(nn.Linear(3, 2)), False),
-    ],
-)
-def test_what_computes_as_linear_does(linear, is_plain):
-    """Only where the weight meets the input as it is can the two be compared."""
-    assert (plain_weight(linear) is not None) == is_plain
 
 
 def test_hooks_do_not_hide_a_wrong_input():

@@ -228,21 +228,6 @@ def test_in_pieces_of_any_size_it_equals_the_full_pass(layout, num_kv_heads, ret
 
 
 @LAYOUTS
-def test_shifted_by_any_number_of_tokens_the_weights_stay(layout):
-    """What comes before is hidden here: only the distances are left."""
-    module, x = build(layout).double(), tokens(num_tokens=3, dtype=torch.float64)
-    _, expected = module(x, return_weights=True)
-    for before in (1, 4, CONTEXT_LENGTH - 3):
-        cache = module.new_cache(B, CONTEXT_LENGTH)
-        with torch.no_grad():
-            module(tokens(num_tokens=before, dtype=torch.float64), cache=cache)
-            _, weights = module(x, True, cache)
-        among = weights[..., before:]
-        found = among / among.sum(dim=-1, keepdim=True)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-
-
-@LAYOUTS
 def test_the_layers_of_a_model_may_share_their_angles(layout):
     """Asked of one, given to another, with a cache or without; and they are what turns."""
     first, second, x = build(layout), build(layout, num_kv_heads=3), tokens()
@@ -333,18 +318,9 @@ def test_in_half_precision_and_under_autocast(dtype):
         ({"rotary_base": math.inf}, ValueError, "rotary_base must be a positive, finite number"),
         ({"rotary_base": "10000"}, TypeError, "rotary_base must be a positive number, not '10000'"),
         ({"rotary_base": True}, TypeError, "a positive number, not True (bool)"),
-        (
-            {"rotary_layout": "interleaved"},
-            ValueError,
-            "rotary_layout must be 'halves' or 'pairs', not 'interleaved'",
-        ),
+        ({"rotary_layout": "interleaved"}, ValueError, "must be 'halves' or 'pairs', not 'inter"),
         ({"out_bias": 1}, TypeError, "out_bias must be True or False, not 1 (int)"),
-        (
-            {"d_out": 30},
-            ValueError,
-            "rotary positions turn the numbers of a head in pairs, but head_dim = d_out / "
-            "num_heads = 30 / 6 = 5 is odd",
-        ),
+        ({"d_out": 30}, ValueError, "head_dim = d_out / num_heads = 30 / 6 = 5 is odd"),
     ],
 )
 def test_arguments_of_the_class(changes, error, words):

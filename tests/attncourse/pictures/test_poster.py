@@ -85,14 +85,6 @@ def test_a_leak_is_framed_and_a_row_of_nan_hatched():
     assert len(gray) == 3 * 2  # the future of the three that hide it
 
 
-def test_the_legend_names_every_sign():
-    scene = poster_picture(MAPS, VERDICTS)
-    told = [item.text for item in words(scene) if item.y < LEGEND]
-    signs = ["hidden", "weight 0", "a weight on the future", "no number"]
-    assert told[:6] == ["head 0", "head 1", *signs]
-    assert told[6:] == ["caught", "passes", "nothing to check", "S shape, C causality, R rows"]
-
-
 def test_the_alt_text_counts():
     assert poster_picture(MAPS, VERDICTS).alt == (
         "6 small maps with 3 dots each. Caught by shape 0, causality 2, rows 1. "

@@ -129,9 +129,11 @@ def test_a_head_has_its_hue_and_its_name_wherever_it_stands():
     assert [cell.fill for cell in firsts] == [weight_color(1, 11), weight_color(1, 5)]
 
 
+ABOVE = torch.tensor([[[2.0, 0.0], [0.5, 1.0]]])
+
+
 def test_a_weight_above_the_scale_is_framed_and_the_scale_says_so():
-    above = torch.tensor([[[2.0, 0.0], [0.5, 1.0]]])
-    scene = weights_picture(above, TOKENS[:2])
+    scene = weights_picture(ABOVE, TOKENS[:2])
     cells, frames = boxes(scene, 40, 40), boxes(scene, 38, 38)
     assert [(frame.x - 1, frame.y - 1) for frame in frames] == [(cells[0].x, cells[0].y)]
     assert cells[0].fill == cells[3].fill == weight_color(1.0)
@@ -140,8 +142,7 @@ def test_a_weight_above_the_scale_is_framed_and_the_scale_says_so():
 
 
 def test_a_weight_above_the_scale_that_is_marked_has_both_frames():
-    above = torch.tensor([[[2.0, 0.0], [0.5, 1.0]]])
-    scene = weights_picture(above, TOKENS[:2], marked=above > 0.6)
+    scene = weights_picture(ABOVE, TOKENS[:2], marked=ABOVE > 0.6)
     (inner,), outer = boxes(scene, 32, 32), boxes(scene, 37, 37)
     assert len(outer) == 2
     assert (inner.x - 4, inner.y - 4) == (outer[0].x - 1.5, outer[0].y - 1.5)
