@@ -91,14 +91,6 @@ def test_the_weights_in_pieces_are_rows_of_all_weights(num_kv_heads):
             start = stop
 
 
-def test_up_to_the_full_context_length():
-    module, x = build(), tokens(num_tokens=CONTEXT_LENGTH)
-    cache = module.new_cache(B, CONTEXT_LENGTH)
-    found = in_pieces(module, x, [1] * CONTEXT_LENGTH, cache)
-    torch.testing.assert_close(found, module(x))
-    assert cache.num_tokens == cache.max_tokens == CONTEXT_LENGTH
-
-
 def test_no_new_tokens_change_nothing():
     module, x = build(), tokens()
     cache = module.new_cache(B, T)
@@ -130,16 +122,6 @@ def test_what_lies_beyond_the_last_token_is_never_read():
         part.fill_(torch.nan)
     torch.testing.assert_close(in_pieces(module, x, [2, 4, 1], cache), module(x))
     assert cache.keys[:, :, T:].isnan().all()
-
-
-def test_two_caches_do_not_mix():
-    module, x, y = build(), tokens(seed=2), tokens(seed=3)
-    caches = [module.new_cache(B, T) for _ in range(2)]
-    with torch.no_grad():
-        for t in range(T):
-            for sequence, cache in zip((x, y), caches, strict=True):
-                last = module(sequence[:, t : t + 1], cache=cache)
-    torch.testing.assert_close(last, module(y)[:, -1:])
 
 
 def test_after_a_reset_it_begins_anew():

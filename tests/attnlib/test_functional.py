@@ -174,16 +174,8 @@ SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (...
         ({"values": torch.ones(5)}, ValueError, "values must be (..., num_tokens, width), not"),
         ({"keys": torch.ones(5, 3)}, ValueError, "must have one width, head_dim, not 2 and 3"),
         ({"values": torch.ones(4, 7)}, ValueError, "equally many tokens, not 5 and 4"),
-        (
-            {"keys": torch.ones(5, 2).double()},
-            TypeError,
-            "float64, queries are torch.float32; try keys.to(",
-        ),
-        (
-            {"values": torch.ones(5, 7, device="meta")},
-            ValueError,
-            "queries are on cpu; try values.to(",
-        ),
+        ({"keys": torch.ones(5, 2).double()}, TypeError, "queries are torch.float32; try keys.to("),
+        ({"values": torch.ones(5, 7, device="meta")}, ValueError, "are on cpu; try values.to("),
         (
             {"queries": torch.ones(2, 1, 3, 2), "values": torch.ones(3, 4, 5, 7)},
             ValueError,
@@ -223,22 +215,10 @@ def test_what_attention_refuses(changes, error, words):
         (lambda: causal_mask(2, "3"), TypeError, "num_keys must be an int >= 0, not '3' (str)"),
         (lambda: causal_mask(5, 3), ValueError, "num_queries=5 is more than num_keys=3, but"),
         (lambda: split_heads([[[1.0]]], 1), TypeError, "x must be a torch.Tensor, not list"),
-        (
-            lambda: split_heads(torch.ones(T, 6), 2),
-            ValueError,
-            "d_out), not 2-d, (7, 6); for one sequence try",
-        ),
-        (
-            lambda: split_heads(torch.ones(B, T, 6), 4),
-            ValueError,
-            "d_out=6 cannot be split into num_heads=4",
-        ),
+        (lambda: split_heads(torch.ones(T, 6), 2), ValueError, "d_out), not 2-d, (7, 6); for one"),
+        (lambda: split_heads(torch.ones(B, T, 6), 4), ValueError, "d_out=6 cannot be split into"),
         (lambda: split_heads(torch.ones(B, T, 6), 0), ValueError, "num_heads must be a positive"),
-        (
-            lambda: merge_heads(torch.ones(B, T, 6)),
-            ValueError,
-            "head_dim), not 3-d, (2, 7, 6); for one sequence",
-        ),
+        (lambda: merge_heads(torch.ones(B, T, 6)), ValueError, "head_dim), not 3-d, (2, 7, 6);"),
         (lambda: merge_heads(NESTED), TypeError, "x must not be a nested tensor; try torch.nested"),
     ],
 )
