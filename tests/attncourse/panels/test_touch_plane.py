@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from attncourse.examples import journey
 from attncourse.panels import PLANE, query_plane
@@ -18,10 +17,9 @@ from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import INK, PAPER, QUIET
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 from attnlib import CausalAttention
-from support.browser_tools import found_browser
 from support.pictures import outside, overlapping
 from support.shape_comments import reading
-from support.touch_tools import box_of, opened, violations, write_page
+from support.touch_tools import box_of, violations, write_page
 
 browser_test = pytest.mark.browser
 SOME = PLANE.states()[:: len(PLANE.states()) // 50][:50]
@@ -182,20 +180,8 @@ def test_pictures_that_differ_in_their_items_cannot_have_a_handle():
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with found_browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_page(tmp_path_factory.mktemp("plane") / "plane.html", [PLANE])
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, address) as page:
-        yield page
 
 
 def places(page: Page) -> list[list[float]]:
