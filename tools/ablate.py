@@ -28,6 +28,7 @@ from attncourse.checks.diagnosis import behind, departure, diagnose
 from attncourse.checks.mistakes import MISTAKES
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
 from support.exercise_tools import answers_to, find_exercises, spoil
+from support.notebook_tools import NOTEBOOKS
 from support.planted_classes import PLANTED
 from support.wrong_classes import write
 

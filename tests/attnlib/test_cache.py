@@ -91,14 +91,6 @@ def test_the_weights_in_pieces_are_rows_of_all_weights(num_kv_heads):
             start = stop
 
 
-def test_up_to_the_full_context_length():
-    module, x = build(), tokens(num_tokens=CONTEXT_LENGTH)
-    cache = module.new_cache(B, CONTEXT_LENGTH)
-    found = in_pieces(module, x, [1] * CONTEXT_LENGTH, cache)
-    torch.testing.assert_close(found, module(x))
-    assert cache.num_tokens == cache.max_tokens == CONTEXT_LENGTH
-
-
 def test_no_new_tokens_change_nothing():
     module, x = build(), tokens()
     cache = module.new_cache(B, T)
@@ -130,16 +122,6 @@ def test_what_lies_beyond_the_last_token_is_never_read():
         part.fill_(torch.nan)
     torch.testing.assert_close(in_pieces(module, x, [2, 4, 1], cache), module(x))
     assert cache.keys[:, :, T:].isnan().all()
-
-
-def test_two_caches_do_not_mix():
-    module, x, y = build(), tokens(seed=2), tokens(seed=3)
-    caches = [module.new_cache(B, T) for _ in range(2)]
-    with torch.no_grad():
-        for t in range(T):
-            for sequence, cache in zip((x, y), caches, strict=True):
-                last = module(sequence[:, t : t + 1], cache=cache)
-    torch.testing.assert_close(last, module(y)[:, -1:])
 
 
 def test_after_a_reset_it_begins_anew():
@@ -177,12 +159,13 @@ def test_under_autocast(return_weights):
 
 
 @pytest.mark.parametrize("made_inside", [False, True])
-def test_in_inference_mode(made_inside):
+def test_in_inference_mode_and_after_it(made_inside):
     module, x = build(), tokens()
     cache = module.new_cache(B, T)
     with torch.inference_mode():
         cache = module.new_cache(B, T) if made_inside else cache
-        found = torch.cat([module(piece, cache=cache) for piece in x.split([2, 1, 4], 1)], dim=1)
+        found = torch.cat([module(piece, cache=cache) for piece in x[:, :3].split([2, 1], 1)], 1)
+    found = torch.cat([found, in_pieces(module, x[:, 3:], [4], cache)], dim=1)
     torch.testing.assert_close(found, module(x).detach())
 
 
@@ -267,13 +250,12 @@ NEEDED = "batch_size=2, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=
     ("sizes", "held"),
     [
         ((3, 2, T, 5), "batch_size=3, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu"),
-        ((1, 2, T, 5), "batch_size=1, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu"),
         ((2, 6, T, 5), "batch_size=2, num_kv_heads=6, head_dim=5, dtype=torch.float32, device=cpu"),
         ((2, 2, T, 7), "batch_size=2, num_kv_heads=2, head_dim=7, dtype=torch.float32, device=cpu"),
         ((2, 2, T, 5, torch.float64), "head_dim=5, dtype=torch.float64, device=cpu"),
         ((2, 2, T, 5, torch.float32, "meta"), "dtype=torch.float32, device=meta"),
     ],
-    ids=["batch 3", "batch 1", "heads", "head_dim", "dtype", "device"],
+    ids=["batch", "heads", "head_dim", "dtype", "device"],
 )
 def test_a_cache_for_something_else(sizes, held):
     cache = KeyValueCache(*sizes)
@@ -348,14 +330,6 @@ def test_it_advances_only_when_forward_succeeded(return_weights):
     torch.testing.assert_close(in_pieces(module, x[:, 3:], [2, 2], cache), module(x)[:, 3:])
 
 
-def test_made_in_inference_mode_and_used_outside():
-    module, x = build(), tokens()
-    with torch.inference_mode():
-        cache = module.new_cache(B, T)
-        module(x[:, :3], cache=cache)
-    torch.testing.assert_close(in_pieces(module, x[:, 3:], [4], cache), module(x)[:, 3:])
-
-
 @pytest.mark.parametrize("max_tokens", [CONTEXT_LENGTH + 1, 10 * CONTEXT_LENGTH])
 def test_a_cache_is_at_most_as_long_as_the_context(max_tokens):
     """Whether asked for or brought along."""
@@ -375,9 +349,7 @@ def test_a_cache_is_at_most_as_long_as_the_context(max_tokens):
     [
         ((0, 5), ValueError, "batch_size must be a positive int, not 0"),
         ((2, 0), ValueError, "max_tokens must be a positive int, not 0"),
-        ((2, -3), ValueError, "max_tokens must be a positive int, not -3"),
         ((2.0, 5), TypeError, "batch_size must be a positive int, not 2.0 (float)"),
-        ((2, True), TypeError, "max_tokens must be a positive int, not True (bool)"),
     ],
 )
 def test_new_cache_checks_its_arguments(arguments, error, words):
@@ -385,8 +357,7 @@ def test_new_cache_checks_its_arguments(arguments, error, words):
         build().new_cache(*arguments)
 
 
-@pytest.mark.parametrize("wrong", [(), {}, torch.ones(2), "cache"], ids=str)
-def test_something_that_is_no_cache(wrong):
-    words = f"cache must be what new_cache returns, or None, not {type(wrong).__name__}"
+def test_something_that_is_no_cache():
+    words = "cache must be what new_cache returns, or None, not tuple"
     with torch.no_grad(), refused(TypeError, words):
-        build()(tokens(), cache=wrong)
+        build()(tokens(), cache=())

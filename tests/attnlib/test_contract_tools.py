@@ -16,8 +16,7 @@ IN_KERNEL = [case for case in CONTRACT if case.in_kernel]
 WAYS = pytest.mark.parametrize(
     ("case", "way"),
     [(case, 1) for case in CONTRACT] + [(case, 0) for case in IN_KERNEL],
-    ids=[f"{name(case)}, with weights" for case in CONTRACT]
-    + [f"{name(case)}, alone" for case in IN_KERNEL],
+    ids=lambda part: ("alone", "with weights")[part] if isinstance(part, int) else name(part),
 )
 COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 

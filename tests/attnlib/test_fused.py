@@ -14,9 +14,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from attncourse.examples import SEED, three_rows
+from attncourse.examples import SEED
 from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
@@ -27,7 +26,7 @@ from attnlib import (
 )
 from attnlib import fused as fused_module
 from attnlib.fused import fused_attention, repeat_heads
-from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
+from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, LargestTensor, T, tokens
 
 HEADS = pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
 BIAS = pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])
@@ -81,18 +80,6 @@ def test_the_same_seed_gives_the_same_function(d_in, d_out, num_heads):
     expected = split_to_fused(split).state_dict()
     for name, weight in fused.state_dict().items():
         assert torch.equal(weight, expected[name])
-
-
-def test_it_prints_the_published_tensor():
-    """To the character, grad_fn included."""
-    texts = []
-    for cls in (MultiHeadAttention, FusedMultiHeadAttention):
-        torch.manual_seed(SEED)
-        texts.append(
-            str(cls(6, 6, context_length=3, dropout=0.0, num_heads=2)(three_rows().batch()))
-        )
-    assert texts[0] == texts[1]
-    assert "0.1569, -0.0873,  0.0210" in texts[1]
 
 
 # Heads that share keys and values
@@ -159,16 +146,6 @@ def test_the_order_of_groups_is_free_and_of_heads_in_a_group():
     assert_close(attn_weights, fused(x, return_weights=True)[1][:, order], 1e-6)
 
 
-@pytest.mark.parametrize("num_new", [1, 3, T])
-@pytest.mark.parametrize("num_kv_heads", [1, 2, 3])
-def test_where_the_kernel_cannot_share_heads_they_are_repeated(monkeypatch, num_kv_heads, num_new):
-    queries = tokens(B * 6, num_new, HEAD_DIM).view(B, 6, num_new, HEAD_DIM)
-    keys, values = tokens(2 * B * num_kv_heads, T, HEAD_DIM, seed=3).view(2, B, -1, T, HEAD_DIM)
-    expected = fused_attention(queries, keys, values)
-    monkeypatch.setattr(fused_module, "_kernel_shares_heads", lambda queries, mask: False)
-    assert_close(fused_attention(queries, keys, values), expected, 1e-6)
-
-
 @pytest.mark.parametrize(
     ("device", "dtype", "has_mask", "shares"),
     [
@@ -204,9 +181,10 @@ def test_what_is_done_for_old_kernels_changes_no_result(
     keys, values = both.view(2, B, -1, T, HEAD_DIM)
     expected = fused_attention(queries.double(), keys.double(), values.double())
     monkeypatch.setattr(fused_module, "OLD_KERNELS", True)
-    found = fused_attention(queries, keys, values)
-    assert found.dtype == dtype
-    assert_close(found.double(), expected, tolerance)
+    for start in (0, 4, T - 1):
+        found = fused_attention(queries[:, :, start:], keys, values)
+        assert found.dtype == dtype
+        assert_close(found.double(), expected[:, :, start:], tolerance)
 
 
 def test_repeated_heads_stand_next_to_each_other():
@@ -271,14 +249,11 @@ def test_other_arguments_of_the_kernel():
 @pytest.mark.parametrize(
     ("num_heads", "num_kv_heads", "error", "words"),
     [
-        (12, 5, ValueError, "num_kv_heads=5 does not divide num_heads=12"),
         (12, 5, ValueError, "the nearest counts that divide 12: 4 and 6"),
         (12, 24, ValueError, "the nearest counts that divide 12: 12"),
         (3, 2, ValueError, "the nearest counts that divide 3: 1 and 3"),
         (3, 0, ValueError, "num_kv_heads must be a positive int, not 0"),
-        (3, -1, ValueError, "num_kv_heads must be a positive int, not -1"),
         (3, 1.0, TypeError, "num_kv_heads must be a positive int, not 1.0 (float)"),
-        (3, True, TypeError, "num_kv_heads must be a positive int, not True (bool)"),
     ],
 )
 def test_num_kv_heads(num_heads, num_kv_heads, error, words):
@@ -291,22 +266,6 @@ def test_repr_shows_the_shared_heads():
 
 
 # No num_tokens x num_tokens tensor
-
-
-class LargestTensor(TorchDispatchMode):
-    """Remember the operations, and how many numbers their largest result has."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations, self.numbers = [], 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        self.operations.append(str(func))
-        results = result if isinstance(result, (tuple, list)) else [result]
-        sizes = [part.numel() for part in results if isinstance(part, Tensor)]
-        self.numbers = max([self.numbers, *sizes])
-        return result
 
 
 @pytest.mark.promise(number=17)

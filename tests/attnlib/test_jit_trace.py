@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from support.cases import CASES, D_IN, Case, name, tokens
+from support.cases import CONTRACT, Case, name
 
 TRACES = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning",  # torch.jit is
@@ -15,12 +15,12 @@ TRACES = pytest.mark.filterwarnings(
 
 
 @TRACES
-@pytest.mark.parametrize("case", CASES, ids=name)
+@pytest.mark.parametrize("case", CONTRACT, ids=name)
 @pytest.mark.parametrize("recorded", [1, 7])
 def test_a_recorded_module_takes_other_sizes(case: Case, recorded):
     """Recorded with few tokens or many, it computes the same for all lengths that fit."""
     module = case.build().eval()
-    traced = torch.jit.trace(module, (tokens(num_tokens=recorded),))
+    traced = torch.jit.trace(module, (case.tokens(num_tokens=recorded),))
     for b, num_tokens in ((2, 7), (3, 1), (1, 13)):
-        x = tokens(b, num_tokens, D_IN, seed=num_tokens)
+        x = case.tokens(b, num_tokens, seed=num_tokens)
         torch.testing.assert_close(traced(x), module(x))

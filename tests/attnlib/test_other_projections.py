@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -25,8 +25,7 @@ from attnlib import (
     stacked_to_split,
 )
 from attnlib.torch_compatible import MultiheadAttention
-from attnlib.validate import plain_weight
-from support.cases import CASES, Case, H, name, tokens
+from support.cases import CASES, Case, H, name, refused, tokens
 from support.published import CLASSES
 
 quantize_dynamic = torch.ao.quantization.quantize_dynamic
@@ -87,6 +86,13 @@ def dynamic(linear: nn.Linear) -> nn.Module:
 
 def pruned(linear: nn.Linear) -> nn.Module:
     return prune.random_unstructured(linear, "weight", amount=0.5)
+
+
+def split(attribute: str, other: Callable[[nn.Linear], nn.Module]) -> MultiHeadAttention:
+    """Return a module with another projection in one place."""
+    module = MultiHeadAttention(15, 15, 13, 0.0, H)
+    setattr(module, attribute, other(getattr(module, attribute)))
+    return module
 
 
 OTHERS = {
@@ -194,26 +200,10 @@ def test_the_rebuilt_class_with_a_computed_weight(attribute):
     torch.testing.assert_close(doubled(x, key, value), ours(x, key, value))
 
 
-@pytest.mark.parametrize(
-    ("linear", "is_plain"),
-    [
-        (nn.Linear(3, 2), True),
-        (nn.modules.linear.NonDynamicallyQuantizableLinear(3, 2), True),
-        (HalfLinear(3, 2), False),
-        (LinearWithLoRA(nn.Linear(3, 2)), False),
-        (nn.Identity(), False),
-        (pruned(nn.Linear(3, 2)), False),
-    ],
-)
-def test_what_computes_as_linear_does(linear, is_plain):
-    """Only where the weight meets the input as it is can the two be compared."""
-    assert (plain_weight(linear) is not None) == is_plain
-
-
 def test_hooks_do_not_hide_a_wrong_input():
     module = MultiHeadAttention(11, 15, 13, 0.0, H)
     module.W_query.register_forward_pre_hook(lambda *call: None)
-    with pytest.raises(TypeError, match=r"x is torch.float64, the weights are torch.float32"):
+    with refused(TypeError, "x is torch.float64, the weights are torch.float32"):
         module(tokens(dtype=torch.float64))
 
 
@@ -241,39 +231,32 @@ def test_a_cache_takes_the_dtype_that_is_there(other, dtype):
 # Conversions copy rows of an nn.Linear, and say so
 
 
-def refusals() -> dict[str, Callable[[], object]]:
-    """Return conversions of modules with one projection that is not plain."""
-
-    def split(attribute: str) -> MultiHeadAttention:
-        module = MultiHeadAttention(15, 15, 13, 0.0, H)
-        setattr(module, attribute, LinearWithLoRA(getattr(module, attribute)))
-        return module
-
-    stacked = MultiHeadAttentionWrapper(11, 5, 13, 0.0, H)
-    stacked.heads[1].W_key = LinearWithLoRA(stacked.heads[1].W_key)
-    fused = FusedMultiHeadAttention(15, 15, 13, 0.0, H)
-    fused.W_qkv = LinearWithLoRA(fused.W_qkv)
-    return {
-        "heads.1.W_key": lambda: stacked_to_split(stacked),
-        "W_query": lambda: split_to_fused(split("W_query")),
-        "W_value": lambda: split_to_torch(split("W_value")),
-        "out_proj": lambda: split_to_stacked(split("out_proj")),
-        "W_qkv": lambda: fused_to_split(fused),
-        "W_key": lambda: to_gpt2(split("W_key"), 0),
-    }
+STACKED = MultiHeadAttentionWrapper(11, 5, 13, 0.0, H)
+STACKED.heads[1].W_key = LinearWithLoRA(STACKED.heads[1].W_key)
+FUSED = FusedMultiHeadAttention(15, 15, 13, 0.0, H)
+FUSED.W_qkv = LinearWithLoRA(FUSED.W_qkv)
 
 
-@pytest.mark.parametrize("which", refusals())
-def test_conversions_refuse_it_in_words(which):
-    said = f"{which.strip()} is a LinearWithLoRA, not a plain nn.Linear; merge it into one first"
-    with pytest.raises(TypeError, match=re.escape(said)):
-        refusals()[which]()
+@pytest.mark.parametrize(
+    ("which", "convert", "module"),
+    [
+        ("heads.1.W_key", stacked_to_split, STACKED),
+        ("W_query", split_to_fused, split("W_query", LinearWithLoRA)),
+        ("W_value", split_to_torch, split("W_value", LinearWithLoRA)),
+        ("out_proj", split_to_stacked, split("out_proj", LinearWithLoRA)),
+        ("W_qkv", fused_to_split, FUSED),
+        ("W_key", partial(to_gpt2, layer=0), split("W_key", LinearWithLoRA)),
+    ],
+)
+def test_conversions_refuse_it_in_words(which, convert, module):
+    said = f"{which} is a LinearWithLoRA, not a plain nn.Linear; merge it into one first"
+    with refused(TypeError, said):
+        convert(module)
 
 
 def test_conversions_refuse_a_pruned_weight():
-    module = MultiHeadAttention(15, 15, 13, 0.0, H)
-    prune.random_unstructured(module.W_key, "weight", amount=0.5)
-    with pytest.raises(TypeError, match=r"W_key is a Linear whose weight is computed, not a pl"):
+    module = split("W_key", pruned)
+    with refused(TypeError, "W_key is a Linear whose weight is computed, not a pl"):
         split_to_fused(module)
     prune.remove(module.W_key, "weight")
     torch.testing.assert_close(split_to_fused(module)(x := torch.randn(2, 7, 15)), module(x))

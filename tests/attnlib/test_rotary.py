@@ -228,21 +228,6 @@ def test_in_pieces_of_any_size_it_equals_the_full_pass(layout, num_kv_heads, ret
 
 
 @LAYOUTS
-def test_shifted_by_any_number_of_tokens_the_weights_stay(layout):
-    """What comes before is hidden here: only the distances are left."""
-    module, x = build(layout).double(), tokens(num_tokens=3, dtype=torch.float64)
-    _, expected = module(x, return_weights=True)
-    for before in (1, 4, CONTEXT_LENGTH - 3):
-        cache = module.new_cache(B, CONTEXT_LENGTH)
-        with torch.no_grad():
-            module(tokens(num_tokens=before, dtype=torch.float64), cache=cache)
-            _, weights = module(x, True, cache)
-        among = weights[..., before:]
-        found = among / among.sum(dim=-1, keepdim=True)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-
-
-@LAYOUTS
 def test_the_layers_of_a_model_may_share_their_angles(layout):
     """Asked of one, given to another, with a cache or without; and they are what turns."""
     first, second, x = build(layout), build(layout, num_kv_heads=3), tokens()
@@ -330,23 +315,12 @@ def test_in_half_precision_and_under_autocast(dtype):
     ("changes", "error", "words"),
     [
         ({"rotary_base": 0}, ValueError, "rotary_base must be a positive, finite number, not 0"),
-        ({"rotary_base": -1.0}, ValueError, "rotary_base must be a positive, finite number, not"),
         ({"rotary_base": math.inf}, ValueError, "rotary_base must be a positive, finite number"),
-        ({"rotary_base": math.nan}, ValueError, "a positive, finite number, not nan"),
         ({"rotary_base": "10000"}, TypeError, "rotary_base must be a positive number, not '10000'"),
         ({"rotary_base": True}, TypeError, "a positive number, not True (bool)"),
-        (
-            {"rotary_layout": "interleaved"},
-            ValueError,
-            "rotary_layout must be 'halves' or 'pairs', not 'interleaved'",
-        ),
+        ({"rotary_layout": "interleaved"}, ValueError, "must be 'halves' or 'pairs', not 'inter"),
         ({"out_bias": 1}, TypeError, "out_bias must be True or False, not 1 (int)"),
-        (
-            {"d_out": 30},
-            ValueError,
-            "rotary positions turn the numbers of a head in pairs, but head_dim = d_out / "
-            "num_heads = 30 / 6 = 5 is odd",
-        ),
+        ({"d_out": 30}, ValueError, "head_dim = d_out / num_heads = 30 / 6 = 5 is odd"),
     ],
 )
 def test_arguments_of_the_class(changes, error, words):
@@ -364,7 +338,6 @@ def test_arguments_of_the_class(changes, error, words):
         ((torch.arange(T), 0), ValueError, "head_dim must be a positive int, not 0"),
         ((torch.arange(T), 4, -2), ValueError, "base must be a positive, finite number, not -2"),
         ((torch.arange(T), 4, 2.0, torch.int8), TypeError, "dtype must be floating, for instance"),
-        ((torch.arange(T), 4, 2.0, "float32"), TypeError, "not 'float32'"),
     ],
 )
 def test_arguments_of_the_angles(arguments, error, words):
@@ -382,7 +355,6 @@ def test_arguments_of_the_angles(arguments, error, words):
         (((T, 4), (T, 2), (T, 1)), ValueError, "not (7, 2) and (7, 1) for (7, 4)"),
         (((T, 5), (T, 2), (T, 2)), ValueError, "not (7, 2) and (7, 2) for (7, 5)"),
         (((4,), (T, 2), (T, 2)), ValueError, "for (4,)"),
-        (((T, 4), (2,), (2,)), ValueError, "not (2,) and (2,) for (7, 4)"),
     ],
 )
 def test_angles_for_something_else(rotate, shapes, error, words):

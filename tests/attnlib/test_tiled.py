@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlib import attention, causal_mask, tiled_attention
-from support.cases import HEAD_DIM, B, H, T
+from support.cases import HEAD_DIM, B, H, LargestTensor, T
 from support.reference import one_head
 
 VALUE_DIM = 19
@@ -167,28 +166,16 @@ def test_scores_that_float32_cannot_exponentiate():
         torch.testing.assert_close(context_vec, largest)
 
 
-class Sizes(TorchDispatchMode):
-    """Remembers the number of elements of the largest tensor made under it."""
-
-    largest = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        if isinstance(result, Tensor):
-            self.largest = max(self.largest, result.numel())
-        return result
-
-
 @pytest.mark.promise(number=17)
 def test_nothing_of_the_size_of_the_weights_is_made_forward_or_backward():
     num_tokens, tile_size = 101, 5
     inputs = [x.requires_grad_() for x in three(num_tokens)]
-    with Sizes() as sizes:
+    with LargestTensor() as made:
         tiled_attention(*inputs, tile_size).sum().backward()
-    assert 0 < sizes.largest <= B * H * num_tokens * VALUE_DIM
-    with Sizes() as sizes:
+    assert 0 < made.numbers <= B * H * num_tokens * VALUE_DIM
+    with LargestTensor() as made:
         whole(*inputs).sum().backward()
-    assert sizes.largest == B * H * num_tokens * num_tokens
+    assert made.numbers == B * H * num_tokens * num_tokens
 
 
 @pytest.mark.promise(number=17)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS
@@ -191,3 +192,19 @@ def gradients(module: nn.Module, x: Tensor) -> dict[str, Tensor]:
     x = x.detach().clone().requires_grad_()
     sum(context_vec.square().sum() for context_vec in both_ways(module, x)).backward()
     return {"x": x.grad, **{key: weight.grad for key, weight in module.named_parameters()}}
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remember the operations, and how many numbers their largest result has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations, self.numbers = [], 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.operations.append(str(func))
+        results = result if isinstance(result, (tuple, list)) else [result]
+        sizes = [part.numel() for part in results if isinstance(part, Tensor)]
+        self.numbers = max([self.numbers, *sizes])
+        return result

@@ -8,14 +8,28 @@ import math
 import xml.etree.ElementTree as ET
 from functools import cache
 
+import torch
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from PIL import Image, ImageChops
+from torch import Tensor
 
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words, typeset
+from attnlib import causal_mask
 
 SVG = "{http://www.w3.org/2000/svg}"
 SMOOTHING = 64  # of 255: how much the edge of a letter may differ between two builds
 SHADE = 8  # of 255: how much the mean of 8 x 8 pixels may
+
+
+def numbers(*shape: int, seed: int = 2) -> Tensor:
+    """Return random numbers, the same for the same seed."""
+    return 2 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def causal_weights(*heads: int, size: int = 5) -> Tensor:
+    """Return causal weights, no two alike."""
+    scores = numbers(*heads, size, size, seed=1)
+    return torch.softmax(scores.masked_fill(causal_mask(size), -torch.inf), dim=-1)
 
 
 def words(scene: Scene) -> list[Words]:

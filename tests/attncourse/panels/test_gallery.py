@@ -20,10 +20,10 @@ from attncourse.checks.mistakes import (
 from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from attncourse.panels.gallery import GALLERY, compute_gallery
-from attncourse.pictures.palette import HEAD_COLORS, INK
+from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
 from attnlib import causal_mask
-from support.pictures import boxes, extents, outside, text_in, words
+from support.pictures import boxes, outside, text_in, words
 from support.wrong_classes import CAUGHT
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
@@ -222,46 +222,6 @@ def test_grey_is_the_future_of_each_head_and_nothing_else():
 
     scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
     assert GRAY not in [box.fill for box in boxes(scene, 16, 16)[72:]]  # all leaks, and the past
-
-
-@pytest.mark.parametrize("name", ["mask inverted", "mask thrown away"])
-def test_a_leak_above_1_has_both_frames(name):
-    scene = GALLERY.draw(compute_gallery(name, "dropout 0.5"))
-    leaking = {(frame.x, frame.y) for frame in boxes(scene, 13, 13)}
-    both = boxes(scene, 8, 8)
-    assert both
-    for frame in both:
-        assert (frame.stroke, frame.stroke_width) == (INK, 2.0)
-        assert (frame.x - 2.5, frame.y - 2.5) in leaking  # red from 0 to 3, ink from 3 to 5
-
-
-@each_condition
-def test_where_forward_stops_all_that_pytorch_says_is_there(condition):
-    data = compute_gallery("view without contiguous", condition)
-    said = words(GALLERY.draw(data))
-    (code,) = (item for item in said if item.text.startswith("context_vec = context_vec.view("))
-    assert code.mono
-    assert code.text.endswith("self.d_out)")
-    text = " ".join(item.text for item in said)
-    assert "forward, line 16: context_vec" in text
-    assert "RuntimeError: view size is not compatible with input tensor's size" in text
-    assert "Use .reshape(...) instead." in text
-    passes = bool(data.verdicts["shape"])
-    assert passes == (condition == "context_length 1") == ("The check of shapes asks" in text)
-
-
-def test_the_picture_says_what_is_in_training_and_what_in_eval():
-    data = compute_gallery("dropout before softmax", "dropout 0.5")
-    said = {item.text for item in words(GALLERY.draw(data))}
-    assert {"checks, in eval", "right, in training", "wrong, in training"} <= said
-
-
-def test_the_checks_stand_in_even_distances():
-    scene = GALLERY.draw(compute_gallery("minus 1e4", "as usual"))
-    starts = [extents(item)[0] for item in words(scene) if item.text in CHECKS]
-    ends = [box.x + box.width for box in boxes(scene, 72, 26)]
-    gaps = [left - end for (left, _), end in zip(starts[1:], ends, strict=False)]
-    assert gaps == pytest.approx([20] * 3, abs=1)
 
 
 def test_its_controls_are_the_mistakes_and_the_conditions():

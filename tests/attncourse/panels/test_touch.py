@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from attncourse.examples import journey, seeded
 from attncourse.gpt2.model import TINY, tiny_gpt2
@@ -31,7 +30,6 @@ from attncourse.panels.touch import Looks, head_maps, listen
 from attncourse.pictures.palette import HEAD_COLORS, contrast, head_color, line_color
 from attncourse.pictures.scene import Box, Scene
 from attnlib import MultiHeadAttention
-from support.browser_tools import found_browser
 from support.cases import ALL_PANELS
 from support.touch_tools import box_of, opened, violations, write_page
 
@@ -183,20 +181,8 @@ def test_letters_that_come_twice_have_their_place_in_their_name():
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with found_browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_page(tmp_path_factory.mktemp("touch") / "panels.html", (*ALL_PANELS, OWN_GPT2))
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, address) as page:
-        yield page
 
 
 def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:

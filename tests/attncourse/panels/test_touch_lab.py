@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 import working_copy
 from attncourse.panels import STACKED_HEADS
-from support.browser_tools import found_browser, running_jupyterlab
+from support.browser_tools import running_jupyterlab
 from support.notebook_tools import NOTEBOOKS, ROOT, read
 from support.touch_tools import box_of, violations
 
@@ -30,12 +30,6 @@ def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=reader", "-c", "user.email=reader@example.org")
     command = ["git", "-C", str(folder), *who, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with found_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from attncourse.examples import journey
 from attncourse.panels import PLANE, query_plane
-from attncourse.panels.query_plane import diamond, hull
+from attncourse.panels.query_plane import hull
 from attncourse.panels.states import Panel
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import INK, PAPER, QUIET, head_color
+from attncourse.pictures.palette import INK, PAPER, QUIET
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 from attnlib import CausalAttention
-from support.browser_tools import found_browser
 from support.pictures import outside, overlapping
 from support.shape_comments import reading
-from support.touch_tools import box_of, opened, violations, write_page
+from support.touch_tools import box_of, violations, write_page
 
 browser_test = pytest.mark.browser
 SOME = PLANE.states()[:: len(PLANE.states()) // 50][:50]
-
-DRAG = """async ([handle, ways]) => {
-    const times = [], frame = () => new Promise(requestAnimationFrame);
-    const fire = (type, [clientX, clientY]) => handle.dispatchEvent(
-        new PointerEvent(type, { pointerId: 1, bubbles: true, clientX, clientY }));
-    handle.setPointerCapture = () => {};
-    fire("pointerdown", ways[0]);
-    for (const way of ways) {
-        const start = performance.now();
-        fire("pointermove", way);
-        handle.getBoundingClientRect();
-        times.push(performance.now() - start);
-        await frame();
-    }
-    fire("pointerup", ways.at(-1));
-    return times;
-}"""
 
 
 # The numbers
@@ -65,14 +46,6 @@ def test_a_hull_has_the_outer_points_only():
     points = [(0.0, 0.0), (2.0, 0.0), (2.0, 2.0), (0.0, 2.0), (1.0, 1.0), (1.0, 0.0)]
     assert sorted(hull(points)) == sorted(points[:4])
     assert hull([(1.0, 1.0), (1.0, 1.0)]) == [(1.0, 1.0)]
-
-
-def test_a_diamond_stands_around_its_place():
-    mark = diamond((3.0, 7.0))
-    across, down = zip(*mark.points, strict=True)
-    assert (min(across), max(across)) == (-5.0, 11.0)
-    assert (min(down), max(down)) == (-1.0, 15.0)
-    assert mark.fill == INK
 
 
 @pytest.mark.parametrize("state", SOME[::5], ids=lambda s: f"{s['angle']} {s['length']}")
@@ -134,14 +107,6 @@ def is_query(item: Item, tip: tuple[float, float]) -> bool:
         and len(item.points) == 2
         and ([*item.points] == [pytest.approx(end, abs=0.1) for end in ends])
     )
-
-
-def test_the_hue_of_a_head_is_that_of_the_one_head():
-    items = PLANE.draw(PLANE.compute(**PLANE.default)).items
-    colors = {
-        c for item in items for c in (getattr(item, "fill", None), getattr(item, "stroke", 0))
-    }
-    assert {head for head in range(12) if head_color(head) in colors} == {0}
 
 
 def test_the_axes_and_the_thinnest_lines_are_seen():
@@ -215,20 +180,8 @@ def test_pictures_that_differ_in_their_items_cannot_have_a_handle():
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with found_browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_page(tmp_path_factory.mktemp("plane") / "plane.html", [PLANE])
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, address) as page:
-        yield page
 
 
 def places(page: Page) -> list[list[float]]:
@@ -290,19 +243,6 @@ def test_the_handle_by_keyboard(page):
     said = PLANE.readout(PLANE.compute(angle=355, length=15))
     assert handle.get_attribute("aria-valuetext") == said
     assert handle.evaluate("handle => handle === document.activeElement")
-
-
-@browser_test
-def test_a_frame_of_the_drag_leaves_time_to_spare(page, record_property):
-    """What a move costs goes into the report; only a machine at rest could promise 16 ms."""
-    handle = box_of(page, PLANE).get_by_role("slider", name="handle").element_handle()
-    times = sorted(page.evaluate(DRAG, [handle, places(page)]))
-    median, worst = times[len(times) // 2], times[-1]
-    record_property("milliseconds", f"median {median:.1f}, worst {worst:.1f}")
-    print(f"a move of the plane: median {median:.1f} ms, worst {worst:.1f} ms")
-    assert len(times) == len(SOME)
-    said = PLANE.readout(PLANE.compute(**SOME[-1]))
-    expect(box_of(page, PLANE).get_by_role("status")).to_have_text(said)
 
 
 @browser_test

@@ -8,17 +8,10 @@ import torch
 from attncourse.pictures.arcs import LEAST, arcs_picture
 from attncourse.pictures.palette import FAINT, head_color
 from attncourse.pictures.scene import BOOK, Line, Scene
-from support.pictures import boxes, check_readable, text_in, words
+from support.pictures import boxes, causal_weights, check_readable, text_in, words
 
 WORDS = ("The", " cat", " saw", " the", " dog")
 LONG = tuple(f" word{place}" for place in range(23))
-
-
-def causal(size: int, *heads: int) -> torch.Tensor:
-    """Return causal weights, no two alike."""
-    scores = torch.randn(*heads, size, size, generator=torch.Generator().manual_seed(5))
-    is_future = torch.ones(size, size, dtype=torch.bool).triu(diagonal=1)
-    return torch.softmax(2 * scores.masked_fill(is_future, -torch.inf), dim=-1)
 
 
 def arcs(scene: Scene) -> list[Line]:
@@ -30,16 +23,16 @@ def place_of(scene: Scene, word: str) -> float:
 
 
 EVERY = {
-    "one head": arcs_picture(WORDS, causal(5)),
-    "two heads": arcs_picture(WORDS, causal(5, 2)),
+    "one head": arcs_picture(WORDS, causal_weights()),
+    "two heads": arcs_picture(WORDS, causal_weights(2)),
     "names": arcs_picture(
-        WORDS, causal(5, 3), names=("4.11", "5.5", "a long name"), hues=(11, 5, 0)
+        WORDS, causal_weights(3), names=("4.11", "5.5", "a long name"), hues=(11, 5, 0)
     ),
-    "a query": arcs_picture(WORDS, causal(5, 2), query=3),
-    "many words": arcs_picture(LONG, causal(23, 2)),
-    "many words, a query": arcs_picture(LONG, causal(23), query=19),
+    "a query": arcs_picture(WORDS, causal_weights(2), query=3),
+    "many words": arcs_picture(LONG, causal_weights(2, size=23)),
+    "many words, a query": arcs_picture(LONG, causal_weights(size=23), query=19),
     "one word": arcs_picture(("Your",), torch.ones(1, 1)),
-    "a long first word": arcs_picture(("<|endoftext|>", *LONG), causal(24)),
+    "a long first word": arcs_picture(("<|endoftext|>", *LONG), causal_weights(size=24)),
     "no weights": arcs_picture(WORDS, torch.full((5, 5), torch.nan)),
 }
 PICTURES = pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
@@ -52,7 +45,7 @@ def test_everything_fits_on_a_page(scene):
 
 
 def test_an_arc_for_each_weight_that_is_large_enough():
-    weights = causal(5)
+    weights = causal_weights()
     scene = arcs_picture(WORDS, weights)
     assert len(arcs(scene)) == (weights >= LEAST).sum() < (weights > 0).sum()
     assert any(f"at least {LEAST}" in item.text for item in words(scene))
@@ -91,17 +84,17 @@ def test_a_look_at_itself_is_a_loop_over_the_word():
 
 
 def test_each_head_has_its_name_and_its_color():
-    scene = arcs_picture(WORDS, causal(5, 2), names=("4.11", "5.5"), hues=(11, 5))
+    scene = arcs_picture(WORDS, causal_weights(2), names=("4.11", "5.5"), hues=(11, 5))
     tags = [box for box in scene.items if hasattr(box, "radius")]
     assert [text_in(scene, tag) for tag in tags] == ["4.11", "5.5"]
     assert [tag.fill for tag in tags] == [head_color(11), head_color(5)]
     assert {arc.stroke for arc in arcs(scene)} == {head_color(11), head_color(5)}
     assert [item.text for item in words(scene)].count("cat") == 2
-    assert boxes(arcs_picture(WORDS, causal(5)), 1, 1) == []
+    assert boxes(arcs_picture(WORDS, causal_weights()), 1, 1) == []
 
 
 def test_of_a_query_the_weights_stand_there_as_numbers():
-    weights = causal(5)
+    weights = causal_weights()
     scene = arcs_picture(WORDS, weights, query=3)
     shown = [item.text for item in words(scene) if item.text[0] == "0"]
     assert shown == [f"{weight:.2f}" for weight in weights[3].tolist() if weight >= LEAST]

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from attncourse.pictures import blocks_and_maps_picture, product_picture
 from attncourse.pictures.palette import INK, QUIET, head_color, on_white, tint, weight_color
 from attncourse.pictures.scene import Box, Line, Scene
-from attnlib import causal_mask
-from support.pictures import boxes, check_readable, text_in, words
+from support.pictures import boxes, causal_weights, check_readable, numbers, text_in, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")
 NAMES = ("x", "W_query", "queries")
-
-
-def matrix(rows: int, columns: int, seed: int = 2) -> torch.Tensor:
-    return 2 * torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
-
-
-def weights(num_heads: int) -> torch.Tensor:
-    """Return causal weights, no two alike."""
-    scores = torch.randn(num_heads, 5, 5, generator=torch.Generator().manual_seed(1))
-    return torch.softmax(scores.masked_fill(causal_mask(5), -torch.inf), dim=-1)
 
 
 def filled(scene: Scene) -> list[Box]:
@@ -30,8 +18,8 @@ def filled(scene: Scene) -> list[Box]:
     return [cell for cell in boxes(scene, 52, 24) if cell.fill]
 
 
-LEFT, RIGHT = matrix(5, 3), matrix(3, 6, seed=3)
-MERGED, OUT = matrix(5, 6, seed=4), matrix(6, 7, seed=5)
+LEFT, RIGHT = numbers(5, 3), numbers(3, 6, seed=3)
+MERGED, OUT = numbers(5, 6, seed=4), numbers(6, 7, seed=5)
 COLUMNS = product_picture(LEFT, RIGHT, TOKENS, NAMES, num_heads=3, place=(1, 4))
 SUM = product_picture(
     MERGED, OUT, TOKENS, ("merged", "W_out", "result"), num_heads=2, place=(3, 5), inner=True
@@ -39,17 +27,16 @@ SUM = product_picture(
 EVERY = {
     "columns": COLUMNS,
     "sum": SUM,
-    "one head": blocks_and_maps_picture(matrix(3, 12), weights(1), TOKENS),
-    "two heads": blocks_and_maps_picture(matrix(3, 12), weights(2), TOKENS),
+    "one head": blocks_and_maps_picture(numbers(3, 12), causal_weights(1), TOKENS),
+    "two heads": blocks_and_maps_picture(numbers(3, 12), causal_weights(2), TOKENS),
     "three heads, moved": blocks_and_maps_picture(
-        matrix(3, 12), weights(3), TOKENS, zeroed=7, moved=(0.0, 0.25, 0.0)
+        numbers(3, 12), causal_weights(3), TOKENS, zeroed=7, moved=(0.0, 0.25, 0.0)
     ),
-    "twelve heads": blocks_and_maps_picture(matrix(3, 12), weights(12), TOKENS),
+    "twelve heads": blocks_and_maps_picture(numbers(3, 12), causal_weights(12), TOKENS),
 }
-PICTURES = pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
 
 
-@PICTURES
+@pytest.mark.parametrize("scene", EVERY.values(), ids=EVERY)
 def test_everything_can_be_read(scene):
     check_readable(scene)
 
@@ -60,8 +47,8 @@ def test_everything_can_be_read(scene):
 def test_each_number_of_a_product_lies_where_its_factors_meet():
     cells = filled(COLUMNS)
     product = LEFT @ RIGHT
-    numbers = [*LEFT.flatten().tolist(), *RIGHT.flatten().tolist(), *product.flatten().tolist()]
-    assert [text_in(COLUMNS, cell) for cell in cells] == [f"{number:.2f}" for number in numbers]
+    expected = [*LEFT.flatten().tolist(), *RIGHT.flatten().tolist(), *product.flatten().tolist()]
+    assert [text_in(COLUMNS, cell) for cell in cells] == [f"{number:.2f}" for number in expected]
     left, right, result = cells[:15], cells[15:33], cells[33:]
     assert [cell.x for cell in result] == [cell.x for cell in right[:6]] * 5
     assert [cell.y for cell in result[::6]] == [cell.y for cell in left[::3]]
@@ -112,7 +99,7 @@ def test_in_a_sum_columns_meet_rows_of_their_own_colour():
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])
 def test_each_block_is_joined_to_the_map_below_it(num_heads):
-    weight, attn_weights = matrix(3, 12), weights(num_heads)
+    weight, attn_weights = numbers(3, 12), causal_weights(num_heads)
     scene = blocks_and_maps_picture(weight, attn_weights, TOKENS)
     owners = [column * num_heads // 12 for column in range(12)]
     cells = boxes(scene, 52, 24)

@@ -22,22 +22,19 @@ from attncourse.pictures.palette import (
     weight_color,
 )
 from attncourse.pictures.scene import Box
-from support.pictures import boxes, check_readable, text_in, words
+from support.pictures import boxes, check_readable, numbers, text_in, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")
 OWNERS = [0, 0, 0, 1, 2, 2]
 
 
-def matrix(rows: int = 5, columns: int = 6) -> torch.Tensor:
-    return 2 * torch.randn(rows, columns, generator=torch.Generator().manual_seed(2))
-
-
+MATRIX = numbers(5, 6)
 EVERY = {
-    "matrix": matrix_picture(matrix(), TOKENS, OWNERS, "context_vec"),
-    "matrix of two digits": matrix_picture(matrix(), TOKENS, OWNERS, "x", digits=2),
-    "differences": difference_picture(matrix().abs(), TOKENS, "what moved"),
+    "matrix": matrix_picture(MATRIX, TOKENS, OWNERS, "context_vec"),
+    "matrix of two digits": matrix_picture(MATRIX, TOKENS, OWNERS, "x", digits=2),
+    "differences": difference_picture(MATRIX.abs(), TOKENS, "what moved"),
     "a long title": difference_picture(torch.ones(5, 1), TOKENS, "a title wider than the cells"),
-    "a tensor": tensor_picture("q", matrix()[None], ("b", "num_tokens", "num_heads * d"), 3),
+    "a tensor": tensor_picture("q", MATRIX[None], ("b", "num_tokens", "num_heads * d"), 3),
 }
 
 
@@ -48,14 +45,14 @@ def test_everything_can_be_read(scene):
 
 @pytest.mark.parametrize("digits", [2, 4])
 def test_a_matrix_shows_each_value_to_its_digits(digits):
-    scene = matrix_picture(matrix(), TOKENS, OWNERS, "x", digits)
+    scene = matrix_picture(MATRIX, TOKENS, OWNERS, "x", digits)
     cells = boxes(scene, 30 + 8 * digits, 24)
     shown = [text_in(scene, cell) for cell in cells]
-    assert shown == [f"{value:.{digits}f}" for value in matrix().flatten().tolist()]
+    assert shown == [f"{value:.{digits}f}" for value in MATRIX.flatten().tolist()]
 
 
 def test_columns_have_the_color_of_their_head():
-    scene = matrix_picture(matrix(), TOKENS, OWNERS, "context_vec")
+    scene = matrix_picture(MATRIX, TOKENS, OWNERS, "context_vec")
     cells = boxes(scene, 62, 24)
     assert [cell.fill for cell in cells[:6]] == [tint(head_color(head), 0.22) for head in OWNERS]
     strips = [item for item in scene.items if isinstance(item, Box) and item.height == 18]

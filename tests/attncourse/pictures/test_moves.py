@@ -71,12 +71,6 @@ def test_a_size_has_one_color_and_each_size_another():
     assert not heads & set.union(*colors.values())
 
 
-def test_no_border_is_cut_at_the_edge():
-    for name in ("shapes", "stopped"):
-        assert min(box.x for box in EVERY[name].items if isinstance(box, Box)) > 0
-        assert min(box.y for box in EVERY[name].items if isinstance(box, Box)) > 0
-
-
 def test_a_line_that_stops_is_told():
     scene = EVERY["stopped"]
     assert scene.alt.endswith("Stopped in f, line 7: x Error: no.")

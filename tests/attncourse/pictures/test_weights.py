@@ -19,30 +19,20 @@ from attncourse.pictures.palette import (
 from attncourse.pictures.scene import BOOK, Box, Line
 from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
 from attnlib import causal_mask
-from support.pictures import boxes, check_readable, pixels, text_in, words
+from support.pictures import boxes, causal_weights, check_readable, pixels, text_in, words
 
 TOKENS = ("Your", "journey", "starts", "with", "one")
 HIDDEN = causal_mask(5)
 
 
-def weights(*heads: int) -> torch.Tensor:
-    """Return causal weights, no two alike."""
-    scores = torch.randn(*heads, 5, 5, generator=torch.Generator().manual_seed(1))
-    return torch.softmax(scores.masked_fill(HIDDEN, -torch.inf), dim=-1)
-
-
-def matrix(rows: int = 5, columns: int = 6) -> torch.Tensor:
-    return 2 * torch.randn(rows, columns, generator=torch.Generator().manual_seed(2))
-
-
 EVERY = {
-    "one head": weights_picture(weights(1), TOKENS, HIDDEN),
-    "two heads": weights_picture(weights(2), TOKENS, HIDDEN),
-    "eleven heads, small": weights_picture(weights(11), TOKENS, HIDDEN, cell=24),
-    "upright names": weights_picture(weights(3), TOKENS, HIDDEN, cell=17),
+    "one head": weights_picture(causal_weights(1), TOKENS, HIDDEN),
+    "two heads": weights_picture(causal_weights(2), TOKENS, HIDDEN),
+    "eleven heads, small": weights_picture(causal_weights(11), TOKENS, HIDDEN, cell=24),
+    "upright names": weights_picture(causal_weights(3), TOKENS, HIDDEN, cell=17),
     "one token": weights_picture(torch.ones(1, 1, 1), ("Your",), causal_mask(1)),
-    "leaks": leaks_picture(weights(), torch.full((5, 5), 0.2), TOKENS),
-    "all heads": heads_picture(weights(3, 12), (1, 11)),
+    "leaks": leaks_picture(causal_weights(), torch.full((5, 5), 0.2), TOKENS),
+    "all heads": heads_picture(causal_weights(3, 12), (1, 11)),
 }
 
 
@@ -59,9 +49,9 @@ def test_everything_can_be_read(scene):
 @pytest.mark.parametrize("num_heads", [1, 2, 4, 5])
 def test_weights_stand_in_their_cells_on_one_color_scale(num_heads):
     """Queries down, keys across, in the color of the head; hidden cells flat gray and empty."""
-    scene = weights_picture(weights(num_heads), TOKENS, HIDDEN)
+    scene = weights_picture(causal_weights(num_heads), TOKENS, HIDDEN)
     cells = boxes(scene, 40, 40)
-    maps = weights(num_heads).tolist()
+    maps = causal_weights(num_heads).tolist()
     assert scene.named("map") == cells[::25]
     assert scene.named("hidden") == [cell for cell in cells if cell.fill == QUIET]
     assert len(cells) == len(maps) * 25
@@ -70,43 +60,42 @@ def test_weights_stand_in_their_cells_on_one_color_scale(num_heads):
         origin, weight = cells[25 * head], maps[head][q][k]
         assert (cell.x, cell.y) == (origin.x + 40 * k, origin.y + 40 * q)
         assert not cell.hatched
+        assert k <= q or cell.stroke == QUIET  # no lines: the palest weight is a cell, this is none
         assert cell.fill == (QUIET if k > q else weight_color(weight, head))
         assert text_in(scene, cell) == (None if k > q else f"{weight:.2f}")
 
 
-def test_without_a_mask_no_cell_is_hatched():
-    scene = weights_picture(weights(1), TOKENS)
-    assert not any(cell.hatched for cell in boxes(scene, 40, 40))
-    assert text_in(scene, boxes(scene, 40, 40)[1]) == "0.00"
-
-
 def test_small_cells_have_colors_but_no_values():
-    scene = weights_picture(weights(2), TOKENS, HIDDEN, cell=24)
+    scene = weights_picture(causal_weights(2), TOKENS, HIDDEN, cell=24)
     cells = boxes(scene, 24, 24)
     assert [cell.fill == QUIET for cell in cells] == HIDDEN.flatten().tolist() * 2
     assert not any(text_in(scene, cell) for cell in cells)
     shown = [cell.fill for cell in cells if cell.fill != QUIET]
-    values = [(head, value) for head in (0, 1) for value in weights(2)[head, ~HIDDEN].tolist()]
+    values = [
+        (head, value) for head in (0, 1) for value in causal_weights(2)[head, ~HIDDEN].tolist()
+    ]
     assert shown == [weight_color(value, head) for head, value in values]
 
 
 def test_every_row_and_column_names_its_token():
     """Rows once for each row of maps, columns above every map; the axes have names."""
-    scene = weights_picture(weights(5), TOKENS, HIDDEN, columns=3)
+    scene = weights_picture(causal_weights(5), TOKENS, HIDDEN, columns=3)
     texts = [item.text for item in words(scene)]
     assert {token: texts.count(token) for token in TOKENS} == dict.fromkeys(TOKENS, 2 + 5)
     assert texts.count("key →") == texts.count("query ↓") == 2
     tops = {cell.y for cell in boxes(scene, 40, 40)[::25]}
     assert {item.y + 6 for item in words(scene) if item.angle} == tops
-    rows = [item for item in words(weights_picture(weights(1), TOKENS, HIDDEN)) if not item.angle]
-    cells = boxes(weights_picture(weights(1), TOKENS, HIDDEN), 40, 40)
+    rows = [
+        item for item in words(weights_picture(causal_weights(1), TOKENS, HIDDEN)) if not item.angle
+    ]
+    cells = boxes(weights_picture(causal_weights(1), TOKENS, HIDDEN), 40, 40)
     for q, token in enumerate(TOKENS):
         (row,) = (item for item in rows if item.text == token)
         assert row.y == cells[5 * q].y + 20
 
 
 def test_each_map_stands_under_the_strip_of_its_head():
-    scene = weights_picture(weights(12), TOKENS, HIDDEN, cell=24)
+    scene = weights_picture(causal_weights(12), TOKENS, HIDDEN, cell=24)
     strips = boxes(scene, 120, 18)
     assert [strip.fill for strip in strips] == [head_color(head) for head in range(12)]
     assert [text_in(scene, strip) for strip in strips] == [f"head {n}" for n in range(12)]
@@ -117,7 +106,7 @@ def test_each_map_stands_under_the_strip_of_its_head():
 
 
 def test_the_scale_goes_from_1_down_to_0():
-    scene = weights_picture(weights(1), TOKENS, HIDDEN)
+    scene = weights_picture(causal_weights(1), TOKENS, HIDDEN)
     (outline,) = boxes(scene, 12, 200)
     steps = boxes(scene, 12, 200 / 12 + 0.5)
     assert [step.y for step in steps] == sorted(step.y for step in steps)
@@ -131,16 +120,8 @@ def test_the_scale_goes_from_1_down_to_0():
     assert len(steps) == 12
 
 
-def test_hidden_cells_are_one_grey_without_lines():
-    """So that the palest weight is a cell, and what is hidden is none."""
-    scene = weights_picture(weights(1), TOKENS, HIDDEN)
-    gray = [cell for cell in boxes(scene, 40, 40) if cell.fill == QUIET]
-    assert len(gray) == 10
-    assert {cell.stroke for cell in gray} == {QUIET}
-
-
 def test_a_head_has_its_hue_and_its_name_wherever_it_stands():
-    scene = weights_picture(weights(2), TOKENS, HIDDEN, names=("4.11", "5.5"), hues=(11, 5))
+    scene = weights_picture(causal_weights(2), TOKENS, HIDDEN, names=("4.11", "5.5"), hues=(11, 5))
     strips = boxes(scene, 200, 18)
     assert [strip.fill for strip in strips] == [head_color(11), head_color(5)]
     assert [text_in(scene, strip) for strip in strips] == ["4.11", "5.5"]
@@ -148,19 +129,20 @@ def test_a_head_has_its_hue_and_its_name_wherever_it_stands():
     assert [cell.fill for cell in firsts] == [weight_color(1, 11), weight_color(1, 5)]
 
 
+ABOVE = torch.tensor([[[2.0, 0.0], [0.5, 1.0]]])
+
+
 def test_a_weight_above_the_scale_is_framed_and_the_scale_says_so():
-    above = torch.tensor([[[2.0, 0.0], [0.5, 1.0]]])
-    scene = weights_picture(above, TOKENS[:2])
+    scene = weights_picture(ABOVE, TOKENS[:2])
     cells, frames = boxes(scene, 40, 40), boxes(scene, 38, 38)
     assert [(frame.x - 1, frame.y - 1) for frame in frames] == [(cells[0].x, cells[0].y)]
     assert cells[0].fill == cells[3].fill == weight_color(1.0)
     assert "> 1" in [item.text for item in words(scene)]
-    assert "> 1" not in [item.text for item in words(weights_picture(weights(1), TOKENS))]
+    assert "> 1" not in [item.text for item in words(weights_picture(causal_weights(1), TOKENS))]
 
 
 def test_a_weight_above_the_scale_that_is_marked_has_both_frames():
-    above = torch.tensor([[[2.0, 0.0], [0.5, 1.0]]])
-    scene = weights_picture(above, TOKENS[:2], marked=above > 0.6)
+    scene = weights_picture(ABOVE, TOKENS[:2], marked=ABOVE > 0.6)
     (inner,), outer = boxes(scene, 32, 32), boxes(scene, 37, 37)
     assert len(outer) == 2
     assert (inner.x - 4, inner.y - 4) == (outer[0].x - 1.5, outer[0].y - 1.5)
@@ -171,14 +153,14 @@ def test_a_weight_above_the_scale_that_is_marked_has_both_frames():
 def test_marked_cells_are_framed():
     marked = torch.zeros(5, 5, dtype=torch.bool)
     marked[1, 3] = True
-    scene = weights_picture(weights(2), TOKENS, HIDDEN, marked=marked)
+    scene = weights_picture(causal_weights(2), TOKENS, HIDDEN, marked=marked)
     frames, cells = boxes(scene, 37, 37), boxes(scene, 40, 40)
     assert [(f.x - 1.5, f.y - 1.5) for f in frames] == [(c.x, c.y) for c in (cells[8], cells[33])]
     assert {frame.stroke for frame in frames} == {WRONG}
 
 
 def test_right_and_wrong_stand_side_by_side_with_the_leaks_framed():
-    right, wrong = weights(), torch.full((5, 5), 0.2)
+    right, wrong = causal_weights(), torch.full((5, 5), 0.2)
     wrong[0, 1:4] = 0.0
     scene = leaks_picture(right, wrong, TOKENS)
     assert len(boxes(scene, 37, 37)) == 10 - 3
@@ -205,7 +187,7 @@ def test_the_alt_text_of_weights_says_who_looks_where():
 
 
 def test_all_heads_have_one_color_for_strength_and_their_own_in_a_bar():
-    maps = weights(3, 12)
+    maps = causal_weights(3, 12)
     scene = heads_picture(maps, (1, 11))
     assert scene.width <= BOOK
     bars = [item for item in scene.items if isinstance(item, Line) and item.width == 4]
