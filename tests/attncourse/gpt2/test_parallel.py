@@ -18,7 +18,6 @@ from attncourse.gpt2 import parallel
 from attncourse.gpt2.parallel import (
     local_parameters,
     report_of,
-    require_whole_heads,
     run_processes,
     share_out_heads,
 )
@@ -93,27 +92,16 @@ def test_two_processes_compute_what_one_computes(two):
             "gradients: off by at most 1e-05 of the largest",
         ]
         assert found["right"] < 1e-6
-
-
-def test_heads_of_the_wrong_width_are_another_function(two):
-    """Without the division of num_heads nothing complains, and the result is wrong."""
-    assert all(found["wrong"] > 1e-2 for found in two)
+        assert found["wrong"] > 1e-2  # without the division of num_heads, nothing else complains
 
 
 def test_each_process_holds_the_weights_of_its_heads(two):
     for found in two:
         assert found["rows"]
         assert found["columns"]
-        assert found["shapes"] == {
-            "W_query.weight": [12, 11],
-            "W_query.bias": [12],
-            "W_key.weight": [12, 11],
-            "W_key.bias": [12],
-            "W_value.weight": [12, 11],
-            "W_value.bias": [12],
-            "out_proj.weight": [24, 12],
-            "out_proj.bias": [24],
-        }
+        own = {f"W_{name}.weight": [12, 11] for name in ("query", "key", "value")}
+        own |= {name.replace("weight", "bias"): [12] for name in own}
+        assert found["shapes"] == own | {"out_proj.weight": [24, 12], "out_proj.bias": [24]}
         assert found["held"] == 3 * (12 * 11 + 12) + 24 * 12 + 24
 
 
@@ -125,25 +113,19 @@ def test_wrong_inputs_get_the_usual_words(two):
         assert "num_processes=2 does not divide num_heads=3" in found["said"]["heads"]
 
 
-def test_whole_heads_only():
-    said = (
-        r"num_processes=5 does not divide num_heads=12: each process owns whole heads, .* 4 and 6"
-    )
-    with pytest.raises(ValueError, match=said):
-        run_processes(5)
-    with pytest.raises(
-        ValueError, match=r"num_processes=2 does not divide num_heads=25: .*1 and 5"
-    ):
-        require_whole_heads(25, 2)
-    with pytest.raises(ValueError, match=r"num_processes=24 does not divide num_heads=12: .* 12$"):
-        run_processes(24)
-    with pytest.raises(ValueError, match=r"num_processes must be a positive int, not 0"):
-        run_processes(0)
-    for wrong in (True, 2.0, "2"):
-        with pytest.raises(
-            TypeError, match=rf"num_processes must be a positive int, not {wrong!r}"
-        ):
-            run_processes(wrong)
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        (5, ValueError, "=5 does not divide num_heads=12: each process owns whole heads, .* 4 and"),
+        (24, ValueError, "=24 does not divide num_heads=12: .* 12$"),
+        (0, ValueError, " must be a positive int, not 0"),
+        (True, TypeError, " must be a positive int, not True"),
+        ("2", TypeError, " must be a positive int, not '2'"),
+    ],
+)
+def test_whole_heads_only(wrong, error, said):
+    with pytest.raises(error, match=f"num_processes{said}"):
+        run_processes(wrong)
 
 
 @pytest.fixture
