@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from nbformat.v4 import new_code_cell, new_output
 
 from support.notebook_tools import ROOT
 from support.rounding import Notes, numbers, why_unsafe
@@ -91,13 +92,8 @@ def told(notes, pairs, text, golden=()):
 
 
 def cell(code, text):
-    return {
-        "cell_type": "code",
-        "execution_count": 1,
-        "metadata": {},
-        "outputs": [{"output_type": "stream", "name": "stdout", "text": [text]}] if text else [],
-        "source": [code],
-    }
+    outputs = [new_output("stream", name="stdout", text=text)] if text else []
+    return new_code_cell(code, execution_count=1, outputs=outputs)
 
 
 def displayed(data):

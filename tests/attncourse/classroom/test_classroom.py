@@ -56,9 +56,9 @@ def cell(name: str, code: str, printed: str = "") -> dict:
 
 def lesson() -> dict:
     answer = "def double(number):\n    return twice(number)"
-    folded = {"cell_type": "markdown", "id": "folded", "metadata": {}}
     cells = [cell(*one, "not attempted yet\n" if one[0] == "stub" else "") for one in CELLS]
-    cells.append(folded | {"source": f"Words.\n\n{SOLUTION.format(answer)}\n\nMore words."})
+    text = f"Words.\n\n{SOLUTION.format(answer)}\n\nMore words."
+    cells.append({"cell_type": "markdown", "id": "folded", "metadata": {}, "source": text})
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
 
 

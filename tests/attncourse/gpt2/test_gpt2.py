@@ -78,14 +78,10 @@ def test_the_four_published_sizes(name, attention_parameters, parameters):
         model = GPT2(size)
     assert count_parameters(model.blocks[0].attention) == attention_parameters
     assert count_parameters(model) == parameters
-    width, num_layers = size.width, size.num_layers
-    embeddings = (50257 + 1024) * width
-    per_layer = 4 * width * width + 4 * width + 8 * width * width + 5 * width + 4 * width
-    assert parameters == embeddings + num_layers * per_layer + 2 * width
     assert size.head_dim == 64 == size.width // size.num_heads
     assert (size.vocabulary, size.context_length) == (50257, 1024)
     for dtype in (torch.float32, torch.bfloat16):
-        assert cache_bytes(size, dtype) == 2 * width * num_layers * dtype.itemsize
+        assert cache_bytes(size, dtype) == 2 * size.width * size.num_layers * dtype.itemsize
 
 
 def test_the_parts_of_a_model_are_its_parameters():
@@ -261,13 +257,13 @@ def test_errors_name_the_file(tmp_path):
     state = state_of()
     del state["h.0.attn.c_proj.bias"]
     path = written(state, tmp_path)
-    said = re.escape(f"{path} has no h.0.attn.c_proj.bias")
-    with pytest.raises(ValueError, match=said):
-        from_gpt2(read_gpt2(path), 0, H)
-    with pytest.raises(ValueError, match=re.escape(f"layer=5 does not exist: {path} has layers 0")):
-        from_gpt2(read_gpt2(path), 5, H)
-    with pytest.raises(ValueError, match=re.escape(f"{path}: width=15 cannot be split into")):
-        from_gpt2(read_gpt2(path), 1, 4)
+    for layer, num_heads, said in (
+        (0, H, f"{path} has no h.0.attn.c_proj.bias"),
+        (5, H, f"layer=5 does not exist: {path} has layers 0"),
+        (1, 4, f"{path}: width=15 cannot be split into"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            from_gpt2(read_gpt2(path), layer, num_heads)
 
 
 def test_no_file(tmp_path):
@@ -434,11 +430,7 @@ def test_the_panel_takes_short_texts_and_long_ones(num_tokens):
     model = model_of(size)
     panel = gpt2_panel(model, torch.arange(num_tokens)[None], ["word"] * num_tokens)
     data = panel.compute(layer=1, head=2)
-    scene = panel.draw(data)
-    assert scene.width < 900
-    touch = panel.touch(data, scene)
-    assert [len(shown.numbers["weight"]) for shown in touch.maps] == [num_tokens]
-    assert [pick.state["head"] for pick in touch.picks] == [0, 1, 2] * 2
+    assert panel.draw(data).width < 900
     assert panel.readout(data).startswith("head 1.2 | ")
 
 

@@ -68,11 +68,8 @@ def test_it_is_what_the_tool_makes(capsys):
 def test_the_test_sequences_are_none_of_those_it_was_trained_on():
     assert BATCH.tokens.shape == (64, 48)
     generator = torch.Generator().manual_seed(TRAINING["seed"])
-    seen = {
-        tuple(row)
-        for _ in range(SAVED_AT[-1])
-        for row in repeats()(TRAINING["batch_size"], generator).tokens[:, :24].tolist()
-    }
+    drawn = (repeats()(TRAINING["batch_size"], generator) for _ in range(SAVED_AT[-1]))
+    seen = {tuple(row) for batch in drawn for row in batch.tokens[:, :24].tolist()}
     assert not seen.intersection(map(tuple, BATCH.tokens[:, :24].tolist()))
 
 
@@ -128,12 +125,9 @@ def test_the_heads_become_what_the_notebook_says():
     assert mean("2 back", 0, 1000, later) < 0.1
     assert mean("1 back", 1, 800, later) < 0.35 < 0.9 < mean("1 back", 1, 1000, later)
     assert mean("two letters", 2, 800) < 0.7 < 0.9 < mean("two letters", 2, 1000)
-    clear, ambiguous = (
-        [shares[MEASURED_AT.index(step)] for step in (880, 960)]
-        for shares in (way.clear, way.ambiguous)
-    )
-    assert min(clear) > 0.99
-    assert ambiguous == pytest.approx([0.695, 0.952], abs=0.01)
+    places = [MEASURED_AT.index(step) for step in (880, 960)]
+    assert min(way.clear[i] for i in places) > 0.99
+    assert [way.ambiguous[i] for i in places] == pytest.approx([0.695, 0.952], abs=0.01)
 
 
 def test_the_text_of_the_panel_shows_who_is_missed_where():
@@ -234,10 +228,8 @@ def test_without_0_1_at_the_keys_later_keys_and_0_0_help_out():
         ([(1, EARLY), (0, EARLY)], 98.0, 9.7),
         ([(1, EARLY), (0, LATE)], 96.1, 64.0),  # what queries hear of 0.0 is not missed
     ):
-        found = [
-            100 * clear_and_ambiguous(with_muted(heads), AFTER_24 & where)[0]
-            for where in (late_key, ~late_key)
-        ]
+        parts = (AFTER_24 & late_key, AFTER_24 & ~late_key)
+        found = [100 * clear_and_ambiguous(with_muted(heads), where)[0] for where in parts]
         assert found == pytest.approx([third, first], abs=0.35)
 
 

@@ -74,16 +74,11 @@ def test_tokens_are_drawn_as_the_model_expects_them():
     assert 0.4 < written.eq(4).float().mean() < 0.6
 
 
-@pytest.mark.parametrize(
-    ("beginnings", "num_tokens", "message"),
-    [
-        (torch.zeros(2, 0, dtype=torch.int64), 5, "beginnings are empty: give at least one token"),
-        (torch.zeros(2, 1, dtype=torch.int64), 12, "num_tokens=12, more than context_length=11"),
-    ],
-)
-def test_what_cannot_be_written_is_refused(beginnings, num_tokens, message):
-    with pytest.raises(ValueError, match=message):
-        write(model(), beginnings, num_tokens, seed=0)
+def test_what_cannot_be_written_is_refused():
+    with pytest.raises(ValueError, match="beginnings are empty: give at least one token"):
+        write(model(), torch.zeros(2, 0, dtype=torch.int64), 5, seed=0)
+    with pytest.raises(ValueError, match="num_tokens=12, more than context_length=11"):
+        write(model(), torch.zeros(2, 1, dtype=torch.int64), 12, seed=0)
 
 
 def test_only_the_model_without_a_mask_is_better_than_the_coin():
