@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from itertools import count
 
 import pytest
+from nbformat.v4 import new_code_cell
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attncourse.panels.heads import STACKED_HEADS
@@ -66,17 +67,6 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def new_cell(text: str, number: int) -> dict:
-    return {
-        "cell_type": "code",
-        "id": f"c{number}",
-        "metadata": {},
-        "source": text,
-        "outputs": [],
-        "execution_count": None,
-    }
-
-
 def first_notebook() -> dict:
     """Return the first notebook without outputs.
 
@@ -106,7 +96,7 @@ def all_sliders() -> tuple[dict, list[Panel]]:
         panels += [panel for _, panel in panels_of(notebook)]
         texts += [source(notebook["cells"][i - 1]) for i in sorted(needed_cells(notebook, shown))]
     notebook = read(FIRST)
-    notebook["cells"] = [new_cell(text, i) for i, text in enumerate([*texts, *LARGE, BUSY])]
+    notebook["cells"] = [new_code_cell(text) for text in (*texts, *LARGE, BUSY)]
     return notebook, panels
 
 
@@ -218,16 +208,11 @@ def wait_for_kernel(page: Page, notebook: dict) -> None:
     expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(len(notebook["cells"]))
 
 
-def choose_run_all(page: Page, notebook: dict) -> None:
-    """Wait for the kernel and choose Run All Cells from the menu."""
+def run_all(page: Page, notebook: dict) -> None:
+    """Choose Run All Cells from the menu and wait until they have run."""
     wait_for_kernel(page, notebook)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-
-
-def run_all(page: Page, notebook: dict) -> None:
-    """Run all cells and wait until they have run."""
-    choose_run_all(page, notebook)
     wait_for_cells(page, notebook, [i for i, _ in code_cells(notebook)])
 
 

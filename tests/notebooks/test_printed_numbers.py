@@ -8,38 +8,30 @@ import subprocess
 import sys
 
 import pytest
+from nbformat.v4 import new_code_cell, new_output
 
 from support.notebook_tools import ROOT
 from support.rounding import Notes, numbers, why_unsafe
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("text", "value", "is_safe"),
     [
-        ("0.1235", "0.1234501"),  # just above the boundary
-        ("-0.1234", "-0.1234499"),  # just below it, negative
-        ("1.2346e-05", "1.23455001e-05"),  # in the notation of very small tensors
-        ("0.0000", "0.0000000596"),  # noise around zero: -0.0000 elsewhere
-        ("0.30000001192", "0.30000001192"),  # a float32 shown as a float64
-        ("0.5", "0.75"),  # another number
+        ("0.1235", "0.1234501", False),  # just above the boundary
+        ("-0.1234", "-0.1234499", False),  # just below it, negative
+        ("1.2346e-05", "1.23455001e-05", False),  # in the notation of very small tensors
+        ("0.0000", "0.0000000596", False),  # noise around zero: -0.0000 elsewhere
+        ("0.30000001192", "0.30000001192", False),  # a float32 shown as a float64
+        ("0.5", "0.75", False),  # another number
+        ("0.1235", "0.12347", True),
+        ("0.0000", "0.0", True),
+        ("-0.63", "-0.6300456", True),
+        ("6", "6", True),
+        ("1e-06", "1e-06", True),
     ],
 )
-def test_an_unsafe_number_is_found(text, value):
-    assert why_unsafe(text, value)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0.1235", "0.12347"),
-        ("0.0000", "0.0"),
-        ("-0.63", "-0.6300456"),
-        ("6", "6"),
-        ("1e-06", "1e-06"),
-    ],
-)
-def test_a_safe_number_passes(text, value):
-    assert why_unsafe(text, value) is None
+def test_an_unsafe_number_is_found_and_a_safe_one_passes(text, value, is_safe):
+    assert (why_unsafe(text, value) is None) == is_safe
 
 
 @pytest.mark.parametrize(
@@ -76,10 +68,7 @@ def test_the_words_of_a_picture_count_where_nothing_else_is_rounded_to_them(tmp_
     unsafe, safe = ("0.50", "0.4951", True), ("0.50", "0.5", False)
     assert told(notes, [safe, unsafe], "0.50") == []
     assert len(told(notes, [unsafe], "0.50")) == 1
-    shown = cell("x", "0.50")
-    shown["outputs"] = [
-        {"output_type": "display_data", "data": {"text/plain": "0.5", "image/png": ""}}
-    ]
+    shown = displayed({"text/plain": "0.5", "image/png": ""})
     notes.file.write_text(json.dumps([unsafe]))
     assert len(notes.fragile_numbers(shown, ())) == 1
     notes.file.write_text(json.dumps([safe, unsafe]))
@@ -88,9 +77,7 @@ def test_the_words_of_a_picture_count_where_nothing_else_is_rounded_to_them(tmp_
 
 def test_the_bytes_of_a_picture_are_no_numbers():
     image = '<img alt="A weight of 0.50." src="data:image/png;base64,iVBO/7123456789+1e5">'
-    shown = cell("x", "")
-    shown["outputs"] = [{"output_type": "display_data", "data": {"text/html": image}}]
-    assert list(numbers(shown)) == ["0.50"]
+    assert list(numbers(displayed({"text/html": image}))) == ["0.50"]
 
 
 def test_a_cell_that_notes_nothing_is_an_error(tmp_path):
@@ -105,13 +92,12 @@ def told(notes, pairs, text, golden=()):
 
 
 def cell(code, text):
-    return {
-        "cell_type": "code",
-        "execution_count": 1,
-        "metadata": {},
-        "outputs": [{"output_type": "stream", "name": "stdout", "text": [text]}] if text else [],
-        "source": [code],
-    }
+    outputs = [new_output("stream", name="stdout", text=text)] if text else []
+    return new_code_cell(code, execution_count=1, outputs=outputs)
+
+
+def displayed(data):
+    return cell("x", "") | {"outputs": [{"output_type": "display_data", "data": data}]}
 
 
 CELLS = {  # and what it prints, exactly

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.cases import CASES, SEVERAL_HEADS, name
-from support.notebook_tools import ROOT, broken_links
+from support.notebook_tools import ROOT
 
 PAGE = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
 PROMISES = [int(number) for number in re.findall(r"^\*\*(\d+)\. ", PAGE, re.MULTILINE)]
@@ -76,7 +76,3 @@ def test_every_test_of_the_contract_keeps_a_promise(items):
         "test_result_has_the_width_of_all_heads",
         "test_heads_split_and_merged_are_what_they_were",
     }
-
-
-def test_its_links_resolve():
-    assert list(broken_links(PAGE, ROOT / "docs", set())) == []

@@ -11,8 +11,6 @@ import mutants
 from mutants import ROOT, main, plant
 from mutants_list import AROUND, COMPUTATION, MUTANTS, Mutant
 
-EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-
 
 @pytest.mark.promise(number=21)
 def test_there_are_enough_and_their_names_differ():
@@ -25,18 +23,16 @@ def test_there_are_enough_and_their_names_differ():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 
 
-@EACH
-def test_it_can_be_planted(mutant):
-    """Python can read the file with the fault in it, and all other lines keep their numbers."""
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_it_can_be_planted_and_what_must_notice_it_exists(mutant):
+    """Python can read the file with the fault in it, and all other lines keep their numbers.
+
+    A parameter in brackets is looked up by pytest itself, before anything is planted.
+    """
     before = (ROOT / mutant.file).read_text(encoding="utf-8")
     after = plant(mutant, before)
     assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before))
     assert after.count("\n") == before.count("\n")
-
-
-@EACH
-def test_what_must_notice_it_exists(mutant):
-    """A parameter in brackets is looked up by pytest itself, before anything is planted."""
     file, _, name = mutant.test.partition("::")
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -78,6 +74,8 @@ def project(tmp_path, monkeypatch):
 
 
 def test_only_a_failing_test_is_a_kill(project, capsys):
+    assert main(["killed"], project, TINY) == 0
+    assert "1 of 1 killed" in capsys.readouterr().out
     assert main([], project, TINY) == 1
     _, killed, survives, no_python, last = capsys.readouterr().out.split(" of 3 ")
     assert "killed in attnlib/__init__.py: killed, tests/test_double.py::test_double" in killed
@@ -85,11 +83,6 @@ def test_only_a_failing_test_is_a_kill(project, capsys):
     assert "NOT TESTED, exit code 4: " in no_python
     assert last.startswith("killed in ")
     assert (project / "attnlib" / "__init__.py").read_text() == BEFORE
-
-
-def test_all_killed_is_a_success(project, capsys):
-    assert main(["killed"], project, TINY) == 0
-    assert "1 of 1 killed" in capsys.readouterr().out
 
 
 def test_red_without_any_fault_is_a_failure(project, capsys):

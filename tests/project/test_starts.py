@@ -16,14 +16,9 @@ from support.notebook_tools import NOTEBOOKS, ROOT, START, read, source
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-PINS = dict(
-    re.findall(
-        r"^([\w-]+)==(\S+)", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE
-    )
-)
-FILES = [path for name in (".binder", ".devcontainer") for path in (ROOT / name).iterdir()] + [
-    ROOT / "tools" / "colab_copies.py"
-]
+PINNED = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+FILES = [path for name in (".binder", ".devcontainer") for path in (ROOT / name).iterdir()]
+FILES.append(ROOT / "tools" / "colab_copies.py")
 (OLDEST,) = re.findall(r"You need Python (\d+\.\d+) or newer", README)
 
 
@@ -31,14 +26,13 @@ def test_binder_has_what_a_learner_needs():
     """The same PyTorch, for the CPU; all else by the file that `make lab` reads."""
     made = yaml.safe_load((ROOT / ".binder" / "environment.yml").read_text(encoding="utf-8"))
     wanted = made["dependencies"]
-    assert f"pytorch-cpu={PINS['torch']}" in wanted
+    (torch,) = re.findall(r"^torch==(\S+)", PINNED, re.MULTILINE)
+    assert f"pytorch-cpu={torch}" in wanted
     assert f"python={OLDEST}" in wanted
     assert {"pip": ["-r ../requirements.txt"]} in wanted
     assert (ROOT / ".binder" / "../requirements.txt").is_file()
     after = ROOT / ".binder" / "postBuild"
-    commands = [
-        line for line in after.read_text().splitlines() if line.startswith(("pip", "python"))
-    ]
+    commands = re.findall(r"^(?:pip|python).*", after.read_text(), re.MULTILINE)
     assert len(commands) == 2
     for command in commands:  # the Makefile says them in other words
         assert command.replace("pip ", "$(PY) -m pip ").replace("python ", "$(PY) ") in MAKEFILE
@@ -100,13 +94,9 @@ import importlib.util
 importlib.util.find_spec = lambda name: None
 shell.run_cell({cell!r}).raise_error()
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=os.environ | {"IPYTHONDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    there = {"cwd": tmp_path, "env": os.environ | {"IPYTHONDIR": str(tmp_path)}}
+    line = [sys.executable, "-c", script]
+    ran = subprocess.run(line, capture_output=True, text=True, **there)
     assert ran.returncode == 0, ran.stderr
     asked = ran.stdout.strip().splitlines()
     assert len(asked) == 2  # only the second time, without attnlib

@@ -8,15 +8,11 @@ import shlex
 from attncourse.classroom.command import _parser
 from attncourse.classroom.exercises import find_exercises, put
 from student_copies import without_solutions
-from support.notebook_tools import ROOT, broken_links
+from support.notebook_tools import ROOT
 
 PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^(`{3,4})(\w+)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 BLOCKS = {language: text for _, language, text in BLOCK.findall(PAGE)}
-
-
-def test_its_links_resolve():
-    assert list(broken_links(PAGE, ROOT / "docs", set())) == []
 
 
 def test_its_commands_are_commands():

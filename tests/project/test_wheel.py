@@ -148,12 +148,8 @@ def test_attention_needs_torch_alone_and_the_command_says_what_else(
         if top not in HOUSES and kept.isdisjoint(map(canonicalize_name, owners))
     ]
     assert {"numpy", "matplotlib", "safetensors", "IPython", lacks} <= set(others)
-    ran = subprocess.run(
-        [sys.executable, "-I", "-c", ALONE, str(target), *others, command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    line = [sys.executable, "-I", "-c", ALONE, str(target), *others, command]
+    ran = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
     assert ran.stdout == f"{target / 'attnlib' / '__init__.py'} torch.Size([1, 2, 3])\n"
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1] == (

@@ -27,8 +27,7 @@ from attncourse.gpt2.model import (
 from attncourse.gpt2.recorded import recorded
 from attncourse.gpt2.weights import from_gpt2, to_gpt2
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
-from attncourse.pictures.palette import QUIET
-from attncourse.pictures.scene import Box, Line
+from attncourse.pictures.scene import Line
 from attncourse.pictures.weights import heads_picture
 from attncourse.speed.count import count_parameters
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
@@ -79,19 +78,10 @@ def test_the_four_published_sizes(name, attention_parameters, parameters):
         model = GPT2(size)
     assert count_parameters(model.blocks[0].attention) == attention_parameters
     assert count_parameters(model) == parameters
-    width, num_layers = size.width, size.num_layers
-    embeddings = (50257 + 1024) * width
-    per_layer = 4 * width * width + 4 * width + 8 * width * width + 5 * width + 4 * width
-    assert parameters == embeddings + num_layers * per_layer + 2 * width
     assert size.head_dim == 64 == size.width // size.num_heads
     assert (size.vocabulary, size.context_length) == (50257, 1024)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", SIZES)
-def test_the_bytes_of_a_cached_token(name, dtype):
-    size = SIZES[name]
-    assert cache_bytes(size, dtype) == 2 * size.width * size.num_layers * dtype.itemsize
+    for dtype in (torch.float32, torch.bfloat16):
+        assert cache_bytes(size, dtype) == 2 * size.width * size.num_layers * dtype.itemsize
 
 
 def test_the_parts_of_a_model_are_its_parameters():
@@ -143,12 +133,6 @@ def test_heads_are_64_wide_unless_told():
     assert from_gpt2(state, 0).context_length == 1024  # there is no wpe.weight to count
 
 
-def test_names_may_have_a_prefix():
-    state = {f"transformer.{key}": entry for key, entry in state_of().items()}
-    x = tokens(d_in=WIDTH)
-    assert torch.equal(from_gpt2(state, 1, H)(x), from_gpt2(state_of(), 1, H)(x))
-
-
 def test_gpt2_has_one_width():
     with pytest.raises(ValueError, match=r"d_in=11 is not d_out=15, but GPT-2 has one width"):
         to_gpt2(attention(d_in=11), 0)
@@ -157,47 +141,46 @@ def test_gpt2_has_one_width():
 # What is wrong with a state_dict is said
 
 
-def test_a_layer_that_is_not_there():
-    for layer in (2, -1):
-        said = rf"layer={layer} does not exist: the state_dict has layers 0 to 1"
-        with pytest.raises(ValueError, match=said):
-            from_gpt2(state_of(), layer, H)
-    for layer in (True, "0", 1.0):
-        with pytest.raises(TypeError, match=rf"layer must be an int, not {layer!r} \("):
-            from_gpt2(state_of(), layer, H)
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"layer": 2}, ValueError, r"layer=2 does not exist: the state_dict has layers 0 to 1"),
+        ({"layer": -1}, ValueError, r"layer=-1 does not exist"),
+        ({"layer": True}, TypeError, r"layer must be an int, not True \("),
+        ({"layer": "0"}, TypeError, r"layer must be an int, not '0' \("),
+        (
+            {"num_heads": None},
+            ValueError,
+            r"its width 15 is not a multiple of 64, .* give num_head",
+        ),
+        (
+            {"num_heads": 4},
+            ValueError,
+            r"the state_dict: width=15 cannot be split into num_heads=4 .* divide 15: 3 and 5",
+        ),
+        ({"num_heads": 3.0}, TypeError, r"num_heads must be a positive int, not 3.0"),
+        ({"num_heads": 0}, ValueError, r"num_heads must be a positive int, not 0"),
+        (
+            {"into": MultiHeadAttentionWrapper},
+            TypeError,
+            "into must be MultiHeadAttention or FusedMultiHeadAttention, not MultiHeadAttentionWr",
+        ),
+        ({"into": "fused"}, TypeError, "into must be .*, not 'fused'"),
+        ({"state": {}}, ValueError, r"the first names are: none at all"),
+        (
+            {"state": attention().state_dict()},
+            ValueError,
+            r"the state_dict holds no layer of GPT-2: .* the first names are: W_query.weight, ",
+        ),
+    ],
+)
+def test_what_cannot_be_converted(changes, error, said):
+    how = {"state": state_of(), "layer": 0, "num_heads": H, **changes}
+    with pytest.raises(error, match=said):
+        from_gpt2(how.pop("state"), how.pop("layer"), **how)
 
 
-def test_no_gpt2_at_all():
-    said = r"the state_dict holds no layer of GPT-2: .* the first names are: W_query.weight, "
-    with pytest.raises(ValueError, match=said):
-        from_gpt2(attention().state_dict(), 0, H)
-    with pytest.raises(ValueError, match=r"the first names are: none at all"):
-        from_gpt2({}, 0)
-
-
-def test_a_head_count_that_does_not_fit():
-    with pytest.raises(ValueError, match=r"its width 15 is not a multiple of 64, .* give num_head"):
-        from_gpt2(state_of(), 0)
-    said = r"the state_dict: width=15 cannot be split into num_heads=4 .* divide 15: 3 and 5"
-    with pytest.raises(ValueError, match=said):
-        from_gpt2(state_of(), 0, num_heads=4)
-    with pytest.raises(TypeError, match=r"num_heads must be a positive int, not 3.0"):
-        from_gpt2(state_of(), 0, num_heads=3.0)
-    with pytest.raises(ValueError, match=r"num_heads must be a positive int, not 0"):
-        from_gpt2(state_of(), 0, num_heads=0)
-
-
-def test_a_class_that_it_cannot_become():
-    said = "into must be MultiHeadAttention or FusedMultiHeadAttention, not "
-    for into, name in ((MultiHeadAttentionWrapper, "MultiHeadAttentionWr"), ("fused", "'fused'")):
-        with pytest.raises(TypeError, match=said + name):
-            from_gpt2(state_of(), 0, H, into=into)
-
-
-NAMES = ("c_attn.weight", "c_attn.bias", "c_proj.weight", "c_proj.bias")
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["c_attn.weight", "c_attn.bias", "c_proj.weight", "c_proj.bias"])
 def test_a_missing_weight_is_named(name):
     state = state_of()
     del state[f"h.1.attn.{name}"]
@@ -206,36 +189,26 @@ def test_a_missing_weight_is_named(name):
         from_gpt2(state, 1, H)
 
 
-@pytest.mark.parametrize("name", NAMES[:3])
-def test_a_weight_of_the_wrong_shape_is_named_with_both_shapes(name):
-    state = state_of()
-    key = f"h.0.attn.{name}"
-    right = tuple(state[key].shape)
-    state[key] = state[key][:-1]
-    wrong = tuple(state[key].shape)
-    said = f"{key} of the state_dict is {wrong}, not {right}"
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
-        from_gpt2(state, 0, H)
-
-
-def test_a_weight_without_dimensions():
-    state = state_of() | {"h.0.attn.c_attn.weight": torch.tensor(1.0)}
-    with pytest.raises(ValueError, match=r"c_attn\.weight of the state_dict is \(\), not \(15, 45"):
-        from_gpt2(state, 0, H)
-
-
-def test_a_transposed_weight_is_recognised():
-    state = state_of()
-    state["h.0.attn.c_attn.weight"] = state["h.0.attn.c_attn.weight"].T
-    said = r"is \(45, 15\), not \(15, 45\); it seems to be transposed: GPT-2 stores \(in, out\)"
-    with pytest.raises(ValueError, match=said):
-        from_gpt2(state, 0, H)
-
-
-def test_weights_must_be_floating():
-    state = state_of() | {"h.0.attn.c_proj.bias": torch.ones(WIDTH, dtype=torch.int64)}
-    said = r"h\.0\.attn\.c_proj\.bias of the state_dict must be floating, not torch\.int64"
-    with pytest.raises(TypeError, match=said):
+@pytest.mark.parametrize(
+    ("name", "wrong", "error", "said"),
+    [
+        ("c_attn.weight", (14, 45), ValueError, "is (14, 45), not (15, 45)"),
+        ("c_attn.weight", (), ValueError, "is (), not (15, 45)"),
+        (
+            "c_attn.weight",
+            (45, 15),
+            ValueError,
+            "is (45, 15), not (15, 45); it seems to be transposed: GPT-2 stores (in, out)",
+        ),
+        ("c_attn.bias", (44,), ValueError, "is (44,), not (45,)"),
+        ("c_proj.weight", (14, 15), ValueError, "is (14, 15), not (15, 15)"),
+        ("c_proj.bias", WIDTH, TypeError, "must be floating, not torch.int64"),
+    ],
+)
+def test_a_weight_of_another_shape_or_kind_is_named(name, wrong, error, said):
+    key, kind = f"h.0.attn.{name}", torch.int64 if wrong == WIDTH else torch.float32
+    state = state_of() | {key: torch.ones(wrong, dtype=kind)}
+    with pytest.raises(error, match=re.escape(f"{key} of the state_dict {said}")):
         from_gpt2(state, 0, H)
 
 
@@ -284,13 +257,13 @@ def test_errors_name_the_file(tmp_path):
     state = state_of()
     del state["h.0.attn.c_proj.bias"]
     path = written(state, tmp_path)
-    said = re.escape(f"{path} has no h.0.attn.c_proj.bias")
-    with pytest.raises(ValueError, match=said):
-        from_gpt2(read_gpt2(path), 0, H)
-    with pytest.raises(ValueError, match=re.escape(f"layer=5 does not exist: {path} has layers 0")):
-        from_gpt2(read_gpt2(path), 5, H)
-    with pytest.raises(ValueError, match=re.escape(f"{path}: width=15 cannot be split into")):
-        from_gpt2(read_gpt2(path), 1, 4)
+    for layer, num_heads, said in (
+        (0, H, f"{path} has no h.0.attn.c_proj.bias"),
+        (5, H, f"layer=5 does not exist: {path} has layers 0"),
+        (1, 4, f"{path}: width=15 cannot be split into"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            from_gpt2(read_gpt2(path), layer, num_heads)
 
 
 def test_no_file(tmp_path):
@@ -324,14 +297,6 @@ def test_a_pickle_is_refused_unread(is_zip, tmp_path):
     assert sprung.exists()  # it was a trap
 
 
-@pytest.mark.parametrize("text", [b"", b"abc", b"a few words of plain text"])
-def test_another_file_is_refused(text, tmp_path):
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(text)
-    with pytest.raises(ValueError, match=r"model\.safetensors is not a safetensors file: its head"):
-        read_gpt2(path)
-
-
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
 def test_a_truncated_file_is_refused(kept, tmp_path):
     path = written(state_of(), tmp_path)
@@ -352,17 +317,6 @@ def model_of(size: Gpt2Size = SIZE) -> GPT2:
     return model.eval()
 
 
-def test_a_model_survives_its_file(tmp_path):
-    model = model_of()
-    path = tmp_path / "model.safetensors"
-    write_gpt2(model, path)
-    again = load_gpt2(read_gpt2(path), H)
-    assert again.size == SIZE
-    assert not again.training
-    for name, weight in model.state_dict().items():
-        assert torch.equal(again.state_dict()[name], weight)
-
-
 def test_a_file_with_the_mask_is_the_same_model(tmp_path):
     model = model_of()
     path = tmp_path / "model.safetensors"
@@ -371,7 +325,9 @@ def test_a_file_with_the_mask_is_the_same_model(tmp_path):
     assert len([name for name in file if name.startswith("h.1.")]) == 13
     assert torch.equal(file["h.1.attn.bias"], torch.ones(1, 1, T, T).tril())
     ids = torch.arange(T)[None]
-    assert torch.equal(load_gpt2(file, H).logits(ids), model.logits(ids))
+    again = load_gpt2(file, H)
+    assert torch.equal(again.logits(ids), model.logits(ids))
+    assert (again.size, again.training) == (SIZE, False)
 
 
 def test_no_token_sees_the_future():
@@ -388,35 +344,28 @@ def test_no_token_sees_the_future():
     assert torch.equal(model(token_ids), before)
 
 
-def test_token_ids_are_checked():
-    model = model_of()
-    with pytest.raises(TypeError, match=r"token_ids must be a tensor of int64, not torch\.float32"):
-        model(torch.ones(1, 3))
-    with pytest.raises(TypeError, match=r"token_ids must be a tensor of int64, not list"):
-        model([[1, 2]])
-    with pytest.raises(ValueError, match=r"must be \(b, num_tokens\), not \(3,\); .*token_ids\[No"):
-        model(torch.arange(3))
-    with pytest.raises(ValueError, match=r"must be \(b, num_tokens\), not \(1, 1, 3\)$"):
-        model(torch.arange(3)[None, None])
-    with pytest.raises(ValueError, match=r"has 8 tokens, more than context_length=7"):
-        model(torch.arange(8)[None])
-    for wrong in (23, -1):
-        with pytest.raises(
-            ValueError, match=rf"token id {wrong} is not in the vocabulary, 0 to 22"
-        ):
-            model(torch.tensor([[0, wrong]]))
-
-
 @pytest.mark.parametrize(
-    "key",
-    ["wte.weight", "wpe.weight", "ln_f.bias", "h.1.ln_1.weight", "h.0.mlp.c_proj.bias"],
+    ("token_ids", "error", "said"),
+    [
+        (torch.ones(1, 3), TypeError, r"must be a tensor of int64, not torch\.float32"),
+        ([[1, 2]], TypeError, r"must be a tensor of int64, not list"),
+        (torch.arange(3), ValueError, r"be \(b, num_tokens\), not \(3,\); .*token_ids\[No"),
+        (torch.arange(3)[None, None], ValueError, r"be \(b, num_tokens\), not \(1, 1, 3\)$"),
+        (torch.arange(8)[None], ValueError, r"has 8 tokens, more than context_length=7"),
+        (torch.tensor([[0, 23]]), ValueError, r"token id 23 is not in the vocabulary, 0 to 22"),
+        (torch.tensor([[0, -1]]), ValueError, r"token id -1 is not in the vocabulary, 0 to 22"),
+    ],
 )
+def test_token_ids_are_checked(token_ids, error, said):
+    with pytest.raises(error, match=said):
+        model_of()(token_ids)
+
+
+@pytest.mark.parametrize("key", ["wte.weight", "ln_f.bias", "h.1.ln_1.weight"])
 def test_a_model_that_lacks_a_weight(key):
     state = gpt2_state(model_of())
     del state[key]
-    with pytest.raises(
-        ValueError, match=rf"the state_dict has no {re.escape(key)}: it is not a GPT-2"
-    ):
+    with pytest.raises(ValueError, match=f"has no {re.escape(key)}: it is not a GPT-2"):
         load_gpt2(state, H)
 
 
@@ -424,10 +373,7 @@ def test_a_model_that_lacks_a_weight(key):
     ("key", "wrong", "right"),
     [
         ("wpe.weight", (7, 14), (7, 15)),
-        ("wte.weight", (23, 15, 1), (23, 1)),
         ("wte.weight", (), (1, 1)),
-        ("wpe.weight", (), (1, 15)),
-        ("ln_f.weight", (14,), (15,)),
         ("h.0.mlp.c_fc.weight", (60, 15), (15, 60)),
         ("h.1.mlp.c_proj.weight", (59, 15), (60, 15)),
     ],
@@ -484,11 +430,7 @@ def test_the_panel_takes_short_texts_and_long_ones(num_tokens):
     model = model_of(size)
     panel = gpt2_panel(model, torch.arange(num_tokens)[None], ["word"] * num_tokens)
     data = panel.compute(layer=1, head=2)
-    scene = panel.draw(data)
-    assert scene.width < 900
-    touch = panel.touch(data, scene)
-    assert [len(shown.numbers["weight"]) for shown in touch.maps] == [num_tokens]
-    assert [pick.state["head"] for pick in touch.picks] == [0, 1, 2] * 2
+    assert panel.draw(data).width < 900
     assert panel.readout(data).startswith("head 1.2 | ")
 
 
@@ -522,17 +464,9 @@ def test_the_panel_of_the_released_model_draws_thick_what_is_large():
 
 
 def test_the_picture_of_all_heads():
-    maps = torch.full((12, 12, 6, 6), 1 / 6)
-    scene = heads_picture(maps, chosen=(3, 5), cell=5.0, framed=[(0, 1)])
-    drawn = [item for item in scene.items if isinstance(item, Box)]
-    assert sum(box.fill == QUIET for box in drawn) == 144
-    assert sum((box.width, box.height) == (5.0, 5.0) for box in drawn) == 144 * 21
-    (frame,) = [box for box in drawn if box.stroke_width > 2]
-    framed = [box for box in drawn if box.fill == QUIET][3 * 12 + 5]
-    assert (frame.x, frame.y) == (framed.x - 2, framed.y - 2)
+    scene = heads_picture(torch.full((12, 12, 6, 6), 1 / 6), chosen=(3, 5), framed=[(0, 1)])
     assert scene.alt == (
         "all 144 heads: 12 layers (down) by 12 heads (across). Most weight on the token before: "
         "layer 0, head 0, with 0.17. More than 0.9 of the weight on the first token: 0 heads. "
         "Framed: 0.1. Layer 3, head 5 is framed."
     )
-    assert all(box.x + box.width <= scene.width for box in drawn)

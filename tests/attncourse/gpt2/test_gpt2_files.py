@@ -59,6 +59,10 @@ def test_the_config_beside_the_file_is_obeyed(changes, tmp_path):
     assert model.size.num_heads == HEADS
     torch.testing.assert_close(hidden(model), hidden(theirs), rtol=0, atol=1e-10)
     assert from_gpt2(read_gpt2(tmp_path), 1).num_heads == HEADS
+    with refused(ValueError, "num_heads=3, but the config.json of"):
+        load_gpt2(read_gpt2(tmp_path), num_heads=3)
+    (tmp_path / "config.json").unlink()
+    assert load_gpt2(read_gpt2(tmp_path), num_heads=3).size.num_heads == 3
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,6 @@ def test_the_config_beside_the_file_is_obeyed(changes, tmp_path):
         ({"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx=True, and our", True),
         ({"scale_attn_weights": False}, "scale_attn_weights=False, and our classes comp", True),
         ({"activation_function": "relu"}, "activation_function='relu', and our classes", False),
-        ({"activation_function": "gelu"}, "activation_function='gelu', and our classes", False),
     ],
 )
 def test_what_our_classes_do_not_compute_is_refused(changes, words, attention_too, tmp_path):
@@ -87,7 +90,6 @@ def test_what_our_classes_do_not_compute_is_refused(changes, words, attention_to
     [
         ({"n_layer": 4}, ValueError, "says n_layer=4, and its weights have 3: the two are not of"),
         ({"n_embd": 30}, ValueError, "says n_embd=30, and its weights have 15"),
-        ({"vocab_size": 5}, ValueError, "says vocab_size=5, and its weights have 17"),
         ({"n_head": 4}, ValueError, "cannot be split into num_heads=4 heads"),
         ({"n_head": "5"}, TypeError, "must be a positive int, not '5' (str)"),
         ({"model_type": "gpt_neo"}, ValueError, "says model_type='gpt_neo', and our classes"),
@@ -109,10 +111,9 @@ def test_a_config_of_another_model(said, error, words, tmp_path):
     [
         ("{", "is not JSON"),
         ("[1]", "must hold one JSON object, not"),
-        ("[" * 100_000, "is not JSON: maximum recursion depth"),
         ('{"a":' * 100_000, "is not JSON: maximum recursion depth"),
     ],
-    ids=["cut", "list", "lists in lists", "objects in objects"],
+    ids=["cut", "list", "objects in objects"],
 )
 def test_a_damaged_config_or_index(text, words, tmp_path):
     saved(tmp_path)
@@ -137,15 +138,6 @@ def test_a_header_that_lists_too_much_is_not_read(tmp_path):
         read_gpt2(path)
 
 
-def test_another_number_of_heads_than_the_configs(tmp_path):
-    saved(tmp_path)
-    assert load_gpt2(read_gpt2(tmp_path), num_heads=HEADS).size.num_heads == HEADS
-    with refused(ValueError, "num_heads=3, but the config.json of"):
-        load_gpt2(read_gpt2(tmp_path), num_heads=3)
-    (tmp_path / "config.json").unlink()
-    assert load_gpt2(read_gpt2(tmp_path), num_heads=3).size.num_heads == 3
-
-
 def test_a_folder_a_path_and_the_home_folder(tmp_path, monkeypatch):
     theirs = saved(tmp_path / "gpt2")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -154,6 +146,10 @@ def test_a_folder_a_path_and_the_home_folder(tmp_path, monkeypatch):
         file = read_gpt2(path)
         assert file.path == tmp_path / "gpt2" / "model.safetensors"
         torch.testing.assert_close(hidden(load_gpt2(file)), hidden(theirs))
+    only = tmp_path / "model-00001-of-00001.safetensors"  # so it calls itself
+    shutil.move(file.path, only)
+    shutil.move(tmp_path / "gpt2" / "config.json", tmp_path)
+    assert load_gpt2(read_gpt2(only)).size.num_layers == LAYERS
 
 
 def test_several_files_with_an_index(tmp_path):
@@ -184,13 +180,6 @@ def test_several_files_with_an_index(tmp_path):
         read_gpt2(index)
 
 
-def test_one_file_that_calls_itself_the_only_one(tmp_path):
-    saved(tmp_path)
-    only = tmp_path / "model-00001-of-00001.safetensors"
-    shutil.move(tmp_path / "model.safetensors", only)
-    assert load_gpt2(read_gpt2(only)).size.num_layers == LAYERS
-
-
 @pytest.mark.parametrize(
     ("start", "words"),
     [
@@ -198,6 +187,8 @@ def test_one_file_that_calls_itself_the_only_one(tmp_path):
         (b"<!DOCTYPE html>\n<html><head>", "is a page of HTML, not the weights; download the f"),
         (b"\n<html lang='en'>\n", "is a page of HTML"),
         (b"<?xml version='1.0'?><Error>", "is a page of HTML"),
+        (b"", "model.safetensors is not a safetensors file: its head"),
+        (b"a few words of plain text", "model.safetensors is not a safetensors file: its head"),
     ],
 )
 def test_what_a_download_may_bring_instead(start, words, tmp_path):
@@ -221,11 +212,10 @@ def test_an_archive_of_numpys_can_be_written_again(tmp_path):
     torch.testing.assert_close(hidden(again), hidden(theirs))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_stays(dtype, tmp_path):
-    theirs = saved(tmp_path, dtype=dtype)
+def test_half_precision_stays(tmp_path):
+    theirs = saved(tmp_path, dtype=torch.bfloat16)
     model = load_gpt2(read_gpt2(tmp_path))
-    assert {parameter.dtype for parameter in model.parameters()} == {dtype}
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
     torch.testing.assert_close(hidden(model), hidden(theirs), rtol=0.05, atol=0.05)
 
 

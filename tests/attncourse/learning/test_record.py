@@ -30,9 +30,9 @@ from attncourse.learning.record import (
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import right_answers
 from attncourse.panels.learning import MUTE, MUTE_CHOICES, NAMES, PLACES, PROFILE, TRAINING_STEP
-from attncourse.pictures.palette import HATCH, INK, MARKED, QUIET, head_color
+from attncourse.pictures.palette import INK, MARKED, QUIET, head_color
 from attncourse.pictures.scene import Box, Line
-from support.pictures import boxes, extents, outside, text_in, words
+from support.pictures import boxes, text_in, words
 from train_heads import TRAINING, measure_steps, train_record
 
 BATCH = held_out_batch()
@@ -68,11 +68,8 @@ def test_it_is_what_the_tool_makes(capsys):
 def test_the_test_sequences_are_none_of_those_it_was_trained_on():
     assert BATCH.tokens.shape == (64, 48)
     generator = torch.Generator().manual_seed(TRAINING["seed"])
-    seen = {
-        tuple(row)
-        for _ in range(SAVED_AT[-1])
-        for row in repeats()(TRAINING["batch_size"], generator).tokens[:, :24].tolist()
-    }
+    drawn = (repeats()(TRAINING["batch_size"], generator) for _ in range(SAVED_AT[-1]))
+    seen = {tuple(row) for batch in drawn for row in batch.tokens[:, :24].tolist()}
     assert not seen.intersection(map(tuple, BATCH.tokens[:, :24].tolist()))
 
 
@@ -128,12 +125,9 @@ def test_the_heads_become_what_the_notebook_says():
     assert mean("2 back", 0, 1000, later) < 0.1
     assert mean("1 back", 1, 800, later) < 0.35 < 0.9 < mean("1 back", 1, 1000, later)
     assert mean("two letters", 2, 800) < 0.7 < 0.9 < mean("two letters", 2, 1000)
-    clear, ambiguous = (
-        [shares[MEASURED_AT.index(step)] for step in (880, 960)]
-        for shares in (way.clear, way.ambiguous)
-    )
-    assert min(clear) > 0.99
-    assert ambiguous == pytest.approx([0.695, 0.952], abs=0.01)
+    places = [MEASURED_AT.index(step) for step in (880, 960)]
+    assert min(way.clear[i] for i in places) > 0.99
+    assert [way.ambiguous[i] for i in places] == pytest.approx([0.695, 0.952], abs=0.01)
 
 
 def test_the_text_of_the_panel_shows_who_is_missed_where():
@@ -227,16 +221,6 @@ def test_what_is_muted_is_missed_before_or_after_place_24(heads, expected):
     assert [100 * share for share in found] == pytest.approx(expected, abs=0.15)
 
 
-def test_all_places_are_those_before_25_and_those_after():
-    model, has_answer = with_muted([(1, EARLY)]), mark_asked(BATCH)
-    unclear = is_ambiguous(BATCH.tokens) & has_answer
-    for i, kind in enumerate((has_answer & ~unclear, unclear)):
-        early, late = (int((kind & where).sum()) for where in (~AFTER_24, AFTER_24))
-        parts = [clear_and_ambiguous(model, where)[i] for where in (~AFTER_24, AFTER_24)]
-        mean = (parts[0] * early + parts[1] * late) / (early + late)
-        assert clear_and_ambiguous(model)[i] == pytest.approx(mean)
-
-
 def test_without_0_1_at_the_keys_later_keys_and_0_0_help_out():
     late_key = induction(BATCH.tokens)[..., 25:].any(dim=-1)
     for heads, third, first in (
@@ -244,10 +228,8 @@ def test_without_0_1_at_the_keys_later_keys_and_0_0_help_out():
         ([(1, EARLY), (0, EARLY)], 98.0, 9.7),
         ([(1, EARLY), (0, LATE)], 96.1, 64.0),  # what queries hear of 0.0 is not missed
     ):
-        found = [
-            100 * clear_and_ambiguous(with_muted(heads), AFTER_24 & where)[0]
-            for where in (late_key, ~late_key)
-        ]
+        parts = (AFTER_24 & late_key, AFTER_24 & ~late_key)
+        found = [100 * clear_and_ambiguous(with_muted(heads), where)[0] for where in parts]
         assert found == pytest.approx([third, first], abs=0.35)
 
 
@@ -300,30 +282,16 @@ def test_heads_of_layer_1_divide_the_alphabet():
 @pytest.mark.parametrize("where", PLACES)
 def test_where_a_head_is_muted_it_is_hatched_and_says_so(where):
     """In its map and below it, everywhere as at some places: gray is the future alone."""
-    data = MUTE.compute(mute="heads 1.0 and 1.1", where=where)
-    scene = MUTE.draw(data)
-    cells = torch.tensor([box.hatched for box in boxes(scene, 7, 7)]).view(4, 32 * 33 // 2)
+    scene = MUTE.draw(MUTE.compute(mute="heads 1.0 and 1.1", where=where))
+    maps = boxes(scene, 7, 7)
+    cells = torch.tensor([box.hatched for box in maps]).view(4, 32 * 33 // 2)
     queries = torch.arange(32).repeat_interleave(torch.arange(1, 33))
     inside = torch.zeros(32, dtype=torch.bool)
     inside[PLACES[where]] = True
     assert not cells[:2].any()
     assert torch.equal(cells[2:], inside[queries].expand(2, -1))
-    assert QUIET not in {box.fill for box in boxes(scene, 7, 7)}
-    said = [item for item in words(scene) if item.text == "muted"]
-    assert len(said) == 4
-    papers = [box for box in scene.items if isinstance(box, Box) and box.height == 20]
-    middles = [box.x + box.width / 2 for box in papers]
-    assert middles == pytest.approx([item.x for item in said])
-    maps = boxes(scene, 7, 7)
-    hatched = {(box.x, box.y) for box in maps if box.hatched}
-    for paper in papers[:2]:
-        under = {
-            (box.x, box.y)
-            for box in maps
-            if paper.x - 7 < box.x < paper.x + paper.width and paper.y - 7 < box.y < paper.y + 20
-        }
-        assert under
-        assert under <= hatched
+    assert QUIET not in {box.fill for box in maps}
+    assert [item.text for item in words(scene)].count("muted") == 4
     begin, stop, _ = PLACES[where].indices(48)
     x, wide = maps[2 * 528].x, 224 / 47
     below = [b for b in scene.items if isinstance(b, Box) and b.hatched and b.height == PROFILE]
@@ -348,72 +316,28 @@ def test_the_guesses_are_marked_where_they_are_wrong():
         assert len(boxes(scene, 200 * share, 24)) == 1
 
 
-def test_what_is_said_of_where_a_head_is_muted_is_no_wider_than_its_stroke():
-    for where in PLACES:
-        scene = MUTE.draw(MUTE.compute(mute="heads 1.0 and 1.1", where=where))
-        (said,) = (item for item in words(scene) if item.text == "muted here")
-        (stroke,) = (
-            i for i in scene.items if isinstance(i, Line) and (i.stroke, i.width) == (INK, 2)
-        )
-        (left, right), _ = extents(said)
-        assert stroke.points[0][0] < left < right < stroke.points[1][0]
-
-
-def test_the_loss_has_its_scale_and_a_dashed_key_and_goes_to_the_end():
-    scene, losses = TRAINING_STEP.draw(TRAINING_STEP.compute(step=100)), growth().losses
-    curve, key = (i for i in scene.items if isinstance(i, Line) and i.stroke == INK and i.dashed)
-    chart = scene.named("chart")[0]
-    assert len(curve.points) == 121
-    for step, (x, y) in zip(range(0, 1201, 10), curve.points, strict=True):
-        assert (x - chart.x) / chart.width == pytest.approx(step / 1200, abs=1e-3)
-        share = losses[max(step - 1, 0)] / max(losses)
-        assert (chart.y + chart.height - y) / chart.height == pytest.approx(share, abs=2e-3)
-    assert key.points[0][0] > chart.x + chart.width
-    assert any(f"loss, from 0 to {max(losses):.2f}" in item.text for item in words(scene))
-
-
-@pytest.mark.parametrize("step", SAVED_AT)
-def test_the_marked_step_is_seen_and_stands_over_no_word(step):
-    scene = TRAINING_STEP.draw(TRAINING_STEP.compute(step=step))
-    chart = scene.named("chart")[0]
-    at = pytest.approx(chart.x + chart.width * step / 1200)
-    (marker,) = (
-        i for i in scene.items if isinstance(i, Line) and i.points[0][0] == at == i.points[1][0]
-    )
-    (_, top), (_, bottom) = marker.points
-    assert top < chart.y < chart.y + chart.height < bottom  # it is seen at both ends, too
-    for item in words(scene):
-        (left, right), (upper, lower) = extents(item)
-        assert not (left < marker.points[0][0] < right and upper < bottom + 2 and top - 2 < lower)
-        if item.text == "step":
-            assert not left < marker.points[0][0] < right
-
-
-def test_one_scale_stands_at_the_first_profile_only():
-    for panel in (MUTE, TRAINING_STEP):
-        scene = panel.draw(panel.compute(**panel.default))
-        frames = [b for b in scene.items if isinstance(b, Box) and b.height == PROFILE]
-        assert len(frames) == 4
-        between = [
-            item
-            for item in words(scene)
-            if frames[0].y <= item.y <= frames[0].y + PROFILE and item.x > frames[0].x
-        ]
-        assert between == []
-        assert {frame.stroke for frame in frames} == {HATCH}  # seen in the dark, too
-
-
 def test_the_curves_and_the_profiles_are_drawn_to_scale():
     scene, way = TRAINING_STEP.draw(TRAINING_STEP.compute(step=1000)), growth()
-    curves = [i for i in scene.items if isinstance(i, Line) and len(i.points) == len(MEASURED_AT)]
-    chart = scene.named("chart")[0]
-    for curve, shares in zip(curves[:2], (way.clear, way.ambiguous), strict=True):
-        for (x, y), share, step in zip(curve.points, shares, way.steps, strict=True):
+    lines = [item for item in scene.items if isinstance(item, Line)]
+    loss, key = (line for line in lines if line.stroke == INK and line.dashed)
+    chart, most = scene.named("chart")[0], max(way.losses)
+    assert key.points[0][0] > chart.x + chart.width
+    assert any(f"loss, from 0 to {most:.2f}" in item.text for item in words(scene))
+    clear, ambiguous = [line for line in lines if len(line.points) == len(MEASURED_AT)][:2]
+    losses = [way.losses[max(step - 1, 0)] / most for step in range(0, 1201, 10)]
+    for curve, steps, shares in (
+        (loss, range(0, 1201, 10), losses),
+        (clear, way.steps, way.clear),
+        (ambiguous, way.steps, way.ambiguous),
+    ):
+        for (x, y), share, step in zip(curve.points, shares, steps, strict=True):
             assert (chart.y + chart.height - y) / chart.height == pytest.approx(share, abs=2e-3)
             assert (x - chart.x) / chart.width == pytest.approx(step / 1200, abs=1e-3)
-    profile = [i for i in scene.items if isinstance(i, Line) and i.stroke == head_color(0)]
-    solid, dashed = profile[:2]
+    at = pytest.approx(chart.x + chart.width * 1000 / 1200)
+    (marker,) = (line for line in lines if line.points[0][0] == at == line.points[1][0])
+    (_, top), (_, bottom) = marker.points
+    assert top < chart.y < chart.y + chart.height < bottom  # it is seen at both ends, too
+    solid, dashed = [line for line in lines if line.stroke == head_color(0)][:2]
     assert (solid.dashed, dashed.dashed) == (False, True)
     assert len(solid.points) == 47  # the first place has nothing before it
     assert len(dashed.points) == 46
-    assert outside(scene) == []

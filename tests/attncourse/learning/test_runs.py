@@ -154,16 +154,15 @@ def test_orders_are_counted_where_two_different_tokens_are_asked_for():
     model, batch = look_up_model(Setting(1)), look_up_test(1, 3)
     with torch.no_grad():
         logits, own = model(batch.tokens, return_weights=True)
-    named = logits.argmax(dim=-1)
-    expected, count = [0, 0], 0
-    pairs = (named.flatten(0, 1).tolist(), batch.answers.flatten(0, 1).tolist())
-    for said, wanted in zip(*pairs, strict=True):
-        if NO_ANSWER not in wanted and wanted[0] != wanted[1]:
-            count += 1
-            expected[0] += said == wanted
-            expected[1] += said == wanted[::-1]
+    said, asked = (part.flatten(0, 1).tolist() for part in (logits.argmax(dim=-1), batch.answers))
+    pairs = [
+        (one, wanted)
+        for one, wanted in zip(said, asked, strict=True)
+        if NO_ANSWER not in wanted and wanted[0] != wanted[1]
+    ]
+    expected = [sum(one == wanted[::way] for one, wanted in pairs) for way in (1, -1)]
     found = orders_named(model, batch, own, own)
-    assert found == pytest.approx([n / count for n in expected])
+    assert found == pytest.approx([n / len(pairs) for n in expected])
 
 
 def test_two_layers_learn_repeats_and_one_layer_does_not():

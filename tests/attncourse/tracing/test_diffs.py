@@ -33,13 +33,9 @@ def test_as_text_and_in_a_browser_it_has_the_same_lines():
     diff = Diff(OLD, NEW)
     assert repr(diff).splitlines() == LINES
     assert shown(diff) == LINES
-
-
-def test_what_goes_and_what_comes_are_named_in_the_html_too():
-    text = Diff(OLD, NEW)._repr_html_()
-    assert re.findall(r"<del[^>]*>(.)", text) == ["-"]
-    assert re.findall(r"<ins[^>]*>(.)", text) == ["+", "+"]
-    assert "b &lt; 3" in text
+    text = diff._repr_html_()  # what goes and what comes are named there too
+    assert re.findall(r"<(del|ins)[^>]*>(.)", text) == [("del", "-"), ("ins", "+"), ("ins", "+")]
+    assert re.findall(r"<b [^>]*>(.*?)</b>", text) == ["transpose", "view"]  # words that differ
 
 
 def test_the_numbers_are_those_of_the_text_after():
@@ -60,11 +56,6 @@ def test_the_numbers_are_those_of_the_text_after():
     assert repr(more).splitlines() == ["   1  a", "-     b", "-     c", "+  2  d"]
 
 
-def test_the_words_that_differ_are_marked():
-    text = Diff(OLD, NEW)._repr_html_()
-    assert re.findall(r"<b [^>]*>(.*?)</b>", text) == ["transpose", "view"]
-
-
 def test_context_is_as_wide_as_it_is_asked_for():
     assert len(shown(Diff(OLD, NEW, context=0))) == 4
     assert "  ..." not in shown(Diff(OLD, NEW, context=3))
@@ -73,10 +64,6 @@ def test_context_is_as_wide_as_it_is_asked_for():
 def test_equal_texts_have_no_difference():
     assert repr(Diff(OLD, OLD)) == ""
     assert shown(Diff(OLD, OLD)) == []
-
-
-def test_lines_that_only_go():
-    assert repr(Diff("a\nb\nc", "a\nc")) == "  a\n- b\n  c"
 
 
 @pytest.mark.parametrize("ground", [GOES, COMES, SAME, GOES_WORD, COMES_WORD])

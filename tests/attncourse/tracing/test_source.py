@@ -48,11 +48,6 @@ class New:
         )
 
 
-class Bare:
-    def forward(self, x):
-        return x
-
-
 NEW = '''\
 class New:
     """Say another thing."""
@@ -68,21 +63,8 @@ class New:
             y,
             self.scale,
         )'''
-MARKED = '''\
-class New:  # new
-    """Say another thing."""  # new
-
-    def __init__(self):  # new
-        self.scale = 2  # new
-
-    def forward(self, x):
-        """Do it."""  # new
-        y = x + 1
-        y = y * self.scale  # twice  # new
-        return max(  # new
-            y,  # new
-            self.scale,  # new
-        )'''
+SAME = ("", "    def forward(self, x):", "        y = x + 1", "        )")
+MARKED = "\n".join(line if line in SAME else f"{line}  # new" for line in NEW.splitlines())
 
 
 def without_docstrings(text: str) -> str:
@@ -100,14 +82,7 @@ def test_docstrings_are_cut_to_their_first_line():
 
 def test_new_lines_are_marked():
     assert str(show_source(New, new_since=Old)) == MARKED
-
-
-def test_nothing_is_new_against_itself():
     assert str(show_source(New, new_since=New)) == NEW
-
-
-def test_a_class_without_docstring():
-    assert str(show_source(Bare)) == inspect.getsource(Bare).rstrip()
 
 
 def test_a_function_and_a_method():
@@ -129,29 +104,24 @@ def test_what_is_shown_is_the_code_that_runs(shown):
 
 
 @pytest.mark.parametrize(
-    ("shown", "since", "new", "not_new"),
+    ("shown", "new", "not_new"),
     [
         (
             MultiHeadAttentionWrapper,
-            CausalAttention,
             ["num_heads: int,", "self.heads = nn.ModuleList("],
             ["dropout: float,", "qkv_bias: bool = False,"],
         ),
         (
             MultiHeadAttention,
-            CausalAttention,
-            [
-                "self.head_dim = self.d_out // self.num_heads",
-                "self.out_proj = nn.Linear(self.d_out, self.d_out, True, device, dtype)",
-            ],
+            ["self.head_dim = self.d_out // self.num_heads", "self.out_proj = nn.Linear("],
             ["self.W_key = nn.Linear(", "queries = self.W_query(x)"],
         ),
     ],
 )
-def test_the_marks_in_the_lessons(shown, since, new, not_new):
+def test_the_marks_in_the_lessons(shown, new, not_new):
     """Marked lines are those that the older class lacks, and the mark is all that is added."""
-    lines = str(show_source(shown, new_since=since)).splitlines()
-    plain, old = str(show_source(shown)), str(show_source(since))
+    lines = str(show_source(shown, new_since=CausalAttention)).splitlines()
+    plain, old = str(show_source(shown)), str(show_source(CausalAttention))
     assert "\n".join(line.removesuffix(MARK) for line in lines) == plain
     for text, is_new in [*((line, True) for line in new), *((line, False) for line in not_new)]:
         (line,) = (line for line in lines if line.strip().startswith(text))
