@@ -78,7 +78,7 @@ function wordRow(choose) {
             const id = `${key}-${query}`, weight = reading.weight(head, query, key);
             if (!paths.has(id)) paths.set(id, drawn("path", { pathLength: 1 }));
             const path = paths.get(id);
-            const looks = { d: arch(key, query), stroke: color, "stroke-width": 1 + 9 * weight, opacity: 0.4 + 0.6 * weight };
+            const looks = { d: arch(key, query), stroke: color, "stroke-width": 1 + 9 * weight, opacity: 0.55 + 0.45 * weight };
             for (const [key, value] of Object.entries(looks)) path.setAttribute(key, value);
             return path;
         });
@@ -316,14 +316,19 @@ export function mount(root, sheet, kernel = null) {
             button.addEventListener("click", () => chooseHead(head));
             return button;
         }));
-        const { names } = now.reading, done = now.left.length, unfinished = chosen.shade === MUTING && done < sheet.layers;
+        const { names } = now.reading, done = now.left.length;
+        const unfinished = chosen.shade === MUTING && done < sheet.layers;
         shades.show(chosen.shade, true, { [WEIGHT]: `weight on ${names[now.key]}`, [MUTING]: `what muting does to ${best()[0]}` });
         progress.value = done;
-        running.style.visibility = unfinished ? "visible" : "hidden";
+        running.hidden = !unfinished;
+        most.hidden = unfinished;
         stop.textContent = sweeping ? "Stop" : "Go on";
         count.textContent = `${done} of ${sheet.layers} layers`;
+        return ranked;
     };
-    const show = () => {
+    const hardest = ([{ head, share }]) =>
+        `Of all heads, ${nameOf(head)} looks hardest from “${now.reading.names[now.query]}” at “${now.reading.names[now.key]}”: ${two(share)}.`;
+    const show = line => {
         const { reading, said, query, key, aloud } = now;
         const name = nameOf(chosen.head);
         row.show({ reading, head: chosen.head, query, key, color: sheet.colors[chosen.head[1] % sheet.colors.length] });
@@ -333,8 +338,8 @@ export function mount(root, sheet, kernel = null) {
         changes.legend.textContent = `${name} is`;
         from.textContent = name;
         changes.show(chosen.change, isFree());
-        loud.textContent = aloud.length ? `What ${name} writes, read aloud: ${aloud.join(", ")}` : "";
-        tell(`${said.line} ${looksAt()}`);
+        loud.textContent = aloud.length ? `What it writes, read aloud: ${aloud.join(", ")}` : "";
+        tell(line ?? (chosen.change === PLAIN ? `${said.line} ${looksAt()}` : said.line));
         if (kernel) return;
         texts.show(sheet.texts.map(text => [text, text]), chosen.text);
         others.show(sheet.texts.map(text => [text, text]), chosen.other, chosen.text);
@@ -410,12 +415,16 @@ export function mount(root, sheet, kernel = null) {
 
     // What can be touched
 
-    const row = wordRow(place => { now.key = place; show(); shade(); });
+    const row = wordRow(place => {
+        now.key = place;
+        const ranked = shade();
+        show(chosen.shade === WEIGHT ? hardest(ranked) : looksAt());
+    });
     const asks = list("word that looks", place => {
         now.query = Number(place);
         now.key = Math.min(now.key, now.query);
-        show();
         shade();
+        show(looksAt());
     });
     const bars = nextWords();
     const hint = element("p", { class: "attn-point", "aria-hidden": "true" });
@@ -437,7 +446,7 @@ export function mount(root, sheet, kernel = null) {
     const count = element("span");
     const running = element("div", { class: "attn-control" }, progress, count, stop);
     const most = element("p", { class: "attn-most" });
-    const loud = element("p", { class: "attn-loud" }), from = element("span");
+    const loud = element("span", { class: "attn-loud" }), from = element("span");
     const texts = list("sentence", read), others = list("second sentence", text => { chosen.other = text; chooseChange(FROM); });
     const ownText = field("your sentence", chosen.text, read);
     const otherText = field("second sentence", chosen.other, () => chooseChange(FROM));
@@ -458,9 +467,9 @@ export function mount(root, sheet, kernel = null) {
         element("div", { class: "attn-typed" }, ...kernel ? [ownText, go] : [texts.select]),
         element("div", { class: "attn-told" }, status),
         element("div", { class: "attn-words-and-arcs" },
-            row.box, element("p", { class: "attn-from" }, from, " looks from ", asks.select), loud),
-        element("div", { class: "attn-next-words" }, bars.box),
-        element("div", { class: "attn-all" }, shades.box, running, hint, grid.box, most),
+            row.box, element("p", { class: "attn-from" }, element("span", {}, from, " looks from "), asks.select, loud)),
+        element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
+        element("div", { class: "attn-all" }, shades.box, grid.box, running, most, hint),
         element("div", { class: "attn-change" }, changes.box, ...sheet.note ? [element("p", {}, sheet.note)] : []),
         element("p", { class: "attn-source" }, sheet.source),
     ));

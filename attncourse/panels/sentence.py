@@ -83,7 +83,7 @@ def next_words(run: Run) -> list[tuple[str, float]]:
     for word, share in run.next_words(HOW_MANY):
         name = word or "(blank)"
         while name in words:
-            name += "′"
+            name += "*"
         words[name] = round(share, 3)
     return list(words.items())
 
@@ -101,16 +101,17 @@ def packed(run: Run) -> str:
 
 
 def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
-    """Return the next words with a change, and how the word that was likeliest fares."""
+    """Return the next words with a change, among them the word that was likeliest without."""
     changed = run.again(change)
     (was, before), *_ = next_words(run)
     words = next_words(changed)
     left = float(changed.probabilities[run.probabilities.argmax()])
+    if was not in dict(words):
+        words[-1] = (was, round(left, 3))
     moved = "falls" if left < before else "rises"
+    fate = f"{was} {moved} from {before:.2f} to {left:.2f}"
     if f"{left:.2f}" == f"{before:.2f}":
-        fate = f"{was} keeps its {before:.2f}"
-    else:
-        fate = f"{was} {moved} from {before:.2f} to {left:.2f}"
+        fate = f"{was} keeps its {left:.2f}"
     new = "" if words[0][0] == was else f" The model goes on with {_said(words[0])}."
     return {"line": f"{what}: {fate}.{new}", "words": words}
 
