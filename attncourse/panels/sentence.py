@@ -28,8 +28,9 @@ HERE = Path(__file__).parent
 MODULE, LOOKS = HERE / "sentence.js", HERE / "sentence.css"
 RECORDING = HERE / "data" / "sentence.json"  # tools/record_sentence.py wrote it
 CARRIER = Head(23, 4)  # the head that carries a country to the last word
-COUNTRIES = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
-COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
+COUNTRIES = (
+    "France Italy Japan Germany Spain Russia Norway Greece Cuba England Canada China".split()
+)
 TEXTS = tuple(f"The capital of {country} is" for country in COUNTRIES)
 NUM_LAYERS = 30
 MOST_TOKENS = 64
@@ -67,10 +68,10 @@ def answer(read: Reader, request: Request) -> Answer:
             return {"aloud": [word for word in dict.fromkeys(words) if "�" not in word][:ALOUD]}
         case {"text": str(text)}:
             run = read(text)
-            words = next_words(run)
-            line = f"The model goes on with {_said(words[0])}."
+            likely = next_words(run)
+            line = f"The model goes on with {_said(likely[0])}."
             tokens = list(run.tokens)
-            return {"line": line, "words": words, "tokens": tokens, "weights": packed(run)}
+            return {"line": line, "words": likely, "tokens": tokens, "weights": packed(run)}
     raise ValueError(f"the panel asks for {request!r}, which it never should; run its cell again")
 
 
@@ -123,7 +124,7 @@ def _said(word: tuple[str, float]) -> str:
 def reader_of(model: LanguageModel) -> Reader:
     """Return what reads a text of the panel, and remembers the last few."""
 
-    @lru_cache(maxsize=8)
+    @lru_cache(maxsize=16)
     def read(text: str) -> Run:
         ids = model.token_ids(text)
         if len(ids) > MOST_TOKENS:

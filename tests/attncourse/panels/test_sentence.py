@@ -168,7 +168,7 @@ def test_the_recording_is_that_of_the_other_pages():
     """To two decimals; and of 132 transplants 117 make the donor's capital likeliest."""
     model, answers, carried = recorded_model(), recorded_answers(), 0
     plain = {text: model.read(text) for text in TEXTS}
-    assert tuple(CAPITALS) == COUNTRIES
+    assert [*CAPITALS] == COUNTRIES
     for text in TEXTS:
         runs = [
             ({}, plain[text]),
