@@ -28,9 +28,8 @@ HERE = Path(__file__).parent
 MODULE, LOOKS = HERE / "sentence.js", HERE / "sentence.css"
 RECORDING = HERE / "data" / "sentence.json"  # tools/record_sentence.py wrote it
 CARRIER = Head(23, 4)  # the head that carries a country to the last word
-COUNTRIES = (
-    "France Italy Japan Germany Spain Russia Norway Greece Cuba England Canada China".split()
-)
+COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
+COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
 TEXTS = tuple(f"The capital of {country} is" for country in COUNTRIES)
 NUM_LAYERS = 30
 MOST_TOKENS = 64

@@ -168,7 +168,7 @@ def test_the_recording_is_that_of_the_other_pages():
     """To two decimals; and of 132 transplants 117 make the donor's capital likeliest."""
     model, answers, carried = recorded_model(), recorded_answers(), 0
     plain = {text: model.read(text) for text in TEXTS}
-    assert [*CAPITALS] == COUNTRIES
+    assert tuple(CAPITALS) == COUNTRIES
     for text in TEXTS:
         runs = [
             ({}, plain[text]),
@@ -223,7 +223,7 @@ def test_the_widget_has_one_line_and_a_picture_of_the_telling_states():
     assert data["text/plain"] == repr(box)
     assert f"base64,{data['image/png']}" in data["text/html"]
     scene = sentence.told()
-    for part in ("France 0.90", "L23H4 is muted: Paris falls from 0.77 to 0.14", "Rome, 0.47"):
+    for part in ("France (0.90)", "L23H4 is muted: Paris falls from 0.77 to 0.14", "Rome, 0.47"):
         assert part in scene.alt
     assert scene.width <= 720
     assert box.sheet["head"] == [0, 0]
