@@ -112,7 +112,7 @@ function nextWords() {
     let rows = new Map(), shown = null;
     const rowOf = word => element(
         "li", {}, element("span", {}, word),
-        element("i", { "aria-hidden": "true" }, element("b"), element("u")), element("output"),
+        element("i", { "aria-hidden": "true" }, element("b"), element("u")), element("small"),
     );
     const fill = (row, share, before, largest) => {
         const [, track, number] = row.children, [bar, mark] = track.children;

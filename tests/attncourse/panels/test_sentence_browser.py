@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.browser
 
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A sentence</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"></head>
-<body style="margin: 0"><main><h1>A sentence</h1>{}</main>{}</body></html>"""
+<body style="margin: 0"><main><h1>A sentence</h1>@</main></body></html>"""
 FRANCE, ITALY, JAPAN = TEXTS[:3]
 ARCS_IN = """async cell => {  // milliseconds from a click to arcs of another color, painted
     const arcs = cell.closest("form").querySelector(".attn-loops");
@@ -52,7 +53,7 @@ def browser() -> Iterator[Browser]:
 def open_box(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Locator]]:
     path = tmp_path / "page.html"
     section = SHEET.sub(in_place, sentence_section())
-    path.write_text(PAGE.replace("{}", section, 1).replace("{}", FRONT_END), encoding="utf-8")
+    path.write_text(PAGE.replace("@", section + FRONT_END, 1), encoding="utf-8")
     with ExitStack() as stack:
 
         def box(width: int = 900, **options: object) -> Locator:
@@ -81,8 +82,6 @@ def test_twelve_countries_by_keyboard(open_box):
     says(box, "The model goes on with Rome, 0.38. From “is”, L23H4 looks at Italy")
     press("ArrowUp")
     others = box.get_by_role("combobox", name="second sentence")
-    others.focus()
-    press("J")  # the list opens with "The": no country begins so, and nothing moves
     others.select_option(ITALY)
     said = recorded_answers()[key_of({"text": FRANCE, "head": [23, 4], "from": ITALY})]
     says(box, said["line"])
@@ -92,13 +91,13 @@ def test_twelve_countries_by_keyboard(open_box):
     says(box, "L23H4 is muted: Paris falls from 0.77 to 0.14.")
     expect(box.get_by_text("read aloud: France, Breton, French")).to_be_visible()
     cell(box, "L23H4").press("ArrowRight")
-    expect(box.locator(":focus")).to_have_accessible_name("L24H4: 0.0", exact=False)
+    expect(box.locator(":focus")).to_have_accessible_name(re.compile("^L24H4: .* on France$"))
     press("Enter")
     says(box, "The model goes on with Paris, 0.77. From “is”, L24H4 looks at")
     expect(box.get_by_role("radio", name="muted", exact=True)).to_be_disabled()
     expect(box.get_by_text("In the notebook, with the model, you can type")).to_be_visible()
     box.get_by_role("radio", name="France 0").press("ArrowLeft")
-    expect(cell(box, "L24H4")).to_have_accessible_name("L24H4: 0.00 on of")
+    expect(cell(box, "L24H4")).to_have_accessible_name(re.compile("on of$"))
 
 
 def test_every_head_is_muted_in_turn_and_one_stands_out(open_box):
@@ -108,7 +107,7 @@ def test_every_head_is_muted_in_turn_and_one_stands_out(open_box):
     expect(cell(box, "L23H4 muted")).to_have_accessible_name("L23H4 muted: Paris 0.14, was 0.77")
     expect(box.get_by_role("button", name="muted:").first).to_have_text("L23H4 0.14")
     expect(box.get_by_role("progressbar")).to_be_hidden()
-    box.get_by_role("combobox", name="sentence", exact=True).select_option(JAPAN)
+    box.get_by_role("combobox", name="your sentence").select_option(JAPAN)
     says(box, "matters most to Tokyo: 0.70 becomes 0.31")
 
 
