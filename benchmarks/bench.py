@@ -46,6 +46,7 @@ from attncourse.speed.results import MEASURED, SCHEMA, medians, title
 from attncourse.speed.variants import VARIANTS
 from attnlib import MultiHeadAttention
 from attnlib.fused import FusedMultiHeadAttention
+from speaking import speaking
 
 FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
 GRID_HEADS, GRID_TOKENS = (1, 3, 6, 12, 24), (64, 128, 256, 512, 1024)
@@ -56,6 +57,10 @@ WITH_GRADIENTS = (  # the others differ from one of these in a line or two
     "SDPA, is_causal",
     "nn.MultiheadAttention, need_weights=False",
     FUSED,
+)
+WITHOUT_BFLOAT16 = (
+    "bfloat16 is left out: this processor has no instructions for it, so PyTorch emulates them, "
+    "and the times would tell of the processor"
 )
 FINALISTS = 2  # this many of the fastest others run more rounds with the fused class
 
@@ -74,6 +79,7 @@ class Plan(NamedTuple):
     cache_tokens: tuple[int, ...] = (128, 256, 512, 1024, 2048)
     long: int = 16384  # tokens of the one long pass
     mask: int = 8192  # context_length of the stacked heads
+    spoken: tuple[int, ...] = (512, 64)  # tokens that the language model reads, and writes
     all_seconds: float = 6.0
     final_seconds: float = 6.0
     grid_seconds: float = 1.5
@@ -88,6 +94,7 @@ QUICK = Plan(
     compiled=(),
     grid_heads=(),
     cache_tokens=(128, 1024, 2048),
+    spoken=(),
     all_seconds=4.0,
     final_seconds=4.0,
     repeats=3,
@@ -106,12 +113,14 @@ def measure(plan: Plan, quick: bool = False) -> dict[str, Any]:
         "grid": list(grid(plan)),
         "cache": list(cache(plan)),
         "memory": memory(plan),
+        "language": speaking(*plan.spoken, plan.all_seconds) if plan.spoken else {},
+        "left_out": [] if has_bfloat16() or not plan.half else [WITHOUT_BFLOAT16],
     }
 
 
 def speed(plan: Plan) -> Iterator[list[dict[str, Any]]]:
     """Yield the measurements of each shape: all variants, then the fastest ones once more."""
-    half, compiled = plan.half, ()
+    half, compiled = plan.half if has_bfloat16() else (), ()
     if torch.cuda.is_available():
         half, compiled = plan.shapes, plan.compiled
     for dtype, shapes, compiled_shapes in (
@@ -123,6 +132,12 @@ def speed(plan: Plan) -> Iterator[list[dict[str, Any]]]:
                 yield one_shape(plan, b, num_tokens, passes, dtype)
         for b, num_tokens in compiled_shapes:
             yield compiled_shape(plan, b, num_tokens, dtype)
+
+
+def has_bfloat16() -> bool:
+    """Return whether this machine has instructions for bfloat16."""
+    found = torch.cpu.get_capabilities()
+    return torch.cuda.is_available() or any("bf16" in name and found[name] for name in found)
 
 
 def one_shape(
@@ -338,7 +353,10 @@ def report(result: dict[str, Any], plan: Plan) -> str:
             profiles.append(profile_of(plan, entry, FUSED))
         if (goals.SPLIT_GOAL, where) in missed and entry["set"] == "all":
             profiles += [profile_of(plan, entry, n) for n in (goals.OURS, goals.PUBLISHED)]
-    return "\n\n".join([title(result), goals.times(result), goals.table(found), *profiles])
+    left_out = result.get("left_out", [])
+    return "\n\n".join(
+        [title(result), goals.times(result), goals.table(found), *left_out, *profiles]
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -103,5 +103,5 @@ def record(model: LanguageModel) -> dict[str, Any]:
 if __name__ == "__main__":
     DATA.parent.mkdir(exist_ok=True)
     with DATA.open("w", encoding="utf-8") as file:
-        json.dump(record(installed_model()), file, indent=0, ensure_ascii=False)
+        json.dump(record(installed_model()), file, ensure_ascii=False)
     print(f"{DATA.name}: {DATA.stat().st_size / 1e3:.0f} kB")

@@ -1,4 +1,4 @@
-"""The `attnlib` command: lab, check and grade."""
+"""The `attnlib` command: lab, check, grade and forget."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from attncourse.checks import check_causal_attention, check_stacked_heads, check
 from attncourse.classroom.grade import Grade, commonest, graded, write_csv, write_html
 from attncourse.classroom.lessons import copy_course
 from attncourse.classroom.sandbox import walls
+from attncourse.language import forget
 
 LIKE = {
     "CausalAttention": check_causal_attention,
@@ -51,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seconds", type=float, default=60.0, help="for a cell (default: 60)")
     one.add_argument("--out", type=Path, default=Path("grades"), help="folder (default: grades)")
     one.set_defaults(do=grades)
+    one = commands.add_parser("forget", help="remove what was unpacked of the language model")
+    one.set_defaults(do=forget_model)
     return parser
 
 
@@ -98,6 +101,12 @@ def _takes_heads(written: type) -> bool:
     except (TypeError, ValueError):
         return True
     return any("head" in name for name in names)
+
+
+def forget_model(_asked: argparse.Namespace) -> int:
+    """Remove what was kept of the language model, and print what that was."""
+    print(forget())
+    return 0
 
 
 def grades(asked: argparse.Namespace) -> int:

@@ -97,7 +97,7 @@ class LlamaFile:
             self._field("tokenizer.ggml.pre", str, "default"),
             tokens,
             self._field("tokenizer.ggml.merges", list, []),
-            [i for i, kind in enumerate(kinds) if kind == CONTROL],
+            [i for i, kind in enumerate(kinds[: len(tokens)]) if kind == CONTROL],
             None if end < 0 else end,
         )
 
@@ -105,7 +105,10 @@ class LlamaFile:
         """Return what the file says under a name, or the default; None means it must say it."""
         if name not in self.fields and default is not None:
             return default
-        found = self.fields[name].contents() if name in self.fields else None
+        try:
+            found = self.fields[name].contents() if name in self.fields else None
+        except Exception as error:
+            raise ValueError(f"{self.path} is damaged at {name}: {error}") from error
         if not isinstance(found, kind):
             raise ValueError(f"{self.path} has {found!r} for {name}, not a {kind.__name__}")
         return found

@@ -90,15 +90,16 @@ def open_model(path: str | PathLike[str], origin: str | None = None) -> Language
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     place = place_of(fingerprint(path))
-    held = kept(place) or _unpacked(path, place)
+    held = kept(place) or _unpacked(path, place) or kept(place)
+    assert held is not None
     tokenizer = None if held.words is None else Tokenizer.from_str(held.words)
     return LanguageModel(
         load_llama(held.size, held.state), tokenizer, held.end, origin or path.name
     )
 
 
-def _unpacked(path: Path, place: Path) -> Kept:
-    """Unpack a file, keep the result in its place where that is possible, and return it."""
+def _unpacked(path: Path, place: Path) -> Kept | None:
+    """Unpack a file into its place, where that is possible; else return what was unpacked."""
     from tqdm.auto import tqdm
 
     file = LlamaFile(path)
@@ -118,7 +119,7 @@ def _unpacked(path: Path, place: Path) -> Kept:
         except OSError:  # no room on the disk, or no right to write: it works without
             bar.reset()
             return Kept(*about, {name: weight(name) for name in names})
-    return kept(place) or Kept(*about, {name: file.weight(name) for name in names})
+    return None  # what was read is let go before what was kept is mapped
 
 
 def _is_of_memory(error: Exception) -> bool:

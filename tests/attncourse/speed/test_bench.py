@@ -35,6 +35,7 @@ TINY = bench.Plan(
     cache_tokens=(5, 7, 11),
     long=13,
     mask=13,
+    spoken=(),
     all_seconds=0.01,
     final_seconds=0.01,
     grid_seconds=0.01,
@@ -295,6 +296,38 @@ def test_where_a_goal_begins_to_fail(changes, what, holds):
     assert verdicts(made_up(**changes))[what] == holds
 
 
+def test_a_floor_that_is_slower_than_the_code_tells_nothing():
+    assert verdicts(made_up(fused=0.6, sdpa=2.0))["fused / floor"] == goals.HOLDS
+    assert verdicts(made_up(fused=0.4, sdpa=2.0))["fused / floor"] == goals.OPEN
+
+
+def test_the_language_model_is_held_against_transformers():
+    samples = {"512 tokens read": {"ours": [2.0] * 3, "transformers": [1.9] * 3}}
+    loads = {"first load, s": [9.0], "later load, s": [1.0], "peak, MB": [850.0]}
+    found = list(goals.language_goals({"samples": samples, **loads}))
+    assert [(goal.what, goal.where, goal.verdict) for goal in found] == [
+        ("language model / transformers", "512 tokens read", goals.MISSES),
+        ("first load, s", "language model", goals.MISSES),
+        ("later load, s", "language model", goals.HOLDS),
+        ("peak, MB", "language model", goals.HOLDS),
+    ]
+
+
+@pytest.mark.parametrize("has_them", [True, False])
+def test_without_its_instructions_bfloat16_is_left_out(monkeypatch, has_them):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": has_them})
+    timed = []
+    monkeypatch.setattr(bench, "one_shape", lambda *args: timed.append(args[4]) or [])
+    assert list(bench.speed(TINY)) == [[]] * len(timed)
+    assert (torch.bfloat16 in timed) is has_them
+    for part in ("speed", "grid", "cache"):
+        monkeypatch.setattr(bench, part, lambda plan: [])
+    monkeypatch.setattr(bench, "memory", lambda plan: {})
+    result = bench.measure(TINY)
+    assert ("bfloat16 is left out" in bench.report(result, TINY)) is not has_them
+
+
 def test_half_precision_is_held_against_the_same_shape_in_float32():
     result = made_up(fused=2.0)
     (_, single) = result["speed"]
@@ -403,7 +436,7 @@ def test_a_run_stores_every_sample(ran):
     }
     assert [(e["dtype"], e["pass"], e["set"]) for e in found["speed"]] == [
         (dtype, passes, kind)
-        for dtype in ("float32", "bfloat16")
+        for dtype in ("float32", *(["bfloat16"] if bench.has_bfloat16() else []))
         for passes in (FORWARD, BOTH)
         for kind in ("all", "fastest")
     ]

@@ -1,0 +1,173 @@
+"""Is the model there, and what happens where it is not; the recording in its place."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from attncourse.language import (
+    ModelMissingError,
+    Mute,
+    NotRecordedError,
+    Put,
+    RecordedModel,
+    installed_model,
+    language_model,
+    load,
+)
+from attncourse.language.recorded import DATA, INSTALL, recorded_model
+from support.small_llama import small_file
+
+FRANCE, ITALY = "The capital of France is", "The capital of Italy is"
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path) -> Path:
+    """Have a package with a small file stand in for the installed one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    package = tmp_path / "stands_in"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('never imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(load, "PACKAGE", "stands_in")
+    small_file(package / load.FILE)
+    monkeypatch.setattr(load, "SHA256", load.fingerprint(package / load.FILE))
+    return package / load.FILE
+
+
+def test_the_file_is_found_without_importing_its_package(elsewhere):
+    assert load.model_file() == elsewhere
+    assert installed_model().size.num_layers == 3
+    assert "stands_in" not in sys.modules
+    shown = "<SmolLM2-135M-Instruct (Hugging Face, 2024, Apache-2.0): 3 layers of 6 heads>"
+    assert repr(language_model()) == shown
+
+
+@pytest.mark.parametrize(
+    "fault", ["no package", "no file", "cut short", "changed", "other version"]
+)
+def test_without_it_one_sentence_says_what_helps(elsewhere, monkeypatch, capsys, fault):
+    data = elsewhere.read_bytes()
+    if fault == "no package":
+        monkeypatch.setattr(load, "PACKAGE", "no_such_package")
+    elif fault == "other version":
+        elsewhere.rename(elsewhere.with_name("other.gguf"))
+    elif fault == "no file":
+        elsewhere.unlink()
+    else:
+        elsewhere.write_bytes(data[:-9] if fault == "cut short" else data[:-9] + b"x" + data[-8:])
+    model = language_model()
+    assert isinstance(model, RecordedModel)
+    out, err = capsys.readouterr()
+    assert out == ""
+    said = "is not installed" if fault.startswith(("no", "other")) else "cut short or changed"
+    assert said in err
+    assert err.count("\n") == 1
+    assert f"try: {INSTALL}." in err
+    assert model.read(FRANCE).next_words(1)[0][0] == "Paris"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "no room in memory for the language model"),
+        (OSError(12, "cannot map"), "no room in memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "no room in memory"),
+        (
+            ModuleNotFoundError(name="gguf"),
+            'needs gguf, which is not installed; try: pip install "',
+        ),
+    ],
+)
+def test_what_the_machine_lacks_is_said(monkeypatch, error, words):
+    def fail(*_args) -> None:
+        raise error
+
+    monkeypatch.setattr(load, "open_model", fail)
+    with pytest.raises(ModelMissingError, match=re.escape(words)):
+        installed_model()
+
+
+def test_our_own_errors_are_not_hidden(monkeypatch):
+    def fail(*_args) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(load, "open_model", fail)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        language_model()
+
+
+def test_the_command_names_the_package_that_is_pinned():
+    pinned = (ROOT / "requirements-model.txt").read_text().splitlines()
+    (line,) = [line for line in pinned if not line.startswith("#")]
+    assert line.startswith(INSTALL.split()[-1] + " --hash=sha256:")
+    assert "requirements-model.txt" in (ROOT / "Makefile").read_text()
+
+
+# The recording
+
+
+@pytest.fixture(scope="module")
+def recording() -> RecordedModel:
+    return recorded_model()
+
+
+def test_it_says_what_it_is_and_is_small(recording):
+    assert re.fullmatch(
+        r"<a recording of \d+ runs of SmolLM2-135M-Instruct \(Hugging Face, 2024, Apache-2.0\)>",
+        repr(recording),
+    )
+    assert {"source", "license"} < json.loads(DATA.read_text(encoding="utf-8")).keys()
+    assert DATA.stat().st_size < 400_000
+
+
+def test_it_answers_as_the_model_does(recording):
+    """The line of the first page: Italy's numbers, put into the run on France, say Rome."""
+    france, rome = recording.read(FRANCE), recording.read(ITALY).head(23, 4)
+    assert france.tokens == ("The", " capital", " of", " France", " is")
+    assert repr(france.next_words(2)) == "Paris 0.77   the 0.06"
+    put = recording.read(FRANCE, Put(23, 4, rome))
+    assert put.next_words(1) == france.again(Put(23, 4, rome)).next_words(1)
+    assert put.next_words(1)[0][0] == "Rome"
+    assert france.again(Mute(23, 4)).probability("Paris") == pytest.approx(0.141, abs=0.002)
+    assert france.weights(23, 4)[-1, 3] == pytest.approx(0.903, abs=0.002)
+    assert torch.equal(france.scores(23)[4], france.scores(23, head=4))
+    assert france.read_aloud(23, 4)[:3] == ["France", "Breton", "French"]
+    left = recording.mute_each(FRANCE, "Paris")
+    assert recording.heads[int(left.argmin())] == (23, 4)
+    assert repr(france.again(Mute(23, 4))).startswith("<recorded 'The capital of France is', Mute(")
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda model: model.read("The capital of Mars is"), "'The capital of Mars is' is not in"),
+        (lambda model: model.read(FRANCE, Mute(0, 0)), "Mute(layer=0, head=0, at=None) is not in"),
+        (lambda model: model.read(FRANCE, Put(23, 4, torch.ones(64))), "Put(layer=23, head=4, "),
+        (lambda model: model.read(FRANCE).logits, f"'{FRANCE}': logits is not in the recording"),
+        (lambda model: model.read(FRANCE).head(3, 1), "head(3, 1, -1) is not in the recording"),
+        (lambda model: model.read(FRANCE).next_words(11), "word 11 is not in the recording"),
+        (lambda model: model.write("Once", 3), "write is not in the recording"),
+    ],
+)
+def test_what_it_does_not_hold_it_says_in_a_sentence(recording, ask, words):
+    with pytest.raises(NotRecordedError, match=re.escape(words)) as refused:
+        ask(recording)
+    assert str(refused.value).endswith(f"to compute it, try: {INSTALL}")
+
+
+def test_what_no_model_has_is_an_ordinary_error(recording):
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        _ = recording.read(FRANCE).no_such_thing
+    with pytest.raises(AttributeError, match="_repr_html_"):
+        _ = recording._repr_html_
+    with pytest.raises(ValueError, match=r"there is no head \(30, 4\)"):
+        recording.read(FRANCE, Mute(30, 4))
+    assert replace(recording.size).num_layers == 30

@@ -1,0 +1,142 @@
+"""Texts in and texts out: what is refused, what is written, and where it stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from attncourse.language import LanguageModel, Mute, open_model
+from attncourse.language.model import Llama
+from support.small_llama import SIZE, TOKENS, small_file, small_model
+
+START = [17, 3, 89]
+MUTED = (Mute(1, 4),)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> LanguageModel:
+    folder = tmp_path_factory.mktemp("small")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        return open_model(small_file(folder / "m.gguf"))
+
+
+def slowly(model: LanguageModel, num_tokens: int) -> list[int]:
+    """Return the likeliest next tokens, the whole text read anew for each."""
+    text = list(START)
+    for _ in range(num_tokens):
+        text.append(int(model.read(text).logits[-1].argmax()))
+    return text[len(START) :]
+
+
+def test_the_cache_changes_nothing(model):
+    assert list(model.tokens_after(START, 13)) == slowly(model, 13)
+    fed = []
+    for block in model.llama.blocks[:1]:
+        hook = block.norm_1.register_forward_pre_hook(lambda _, x: fed.append(x[0].shape[1]))
+    assert len(list(model.tokens_after(START, 5))) == 5
+    hook.remove()
+    assert fed == [3, 1, 1, 1, 1]
+
+
+def test_a_class_without_a_cache_reads_the_whole_text_again(model):
+    from test_runs import SplitAttention
+
+    there = model.with_attention(SplitAttention)
+    assert there.llama.new_caches(7) == []
+    assert list(there.tokens_after(START, 5)) == slowly(model, 5)
+
+
+def test_draws_follow_seed_temperature_and_top_k(model):
+    def drawn(**options) -> list[int]:
+        return list(model.tokens_after(START, 11, **options))
+
+    assert drawn(temperature=1.3, seed=2) == drawn(temperature=1.3, seed=2)
+    assert drawn(temperature=1.3, seed=2) != drawn(temperature=1.3, seed=3)
+    assert drawn(temperature=1e-4) == drawn(temperature=5.0, top_k=1) == drawn()
+    assert drawn(temperature=1.3, top_k=999) == drawn(temperature=1.3)
+
+
+def test_draws_have_the_probabilities_of_the_model(model):
+    logits = model.read(START).logits[-1] / 0.7
+    three = logits.topk(3)
+    expected = torch.zeros(101).scatter(0, three.indices, three.values.softmax(-1))
+    counts = torch.zeros(101)
+    for seed in range(300):
+        counts[next(model.tokens_after(START, 1, temperature=0.7, top_k=3, seed=seed))] += 1
+    torch.testing.assert_close(counts / 300, expected, rtol=0, atol=0.1)
+
+
+def test_it_stops_at_the_end_token_and_at_the_context_length(model):
+    written = slowly(model, 34)
+    assert list(model.tokens_after(START, 99)) == written  # 37 with the start
+    whole = LanguageModel(model.llama, model.tokenizer, written[4], "ends early")
+    assert list(whole.tokens_after(START, 99)) == written[: written.index(written[4])]
+    full = list(range(37))
+    assert list(model.tokens_after(full, 5)) == []
+
+
+def test_it_writes_text_and_an_interruption_keeps_it(model, monkeypatch):
+    ids = model.token_ids("ab ab c")
+    pieces = model.pieces(list(model.tokens_after(ids.tolist(), 6)))
+    assert model.write("ab ab c", 6) == "ab ab c" + "".join(pieces)
+    assert model.write(ids, 6) == "ab ab c" + "".join(pieces)
+    plain, calls = Llama.forward, []
+
+    def interrupted(*args, **named):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return plain(*args, **named)
+
+    monkeypatch.setattr(Llama, "forward", interrupted)
+    assert model.write("ab ab c", 6) == "ab ab c" + "".join(pieces[:3])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "text is empty: write at least one word"),
+        ([], "text is empty"),
+        (torch.zeros(0, dtype=torch.int64), "text is empty"),
+        ([3, 101], "token ids must be whole numbers in one row, 0 to 100"),
+        ([-1], "token ids must be whole numbers in one row, 0 to 100"),
+        ([1.0], "token ids must be whole numbers in one row"),
+        (torch.zeros(1, 3, dtype=torch.int64), "token ids must be whole numbers in one row"),
+        ("ab" * 38, "text has 38 tokens, and the model reads 37 at most"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(model, text, words):
+    for ask in (model.read, model.write):
+        with pytest.raises(ValueError, match=words):
+            ask(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"temperature": -1.0}, "temperature=-1.0 must be 0, for the likeliest, or more"),
+        ({"temperature": float("nan")}, "temperature=nan must be 0"),
+        ({"top_k": 0}, "top_k=0 leaves no token to draw; give 1 or more, or None"),
+    ],
+)
+def test_draws_that_cannot_be_are_refused(model, options, words):
+    with pytest.raises(ValueError, match=words):
+        model.write("ab", **options)
+
+
+def test_a_word_is_one_token_after_a_space(model):
+    run = model.read("ab ab")
+    assert run.probability("ab") == float(run.probabilities[TOKENS.index("Ġab")])
+    assert run.probability("c") == run.probability(" c")
+    with pytest.raises(ValueError, match=r"'abc' is 2 tokens for this model, \(' ab', 'c'\)"):
+        run.probability("abc")
+    assert run.mute_each("c")[1, 4] == pytest.approx(run.again(*MUTED).probability("c"), rel=1e-5)
+    assert repr(run.next_words(1)) == "{} {:.2f}".format(*run.next_words(1)[0])
+
+
+def test_a_model_of_one_head_reads(model):
+    one = replace(SIZE, num_heads=1, num_kv_heads=1, width=6, num_layers=1)
+    assert small_model(one).mute_each(START).shape == (1, 1)

@@ -1,0 +1,265 @@
+"""Runs and interventions against the plain definition, on a small model with random weights."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attncourse.language import Cut, Head, Mute, Put, Run
+from attncourse.language.reader import LanguageModel
+from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
+from attnlib.rotary import rotary_angles, rotate_pairs
+from support.small_llama import SIZE, plain_run, small_model
+
+TOKENS = [17, 3, 89, 3, 41, 7, 100]
+PLAIN = small_model().llama
+HEADS = [(layer, head) for layer in range(SIZE.num_layers) for head in range(SIZE.num_heads)]
+
+
+def numbers(*shape: int, seed: int = 11) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+CHANGES = {
+    "nothing": (),
+    "mute everywhere": (Mute(1, 4),),
+    "mute at some": (Mute(0, 5, at=[2, -1]), Mute(2, 0, at=0)),
+    "put at the last": (Put(1, 2, numbers(14)),),
+    "put at some": (Put(1, 2, numbers(3, 14), at=[0, 5, -3]),),
+    "put everywhere": (Put(0, 1, numbers(7, 14), at=None), Put(2, 1, numbers(14), at=None)),
+    "the later wins": (Put(1, 3, numbers(14)), Mute(1, 3), Put(1, 3, numbers(14), at=2)),
+    "cut at the queries": (Cut((0, 1), (1, 4), "queries"),),
+    "cut at the keys": (Cut((0, 1), (1, 4), "keys"),),
+    "cut at the values": (Cut((0, 1), (2, 4), "values"),),
+    "cut two writers": (Cut((0, 1), (2, 4), "keys"), Cut((1, 5), (2, 4), "keys")),
+    "cut for a group": (Cut((0, 1), (2, 4), "keys"), Cut((0, 0), (2, 5), "keys")),
+    "all at once": (
+        Mute(0, 2),
+        Cut((0, 2), (1, 0), "keys"),
+        Cut((0, 3), (1, 0), "queries"),
+        Put(1, 0, numbers(14), at=3),
+        Cut((1, 0), (2, 3), "values"),
+        Mute(2, 3, at=1),
+    ),
+}
+every_change = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+
+
+class SplitAttention(nn.Module):
+    """A reader's class: three projections, rotary positions, shared keys, plain PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.W_query = nn.Linear(84, 84)
+        self.W_key = nn.Linear(84, 42, bias=False)
+        self.W_value = nn.Linear(84, 42, bias=False)
+        self.out_proj = nn.Linear(84, 84)
+
+    def forward(self, x: Tensor, return_weights: bool = False):
+        angles = rotary_angles(torch.arange(x.shape[1]), 14, SIZE.rotary_base)
+        queries = rotate_pairs(split_heads(self.W_query(x), 6), *angles)
+        keys = rotate_pairs(split_heads(self.W_key(x), 3), *angles).repeat_interleave(2, dim=1)
+        values = split_heads(self.W_value(x), 3).repeat_interleave(2, dim=1)
+        context_vec, attn_weights = attention(queries, keys, values, causal_mask(x.shape[1]))
+        context_vec = self.out_proj(merge_heads(context_vec))
+        return (context_vec, attn_weights) if return_weights else context_vec
+
+
+@pytest.fixture(scope="module", params=["ours", "the reader's"])
+def model(request) -> LanguageModel:
+    small = small_model()
+    return small if request.param == "ours" else small.with_attention(SplitAttention)
+
+
+def require_plain(run: Run, model: LanguageModel, changes: tuple) -> None:
+    """Hold all that a run shows against the definition."""
+    plain = plain_run(PLAIN, torch.tensor(TOKENS), changes)
+
+    def close(found: Tensor, expected: Tensor) -> None:
+        torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=2e-5)
+
+    close(run.logits, plain["logits"])
+    close(run.probabilities, plain["logits"][-1].softmax(-1))
+    losses = -plain["logits"].log_softmax(-1)[range(6), TOKENS[1:]]
+    close(run.losses, losses)
+    heads = torch.stack([run.head(*head, at=None) for head in HEADS])
+    close(heads, torch.stack([plain["numbers"][head] for head in HEADS]))
+    close(run.numbers.flatten(0, 1), heads.double())
+    weights = torch.stack([plain["weights"][head] for head in HEADS])
+    close(torch.stack([run.weights(*head) for head in HEADS]), weights)
+    is_future = torch.ones(7, 7, dtype=torch.bool).triu(1)
+    scores = torch.stack([run.scores(*head) for head in HEADS]) / math.sqrt(14)
+    close(scores.masked_fill(is_future, -torch.inf).softmax(-1), weights)
+    writes = [plain["writes"][head] for head in HEADS]
+    close(torch.stack([run.write(*head, at=None) for head in HEADS]), torch.stack(writes))
+    close(run.writes(at=3).flatten(0, 1), torch.stack(writes)[:, 3])
+
+
+@every_change
+def test_a_run_is_the_plain_definition(model, changes):
+    require_plain(model.read(TOKENS, *changes), model, changes)
+
+
+@every_change
+@pytest.mark.parametrize("before", ["nothing", "mute at some", "cut at the values"])
+def test_again_takes_over_only_what_is_the_same(model, changes, before):
+    first = model.read(TOKENS, *CHANGES[before])
+    require_plain(first.again(*changes), model, changes)
+    require_plain(first, model, CHANGES[before])  # it is not touched
+
+
+def test_again_computes_no_layer_below(monkeypatch):
+    model = small_model()
+    run = model.read(TOKENS)
+    calls = []
+    for layer, block in enumerate(model.llama.blocks):
+        block.register_forward_hook(lambda *_: pytest.fail("blocks are run part by part"))
+        block.norm_2.register_forward_hook(lambda *_, layer=layer: calls.append(layer))
+    run.again(Cut((0, 1), (1, 4), "keys"))
+    assert calls == [1, 2]
+    run.again()
+    assert calls == [1, 2]
+
+
+def test_a_layer_without_a_head_is_all_its_heads(model):
+    run = model.read(TOKENS, *CHANGES["cut for a group"])
+    for layer in range(3):
+        rows = [run.weights(layer, head) for head in range(6)]
+        assert torch.equal(run.weights(layer), torch.stack(rows))
+        scores = [run.scores(layer, head) for head in range(6)]
+        assert torch.equal(run.scores(layer), torch.stack(scores))
+
+
+@pytest.mark.parametrize("at", [0, 3, -1, -7])
+def test_numbers_of_one_token(model, at):
+    run = model.read(TOKENS)
+    assert torch.equal(run.head(1, 5, at=at), run.head(1, 5, at=None)[at])
+    torch.testing.assert_close(run.write(1, 5, at=at), run.write(1, 5, at=None)[at])
+    run.head(1, 5, at=at).zero_()  # a copy
+    assert run.head(1, 5, at=at).abs().min() > 0
+
+
+def test_muting_each_is_muting_one_at_a_time(model):
+    run = model.read(TOKENS)
+    likeliest = int(run.probabilities.argmax())
+    expected = [run.again(Mute(*head)).probabilities[likeliest] for head in model.heads]
+    torch.testing.assert_close(run.mute_each().flatten(), torch.stack(expected))
+    assert torch.equal(model.mute_each(TOKENS), run.mute_each())
+    with pytest.raises(ValueError, match="asks for a run without interventions"):
+        run.again(Mute(0, 0)).mute_each()
+
+
+def test_reading_aloud_is_the_norms_scale_and_the_embedding(model):
+    run, state = model.read(TOKENS), model.llama.state_dict()
+    spoken = run.write(2, 3, at=4) * state["final_norm.weight"] @ state["read_out.weight"].T
+    words = [str(i) for i in spoken.argsort(descending=True).tolist()]
+    assert run.read_aloud(2, 3, how_many=9, at=4) == words[:9]
+    assert run.next_words(2)[1][0] == str(run.logits[-1].argsort(descending=True)[1].item())
+
+
+def test_a_put_of_its_own_numbers_changes_nothing(model):
+    run = model.read(TOKENS)
+    for head in HEADS:
+        same = run.again(Put(*head, run.head(*head, at=None), at=None))
+        torch.testing.assert_close(same.logits, run.logits, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Mute(3, 0), "there is no head (3, 0): a head is (layer, head), layers 0 to 2, heads 0"),
+        (Mute(-1, 0), "there is no head (-1, 0)"),
+        (Mute("L1H4", 0), "there is no head ('L1H4', 0)"),
+        (Mute(1, 4, at=7), "at=7 is not a token: the text has 7, 0 to 6, or -7 to -1"),
+        (Mute(1, 4, at=[0, -8]), "at=-8 is not a token"),
+        (Mute(1, 4, at=[0.5]), "at=0.5 is not a token"),
+        (Put(1, 4, numbers(13)), "numbers are (13,), not (14,) or, a row for each token of at, (1"),
+        (Put(1, 4, numbers(3, 14), at=[1, 2]), "numbers are (3, 14), not (14,) or"),
+        (Cut((1, 0), (1, 4), "keys"), "L1H4 cannot read what L1H0 writes: a head reads what"),
+        (Cut((0, 0), (1, 6), "keys"), "there is no head (1, 6)"),
+        (Cut((0, 0), (1, 4), "key"), "part='key' is not one of queries, keys, values"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(change, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        small_model().read(TOKENS, change)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ((1, 4), r"changes are Mute\(...\), Put\(...\) or Cut\(...\), not \(1, 4\)"),
+        (Put(1, 4, [1.0]), r"numbers must be a floating tensor, as run.head returns, not \[1.0\]"),
+        (Put(1, 4, torch.zeros(14, dtype=torch.int64)), "numbers must be a floating tensor"),
+    ],
+    ids=str,
+)
+def test_what_is_no_intervention_is_refused(change, words):
+    with pytest.raises(TypeError, match=words):
+        small_model().read(TOKENS, change)
+
+
+@pytest.mark.parametrize("ask", [Run.head, Run.write, Run.weights, Run.scores, Run.read_aloud])
+def test_a_run_refuses_heads_that_are_not_there(ask):
+    with pytest.raises(ValueError, match=r"there is no head \(1, 6\)"):
+        ask(small_model().read(TOKENS), 1, 6)
+
+
+def test_heads_are_named_and_counted():
+    heads = small_model().heads
+    assert [str(head) for head in heads[:7]] == [f"L0H{i}" for i in range(6)] + ["L1H0"]
+    assert (len(heads), heads[-1]) == (18, Head(2, 5))
+
+
+# Another class in the place of ours
+
+
+def test_weights_are_what_the_class_returns():
+    class Level(SplitAttention):
+        def forward(self, x: Tensor, return_weights: bool = False):
+            out = super().forward(x)
+            level = torch.full((len(x), 6, x.shape[1], x.shape[1]), 0.25)
+            return (out, level) if return_weights else out
+
+    run = small_model().with_attention(Level).read(TOKENS)
+    assert torch.equal(run.weights(1, 3), torch.full((7, 7), 0.25))
+
+
+def test_a_model_goes_from_class_to_class():
+    ours = small_model()
+    there = ours.with_attention(SplitAttention)
+    back = there.with_attention(
+        lambda: FusedMultiHeadAttention(
+            *(84, 84, 37, 0.0, 6),
+            num_kv_heads=3,
+            out_bias=False,
+            rotary_base=SIZE.rotary_base,
+            rotary_layout="pairs",
+        )
+    )
+    assert torch.equal(back.read(TOKENS).logits, ours.read(TOKENS).logits)
+    weight = there.llama.blocks[1].attention.W_key.weight
+    assert weight.data_ptr() != ours.llama.blocks[1].attention.W_qkv.weight.data_ptr()
+    torch.testing.assert_close(weight, ours.llama.blocks[1].attention.W_qkv.weight[84:126])
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "words"),
+    [
+        (nn.Linear(84, 84), ValueError, r"W_key.weight of SplitAttention is \(84, 84\), not \(42"),
+        (None, TypeError, "SplitAttention needs W_key with a weight, such as an nn.Linear"),
+    ],
+)
+def test_a_class_of_other_parts_is_refused(part, error, words):
+    def make() -> nn.Module:
+        attention = SplitAttention()
+        attention.W_key = part
+        return attention
+
+    with pytest.raises(error, match=words):
+        small_model().with_attention(make)

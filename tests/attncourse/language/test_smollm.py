@@ -1,0 +1,189 @@
+"""The installed model: Hugging Face's numbers, Hugging Face's tokens, and what the pages say."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+import transformers
+from tokenizers import Regex, pre_tokenizers
+
+import record_language
+from attncourse.language import Cut, LanguageModel, Mute, Put, Run, installed_model, load
+from attncourse.language.recorded import DATA, RecordedModel, recorded_model
+from record_language import CAPITAL, CARRIER, COUNTRIES
+from speaking import theirs
+from support.small_llama import SIZE, small_model
+
+is_missing = importlib.util.find_spec(load.PACKAGE) is None
+real = pytest.mark.skipif(
+    is_missing and not os.environ.get("CI"), reason="the language model is not installed"
+)
+TEXTS = ("a", "The capital of France is", "def f(x):\n    return x ** 2  # 4.0", "Ünï¢ødé 日本 🙂")
+LENGTHS = (2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 37, 61, 101, 131, 257, 1000)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        SIZE,
+        replace(SIZE, num_kv_heads=6),
+        replace(SIZE, num_kv_heads=1),
+        replace(SIZE, is_tied=True),
+    ],
+    ids=["three kv heads", "six", "one", "tied"],
+)
+def test_small_models_equal_hugging_faces(size):
+    ours = small_model(size)
+    token_ids = torch.randint(101, (37,), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        expected = theirs(size, ours.llama.state_dict())(token_ids[None]).logits[0]
+    torch.testing.assert_close(ours.read(token_ids).logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return installed_model()
+
+
+@pytest.fixture(scope="module")
+def recording(model) -> RecordedModel:
+    return RecordedModel(record_language.record(model))
+
+
+@real
+def test_logits_equal_hugging_faces(model):
+    other = theirs(model.size, model.llama.state_dict())
+    generator = torch.Generator().manual_seed(7)
+    long = (DATA.parents[3] / "README.md").read_text(encoding="utf-8")
+    words = model.token_ids(long[:6000])
+    texts = [model.token_ids(text) for text in TEXTS] + [words[:n] for n in LENGTHS if n < 32]
+    texts += [torch.randint(49152, (n,), generator=generator) for n in LENGTHS if n > 32]
+    assert (len(texts), len(texts[-1])) == (20, 1000)
+    for token_ids in texts:
+        with torch.no_grad():
+            expected = other(token_ids[None]).logits[0]
+        found = model.read(token_ids).logits
+        off = (found - expected).abs()
+        assert off.max() < (1e-4 if len(token_ids) < 32 else 1e-3)
+        first, second = expected.topk(2).values.unbind(-1)
+        is_clear = first - second > 2 * off.amax(-1)
+        same = found.argmax(-1) == expected.argmax(-1)
+        assert same[is_clear].all()
+        assert is_clear.float().mean() > 0.9
+
+
+def many_texts() -> list[str]:
+    """Return 300 texts: emptiness, code, digits, Unicode, and random mixtures of them."""
+    draw = random.Random(5)
+    given = [
+        "",
+        " ",
+        "\n",
+        "  x",
+        "1234 5  6",
+        "naïve café",
+        "日本語 한국어",
+        "👩‍👩‍👧",
+        "<|im_start|>user",
+    ]
+    given += ["def f(x):\n\treturn x**2\r\n", "½ ² ٣٤٥ १२३", "I'm they'VE", "\x00\u200b", "e\u0301"]
+    letters = "abc XYZ 0123456789 .,;:'\"-_()[]{}<>|/\\\n\t éüßøñ 日本 Привет مرحبا 🙂½²٣"
+    mixed = ["".join(draw.choices(letters, k=draw.randint(1, 60))) for _ in range(300 - len(given))]
+    return given + mixed
+
+
+@real
+def test_tokens_equal_hugging_faces(model):
+    """Transformers does not cut the digits first, as the file says; llama.cpp's patterns do."""
+    path = load.model_file()
+    other = transformers.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+    pattern = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+    other.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\p{N}"), "isolated"),
+            pre_tokenizers.Split(Regex(pattern), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    assert len(many_texts()) == 300
+    for text in many_texts():
+        ids = model.tokenizer.encode(text).ids
+        assert ids == other(text)["input_ids"]
+        assert model.tokenizer.decode(ids, skip_special_tokens=False) == text
+
+
+@real
+def test_the_recording_is_what_the_model_says(recording):
+    stored = recorded_model()
+    assert len(stored.runs) == len(recording.runs)
+    for key in (key for key in stored.runs if "Put(" not in key):  # numbers put in have last bits
+        before, now = stored.runs[key], recording.runs[key]
+        assert before.keys() == now.keys()
+        assert before["tokens"] == list(now["tokens"])
+        shares = dict(before["next_words"]), dict(now["next_words"])
+        assert shares[0] == pytest.approx(shares[1], abs=2e-3)
+
+
+@real
+def test_117_of_132_transplants_name_the_donors_capital(recording):
+    require_transplants(recording)
+
+
+def test_the_recorded_transplants_do():
+    require_transplants(recorded_model())
+
+
+def require_transplants(model) -> None:
+    runs = {name: model.read(CAPITAL.format(name)) for name in COUNTRIES}
+    firsts, shares = [], []
+    for host, run in runs.items():
+        for donor in set(COUNTRIES) - {host}:
+            put = run.again(Put(*CARRIER, runs[donor].head(*CARRIER)))
+            said = put.next_words(1)[0][0]
+            firsts.append((said == COUNTRIES[donor], said == COUNTRIES[host]))
+            shares.append(put.probability(COUNTRIES[donor]))
+    donors, hosts = map(sum, zip(*firsts, strict=True))
+    assert len(firsts) == 132
+    assert donors == pytest.approx(117, abs=2)
+    assert hosts == 0
+    assert sum(shares) / 132 == pytest.approx(0.457, abs=0.005)
+    for name, run in runs.items():
+        assert run.weights(*CARRIER)[-1, 3] > 0.87
+        muted = run.again(Mute(*CARRIER))
+        assert muted.probability(COUNTRIES[name]) < 0.6 * run.probability(COUNTRIES[name])
+
+
+@real
+def test_of_all_heads_muted_one_makes_the_difference(recording):
+    left = recording.mute_each(CAPITAL.format("France"), "Paris")
+    assert left.shape == (30, 9)
+    assert left.median() == pytest.approx(0.767, abs=0.005)
+    assert recording.heads[int(left.argmin())] == CARRIER
+    assert left.min() == pytest.approx(0.141, abs=0.005)
+    assert (left < 0.5).sum() == 4
+
+
+@real
+def test_the_path_from_one_head_to_the_other_goes_by_the_keys(model):
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(1000, 40000, (40,), generator=generator).tolist()
+    run = model.read([1, *ids, *ids])
+
+    def share(run: Run) -> float:
+        """Return the mean weight on the token after the earlier occurrence."""
+        weights = run.weights(18, 6)
+        return float(weights[range(41, 81), range(2, 42)].mean())
+
+    previous = run.weights(16, 0)
+    assert previous[range(1, 81), range(80)].mean() == pytest.approx(0.90, abs=0.02)
+    assert share(run) == pytest.approx(0.86, abs=0.02)
+    assert share(run.again(Cut((16, 0), (18, 6), "keys"))) < 0.01
+    assert share(run.again(Cut((16, 0), (18, 6), "queries"))) == pytest.approx(0.74, abs=0.02)
+    assert share(run.again(Cut((11, 1), (18, 6), "keys"))) == pytest.approx(0.83, abs=0.03)
+    assert run.losses[:40].mean() > 13
+    assert run.losses[40:].mean() < 6

@@ -1,0 +1,177 @@
+"""Small Llamas with random weights: their GGUF files, and the plain definition of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attncourse.language import Cut, LlamaSize
+from attncourse.language.files import INSIDE, OUTSIDE
+from attncourse.language.model import Llama, load_llama, shapes
+from attncourse.language.reader import LanguageModel
+
+SIZE = LlamaSize(
+    num_layers=3,
+    num_heads=6,
+    num_kv_heads=3,
+    width=84,
+    hidden=53,
+    vocabulary=101,
+    context_length=37,
+    rotary_base=71.0,
+    epsilon=1e-3,
+    is_tied=False,
+)
+LETTERS = [chr(i) for i in range(33, 127)]
+TOKENS = [*LETTERS, "Ġ", "ab", "Ġab", "Ġc", "<end>", "<mark>", "Ġd"]  # 101 of them
+MERGES = ["a b", "Ġ ab", "Ġ c", "Ġ d"]
+TOKENIZER = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+    "tokenizer.ggml.tokens": TOKENS,
+    "tokenizer.ggml.token_type": [3 if token[0] == "<" and token[1:] else 1 for token in TOKENS],
+    "tokenizer.ggml.merges": MERGES,
+    "tokenizer.ggml.eos_token_id": TOKENS.index("<end>"),
+}
+
+
+def random_state(size: LlamaSize = SIZE, seed: int = 5) -> dict[str, Tensor]:
+    """Return random weights, drawn so that attention is neither flat nor a choice of one."""
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(shape, generator=generator) * (1.5 * shape[-1] ** -0.5) + ("norm" in name)
+        for name, shape in shapes(size).items()
+    }
+
+
+def small_model(size: LlamaSize = SIZE, seed: int = 5) -> LanguageModel:
+    return LanguageModel(load_llama(size, random_state(size, seed)), None, None, "a small one")
+
+
+def fields_of(size: LlamaSize) -> dict[str, Any]:
+    """Return what a GGUF file says of a model."""
+    return {
+        "llama.block_count": size.num_layers,
+        "llama.attention.head_count": size.num_heads,
+        "llama.attention.head_count_kv": size.num_kv_heads,
+        "llama.embedding_length": size.width,
+        "llama.feed_forward_length": size.hidden,
+        "llama.context_length": size.context_length,
+        "llama.rope.freq_base": size.rotary_base,
+        "llama.attention.layer_norm_rms_epsilon": size.epsilon,
+    }
+
+
+def tensors_of(size: LlamaSize, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return a model's weights under the names of a GGUF file."""
+    found = {theirs: state[ours] for ours, theirs in OUTSIDE.items() if ours in state}
+    for layer in range(size.num_layers):
+        for ours, parts in INSIDE.items():
+            rows = state[f"blocks.{layer}.{ours}"]
+            cuts = [len(rows)] if len(parts) == 1 else [len(rows) // len(parts)] * len(parts)
+            cuts = list(size.widths) if "W_qkv" in ours else cuts
+            for part, some in zip(parts, rows.split(cuts), strict=True):
+                found[f"blk.{layer}.{part}.weight"] = some
+    return found
+
+
+def write_gguf(
+    path: Path,
+    tensors: dict[str, Tensor],
+    fields: dict[str, Any],
+    kind: str = "F32",
+    architecture: str = "llama",
+) -> Path:
+    """Write a GGUF file, its matrices in one of the format's kinds."""
+    writer = gguf.GGUFWriter(path, architecture)
+    add: dict[type, Callable[..., None]] = {
+        int: writer.add_uint32,
+        float: writer.add_float32,
+        str: writer.add_string,
+        list: writer.add_array,
+    }
+    for name, value in fields.items():
+        add[type(value)](name, value)
+    for name, tensor in tensors.items():
+        kind_of = gguf.GGMLQuantizationType[kind if tensor.ndim == 2 else "F32"]
+        packed = gguf.quants.quantize(np.ascontiguousarray(tensor.numpy()), kind_of)
+        writer.add_tensor(name, packed, raw_dtype=kind_of)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def small_file(path: Path, size: LlamaSize = SIZE, **changed: Any) -> Path:
+    """Write the file of small_model(size), with some fields changed; None removes one."""
+    fields = {name.replace(".", "_"): name for name in (*fields_of(size), *TOKENIZER)}
+    said = fields_of(size) | TOKENIZER
+    for name, value in changed.items():
+        said[fields.get(name, name)] = value
+    said = {name: value for name, value in said.items() if value is not None}
+    return write_gguf(path, tensors_of(size, random_state(size)), said)
+
+
+def plain_run(llama: Llama, token_ids: Tensor, changes: tuple[Any, ...]) -> dict[str, Tensor]:
+    """Return logits, numbers and weights of a run, by the definition, one head at a time."""
+    size, state = llama.size, {name: w.double() for name, w in llama.state_dict().items()}
+    x = state["token_embedding.weight"][token_ids]
+    numbers, weights, writes = {}, {}, {}
+    for layer in range(size.num_layers):
+        own = {n.split(".", 2)[2]: w for n, w in state.items() if n.startswith(f"blocks.{layer}.")}
+        out = own["attention.out_proj.weight"]
+        written = torch.zeros_like(x)
+        for head in range(size.num_heads):
+            group = head // (size.num_heads // size.num_kv_heads)
+            made = {}
+            starts = (0, size.width, size.width + size.widths[1])
+            for part, start in zip(("queries", "keys", "values"), starts, strict=True):
+                read = x
+                for c in changes:
+                    if isinstance(c, Cut) and c.reader == (layer, head) and c.part == part:
+                        read = read - writes[c.writer]
+                begin = start + (head if part == "queries" else group) * size.head_dim
+                rows = own["attention.W_qkv.weight"][begin : begin + size.head_dim]
+                made[part] = norm(read, own["norm_1.weight"], size) @ rows.T
+            scores = turn(made["queries"], size) @ turn(made["keys"], size).T
+            scores = scores / size.head_dim**0.5
+            scores[torch.ones_like(scores).triu(1).bool()] = -torch.inf
+            weights[layer, head] = scores.softmax(-1)
+            mixed = weights[layer, head] @ made["values"]
+            for c in changes:
+                if not isinstance(c, Cut) and (c.layer, c.head) == (layer, head):
+                    places = range(len(x)) if c.at is None else c.at
+                    for i, place in enumerate([places] if isinstance(places, int) else places):
+                        given = c.numbers.double()
+                        mixed[place] = given[i] if given.ndim == 2 else given
+            columns = out[:, head * size.head_dim : (head + 1) * size.head_dim]
+            writes[layer, head] = mixed @ columns.T
+            numbers[layer, head] = mixed
+            written = written + writes[layer, head]
+        x = x + written
+        gate, up = (norm(x, own["norm_2.weight"], size) @ own["widen.weight"].T).chunk(2, -1)
+        x = x + (F.silu(gate) * up) @ own["narrow.weight"].T
+    read_out = state["token_embedding.weight" if size.is_tied else "read_out.weight"]
+    logits = norm(x, state["final_norm.weight"], size) @ read_out.T
+    return {"logits": logits, "numbers": numbers, "weights": weights, "writes": writes}
+
+
+def norm(x: Tensor, scale: Tensor, size: LlamaSize) -> Tensor:
+    return x / (x.square().mean(-1, keepdim=True) + size.epsilon).sqrt() * scale
+
+
+def turn(x: Tensor, size: LlamaSize) -> Tensor:
+    """Turn each pair of neighbours as a complex number."""
+    place = torch.arange(len(x), dtype=torch.float64)[:, None]
+    pair = torch.arange(size.head_dim // 2, dtype=torch.float64)
+    angles = place / size.rotary_base ** (2 * pair / size.head_dim)
+    pairs = torch.view_as_complex(x.reshape(len(x), -1, 2).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(1)
