@@ -323,8 +323,8 @@ export function mount(root, sheet, kernel = null) {
         most.replaceChildren("Most: ", ...ranked.slice(0, 3).map(buttonOf));
         const told = [`weight on ${names[now.key]}`, `what muting does to ${words[0][0]}`];
         shades.show("Heads by", chosen.shade, { told });
-        most.hidden = chosen.shade === MUTING && done < sheet.layers;
-        running.hidden = !most.hidden;
+        const wanted = chosen.shade === MUTING && done < sheet.layers ? running : most;
+        if (below.firstChild !== wanted) below.replaceChildren(wanted);
         progress.value = done;
         count.textContent = `${done} of ${sheet.layers} layers`;
         stop.textContent = isSweeping ? "Stop" : "Go on";
@@ -431,7 +431,7 @@ export function mount(root, sheet, kernel = null) {
     });
     const progress = element("progress", { max: sheet.layers, "aria-label": "layers muted" });
     const count = element("span"), running = element("div", { class: "attn-control" }, progress, count, stop);
-    const most = element("p", { class: "attn-most" });
+    const most = element("p", { class: "attn-most" }), below = element("div");
     const from = element("span"), loud = element("span", { class: "attn-loud" });
     const sentence = kernel ? field : list;
     const texts = sentence("your sentence", read), others = sentence("second sentence", () => chooseChange(FROM));
@@ -452,7 +452,7 @@ export function mount(root, sheet, kernel = null) {
         element("div", { class: "attn-told" }, status),
         element("div", { class: "attn-words-and-arcs" }, row.box, element("p", { class: "attn-from" }, from, asks.box, loud)),
         element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
-        element("div", { class: "attn-all" }, shades.box, grid.box, running, most, hint),
+        element("div", { class: "attn-all" }, shades.box, grid.box, below, hint),
         element("div", { class: "attn-change" }, changes.box, element("p", {}, sheet.note)),
         element("p", { class: "attn-source" }, sheet.source),
     ));
