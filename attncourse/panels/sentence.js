@@ -74,6 +74,7 @@ function wordRow(choose) {
         return path;
     };
     const trace = () => {
+        if (!row.offsetWidth) return; // not shown yet
         const weights = labels.map((_, key) => key > now.query ? 0 : now.reading.weight(now.head, now.query, key));
         const shown = weights.flatMap((weight, key) => weight >= LEAST ? [arcTo(key, weight)] : []);
         for (const path of [...arcs.children]) if (!shown.includes(path)) path.remove();

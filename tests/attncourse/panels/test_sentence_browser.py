@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from attncourse.panels.sentence import TEXTS, key_of, recorded_answers
+from attncourse.panels.sentence import MODULE, TEXTS, key_of, recorded_answers
 from book import FRONT_END, SHEET, sentence_section
 from support.browser_tools import found_browser, running_jupyterlab
 from support.model_tools import the_model
@@ -34,6 +34,13 @@ ARCS_IN = """async cell => {  // milliseconds from a click to arcs of another co
     if (color() === before) return Infinity;
     await new Promise(painted => requestAnimationFrame(() => setTimeout(painted)));
     return performance.now() - start;
+}"""
+REOPENED = """async text => {  // the widget as JupyterLab restores it, without a kernel
+    const file = new Blob([text], { type: "text/javascript" });
+    const { default: widget } = await import(URL.createObjectURL(file));
+    const el = document.querySelector("main").appendChild(document.createElement("div"));
+    const get = name => name === "live" || sheets[0];
+    widget.render({ el, model: { comm_live: false, get, on() {}, off() {} } });
 }"""
 CELL = """from attncourse.language import language_model
 from attncourse.panels.sentence import SentenceBox
@@ -143,6 +150,17 @@ def test_a_bar_moves_to_its_new_place_unless_no_motion_is_wanted(open_box):
         box.get_by_role("radio", name="muted", exact=True).check()
         says(box, "is muted")
         assert (bars.evaluate(running) > 0) == (wanted == "no-preference")
+
+
+def test_without_a_kernel_it_says_which_key_to_press(open_box):
+    box = open_box()
+    box.page.evaluate(REOPENED, MODULE.read_text(encoding="utf-8"))
+    again = box.nth(1)
+    says(again, "No kernel answers. Click into this cell and press Shift+Enter")
+    cell(again, "L11H6").click()
+    says(again, "From “is”, L11H6 looks at itself (0.94)")
+    again.get_by_role("radio", name="muted", exact=True).check()
+    says(again, "No kernel answers.")
 
 
 # In JupyterLab, with the model
