@@ -23,6 +23,6 @@ def record(model: LanguageModel) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    made = json.dumps(record(installed_model()), indent=0, ensure_ascii=False)
+    made = json.dumps(record(installed_model()), ensure_ascii=False)
     RECORDING.write_text(made + "\n", encoding="utf-8")
     print(f"{RECORDING.name}: {RECORDING.stat().st_size / 1e3:.0f} kB")
