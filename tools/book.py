@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from attncourse.panels import sentence
 from attncourse.panels.states import Panel
 from working_copy import ROOT, read
 
@@ -28,17 +29,29 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
 BOOK = ROOT / "build" / "book"
 PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
+SENTENCE_BOX = re.compile(r"\bSentenceBox\(")
 IMPORT = re.compile(r"^from (attn(?:lib|course)[.\w]*) import (.+)", re.MULTILINE)
 MODULE, LOOKS = (ROOT / "attncourse" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
 MOUNT = """
-document.querySelectorAll("script.sheet").forEach((script, i) =>
-    mount(script.previousElementSibling, sheets[i]));
+document.querySelectorAll("script.sheet").forEach((script, i) => {
+    const root = script.previousElementSibling;
+    if (root.matches("%s")) mount(root, sheets[i]);
+});
 """
-# inline: a browser loads no module by file://
-FRONT_END = (
-    f"<style>{LOOKS.read_text('utf-8')}</style>\n"
-    f'<script type="module">{MODULE.read_text("utf-8")}{MOUNT}</script>'
-)
+
+
+def in_page(module: Path, looks: Path, shown: str) -> str:
+    """Return a module that draws panels, as a page has it; shown is a CSS selector of these.
+
+    It is in the page itself, since a browser loads no module by file://.
+    """
+    text = module.read_text("utf-8") + MOUNT % shown
+    style = f"<style>{looks.read_text('utf-8')}</style>"
+    return f'{style}\n<script type="module">{text}</script>'
+
+
+FRONT_END = in_page(MODULE, LOOKS, ".attn-panel:not(.attn-sentence)")
+SENTENCE_END = in_page(sentence.MODULE, sentence.LOOKS, ".attn-sentence")
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
 FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"')
@@ -88,6 +101,15 @@ def section(panel: Panel, sheet: dict[str, Any]) -> str:
     )
 
 
+def sentence_section() -> str:
+    """Return the panel of twelve sentences as HTML: its picture, its sheet, and what draws it."""
+    return (
+        f'<div class="attn-panel attn-sentence">{sentence.draw_telling().svg()}</div>\n'
+        f'<script type="application/json">{in_script(sentence.recorded_sheet())}</script>\n'
+        f"{SENTENCE_END}"
+    )
+
+
 def in_script(data: object) -> str:
     """Return data as JSON that ends no script element and begins no comment in one."""
     return json.dumps(data, ensure_ascii=False).replace("</", "<\\/").replace("<!", "<\\u0021")
@@ -96,6 +118,9 @@ def in_script(data: object) -> str:
 def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     """Return a notebook whose sliders move in a page: their output is the panel with its states."""
     shown: dict[int, list[str]] = {}
+    for place, cell in enumerate(notebook["cells"], start=1):
+        if cell["cell_type"] == "code" and SENTENCE_BOX.search("".join(cell["source"])):
+            shown.setdefault(place, []).append(sentence_section())
     for place, panel in panels_of(notebook):
         shown.setdefault(place, []).append(section(panel, panel.sheet()))
     for place, sections in shown.items():

@@ -146,7 +146,6 @@ class Run:
         loudest = spoken.topk(how_many).indices.tolist()
         return [word.strip() for word in self.model.pieces(loudest)]
 
-    @torch.no_grad()
     def mute_each(self, word: str | None = None) -> Tensor:
         """Mute all heads in turn, and return what is left of a word's probability each time.
 
@@ -161,8 +160,15 @@ class Run:
         """
         from tqdm.auto import tqdm
 
+        layers = tqdm(range(self.model.size.num_layers), desc="muting each head")
+        return torch.stack([self.mute_layer(layer, word) for layer in layers])
+
+    @torch.no_grad()
+    def mute_layer(self, layer: int, word: str | None = None) -> Tensor:
+        """Mute the heads of one layer in turn, as mute_each does; return (num_heads)."""
         if self.changes:
-            raise ValueError("mute_each asks for a run without interventions; try run.again()")
+            raise ValueError("heads are muted in turn in a run without changes; try run.again()")
+        self._require(layer, 0)
         token = int(self.probabilities.argmax()) if word is None else self.model.token_of(word)
         llama, size = self.model.llama, self.model.size
         heads = torch.arange(size.num_heads)
@@ -170,14 +176,11 @@ class Run:
         def mute_one_each(numbers: Tensor) -> None:
             numbers[heads, :, heads] = 0.0
 
-        left = []
-        for layer in tqdm(range(size.num_layers), desc="muting each head"):
-            x = self.residual[layer].expand(size.num_heads, -1, -1)
-            block = self._block(layer)
-            attended = attend(block.attention, size, block.norm_1(x), mute_one_each)
-            x = llama(block.after_attention(x, attended.written), first=layer + 1)
-            left.append(llama.logits(x[:, -1]).softmax(dim=-1)[:, token])
-        return torch.stack(left)
+        x = self.residual[layer].expand(size.num_heads, -1, -1)
+        block = self._block(layer)
+        attended = attend(block.attention, size, block.norm_1(x), mute_one_each)
+        x = llama(block.after_attention(x, attended.written), first=layer + 1)
+        return llama.logits(x[:, -1]).softmax(dim=-1)[:, token]
 
     # How it is computed
 

@@ -1,0 +1,482 @@
+// The panel of the reader's own sentence. It asks for answers in JSON and draws them; a kernel gives
+// them, or a page without Python has them with it. JupyterLab imports this module as a widget, such a
+// page calls mount().
+
+const LEAST = 0.02; // a smaller weight has no arc
+const TOLD = 0.05; // nor is a word named that has less
+const HIGH = 96; // pixels of the longest arc
+const MOTION = { duration: 250, easing: "ease-out" }; // milliseconds; none where it is not wanted
+const PATIENCE = 700; // milliseconds without an answer until the panel says so
+const ASLEEP = "No kernel answers. Click into this cell and press Shift+Enter: it runs again.";
+const WAITS = "Waiting for the kernel. If another cell is running, that one comes first.";
+const PLAIN = "as it is", MUTED = "muted", FROM = "with its numbers from"; // what is done to a head
+const WEIGHT = "weight", MUTING = "muting"; // what the heads are colored by
+const SHAPES = ["svg", "path"];
+
+function element(name, attributes = {}, ...children) {
+    const space = SHAPES.includes(name) ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
+    const made = document.createElementNS(space, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+}
+
+const two = share => share.toFixed(2);
+const nameOf = ([layer, head]) => `L${layer}H${head}`;
+const listed = parts => parts.join(", ").replace(/, ([^,]*)$/, " and $1");
+
+// A reading with its weights at hand, and a name for each word: one that comes twice has its place.
+function opened(answer, sheet) {
+    const bytes = Uint8Array.from(atob(answer.weights), letter => letter.charCodeAt(0));
+    const words = answer.tokens.map(token => token.trim() || "␣");
+    const isOnly = word => words.indexOf(word) === words.lastIndexOf(word);
+    const size = words.length * (words.length + 1) / 2; // weights of a head
+    return {
+        ...answer,
+        shown: words,
+        names: words.map((word, place) => isOnly(word) ? word : `${word} (${place})`),
+        weight: ([layer, head], query, key) =>
+            bytes[(layer * sheet.heads + head) * size + query * (query + 1) / 2 + key] / 100,
+    };
+}
+
+// The words, one of them chosen, with arcs to the word that looks from all that it looks at.
+function wordRow(choose) {
+    const arcs = element("svg", { class: "attn-loops", "aria-hidden": "true" });
+    const row = element("div", { class: "attn-tokens", role: "radiogroup", "aria-label": "word looked at" });
+    const box = element("div", { class: "attn-looks" }, arcs, row);
+    const paths = new Map(); // by the words that an arc joins
+    let now = {}, labels = [];
+
+    const labelOf = (word, place) => {
+        const input = element("input", { type: "radio", name: "word", value: place });
+        input.addEventListener("change", () => choose(place));
+        const starts = place === 0 || /^\s/.test(now.reading.tokens[place]);
+        const kind = starts ? "attn-token" : "attn-token attn-goes-on";
+        return element("label", { class: kind }, input, element("span", {}, word), element("small"));
+    };
+    const middle = place => labels[place].offsetLeft + labels[place].offsetWidth / 2;
+    const arch = (key, query) => { // it starts where what is carried comes from
+        const [from, to, floor] = [middle(key), middle(query), HIGH + 4];
+        if (key === query) return `M ${from - 4} ${floor} a 9 11 0 1 1 8 0`;
+        const share = (to - from) / (middle(labels.length - 1) - middle(0));
+        const high = Math.min(HIGH * Math.sqrt(share), 0.7 * (to - from));
+        return `M ${from} ${floor} A ${(to - from) / 2} ${high} 0 0 1 ${to} ${floor}`;
+    };
+    const arcTo = (key, weight) => {
+        const id = `${key}-${now.query}`;
+        if (!paths.has(id)) paths.set(id, element("path", { pathLength: 1 }));
+        const path = paths.get(id);
+        path.setAttribute("d", arch(key, now.query));
+        path.setAttribute("stroke", now.color);
+        path.setAttribute("stroke-width", 1 + 9 * weight);
+        path.setAttribute("opacity", 0.55 + 0.45 * weight);
+        return path;
+    };
+    const trace = () => {
+        if (!row.offsetWidth) return; // not shown yet
+        const weights = labels.map((_, key) => key > now.query ? 0 : now.reading.weight(now.head, now.query, key));
+        const shown = weights.flatMap((weight, key) => weight >= LEAST ? [arcTo(key, weight)] : []);
+        for (const path of [...arcs.children]) if (!shown.includes(path)) path.remove();
+        arcs.append(...shown.filter(path => path.parentNode !== arcs)); // what stays, stays in motion
+        arcs.setAttribute("width", row.scrollWidth);
+        arcs.setAttribute("height", HIGH + 4);
+    };
+    new ResizeObserver(() => { if (now.reading) trace(); }).observe(row);
+    return {
+        box,
+        show(next) {
+            const old = now;
+            now = next;
+            const { reading, head, query, key } = now;
+            if (reading !== old.reading) {
+                labels = reading.shown.map(labelOf);
+                row.replaceChildren(...labels);
+                paths.clear();
+            }
+            labels.forEach((label, place) => {
+                const [input, , small] = label.children;
+                input.disabled = place > query;
+                input.checked = place === key;
+                small.textContent = place > query ? "" : two(reading.weight(head, query, place));
+                label.classList.toggle("attn-asks", place === query);
+            });
+            if (reading !== old.reading || query !== old.query) box.scrollLeft = middle(query) - box.clientWidth / 2;
+            trace();
+        },
+    };
+}
+
+// The next words as bars. A word keeps its bar: it goes where it belongs now, and grows or shrinks.
+function nextWords() {
+    const box = element("ol", { class: "attn-next", "aria-label": "next words" });
+    let rows = new Map(), shown = null;
+    const rowOf = word => element(
+        "li", {}, element("span", {}, word),
+        element("i", { "aria-hidden": "true" }, element("b"), element("u")), element("small"),
+    );
+    const fill = (row, share, before, largest) => {
+        const [, track, number] = row.children, [bar, mark] = track.children;
+        bar.style.width = `${100 * share / largest}%`;
+        mark.style.width = `${100 * before / largest}%`;
+        mark.hidden = !before;
+        number.textContent = two(share);
+        return bar;
+    };
+    return {
+        box,
+        show(words, before) { // the latter without the change, in outline
+            if (words === shown) return; // or what moves would stop
+            shown = words;
+            const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+            const largest = Math.max(...[...words, ...before].map(([, share]) => share), 0.01);
+            const was = new Map(words === before ? [] : before), old = new Map();
+            for (const [word, row] of rows) old.set(word, [row.offsetTop, row.querySelector("b").offsetWidth]);
+            rows = new Map(words.map(([word]) => [word, rows.get(word) ?? rowOf(word)]));
+            box.replaceChildren(...rows.values());
+            for (const [word, share] of words) {
+                const row = rows.get(word), bar = fill(row, share, was.get(word) ?? 0, largest);
+                if (isStill) continue;
+                if (!old.has(word)) { row.animate({ opacity: [0, 1] }, MOTION); continue; }
+                const [top, width] = old.get(word);
+                row.animate({ transform: [`translateY(${top - row.offsetTop}px)`, "none"] }, MOTION);
+                bar.animate({ width: [`${width}px`, `${bar.offsetWidth}px`] }, MOTION);
+            }
+        },
+    };
+}
+
+// All heads: a column for each layer. One cell can be reached by Tab, from there the others by arrow keys.
+function headGrid({ layers, heads }, choose, point) {
+    const half = Math.ceil(layers / 2); // where there is little room, the other half is below
+    const at = (layer, head) =>
+        ({ style: `--l: ${layer}; --c: ${layer % half}; --b: ${Math.floor(layer / half)}; --h: ${head}` });
+    const upTo = (count, make) => Array.from({ length: count }, (_, i) => make(i));
+    const cells = upTo(layers, layer => upTo(heads, head =>
+        element("div", { role: "gridcell", tabindex: -1, "aria-colindex": layer + 1, ...at(layer, head) })));
+    const place = new Map(cells.flatMap((column, layer) => column.map((cell, head) => [cell, [layer, head]])));
+    const rows = upTo(heads, head =>
+        element("div", { role: "row", "aria-rowindex": head + 1 }, ...cells.map(column => column[head])));
+    const grid = element(
+        "div", { role: "grid", "aria-label": "heads", "aria-rowcount": heads, "aria-colcount": layers }, ...rows);
+    const sign = (kind, number, where) =>
+        element("span", { class: kind, "aria-hidden": "true", ...where }, String(number));
+    const signs = [
+        ...upTo(Math.ceil(layers / 5), i => sign("attn-layer", 5 * i, at(5 * i, -1))),
+        ...upTo(heads, head => sign("attn-head", head, at(0, head))),
+        ...upTo(heads, head => sign("attn-head attn-again", head, at(half, head))),
+    ];
+    const box = element("div", { class: "attn-heads", style: `--layers: ${layers}; --half: ${half}; --heads: ${heads}` }, grid, ...signs);
+
+    let here = [0, 0];
+    const cellAt = ([layer, head]) => cells[layer]?.[head];
+    const reach = head => {
+        cellAt(here).tabIndex = -1;
+        here = head;
+        cellAt(here).tabIndex = 0;
+    };
+    const touched = event => event.target.closest("[role=gridcell]");
+    for (const kind of ["pointerover", "focusin"])
+        grid.addEventListener(kind, event => point(touched(event)?.getAttribute("aria-label")));
+    for (const kind of ["pointerout", "focusout"]) grid.addEventListener(kind, () => point());
+    grid.addEventListener("click", event => { if (touched(event)) choose(place.get(touched(event))); });
+    grid.addEventListener("keydown", event => {
+        const [layer, head] = here;
+        const way = {
+            ArrowLeft: [layer - 1, head], ArrowRight: [layer + 1, head],
+            ArrowUp: [layer, head - 1], ArrowDown: [layer, head + 1],
+            Home: [0, head], End: [layers - 1, head],
+        }[event.key];
+        if (way && cellAt(way)) { reach(way); cellAt(way).focus(); }
+        else if (event.key === "Enter" || event.key === " ") choose(here);
+        else if (!way) return;
+        event.preventDefault();
+    });
+    return {
+        box,
+        choose(head) {
+            for (const old of grid.querySelectorAll("[aria-selected]")) old.removeAttribute("aria-selected");
+            cellAt(head).setAttribute("aria-selected", "true");
+            reach(head);
+        },
+        shade(look) { // look(head) returns a name, a kind of color, and a share of it from 0 to 1
+            for (const [cell, head] of place) {
+                const { name, share, kind } = look(head);
+                cell.setAttribute("aria-label", name);
+                cell.className = `attn-${kind}${share > 0.5 ? " attn-much" : ""}`;
+                cell.style.setProperty("--share", `${Math.round(100 * share)}%`);
+            }
+        },
+    };
+}
+
+// Radio buttons, one for each word; what belongs to the last word stands behind it.
+function radios(name, words, choose, behind = "") {
+    const inputs = words.map(word => {
+        const input = element("input", { type: "radio", name, value: word });
+        input.addEventListener("change", () => choose(word));
+        return input;
+    });
+    const spans = words.map(word => element("span", {}, word)), legend = element("legend");
+    const labels = inputs.map((input, i) => element("label", {}, input, spans[i]));
+    return {
+        box: element("fieldset", { class: "attn-control" }, legend, ...labels, behind),
+        show(title, chosen, { possible = true, told = words }) {
+            legend.textContent = title;
+            words.forEach((word, i) => {
+                inputs[i].checked = word === chosen;
+                inputs[i].disabled = !possible && i > 0;
+                spans[i].textContent = told[i];
+            });
+        },
+    };
+}
+
+// A list; a sentence is also a field, where there is a model that reads it.
+function list(label, choose) {
+    const box = element("select", { "aria-label": label });
+    box.addEventListener("change", () => choose(box.value));
+    return {
+        box,
+        show(chosen, values, words = values, closed = null) { // a value that is closed cannot be chosen
+            const options = values.map((value, i) => element("option", { value }, words[i]));
+            for (const option of options) option.disabled = option.value === closed;
+            box.replaceChildren(...options);
+            box.value = chosen;
+        },
+    };
+}
+
+function field(label, choose) {
+    const box = element("input", { "aria-label": label, type: "text", maxlength: 400, spellcheck: "false" });
+    box.addEventListener("keydown", event => {
+        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) choose(box.value);
+    });
+    return { box, show(chosen) { box.value ||= chosen; } }; // only at first: then it is the reader's
+}
+
+// Put the panel into an element. `kernel` answers a request; without one the page has the answers.
+export function mount(root, sheet, kernel = null) {
+    const answers = new Map(Object.entries(sheet.answers));
+    const chosen = { text: sheet.texts[0], other: sheet.texts[1], head: sheet.head, change: PLAIN, shade: WEIGHT };
+    const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0 };
+    let turn = 0, sweep = 0; // an answer to an earlier one comes too late
+    let isSweeping = false;
+
+    const status = element("p", { role: "status" });
+    const tell = line => { if (line !== status.textContent) status.textContent = line; };
+    const get = async request => {
+        const key = JSON.stringify(request);
+        if (answers.has(key)) return answers.get(key);
+        if (!kernel) return { error: sheet.note };
+        const timer = setTimeout(tell, PATIENCE, WAITS);
+        const answer = await kernel(request);
+        clearTimeout(timer);
+        if (!answer.error) answers.set(key, answer);
+        return answer;
+    };
+
+    // What is said
+
+    const isFree = () => kernel || nameOf(chosen.head) === nameOf(sheet.carrier);
+    const asking = () => now.reading.names[now.query];
+    const looksAt = () => {
+        const { reading, query } = now, weight = key => reading.weight(chosen.head, query, key);
+        const keys = [...reading.names.keys()].filter(key => key <= query && weight(key) >= TOLD);
+        const most = keys.sort((one, other) => weight(other) - weight(one)).slice(0, 3);
+        const named = most.map(key => `${key === query ? "itself" : reading.names[key]} (${two(weight(key))})`);
+        return `From “${asking()}”, ${nameOf(chosen.head)} looks at ${listed(named)}.`;
+    };
+    const hardest = ({ head, share }) =>
+        `Of all heads, ${nameOf(head)} looks hardest from “${asking()}” at “${now.reading.names[now.key]}”: ${two(share)}.`;
+    const summary = () => {
+        const left = now.left.flat(), [word, before] = now.reading.words[0];
+        const sorted = [...left].sort((one, other) => one - other), at = left.indexOf(sorted[0]);
+        const name = nameOf([Math.floor(at / sheet.heads), at % sheet.heads]);
+        return `Muted in turn, ${name} matters most to ${word}: ${two(before)} becomes ${two(sorted[0])}. `
+            + `Half of all heads leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
+    };
+
+    // What is shown
+
+    const look = head => {
+        const name = nameOf(head), { reading, query, key, left } = now, [word, before] = reading.words[0];
+        if (chosen.shade === WEIGHT) {
+            const share = reading.weight(head, query, key);
+            return { head, name: `${name}: ${two(share)} on ${reading.names[key]}`, number: share, share, kind: "weight" };
+        }
+        const after = left[head[0]]?.[head[1]];
+        if (after === undefined) return { head, name: `${name}: not muted yet`, share: 0, kind: "none" };
+        const kind = after < before ? "falls" : "rises";
+        const share = after < before ? 1 - after / before : (after - before) / (1 - before);
+        return { head, name: `${name} muted: ${word} ${two(after)}, was ${two(before)}`, number: after, share, kind };
+    };
+    const buttonOf = ({ head, name, number }) => {
+        const button = element("button", { type: "button", "aria-label": name }, `${nameOf(head)} ${two(number)}`);
+        button.addEventListener("click", () => chooseHead(head));
+        return button;
+    };
+    const shade = () => { // returns the heads with most of what they are colored by
+        const seen = [], { names, words } = now.reading, done = now.left.length;
+        grid.shade(head => { seen.push(look(head)); return seen.at(-1); });
+        const ranked = seen.filter(({ kind }) => kind === "weight" || kind === "falls");
+        ranked.sort((one, other) => other.share - one.share);
+        most.replaceChildren("Most: ", ...ranked.slice(0, 3).map(buttonOf));
+        const told = [`weight on ${names[now.key]}`, `what muting does to ${words[0][0]}`];
+        shades.show("Heads by", chosen.shade, { told });
+        const wanted = chosen.shade === MUTING && done < sheet.layers ? running : most;
+        if (below.firstChild !== wanted) below.replaceChildren(wanted);
+        progress.value = done;
+        count.textContent = `${done} of ${sheet.layers} layers`;
+        stop.textContent = isSweeping ? "Stop" : "Go on";
+        return ranked;
+    };
+    const show = line => {
+        const { reading, said, query, key, aloud } = now, { head, change, text, other } = chosen;
+        row.show({ reading, head, query, key, color: sheet.colors[head[1] % sheet.colors.length] });
+        asks.show(query, [...reading.names.keys()], reading.names);
+        bars.show(said.words, reading.words);
+        grid.choose(head);
+        changes.show(`${nameOf(head)} is`, change, { possible: isFree() });
+        from.textContent = `${nameOf(head)} looks from`;
+        loud.textContent = aloud.length ? `What it writes, read aloud: ${aloud.join(", ")}` : "";
+        texts.show(text, sheet.texts);
+        others.show(other, sheet.texts, sheet.texts, text);
+        tell(line ?? (change === PLAIN ? `${said.line} ${looksAt()}` : said.line));
+    };
+
+    // What is asked
+
+    const refresh = async () => {
+        const mine = ++turn, { text, head, change, other } = chosen, request = { text, head };
+        const changed = change === MUTED ? { muted: true } : { from: other };
+        const said = change === PLAIN ? now.reading : await get({ ...request, ...changed });
+        if (mine !== turn) return;
+        if (said.error) return tell(said.error);
+        now.said = said;
+        show();
+        const { aloud = [] } = isFree() ? await get(request) : {};
+        if (mine !== turn) return;
+        now.aloud = aloud;
+        show();
+    };
+    const read = async text => {
+        const mine = ++turn, answer = await get({ text });
+        if (mine !== turn) return;
+        if (answer.error) return tell(answer.error);
+        if (chosen.other === text && !kernel) chosen.other = chosen.text;
+        chosen.text = text;
+        const last = answer.tokens.length - 1;
+        if (now.reading?.tokens.length !== last + 1) Object.assign(now, { query: last, key: Math.max(last - 1, 0) });
+        now.said = now.reading = opened(answer, sheet);
+        Object.assign(now, { left: [], aloud: [] });
+        halt();
+        shade();
+        if (chosen.shade === MUTING) muteEach();
+        await refresh();
+    };
+    const halt = () => { sweep++; isSweeping = false; };
+    const muteEach = async () => {
+        const mine = ++sweep;
+        isSweeping = true;
+        while (now.left.length < sheet.layers) {
+            shade();
+            const answer = await get({ text: chosen.text, layer: now.left.length });
+            if (mine !== sweep) return;
+            if (answer.error) { halt(); shade(); return tell(answer.error); }
+            now.left.push(answer.left);
+        }
+        halt();
+        shade();
+        tell(summary());
+    };
+    const chooseHead = head => {
+        Object.assign(chosen, { head });
+        now.aloud = [];
+        if (!isFree()) chosen.change = PLAIN;
+        if (chosen.change === PLAIN) now.said = now.reading;
+        show();
+        refresh();
+    };
+    const chooseChange = change => {
+        Object.assign(chosen, { change, other: others.box.value });
+        refresh();
+    };
+
+    // What can be touched
+
+    const row = wordRow(key => {
+        Object.assign(now, { key });
+        const [first] = shade();
+        show(chosen.shade === WEIGHT ? hardest(first) : looksAt());
+    });
+    const asks = list("word that looks", place => {
+        Object.assign(now, { query: Number(place), key: Math.min(now.key, Number(place)) });
+        shade();
+        show(looksAt());
+    });
+    const bars = nextWords();
+    const hint = element("p", { class: "attn-point", "aria-hidden": "true" });
+    const point = (line = `${sheet.layers} layers across, ${sheet.heads} heads each`) => { hint.textContent = line; };
+    const grid = headGrid(sheet, chooseHead, point);
+    const shades = radios("shade", [WEIGHT, MUTING], kind => {
+        chosen.shade = kind;
+        if (kind === MUTING) muteEach();
+        else shade();
+    });
+    const stop = element("button", { type: "button" });
+    stop.addEventListener("click", () => {
+        if (!isSweeping) return muteEach();
+        halt();
+        shade();
+    });
+    const progress = element("progress", { max: sheet.layers, "aria-label": "layers muted" });
+    const count = element("span"), running = element("div", { class: "attn-control" }, progress, count, stop);
+    const most = element("p", { class: "attn-most" }), below = element("div");
+    const from = element("span"), loud = element("span", { class: "attn-loud" });
+    const sentence = kernel ? field : list;
+    const texts = sentence("your sentence", read), others = sentence("second sentence", () => chooseChange(FROM));
+    const go = element("button", { type: "button" }, "Read");
+    go.addEventListener("click", () => read(texts.box.value));
+    const changes = radios("change", [PLAIN, MUTED, FROM], chooseChange, others.box);
+
+    root.addEventListener("submit", event => event.preventDefault());
+    root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
+        if (!event.ctrlKey && !event.metaKey && !(event.shiftKey && event.key === "Enter")) event.stopPropagation();
+    });
+    root.classList.add("attn-panel", "attn-sentence");
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", sheet.name);
+    root.replaceChildren(element(
+        "form", { autocomplete: "off" },
+        element("div", { class: "attn-typed" }, texts.box, ...kernel ? [go] : []),
+        element("div", { class: "attn-told" }, status),
+        element("div", { class: "attn-words-and-arcs" }, row.box, element("p", { class: "attn-from" }, from, asks.box, loud)),
+        element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
+        element("div", { class: "attn-all" }, shades.box, grid.box, below, hint),
+        element("div", { class: "attn-change" }, changes.box, element("p", {}, sheet.note)),
+        element("p", { class: "attn-source" }, sheet.source),
+    ));
+    point();
+    others.box.value = chosen.other;
+    read(chosen.text);
+    return { tell };
+}
+
+// JupyterLab, Notebook, VS Code and Colab call this, by way of anywidget.
+export default {
+    render({ model, el }) {
+        const waiting = new Map();
+        const hear = ({ number, answer }) => { waiting.get(number)?.(answer); waiting.delete(number); };
+        const kernel = request => new Promise(resolve => {
+            if (model.comm_live === false) return resolve({ error: ASLEEP });
+            const number = String(Math.random()); // another view of this widget has its own
+            waiting.set(number, resolve);
+            model.send({ number, request });
+        });
+        model.on("msg:custom", hear);
+        const shown = mount(el, model.get("sheet"), model.get("live") ? kernel : null);
+        if (model.get("live") && model.comm_live === false) setTimeout(shown.tell, PATIENCE, ASLEEP);
+        return () => model.off("msg:custom", hear);
+    },
+};

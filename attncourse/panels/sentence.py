@@ -1,0 +1,295 @@
+"""The panel of the reader's own sentence: what a language model says next, and which heads matter.
+
+Its browser asks and Python answers, both in JSON: `answer` is all that a kernel does. A page
+without Python carries the answers about twelve countries instead, and sentence.js draws both.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import torch
+import traitlets
+
+from attncourse.language import Head, LanguageModel, Mute, Put, RecordedModel, Run
+from attncourse.language.recorded import INSTALL
+from attncourse.pictures import Scene, above, arcs_picture, beside
+from attncourse.pictures.letters import text_width
+from attncourse.pictures.palette import head_color, line_color
+from attncourse.pictures.scene import Box, Words, caption
+
+HERE = Path(__file__).parent
+MODULE, LOOKS = HERE / "sentence.js", HERE / "sentence.css"
+RECORDING = HERE / "data" / "sentence.json"  # tools/record_sentence.py wrote it
+CARRIER = Head(23, 4)  # the head that carries a country to the last word
+COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
+COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
+TEXTS = tuple(f"The capital of {country} is" for country in COUNTRIES)
+NUM_LAYERS = 30
+MOST_TOKENS = 64
+HOW_MANY, ALOUD = 10, 3  # next words; words that a head's write is read as
+
+Request = Mapping[str, Any]
+Answer = dict[str, Any]
+Reader = Callable[[str], Run]
+
+
+# What is asked and answered
+
+
+def answer(read: Reader, request: Request) -> Answer:
+    """Return what a model says to a request of the panel, in the types of JSON.
+
+    Args:
+        read: returns the run of a text.
+        request: a text; with a layer, what is left of the likeliest word when each of its heads
+            is muted; with a head, what its write is read as; with a head that is muted, or gets
+            its numbers from another text, the next words then.
+    """
+    match request:
+        case {"text": str(text), "layer": int(layer)}:
+            left = read(text).mute_layer(layer).tolist()
+            return {"left": [round(share, 3) for share in left]}
+        case {"text": str(text), "head": [int(layer), int(head)], "muted": True}:
+            return _changed(read(text), Mute(layer, head), f"{Head(layer, head)} is muted")
+        case {"text": str(text), "head": [int(layer), int(head)], "from": str(other)}:
+            numbers = read(other).head(layer, head)
+            what = f"{Head(layer, head)} has its numbers from “{other}”"
+            return _changed(read(text), Put(layer, head, numbers), what)
+        case {"text": str(text), "head": [int(layer), int(head)]}:
+            words = read(text).read_aloud(layer, head)
+            return {"aloud": [word for word in dict.fromkeys(words) if "�" not in word][:ALOUD]}
+        case {"text": str(text)}:
+            run = read(text)
+            likely = next_words(run)
+            line = f"The model goes on with {_said(likely[0])}."
+            tokens = list(run.tokens)
+            return {"line": line, "words": likely, "tokens": tokens, "weights": packed(run)}
+    raise ValueError(f"the panel asks for {request!r}, which it never should; run its cell again")
+
+
+def next_words(run: Run) -> list[tuple[str, float]]:
+    """Return the likeliest next words with their probabilities; one that is all blank has a name.
+
+    A word that comes twice, with and without a space in front, is told apart.
+    """
+    words: dict[str, float] = {}
+    for word, share in run.next_words(HOW_MANY):
+        name = word or "(blank)"
+        while name in words:
+            name += "*"
+        words[name] = round(share, 3)
+    return list(words.items())
+
+
+def packed(run: Run) -> str:
+    """Return all heads' attention weights in percent, a byte for each, in base64.
+
+    Layer by layer, head by head, row by row; of a row what is not in the future.
+    """
+    layers = range(run.model.size.num_layers)
+    weights = torch.stack([run.weights(layer) for layer in layers])
+    queries, keys = torch.tril_indices(*weights.shape[-2:])
+    percent = weights[:, :, queries, keys].mul(100).round().to(torch.uint8)
+    return base64.b64encode(percent.numpy().tobytes()).decode("ascii")
+
+
+def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
+    """Return the next words with a change, among them the word that was likeliest without."""
+    changed = run.again(change)
+    (was, before), *_ = next_words(run)
+    words = next_words(changed)
+    left = float(changed.probabilities[run.probabilities.argmax()])
+    if was not in dict(words):
+        words[-1] = (was, round(left, 3))
+    moved = "falls" if left < before else "rises"
+    fate = f"{was} {moved} from {before:.2f} to {left:.2f}"
+    if f"{left:.2f}" == f"{before:.2f}":
+        fate = f"{was} keeps its {left:.2f}"
+    new = "" if words[0][0] == was else f" The model goes on with {_said(words[0])}."
+    return {"line": f"{what}: {fate}.{new}", "words": words}
+
+
+def _said(word: tuple[str, float]) -> str:
+    return f"{word[0]}, {word[1]:.2f}"
+
+
+def reader_of(model: LanguageModel) -> Reader:
+    """Return what reads a text of the panel, and remembers the last few."""
+
+    @lru_cache(maxsize=16)
+    def read(text: str) -> Run:
+        ids = model.token_ids(text)
+        if len(ids) > MOST_TOKENS:
+            raise ValueError(
+                f"The sentence has {len(ids)} tokens, and the panel shows {MOST_TOKENS} at most; "
+                "shorten it."
+            )
+        return model.read(ids)
+
+    return lambda text: read(text.strip())
+
+
+# What a page without Python carries
+
+
+def requests() -> Iterator[Request]:
+    """Yield all that a page without Python can be asked."""
+    carrier = list(CARRIER)
+    for text in TEXTS:
+        yield {"text": text}
+        yield {"text": text, "head": carrier}
+        yield {"text": text, "head": carrier, "muted": True}
+        yield from ({"text": text, "head": carrier, "from": o} for o in TEXTS if o != text)
+        yield from ({"text": text, "layer": layer} for layer in range(NUM_LAYERS))
+
+
+def key_of(request: Request) -> str:
+    """Return a request as the text under which its answer is recorded; sentence.js does the same.
+
+    >>> key_of({"text": "The", "layer": 3})
+    '{"text":"The","layer":3}'
+    """
+    return json.dumps(request, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=1)
+def recorded_answers() -> dict[str, Answer]:
+    """Return the answers that come with the course."""
+    answers: dict[str, Answer] = json.loads(RECORDING.read_text(encoding="utf-8"))["answers"]
+    return answers
+
+
+def recorded_sheet() -> dict[str, Any]:
+    """Return all that a browser needs for the twelve countries, without a kernel."""
+    recording = json.loads(RECORDING.read_text(encoding="utf-8"))
+    note = (
+        f"Here are twelve countries, with {CARRIER} muted or given another country's numbers. In "
+        "the notebook, with the model, you can type any sentence and change any head"
+    )
+    shape = {"layers": recording["layers"], "heads": recording["heads"]}
+    return _sheet(recording["source"], shape, CARRIER, TEXTS, recording["answers"], f"{note}.")
+
+
+def _sheet(
+    source: str,
+    shape: Mapping[str, int],
+    head: Head,
+    texts: tuple[str, ...],
+    answers: Mapping[str, Answer],
+    note: str,
+) -> dict[str, Any]:
+    return {
+        "name": "your sentence",
+        "source": source,
+        **shape,
+        "colors": [line_color(head_color(h)) for h in range(shape["heads"])],
+        "head": list(head),
+        "carrier": list(CARRIER),
+        "texts": list(texts),
+        "answers": dict(answers),
+        "note": note,
+    }
+
+
+# The picture that stays where nothing can be moved
+
+
+def draw_telling() -> Scene:
+    """Return where the carrier looks, and the next words as they are, muted, and with Italy's."""
+    answers, head, (text, other) = recorded_answers(), list(CARRIER), TEXTS[:2]
+    plain = answers[key_of({"text": text})]
+    muted = answers[key_of({"text": text, "head": head, "muted": True})]
+    put = answers[key_of({"text": text, "head": head, "from": other})]
+    tokens, weights = plain["tokens"], unpacked(plain)[CARRIER]
+    looks = arcs_picture(tokens, weights, query=len(tokens) - 1, hues=[CARRIER.head], names=[""])
+    rows = (
+        (caption(looks, f"Where {CARRIER} looks in “{text}”"), _charted(plain)),
+        (_charted(muted), _charted(put)),
+    )
+    return above(*(beside(*row) for row in rows))
+
+
+def unpacked(reading: Answer) -> torch.Tensor:
+    """Return the weights of an answer, (num_layers, num_heads, num_tokens, num_tokens)."""
+    size = len(reading["tokens"])
+    queries, keys = torch.tril_indices(size, size)
+    percent = torch.tensor(list(base64.b64decode(reading["weights"])))
+    weights = torch.zeros(NUM_LAYERS, len(percent) // NUM_LAYERS // len(keys), size, size)
+    weights[:, :, queries, keys] = percent.view(*weights.shape[:2], -1) / 100
+    return weights
+
+
+def _charted(said: Answer) -> Scene:
+    """Return the five likeliest next words of an answer as bars, under its line."""
+    items: list[Box | Words] = []
+    words = said["words"][:5]
+    left = max(text_width(word, 13) for word, _ in words) + 16
+    for row, (word, share) in enumerate(words):
+        y = 14 + 24 * row
+        items.append(Words(left - 8, y, word, "end"))
+        items.append(Box(left, y - 8, 160 * share + 1, 16, head_color(0)))
+        items.append(Words(left + 160 * share + 8, y, f"{share:.2f}", "start"))
+    alt = f"Bars: {', '.join(f'{word} {share:.2f}' for word, share in words)}."
+    return caption(Scene(330, 24 * len(words) + 8, alt, tuple(items)), said["line"].rstrip("."))
+
+
+# The widget
+
+
+class SentenceBox(anywidget.AnyWidget):
+    """A line to type in, the next words, and all heads of a language model.
+
+    Args:
+        model: what language_model() returns. Of a recording it shows the twelve countries.
+        text: the sentence at the start.
+    """
+
+    _esm = MODULE
+    _css = HERE.joinpath("panel.css").read_text("utf-8") + LOOKS.read_text("utf-8")
+    sheet = traitlets.Dict().tag(sync=True)
+    live = traitlets.Bool().tag(sync=True)
+
+    def __init__(self, model: LanguageModel | RecordedModel, text: str = TEXTS[0]) -> None:
+        if isinstance(model, RecordedModel):
+            sheet = recorded_sheet()
+            sheet["note"] += f" (to install it: {INSTALL})"
+            super().__init__(sheet=sheet, live=False)
+            return
+        self._read = reader_of(model)
+        request = {"text": text}
+        shape = {"layers": model.size.num_layers, "heads": model.size.num_heads}
+        texts, answers = (text, TEXTS[1]), {key_of(request): answer(self._read, request)}
+        super().__init__(
+            sheet=_sheet(model.origin, shape, Head(0, 0), texts, answers, ""), live=True
+        )
+        self.on_msg(self._tell)
+
+    def _tell(self, _widget: object, message: object, _buffers: object) -> None:
+        """Answer the browser; what went wrong is told in one sentence."""
+        match message:
+            case {"number": str(number), "request": dict(request)}:
+                try:
+                    said = answer(self._read, request)
+                except Exception as error:  # it would go to a log, where nobody looks
+                    said = {"error": str(error) or type(error).__name__}
+                self.send({"number": number, "answer": said})
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live view, and beside it the picture that a page without a kernel shows."""
+        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        png, _ = draw_telling()._repr_png_()
+        stored = {
+            "text/html": draw_telling()._repr_html_(),
+            "image/png": base64.b64encode(png).decode(),
+        }
+        return bundle and ({**bundle[0], **stored}, bundle[1])
+
+    def __repr__(self) -> str:
+        return f"<{self.sheet['name']}: {self.sheet['texts'][0]}>"

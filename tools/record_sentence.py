@@ -1,0 +1,28 @@
+"""Record what the panel of the reader's own sentence shows where there is no model.
+
+    python tools/record_sentence.py
+
+Writes attncourse/panels/data/sentence.json; it takes some minutes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attncourse.language import LanguageModel, installed_model
+from attncourse.panels.sentence import RECORDING, answer, key_of, reader_of, requests
+
+
+def record(model: LanguageModel) -> dict[str, Any]:
+    """Return the answers of a model to all that a page without Python can be asked."""
+    read = reader_of(model)
+    shape = {"layers": model.size.num_layers, "heads": model.size.num_heads}
+    answers = {key_of(request): answer(read, request) for request in requests()}
+    return {"source": model.origin, "license": "Apache-2.0", **shape, "answers": answers}
+
+
+if __name__ == "__main__":
+    made = json.dumps(record(installed_model()), ensure_ascii=False)
+    RECORDING.write_text(made + "\n", encoding="utf-8")
+    print(f"{RECORDING.name}: {RECORDING.stat().st_size / 1e3:.0f} kB")
