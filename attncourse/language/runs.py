@@ -160,8 +160,8 @@ class Run:
         """
         from tqdm.auto import tqdm
 
-        layers = tqdm(range(self.model.size.num_layers), desc="muting each head")
-        return torch.stack([self.mute_layer(layer, word) for layer in layers])
+        with tqdm(range(self.model.size.num_layers), desc="muting each head") as layers:
+            return torch.stack([self.mute_layer(layer, word) for layer in layers])
 
     @torch.no_grad()
     def mute_layer(self, layer: int, word: str | None = None) -> Tensor:

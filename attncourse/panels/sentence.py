@@ -23,6 +23,7 @@ from attncourse.pictures import Scene, above, arcs_picture, beside
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import head_color, line_color
 from attncourse.pictures.scene import Box, Words, caption
+from attncourse.pictures.seen import say_number
 
 HERE = Path(__file__).parent
 MODULE, LOOKS = HERE / "sentence.js", HERE / "sentence.css"
@@ -117,7 +118,7 @@ def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
 
 
 def _said(word: tuple[str, float]) -> str:
-    return f"{word[0]}, {word[1]:.2f}"
+    return f"{word[0]}, {say_number(word[1])}"
 
 
 def reader_of(model: LanguageModel) -> Reader:
@@ -235,8 +236,8 @@ def _charted(said: Answer) -> Scene:
         y = 14 + 24 * row
         items.append(Words(left - 8, y, word, "end"))
         items.append(Box(left, y - 8, 160 * share + 1, 16, head_color(0)))
-        items.append(Words(left + 160 * share + 8, y, f"{share:.2f}", "start"))
-    alt = f"Bars: {', '.join(f'{word} {share:.2f}' for word, share in words)}."
+        items.append(Words(left + 160 * share + 8, y, say_number(share), "start"))
+    alt = f"Bars: {', '.join(f'{word} {say_number(share)}' for word, share in words)}."
     return caption(Scene(330, 24 * len(words) + 8, alt, tuple(items)), said["line"].rstrip("."))
 
 
