@@ -1,8 +1,8 @@
 """What the sliders show: a module of panels for each topic.
 
 A Panel is plain data: controls with a few values each, and pure functions that turn those values
-into numbers, a picture and a line of text. Only attncourse.panels.widgets and sentence use anywidget;
-they must be imported explicitly. Panels may import everything else; nothing imports panels.
+into numbers, a picture and a line of text. Only widgets and sentence use anywidget; they must be
+imported explicitly. Panels may import everything else; nothing imports panels.
 """
 
 from attncourse.panels.gallery import GALLERY
