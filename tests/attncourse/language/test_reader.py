@@ -42,7 +42,7 @@ def test_the_cache_changes_nothing(model):
 
 
 def test_a_class_without_a_cache_reads_the_whole_text_again(model):
-    from test_runs import SplitAttention
+    from test_language_runs import SplitAttention
 
     there = model.with_attention(SplitAttention)
     assert there.llama.new_caches(7) == []
