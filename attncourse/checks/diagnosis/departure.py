@@ -89,6 +89,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.part_changed,
         scores.scores_of_heads_added,
         scores.tokens_before_heads,
+        scores.columns_of_no_head,  # or split(num_heads), pieces of so many columns, has no cause
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),

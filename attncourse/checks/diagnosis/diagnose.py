@@ -44,6 +44,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("equal scores", conditions.equal_scores, (*RUNS, "random")),
     Question("whole", questions.the_whole, (*RUNS, "random", "equal scores")),
     Question("length", conditions.many_tokens, WHOLE),
+    Question("many heads", conditions.many_heads, WHOLE),  # heads["10"] comes before heads["2"]
     Question("large scores", conditions.large_scores, WHOLE),
     Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
