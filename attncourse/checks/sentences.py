@@ -266,7 +266,7 @@ CAUSES: dict[Kind, str] = {
     "it {does}. Leave that out.",
     Kind.CONTEXT_WRONG: "Attention weights and values are right before this line, and what it "
     "makes is not their product, head by head: it {does}.",
-    Kind.MERGE_ADDED: "The heads are put together by {added} here: they must go side by side, head "
+    Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
     "0 in the first columns.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all columns of head 0 must come "
     "first, then all of head 1.",
@@ -528,6 +528,7 @@ SIZE_NAMES = {
     "num_tokens": "the number of tokens",
     "context_length": "context_length",
 }
+ADDED = {"add": "adding", "iadd": "adding", "sum": "adding", "mean": "averaging"}
 ARTICLES = {
     "x": "x",
     "attn_weights": "the attention weights",
@@ -707,7 +708,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "meets_": _meets,
     "may_": lambda words: f"the tokens 0 to {words['token']}" if words["token"] else "itself alone",
     "right_": lambda words: "right and already joined" if words["complete"] else "right",
-    "added": lambda words: str(words["operation"]).strip("_"),
+    "added": lambda words: ADDED.get(words["operation"].strip("_"), words["operation"]),
     "order_": _order_before,
     "some_heads": lambda words: f"head {listed(words['heads'])}",
     "target": lambda words: (

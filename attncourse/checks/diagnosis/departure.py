@@ -45,6 +45,7 @@ def numbers_drawn(path: Path, operation: Operation) -> Finding | None:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
+        heads.heads_added,
         heads.numbers_changed,  # or relu after a merge is told as a merge
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
         heads.view_for_a_transpose,  # or nobody says that view is no transpose
@@ -94,7 +95,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.another_product,
     ),
     "context_vec": (
-        heads.heads_added,  # or a mean over heads is told as a change
         results.out_proj_of_another,  # or out_proj is told to be left out
         results.context_changed,
     ),
