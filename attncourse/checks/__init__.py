@@ -38,10 +38,7 @@ from attncourse.checks.exercises import (
     exercise_check,
 )
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.mistakes import (
-    MISTAKES,
-    make,
-)
+from attncourse.checks.mistakes import MISTAKES, make
 from attncourse.checks.module_checks import (
     check_causal,
     check_equal,
@@ -81,11 +78,7 @@ from attncourse.checks.steps_by_hand import (
     telling,
 )
 from attncourse.checks.tiles import check_joined, check_tiles
-from attncourse.checks.torch_calls import (
-    check_both_masks,
-    check_cross_attention,
-    check_padded,
-)
+from attncourse.checks.torch_calls import check_both_masks, check_cross_attention, check_padded
 from attncourse.checks.torch_options import OPTIONS, CoreAttention
 from attncourse.checks.verdict import Verdict
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads

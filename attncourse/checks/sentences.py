@@ -529,11 +529,7 @@ SIZE_NAMES = {
     "context_length": "context_length",
 }
 ADDED = {"add": "adding", "iadd": "adding", "sum": "adding", "mean": "averaging"}
-ARTICLES = {
-    "x": "x",
-    "attn_weights": "the attention weights",
-    "context_vec": "the context vectors",
-}
+ARTICLES = {"x": "x", "attn_weights": "the attention weights", "context_vec": "the context vectors"}
 DROPS_IN_EVAL = {
     "pytorch": "scaled_dot_product_attention does not know the mode, so pass dropout_p=p if "
     "self.training else 0.0.",

@@ -125,10 +125,7 @@ RETURN = "return self.out_proj(merge_heads(context_vec)), attn_weights"
 OPTIONS = {
     option.name: option
     for option in (
-        Option(
-            "average_attn_weights",
-            {RETURN: f"{RETURN}.mean(dim=1)"},
-        ),
+        Option("average_attn_weights", {RETURN: f"{RETURN}.mean(dim=1)"}),
         Option(
             "bias",
             {

@@ -19,13 +19,7 @@ from torch import Tensor, nn
 from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.departure import departure, departure_before_an_error
 from attncourse.checks.diagnosis.heads import shape_of_the_result
-from attncourse.checks.diagnosis.trial import (
-    CONTEXT_LENGTH,
-    NUM_TOKENS,
-    ODD,
-    B,
-    Trial,
-)
+from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, ODD, B, Trial
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import statements_of

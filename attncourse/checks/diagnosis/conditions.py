@@ -15,13 +15,7 @@ from torch import Tensor, nn
 from attncourse.checks.attempt import Found, draw, reporting, run
 from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.quantities import HIDDEN
-from attncourse.checks.diagnosis.trial import (
-    HEAD_DIM,
-    NUM_TOKENS,
-    B,
-    Trial,
-    close,
-)
+from attncourse.checks.diagnosis.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation, SourceLine
 from attnlib.functional import causal_mask

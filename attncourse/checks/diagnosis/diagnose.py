@@ -53,15 +53,9 @@ QUESTIONS: tuple[Question, ...] = (
         "dropout at all", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
     ),
     Question(
-        "dropout in training",
-        training.each_weight_is_dropped_or_grown,
-        (*WHOLE, "dropout at all"),
+        "dropout in training", training.each_weight_is_dropped_or_grown, (*WHOLE, "dropout at all")
     ),
-    Question(
-        "dropout by number",
-        training.each_weight_is_dropped_for_itself,
-        DROPS,
-    ),
+    Question("dropout by number", training.each_weight_is_dropped_for_itself, DROPS),
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
     Question("other dtypes", conditions.other_dtypes, WHOLE),
     Question("initial values", conditions.initial_values, RUNS[:2]),

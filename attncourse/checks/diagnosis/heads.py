@@ -42,11 +42,7 @@ def numbers_changed(path: Path, operation: Operation) -> Finding | None:
     return path.at(operation, _CHANGED.get(made.name, Kind.MIXED), name=made.name, complete=False)
 
 
-_CHANGED = {
-    "context_vec": Kind.CONTEXT_CHANGED,
-    "result": Kind.RESULT_CHANGED,
-    "x": Kind.X_CHANGED,
-}
+_CHANGED = {"context_vec": Kind.CONTEXT_CHANGED, "result": Kind.RESULT_CHANGED, "x": Kind.X_CHANGED}
 
 
 def changed_after_the_merge(path: Path, operation: Operation) -> Finding | None:

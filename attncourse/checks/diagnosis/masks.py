@@ -7,13 +7,7 @@ import itertools
 import torch
 from torch import Tensor
 
-from attncourse.checks.diagnosis.path import (
-    ASSIGNS,
-    Path,
-    close_or_nan,
-    cut_at,
-    divided,
-)
+from attncourse.checks.diagnosis.path import ASSIGNS, Path, close_or_nan, cut_at, divided
 from attncourse.checks.diagnosis.quantities import HIDDEN, Found, find, find_any
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation

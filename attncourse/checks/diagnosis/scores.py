@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import re
 
-from attncourse.checks.diagnosis.masks import (
-    is_transposed,
-    row_in,
-    takes_softmax,
-    what_is_wrong,
-)
+from attncourse.checks.diagnosis.masks import is_transposed, row_in, takes_softmax, what_is_wrong
 from attncourse.checks.diagnosis.path import (
     MAY_BE_SCALED,
     PARTS,
