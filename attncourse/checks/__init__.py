@@ -38,10 +38,7 @@ from attncourse.checks.exercises import (
     exercise_check,
 )
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.mistakes import (
-    MISTAKES,
-    make,
-)
+from attncourse.checks.mistakes import MISTAKES, make
 from attncourse.checks.module_checks import (
     check_causal,
     check_equal,
@@ -81,77 +78,7 @@ from attncourse.checks.steps_by_hand import (
     telling,
 )
 from attncourse.checks.tiles import check_joined, check_tiles
-from attncourse.checks.torch_calls import (
-    check_both_masks,
-    check_cross_attention,
-    check_padded,
-)
+from attncourse.checks.torch_calls import check_both_masks, check_cross_attention, check_padded
 from attncourse.checks.torch_options import OPTIONS, CoreAttention
 from attncourse.checks.verdict import Verdict
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
-
-__all__ = [
-    "ALL_MISTAKES",
-    "MISTAKES",
-    "OPTIONS",
-    "PROBES",
-    "CoreAttention",
-    "Finding",
-    "Kind",
-    "Verdict",
-    "ask",
-    "check_both_masks",
-    "check_broken_steps",
-    "check_causal",
-    "check_causal_attention",
-    "check_causal_weights",
-    "check_copied_weights",
-    "check_cross_attention",
-    "check_cut",
-    "check_depends",
-    "check_device_part",
-    "check_equal",
-    "check_equal_scores",
-    "check_fault",
-    "check_found",
-    "check_induction",
-    "check_is_causal",
-    "check_joined",
-    "check_look_at_first",
-    "check_look_back",
-    "check_mute_layer",
-    "check_only_values",
-    "check_padded",
-    "check_prefixes",
-    "check_rows_sum_to_one",
-    "check_same",
-    "check_scores_row",
-    "check_shapes",
-    "check_stacked_heads",
-    "check_swapped_heads",
-    "check_texts_that_fit",
-    "check_tiles",
-    "check_two_letters",
-    "check_weight_split",
-    "check_weights",
-    "check_weights_row",
-    "check_window",
-    "check_without_head",
-    "check_without_mask",
-    "class_a",
-    "class_b",
-    "differs",
-    "equals_stacked",
-    "exercise_check",
-    "has_full_rows",
-    "make",
-    "mystery_1",
-    "mystery_2",
-    "mystery_3",
-    "mystery_4",
-    "mystery_5",
-    "mystery_6",
-    "numbered",
-    "opened",
-    "telling",
-]
