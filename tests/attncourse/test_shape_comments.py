@@ -1,7 +1,5 @@
 """Every shape comment in attncourse is true, and the reading of them can fail."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

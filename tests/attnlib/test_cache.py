@@ -1,7 +1,5 @@
 """With a cache, token by token or in pieces of any size, the result is that of the full pass."""
 
-from __future__ import annotations
-
 import copy
 from itertools import pairwise, product
 

@@ -3,8 +3,6 @@
 docs/contract.md lists all items with their tests. A class joins by one line in cases.py.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from itertools import permutations

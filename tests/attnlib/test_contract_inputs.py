@@ -1,7 +1,5 @@
 """The contract, items 9, 11 and 12: sizes, memory, and numbers at the edge."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

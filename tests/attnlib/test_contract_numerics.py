@@ -1,7 +1,5 @@
 """The contract, items 13 and 14: slopes, dtypes, autocast, the same bits twice."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

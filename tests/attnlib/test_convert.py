@@ -1,7 +1,5 @@
 """Copied weights make one class give what another gives: outputs, weights and gradients."""
 
-from __future__ import annotations
-
 import copy
 import re
 

@@ -1,7 +1,5 @@
 """The pure functions: attention, its mask, and the way into heads and back."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

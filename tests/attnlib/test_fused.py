@@ -3,8 +3,6 @@
 What every attention class must survive is in test_contract.py; here is what is special.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Numbers that published lessons print come out of our classes, to the character."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What happens to a module besides running: copied, stored, loaded, moved, printed, built large."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

@@ -1,7 +1,5 @@
 """Projections that somebody else put in the place of ours work as in the published classes."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial

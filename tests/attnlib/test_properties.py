@@ -3,8 +3,6 @@
 The draws are the same on every run: no example depends on an earlier run or on the clock.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pytest

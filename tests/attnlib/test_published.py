@@ -3,8 +3,6 @@
 The published ones are in published.py: a stored float mask, no checks of what comes in.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

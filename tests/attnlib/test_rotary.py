@@ -1,7 +1,5 @@
 """Rotary positions: the functions, and the fused class that turns its queries and keys by them."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

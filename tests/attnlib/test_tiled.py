@@ -1,7 +1,5 @@
 """Attention over tiles of keys is attention, and never makes a row of weights."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

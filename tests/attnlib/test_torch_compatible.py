@@ -1,7 +1,5 @@
 """MultiheadAttention is torch.nn.MultiheadAttention: its arguments, its weights, its numbers."""
 
-from __future__ import annotations
-
 import inspect
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The rebuilt MultiheadAttention inside the layers of torch.nn."""
 
-from __future__ import annotations
-
 import copy
 import re
 

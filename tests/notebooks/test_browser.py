@@ -5,8 +5,6 @@ on the page. The sliders of the other notebooks stand in one, with the cells tha
 runs the rest, and `test_book.py` goes through all states of every panel.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

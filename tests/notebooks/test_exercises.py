@@ -1,7 +1,5 @@
 """Every exercise can be solved, and a wrong answer is told what is wrong with it."""
 
-from __future__ import annotations
-
 import copy
 from collections import OrderedDict
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Every promise of docs/contract.md is kept by tests, over every class that it is for."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

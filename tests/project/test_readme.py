@@ -1,7 +1,5 @@
 """What the README says is so."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re

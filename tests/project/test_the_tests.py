@@ -4,8 +4,6 @@ Ruff sees the rest: an expected error without its words (PT011), a comparison wh
 dropped (B015), a second test of one name, which hides the first (F811).
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from typing import NamedTuple

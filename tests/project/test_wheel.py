@@ -1,7 +1,5 @@
 """The wheel holds the package and the course, nothing else, and works where no checkout is."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

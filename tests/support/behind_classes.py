@@ -5,8 +5,6 @@ Each is a right class with some text replaced, what must be found, and words of 
 
 # ruff: noqa: E501  # a table: one slip on a line
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

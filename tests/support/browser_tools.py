@@ -1,7 +1,5 @@
 """A JupyterLab of our own, and a browser to open it in."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 Every free dimension is another prime, so that a wrong axis cannot pass by coincidence.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from dataclasses import dataclass

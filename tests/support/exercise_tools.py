@@ -5,8 +5,6 @@ a notebook goes with its n-th folded hint and its n-th folded solution. A soluti
 binds a name which the stub binds too, and takes the place of what binds it there.
 """
 
-from __future__ import annotations
-
 import ast
 import linecache
 import re

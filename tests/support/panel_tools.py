@@ -4,8 +4,6 @@ Serves JupyterLab and the page without a kernel alike. With ATTNLIB_SCREENSHOTS=
 environment, pictures of the panels land in tests/screenshots/, for whoever wants to look.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache

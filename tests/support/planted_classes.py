@@ -1,7 +1,5 @@
 """Every wrong class of these tables, in one list: what a rule of the diagnosis is measured on."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

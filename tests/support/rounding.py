@@ -7,8 +7,6 @@ in the cells and in attnlib. Then each stored number is held against its unround
 cell prints stays as it is.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """What docs/checks.md shows is what the checks do."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The four checks as a learner writes them, and six classes without a label."""
 
-from __future__ import annotations
-
 import inspect
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Checks of attention by hand: what no exercise of the notebooks asks them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """The checks around PyTorch's attention: right answers in other words pass, wrong ones are told."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Notebooks for a class, and their grades: right, wrong, empty, broken and hostile ones."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

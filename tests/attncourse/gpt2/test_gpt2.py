@@ -1,7 +1,5 @@
 """GPT-2's sizes, files and weights; what Hugging Face computes with them is compared elsewhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

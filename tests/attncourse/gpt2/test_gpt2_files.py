@@ -1,7 +1,5 @@
 """GPT-2's files as people have them: read rightly, or refused in one sentence with the remedy."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

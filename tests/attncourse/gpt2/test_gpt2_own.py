@@ -1,7 +1,5 @@
 """The reader's own folder: its words, what it writes, and whether it is the released model."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

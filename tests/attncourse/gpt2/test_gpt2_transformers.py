@@ -1,7 +1,5 @@
 """Our modules with GPT-2's weights compute what Hugging Face's GPT-2 computes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Heads shared out among processes: equal to one process, and errors in words."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

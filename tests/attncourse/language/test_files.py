@@ -1,7 +1,5 @@
 """GGUF files: every packing, what is refused and in which words, damage, and what is kept."""
 
-from __future__ import annotations
-
 import errno
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Is the model there, and what happens where it is not; the recording in its place."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

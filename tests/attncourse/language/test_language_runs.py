@@ -1,7 +1,5 @@
 """Runs and interventions against the plain definition, on a small model with random weights."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """The installed model: Hugging Face's numbers, Hugging Face's tokens, and what the pages say."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import random

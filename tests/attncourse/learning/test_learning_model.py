@@ -1,7 +1,5 @@
 """The small model, and muting one of its heads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The patterns known in advance, and how a head is scored on them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The stored training: is it what the tool makes, and does it show what the notebook says of it?"""
 
-from __future__ import annotations
-
 import re
 
 import pytest

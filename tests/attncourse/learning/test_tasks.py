@@ -1,7 +1,5 @@
 """The tasks: what they draw, and what they ask for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

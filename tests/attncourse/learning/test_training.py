@@ -1,7 +1,5 @@
 """The training loop, and how its result is counted."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

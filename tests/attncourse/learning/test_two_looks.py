@@ -1,7 +1,5 @@
 """The twin: one head looks at one country and names its capital; two heads name both."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Models that write, and models without a mask."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The gallery: its verdicts are what the checks say, and nothing gets past all of it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Every state of every panel: its numbers are attnlib's, its picture fits and shows them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

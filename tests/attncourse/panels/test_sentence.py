@@ -1,7 +1,5 @@
 """The panel of one's own sentence: its answers are the model's, and those recorded are too."""
 
-from __future__ import annotations
-
 import base64
 import json
 from functools import cache

@@ -1,7 +1,5 @@
 """The panel that compares PyTorch's MultiheadAttention with ours."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

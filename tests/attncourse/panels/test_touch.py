@@ -1,7 +1,5 @@
 """The picture can be touched: what its cells say is attnlib's, by pointer and by keyboard."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The plane: a query is dragged, and what follows it in a browser is what attnlib computes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

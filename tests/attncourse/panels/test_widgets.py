@@ -1,7 +1,5 @@
 """A panel as a widget: all that the browser gets, and the answers of the kernel."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import html

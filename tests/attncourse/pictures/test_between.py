@@ -1,7 +1,5 @@
 """Pictures of attention between two texts, of the packed projection, of one number per head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The diagrams are what the script beside them draws, and can be read."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Matrices and tensors: every value in its place, in the color of its head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Colors that can be told apart, and text that can be read on them."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """A scene is the same picture as SVG and as PNG, and nothing on it gets lost."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """What alt texts say of attention weights is what the weights are."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The benchmark: a gate before the clock, turns, a floor that was counted, goals that can fail."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

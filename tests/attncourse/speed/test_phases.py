@@ -1,7 +1,5 @@
 """Where the time of a forward goes: phases, processes of their own, and what autograd keeps."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,7 +1,5 @@
 """The gate before any clock starts: every variant is MultiHeadAttention, by copied weights."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Differences of code: every line of both texts is there, with its sign, and can be read."""
 
-from __future__ import annotations
-
 import html
 import re
 

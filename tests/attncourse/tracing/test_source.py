@@ -1,7 +1,5 @@
 """show_source shows the package's own text, docstrings short, new lines marked."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 

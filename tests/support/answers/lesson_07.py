@@ -1,7 +1,5 @@
 """Typical wrong answers to the exercises of lesson 07, and what each must be told."""
 
-from __future__ import annotations
-
 from support.exercise_tools import Answers
 
 ANSWERS = {
