@@ -3,6 +3,8 @@
 The published ones are in published.py: a stored float mask, no checks of what comes in.
 """
 
+# ruff: noqa: E501  # tables: one case on a line
+
 from pathlib import Path
 
 import pytest
@@ -62,18 +64,8 @@ def test_published_class_leaks_the_future_at_context_length_1_and_ours_refuses(c
 @pytest.mark.parametrize(
     ("x", "theirs_says", "error", "ours_says"),
     [
-        (
-            torch.ones(B, CONTEXT_LENGTH + 1, D_IN),
-            "size of tensor a",
-            ValueError,
-            f"x has {CONTEXT_LENGTH + 1} tokens, more than context_length=",
-        ),
-        (
-            torch.ones(B, T, 17),
-            "shapes cannot be multiplied",
-            ValueError,
-            f"the last dimension of x must be d_in={D_IN}, not 17",
-        ),
+        (torch.ones(B, CONTEXT_LENGTH + 1, D_IN), "size of tensor a", ValueError, f"x has {CONTEXT_LENGTH + 1} tokens, more than context_length="),
+        (torch.ones(B, T, 17), "shapes cannot be multiplied", ValueError, f"the last dimension of x must be d_in={D_IN}, not 17"),
         (
             torch.ones(B, T, D_IN).long(),
             "to have the same dtype|must have the same dtype",
@@ -82,7 +74,7 @@ def test_published_class_leaks_the_future_at_context_length_1_and_ours_refuses(c
         ),
     ],
     ids=["length", "width", "integers"],
-)
+)  # fmt: skip
 def test_published_class_speaks_of_mat1_and_ours_of_x(
     case, lesson, x, theirs_says, error, ours_says
 ):

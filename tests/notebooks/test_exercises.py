@@ -1,5 +1,7 @@
 """Every exercise can be solved, and a wrong answer is told what is wrong with it."""
 
+# ruff: noqa: E501  # tables: one case on a line
+
 import copy
 from collections import OrderedDict
 from copy import deepcopy
@@ -120,31 +122,19 @@ def test_a_good_notebook_has_no_problem():
 @pytest.mark.parametrize(
     ("notebook", "answers", "problem"),
     [
-        (
-            made_up_notebook(LESSON.replace("scale * number", "scale + number")),
-            GOOD,
-            "solution prints 'Three became 5.', not 'Right.'",
-        ),
+        (made_up_notebook(LESSON.replace("scale * number", "scale + number")), GOOD, "solution prints 'Three became 5.', not 'Right.'"),
         (
             made_up_notebook(LESSON.replace("scale *", "scales *")),
             Answers("Right.", {}),
             "solution prints \"NameError: name 'scales' is not defined\", not 'Right.'",
         ),
-        (
-            made_up_notebook(stub=STUB.replace("return None", "return 2 * number")),
-            GOOD,
-            "stub prints 'Right.', not 'not attempted yet'",
-        ),
+        (made_up_notebook(stub=STUB.replace("return None", "return 2 * number")), GOOD, "stub prints 'Right.', not 'not attempted yet'"),
         (
             made_up_notebook(stub=STUB.replace("double(3) == 6", "double(3) >= 6")),
             GOOD,
             "a square is told no better than the stub or the solution: 'Right.'",
         ),
-        (
-            made_up_notebook(stub=STUB.replace("Three became {double(3)}", "Wrong")),
-            GOOD,
-            "a square is told 'Wrong.', without 'Three became 9.'",
-        ),
+        (made_up_notebook(stub=STUB.replace("Three became {double(3)}", "Wrong")), GOOD, "a square is told 'Wrong.', without 'Three became 9.'"),
         (
             made_up_notebook(),
             Answers("Right.", {"nothing": ({"return ": ""}, "")}),
@@ -156,7 +146,7 @@ def test_a_good_notebook_has_no_problem():
             "a square is told no better than the stub or the solution: 'Three became 9.'",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_text_is_a_problem(notebook, answers, problem):
     assert problem in problems(notebook, answers)
 
