@@ -20,8 +20,8 @@ from attncourse.checks.mysteries import (
     changed_lines,
     check_found,
 )
+from attncourse.classroom.exercises import find_exercises
 from attncourse.examples import journey
-from support.exercise_tools import find_exercises
 from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 

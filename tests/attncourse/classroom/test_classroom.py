@@ -137,6 +137,23 @@ def test_only_the_cells_that_an_answer_builds_on_are_run():
     assert list_needed(code, ["stub"]) == ["setup", "helper", "stub"]
 
 
+def test_what_a_cell_builds_on_is_found_in_the_bodies_of_functions_too():
+    texts = ["seed = 1", "import math as size", "size = seed + 1", "unused = 1 / 0"]
+    texts += ["def make(n): return n * size", "[seed for seed in 'ab']", "print(make(2))"]
+    code = dict(enumerate(texts, 1))
+    assert list_needed(code, [7]) == [1, 3, 5, 7]
+    assert list_needed(code | {6: "make(2)"}, [6]) == [1, 3, 5, 6]
+    assert list_needed(code | {5: "[size for size in seed]"}, [5]) == [1, 5]
+    assert list_needed(code | {3: "class Double: of = size"}, [3]) == [1, 2, 3]
+
+
+def test_an_answer_takes_the_place_of_all_that_it_binds():
+    stub = "size = 1\nx = None\ndef f():\n    return 1\n\n\nprint(x, f())"
+    answer = "import math\ndef f():\n    return 2\nx = math.pi\n"
+    expected = "size = 1\nimport math\ndef f():\n    return 2\nx = math.pi\n\n\nprint(x, f())"
+    assert put(answer, stub) == expected
+
+
 def test_stubs_and_solutions_must_go_together():
     one_less = lesson()
     one_less["cells"].pop()
