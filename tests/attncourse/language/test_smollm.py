@@ -21,6 +21,7 @@ is_missing = importlib.util.find_spec(load.PACKAGE) is None
 real = pytest.mark.skipif(
     is_missing and not os.environ.get("CI"), reason="the language model is not installed"
 )
+FRANCE = CAPITAL.format("France")
 TEXTS = ("a", "The capital of France is", "def f(x):\n    return x ** 2  # 4.0", "Ünï¢ødé 日本 🙂")
 LENGTHS = (2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 37, 61, 101, 131, 257, 1000)
 
@@ -50,7 +51,11 @@ def model() -> LanguageModel:
 
 @pytest.fixture(scope="module")
 def recording(model) -> RecordedModel:
-    return RecordedModel(record_language.record(model))
+    """Record anew; of the heads muted in turn only those behind Paris, which are compared."""
+    left = model.read(FRANCE).mute_each("Paris")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "mute_each", lambda run, word=None: left)
+        return RecordedModel(record_language.record(model))
 
 
 @real
@@ -158,7 +163,8 @@ def require_transplants(model) -> None:
 
 @real
 def test_of_all_heads_muted_one_makes_the_difference(recording):
-    left = recording.mute_each(CAPITAL.format("France"), "Paris")
+    left = recording.mute_each(FRANCE, "Paris")
+    torch.testing.assert_close(recorded_model().mute_each(FRANCE, "Paris"), left, rtol=0, atol=2e-3)
     assert left.shape == (30, 9)
     assert left.median() == pytest.approx(0.767, abs=0.005)
     assert recording.heads[int(left.argmin())] == CARRIER
