@@ -9,8 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from transformers.models.gptj import modeling_gptj
-from transformers.models.llama import modeling_llama
 
 from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import repeat_heads
@@ -115,6 +113,9 @@ def test_the_layouts_are_permutations_of_one_another():
 @pytest.mark.parametrize("layout", ["halves", "pairs"])
 def test_values_and_gradients_are_those_of_transformers(layout):
     """Llama's rotation, and GPT-J's."""
+    from transformers.models.gptj import modeling_gptj  # here: it takes seconds
+    from transformers.models.llama import modeling_llama
+
     cos, sin = angles()
     results = []
     for ours in (True, False):
@@ -137,6 +138,8 @@ def test_values_and_gradients_are_those_of_transformers(layout):
 
 def test_the_angles_are_those_of_transformers():
     """To the bit in float32, as a released model needs them."""
+    from transformers.models.llama import modeling_llama
+
     sizes = {"hidden_size": H * HEAD_DIM, "num_attention_heads": H}
     config = modeling_llama.LlamaConfig(
         **sizes, rope_parameters={"rope_type": "default", "rope_theta": BASE}
