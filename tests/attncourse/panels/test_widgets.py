@@ -31,8 +31,9 @@ def panel(request: pytest.FixtureRequest) -> Panel:
 
 @pytest.fixture(scope="module")
 def box(panel: Panel) -> PanelBox:
-    with pytest.MonkeyPatch.context() as patch:  # the other tests have drawn it
-        patch.setattr(Panel, "sheet", lambda panel: sheet(panel.name))
+    drawn = sheet(panel.name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Panel, "sheet", lambda panel: drawn)
         return PanelBox(panel)
 
 
