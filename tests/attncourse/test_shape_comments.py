@@ -134,10 +134,7 @@ def test_no_other_module_has_some():
         for file in COURSE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
-    read = {
-        "gpt2/model",
-        "gpt2/writing",
-    }
+    read = {"gpt2/model", "gpt2/writing"}
     read |= {
         "pictures/weights",
         "panels/heads",

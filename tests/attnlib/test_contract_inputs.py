@@ -5,18 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from attnlib import attention
-from support.cases import (
-    CONTRACT,
-    HEAD_DIM,
-    B,
-    H,
-    T,
-    both_ways,
-    by_head,
-    name,
-    projected,
-    tokens,
-)
+from support.cases import CONTRACT, HEAD_DIM, B, H, T, both_ways, by_head, name, projected, tokens
 
 pytestmark = pytest.mark.parametrize("case", CONTRACT, ids=name)
 

@@ -13,16 +13,7 @@ from torch import Tensor, nn
 
 from attnlib import fused_to_split, split_to_fused, stacked_to_split
 from attnlib.functional import merge_heads, split_heads
-from support.cases import (
-    CONTRACT,
-    Case,
-    both_ways,
-    by_head,
-    name,
-    projected,
-    spelled_out,
-    tokens,
-)
+from support.cases import CONTRACT, Case, both_ways, by_head, name, projected, spelled_out, tokens
 
 EXAMPLES = settings(max_examples=20, derandomize=True, deadline=None, database=None)
 EACH = pytest.mark.parametrize("case", CONTRACT, ids=name)

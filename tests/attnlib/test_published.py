@@ -23,7 +23,6 @@ SPLIT = LESSON[-1]
 
 
 def twins(case, lesson, **changes):
-    """Return a published module and ours with the same weights."""
     theirs = lesson(**case.arguments(**changes))
     ours = case.build(**changes)
     theirs.load_state_dict(ours.state_dict(), strict=False)
@@ -31,7 +30,6 @@ def twins(case, lesson, **changes):
 
 
 def sees_the_future(module, x):
-    """Return whether the first output moves when the last token changes."""
     changed = x.clone()
     changed[:, -1] += 1
     return not torch.equal(module(changed)[:, 0], module(x)[:, 0])
@@ -111,7 +109,6 @@ def test_published_class_asserts_that_heads_divide_d_out_and_ours_names_those_th
 
 
 def without_asserts(module):
-    """Return what a module defines under `python -O`."""
     path = Path(module.__file__)
     names = {"__name__": module.__name__}
     exec(compile(path.read_text(encoding="utf-8"), path, "exec", optimize=1), names)

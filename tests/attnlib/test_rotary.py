@@ -31,7 +31,6 @@ def angles(num_tokens: int = T, first: int = 0, dtype: torch.dtype = torch.float
 
 
 def build(layout: str = "halves", **changes) -> FusedMultiHeadAttention:
-    """Return a module with random weights and biases."""
     sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH, "dropout": 0.0}
     heads = {"num_heads": H, "num_kv_heads": KV, "rotary_base": BASE, "rotary_layout": layout}
     torch.manual_seed(1)
@@ -172,7 +171,6 @@ def test_gradcheck(rotate):
 
 
 def by_hand(module: FusedMultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the class computes, from the functions and with all keys and values repeated."""
     rotate = {"halves": rotate_halves, "pairs": rotate_pairs}[module.rotary_layout]
     parts = module.W_qkv(x).split([H * HEAD_DIM, KV * HEAD_DIM, KV * HEAD_DIM], dim=-1)
     queries, keys, values = (

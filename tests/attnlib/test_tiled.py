@@ -13,7 +13,6 @@ TILES = (1, 2, 3, 5, T, 64)
 
 
 def three(num_tokens: int = T, **how: object) -> list[Tensor]:
-    """Return queries, keys and values."""
     draw = torch.Generator().manual_seed(11)
     widths = HEAD_DIM, HEAD_DIM, VALUE_DIM
     return [torch.randn(B, H, num_tokens, width, generator=draw, **how) for width in widths]

@@ -28,7 +28,6 @@ BLOCKS = BLOCK.findall(README)
 
 
 def block(language: str) -> str:
-    """Return the one code block of this language."""
     (found,) = [text for kind, text in BLOCKS if kind == language]
     return found
 

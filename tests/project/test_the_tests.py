@@ -26,13 +26,11 @@ class Function(NamedTuple):
 
 
 def called(node: ast.AST) -> str:
-    """Return the last part of what a call calls."""
     function = node.func if isinstance(node, ast.Call) else None
     return getattr(function, "attr", getattr(function, "id", ""))
 
 
 def functions(text: str) -> list[Function]:
-    """Return every function of a module."""
     found = []
     for function in ast.walk(ast.parse(text)):
         if isinstance(function, ast.FunctionDef):
@@ -66,7 +64,6 @@ def asserting(functions: list[Function]) -> set[str]:
 
 
 def without_assertion(functions: list[Function], helpers: set[str]) -> list[str]:
-    """Return the tests of a module that cannot fail."""
     tests = (function for function in functions if function.name.startswith("test_"))
     return [test.name for test in tests if not can_fail(test, helpers)]
 

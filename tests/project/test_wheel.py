@@ -118,7 +118,6 @@ def test_installed_elsewhere_it_imports_and_reads_its_data(target, tmp_path):
 
 
 def needs(name: str, seen: set[str]) -> set[str]:
-    """Return what a distribution needs to be installed, itself and what it pulls in included."""
     if name not in seen:
         seen.add(name)
         try:

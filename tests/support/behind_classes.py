@@ -32,8 +32,7 @@ PRIOR = SPLIT.replace(
     "        context = rows.transpose(1, 2).flatten(2)\n",
 )
 LINEAR = SPLIT.replace(
-    "self.W_value(x).view",
-    "nn.functional.linear(x, self.W_value.weight, self.W_value.bias).view",
+    "self.W_value(x).view", "nn.functional.linear(x, self.W_value.weight, self.W_value.bias).view"
 )
 BUFFER = ONE_HEAD.replace(
     "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",

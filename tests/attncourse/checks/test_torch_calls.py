@@ -7,11 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attncourse.checks import (
-    check_both_masks,
-    check_cross_attention,
-    check_padded,
-)
+from attncourse.checks import check_both_masks, check_cross_attention, check_padded
 from attnlib import attention, causal_mask, merge_heads, split_heads
 
 

@@ -61,7 +61,6 @@ def lesson() -> dict:
 
 
 def answered(code: str) -> dict:
-    """Return the lesson as a learner left it."""
     mine = lesson()
     (stub,) = (one for one in mine["cells"] if one["id"] == "stub")
     check, _ = stub["source"].split("\n\n\ndef double")
@@ -79,7 +78,6 @@ def solved_afresh() -> Iterator[None]:
 
 @pytest.fixture
 def small_course(tmp_path, monkeypatch) -> Path:
-    """Let the course be one small lesson."""
     path = tmp_path / "course" / "01_lesson.ipynb"
     write_notebook(lesson(), path)
     monkeypatch.setattr(grading, "lessons", lambda: [path])
@@ -181,7 +179,6 @@ def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
 
 
 def commands() -> list[bytes]:
-    """Return the commands of all processes, where Linux lists them."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended in the meantime

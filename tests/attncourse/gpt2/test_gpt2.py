@@ -47,7 +47,6 @@ def attention(cls: type = MultiHeadAttention, **changes) -> torch.nn.Module:
 
 
 def state_of(num_layers: int = 2) -> dict[str, Tensor]:
-    """Return the attention weights of a GPT-2 file."""
     state = {}
     for layer in range(num_layers):
         state |= to_gpt2(attention(), layer)

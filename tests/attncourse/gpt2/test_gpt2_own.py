@@ -155,7 +155,6 @@ def test_what_cannot_be_written():
 
 
 def recordings(model: GPT2) -> list[RecordedText]:
-    """Return what would have been recorded of a model, on two texts."""
     made = []
     for ids in (torch.tensor([9, 8, 0, 1]), torch.tensor([2, 10, 1])):
         with torch.no_grad():

@@ -81,7 +81,6 @@ def defined(how: str) -> dict[str, Any]:
 
 
 def require_plain(run: Run, how: str) -> None:
-    """Hold all that a run shows against the definition."""
     plain = defined(how)
 
     def close(found: Tensor, expected: Tensor) -> None:

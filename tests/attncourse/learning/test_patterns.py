@@ -28,7 +28,6 @@ RULES = {
 
 
 def random_weights(*shape: int) -> torch.Tensor:
-    """Return causal weights, (*shape, 7, 7), in float64."""
     generator = torch.Generator().manual_seed(1)
     scores = torch.randn(*shape, 7, 7, generator=generator, dtype=torch.float64)
     return scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf).softmax(-1)

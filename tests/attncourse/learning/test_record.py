@@ -205,7 +205,6 @@ SPLIT = [
 
 
 def with_muted(heads):
-    """Return the trained model with heads of layer 0 muted, each at its places."""
     model = recorded_model(1200)
     for head, places in heads:
         model = mute_head(model, layer=0, head=head, places=places)

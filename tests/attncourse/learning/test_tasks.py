@@ -6,14 +6,7 @@ import pytest
 import torch
 
 from attncourse.learning import tasks
-from attncourse.learning.tasks import (
-    NO_ANSWER,
-    look_ups,
-    next_tokens,
-    repeats,
-    story,
-    walk,
-)
+from attncourse.learning.tasks import NO_ANSWER, look_ups, next_tokens, repeats, story, walk
 from support.shape_comments import reading
 
 

@@ -57,8 +57,6 @@ def plain(data: object) -> object:
 
 
 class Shown(NamedTuple):
-    """One state of a panel, and all that follows from it."""
-
     state: dict[str, Any]
     data: Any
     scene: Scene
@@ -77,13 +75,11 @@ def panel(request: pytest.FixtureRequest) -> Panel:
 
 @pytest.fixture(scope="module")
 def every(panel: Panel) -> list[Shown]:
-    """Every state of a panel, drawn once for all tests."""
     return [shown(panel, state) for state in panel.states()]
 
 
 @pytest.fixture(scope="module")
 def svgs(every: list[Shown]) -> list[str]:
-    """What a browser gets of each."""
     return [scene.svg() for _, _, scene, _ in every]
 
 
@@ -253,7 +249,6 @@ def test_text_on_a_color_that_stays_in_the_dark_stays_too(every):
 
 
 def head_colors_in(scene: Scene) -> dict[str, set[str]]:
-    """Return the colors that stand behind each head's name."""
     found: dict[str, set[str]] = {}
     for box in scene.items:
         if isinstance(box, Box) and box.height == 18 and box.fill:

@@ -34,7 +34,6 @@ def both(num_heads: int) -> tuple[Tensor, nn.MultiheadAttention, MultiheadAttent
 
 
 def run(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Return a module's outputs, the weights of each head, and the gradients by name."""
     x = x.clone().requires_grad_()
     is_future = torch.ones(6, 6).triu(1).bool()
     outputs, weights = module(x, x, x, attn_mask=is_future, average_attn_weights=False)
@@ -57,7 +56,6 @@ def reach(scene: Scene) -> dict[str, str]:
 
 
 def bounds(scene: Scene) -> dict[str, str]:
-    """Return what stands beside each dot."""
     rows = {item.y: item.text for item in words(scene) if item.text in NAMES}
     return {rows[item.y]: item.text for item in words(scene) if item.text.startswith("<= ")}
 

@@ -184,7 +184,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:
-    """Return what can be touched in a state of one of the panels."""
     return page_of(panel.name, tuple(state.values()))["touch"]
 
 
@@ -195,7 +194,6 @@ def page_of(name: str, state: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: int) -> str:
-    """Return what a cell says, put together from the panel's numbers."""
     touch = touched(panel, state)
     shown = touch["maps"][head]
     start = f"{shown['name']} | query {touch['tokens'][query]}, key {touch['tokens'][key]} | "

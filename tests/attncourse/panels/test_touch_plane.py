@@ -27,7 +27,6 @@ SOME = PLANE.states()[:: len(PLANE.states()) // 50][:50]
 
 
 def by_hand(angle: int, length: int) -> tuple[list[float], list[float], list[float]]:
-    """Return scores, weights and context vector in float64, from the formulas."""
     torch.manual_seed(123)
     head = CausalAttention(3, 2, 6, 0.0).double()
     x = journey().inputs.double()

@@ -38,7 +38,6 @@ def box(panel: Panel) -> PanelBox:
 
 
 def watched(panel: Panel) -> tuple[Panel, list[dict[str, Any]]]:
-    """Return a panel like this one, and a list of the states that it computes."""
     computed: list[dict[str, Any]] = []
 
     def compute(**state: Any) -> object:
@@ -49,7 +48,6 @@ def watched(panel: Panel) -> tuple[Panel, list[dict[str, Any]]]:
 
 
 def many(count: int) -> Panel:
-    """Return a panel of two controls, the second of them with two values."""
     return Panel(
         name="many",
         controls={"n": tuple(range(count // 2)), "half": (1, 2)},
@@ -61,7 +59,6 @@ def many(count: int) -> Panel:
 
 
 def asked(box: PanelBox, message: object) -> list[dict[str, Any]]:
-    """Return what a box answers to a message from the browser."""
     answers: list[dict[str, Any]] = []
     box.send = lambda content, buffers=None: answers.append(content)
     box._handle_custom_msg(message, [])

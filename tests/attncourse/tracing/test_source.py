@@ -40,10 +40,7 @@ class New:
         """
         y = x + 1
         y = y * self.scale  # twice
-        return max(
-            y,
-            self.scale,
-        )
+        return max(y, self.scale)
 
 
 NEW = '''\
@@ -66,7 +63,6 @@ MARKED = "\n".join(line if line in SAME else f"{line}  # new" for line in NEW.sp
 
 
 def without_docstrings(text: str) -> str:
-    """Return what Python makes of source text, its docstrings aside."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
