@@ -102,8 +102,8 @@ def test_it_holds_the_package_and_the_course_and_nothing_else(wheel):
 def target(wheel, tmp_path_factory) -> Path:
     """Return a folder in which the wheel is installed, without what it needs."""
     target = tmp_path_factory.mktemp("target")
-    offline = ["--no-deps", "--no-index", "--no-compile", "--quiet"]
-    run("-m", "pip", "install", *offline, "--target", str(target), str(wheel), cwd=target)
+    with ZipFile(wheel) as opened:  # as pip does with one of Python alone
+        opened.extractall(target)
     return target
 
 

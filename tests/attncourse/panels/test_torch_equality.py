@@ -1,20 +1,17 @@
 """The panel that compares PyTorch's MultiheadAttention with ours."""
 
 import itertools
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from attncourse.examples import journey
-from attncourse.panels import torch_equality as equality
 from attncourse.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY
 from attncourse.pictures.palette import FAINT, HATCH, QUIET, head_color
 from attncourse.pictures.scene import Box, Line, Scene
 from attnlib.torch_compatible import MultiheadAttention
 from support.pictures import boxes, extents, outside, text_in, words
-from support.shape_comments import reading
 
 NAMES = ("outputs", "weights", "gradients")
 each_state = pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6])
@@ -219,12 +216,3 @@ def test_heads_cut_without_the_transpose_send_all_dots_far_to_the_right(monkeypa
     monkeypatch.setattr("attnlib.torch_compatible.split_heads", split_heads)
     data = TORCH_EQUALITY.compute(num_heads=num_heads)
     assert min(data.outputs, data.weights, data.gradients) > 1e-2
-
-
-def test_its_shape_comments_are_true():
-    found = reading(Path(equality.__file__))
-    sizes = {"b": 1, "num_tokens": 6, "num_heads": 3, "embed_dim": 12}
-    data = found.run(sizes, lambda: TORCH_EQUALITY.compute(num_heads=3))
-    found.fields(sizes, data)
-    assert found.lies == []
-    assert found.unreached() == []
