@@ -1,5 +1,7 @@
 """Our modules with GPT-2's weights compute what Hugging Face's GPT-2 computes."""
 
+from __future__ import annotations  # so that naming a class of theirs loads none
+
 from pathlib import Path
 from typing import NamedTuple
 
