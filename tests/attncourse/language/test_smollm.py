@@ -85,17 +85,8 @@ def test_logits_equal_hugging_faces(model):
 def many_texts() -> list[str]:
     """Return 300 texts: emptiness, code, digits, Unicode, and random mixtures of them."""
     draw = random.Random(5)
-    given = [
-        "",
-        " ",
-        "\n",
-        "  x",
-        "1234 5  6",
-        "naïve café",
-        "日本語 한국어",
-        "👩‍👩‍👧",
-        "<|im_start|>user",
-    ]
+    given = ["", " ", "\n", "  x", "1234 5  6", "naïve café"]
+    given += ["日本語 한국어", "👩‍👩‍👧", "<|im_start|>user"]
     given += ["def f(x):\n\treturn x**2\r\n", "½ ² ٣٤٥ १२३", "I'm they'VE", "\x00\u200b", "e\u0301"]
     letters = "abc XYZ 0123456789 .,;:'\"-_()[]{}<>|/\\\n\t éüßøñ 日本 Привет مرحبا 🙂½²٣"
     mixed = ["".join(draw.choices(letters, k=draw.randint(1, 60))) for _ in range(300 - len(given))]
