@@ -40,7 +40,10 @@ class New:
         """
         y = x + 1
         y = y * self.scale  # twice
-        return max(y, self.scale)
+        return max(
+            y,
+            self.scale,
+        )
 
 
 NEW = '''\
