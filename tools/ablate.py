@@ -26,8 +26,9 @@ from attncourse.checks import (
 )
 from attncourse.checks.diagnosis import behind, departure, diagnose
 from attncourse.checks.mistakes import MISTAKES
+from attncourse.classroom.exercises import find_exercises
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
-from support.exercise_tools import answers_to, find_exercises, spoil
+from support.exercise_tools import answers_to, spoil
 from support.notebook_tools import NOTEBOOKS
 from support.planted_classes import PLANTED
 from support.wrong_classes import write

@@ -1,7 +1,5 @@
 """Every shape comment in attncourse is true, and the reading of them can fail."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path
@@ -136,10 +134,7 @@ def test_no_other_module_has_some():
         for file in COURSE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
-    read = {
-        "gpt2/model",
-        "gpt2/writing",
-    }
+    read = {"gpt2/model", "gpt2/writing"}
     read |= {
         "pictures/weights",
         "panels/heads",

@@ -1,7 +1,5 @@
 """The lessons and their examples have the numbers that published lessons print."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ Each is a right class with some text replaced, what must be found, and words of 
 
 # ruff: noqa: E501  # a table: one slip on a line
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 
@@ -34,8 +32,7 @@ PRIOR = SPLIT.replace(
     "        context = rows.transpose(1, 2).flatten(2)\n",
 )
 LINEAR = SPLIT.replace(
-    "self.W_value(x).view",
-    "nn.functional.linear(x, self.W_value.weight, self.W_value.bias).view",
+    "self.W_value(x).view", "nn.functional.linear(x, self.W_value.weight, self.W_value.bias).view"
 )
 BUFFER = ONE_HEAD.replace(
     "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",

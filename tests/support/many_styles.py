@@ -6,8 +6,6 @@ the line that holds the words given.
 
 # ruff: noqa: E501  # a table: one slip on a line
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split

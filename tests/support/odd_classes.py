@@ -5,8 +5,6 @@ Each is one of the styles with some text replaced: what, by what, and the beginn
 
 # ruff: noqa: E501  # a table: one slip on a line
 
-from __future__ import annotations
-
 from support.many_styles import (
     BROADCAST,
     BY_HAND,

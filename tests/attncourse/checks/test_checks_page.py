@@ -1,7 +1,5 @@
 """What docs/checks.md shows is what the checks do."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -61,17 +59,8 @@ def test_it_names_what_a_verdict_carries():
     shown = re.findall(
         r"`(\w+)`", PAGE[PAGE.index("| Of a verdict") : PAGE.index("## The options")]
     )
-    assert {
-        "holds",
-        "sentence",
-        "more",
-        "code",
-        "question",
-        "line",
-        "faults",
-        "notes",
-        "not_asked",
-    } <= set(shown)
+    carried = "holds sentence more code question line faults notes not_asked"
+    assert set(carried.split()) <= set(shown)
 
 
 def test_its_links_resolve():

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  # tables: one case on a line
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  # tables: one case on a line
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """The planted mistakes: one line each, and which of the module checks see them."""
 
-from __future__ import annotations
-
 import difflib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The four checks as a learner writes them, and six classes without a label."""
 
-from __future__ import annotations
-
 import inspect
 from itertools import product
 
@@ -22,8 +20,8 @@ from attncourse.checks.mysteries import (
     changed_lines,
     check_found,
 )
+from attncourse.classroom.exercises import find_exercises
 from attncourse.examples import journey
-from support.exercise_tools import find_exercises
 from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 

@@ -1,7 +1,5 @@
 """PyTorch's module in twenty lines, and its options as changes of a few: each gives its numbers."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Is the model there, and what happens where it is not; the recording in its place."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -30,7 +28,6 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch, tmp_path) -> Path:
-    """Have a package with a small file stand in for the installed one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     package = tmp_path / "stands_in"
     package.mkdir()

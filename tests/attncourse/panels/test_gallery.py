@@ -1,7 +1,5 @@
 """The gallery: its verdicts are what the checks say, and nothing gets past all of it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -149,7 +147,6 @@ def test_minus_1e4_gives_all_weight_to_the_future():
 
 
 def both_in_training(name: str, condition: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the outputs of the right and of the wrong class, and the weights of the wrong."""
     made = []
     for cls in (OnePageAttention, BY_NAME[name].cls):
         module = build(cls, condition)

@@ -1,16 +1,13 @@
 """The plane: a query is dragged, and what follows it in a browser is what attnlib computes."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import pytest
 import torch
 from playwright.sync_api import Page, expect
 
 from attncourse.examples import journey
-from attncourse.panels import PLANE, query_plane
+from attncourse.panels import PLANE
 from attncourse.panels.query_plane import hull
 from attncourse.panels.states import Panel
 from attncourse.pictures.letters import text_width
@@ -18,7 +15,6 @@ from attncourse.pictures.palette import INK, PAPER, QUIET
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 from attnlib import CausalAttention
 from support.pictures import outside, overlapping
-from support.shape_comments import reading
 from support.touch_tools import box_of, violations, write_page
 
 browser_test = pytest.mark.browser
@@ -29,7 +25,6 @@ SOME = PLANE.states()[:: len(PLANE.states()) // 50][:50]
 
 
 def by_hand(angle: int, length: int) -> tuple[list[float], list[float], list[float]]:
-    """Return scores, weights and context vector in float64, from the formulas."""
     torch.manual_seed(123)
     head = CausalAttention(3, 2, 6, 0.0).double()
     x = journey().inputs.double()
@@ -65,15 +60,6 @@ def test_the_grid_is_fine_and_every_token_wins_somewhere():
     sharp = PLANE.compute(angle=270, length=20).attn_weights
     assert even.max() < 0.2
     assert sharp.max() > 0.5
-
-
-def test_its_shape_comments_are_true():
-    found = reading(Path(query_plane.__file__))
-    sizes = {"num_tokens": 6, "head_dim": 2}
-    data = found.run(sizes, lambda: PLANE.compute(angle=90, length=5))
-    found.fields(sizes, data)
-    assert found.lies == []
-    assert found.unreached() == []
 
 
 @pytest.mark.parametrize("state", SOME[::7], ids=lambda s: f"{s['angle']} {s['length']}")
