@@ -62,7 +62,6 @@ def reporting(sizes: Mapping[str, int] = NO_SIZES, when: str = "") -> Iterator[N
 
 
 def _innermost(error: BaseException) -> CodeType:
-    """Return the code in which an exception was raised."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_code
 

@@ -1,6 +1,6 @@
 """The four checks as a learner writes them, each a few lines, and what is said of a learner's own.
 
-verdicts has them with sentences, for any module. These here take a module of the weight split and
+module_checks has them with sentences, for any module. These take a module of the weight split and
 its tokens, and answer True or False, so that a page can show them whole.
 """
 

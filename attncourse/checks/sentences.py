@@ -114,12 +114,10 @@ CAUSES: dict[Kind, str] = {
     "numbers does range go? range(num_heads) goes through as many.",
     Kind.HEADS_CHAINED: "Head {head} takes what head {before} has made: all heads must take the "
     "same x, and their results go side by side.",
-    Kind.HEADS_INPUT: "Head {head} does not take x, but something else: all heads must take the "
-    "same x, whole.",
     Kind.HEADS_MANY: "With {num_heads} heads the result is wrong, with few it is right: are they "
     "in the order of their names as text, where '10' comes before '2'?",
-    Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run: {missing_}. The loop must go through "
-    "all of them.",
+    Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run, not {missing_}: the loop must go "
+    "through all of them.",
     Kind.LOOP_RETURN: "The return is inside the loop and ends it after one round: indent it less.",
     # x and the projections
     Kind.X_CHANGED: "x is changed before it is projected: this line {does}. Queries, keys and "
@@ -129,7 +127,8 @@ CAUSES: dict[Kind, str] = {
     Kind.OUTSIDE: "{Listed}: {use}.",
     Kind.PROJECTION_WRONG: "This is not what {layer} makes of x, x times its weight's transpose "
     "plus its bias: call self.{layer}(x).",
-    Kind.PARTS_SWAPPED: "{swapped}",
+    Kind.PARTS_SWAPPED: "Here {swapped}: W_query must make the queries, W_key the keys and "
+    "W_value the values.",
     Kind.PARTS_TWICE: "Attention takes queries, keys and values, in this order, and here come "
     "{given[0]}, {given[1]} and {given[2]}.",
     Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): they must go into attention as "
@@ -139,7 +138,6 @@ CAUSES: dict[Kind, str] = {
     Kind.MULTIPLIED: "{The} {are} multiplied by {factor:.4g} here, and nothing in attention does "
     "that.",
     Kind.ORDER: "The {what} of {the} are {how} here: they must keep their places.",
-    Kind.MIXED: "The numbers of {the} get mixed up here: each must stay with its token and head.",
     Kind.SPLIT_COLUMNS: "The heads get other columns of the {name} than their own: the first "
     "{width} columns must be head 0's, the next head 1's, and so on.",
     Kind.SPLIT_MISSING: "This takes columns {columns_} of the {name}, which are not those of one "
@@ -153,8 +151,8 @@ CAUSES: dict[Kind, str] = {
     Kind.SPLIT_TEXTS: "The split mixes texts and heads of the {name}: view takes the dimensions in "
     "the order in which they come.",
     # Scores
-    Kind.SCORES_APART: "The queries of {axis_} {place} meet the keys of {axis_} {other}: both must "
-    "come from the same {axis_}. Split and order the two alike.",
+    Kind.SCORES_APART: "The {first_} of {axis_} {place} meet the {second} of {axis_} {other}: "
+    "both must come from the same {axis_}. Split and order the two alike.",
     Kind.SCORES_CHANGED: "The scores are right before this line, which changes them: it {does}. "
     "Only the scale and the mask may come before softmax.",
     Kind.SCORES_LARGE: "With large scores the result is another: are the scores cut off or rounded "
@@ -172,24 +170,20 @@ CAUSES: dict[Kind, str] = {
     "without int(...), // or round.",
     Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: the "
     f"scores {ROOT}.",
-    Kind.SCALE_KEYS: "Each row is divided by the root of the number of its keys, another one in "
-    "each row: it must be the root of the width of one query.",
     Kind.SCALE_LATE: "The division by the root comes after softmax, where it only makes the rows "
     "smaller: the scores must be divided, before softmax.",
     Kind.SCALE_NONE: f"The scores are not scaled: they {ROOT}, before softmax.",
     Kind.SCALE_NO_ROOT: "The scores are divided by {width} itself, or twice by its root: they must "
     "be divided by its root, once.",
-    Kind.SCALE_ONE_SIDE: "Only one of queries and keys is scaled, by a root of the root: the "
-    f"scores {ROOT}.",
-    Kind.SCALE_OTHER: "The scores are scaled by {number_}: they must be divided by the root of the "
-    "width of one query, a number that comes from the tensor or the module.",
+    Kind.SCALE_OTHER: "The scores are scaled by another number than the root of the width of one "
+    "query: they must be divided by that root, taken from the tensor or the module.",
     Kind.SCALE_SIGN: "The scores are multiplied by a negative number, so that the best key gets "
     "the least attention. Nothing in attention turns their sign.",
     Kind.SCALE_TIMES: "The scores are multiplied by the root of {width}: they must be divided by "
     "it.",
     Kind.SCALE_TWICE: "The {name} are scaled here, and scaled_dot_product_attention divides by the "
     "root itself: leave this out.",
-    Kind.SCALE_WIDTH: "The scores are divided by {root_of}{by_}: they must be divided by the root "
+    Kind.SCALE_WIDTH: "The scores are divided by {root_of}{by}: they must be divided by the root "
     "of the width of one query.",
     # The mask
     Kind.MASK_AFTER_SOFTMAX: "The future is hidden only after softmax, so the rows that softmax "
@@ -197,42 +191,47 @@ CAUSES: dict[Kind, str] = {
     Kind.MASK_ADDED: "A mask of 0 and 1 is added to the scores, which hides nothing: what is added "
     "must be -inf where a token may not look, and 0 where it may.",
     Kind.MASK_CUT: "The mask is cut to {have_} here, and the scores are {want_}: rows and columns "
-    "must be cut to the tokens that there are.{texts}",
+    "must be cut to the tokens that there are.",
     Kind.MASK_DIAGONAL: "The mask hides each token from itself too, and token 0 has nothing else "
-    "to see{nan_}: the diagonal must stay visible{above}.",
+    "to see: the diagonal must stay visible.",
     Kind.MASK_DIFFERS: "The mask hides other places in one head or text than in another: it must "
     "be the same triangle for all.",
     Kind.MASK_EMPTY: f"{LEAK}the mask of this line hides nothing of these tokens. Is it cut to the "
     "rows and columns of the tokens that there are?",
     Kind.MASK_EMPTY_ROW: "For token 0 no {name} are left here: token i must see itself too, so "
     "what is cut for it must end after token i.",
-    Kind.MASK_EVERYTHING: "This mask hides every score of {rows_}, the past too{nan_}: it must "
-    "hide the future alone.",
-    Kind.MASK_FILL: "The scores that the mask hides {fill_}: they must be -torch.inf.",
+    Kind.MASK_EVERYTHING: "This mask hides every score of some tokens, the past too, and leaves "
+    "them nothing to see: it must hide the future alone.",
+    Kind.MASK_FILL: "The scores that the mask hides become {number:.4g}, or that much more, and "
+    "softmax still gives them weight: they must be -torch.inf.",
     Kind.MASK_INVERTED: "Each token sees only what comes after it: the mask is the wrong way "
-    "round. {polarity}",
-    Kind.MASK_LATE: f"{LEAK}the mask begins too late. {{begin_}}",
-    Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: {shape_of_mask}",
-    Kind.MASK_LENGTH: "{side} mask is for {length} tokens, and x has {num_tokens}: make it from "
-    "x.shape[1].",
+    "round. What is True is hidden by masked_fill, and stays in where and in "
+    "scaled_dot_product_attention.",
+    Kind.MASK_LATE: f"{LEAK}the mask begins too late. Hidden must be all above the diagonal, "
+    "where the key comes after the query, and nothing else.",
+    Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: all above the diagonal "
+    "must be hidden, and nothing else.",
+    Kind.MASK_LENGTH: "The mask is for {length} tokens, on one side at least, and x has "
+    "{num_tokens}: make it from x.shape[1].",
     Kind.MASK_NAN: "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: hide with "
     "masked_fill.",
     Kind.MASK_NO_BUFFER: "On another device it stops: self.{name} is a tensor that the module does "
     "not know of, and .to(device) leaves it behind. It must be a buffer.",
-    Kind.MASK_NONE: f"{LEAK}nothing is hidden{{when_}}. The future must be hidden.",
+    Kind.MASK_NONE: f"{LEAK}nothing is hidden. The future must be hidden.",
     Kind.MASK_NOT_LOW: "The number that hides is not the lowest: where scores are {far:g} apart, "
     "token 0 sees token 1. It must be -torch.inf.",
-    Kind.MASK_PAST: f"{LEAK}the mask is on the wrong side of the diagonal. {{begin_}}",
-    Kind.MASK_ROWS: "Token {token} meets {meets_} here, and may see {may_}: for token i, keys and "
-    "values are cut to [: i + 1].",
+    Kind.MASK_PAST: f"{LEAK}the mask is on the wrong side of the diagonal. Hidden must be the "
+    "triangle above it, where the key comes after the query.",
+    Kind.MASK_ROWS: "Token {token} meets the keys {low} to {high} here: token i may see the "
+    "tokens 0 to i, so keys and values must be cut to [: i + 1].",
     Kind.MASK_TOO_MUCH: "Token {token} does not see token {other}, which is not in its future: "
-    "{shape_of_mask}",
+    "the mask must hide what is above the diagonal, and nothing else.",
     Kind.MASK_TRAINING: "The mask is there in eval only: in training and in eval the future must "
     "be hidden.",
     Kind.MASK_UNUSED: "The future is hidden here, but the result is not kept: masked_fill returns "
     "a new tensor, masked_fill_ changes the old one.",
     Kind.MASK_ZEROS: "This hides every score that is 0, and a score that token i may see can be 0 "
-    "too{nan_}: hide by place, not by number.",
+    "too: hide by place, not by number.",
     # Softmax, weights, values
     Kind.SOFTMAX_AXIS: "Softmax runs over {axes_}: it must run over the keys alone, dim=-1, so "
     "that each row sums to 1.",
@@ -253,26 +252,24 @@ CAUSES: dict[Kind, str] = {
     "softmax over the keys.",
     Kind.WEIGHTS_CHANGED: "This line changes the attention weights after softmax (it {does}): "
     "they must go to the values as softmax made them, so that a row sums to 1.",
-    Kind.WEIGHTS_RETURNED: "return_weights=True {what}.",
     Kind.WEIGHTS_TRANSPOSED: "The attention weights are used the other way round: row i must "
     "weigh what token i sees, without a transpose.",
-    Kind.VALUES_APART: "The attention weights of {axis_} {place} multiply the values of {axis_} "
-    "{other}: both must come from the same {axis_}. Split and order them alike.",
     Kind.VALUES_OTHER: "The attention weights multiply {the} here, and must multiply the values.",
     Kind.ATTENTION_WRONG: "Queries, keys and values are right before this line, and its result is "
     "not their causal attention.",
     # Context vectors and result
-    Kind.CONTEXT_CHANGED: "The context vectors are {right_} before this line, which changes them: "
-    "it {does}. Leave that out.",
+    Kind.CONTEXT_CHANGED: "The context vectors are right before this line, which changes them: it "
+    "{does}. Leave that out.",
     Kind.CONTEXT_WRONG: "Attention weights and values are right before this line, and what it "
     "makes is not their product, head by head: it {does}.",
     Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
     "0 in the first columns.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all columns of head 0 must come "
     "first, then all of head 1.",
-    Kind.MERGE_AXIS: "The heads {axis_words}: they must go side by side, along the last dimension.",
-    Kind.MERGE_MIXED: "The merge mixes tokens and heads{order_}: before view, the heads of a token "
-    "must be next to each other, (b, num_tokens, num_heads, head_dim).",
+    Kind.MERGE_AXIS: "The heads are put together along dimension {dim}, counted from 0: they must "
+    "go side by side, along the last dimension.",
+    Kind.MERGE_MIXED: "The merge mixes tokens and heads: before view, the heads of a token must "
+    "be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",
     Kind.MERGE_REPEATED: "What one head returns comes again where another head belongs: each round "
     "must use a head of its own.",
@@ -280,24 +277,21 @@ CAUSES: dict[Kind, str] = {
     "side, along the last dimension.",
     Kind.MERGE_TEXTS: "The merge mixes texts and heads: whichever of the two came first when they "
     "were put into one dimension must come first here too.",
-    Kind.OUT_PROJ_BIAS: "The bias of out_proj is not added.",
     Kind.OUT_PROJ_MISSING: "The context vectors are returned without out_proj: it must come last.",
     Kind.OUT_PROJ_TWICE: "out_proj is applied here a second time: it must come once.",
-    Kind.OUT_PROJ_WRONG: "This is not out_proj of the joined heads: each row must hold all heads "
-    "of one token, head 0 first.",
     Kind.RESULT_CHANGED: "The result was complete before this line, which changes it: it {does}.",
     Kind.RESULT_DIFFERS: "Each step is right alone, but for {b} x {num_tokens} tokens{bias} the "
     "results differ: does anything depend on the batch, on the length or on earlier calls?",
     Kind.RESULT_DTYPE: "The result is {dtype} for x of {x_dtype}: new tensors must have "
     "dtype=x.dtype.",
-    Kind.RESULT_NAN: "The result is NaN: which line divides by 0, or multiplies a mask by -inf?",
     Kind.RESULT_NONE: "Forward makes {name} and returns None: end with return.",
-    Kind.RESULT_OTHER: "{The} {are} returned, not the {target}.",
+    Kind.RESULT_OTHER: "{The} {are} returned here: the steps that come after are missing.",
     Kind.RESULT_SHAPE: "The result is {have_} where {want_} is right.",
     Kind.RESULT_TYPE: "forward(x) returns a {returned}: {use}.",
-    Kind.RESULT_UNWRITTEN: "{unwritten}",
-    Kind.GRADIENT: "The results are right, but {gradient}: does .detach(), .data, "
-    "torch.tensor or no_grad cut it off?",
+    Kind.RESULT_UNWRITTEN: "Some of the result is never written: what {filler} put there is still "
+    "there. Does the loop reach every token and every head, from 0 on?",
+    Kind.GRADIENT: "The results are right, but the gradient of {name} is missing or another: does "
+    ".detach(), .data, torch.tensor or no_grad cut it off?",
     Kind.GRADIENT_BIAS: "The results are right, but {name} gets no gradient: is it used? "
     "{layer}(x) adds it, F.linear(x, weight, bias) too.",
     Kind.GRADIENT_IN_PLACE: "The backward pass fails: a number that a gradient needs is "
@@ -310,9 +304,7 @@ CAUSES: dict[Kind, str] = {
     Kind.STATE: "Two calls on the same x differ: something stays from an earlier call. Keep no "
     "tensors on self in forward.",
     Kind.STATE_KEPT: "self.{name} is kept from one call to the next, which may have other tokens: "
-    "make it anew in forward, or cut it to the tokens that there are.",
-    Kind.STATE_LIST: "self.{name} still holds the tensors of earlier calls when the next one "
-    "appends to it: make the list in forward.",
+    "make it anew in forward.",
     Kind.LENGTH: "With context_length={length} and as many tokens the outputs are wrong from token "
     "{token} on: does a mask or a window have a fixed size?",
     Kind.LENGTH_CUT: "With context_length={length}, {num_tokens} tokens come in and {left} come "
@@ -321,15 +313,17 @@ CAUSES: dict[Kind, str] = {
     "what depends on self.training?",
     Kind.MODE_CHANGED: "forward itself switches to eval, so that dropout never drops: the mode "
     "belongs to the caller, who calls train() and eval().",
-    Kind.DROPOUT_ACTIVE: "Dropout is active in eval(): {mode}",
+    Kind.DROPOUT_ACTIVE: "Dropout is active in eval(): nn.Dropout, made in __init__, knows the "
+    "mode; F.dropout needs training=self.training, PyTorch's attention dropout_p=p if "
+    "self.training else 0.0.",
     Kind.DROPOUT_FIXED: "In training every call drops the same attention weights: is a seed set, "
     "or a pattern kept? Dropout must draw anew for each of them.",
     Kind.DROPOUT_NONE: "In training nothing is dropped: is dropout passed on, and are the "
     "attention weights put through it?",
     Kind.DROPOUT_PLACE: "Dropout is in the wrong place: it must come right after softmax, on the "
     "attention weights, once.",
-    Kind.DROPOUT_SHARE: "In training with dropout={p}, {share:.0%} of the attention weights are "
-    "dropped: pass dropout on as it is.",
+    Kind.DROPOUT_SHARE: "In training another share of the attention weights is dropped than "
+    "dropout={p}: pass dropout on as it is.",
     Kind.DROPOUT_SUMS: "In training the rows are made to sum to 1 again after dropout, which takes "
     "back what it did: dropout must come last before the values.",
     Kind.DROPOUT_TOGETHER: "In training attention weights are dropped together, {what}: dropout "
@@ -337,11 +331,7 @@ CAUSES: dict[Kind, str] = {
     Kind.DROPOUT_TWICE: "Dropout is applied twice: it must come once, right after softmax.",
     Kind.DROPOUT_VALUES: "In training dropout falls on single numbers of the values or the result: "
     "it must fall on the attention weights, right after softmax.",
-    Kind.DROPOUT_ZERO: "With dropout=0.0 something is dropped in training: pass dropout on as it "
-    "is.",
     # Notes
-    Kind.NOTE_BROADCASTS: "With context_length=1 more than one token passes, and token 0 sees "
-    "token 1: the mask is 1 x 1 and broadcasts.",
     Kind.NOTE_DTYPE: "In {dtype} it would not be right: {why}.",
     Kind.NOTE_ONE_WIDTH: "The class takes only d_in equal to d_out, and was tried with that.",
     Kind.NOTE_SCORES: "Where the largest score of a row is hidden after exp, nothing may be left "
@@ -349,50 +339,51 @@ CAUSES: dict[Kind, str] = {
 }
 
 # The finished line, for the second try
-SPLIT = "First view(b, num_tokens, num_heads, head_dim), then transpose(1, 2)."
-DIVIDE = "Divide them by {divisor}**0.5."
-HIDE = "Write scores.masked_fill(is_future, -torch.inf)."
-DROP = "Write attn_weights = self.dropout(attn_weights)."
-CUT = "Write torch.cat([head(x) for head in self.heads], dim=-1)."
-REMEDIES: dict[Kind, str] = {
-    Kind.ERROR_NOT_SPLIT: SPLIT,
-    Kind.SPLIT_MIXED: SPLIT,
-    Kind.SPLIT_COLUMNS: SPLIT,
-    Kind.SPLIT_TEXTS: SPLIT,
-    Kind.SPLIT_NO_TRANSPOSE: SPLIT,
-    Kind.MERGE_MIXED: "First transpose(1, 2), then view.",
-    Kind.MERGE_ALTERNATING: "First transpose(1, 2), then view.",
-    Kind.MERGE_AXIS: "Write torch.cat(results, dim=-1).",
-    Kind.MERGE_ADDED: "Write torch.cat(results, dim=-1).",
-    Kind.MERGE_SOME_HEADS: CUT,
-    Kind.HEADS_CHAINED: CUT,
-    Kind.HEADS_NOT_RUN: CUT,
-    Kind.ERROR_LIST: CUT,
-    Kind.ERROR_LAYERS: CUT,
-    Kind.OUT_PROJ_MISSING: "End with self.out_proj(context_vec).",
-    Kind.OUT_PROJ_WRONG: "End with self.out_proj(context_vec).",
-    Kind.PARTS_VIEWED: "Write keys.transpose(-2, -1).",
-    Kind.SCORES_PAIR: "Write queries @ keys.transpose(-2, -1).",
-    Kind.SCORES_TRANSPOSED: "Write queries @ keys.transpose(-2, -1).",
-    Kind.SCORES_WRONG: "Write queries @ keys.transpose(-2, -1).",
-    Kind.SCALE_HALF: DIVIDE,
-    Kind.SCALE_LATE: DIVIDE,
-    Kind.SCALE_NONE: DIVIDE,
-    Kind.SCALE_NO_ROOT: DIVIDE,
-    Kind.SCALE_OTHER: DIVIDE,
-    Kind.SCALE_TIMES: DIVIDE,
-    Kind.SCALE_WIDTH: DIVIDE,
-    Kind.MASK_AFTER_SOFTMAX: HIDE,
-    Kind.MASK_NAN: HIDE,
-    Kind.MASK_NONE: "Write scores.masked_fill(is_future, -torch.inf), or is_causal=True.",
-    Kind.MASK_NO_BUFFER: 'Write self.register_buffer("{name}", ...).',
-    Kind.MASK_EMPTY_ROW: "Cut to [: i + 1].",
-    Kind.WEIGHTS_TRANSPOSED: "Write attn_weights @ values.",
-    Kind.VALUES_OTHER: "Write attn_weights @ values.",
-    Kind.DROPOUT_NONE: DROP,
-    Kind.DROPOUT_PLACE: DROP,
-    Kind.DROPOUT_VALUES: DROP,
+LINES: dict[str, tuple[Kind, ...]] = {
+    "First view(b, num_tokens, num_heads, head_dim), then transpose(1, 2).": (
+        Kind.ERROR_NOT_SPLIT,
+        Kind.SPLIT_MIXED,
+        Kind.SPLIT_COLUMNS,
+        Kind.SPLIT_TEXTS,
+        Kind.SPLIT_NO_TRANSPOSE,
+    ),
+    "First transpose(1, 2), then view.": (Kind.MERGE_MIXED, Kind.MERGE_ALTERNATING),
+    "Write torch.cat(results, dim=-1).": (Kind.MERGE_AXIS, Kind.MERGE_ADDED),
+    "Write torch.cat([head(x) for head in self.heads], dim=-1).": (
+        Kind.MERGE_SOME_HEADS,
+        Kind.HEADS_CHAINED,
+        Kind.HEADS_NOT_RUN,
+        Kind.ERROR_LIST,
+        Kind.ERROR_LAYERS,
+    ),
+    "End with self.out_proj(context_vec).": (Kind.OUT_PROJ_MISSING,),
+    "Write keys.transpose(-2, -1).": (Kind.PARTS_VIEWED,),
+    "Write queries @ keys.transpose(-2, -1).": (
+        Kind.SCORES_PAIR,
+        Kind.SCORES_TRANSPOSED,
+        Kind.SCORES_WRONG,
+    ),
+    "Divide them by {divisor}**0.5.": (
+        Kind.SCALE_HALF,
+        Kind.SCALE_LATE,
+        Kind.SCALE_NONE,
+        Kind.SCALE_NO_ROOT,
+        Kind.SCALE_OTHER,
+        Kind.SCALE_TIMES,
+        Kind.SCALE_WIDTH,
+    ),
+    "Write scores.masked_fill(is_future, -torch.inf).": (Kind.MASK_AFTER_SOFTMAX, Kind.MASK_NAN),
+    "Write scores.masked_fill(is_future, -torch.inf), or is_causal=True.": (Kind.MASK_NONE,),
+    'Write self.register_buffer("{name}", ...).': (Kind.MASK_NO_BUFFER,),
+    "Cut to [: i + 1].": (Kind.MASK_EMPTY_ROW,),
+    "Write attn_weights @ values.": (Kind.WEIGHTS_TRANSPOSED, Kind.VALUES_OTHER),
+    "Write attn_weights = self.dropout(attn_weights).": (
+        Kind.DROPOUT_NONE,
+        Kind.DROPOUT_PLACE,
+        Kind.DROPOUT_VALUES,
+    ),
 }
+REMEDIES = {kind: line for line, kinds in LINES.items() for kind in kinds}
 
 
 def sentence(finding: Finding, again: bool = False) -> str:
@@ -435,7 +426,7 @@ def details(finding: Finding) -> str:
         met = (f"{name} {name_shape(s, facts['sizes'])}" for name, s in facts["shapes"].items())
         parts.append(f"Shapes there: {', '.join(met)}.")
     if "made_with" in facts:
-        parts.append(f"It was made with {facts['made_with']}.{facts['remainder']}")
+        parts.append(f"It was made with {facts['made_with']}.")
     return " | ".join(parts)
 
 
@@ -520,28 +511,11 @@ AXES = {
     "ij": "all rows together",
     "bhij": "all numbers together",
 }
-SIZE_NAMES = {
-    "b": "the number of texts",
-    "d_in": "d_in, the width of the embedding",
-    "d_out": "d_out, the width of all heads",
-    "num_heads": "num_heads",
-    "num_tokens": "the number of tokens",
-    "context_length": "context_length",
-}
 ADDED = {"add": "adding", "iadd": "adding", "sum": "adding", "mean": "averaging"}
 ARTICLES = {"x": "x", "attn_weights": "the attention weights", "context_vec": "the context vectors"}
-DROPS_IN_EVAL = {
-    "pytorch": "scaled_dot_product_attention does not know the mode, so pass dropout_p=p if "
-    "self.training else 0.0.",
-    "new": "a layer that is made here is new in each call, and a new one is in training: make it "
-    "once, in __init__, and eval() reaches it.",
-    "": "nn.Dropout knows the mode, F.dropout must be told by training=self.training.",
-}
 
 
 class _Words(dict[str, Any]):
-    """The facts of a finding, and the words that are made of them."""
-
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.facts)
         self.finding = finding
@@ -563,104 +537,12 @@ def _does(words: Mapping[str, Any]) -> str:
     return DOES.get(name) or DOES.get(name.removeprefix("r")) or f"applies {words['operation']}"
 
 
-def _swapped(words: Mapping[str, Any]) -> str:
-    holds = words["holds"]
-    if len(holds) > 1 and len(set(holds.values())) > 1:
-        first, second = list(holds.items())[:2]
-        return (
-            f"Here {first[0]} holds the {first[1]} and {second[0]} the {second[1]}: they have "
-            "changed places."
-        )
-    made = {"queries": "W_query", "keys": "W_key", "values": "W_value"}
-    what = next(iter(holds.values()))
-    verb, made_by = ("hold", "each is") if len(holds) > 1 else ("holds", "it is")
-    return f"Here {listed(holds)} {verb} the {what}: {made_by} made by {made[what]}."
-
-
-def _fill(words: Mapping[str, Any]) -> str:
-    number = words["number"] + 0.0  # no -0
-    if number == math.inf:
-        return "are set to +inf, which wins softmax"
-    verb = f"get {number:+.4g}" if words["added"] else f"are set to {number:.4g}"
-    return f"{verb}, and softmax still gives them weight"
-
-
-def _begin(words: Mapping[str, Any]) -> str:
-    if words.get("shows"):
-        return "What is drawn is what may be seen: the key must not come after the query."
-    return "It must hide where the key comes after the query: the triangle above the diagonal."
-
-
-def _mask_shape(words: Mapping[str, Any]) -> str:
-    if words.get("shows"):
-        return "what may be seen must be all on and below the diagonal, and nothing else."
-    return "the mask must hide all above the diagonal, and nothing else."
-
-
-def _axis_words(words: Mapping[str, Any]) -> str:
-    dim, axes = words["dim"], words["axes"]
-    if axes == "h":
-        return f"have a dimension of their own, dimension {dim}, counted from 0"
-    like = "texts" if "b" in axes else "tokens"
-    return f"are joined along dimension {dim}, counted from 0, like more {like}"
-
-
-def _unwritten(words: Mapping[str, Any]) -> str:
-    what, places = words["what"], words["places"]
-    if not places:
-        return (
-            f"torch.{words['filler']} holds whatever numbers are in memory, and this line computes "
-            "with them: begin with zeros."
-        )
-    several = len(places) > 1
-    return (
-        f"{_capital(what)}{'s' * several} {_ranges(places)} of the result "
-        f"{'are' if several else 'is'} never written, counted from 0: what {words['filler']} put "
-        "there is still there."
-    )
-
-
-def _number(words: Mapping[str, Any]) -> str:
-    factor = words["factor"]
-    for power, how in ((-2, "the root of "), (-1, "")):
-        number = factor**power
-        if 1.5 < number < 1025 and abs(number - round(number)) < 1e-3 * number:
-            return f"1 / {how}{round(number)}"
-    return f"{factor:.4g}"
-
-
 def _outside(words: Mapping[str, Any]) -> str:
     named = words["variables"]
     numbers = [value for value in named.values() if isinstance(value, int)]
     several = len(named) > 1
     are = "are the notebook's variables" if several else "is the notebook's variable"
     return f"{listed(named)} here {are}" + (f", {listed(numbers)}" if numbers else "")
-
-
-def _order_before(words: Mapping[str, Any]) -> str:
-    return f" (before it they are {', '.join(words['order'])})" if words["order"] else ""
-
-
-def _meets(words: Mapping[str, Any]) -> str:
-    low, high = words["low"], words["high"]
-    return f"the keys {low} to {high}" if low < high else f"key {low} alone"
-
-
-def _never_run(words: Mapping[str, Any]) -> str:
-    several = len(words["missing"]) > 1
-    return f"head{'s' * several} {listed(words['missing'])} never {'do' if several else 'does'}"
-
-
-def _gradient(words: Mapping[str, Any]) -> str:
-    if words["name"] is None:
-        return "no parameter gets a gradient"
-    if words["none"]:
-        return f"{words['name']} gets no gradient"
-    return f"the gradient of {words['name']} is not"
-
-
-def _nan(words: Mapping[str, Any]) -> str:
-    return ", so that its result is NaN" if words.get("nan") else ""
 
 
 def _shape(key: str) -> Callable[[Mapping[str, Any]], str]:
@@ -676,43 +558,15 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "have_": _shape("have"),
     "want_": _shape("want"),
     "Names": lambda words: _capital(listed(f"the {name}" for name in words["names"])),
-    "swapped": _swapped,
+    "swapped": lambda words: listed(f"{k} holds the {v}" for k, v in words["holds"].items()),
     "columns_": lambda words: _ranges(words["columns"]),
+    "first_": lambda words: words["first"].replace("attn_", "attention "),
     "axis_": lambda words: {"h": "head", "b": "text"}[words["axis"]],
     "axes_": lambda words: AXES.get(words["axes"], "more than the keys"),
-    "axis_words": _axis_words,
     "root_of": lambda words: "the root of " if words["root"] else "",
-    "by_": lambda words: SIZE_NAMES[words["by"]],
-    "number_": _number,
     "divisor": lambda words: "keys.shape[-1]" if words.get("width") == "d_out" else "head_dim",
-    "nan_": _nan,
-    "above": lambda words: ": True on it, if True means visible" if words.get("shows") else "",
-    "fill_": _fill,
-    "polarity": lambda words: (
-        "In scaled_dot_product_attention True means that a token may look."
-        if words.get("sdpa")
-        else "What is True in masked_fill is hidden, in where it stays."
-    ),
-    "begin_": _begin,
-    "rows_": lambda words: "all tokens" if words["all"] else "some tokens",
-    "shape_of_mask": _mask_shape,
-    "side": lambda words: "One side of the" if words["one_side"] else "The",
-    "texts": lambda words: (
-        " b is the number of texts." if words["sizes"]["b"] in words["have"] else ""
-    ),
-    "when_": lambda words: "" if words.get("sdpa") else " when softmax comes",
-    "meets_": _meets,
-    "may_": lambda words: f"the tokens 0 to {words['token']}" if words["token"] else "itself alone",
-    "right_": lambda words: "right and already joined" if words["complete"] else "right",
     "added": lambda words: ADDED.get(words["operation"].strip("_"), words["operation"]),
-    "order_": _order_before,
     "some_heads": lambda words: f"head {listed(words['heads'])}",
-    "target": lambda words: (
-        "result of out_proj" if words["width"] == "head_dim" else ("context vectors")
-    ),
-    "unwritten": _unwritten,
-    "gradient": _gradient,
-    "missing_": _never_run,
-    "mode": lambda words: DROPS_IN_EVAL[words.get("how", "")],
+    "missing_": lambda words: f"head {listed(words['missing'])}",
     "Listed": _outside,
 }

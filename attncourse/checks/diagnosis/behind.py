@@ -66,8 +66,7 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
         missing = tuple(head for head in range(num_heads) if head not in ran)
         some = {"ran": len(ran), "num_heads": num_heads, "missing": missing}
         return Finding(Kind.HEADS_NOT_RUN, _header_of(trial, loop, line), some)
-    odd = next((call for call in calls if not call.takes_x), None)
-    return Finding(Kind.HEADS_INPUT, odd.line, {"head": odd.head}) if odd else None
+    return None
 
 
 def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
@@ -156,10 +155,9 @@ def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
     for name, value in {**vars(mine), **dict(mine.named_buffers())}.items():
         written = trial.text.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", "__init__")
         line = written or trial.text.line_with(rf"\b{name}\b", "__init__")
-        if isinstance(value, list) and any(isinstance(one, Tensor) for one in value):
-            return Finding(Kind.STATE_LIST, line, {"name": name})
+        grows = isinstance(value, list) and any(isinstance(one, Tensor) for one in value)
         changed = isinstance(value, Tensor) and before.get(name) is not value
-        if changed and finding.kind.step in ("error", "state", "length"):
+        if grows or (changed and finding.kind.step in ("error", "state", "length")):
             return Finding(Kind.STATE_KEPT, line, {"name": name})
     return None
 
@@ -216,7 +214,7 @@ def _wrong_mask(
         if operations[before[0]].line is None:
             break
         begun = operations[before[0]]
-    told = {"length": other, "num_tokens": size, "one_side": size in have}
+    told = {"length": other, "num_tokens": size}
     return Finding(Kind.MASK_LENGTH, begun.line, told)
 
 

@@ -17,7 +17,7 @@ from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.quantities import HIDDEN
 from attncourse.checks.diagnosis.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Operation, SourceLine
+from attncourse.tracing.operations import Operation
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention
 
@@ -43,16 +43,8 @@ def two_runs(trial: Trial) -> Finding | None:
     if drawn.name.endswith(("uniform_", "normal_")) and (drawn.grad or "_" in drawn.name[:-1]):
         return Finding(Kind.RANDOM_LAYERS, drawn.line)
     if "rop" in drawn.name or (drawn.line and "rop" in drawn.line.text):
-        return Finding(Kind.DROPOUT_ACTIVE, drawn.line, {"how": how_it_drops(drawn.line)})
+        return Finding(Kind.DROPOUT_ACTIVE, drawn.line)
     return Finding(Kind.RANDOM, drawn.line)
-
-
-def how_it_drops(line: SourceLine | None) -> str:
-    """Return by what a line drops: PyTorch's attention, a new layer, or another way."""
-    text = line.text if line is not None else ""
-    if "scaled_dot_product_attention" in text or "dropout_p" in text:
-        return "pytorch"
-    return "new" if "Dropout(" in text else ""
 
 
 def equal_scores(trial: Trial) -> Finding | None:
@@ -65,8 +57,8 @@ def equal_scores(trial: Trial) -> Finding | None:
         return None
     made = trial.first(mine, x, _hides_a_row, weights)
     if made is None:
-        return Finding(Kind.RESULT_NAN if have.isnan().any() else Kind.SOFTMAX_ROWS)
-    return Finding(Kind.MASK_ZEROS, made.line, {"nan": bool(have.isnan().any())})
+        return Finding(Kind.SOFTMAX_ROWS)
+    return Finding(Kind.MASK_ZEROS, made.line)
 
 
 def _hides_a_row(operation: Operation) -> bool:
@@ -179,13 +171,6 @@ def more_tokens_than_context_length(trial: Trial) -> Finding | None:
         cut = trial.first(mine, x, lambda made: made.values.shape[1:2] < x.shape[1:2])
         facts = {"length": 3, "num_tokens": NUM_TOKENS, "left": result.shape[1]}
         return Finding(Kind.LENGTH_CUT, cut.line if cut else None, facts)
-    mine, _ = trial.build(num_heads=1, context_length=1)
-    try:
-        attn_weights = trial.attn_weights_of(mine, trial.marked_tokens(), 1)
-    except Found:
-        return None
-    if (attn_weights[:, 0, 0, 1:NUM_TOKENS].abs() > 1e-6).any() or attn_weights.isnan().any():
-        trial.note(Kind.NOTE_BROADCASTS)
     return None
 
 

@@ -46,7 +46,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
         heads.heads_added,
-        heads.numbers_changed,  # or relu after a merge is told as a merge
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
         heads.view_for_a_transpose,  # or nobody says that view is no transpose
         heads.another_order,
@@ -82,7 +81,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         results.weights_changed,
         results.weights_meet_no_values,
         results.weights_transposed,
-        results.values_of_another_head,  # the same of the values
+        scores.of_another_head,
         results.another_context,  # the last of its kind: it quotes the line
     ),
     "parts": (
@@ -94,10 +93,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),
-    "context_vec": (
-        results.out_proj_of_another,  # or out_proj is told to be left out
-        results.context_changed,
-    ),
+    "context_vec": (results.context_changed,),
     "result": (results.result_changed,),  # the only rule after out_proj
     "x": (results.x_changed,),
 }

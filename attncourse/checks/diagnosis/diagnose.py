@@ -36,7 +36,7 @@ WHOLE = (*RUNS, "whole")
 DROPS = (*WHOLE, "dropout in training")
 
 # Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
-# left behind, dropout in place, tokens cut off, the weights returned, other dtypes (a note)
+# left behind, dropout in place, tokens cut off, heads by name, other dtypes (a note)
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
@@ -59,7 +59,6 @@ QUESTIONS: tuple[Question, ...] = (
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
     Question("other dtypes", conditions.other_dtypes, WHOLE),
     Question("initial values", conditions.initial_values, RUNS[:2]),
-    Question("weights returned", questions.the_weights_returned, WHOLE),
     Question("another device", conditions.another_device, WHOLE),
 )
 NAMES = tuple(question.name for question in QUESTIONS)
@@ -202,11 +201,8 @@ def _is_left_out(name: str, skip: tuple[str, ...]) -> bool:
 
 
 def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
-    """Return what a learner reads, with all that was found."""
     faults, trial, right = tuple(inquiry.faults), inquiry.trial, inquiry.right.__name__
     found = trial.notes if trial else []
-    if faults:
-        found = [note for note in found if note.kind is not Kind.NOTE_BROADCASTS]
     notes = tuple(Note(cause_of(note), note.code) for note in found)
     asked = {fault.question for fault in faults}
     not_asked = tuple(q.name for q in QUESTIONS if q.name in inquiry.failed - asked)
@@ -222,5 +218,5 @@ def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
         f"{trial.make.name} is right: no token sees a later one, outputs and gradients are those "
         f"of attnlib's {right}{'' if 'dropout' in skip else drops}."
     )
-    told = (f"Note: {note}" for note in notes if note.code != Kind.NOTE_BROADCASTS)
+    told = (f"Note: {note}" for note in notes)
     return Verdict(True, " ".join([said, *told]), (), notes)

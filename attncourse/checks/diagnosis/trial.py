@@ -39,7 +39,6 @@ class HeadCall(NamedTuple):
 
     head: int
     line: SourceLine | None
-    takes_x: bool
     takes_head: int | None  # the head whose result it takes
 
 
@@ -103,7 +102,6 @@ class Trial:
             Scale(1 / HEAD_DIM, Kind.SCALE_NO_ROOT),
             Scale(1 / (2 * HEAD_DIM), Kind.SCALE_HALF),
             Scale(2 / HEAD_DIM, Kind.SCALE_HALF),
-            Scale(HEAD_DIM**-0.25, Kind.SCALE_ONE_SIDE),
             Scale(1 / int(HEAD_DIM**0.5), Kind.SCALE_CUT),
             *(Scale(n**-0.5, Kind.SCALE_WIDTH, by) for by, n in sizes.items() if n > 1),
             *(Scale(1 / n, Kind.SCALE_WIDTH, by, False) for by, n in sizes.items() if n > 2),
@@ -322,10 +320,8 @@ class Trial:
 
         def before(head: int) -> Any:
             def note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-                given = inputs[0] if inputs and isinstance(inputs[0], Tensor) else x
-                takes_x = given.shape == x.shape and torch.equal(given, x)
-                takes = next((h for h, made in results if made is given), None)
-                calls.append(HeadCall(head, _own_line(), takes_x, takes))
+                takes = next((h for h, made in results if made is inputs[0]), None)
+                calls.append(HeadCall(head, _own_line(), takes))
 
             return note
 
@@ -367,7 +363,6 @@ class Trial:
         return recording.operations[number].line if number is not None else None
 
     def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
-        """Return the last line that shaped the result."""
         recording, result = self.record(mine, x)
         number = recording.number_of(result) if result is not None else None
         while number is not None:
@@ -427,7 +422,6 @@ def _is_float(operation: Operation) -> bool:
 
 
 def _own_line() -> SourceLine | None:
-    """Return the learner's innermost line that runs now."""
     frame = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
