@@ -186,7 +186,6 @@ class Kind(StrEnum):
     STATE = "state"
     STATE_KEPT = "state.kept"
     LENGTH = "length"
-    LENGTH_CUT = "length.cut"
     TRAINING = "training"
     MODE_CHANGED = "mode.changed"
     DROPOUT_ACTIVE = "dropout.eval"

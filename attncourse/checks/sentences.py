@@ -307,8 +307,6 @@ CAUSES: dict[Kind, str] = {
     "make it anew in forward.",
     Kind.LENGTH: "With context_length={length} and as many tokens the outputs are wrong from token "
     "{token} on: does a mask or a window have a fixed size?",
-    Kind.LENGTH_CUT: "With context_length={length}, {num_tokens} tokens come in and {left} come "
-    "out: the rest is cut off in silence. Raise a ValueError instead.",
     Kind.TRAINING: "With dropout=0.0 training and eval must compute the same, and yours do not: "
     "what depends on self.training?",
     Kind.MODE_CHANGED: "forward itself switches to eval, so that dropout never drops: the mode "

@@ -257,7 +257,7 @@ WRONG_HEADS = {
     "weights @ keys": (("weights @ values", "weights @ keys"), "values.other", "forward 11"),
     "weights @ queries": (("weights @ values", "weights @ queries"), "values.other", "forward 11"),
     "values squared": (("weights @ values", "weights @ values**2"), "parts.changed", "forward 11"),
-    "weights @ x": (("weights @ values", "weights @ x"), "result.shape", "forward 11"),
+    "weights @ x": (("weights @ values", "weights @ x"), "values.other", "forward 11"),
     "weights transposed": (
         ("weights @ values", "weights.mT @ values"),
         "weights.transposed",
@@ -347,7 +347,7 @@ WRONG_STACKS = {
     "reversed": (("in self.heads]", "in reversed(self.heads)]"), "merge.order", "forward 2"),
     "the first head each time": (
         ("head(x) for head", "self.heads[0](x) for head"),
-        "heads.not-run",
+        "merge.repeated",
         "forward 2",
     ),
     "one head repeated": (
@@ -362,7 +362,7 @@ WRONG_STACKS = {
     "too few heads": (("range(num_heads)", "range(2)"), "heads.count", "__init__ 4"),
     "d_out shared out": (
         ("sizes = d_in, d_out,", "sizes = d_in, d_out // num_heads,"),
-        "parameters.shape",
+        "heads.argument",
         "__init__ 4",
     ),
     "bias not passed on": (

@@ -230,8 +230,12 @@ def departure_before(finding: Finding, trial: Trial) -> Finding | None:
 def reason_of_the_shape(finding: Finding, trial: Trial) -> Finding | None:
     """Tell why a result has another shape."""
     path = trial.usual_path() if finding.kind is Kind.RESULT_SHAPE else None
-    found = path and (shape_of_the_result(path) or departure(path))
-    if found is None or not found.sure:
+    found = shape_of_the_result(path) if path is not None else None
+    if found is None and path is not None:
+        found = departure(path)
+        if found is None or found.kind.step not in ("scale", "mask", "split", "merge", "values"):
+            return None
+    if found is None:
         return None
     shapes = {name: finding.facts[name] for name in ("have", "want", "sizes")}
     if found.kind is Kind.RESULT_OTHER and found.line is not None:

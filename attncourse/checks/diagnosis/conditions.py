@@ -143,12 +143,12 @@ def _rows_far_apart(trial: Trial, mine: nn.Module, x: Tensor) -> Finding | None:
     W_query[0, :NUM_TOKENS], W_key[0, NUM_TOKENS] = HEAD_DIM**0.5 * levels, 1
     matrices = {"W_query": W_query, "W_key": W_key}
     odd = trial.attn_weights_of(mine, x, 1, **matrices).isnan().any(dim=-1)[0, 0]
-    made = trial.first(mine, x, lambda made: "exp" in made.name, trial.weights(1, **matrices))
-    if not odd.any() or made is None:
+    if not odd.any():
         return None
+    made = trial.first(mine, x, lambda made: "exp" in made.name, trial.weights(1, **matrices))
     level = float(levels[odd.nonzero()[0, 0]])
     facts = {"level": level, "exp": "infinite" if level > 0 else "0"}
-    return Finding(Kind.SOFTMAX_LARGEST, made.line, facts)
+    return made and Finding(Kind.SOFTMAX_LARGEST, made.line, facts)
 
 
 def _is_filled(operation: Operation) -> bool:
@@ -157,21 +157,6 @@ def _is_filled(operation: Operation) -> bool:
     if values.shape[-2:] != (NUM_TOKENS, NUM_TOKENS) or not values.is_floating_point():
         return bool(operation.parents and values.is_floating_point() and (values < -15).any())
     return bool((values[..., causal_mask(NUM_TOKENS)] < -15).all())
-
-
-def more_tokens_than_context_length(trial: Trial) -> Finding | None:
-    """More tokens than context_length: refused or computed, but not cut off in silence."""
-    mine, _ = trial.build(context_length=3)
-    x = trial.usual_x()
-    try:
-        result = run(mine, x)
-    except Found:
-        result = None  # it refuses, as it should
-    if result is not None and result.shape[1:2] != x.shape[1:2]:
-        cut = trial.first(mine, x, lambda made: made.values.shape[1:2] < x.shape[1:2])
-        facts = {"length": 3, "num_tokens": NUM_TOKENS, "left": result.shape[1]}
-        return Finding(Kind.LENGTH_CUT, cut.line if cut else None, facts)
-    return None
 
 
 def other_dtypes(trial: Trial) -> Finding | None:

@@ -46,7 +46,6 @@ QUESTIONS: tuple[Question, ...] = (
     Question("length", conditions.many_tokens, WHOLE),
     Question("many heads", conditions.many_heads, WHOLE),  # heads["10"] comes before heads["2"]
     Question("large scores", conditions.large_scores, WHOLE),
-    Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
     Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
     Question(
@@ -193,11 +192,7 @@ def _trial(
 
 
 def _is_left_out(name: str, skip: tuple[str, ...]) -> bool:
-    return (
-        name in skip
-        or ("dropout" in skip and "dropout" in name)
-        or ("context_length" in skip and name == "too many tokens")
-    )
+    return name in skip or ("dropout" in skip and "dropout" in name)
 
 
 def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
