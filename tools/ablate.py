@@ -25,7 +25,7 @@ from attncourse.checks import (
     check_weight_split,
 )
 from attncourse.checks.diagnosis import behind, departure, diagnose
-from attncourse.checks.mistakes import MISTAKES
+from attncourse.variants.mistakes import MISTAKES
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
 from support.exercise_tools import answers_to, find_exercises, spoil
 from support.notebook_tools import NOTEBOOKS

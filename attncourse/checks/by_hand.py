@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from attncourse.checks.answers import is_near, require
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
 from attncourse.examples import journey
+from attncourse.variants.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 # Both take a module and x, (b, num_tokens, d_in)

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.checks.by_hand import PROBES, differs
-from attncourse.checks.mistakes import (
+from attncourse.tracing.diffs import Diff
+from attncourse.tracing.source import Source
+from attncourse.variants.mistakes import (
     FILL,
     MASK,
     MISTAKES,
@@ -24,8 +26,6 @@ from attncourse.checks.mistakes import (
     Mistake,
     OnePageAttention,
 )
-from attncourse.tracing.diffs import Diff
-from attncourse.tracing.source import Source
 from attnlib.modules import MultiHeadAttention
 
 # Two mistakes more, which are easily made

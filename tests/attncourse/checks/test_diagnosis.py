@@ -24,7 +24,7 @@ from attncourse.checks import (
     check_weight_split,
 )
 from attncourse.checks.guard import TimeIsUp, time_limit
-from attncourse.checks.mistakes import OnePageAttention
+from attncourse.variants.mistakes import OnePageAttention
 from attnlib import (
     CausalAttention,
     FusedMultiHeadAttention,

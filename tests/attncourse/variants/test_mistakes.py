@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attncourse.checks import mistakes
 from attncourse.checks.exercises import check_weight_split
-from attncourse.checks.mistakes import MISTAKES, Mistake, OnePageAttention
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
@@ -18,6 +16,8 @@ from attncourse.checks.module_checks import (
     check_shapes,
 )
 from attncourse.tracing import trace
+from attncourse.variants import mistakes
+from attncourse.variants.mistakes import MISTAKES, Mistake, OnePageAttention
 from attnlib import MultiHeadAttention
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens
 from support.shape_comments import reading
