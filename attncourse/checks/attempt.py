@@ -102,9 +102,6 @@ def call(
         when: under which condition, for the sentence: "half precision".
         options: what forward takes by keyword.
 
-    Returns:
-        What forward returned.
-
     Raises:
         Found: forward raised, or changed x or its own parameters in place.
     """

@@ -200,7 +200,6 @@ class Kind(StrEnum):
 
     # Worth a word, and no fault
     NOTE_DTYPE = "note.dtype"
-    NOTE_ONE_WIDTH = "note.one-width"
     NOTE_SCORES = "note.scores"
 
     @property

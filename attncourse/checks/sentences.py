@@ -124,7 +124,8 @@ CAUSES: dict[Kind, str] = {
     "values must come from x itself.",
     Kind.X_IN_PLACE: "forward changes x itself, which belongs to the caller, and which every head "
     "must see as it came in: leave that out, or change a copy, as x = x * 2 does.",
-    Kind.OUTSIDE: "{Listed}: {use}.",
+    Kind.OUTSIDE: "{Listed}: the class must take sizes from x.shape, and keep on self what "
+    "__init__ is given.",
     Kind.PROJECTION_WRONG: "This is not what {layer} makes of x, x times its weight's transpose "
     "plus its bias: call self.{layer}(x).",
     Kind.PARTS_SWAPPED: "Here {swapped}: W_query must make the queries, W_key the keys and "
@@ -202,8 +203,8 @@ CAUSES: dict[Kind, str] = {
     "what is cut for it must end after token i.",
     Kind.MASK_EVERYTHING: "This mask hides every score of some tokens, the past too, and leaves "
     "them nothing to see: it must hide the future alone.",
-    Kind.MASK_FILL: "The scores that the mask hides become {number:.4g}, or that much more, and "
-    "softmax still gives them weight: they must be -torch.inf.",
+    Kind.MASK_FILL: "The mask of this line hides with {fill_}, set or added, and softmax still "
+    "gives such scores weight: it must be -torch.inf.",
     Kind.MASK_INVERTED: "Each token sees only what comes after it: the mask is the wrong way "
     "round. What is True is hidden by masked_fill, and stays in where and in "
     "scaled_dot_product_attention.",
@@ -280,8 +281,8 @@ CAUSES: dict[Kind, str] = {
     Kind.OUT_PROJ_MISSING: "The context vectors are returned without out_proj: it must come last.",
     Kind.OUT_PROJ_TWICE: "out_proj is applied here a second time: it must come once.",
     Kind.RESULT_CHANGED: "The result was complete before this line, which changes it: it {does}.",
-    Kind.RESULT_DIFFERS: "Each step is right alone, but for {b} x {num_tokens} tokens{bias} the "
-    "results differ: does anything depend on the batch, on the length or on earlier calls?",
+    Kind.RESULT_DIFFERS: "Each step is right alone, but not for every number of texts and tokens: "
+    "does anything depend on the batch, on the length or on earlier calls?",
     Kind.RESULT_DTYPE: "The result is {dtype} for x of {x_dtype}: new tensors must have "
     "dtype=x.dtype.",
     Kind.RESULT_NONE: "Forward makes {name} and returns None: end with return.",
@@ -330,8 +331,8 @@ CAUSES: dict[Kind, str] = {
     Kind.DROPOUT_VALUES: "In training dropout falls on single numbers of the values or the result: "
     "it must fall on the attention weights, right after softmax.",
     # Notes
-    Kind.NOTE_DTYPE: "In {dtype} it would not be right: {why}.",
-    Kind.NOTE_ONE_WIDTH: "The class takes only d_in equal to d_out, and was tried with that.",
+    Kind.NOTE_DTYPE: "In {dtype} it would not be right: new tensors need dtype=x.dtype, and what "
+    "hides must be -torch.inf.",
     Kind.NOTE_SCORES: "Where the largest score of a row is hidden after exp, nothing may be left "
     "of the row, and 0 / 0 is NaN.",
 }
@@ -355,7 +356,6 @@ LINES: dict[str, tuple[Kind, ...]] = {
         Kind.ERROR_LAYERS,
     ),
     "End with self.out_proj(context_vec).": (Kind.OUT_PROJ_MISSING,),
-    "Write keys.transpose(-2, -1).": (Kind.PARTS_VIEWED,),
     "Write queries @ keys.transpose(-2, -1).": (
         Kind.SCORES_PAIR,
         Kind.SCORES_TRANSPOSED,
@@ -372,8 +372,6 @@ LINES: dict[str, tuple[Kind, ...]] = {
     ),
     "Write scores.masked_fill(is_future, -torch.inf).": (Kind.MASK_AFTER_SOFTMAX, Kind.MASK_NAN),
     "Write scores.masked_fill(is_future, -torch.inf), or is_causal=True.": (Kind.MASK_NONE,),
-    'Write self.register_buffer("{name}", ...).': (Kind.MASK_NO_BUFFER,),
-    "Cut to [: i + 1].": (Kind.MASK_EMPTY_ROW,),
     "Write attn_weights @ values.": (Kind.WEIGHTS_TRANSPOSED, Kind.VALUES_OTHER),
     "Write attn_weights = self.dropout(attn_weights).": (
         Kind.DROPOUT_NONE,
@@ -429,13 +427,8 @@ def details(finding: Finding) -> str:
 
 
 def in_full(finding: Finding) -> str:
-    """Return a sentence with its details; of an exception first where, then what, then why."""
-    said = details(finding)
-    if not _stopped_here(finding) or finding.kind in PLAIN_ERRORS:
-        return " | ".join(part for part in (sentence(finding), said) if part)
-    line = finding.line
-    where = f"in {line.function}, line {line.number}: {line.text}" if line else "outside its lines"
-    return f"Stopped {where} | {said} {cause_of(finding)}"
+    """Return a sentence with its details."""
+    return " | ".join(part for part in (sentence(finding), details(finding)) if part)
 
 
 def _stopped_here(finding: Finding) -> bool:
@@ -563,6 +556,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "axes_": lambda words: AXES.get(words["axes"], "more than the keys"),
     "root_of": lambda words: "the root of " if words["root"] else "",
     "divisor": lambda words: "keys.shape[-1]" if words.get("width") == "d_out" else "head_dim",
+    "fill_": lambda words: f"{words['number'] + 0.0:.4g}",
     "added": lambda words: ADDED.get(words["operation"].strip("_"), words["operation"]),
     "some_heads": lambda words: f"head {listed(words['heads'])}",
     "missing_": lambda words: f"head {listed(words['missing'])}",

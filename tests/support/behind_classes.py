@@ -216,7 +216,7 @@ BEHIND = {
     "a return in the loop": (LOOP_OVER_HEADS, [("        return torch.cat(parts", "            return torch.cat(parts")], "loop.return", "return torch.cat(parts, dim=-1)", {}),
     "a list made anew": (LOOP_OVER_HEADS, [("        parts = []\n", ""), ("            made =", "            parts = []\n            made =")], "merge.some-heads", "", {}),
     "chained heads": (LOOP_OVER_HEADS, [("made = head(x)", "x = head(x)"), ("append(made)", "append(x)")], "heads.chained", "x = head(x)", {}),
-    "a list on self": (LOOP_OVER_HEADS, [("sizes = d_in,", "self.parts = []\n        sizes = d_in,"), ("        parts = []\n        for", "        parts = self.parts\n        for")], "state.list", "parts = self.parts", {}),
+    "a list on self": (LOOP_OVER_HEADS, [("sizes = d_in,", "self.parts = []\n        sizes = d_in,"), ("        parts = []\n        for", "        parts = self.parts\n        for")], "state.kept", "parts = self.parts", {}),
     "columns never written": (WRITTEN, [("result[:, :, 19 * h : 19 * h + 19]", "result[:, :, :19]")], "result.unwritten", "result[:, :, :19]", {}),
     "heads in a chain of modules": (STACKED, [("nn.ModuleList([", "nn.Sequential(*["), ("torch.cat([head(x) for head in self.heads], dim=-1)", "self.heads(x)")], "heads.chained", "self.heads(x)", {}),
     "one tensor twice": (SDPA_HEAD, [("queries, keys, values, is", "queries, keys, keys, is")], "parts.twice", "keys, keys", {}),

@@ -39,7 +39,7 @@ HIDDEN_FAULTS = {
     "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "self.drop("),
     "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.together", "self.drop"),
     "a seed": (SPLIT, [("        weights = self.drop", "        torch.manual_seed(0)\n        weights = self.drop")], "dropout.fixed", ""),
-    "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.zero", "dropout or 0.1"),
+    "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.share", "dropout or 0.1"),
     "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.training", "masked_fill_"),
     "hotter in training": (ONE_HEAD, [("        scores = scores / keys.shape[-1] ** 0.5", "        scores = scores / (1.0 if self.training else keys.shape[-1] ** 0.5)")], "training", "scores"),
     # dtype

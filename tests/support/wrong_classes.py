@@ -292,7 +292,7 @@ WRONG_HEADS = {
     ),
     "none": (("        weights = self.drop(weights)\n", ""), "dropout.none", "forward 9"),
     "twice": (("return context", "return self.drop(context)"), "dropout.twice", "forward 12"),
-    "another p": (("nn.Dropout(dropout)", "nn.Dropout(0.5)"), "dropout.zero", "__init__ 6"),
+    "another p": (("nn.Dropout(dropout)", "nn.Dropout(0.5)"), "dropout.share", "__init__ 6"),
     "on the result": (
         (
             "        weights = self.drop(weights)\n        context = weights @ values",

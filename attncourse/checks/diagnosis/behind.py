@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -114,7 +113,6 @@ def variables_of_the_notebook(finding: Finding, trial: Trial) -> Finding | None:
     line = finding.line or trial.text.last_line(trial.text.forward)
     if line is None:
         return None
-    module, _ = trial.build()
     for where in (line, *trial.text.makers(line)):
         read = trial.text.from_outside(where)
         numbers = {name: value for name, value in read.items() if type(value) is int and value > 1}
@@ -122,24 +120,12 @@ def variables_of_the_notebook(finding: Finding, trial: Trial) -> Finding | None:
             factor = finding.facts.get("factor", 0.0)
             named = {n: v for n, v in numbers.items() if factor**-2 - v < 1e-3 or 1 / factor == v}
         else:
-            named = {n: v for n, v in read.items() if n in numbers or _is_of_the_notebook(v)}
+            named = {
+                n: v for n, v in read.items() if n in numbers or isinstance(v, (Tensor, nn.Module))
+            }
         if named:
-            use = _instead_of(named, module)
-            return Finding(Kind.OUTSIDE, where, {"variables": named, "use": use})
+            return Finding(Kind.OUTSIDE, where, {"variables": named})
     return None
-
-
-def _is_of_the_notebook(value: Any) -> bool:
-    """Return whether a value belongs to one run or one model: a tensor, a module that was made."""
-    return isinstance(value, (Tensor, nn.Module))
-
-
-def _instead_of(named: dict[str, Any], module: nn.Module) -> str:
-    if own := [name for name in named if hasattr(module, name)]:
-        return f"the module's own is self.{own[0]}"
-    if all(isinstance(value, int) for value in named.values()):
-        return "take sizes from x.shape, or let __init__ keep them on self"
-    return "compute with x, and with the module's own layers"
 
 
 def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:

@@ -175,14 +175,10 @@ def other_dtypes(trial: Trial) -> Finding | None:
         except Found as found:
             if found.finding.kind not in (Kind.RESULT_DTYPE, Kind.ERROR_DTYPE, Kind.ERROR_OVERFLOW):
                 raise
-            why = "a new tensor is float32 whatever x is (dtype=x.dtype)"
-            if found.finding.kind is Kind.ERROR_OVERFLOW:
-                why = "a number like -1e9 does not fit: fill with -torch.inf"
-            trial.note(Kind.NOTE_DTYPE, dtype=when, why=why)
+            trial.note(Kind.NOTE_DTYPE, dtype=when)
             return None
         if attn_weights.isnan().any() or (attn_weights[:, 0, 0, 1:NUM_TOKENS] > 1e-2).any():
-            why = "the number that hides does not fit: fill with -torch.inf"
-            trial.note(Kind.NOTE_DTYPE, dtype=when, why=why)
+            trial.note(Kind.NOTE_DTYPE, dtype=when)
     return None
 
 

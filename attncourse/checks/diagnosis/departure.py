@@ -150,12 +150,9 @@ def departure_before_an_error(path: Path) -> Finding | None:
     for number in last[::-1][:3]:
         path.look_up_to(number)
         if path.is_good(number):
-            joins = re.search("cat|stack|shape|view|flatten", path.operations[number].name)
-            held = path.found[number]
-            if number == last[-1] and joins and held and held.name == "context_vec":
-                shape = heads.shape_of_the_result(path)
-                if shape is not None and shape.kind.step == "merge":
-                    return shape
+            shape = heads.shape_of_the_result(path) if number == last[-1] else None
+            if shape is not None and shape.kind is Kind.MERGE_AXIS:
+                return shape
             continue
         found = departure(path)
         if found is not None and found.sure and found.kind.step in BEFORE_AN_ERROR:

@@ -113,12 +113,18 @@ class Inquiry:
         self.failed: set[str] = set()
         self.now = NAMES[0]
 
+    def _trial(self) -> Trial:
+        without = tuple(name for name in self.skip if name in ARGUMENTS)
+        widths = [self.names.get(name) for name in ("d_in", "d_out")]
+        one_width = widths[0] is not None and widths[0] == widths[1]
+        return Trial(Maker(self.given, self.names, without), self.right, one_width)
+
     def ask_all(self) -> None:
         """Ask every question that makes sense after those before it."""
         late: list[Finding] = []  # said only after the others
         dtype = torch.get_default_dtype()
         try:
-            trial = self.trial = _trial(self.given, self.right, self.names, self.skip)
+            trial = self.trial = self._trial()
             if torch.get_default_dtype() != dtype:
                 torch.set_default_dtype(dtype)
                 self.faults.append(behind(Finding(Kind.SETTINGS, None, {"dtype": dtype}), trial))
@@ -167,28 +173,6 @@ def _where_time_ran_out(error: BaseException) -> SourceLine | None:
         error = error.__context__
         failure = locate(error)
     return SourceLine(failure.function, failure.line, failure.source) if failure.line else None
-
-
-def _trial(
-    given: Given, right: type[nn.Module], names: Mapping[str, str], skip: tuple[str, ...]
-) -> Trial:
-    """Return a trial; if the class needs d_in to be the width of its result, one like that."""
-    maker = Maker(given, names, tuple(name for name in skip if name in ARGUMENTS))
-    trial, same = Trial(maker, right), Trial(maker, right, one_width=True)
-    if names.get("d_in") is not None and names.get("d_in") == names.get("d_out"):
-        return same
-    try:
-        trial.build()
-    except Found as found:
-        if "made_with" not in found.finding.facts or found.finding.facts["error"] == "TypeError":
-            raise
-        try:
-            same.build()
-        except Found:
-            raise found from None
-        same.note(Kind.NOTE_ONE_WIDTH)
-        return same
-    return trial
 
 
 def _is_left_out(name: str, skip: tuple[str, ...]) -> bool:

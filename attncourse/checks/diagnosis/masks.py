@@ -290,7 +290,7 @@ def _weak_mask(path: Path, operation: Operation, masks: list[int]) -> Finding | 
             made = made if made.line is not None else operation
             both = {number, *below.flatten().tolist()} == {0.0, 1.0}
             kind = Kind.MASK_ADDED if both else Kind.MASK_FILL
-            return path.at(made, kind, number=number + 0.0)
+            return path.at(made, kind, number=number)
     return None
 
 
@@ -318,7 +318,7 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
             sums = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             maker = maker_named(path, operation, ASSIGNS | FILLERS) if sums else None
             kind = Kind.MASK_ADDED if is_added and one == 1 else Kind.MASK_FILL
-            return path.at(maker or operation, kind, number=one + 0.0)
+            return path.at(maker or operation, kind, number=one)
     return path.at(operation, Kind.SCORES_CHANGED)
 
 

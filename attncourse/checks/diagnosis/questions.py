@@ -176,9 +176,7 @@ def the_whole(trial: Trial) -> Finding | None:
                 where = trial.usual_departure or trial.departure(
                     mine, x.detach(), weights, trial.most_heads
                 )
-                bias = " with qkv_bias=True" if qkv_bias else ""
-                facts = {"b": b, "num_tokens": num_tokens, "bias": bias}
-                return where or Finding(Kind.RESULT_DIFFERS, None, facts)
+                return where or Finding(Kind.RESULT_DIFFERS)
             try:
                 wrong = _wrong_gradient(have, want, {"x": kept, **weights})
             except RuntimeError:  # of a tensor that was overwritten in place

@@ -117,12 +117,7 @@ class Trial:
         return arguments | options  # no qkv_bias: False must be the default
 
     def build(self, num_heads: int = NUM_HEADS, **options: Any) -> tuple[nn.Module, nn.Module]:
-        """Return a module of the learner's class and one of ours, both in eval.
-
-        Args:
-            num_heads: how many heads.
-            options: context_length, dropout and qkv_bias, if they are not the usual ones.
-        """
+        """Return a module of the learner's class and one of ours, both in eval."""
         arguments = self.arguments(num_heads, **options)
         recording = Recording()
         with recording:
@@ -251,15 +246,7 @@ class Trial:
         num_heads: int,
         stopped: bool = False,
     ) -> Path | None:
-        """Return a run's operations, with what each of them made.
-
-        Args:
-            mine: a module of the learner's.
-            x: what it takes.
-            weights: of the right class.
-            num_heads: how many heads it has.
-            stopped: whether a run that an error stops is taken, as far as it went.
-        """
+        """Return a run's operations, stopped or not, with what each of them made."""
         recording, result = self.record(mine, x, weights)
         number = recording.number_of(result) if result is not None else None
         start = recording.number_of(x)
