@@ -25,8 +25,7 @@ CAUSES: dict[Kind, str] = {
     Kind.STUB_RETURN: f"{NOT_ATTEMPTED}: forward makes {{name}} and returns None. Is the return "
     "missing?",
     Kind.STUB_INIT: f"{NOT_ATTEMPTED}: __init__ does not call super().__init__()",
-    Kind.NOT_A_CLASS: "Give the class itself, a subclass of nn.Module, or a function that makes "
-    "one, not {name}.",
+    Kind.NOT_A_CLASS: "Give the class itself, a subclass of nn.Module, or a function: not {name}.",
     Kind.FORWARD_NAME: "The class has no forward, but {name}: the method that runs a module must "
     "be named forward, and nn.Module's own __call__ calls it.",
     Kind.SETTINGS: "The class changes torch's default dtype, from {dtype}, for all the rest of the "
@@ -43,12 +42,11 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR_EXIT: "The code calls sys.exit() here, which would end the program that uses the "
     "class: raise an error instead, and only where the call is wrong.",
     Kind.ERROR_FLOAT_SIZE: "A size must be an int: // divides to an int, / to a float.",
-    Kind.ERROR_GENERATOR: "torch wants a list or a tuple here, and a loop in ( ) or a map is "
-    "neither: write it in [ ].",
+    Kind.ERROR_GENERATOR: "torch wants a list here, and a loop in ( ) or a map is none: write it "
+    "in [ ].",
     Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over, so that its numbers meet "
     "the wrong rows: add keepdim=True.",
-    Kind.ERROR_LAYERS: "The heads themselves are joined here, not what they make of x: head(x) "
-    "for each head.",
+    Kind.ERROR_LAYERS: "The heads themselves are joined here: it must be head(x) for each head.",
     Kind.ERROR_LIST: "A ModuleList is a list and cannot be called: call each head in it on x.",
     Kind.ERROR_MASK_CUT: "The mask is for all {context_length} tokens of the context, and x has "
     "fewer. Cut it to the tokens that there are: [:num_tokens, :num_tokens].",
@@ -56,39 +54,31 @@ CAUSES: dict[Kind, str] = {
     "cannot meet the scores: leave the texts out, (num_tokens, num_tokens) serves all.",
     Kind.ERROR_MERGED_WIDTH: "The merged heads are num_heads * head_dim = {d_out} wide, not "
     "{asked}: write self.d_out, or -1.",
-    Kind.ERROR_NONE: "Something here is None: does a method or function that made it end without "
-    "return?",
+    Kind.ERROR_NONE: "Something here is None: does a function that made it end without return?",
     Kind.ERROR_NO_ROOM: "This writes past the end of a tensor, which has no columns left there: is "
     "it as wide as all heads side by side, num_heads times one head?",
-    Kind.ERROR_NOT_SPLIT: "{Names} are not split into heads yet: they are still "
-    "(b, num_tokens, d_out).",
+    Kind.ERROR_NOT_SPLIT: "{Names} are still (b, num_tokens, d_out): split them into heads.",
     Kind.ERROR_NUMBER_CALLED: "A number or a tensor is called here as if it were a layer: __init__ "
     "must keep a layer, such as nn.Dropout(dropout), under this name.",
     Kind.ERROR_NUMPY: "NumPy keeps no gradients, so nothing before this line could learn: every "
     "step must be one of torch, and the root is a number, head_dim**0.5.",
-    Kind.ERROR_OVERFLOW: "Half precision ends at 65504, so a number like -1e9 does not fit: fill "
-    "with -torch.inf.",
+    Kind.ERROR_OVERFLOW: "-1e9 does not fit into half precision: fill with -torch.inf.",
     Kind.ERROR_RECURSION: "A function calls itself without an end: does forward call forward?",
-    Kind.ERROR_REFUSED: "This refuses {given}, which is right: any number of tokens up to "
-    "context_length must pass.",
-    Kind.ERROR_SIZES: "Two axes meet here that do not fit: is a transpose missing, or does one "
-    "swap the wrong axes?",
+    Kind.ERROR_REFUSED: "This refuses {given}: any number up to context_length must pass.",
+    Kind.ERROR_SIZES: "Two axes meet here that do not fit: is a transpose missing, or another one?",
     Kind.ERROR_SOFTMAX_DIM: "softmax must be told along which dimension: dim=-1, along each row.",
     Kind.ERROR_SUPER: "Begin __init__ with super().__init__().",
     Kind.ERROR_T: "{turn} is for matrices, and here are {dims} dimensions: write "
     ".transpose(-2, -1), which swaps the last two.",
     Kind.ERROR_VIEW_ORDER: "After transpose the numbers are no longer in reading order, which view "
     "needs: put .contiguous() before .view(), or use .reshape().",
-    Kind.ERROR_VIEW_SIZE: "view keeps the number of elements, and the sizes asked for must "
-    "multiply to it. Is head_dim d_out // num_heads, and num_heads the module's own, "
-    "self.num_heads?",
+    Kind.ERROR_VIEW_SIZE: "view keeps the number of elements: the sizes asked for must multiply "
+    "to it. Is head_dim d_out // num_heads, and num_heads self.num_heads?",
     Kind.ERROR_WIDTHS: "The last axis of the left one must be as wide as the right one expects: is "
     "a merge, a split or a transpose missing before this line?",
     # Parameters
-    Kind.PARAMETERS_BIAS_ALWAYS: "The projections have a bias though qkv_bias=False: pass it on, "
-    "bias=qkv_bias.",
-    Kind.PARAMETERS_BIAS_NEVER: "With qkv_bias=True the projections have no bias: pass qkv_bias on "
-    "to them.",
+    Kind.PARAMETERS_BIAS_ALWAYS: "The projections always have a bias: pass it on, bias=qkv_bias.",
+    Kind.PARAMETERS_BIAS_NEVER: "With qkv_bias=True the projections have no bias: pass it on.",
     Kind.PARAMETERS_CHANGED: "forward changes its own parameter {name}: a second call would "
     "compute something else. Only an optimizer may change parameters.",
     Kind.PARAMETERS_EXTRA: "The class has a parameter too many: {name}.",
@@ -99,12 +89,11 @@ CAUSES: dict[Kind, str] = {
     Kind.PARAMETERS_REPEATED_HEAD: "All heads are one and the same module. Make a new one for each "
     "head: [... for _ in range(num_heads)].",
     Kind.PARAMETERS_SHAPE: "{name} is {have_} where {want_} is right: {meaning}.",
-    Kind.PARAMETERS_SHARED: "{name} and {twin} are one and the same parameter: each projection "
-    "needs its own nn.Linear.",
+    Kind.PARAMETERS_SHARED: "{name} and {twin} are one parameter: each needs its own nn.Linear.",
     Kind.PARAMETERS_TURNED: "{name} is {have_} where {want_} is right: nn.Linear takes the width "
     "that it gets first, nn.Linear(d_in, d_out).",
-    Kind.INIT_EQUAL: "{name} and {twin} begin with the same numbers: each must be drawn for "
-    "itself, in a layer of its own.",
+    Kind.INIT_EQUAL: "{name} and {twin} begin alike: each must be drawn for itself, in its own "
+    "layer.",
     Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__? All "
     "layers of a model would begin alike.",
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
@@ -116,28 +105,25 @@ CAUSES: dict[Kind, str] = {
     "same x, and their results go side by side.",
     Kind.HEADS_MANY: "With {num_heads} heads the result is wrong, with few it is right: are they "
     "in the order of their names as text, where '10' comes before '2'?",
-    Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run, not {missing_}: the loop must go "
-    "through all of them.",
+    Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run, not {missing_}: go through all.",
     Kind.LOOP_RETURN: "The return is inside the loop and ends it after one round: indent it less.",
     # x and the projections
     Kind.X_CHANGED: "x is changed before it is projected: this line {does}. Queries, keys and "
     "values must come from x itself.",
     Kind.X_IN_PLACE: "forward changes x itself, which belongs to the caller, and which every head "
     "must see as it came in: leave that out, or change a copy, as x = x * 2 does.",
-    Kind.OUTSIDE: "{Listed}: the class must take sizes from x.shape, and keep on self what "
-    "__init__ is given.",
+    Kind.OUTSIDE: "{Listed}: take sizes from x.shape, or keep what __init__ gets on self.",
     Kind.PROJECTION_WRONG: "This is not what {layer} makes of x, x times its weight's transpose "
     "plus its bias: call self.{layer}(x).",
     Kind.PARTS_SWAPPED: "Here {swapped}: W_query must make the queries, W_key the keys and "
     "W_value the values.",
     Kind.PARTS_TWICE: "Attention takes queries, keys and values, in this order, and here come "
     "{given[0]}, {given[1]} and {given[2]}.",
-    Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): they must go into attention as "
-    "the projection made them.",
+    Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): leave them as they were "
+    "projected.",
     Kind.PARTS_VIEWED: "view leaves all numbers in their order, so it does not exchange axes: the "
     "{name} need a transpose of the last two.",
-    Kind.MULTIPLIED: "{The} {are} multiplied by {factor:.4g} here, and nothing in attention does "
-    "that.",
+    Kind.MULTIPLIED: "{The} {are} multiplied by {factor:.4g} here: nothing in attention does that.",
     Kind.ORDER: "The {what} of {the} are {how} here: they must keep their places.",
     Kind.SPLIT_COLUMNS: "The heads get other columns of the {name} than their own: the first "
     "{width} columns must be head 0's, the next head 1's, and so on.",
@@ -149,22 +135,20 @@ CAUSES: dict[Kind, str] = {
     "the product compares the heads of one token: the heads must come first.",
     Kind.SPLIT_PARTS: "The projection makes {size} columns of queries, then {size} of keys, then "
     "{size} of values, each head by head: they must be taken apart in this order.",
-    Kind.SPLIT_TEXTS: "The split mixes texts and heads of the {name}: view takes the dimensions in "
-    "the order in which they come.",
+    Kind.SPLIT_TEXTS: "The split mixes texts and heads of the {name}: view takes dimensions in "
+    "order.",
     # Scores
     Kind.SCORES_APART: "The {first_} of {axis_} {place} meet the {second} of {axis_} {other}: "
     "both must come from the same {axis_}. Split and order the two alike.",
     Kind.SCORES_CHANGED: "The scores are right before this line, which changes them: it {does}. "
     "Only the scale and the mask may come before softmax.",
-    Kind.SCORES_LARGE: "With large scores the result is another: are the scores cut off or rounded "
-    "before softmax?",
+    Kind.SCORES_LARGE: "With large scores the result is another: are they cut off, or rounded?",
     Kind.SCORES_PAIR: "The scores are {pair[0]} times {pair[1]}: they must be queries times keys.",
     Kind.SCORES_ROOT: "Scores are negative too, and a root or a logarithm of those is NaN: only "
     "the number that divides them is a root.",
     Kind.SCORES_SUMMED: "The scores of all heads are added up here: each head must keep its own, "
     "(b, num_heads, num_tokens, num_tokens).",
-    Kind.SCORES_TRANSPOSED: "The scores are keys times queries: row i of them must belong to query "
-    "i, so the queries come first.",
+    Kind.SCORES_TRANSPOSED: "The scores are keys times queries: the queries must come first.",
     Kind.SCORES_WRONG: "Queries and keys are right before this line, but the scores it makes are "
     "not queries times keys, head by head.",
     Kind.SCALE_CUT: "The root of {width} is cut to a whole number here: it must stay as it is, "
@@ -174,14 +158,13 @@ CAUSES: dict[Kind, str] = {
     Kind.SCALE_LATE: "The division by the root comes after softmax, where it only makes the rows "
     "smaller: the scores must be divided, before softmax.",
     Kind.SCALE_NONE: f"The scores are not scaled: they {ROOT}, before softmax.",
-    Kind.SCALE_NO_ROOT: "The scores are divided by {width} itself, or twice by its root: they must "
-    "be divided by its root, once.",
+    Kind.SCALE_NO_ROOT: "The scores are divided by {width}: they must be divided by its root, "
+    "once.",
     Kind.SCALE_OTHER: "The scores are scaled by another number than the root of the width of one "
     "query: they must be divided by that root, taken from the tensor or the module.",
     Kind.SCALE_SIGN: "The scores are multiplied by a negative number, so that the best key gets "
     "the least attention. Nothing in attention turns their sign.",
-    Kind.SCALE_TIMES: "The scores are multiplied by the root of {width}: they must be divided by "
-    "it.",
+    Kind.SCALE_TIMES: "The scores are multiplied by the root of {width}: they must be divided.",
     Kind.SCALE_TWICE: "The {name} are scaled here, and scaled_dot_product_attention divides by the "
     "root itself: leave this out.",
     Kind.SCALE_WIDTH: "The scores are divided by {root_of}{by}: they must be divided by the root "
@@ -195,8 +178,7 @@ CAUSES: dict[Kind, str] = {
     "must be cut to the tokens that there are.",
     Kind.MASK_DIAGONAL: "The mask hides each token from itself too, and token 0 has nothing else "
     "to see: the diagonal must stay visible.",
-    Kind.MASK_DIFFERS: "The mask hides other places in one head or text than in another: it must "
-    "be the same triangle for all.",
+    Kind.MASK_DIFFERS: "The mask differs between heads or texts: it must be one triangle for all.",
     Kind.MASK_EMPTY: f"{LEAK}the mask of this line hides nothing of these tokens. Is it cut to the "
     "rows and columns of the tokens that there are?",
     Kind.MASK_EMPTY_ROW: "For token 0 no {name} are left here: token i must see itself too, so "
@@ -206,15 +188,14 @@ CAUSES: dict[Kind, str] = {
     Kind.MASK_FILL: "The mask of this line hides with {fill_}, set or added, and softmax still "
     "gives such scores weight: it must be -torch.inf.",
     Kind.MASK_INVERTED: "Each token sees only what comes after it: the mask is the wrong way "
-    "round. What is True is hidden by masked_fill, and stays in where and in "
-    "scaled_dot_product_attention.",
+    "round. True hides in masked_fill, and shows in where and in scaled_dot_product_attention.",
     Kind.MASK_LATE: f"{LEAK}the mask begins too late. Hidden must be all above the diagonal, "
     "where the key comes after the query, and nothing else.",
     Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: all above the diagonal "
     "must be hidden, and nothing else.",
     Kind.MASK_LENGTH: "The mask is for {length} tokens, on one side at least, and x has "
     "{num_tokens}: make it from x.shape[1].",
-    Kind.MASK_NAN: "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: hide with "
+    Kind.MASK_NAN: "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: use "
     "masked_fill.",
     Kind.MASK_NO_BUFFER: "On another device it stops: self.{name} is a tensor that the module does "
     "not know of, and .to(device) leaves it behind. It must be a buffer.",
@@ -227,30 +208,28 @@ CAUSES: dict[Kind, str] = {
     "tokens 0 to i, so keys and values must be cut to [: i + 1].",
     Kind.MASK_TOO_MUCH: "Token {token} does not see token {other}, which is not in its future: "
     "the mask must hide what is above the diagonal, and nothing else.",
-    Kind.MASK_TRAINING: "The mask is there in eval only: in training and in eval the future must "
-    "be hidden.",
+    Kind.MASK_TRAINING: "The mask is there in eval only: the future must be hidden in training "
+    "too.",
     Kind.MASK_UNUSED: "The future is hidden here, but the result is not kept: masked_fill returns "
     "a new tensor, masked_fill_ changes the old one.",
     Kind.MASK_ZEROS: "This hides every score that is 0, and a score that token i may see can be 0 "
     "too: hide by place, not by number.",
     # Softmax, weights, values
-    Kind.SOFTMAX_AXIS: "Softmax runs over {axes_}: it must run over the keys alone, dim=-1, so "
-    "that each row sums to 1.",
+    Kind.SOFTMAX_AXIS: "Softmax runs over {axes_}: it must run over the keys alone, dim=-1.",
     Kind.SOFTMAX_BY_HAND: "Softmax by hand goes wrong here, where it {does}: it is exp of the "
     "scores, 0 where they are hidden, divided by the sum of its row.",
     Kind.SOFTMAX_LARGEST: "Softmax by hand fails where all scores of a row are {level:g}: exp is "
-    "{exp}, and the row NaN. The largest score of each row must be subtracted first, amax(-1, "
-    "True).",
-    Kind.SOFTMAX_NONE: "The scores meet the {name} here as they are: softmax over the keys must "
-    "come before.",
+    "{exp}, and the row NaN. The largest score of each row must be subtracted first.",
+    Kind.SOFTMAX_NONE: "The scores meet the {name} as they are: softmax over the keys must come "
+    "first.",
     Kind.SOFTMAX_OTHER: "{operation} stands here in place of softmax, so the rows do not sum to 1: "
     "attention weights must be softmax of the scores, over the keys.",
     Kind.SOFTMAX_ROWS: "Equal keys must get equal attention weights, and here they do not: are the "
     "scores changed after the product, or the weights after softmax?",
     Kind.SOFTMAX_UNFINISHED: "Softmax by hand stops here, and its numbers meet the {name} as they "
     "are: exp must be divided by the sum of its row.",
-    Kind.SOFTMAX_WRONG: "The scores are right before this line, and its result is not their "
-    "softmax over the keys.",
+    Kind.SOFTMAX_WRONG: "The scores are right here, and the result is not their softmax over the "
+    "keys.",
     Kind.WEIGHTS_CHANGED: "This line changes the attention weights after softmax (it {does}): "
     "they must go to the values as softmax made them, so that a row sums to 1.",
     Kind.WEIGHTS_TRANSPOSED: "The attention weights are used the other way round: row i must "
@@ -265,15 +244,14 @@ CAUSES: dict[Kind, str] = {
     "makes is not their product, head by head: it {does}.",
     Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
     "0 in the first columns.",
-    Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all columns of head 0 must come "
-    "first, then all of head 1.",
+    Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all of head 0 must come first.",
     Kind.MERGE_AXIS: "The heads are put together along dimension {dim}, counted from 0: they must "
     "go side by side, along the last dimension.",
     Kind.MERGE_MIXED: "The merge mixes tokens and heads: before view, the heads of a token must "
     "be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",
-    Kind.MERGE_REPEATED: "What one head returns comes again where another head belongs: each round "
-    "must use a head of its own.",
+    Kind.MERGE_REPEATED: "One head comes again where another belongs: each round must use its own "
+    "head.",
     Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all heads must go side by "
     "side, along the last dimension.",
     Kind.MERGE_TEXTS: "The merge mixes texts and heads: whichever of the two came first when they "
@@ -283,8 +261,7 @@ CAUSES: dict[Kind, str] = {
     Kind.RESULT_CHANGED: "The result was complete before this line, which changes it: it {does}.",
     Kind.RESULT_DIFFERS: "Each step is right alone, but not for every number of texts and tokens: "
     "does anything depend on the batch, on the length or on earlier calls?",
-    Kind.RESULT_DTYPE: "The result is {dtype} for x of {x_dtype}: new tensors must have "
-    "dtype=x.dtype.",
+    Kind.RESULT_DTYPE: "The result is {dtype} for x of {x_dtype}: new tensors need dtype=x.dtype.",
     Kind.RESULT_NONE: "Forward makes {name} and returns None: end with return.",
     Kind.RESULT_OTHER: "{The} {are} returned here: the steps that come after are missing.",
     Kind.RESULT_SHAPE: "The result is {have_} where {want_} is right.",
@@ -300,27 +277,23 @@ CAUSES: dict[Kind, str] = {
     # Other calls, other modes
     Kind.RANDOM: "Two runs on the same x differ, though in eval: random numbers come in here. In "
     "eval, forward must not draw any.",
-    Kind.RANDOM_LAYERS: "New layers are made in forward, with new random parameters in each call: "
-    "make them once, in __init__.",
-    Kind.STATE: "Two calls on the same x differ: something stays from an earlier call. Keep no "
-    "tensors on self in forward.",
-    Kind.STATE_KEPT: "self.{name} is kept from one call to the next, which may have other tokens: "
-    "make it anew in forward.",
+    Kind.RANDOM_LAYERS: "New layers are made in each call of forward: make them once, in __init__.",
+    Kind.STATE: "Two calls on the same x differ: keep no tensors on self in forward.",
+    Kind.STATE_KEPT: "self.{name} is kept for the next call, with other tokens: make it anew in "
+    "forward.",
     Kind.LENGTH: "With context_length={length} and as many tokens the outputs are wrong from token "
     "{token} on: does a mask or a window have a fixed size?",
     Kind.TRAINING: "With dropout=0.0 training and eval must compute the same, and yours do not: "
     "what depends on self.training?",
     Kind.MODE_CHANGED: "forward itself switches to eval, so that dropout never drops: the mode "
     "belongs to the caller, who calls train() and eval().",
-    Kind.DROPOUT_ACTIVE: "Dropout is active in eval(): nn.Dropout, made in __init__, knows the "
-    "mode; F.dropout needs training=self.training, PyTorch's attention dropout_p=p if "
-    "self.training else 0.0.",
+    Kind.DROPOUT_ACTIVE: "Dropout is active in eval(): nn.Dropout from __init__ knows the mode, "
+    "F.dropout needs training=self.training, SDPA dropout_p=p if self.training else 0.0.",
     Kind.DROPOUT_FIXED: "In training every call drops the same attention weights: is a seed set, "
     "or a pattern kept? Dropout must draw anew for each of them.",
     Kind.DROPOUT_NONE: "In training nothing is dropped: is dropout passed on, and are the "
     "attention weights put through it?",
-    Kind.DROPOUT_PLACE: "Dropout is in the wrong place: it must come right after softmax, on the "
-    "attention weights, once.",
+    Kind.DROPOUT_PLACE: "Dropout must come right after softmax, on the attention weights, once.",
     Kind.DROPOUT_SHARE: "In training another share of the attention weights is dropped than "
     "dropout={p}: pass dropout on as it is.",
     Kind.DROPOUT_SUMS: "In training the rows are made to sum to 1 again after dropout, which takes "
@@ -331,55 +304,35 @@ CAUSES: dict[Kind, str] = {
     Kind.DROPOUT_VALUES: "In training dropout falls on single numbers of the values or the result: "
     "it must fall on the attention weights, right after softmax.",
     # Notes
-    Kind.NOTE_DTYPE: "In {dtype} it would not be right: new tensors need dtype=x.dtype, and what "
-    "hides must be -torch.inf.",
+    Kind.NOTE_DTYPE: "In {dtype} it goes wrong: new tensors need dtype=x.dtype, what hides -inf.",
     Kind.NOTE_SCORES: "Where the largest score of a row is hidden after exp, nothing may be left "
     "of the row, and 0 / 0 is NaN.",
 }
 
 # The finished line, for the second try
-LINES: dict[str, tuple[Kind, ...]] = {
-    "First view(b, num_tokens, num_heads, head_dim), then transpose(1, 2).": (
-        Kind.ERROR_NOT_SPLIT,
-        Kind.SPLIT_MIXED,
-        Kind.SPLIT_COLUMNS,
-        Kind.SPLIT_TEXTS,
-        Kind.SPLIT_NO_TRANSPOSE,
-    ),
-    "First transpose(1, 2), then view.": (Kind.MERGE_MIXED, Kind.MERGE_ALTERNATING),
-    "Write torch.cat(results, dim=-1).": (Kind.MERGE_AXIS, Kind.MERGE_ADDED),
-    "Write torch.cat([head(x) for head in self.heads], dim=-1).": (
-        Kind.MERGE_SOME_HEADS,
-        Kind.HEADS_CHAINED,
-        Kind.HEADS_NOT_RUN,
-        Kind.ERROR_LIST,
-        Kind.ERROR_LAYERS,
-    ),
-    "End with self.out_proj(context_vec).": (Kind.OUT_PROJ_MISSING,),
-    "Write queries @ keys.transpose(-2, -1).": (
-        Kind.SCORES_PAIR,
-        Kind.SCORES_TRANSPOSED,
-        Kind.SCORES_WRONG,
-    ),
-    "Divide them by {divisor}**0.5.": (
-        Kind.SCALE_HALF,
-        Kind.SCALE_LATE,
-        Kind.SCALE_NONE,
-        Kind.SCALE_NO_ROOT,
-        Kind.SCALE_OTHER,
-        Kind.SCALE_TIMES,
-        Kind.SCALE_WIDTH,
-    ),
-    "Write scores.masked_fill(is_future, -torch.inf).": (Kind.MASK_AFTER_SOFTMAX, Kind.MASK_NAN),
-    "Write scores.masked_fill(is_future, -torch.inf), or is_causal=True.": (Kind.MASK_NONE,),
-    "Write attn_weights @ values.": (Kind.WEIGHTS_TRANSPOSED, Kind.VALUES_OTHER),
-    "Write attn_weights = self.dropout(attn_weights).": (
-        Kind.DROPOUT_NONE,
-        Kind.DROPOUT_PLACE,
-        Kind.DROPOUT_VALUES,
-    ),
+CAT = "Write torch.cat([head(x) for head in self.heads], dim=-1)."
+JOIN = "First transpose(1, 2), then view."
+REMEDIES: dict[str, str] = {  # by the kind, or else by its step
+    "split": "First view(b, num_tokens, num_heads, head_dim), then transpose(1, 2).",
+    "scale": "Divide them by {divisor}**0.5.",
+    Kind.SCALE_TWICE: "",
+    Kind.SCORES_PAIR: "Write queries @ keys.transpose(-2, -1).",
+    Kind.SCORES_TRANSPOSED: "Write queries @ keys.transpose(-2, -1).",
+    Kind.MASK_AFTER_SOFTMAX: "Write scores.masked_fill(is_future, -torch.inf).",
+    Kind.MASK_NONE: "Write scores.masked_fill(is_future, -torch.inf), or is_causal=True.",
+    Kind.WEIGHTS_TRANSPOSED: "Write attn_weights @ values.",
+    Kind.VALUES_OTHER: "Write attn_weights @ values.",
+    Kind.MERGE_MIXED: JOIN,
+    Kind.MERGE_ALTERNATING: JOIN,
+    Kind.MERGE_AXIS: "Write torch.cat(results, dim=-1).",
+    Kind.MERGE_ADDED: "Write torch.cat(results, dim=-1).",
+    Kind.MERGE_SOME_HEADS: CAT,
+    Kind.HEADS_NOT_RUN: CAT,
+    Kind.HEADS_CHAINED: CAT,
+    Kind.OUT_PROJ_MISSING: "End with self.out_proj(context_vec).",
+    Kind.DROPOUT_NONE: "Write attn_weights = self.dropout(attn_weights).",
+    Kind.DROPOUT_PLACE: "Write attn_weights = self.dropout(attn_weights).",
 }
-REMEDIES = {kind: line for line, kinds in LINES.items() for kind in kinds}
 
 
 def sentence(finding: Finding, again: bool = False) -> str:
@@ -391,7 +344,8 @@ def sentence(finding: Finding, again: bool = False) -> str:
     """
     when = finding.facts.get("when")
     cause = f"{f'With {when}: ' if when else ''}{cause_of(finding)}"
-    remedy = REMEDIES.get(finding.kind, "").format_map(_Words(finding)) if again else ""
+    line = REMEDIES.get(finding.kind, REMEDIES.get(finding.kind.step, "")) if again else ""
+    remedy = line.format_map(_Words(finding))
     if finding.line is None or (
         finding.kind.step == "stub" and finding.kind is not Kind.STUB_RAISE
     ):
