@@ -27,7 +27,6 @@ class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error o
     """A sentence that says what is wrong with the code that was run."""
 
     line: SourceLine | None = None
-    code = ""
 
 
 class Found(Diagnosis):
@@ -37,7 +36,6 @@ class Found(Diagnosis):
         super().__init__(finding)
         self.finding = finding
         self.line = finding.line
-        self.code = finding.code
 
     def __str__(self) -> str:
         return in_full(self.finding)

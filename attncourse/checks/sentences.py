@@ -42,8 +42,7 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR_EXIT: "The code calls sys.exit() here, which would end the program that uses the "
     "class: raise an error instead, and only where the call is wrong.",
     Kind.ERROR_FLOAT_SIZE: "A size must be an int: // divides to an int, / to a float.",
-    Kind.ERROR_GENERATOR: "torch wants a list here, and a loop in ( ) or a map is none: write it "
-    "in [ ].",
+    Kind.ERROR_GENERATOR: "torch wants a list here, not a loop in ( ) or a map: write it in [ ].",
     Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over, so that its numbers meet "
     "the wrong rows: add keepdim=True.",
     Kind.ERROR_LAYERS: "The heads themselves are joined here: it must be head(x) for each head.",
@@ -92,8 +91,7 @@ CAUSES: dict[Kind, str] = {
     Kind.PARAMETERS_SHARED: "{name} and {twin} are one parameter: each needs its own nn.Linear.",
     Kind.PARAMETERS_TURNED: "{name} is {have_} where {want_} is right: nn.Linear takes the width "
     "that it gets first, nn.Linear(d_in, d_out).",
-    Kind.INIT_EQUAL: "{name} and {twin} begin alike: each must be drawn for itself, in its own "
-    "layer.",
+    Kind.INIT_EQUAL: "{name} and {twin} begin alike: each must be drawn in its own layer.",
     Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__? All "
     "layers of a model would begin alike.",
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
@@ -119,11 +117,10 @@ CAUSES: dict[Kind, str] = {
     "W_value the values.",
     Kind.PARTS_TWICE: "Attention takes queries, keys and values, in this order, and here come "
     "{given[0]}, {given[1]} and {given[2]}.",
-    Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): leave them as they were "
-    "projected.",
+    Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): leave them as projected.",
     Kind.PARTS_VIEWED: "view leaves all numbers in their order, so it does not exchange axes: the "
     "{name} need a transpose of the last two.",
-    Kind.MULTIPLIED: "{The} {are} multiplied by {factor:.4g} here: nothing in attention does that.",
+    Kind.MULTIPLIED: "{The} {are} multiplied by {factor:.4g}: nothing in attention does that.",
     Kind.ORDER: "The {what} of {the} are {how} here: they must keep their places.",
     Kind.SPLIT_COLUMNS: "The heads get other columns of the {name} than their own: the first "
     "{width} columns must be head 0's, the next head 1's, and so on.",
@@ -135,8 +132,7 @@ CAUSES: dict[Kind, str] = {
     "the product compares the heads of one token: the heads must come first.",
     Kind.SPLIT_PARTS: "The projection makes {size} columns of queries, then {size} of keys, then "
     "{size} of values, each head by head: they must be taken apart in this order.",
-    Kind.SPLIT_TEXTS: "The split mixes texts and heads of the {name}: view takes dimensions in "
-    "order.",
+    Kind.SPLIT_TEXTS: "The split mixes texts and heads of the {name}: view keeps the order.",
     # Scores
     Kind.SCORES_APART: "The {first_} of {axis_} {place} meet the {second} of {axis_} {other}: "
     "both must come from the same {axis_}. Split and order the two alike.",
@@ -144,11 +140,9 @@ CAUSES: dict[Kind, str] = {
     "Only the scale and the mask may come before softmax.",
     Kind.SCORES_LARGE: "With large scores the result is another: are they cut off, or rounded?",
     Kind.SCORES_PAIR: "The scores are {pair[0]} times {pair[1]}: they must be queries times keys.",
-    Kind.SCORES_ROOT: "Scores are negative too, and a root or a logarithm of those is NaN: only "
-    "the number that divides them is a root.",
     Kind.SCORES_SUMMED: "The scores of all heads are added up here: each head must keep its own, "
     "(b, num_heads, num_tokens, num_tokens).",
-    Kind.SCORES_TRANSPOSED: "The scores are keys times queries: the queries must come first.",
+    Kind.SCORES_TRANSPOSED: "The scores are keys times queries: the queries come first.",
     Kind.SCORES_WRONG: "Queries and keys are right before this line, but the scores it makes are "
     "not queries times keys, head by head.",
     Kind.SCALE_CUT: "The root of {width} is cut to a whole number here: it must stay as it is, "
@@ -178,7 +172,7 @@ CAUSES: dict[Kind, str] = {
     "must be cut to the tokens that there are.",
     Kind.MASK_DIAGONAL: "The mask hides each token from itself too, and token 0 has nothing else "
     "to see: the diagonal must stay visible.",
-    Kind.MASK_DIFFERS: "The mask differs between heads or texts: it must be one triangle for all.",
+    Kind.MASK_DIFFERS: "The mask differs between heads or texts: one triangle must serve all.",
     Kind.MASK_EMPTY: f"{LEAK}the mask of this line hides nothing of these tokens. Is it cut to the "
     "rows and columns of the tokens that there are?",
     Kind.MASK_EMPTY_ROW: "For token 0 no {name} are left here: token i must see itself too, so "
@@ -195,8 +189,8 @@ CAUSES: dict[Kind, str] = {
     "must be hidden, and nothing else.",
     Kind.MASK_LENGTH: "The mask is for {length} tokens, on one side at least, and x has "
     "{num_tokens}: make it from x.shape[1].",
-    Kind.MASK_NAN: "NaN arises here. Is a mask multiplied by -inf? 0 * inf is NaN: use "
-    "masked_fill.",
+    Kind.MASK_NAN: "NaN arises here: 0 * inf is NaN, so hide with masked_fill; so is a root or a "
+    "logarithm of a negative score.",
     Kind.MASK_NO_BUFFER: "On another device it stops: self.{name} is a tensor that the module does "
     "not know of, and .to(device) leaves it behind. It must be a buffer.",
     Kind.MASK_NONE: f"{LEAK}nothing is hidden. The future must be hidden.",
@@ -224,8 +218,6 @@ CAUSES: dict[Kind, str] = {
     "first.",
     Kind.SOFTMAX_OTHER: "{operation} stands here in place of softmax, so the rows do not sum to 1: "
     "attention weights must be softmax of the scores, over the keys.",
-    Kind.SOFTMAX_ROWS: "Equal keys must get equal attention weights, and here they do not: are the "
-    "scores changed after the product, or the weights after softmax?",
     Kind.SOFTMAX_UNFINISHED: "Softmax by hand stops here, and its numbers meet the {name} as they "
     "are: exp must be divided by the sum of its row.",
     Kind.SOFTMAX_WRONG: "The scores are right here, and the result is not their softmax over the "
@@ -235,8 +227,8 @@ CAUSES: dict[Kind, str] = {
     Kind.WEIGHTS_TRANSPOSED: "The attention weights are used the other way round: row i must "
     "weigh what token i sees, without a transpose.",
     Kind.VALUES_OTHER: "The attention weights multiply {the} here, and must multiply the values.",
-    Kind.ATTENTION_WRONG: "Queries, keys and values are right before this line, and its result is "
-    "not their causal attention.",
+    Kind.ATTENTION_WRONG: "Three right parts come in, and their causal attention does not come "
+    "out.",
     # Context vectors and result
     Kind.CONTEXT_CHANGED: "The context vectors are right before this line, which changes them: it "
     "{does}. Leave that out.",
@@ -279,7 +271,7 @@ CAUSES: dict[Kind, str] = {
     "eval, forward must not draw any.",
     Kind.RANDOM_LAYERS: "New layers are made in each call of forward: make them once, in __init__.",
     Kind.STATE: "Two calls on the same x differ: keep no tensors on self in forward.",
-    Kind.STATE_KEPT: "self.{name} is kept for the next call, with other tokens: make it anew in "
+    Kind.STATE_KEPT: "self.{name} is kept for the next call and its tokens: make it anew in "
     "forward.",
     Kind.LENGTH: "With context_length={length} and as many tokens the outputs are wrong from token "
     "{token} on: does a mask or a window have a fixed size?",

@@ -211,7 +211,7 @@ BEHIND = {
     "one row for all": (BY_LOOP, [("[:num_tokens, :num_tokens].to", "[num_tokens - 1, :num_tokens].to")], "mask.empty", "[num_tokens - 1", {}),
     "a scale from the constructor": (ONE_HEAD, [(TRIANGLE, TRIANGLE + "        self.scale = d_in**-0.5\n"), ("scores / keys.shape[-1] ** 0.5", "scores * self.scale")], "scale.width", "self.scale = d_in**-0.5", {}),
     "a scaling that nothing reads": (ONE_HEAD, [("scores = scores / keys", "scaled = scores / keys")], "scale.none", "", {}),
-    "a root of scores": (ONE_HEAD, [("scores / keys.shape[-1] ** 0.5", "(scores / keys.shape[-1]) ** 0.5")], "scores.root", "** 0.5", {}),
+    "a root of scores": (ONE_HEAD, [("scores / keys.shape[-1] ** 0.5", "(scores / keys.shape[-1]) ** 0.5")], "mask.nan", "** 0.5", {}),
     "values changed": (ONE_HEAD, [("self.W_query(x), self.W_value(x)", "self.W_query(x), self.W_value(x).relu()")], "parts.changed", "relu", {}),
     "a return in the loop": (LOOP_OVER_HEADS, [("        return torch.cat(parts", "            return torch.cat(parts")], "loop.return", "return torch.cat(parts, dim=-1)", {}),
     "a list made anew": (LOOP_OVER_HEADS, [("        parts = []\n", ""), ("            made =", "            parts = []\n            made =")], "merge.some-heads", "", {}),

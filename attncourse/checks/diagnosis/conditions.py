@@ -56,9 +56,7 @@ def equal_scores(trial: Trial) -> Finding | None:
     if close(have, run(ours, x, weights), 1e-4) or trial.usual_departure is not None:
         return None
     made = trial.first(mine, x, _hides_a_row, weights)
-    if made is None:
-        return Finding(Kind.SOFTMAX_ROWS)
-    return Finding(Kind.MASK_ZEROS, made.line)
+    return made and Finding(Kind.MASK_ZEROS, made.line)
 
 
 def _hides_a_row(operation: Operation) -> bool:
@@ -76,8 +74,7 @@ def many_tokens(trial: Trial) -> Finding | None:
         have = trial.run(mine, x, weights, when=f"context_length={MANY_TOKENS}")
     except Found as found:
         return found.finding.knowing(length=MANY_TOKENS)
-    want = run(ours, x, weights)
-    if close(have, want, 1e-4):
+    if close(have, want := run(ours, x, weights), 1e-4):
         return None
     off = (have - want).abs().amax(dim=(0, 2)) > 1e-4
     first = int((off | have.isnan().any(dim=2)[0]).nonzero()[0])

@@ -45,7 +45,7 @@ def numbers_drawn(path: Path, operation: Operation) -> Finding | None:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
-        heads.heads_added,
+        heads.heads_added,  # or a mean over heads, or their maximum, is told as a mixed merge
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
         heads.view_for_a_transpose,  # or nobody says that view is no transpose
         heads.another_order,
@@ -81,7 +81,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         results.weights_changed,
         results.weights_meet_no_values,
         results.weights_transposed,
-        scores.of_another_head,
+        scores.of_another_head,  # values[0] in a loop over heads
         results.another_context,  # the last of its kind: it quotes the line
     ),
     "parts": (

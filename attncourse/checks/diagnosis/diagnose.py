@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ WHOLE = (*RUNS, "whole")
 DROPS = (*WHOLE, "dropout in training")
 
 # Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
-# left behind, dropout in place, tokens cut off, heads by name, other dtypes (a note)
+# left behind, dropout in place, scores of 0 taken for hidden ones, other dtypes (a note)
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
@@ -113,18 +114,15 @@ class Inquiry:
         self.failed: set[str] = set()
         self.now = NAMES[0]
 
-    def _trial(self) -> Trial:
-        without = tuple(name for name in self.skip if name in ARGUMENTS)
-        widths = [self.names.get(name) for name in ("d_in", "d_out")]
-        one_width = widths[0] is not None and widths[0] == widths[1]
-        return Trial(Maker(self.given, self.names, without), self.right, one_width)
-
     def ask_all(self) -> None:
         """Ask every question that makes sense after those before it."""
         late: list[Finding] = []  # said only after the others
         dtype = torch.get_default_dtype()
         try:
-            trial = self.trial = self._trial()
+            without = tuple(name for name in self.skip if name in ARGUMENTS)
+            trial = self.trial = Trial(Maker(self.given, self.names, without), self.right)
+            with suppress(Found):
+                trial.build()
             if torch.get_default_dtype() != dtype:
                 torch.set_default_dtype(dtype)
                 self.faults.append(behind(Finding(Kind.SETTINGS, None, {"dtype": dtype}), trial))
@@ -133,7 +131,9 @@ class Inquiry:
                 if self.failed.intersection(question.after):
                     self.failed.add(question.name)
                     continue
-                found = None if _is_left_out(question.name, self.skip) else _ask(question, trial)
+                skipped = "dropout" in self.skip and "dropout" in question.name
+                skipped = skipped or question.name in self.skip
+                found = None if skipped else _ask(question, trial)
                 if found is None:
                     continue
                 if found.kind is Kind.PARAMETERS_BIAS_NEVER:
@@ -175,14 +175,9 @@ def _where_time_ran_out(error: BaseException) -> SourceLine | None:
     return SourceLine(failure.function, failure.line, failure.source) if failure.line else None
 
 
-def _is_left_out(name: str, skip: tuple[str, ...]) -> bool:
-    return name in skip or ("dropout" in skip and "dropout" in name)
-
-
 def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
     faults, trial, right = tuple(inquiry.faults), inquiry.trial, inquiry.right.__name__
-    found = trial.notes if trial else []
-    notes = tuple(Note(cause_of(note), note.code) for note in found)
+    notes = tuple(Note(cause_of(note), note.code) for note in (trial.notes if trial else ()))
     asked = {fault.question for fault in faults}
     not_asked = tuple(q.name for q in QUESTIONS if q.name in inquiry.failed - asked)
     if faults:
@@ -197,5 +192,5 @@ def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
         f"{trial.make.name} is right: no token sees a later one, outputs and gradients are those "
         f"of attnlib's {right}{'' if 'dropout' in skip else drops}."
     )
-    told = (f"Note: {note}" for note in notes)
-    return Verdict(True, " ".join([said, *told]), (), notes)
+    told = [f"Note: {note}" for note in notes]
+    return Verdict(True, " ".join([said, *told[:1]]), (), notes, more=" ".join(told[1:]))

@@ -323,11 +323,9 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
 
 
 def nan_of_scores(path: Path, operation: Operation) -> Finding | None:
-    """Tell NaN that arises of scores which are none: a root of negative ones, or 0 * inf."""
+    """Tell NaN that arises of scores which are none."""
     number, _ = path.the_scores(operation)
     values, old = operation.values, path.operations[number].values
     if not values.isnan().any() or old.isnan().any() or old.isneginf().any():
         return None
-    if any(word in operation.name for word in ("pow", "sqrt", "log")) and bool((old < 0).any()):
-        return path.at(operation, Kind.SCORES_ROOT)
     return path.at(operation, Kind.MASK_NAN)

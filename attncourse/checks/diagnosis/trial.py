@@ -48,11 +48,11 @@ class Trial:
     Args:
         make: makes modules of the learner's class.
         right: CausalAttention, MultiHeadAttentionWrapper or MultiHeadAttention.
-        one_width: whether the learner's class needs d_in equal to the width of its result.
     """
 
-    def __init__(self, make: Maker, right: type[nn.Module], one_width: bool = False) -> None:
-        self.make, self.right, self.one_width = make, right, one_width
+    def __init__(self, make: Maker, right: type[nn.Module]) -> None:
+        self.make, self.right = make, right
+        self.one_width = len({make.names.get(name, name) for name in ("d_in", "d_out")}) == 1
         self.notes: list[Finding] = []
         self._constructed: dict[int, tuple[nn.Module, Recording]] = {}
 
