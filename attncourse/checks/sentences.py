@@ -271,8 +271,7 @@ CAUSES: dict[Kind, str] = {
     "eval, forward must not draw any.",
     Kind.RANDOM_LAYERS: "New layers are made in each call of forward: make them once, in __init__.",
     Kind.STATE: "Two calls on the same x differ: keep no tensors on self in forward.",
-    Kind.STATE_KEPT: "self.{name} is kept for the next call and its tokens: make it anew in "
-    "forward.",
+    Kind.STATE_KEPT: "self.{name} still holds what earlier calls made: make it anew in forward.",
     Kind.LENGTH: "With context_length={length} and as many tokens the outputs are wrong from token "
     "{token} on: does a mask or a window have a fixed size?",
     Kind.TRAINING: "With dropout=0.0 training and eval must compute the same, and yours do not: "

@@ -150,7 +150,8 @@ def departure_before_an_error(path: Path) -> Finding | None:
     for number in last[::-1][:3]:
         path.look_up_to(number)
         if path.is_good(number):
-            shape = heads.shape_of_the_result(path) if number == last[-1] else None
+            joins = re.search("cat|stack|shape|view|flatten", path.operations[number].name)
+            shape = heads.shape_of_the_result(path) if joins and number == last[-1] else None
             if shape is not None and shape.kind is Kind.MERGE_AXIS:
                 return shape
             continue
