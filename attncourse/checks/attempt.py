@@ -90,15 +90,9 @@ def call(
     when: str = "",
     **options: Any,
 ) -> Any:
-    """Return module(x, **options), as if its parameters were these weights.
+    """Return module(x, **options), as if its parameters were these weights; it is not changed.
 
-    Args:
-        module: what to run. It is not changed.
-        x: what forward takes.
-        weights: by the names of named_parameters; those not given stay as they are.
-        sizes: names for the numbers in a shape, for the sentence.
-        when: under which condition, for the sentence: "half precision".
-        options: what forward takes by keyword.
+    For the sentence, sizes names the numbers in a shape, and when says under which condition.
 
     Raises:
         Found: forward raised, or changed x or its own parameters in place.

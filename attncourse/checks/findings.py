@@ -94,7 +94,6 @@ class Kind(StrEnum):
     SPLIT_MIXED = "split.mixed"
     SPLIT_NO_TRANSPOSE = "split.no-transpose"
     SPLIT_PARTS = "split.parts"
-    SPLIT_TEXTS = "split.texts"
 
     # The scores
     SCORES_APART = "scores.apart"

@@ -64,15 +64,15 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR_OVERFLOW: "-1e9 does not fit into half precision: fill with -torch.inf.",
     Kind.ERROR_RECURSION: "A function calls itself without an end: does forward call forward?",
     Kind.ERROR_REFUSED: "This refuses {given}: any number up to context_length must pass.",
-    Kind.ERROR_SIZES: "Two axes meet here that do not fit: is a transpose missing, or another one?",
+    Kind.ERROR_SIZES: "Two axes meet here that do not fit: is a transpose missing, or * for @?",
     Kind.ERROR_SOFTMAX_DIM: "softmax must be told along which dimension: dim=-1, along each row.",
     Kind.ERROR_SUPER: "Begin __init__ with super().__init__().",
     Kind.ERROR_T: "{turn} is for matrices, and here are {dims} dimensions: write "
     ".transpose(-2, -1), which swaps the last two.",
     Kind.ERROR_VIEW_ORDER: "After transpose the numbers are no longer in reading order, which view "
     "needs: put .contiguous() before .view(), or use .reshape().",
-    Kind.ERROR_VIEW_SIZE: "view keeps the number of elements: the sizes asked for must multiply "
-    "to it. Is head_dim d_out // num_heads, and num_heads self.num_heads?",
+    Kind.ERROR_VIEW_SIZE: "view keeps the number of elements: the sizes must multiply to it. Is "
+    "head_dim d_out // num_heads, and num_heads self.num_heads?",
     Kind.ERROR_WIDTHS: "The last axis of the left one must be as wide as the right one expects: is "
     "a merge, a split or a transpose missing before this line?",
     # Parameters
@@ -97,8 +97,7 @@ CAUSES: dict[Kind, str] = {
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
     Kind.HEADS_ARGUMENT: "The heads are made with {argument}={have}{which}, and must be made with "
     "{argument} as it is: {why}.",
-    Kind.HEADS_COUNT: "{have} heads are made, and num_heads={want} were asked for: through which "
-    "numbers does range go? range(num_heads) goes through as many.",
+    Kind.HEADS_COUNT: "{have} heads are made, not {want}: through which numbers does range go?",
     Kind.HEADS_CHAINED: "Head {head} takes what head {before} has made: all heads must take the "
     "same x, and their results go side by side.",
     Kind.HEADS_MANY: "With {num_heads} heads the result is wrong, with few it is right: are they "
@@ -126,13 +125,12 @@ CAUSES: dict[Kind, str] = {
     "{width} columns must be head 0's, the next head 1's, and so on.",
     Kind.SPLIT_MISSING: "This takes columns {columns_} of the {name}, which are not those of one "
     "head: head h must get columns h * {width} to (h + 1) * {width}.",
-    Kind.SPLIT_MIXED: "The split mixes tokens and heads of the {name}: view goes through the "
-    "numbers in reading order, where each token's heads come one after the other.",
+    Kind.SPLIT_MIXED: "The split mixes tokens, heads or texts of the {name}: view goes through "
+    "the numbers in reading order, where each token's heads come one after the other.",
     Kind.SPLIT_NO_TRANSPOSE: "The {name} come from here with the tokens before the heads, so that "
     "the product compares the heads of one token: the heads must come first.",
     Kind.SPLIT_PARTS: "The projection makes {size} columns of queries, then {size} of keys, then "
     "{size} of values, each head by head: they must be taken apart in this order.",
-    Kind.SPLIT_TEXTS: "The split mixes texts and heads of the {name}: view keeps the order.",
     # Scores
     Kind.SCORES_APART: "The {first_} of {axis_} {place} meet the {second} of {axis_} {other}: "
     "both must come from the same {axis_}. Split and order the two alike.",
@@ -152,8 +150,7 @@ CAUSES: dict[Kind, str] = {
     Kind.SCALE_LATE: "The division by the root comes after softmax, where it only makes the rows "
     "smaller: the scores must be divided, before softmax.",
     Kind.SCALE_NONE: f"The scores are not scaled: they {ROOT}, before softmax.",
-    Kind.SCALE_NO_ROOT: "The scores are divided by {width}: they must be divided by its root, "
-    "once.",
+    Kind.SCALE_NO_ROOT: "The scores are divided by {width}: divide them by its root, once.",
     Kind.SCALE_OTHER: "The scores are scaled by another number than the root of the width of one "
     "query: they must be divided by that root, taken from the tensor or the module.",
     Kind.SCALE_SIGN: "The scores are multiplied by a negative number, so that the best key gets "
@@ -202,7 +199,7 @@ CAUSES: dict[Kind, str] = {
     "tokens 0 to i, so keys and values must be cut to [: i + 1].",
     Kind.MASK_TOO_MUCH: "Token {token} does not see token {other}, which is not in its future: "
     "the mask must hide what is above the diagonal, and nothing else.",
-    Kind.MASK_TRAINING: "The mask is there in eval only: the future must be hidden in training "
+    Kind.MASK_TRAINING: "The mask is there in eval only: in training the future must be hidden "
     "too.",
     Kind.MASK_UNUSED: "The future is hidden here, but the result is not kept: masked_fill returns "
     "a new tensor, masked_fill_ changes the old one.",
@@ -214,36 +211,31 @@ CAUSES: dict[Kind, str] = {
     "scores, 0 where they are hidden, divided by the sum of its row.",
     Kind.SOFTMAX_LARGEST: "Softmax by hand fails where all scores of a row are {level:g}: exp is "
     "{exp}, and the row NaN. The largest score of each row must be subtracted first.",
-    Kind.SOFTMAX_NONE: "The scores meet the {name} as they are: softmax over the keys must come "
-    "first.",
+    Kind.SOFTMAX_NONE: "The scores meet the {name} as they are: softmax must come before.",
     Kind.SOFTMAX_OTHER: "{operation} stands here in place of softmax, so the rows do not sum to 1: "
     "attention weights must be softmax of the scores, over the keys.",
     Kind.SOFTMAX_UNFINISHED: "Softmax by hand stops here, and its numbers meet the {name} as they "
     "are: exp must be divided by the sum of its row.",
-    Kind.SOFTMAX_WRONG: "The scores are right here, and the result is not their softmax over the "
-    "keys.",
+    Kind.SOFTMAX_WRONG: "The scores are right, and the result is not their softmax over the keys.",
     Kind.WEIGHTS_CHANGED: "This line changes the attention weights after softmax (it {does}): "
     "they must go to the values as softmax made them, so that a row sums to 1.",
     Kind.WEIGHTS_TRANSPOSED: "The attention weights are used the other way round: row i must "
     "weigh what token i sees, without a transpose.",
     Kind.VALUES_OTHER: "The attention weights multiply {the} here, and must multiply the values.",
-    Kind.ATTENTION_WRONG: "Three right parts come in, and their causal attention does not come "
-    "out.",
+    Kind.ATTENTION_WRONG: "Queries, keys and values are right, and their attention is not.",
     # Context vectors and result
-    Kind.CONTEXT_CHANGED: "The context vectors are right before this line, which changes them: it "
-    "{does}. Leave that out.",
+    Kind.CONTEXT_CHANGED: "The context vectors are right before this line: it {does}. Leave that "
+    "out.",
     Kind.CONTEXT_WRONG: "Attention weights and values are right before this line, and what it "
     "makes is not their product, head by head: it {does}.",
     Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
     "0 in the first columns.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all of head 0 must come first.",
-    Kind.MERGE_AXIS: "The heads are put together along dimension {dim}, counted from 0: they must "
-    "go side by side, along the last dimension.",
+    Kind.MERGE_AXIS: "The heads are put along dimension {dim}: they must go along the last.",
     Kind.MERGE_MIXED: "The merge mixes tokens and heads: before view, the heads of a token must "
     "be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",
-    Kind.MERGE_REPEATED: "One head comes again where another belongs: each round must use its own "
-    "head.",
+    Kind.MERGE_REPEATED: "One head comes again where another belongs: use each head once.",
     Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all heads must go side by "
     "side, along the last dimension.",
     Kind.MERGE_TEXTS: "The merge mixes texts and heads: whichever of the two came first when they "
@@ -265,15 +257,14 @@ CAUSES: dict[Kind, str] = {
     Kind.GRADIENT_BIAS: "The results are right, but {name} gets no gradient: is it used? "
     "{layer}(x) adds it, F.linear(x, weight, bias) too.",
     Kind.GRADIENT_IN_PLACE: "The backward pass fails: a number that a gradient needs is "
-    "overwritten in place. Write a = a * b and not a *= b, and drop without inplace.",
+    "overwritten. Write a = a * b and not a *= b, and drop without inplace.",
     # Other calls, other modes
     Kind.RANDOM: "Two runs on the same x differ, though in eval: random numbers come in here. In "
     "eval, forward must not draw any.",
     Kind.RANDOM_LAYERS: "New layers are made in each call of forward: make them once, in __init__.",
     Kind.STATE: "Two calls on the same x differ: keep no tensors on self in forward.",
     Kind.STATE_KEPT: "self.{name} still holds what earlier calls made: make it anew in forward.",
-    Kind.LENGTH: "With context_length={length} and as many tokens the outputs are wrong from token "
-    "{token} on: does a mask or a window have a fixed size?",
+    Kind.LENGTH: "With context_length={length} it goes wrong: does a mask have a fixed size?",
     Kind.TRAINING: "With dropout=0.0 training and eval must compute the same, and yours do not: "
     "what depends on self.training?",
     Kind.MODE_CHANGED: "forward itself switches to eval, so that dropout never drops: the mode "
@@ -285,8 +276,7 @@ CAUSES: dict[Kind, str] = {
     Kind.DROPOUT_NONE: "In training nothing is dropped: is dropout passed on, and are the "
     "attention weights put through it?",
     Kind.DROPOUT_PLACE: "Dropout must come right after softmax, on the attention weights, once.",
-    Kind.DROPOUT_SHARE: "In training another share of the attention weights is dropped than "
-    "dropout={p}: pass dropout on as it is.",
+    Kind.DROPOUT_SHARE: "Not the share dropout={p} is dropped: pass dropout on as it is.",
     Kind.DROPOUT_SUMS: "In training the rows are made to sum to 1 again after dropout, which takes "
     "back what it did: dropout must come last before the values.",
     Kind.DROPOUT_TOGETHER: "In training attention weights are dropped together, {what}: dropout "
@@ -296,8 +286,7 @@ CAUSES: dict[Kind, str] = {
     "it must fall on the attention weights, right after softmax.",
     # Notes
     Kind.NOTE_DTYPE: "In {dtype} it goes wrong: new tensors need dtype=x.dtype, what hides -inf.",
-    Kind.NOTE_SCORES: "Where the largest score of a row is hidden after exp, nothing may be left "
-    "of the row, and 0 / 0 is NaN.",
+    Kind.NOTE_SCORES: "Where a row's largest score is hidden after exp, 0 / 0 is NaN.",
 }
 
 # The finished line, for the second try

@@ -22,6 +22,7 @@ from support.wrong_classes import ONE_HEAD, SPLIT, STACKED
 
 # name: (text, [(right, wrong), ...], code, words of the line to quote; "" where none is known)
 HIDDEN_FAULTS = {
+    "relu of the queries": (SPLIT, [("self.W_query(x).view", "self.W_query(x).relu().view")], "parts.changed", "relu()"),
     "exp without the largest": (BY_HAND, [("torch.exp(s - s.max(dim=-1, keepdim=True).values)", "torch.exp(s)")], "softmax.largest", "torch.exp(s)"),
     "the largest of all": (BY_HAND, [("s.max(dim=-1, keepdim=True).values", "s.max()")], "softmax.largest", "torch.exp(s"),
     "heads by name": (STACKED, [("head(x) for head in self.heads", "head(x) for _, head in sorted(self.heads.named_children())")], "heads.many", "sorted("),

@@ -70,11 +70,12 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
 
 def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     """Tell heads of a stack that are made with another size than the one that was asked for."""
-    told = finding.kind is Kind.PARAMETERS_SHAPE or finding.kind.step in ("error", "result")
-    if trial.right is not MultiHeadAttentionWrapper or not told:
+    if finding.kind.step not in ("parameters", "error", "result"):
         return None
-    mine, _ = trial.build()
-    sizes, head = trial.sizes(), getattr(mine, trial.make.names.get("heads", "heads"))[0]
+    sizes, mine = trial.sizes(), trial.build()[0]
+    head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
+    if trial.right is not MultiHeadAttentionWrapper or not hasattr(head, "W_query"):
+        return None
     made = {
         "d_in": getattr(head.W_query, "in_features", None),
         "d_out": getattr(head.W_query, "out_features", None),

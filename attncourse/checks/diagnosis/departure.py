@@ -46,6 +46,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
         heads.heads_added,  # or a mean over heads, or their maximum, is told as a mixed merge
+        heads.numbers_changed,  # or relu of the queries is told as a wrong split
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
         heads.view_for_a_transpose,  # or nobody says that view is no transpose
         heads.another_order,

@@ -121,8 +121,11 @@ class Inquiry:
         try:
             without = tuple(name for name in self.skip if name in ARGUMENTS)
             trial = self.trial = Trial(Maker(self.given, self.names, without), self.right)
-            with suppress(Found):
-                trial.build()
+            for one_width in (trial.one_width, True, False):  # d_in may have to be d_out
+                trial.one_width = one_width
+                with suppress(Found):
+                    trial.build()
+                    break
             if torch.get_default_dtype() != dtype:
                 torch.set_default_dtype(dtype)
                 self.faults.append(behind(Finding(Kind.SETTINGS, None, {"dtype": dtype}), trial))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attncourse.checks.diagnosis.path import PARTS, Path, holds, made_at, turned_at
+from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, holds, made_at, turned_at
 from attncourse.checks.diagnosis.quantities import Found
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation
@@ -17,6 +17,19 @@ def misplaced(path: Path, operation: Operation) -> Found | None:
     if made is None or made.in_order or made.name not in names:
         return None
     return made
+
+
+def numbers_changed(path: Path, operation: Operation) -> Finding | None:
+    """Tell an operation that changes some numbers, as relu does, and no places."""
+    made, (number, *more) = misplaced(path, operation), path.parents(operation)
+    if made is None or made.moved is not None or more or operation.name in ASSIGNS:
+        return None
+    old, new = path.operations[number].values.flatten(), operation.values.flatten()
+    if old.shape != new.shape or old.sort().values.equal(new.sort().values):
+        return None
+    changed = {"context_vec": Kind.CONTEXT_CHANGED, "result": Kind.RESULT_CHANGED}
+    changed["x"] = Kind.X_CHANGED
+    return path.at(operation, changed.get(made.name, Kind.PARTS_CHANGED), name=made.name)
 
 
 def changed_after_the_merge(path: Path, operation: Operation) -> Finding | None:
@@ -71,8 +84,6 @@ def mixed_split(path: Path, operation: Operation) -> Finding | None:
         return path.at(operation, Kind.SPLIT_MISSING, **facts)
     if {"b", "t"} <= set(kept):
         return path.at(operation, Kind.SPLIT_COLUMNS, **facts)
-    if "t" in kept and "b" not in kept:
-        return path.at(operation, Kind.SPLIT_TEXTS, **facts)
     return path.at(operation, Kind.SPLIT_MIXED, **facts)
 
 
@@ -134,7 +145,8 @@ def heads_added(path: Path, operation: Operation) -> Finding | None:
     held = [found for found in path.held(operation).values() if found.name == "context_vec"]
     heads = {int(found.index["h"]) for found in held if found.index["h"].numel() == 1}
     meet = len(heads) > 1 and operation.values.numel() == right[:, 0].numel()
-    if meet or any(holds(operation.values, m) for m in (right.mean(dim=1), right.sum(dim=1))):
+    together = right.mean(dim=1), right.sum(dim=1), right.amax(dim=1)
+    if meet or any(holds(operation.values, made) for made in together):
         return path.at(operation, Kind.MERGE_ADDED)
     return None
 

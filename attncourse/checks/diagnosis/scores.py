@@ -76,7 +76,8 @@ def of_another_head(path: Path, operation: Operation) -> Finding | None:
     if where is None:
         return None
     axis, one, other = where
-    wrong = cut_at(path, numbers[1], axis) or made_at(path, numbers[1])
+    cuts = [cut for n in numbers[::-1] if (cut := cut_at(path, n, axis)) is not None]
+    wrong = cuts[0] if cuts else made_at(path, numbers[1])
     paired = "values" in names and wrong.name in PAIRED and operation.line != wrong.line
     wrong = operation if paired or wrong.line is None else wrong
     facts = {"axis": axis, "place": one, "other": other}

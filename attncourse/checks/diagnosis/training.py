@@ -115,7 +115,7 @@ def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
         survived = dropped != 0
         wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
         if wrong.any():
-            sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
+            sums = dropped[..., :NUM_TOKENS].sum(dim=-1).nan_to_num(0.0)
             again = _line_of_the_sums(trial, mine, x, num_heads)
             if again and bool(((sums - 1).abs().lt(1e-3) | sums.abs().lt(1e-3)).all()):
                 return Finding(Kind.DROPOUT_SUMS, again)

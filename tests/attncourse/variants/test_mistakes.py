@@ -167,7 +167,7 @@ def test_the_one_that_raises_says_where():
     verdict = check_shapes(build(BY_NAME["view without contiguous"].cls))
     assert verdict.sentence.startswith(
         "Stopped in OnePageAttention.forward, line 16: "
-        "context_vec = context_vec.view(b, num_tokens, self.d_out) | RuntimeError: view size is "
+        "context_vec = context_vec.view(b, num_tokens, self.d_out) | After transpose the numbers "
     )
 
 
@@ -182,7 +182,7 @@ CODES = {
     "mask with the diagonal": "mask.diagonal",
     "mask inverted": "mask.inverted",
     "mask thrown away": "mask.unused",
-    "mask of the context": "",  # it fails at context_length=1 alone: that is a note
+    "mask of the context": "",  # it fails at context_length=1 alone
     "minus 1e4": "mask.not-low",
     "no scale": "scale.none",
     "scale by d_out": "scale.width",
