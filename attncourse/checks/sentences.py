@@ -56,7 +56,7 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR_NONE: "Something here is None: does a function that made it end without return?",
     Kind.ERROR_NO_ROOM: "This writes past the end of a tensor, which has no columns left there: is "
     "it as wide as all heads side by side, num_heads times one head?",
-    Kind.ERROR_NOT_SPLIT: "{Names} are still (b, num_tokens, d_out): split them into heads.",
+    Kind.ERROR_NOT_SPLIT: "{Names} are not split into heads: they are (b, num_tokens, d_out).",
     Kind.ERROR_NUMBER_CALLED: "A number or a tensor is called here as if it were a layer: __init__ "
     "must keep a layer, such as nn.Dropout(dropout), under this name.",
     Kind.ERROR_NUMPY: "NumPy keeps no gradients, so nothing before this line could learn: every "
@@ -125,8 +125,8 @@ CAUSES: dict[Kind, str] = {
     "{width} columns must be head 0's, the next head 1's, and so on.",
     Kind.SPLIT_MISSING: "This takes columns {columns_} of the {name}, which are not those of one "
     "head: head h must get columns h * {width} to (h + 1) * {width}.",
-    Kind.SPLIT_MIXED: "The split mixes tokens, heads or texts of the {name}: view goes through "
-    "the numbers in reading order, where each token's heads come one after the other.",
+    Kind.SPLIT_MIXED: "The split mixes tokens and heads of the {name}, or texts: view goes "
+    "through the numbers in reading order, where each token's heads come one after the other.",
     Kind.SPLIT_NO_TRANSPOSE: "The {name} come from here with the tokens before the heads, so that "
     "the product compares the heads of one token: the heads must come first.",
     Kind.SPLIT_PARTS: "The projection makes {size} columns of queries, then {size} of keys, then "
@@ -176,16 +176,16 @@ CAUSES: dict[Kind, str] = {
     "what is cut for it must end after token i.",
     Kind.MASK_EVERYTHING: "This mask hides every score of some tokens, the past too, and leaves "
     "them nothing to see: it must hide the future alone.",
-    Kind.MASK_FILL: "The mask of this line hides with {fill_}, set or added, and softmax still "
-    "gives such scores weight: it must be -torch.inf.",
+    Kind.MASK_FILL: "The scores that the mask hides are set to {fill_}, or get that added, and "
+    "softmax still gives them weight: they must be -torch.inf.",
     Kind.MASK_INVERTED: "Each token sees only what comes after it: the mask is the wrong way "
     "round. True hides in masked_fill, and shows in where and in scaled_dot_product_attention.",
     Kind.MASK_LATE: f"{LEAK}the mask begins too late. Hidden must be all above the diagonal, "
     "where the key comes after the query, and nothing else.",
     Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: all above the diagonal "
     "must be hidden, and nothing else.",
-    Kind.MASK_LENGTH: "The mask is for {length} tokens, on one side at least, and x has "
-    "{num_tokens}: make it from x.shape[1].",
+    Kind.MASK_LENGTH: "The mask is for {length} tokens, and x has {num_tokens}: make it from "
+    "x.shape[1].",
     Kind.MASK_NAN: "NaN arises here: 0 * inf is NaN, so hide with masked_fill; so is a root or a "
     "logarithm of a negative score.",
     Kind.MASK_NO_BUFFER: "On another device it stops: self.{name} is a tensor that the module does "
