@@ -74,11 +74,12 @@ def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
         return None
     sizes, mine = trial.sizes(), trial.build()[0]
     head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
-    if trial.right is not MultiHeadAttentionWrapper or not hasattr(head, "W_query"):
+    query = getattr(head, "W_query", None)
+    if trial.right is not MultiHeadAttentionWrapper or query is None:
         return None
     made = {
-        "d_in": getattr(head.W_query, "in_features", None),
-        "d_out": getattr(head.W_query, "out_features", None),
+        "d_in": getattr(query, "in_features", None),
+        "d_out": getattr(query, "out_features", None),
         "context_length": getattr(head, "context_length", None),
     }
     for argument, have in made.items():

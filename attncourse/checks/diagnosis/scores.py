@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from attncourse.checks.diagnosis.masks import is_transposed, takes_softmax, what_is_wrong
 from attncourse.checks.diagnosis.path import (
@@ -80,7 +81,7 @@ def of_another_head(path: Path, operation: Operation) -> Finding | None:
     wrong = cuts[0] if cuts else made_at(path, numbers[1])
     paired = "values" in names and wrong.name in PAIRED and operation.line != wrong.line
     wrong = operation if paired or wrong.line is None else wrong
-    facts = {"axis": axis, "place": one, "other": other}
+    facts: dict[str, Any] = {"axis": axis, "place": one, "other": other}
     first, second = (held[number].name for number in numbers)
     return path.at(wrong, Kind.SCORES_APART, first=first, second=second, **facts)
 
