@@ -232,8 +232,10 @@ class Trial:
         self, mine: nn.Module, x: Tensor, is_it: Any, weights: Mapping[str, Tensor] = NO_WEIGHTS
     ) -> list[Operation]:
         """Return the operations of forward with a line of which something holds."""
+        _, recording = self._constructed.get(id(mine), (mine, Recording()))
+        before = len(recording.operations)  # of earlier runs too
         recording, _ = self.record(mine, x, weights)
-        forward = recording.operations[(recording.number_of(x) or 0) + 1 :]
+        forward = recording.operations[before:]
         return [made for made in forward if made.line is not None and is_it(made)]
 
     # The path
