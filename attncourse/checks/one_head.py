@@ -102,7 +102,6 @@ def _limits(causal_weights: Callable[[Tensor], Tensor], exact: Tensor, used: Ten
 
 
 def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
-    """Name a usual mistake that makes these attention weights."""
     is_future = causal_mask(exact.shape[-1], device=exact.device)
     hidden = exact.masked_fill(is_future, -torch.inf)
     factor = _factor(mine[..., -1, :], exact[..., -1, :])  # 1/8, or another
@@ -163,7 +162,6 @@ def _factor(weights: Tensor, scores: Tensor) -> float:
 
 
 def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
-    """Say by what scores are divided that are multiplied by a wrong factor."""
     for divisor, said in usual.items():
         if abs(factor * divisor - 1) < 1e-3:
             return said
@@ -220,7 +218,6 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
 
 
 def _weights_of_places(W_query: Tensor) -> Tensor:
-    """Return the attention weights of a head whose tokens and keys are one-hot places."""
     num_tokens = len(W_query)
     places = torch.eye(num_tokens)
     queries = places @ W_query.detach().float().mT

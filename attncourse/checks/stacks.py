@@ -57,7 +57,6 @@ def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> Verdict | st
 
 
 def _not_first(head: nn.Module, row: Tensor, token: int) -> str:
-    """Say where a token looks that does not look at token 0."""
     at_first, other = row[0].item(), 1 + int(row[1:].argmax())
     if row[: token + 1].max() - row[: token + 1].min() < 1e-6:
         return f"Token {token} looks at all tokens evenly: {_why_even(head, token)}"

@@ -6,8 +6,8 @@ import sys
 
 from attncourse import checks
 from attncourse.checks.diagnosis.diagnose import NAMES as ASKED
-from attncourse.checks.mistakes import MISTAKES
 from attncourse.checks.sentences import cause_of
+from attncourse.variants.mistakes import MISTAKES
 from support.notebook_tools import ROOT, broken_links
 from support.wrong_classes import CASES, change
 

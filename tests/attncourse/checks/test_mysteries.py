@@ -8,7 +8,6 @@ import torch
 
 from attncourse.checks import by_hand, mysteries
 from attncourse.checks.by_hand import CHECKS, PROBES, ask, differs, make
-from attncourse.checks.mistakes import MISTAKES, Mistake, OnePageAttention
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
     EVERYWHERE,
@@ -22,6 +21,7 @@ from attncourse.checks.mysteries import (
 )
 from attncourse.classroom.exercises import find_exercises
 from attncourse.examples import journey
+from attncourse.variants.mistakes import MISTAKES, Mistake, OnePageAttention
 from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 

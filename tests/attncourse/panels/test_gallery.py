@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncourse.checks.mistakes import MISTAKES, OnePageAttention
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
@@ -25,6 +24,7 @@ from attncourse.panels.gallery import (
 )
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
+from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from attnlib import causal_mask
 from support.pictures import boxes, outside, text_in, words
 from support.wrong_classes import CAUGHT

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse.checks.torch_options import OPTIONS, CoreAttention, Option
+from attncourse.variants.torch_options import OPTIONS, CoreAttention, Option
 from attnlib import causal_mask
 
 each_option = pytest.mark.parametrize("option", OPTIONS.values(), ids=list(OPTIONS))
