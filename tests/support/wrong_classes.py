@@ -248,7 +248,7 @@ CASES = [
 ]
 
 
-# attncourse.checks.mistakes: which module check catches which of them, at dropout 0
+# attncourse.variants.mistakes: which module check catches which of them, at dropout 0
 
 CAUGHT = {  # by its shape, causality, rows, equality
     "split without transpose": (False, True, False, True),
