@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from attncourse.language.files import file_shapes, where_in_ours
 from attncourse.language.hooks import adopt
 from attncourse.language.interventions import Intervention
 from attncourse.language.model import Head, Llama
@@ -45,6 +46,24 @@ class LanguageModel:
     def heads(self) -> tuple[Head, ...]:
         """All heads, layer by layer."""
         return self.size.heads
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors in the model's file, by their names there."""
+        return file_shapes(self.size)
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor of the model's file by its name there, unpacked; a matrix is (out, in).
+
+        Raises:
+            ValueError: no tensor has this name.
+        """
+        shapes = self.shapes
+        if name not in shapes:
+            raise ValueError(f"the file has no tensor {name!r}; model.shapes has all names")
+        ours, parts = where_in_ours(name)
+        rows = self.llama.get_parameter(ours).split([shapes[part][0] for part in parts])
+        return rows[parts.index(name)].detach()
 
     def read(self, text: Text, *changes: Intervention) -> Run:
         """Read a text, or token ids, with any number of Mute, Put and Cut."""
