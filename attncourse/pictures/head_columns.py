@@ -27,7 +27,7 @@ from attncourse.pictures.scene import Box, Item, Line, Scene, Words, frame
 
 LABEL = 70.0  # room for the names of rows, in pixels
 NO_HEAD = -1
-WIDE, HIGH = 52.0, 24.0  # a cell
+WIDE, HIGH = 46.0, 24.0  # a cell
 
 
 def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]) -> list[Item]:
