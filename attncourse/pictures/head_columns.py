@@ -38,7 +38,7 @@ def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]
         fill = QUIET if owner == NO_HEAD else tint(head_color(owner), 0.3)
         return Cell(fill, f"{value:.2f}", text_color(fill))
 
-    words = Words(WIDE - 7, HIGH / 2, "", "end", mono=True)
+    words = Words(WIDE - 4, HIGH / 2, "", "end", mono=True)
     return grid(x, y, matrix, look, WIDE, HIGH, words)
 
 
