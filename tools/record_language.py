@@ -56,7 +56,7 @@ ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 0
 WORDS, DIGITS = 10, 6
 
 Call = tuple[Any, ...]
-OF_THE_FILE: list[Call] = [("reads", 23), ("queries", *CARRIER), ("weights", 23)]
+OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER), ("weights", 23)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 

@@ -13,6 +13,7 @@ from attncourse.language.hooks import adopt
 from attncourse.language.interventions import Intervention
 from attncourse.language.model import Head, Llama
 from attncourse.language.runs import Run
+from attnlib.convert import PROJECTIONS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -62,8 +63,10 @@ class LanguageModel:
         if name not in shapes:
             raise ValueError(f"the file has no tensor {name!r}; model.shapes has all names")
         ours, parts = where_in_ours(name)
-        rows = self.llama.get_parameter(ours).split([shapes[part][0] for part in parts])
-        return rows[parts.index(name)].detach()
+        state = self.llama.state_dict()
+        if ours not in state:  # an attention class with three projections
+            state[ours] = torch.cat([state[ours.replace("W_qkv", own)] for own in PROJECTIONS])
+        return state[ours].split([shapes[part][0] for part in parts])[parts.index(name)]
 
     def read(self, text: Text, *changes: Intervention) -> Run:
         """Read a text, or token ids, with any number of Mute, Put and Cut."""

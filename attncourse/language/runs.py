@@ -105,12 +105,12 @@ class Run:
 
     @torch.no_grad()
     def reads(self, layer: int) -> Tensor:
-        """Return what the heads of a layer read, the normed residual stream: (num_tokens, width)."""
+        """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
         self._require(layer, 0)
         return self._block(layer).norm_1(self.residual[layer])[0]
 
-    def queries(self, layer: int, head: int) -> Tensor:
-        """Return a head's queries, not yet turned by their positions: (num_tokens, head_dim)."""
+    def queries_unturned(self, layer: int, head: int) -> Tensor:
+        """Return a head's queries before their positions turn them, (num_tokens, head_dim)."""
         self._require(layer, head)
         return self._attended(layer).maps["queries"][0, head]
 

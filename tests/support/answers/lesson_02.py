@@ -6,9 +6,9 @@ from support.exercise_tools import Answers
 
 ANSWERS = {
     "MultiHeadAttentionWrapper": Answers(
-        "MultiHeadAttentionWrapper is right: no token sees a later one, outputs and gradients are those of "
-        "attnlib's MultiHeadAttentionWrapper, and in training dropout falls on single "
-        "attention weights.",
+        "MultiHeadAttentionWrapper is right: no token sees a later one, outputs and gradients "
+        "are those of attnlib's MultiHeadAttentionWrapper, and in training dropout falls on "
+        "single attention weights.",
         {
             "along the tokens": ({"dim=-1": "dim=1"}, "line 2: return torch.cat([head(x) for head"),
             "along the batch": ({", dim=-1": ""}, "line 2: return torch.cat([head(x) for head in"),

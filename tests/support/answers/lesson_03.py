@@ -47,7 +47,10 @@ ANSWERS = {
                 {"num_tokens, -1)": "num_tokens, x.shape[-1])"},
                 "line 13: context_vec = context_vec.contiguous().view(b, num_tokens, x.shape[-1])",
             ),
-            "split to one head": ({"num_tokens, self.num_heads, ": "num_tokens, "}, "Is head_dim d_out // num_heads, and"),
+            "split to one head": (
+                {"num_tokens, self.num_heads, ": "num_tokens, "},
+                "Is head_dim d_out // num_heads, and",
+            ),
             "keys without heads": (
                 {"self.split(self.W_key(x))": "self.W_key(x)"},
                 "line 6: attn_scores = queries @",
@@ -83,9 +86,16 @@ ANSWERS = {
                 "out_proj.weight must be the identity: it still mixes the heads'",
             ),
             "all ones": ({"init.eye_": "init.ones_"}, "out_proj.weight must be the"),
-            "bias forgotten": ({"nn.init.zeros_(split.out_proj.bias)": "pass"}, "out_proj.bias must be 0:"),
+            "bias forgotten": (
+                {"nn.init.zeros_(split.out_proj.bias)": "pass"},
+                "out_proj.bias must be 0:",
+            ),
             "the identity of one width": (
-                {"nn.init.eye_(split.out_proj.weight)": "split.out_proj.weight.copy_(torch.eye(4))"},
+                {
+                    "nn.init.eye_(split.out_proj.weight)": (
+                        "split.out_proj.weight.copy_(torch.eye(4))"
+                    )
+                },
                 "The matrix is (4, 4), and the parameter that it is copied into is (15, 15). Here",
             ),
             "stacked": ({"torch.cat": "torch.stack"}, "The matrix is (3, 5, 7), and the parameter"),
