@@ -35,8 +35,8 @@ from support.wrong_classes import write
 
 CHECKS = {
     "CausalAttention": check_causal_attention,
-    "MyWrapper": check_stacked_heads,
-    "MyMultiHeadAttention": check_weight_split,
+    "MultiHeadAttentionWrapper": check_stacked_heads,
+    "MultiHeadAttention": check_weight_split,
 }
 Ask = Callable[[], Verdict]
 

@@ -67,7 +67,7 @@ from attncourse.checks.one_head import (
     check_without_mask,
 )
 from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
-from attncourse.checks.stacks import check_look_at_first, check_without_head
+from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
     check_fault,

@@ -59,7 +59,8 @@ def test_the_check_tells_stub_solution_and_wrong_answers_apart(stem, name, label
     assert not problem, f"{stem}, {name}, {label}: {problem}"
 
 
-CLASSES = ("CausalAttention", "MyWrapper", "MyMultiHeadAttention")  # test_exercise_checks has these
+# test_exercise_checks has these
+CLASSES = ("CausalAttention", "MultiHeadAttentionWrapper", "MultiHeadAttention")
 
 
 @pytest.mark.parametrize("stem", [stem for stem in ANSWERS if ANSWERS[stem]])

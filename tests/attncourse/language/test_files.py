@@ -74,6 +74,15 @@ def test_a_file_is_the_model_and_its_words(tmp_path):
     assert model.token_of("c") == model.token_of(" c") == TOKENS.index("Ġc")
 
 
+def test_a_model_gives_back_each_tensor_of_its_file():
+    model, theirs = small_model(), tensors_of(SIZE, random_state())
+    assert model.shapes == {name: tuple(tensor.shape) for name, tensor in theirs.items()}
+    for name, tensor in theirs.items():
+        assert torch.equal(model.tensor(name), tensor), name
+    with pytest.raises(ValueError, match=r"has no tensor 'blk\.3\.attn_q\.weight'; model\.shapes"):
+        model.tensor("blk.3.attn_q.weight")
+
+
 def test_a_tied_model_reads_out_by_its_embedding(tmp_path):
     tied = replace(SIZE, is_tied=True)
     model = open_model(small_file(tmp_path / "m.gguf", tied))

@@ -160,6 +160,17 @@ def test_what_it_does_not_hold_it_says_in_a_sentence(recording, ask, words):
     assert str(refused.value).endswith(f"to compute it, try: {INSTALL}")
 
 
+def test_it_holds_the_rows_of_one_head(recording):
+    name, run = "blk.23.attn_q.weight", recording.read(FRANCE)
+    matrix = recording.tensor(name)
+    assert recording.shapes[name] == (576, 576) == tuple(matrix.shape)
+    assert matrix.isnan().any(dim=1).nonzero().flatten().tolist() == [*range(256), *range(320, 576)]
+    queries = run.reads(23) @ matrix[256:320].T
+    torch.testing.assert_close(queries, run.queries_unturned(23, 4), rtol=1e-4, atol=1e-4)
+    with pytest.raises(NotRecordedError, match=r"blk\.0\.attn_q\.weight is not in the recording"):
+        recording.tensor("blk.0.attn_q.weight")
+
+
 def test_what_no_model_has_is_an_ordinary_error(recording):
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = recording.read(FRANCE).no_such_thing

@@ -3,6 +3,7 @@
 import math
 import re
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -163,6 +164,36 @@ def test_reading_aloud_is_the_norms_scale_and_the_embedding(model):
     words = [str(i) for i in spoken.argsort(descending=True).tolist()]
     assert run.read_aloud(2, 3, how_many=9, at=4) == words[:9]
     assert run.next_words(2)[1][0] == str(run.logits[-1].argsort(descending=True)[1].item())
+
+
+def test_rows_of_the_files_matrix_are_a_head(model):
+    run, layer, head, width = model.read(TOKENS), 1, 4, SIZE.head_dim
+    rows = model.tensor(f"blk.{layer}.attn_q.weight")[head * width : (head + 1) * width]
+    found = run.queries_unturned(layer, head)
+    torch.testing.assert_close(run.reads(layer) @ rows.T, found)
+    rows = model.tensor(f"blk.{layer}.attn_k.weight").split(width)[head // 2]
+    angles = rotary_angles(torch.arange(7), width, SIZE.rotary_base)
+    turned = [rotate_pairs(part, *angles) for part in (found, run.reads(layer) @ rows.T)]
+    scores = turned[0] @ turned[1].T
+    torch.testing.assert_close(scores, run.scores(layer, head), rtol=1e-4, atol=1e-4)
+
+
+def test_what_heads_add_to_a_logit_adds_up(model, monkeypatch):
+    """With the embedding and the small networks left aside: the norm's scale is one number."""
+    run = model.read(TOKENS)
+    monkeypatch.setattr(model, "token_of", int)
+    state = model.llama.state_dict()
+    scale = run.residual[-1][0, -1].square().mean().add(SIZE.epsilon).rsqrt()
+    readers = state["read_out.weight"] * state["final_norm.weight"] * scale
+    of_embedding = run.residual[0][0, -1] @ readers[89]
+    of_networks = sum(
+        (after - before)[0, -1] - run.writes()[layer].sum(0)
+        for layer, (before, after) in enumerate(pairwise(run.residual))
+    )
+    found = run.adds_to("89")
+    assert found.shape == (SIZE.num_layers, SIZE.num_heads)
+    total = found.sum() + of_embedding + of_networks @ readers[89]
+    torch.testing.assert_close(total, run.logits[-1, 89], rtol=1e-4, atol=1e-4)
 
 
 def test_a_put_of_its_own_numbers_changes_nothing(model):
