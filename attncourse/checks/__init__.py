@@ -56,13 +56,7 @@ from attncourse.checks.mysteries import (
     numbered,
     opened,
 )
-from attncourse.checks.one_head import (
-    check_causal_weights,
-    check_depends,
-    check_look_back,
-    check_window,
-    check_without_mask,
-)
+from attncourse.checks.one_head import check_causal_weights, check_look_back
 from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
 from attncourse.checks.stacks import check_look_at_first, check_without_head
 from attncourse.checks.steps_by_hand import (
@@ -108,7 +102,6 @@ __all__ = [
     "check_copied_weights",
     "check_cross_attention",
     "check_cut",
-    "check_depends",
     "check_device_part",
     "check_equal",
     "check_equal_scores",
@@ -135,9 +128,7 @@ __all__ = [
     "check_weight_split",
     "check_weights",
     "check_weights_row",
-    "check_window",
     "check_without_head",
-    "check_without_mask",
     "class_a",
     "class_b",
     "differs",

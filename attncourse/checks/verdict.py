@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from attncourse.checks.findings import Finding
 from attncourse.tracing.operations import Line
@@ -39,6 +40,8 @@ class Verdict:
         holds: whether it does; a verdict is true or false like this.
         sentence: what a learner reads.
         more: what a notebook folds behind the sentence: errors, shapes, numbers.
+        written: what was checked, the learner's.
+        ours: what the course has in its place.
         faults: all that was found, the first one first: the sentence is about that.
         notes: what is worth a word, and no fault.
         not_asked: questions that could not be asked because of an earlier fault.
@@ -50,6 +53,12 @@ class Verdict:
     notes: tuple[Note, ...] = ()
     not_asked: tuple[str, ...] = ()
     more: str = ""
+    written: Any = field(default=None, repr=False, compare=False)
+    ours: Any = field(default=None, repr=False, compare=False)
+
+    def or_ours(self) -> Any:
+        """Return the learner's function or class if it is right, and the course's if it is not."""
+        return self.written if self.holds else self.ours
 
     def __bool__(self) -> bool:
         return self.holds
