@@ -45,8 +45,9 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "The opposite of up is",
     "The color of the sky is",
     "The dog chased the cat. The cat was chased by the",
+    "of capital The France is",
 )
-SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
+SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads
 WORDS, DIGITS = 10, 6
 
 Call = tuple[Any, ...]
@@ -60,10 +61,13 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]
     plain = {text: model.read(text) for text in (*capitals.values(), *languages, *OTHERS)}
     for text, run in plain.items():
         calls = list(carrier)
+        if text == capitals["Italy"]:
+            calls += [(part, *CARRIER) for part in ("queries", "keys", "values")]
         if text in SEEN_WHOLE:
             layers = range(model.size.num_layers)
             calls += [("scores", layer) for layer in layers] + [("mute_each",)]
-        calls += [("mute_each", COUNTRIES["France"])] if text == capitals["France"] else []
+        if text == capitals["France"]:
+            calls += [("weights", layer) for layer in layers] + [("mute_each", COUNTRIES["France"])]
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
     sixth = Mute(21, 6)
