@@ -26,6 +26,11 @@ ROUNDING = 2e-7  # between attention weights in 32 bits and in 64
 FAR, FARTHER = 1e6, 1e12  # taken from all scores, they change no attention weight
 
 
+def _causal_weights(scores: Tensor) -> Tensor:
+    is_future = causal_mask(scores.shape[-1], device=scores.device)
+    return torch.softmax((scores / 8).masked_fill(is_future, -torch.inf), dim=-1)
+
+
 def check_causal_weights(
     written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor
 ) -> Verdict:
@@ -39,12 +44,12 @@ def check_causal_weights(
 
     >>> scores = torch.tensor([[[[0.0, 9.0], [8.0, 8.0]]]])
     >>> used = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]])
-    >>> check_causal_weights(lambda scores: scores / 8, scores, used)
+    >>> print(check_causal_weights(lambda scores: scores / 8, scores, used))
     These are still scores: softmax, along each row, comes last.
     """
     exact = scores.double()  # so that every right way to round is within the tolerance
 
-    @exercise_check
+    @exercise_check(ours=_causal_weights)
     def check(causal_weights: Callable[[Tensor], Tensor]) -> Verdict | str:
         with remedied(_of_scores):
             mine = causal_weights(exact.clone()).double()
@@ -60,14 +65,7 @@ def check_causal_weights(
         notes = _limits(causal_weights, exact, used.double())
         return noted(f"Right: {count}, are those that the model used.", *notes)
 
-    said = check(written)
-    return Verdict(said.startswith("Right:"), said, written=written, ours=causal_weights)
-
-
-def causal_weights(scores: Tensor) -> Tensor:
-    """Return attention weights of raw scores, (..., num_tokens, num_tokens), of a head 64 wide."""
-    is_future = causal_mask(scores.shape[-1], device=scores.device)
-    return (scores / 64**0.5).masked_fill(is_future, -torch.inf).softmax(dim=-1)
+    return check(written)
 
 
 def _of_scores(error: BaseException, _call: FailedCall) -> str | None:
@@ -171,8 +169,12 @@ def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
     return f"The scores are divided by {1 / factor:.4g}. {must}"
 
 
-@exercise_check
-def check_look_back(look_back: Callable[[int], Tensor]) -> str:
+def _look_back(num_tokens: int) -> Tensor:
+    return 10 * num_tokens**0.5 * torch.eye(num_tokens).roll(1, dims=0)
+
+
+@exercise_check(ours=_look_back)
+def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
     """Check queries that make a head look one token back.
 
     Args:
@@ -209,7 +211,7 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
             more = f"{largest[6]:.4g} is enough for 6 tokens and too small for 60: {grow}."
         softly = f"of {num_tokens} tokens one gives only {lowest:.2f} of its attention"
         require(lowest > 0.99, f"Right way, but softly: {softly} to the one before. {more}")
-    return "Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99."
+    return noted("Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99.")
 
 
 def _weights_of_places(queries: Tensor) -> Tensor:

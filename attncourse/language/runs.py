@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -170,10 +171,11 @@ class Run:
         Returns:
             (num_layers, num_heads).
         """
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
 
-        with tqdm(range(self.model.size.num_layers), desc="muting each head") as layers:
-            return torch.stack([self.mute_layer(layer, word) for layer in layers])
+        layers = range(self.model.size.num_layers)
+        shown = tqdm(layers, "muting each head", file=sys.stdout, leave=False, mininterval=0.5)
+        return torch.stack([self.mute_layer(layer, word) for layer in shown])
 
     @torch.no_grad()
     def mute_layer(self, layer: int, word: str | None = None) -> Tensor:
@@ -192,7 +194,8 @@ class Run:
         block = self._block(layer)
         attended = attend(block.attention, size, block.norm_1(x), mute_one_each)
         x = llama(block.after_attention(x, attended.written), first=layer + 1)
-        return llama.logits(x[:, -1]).softmax(dim=-1)[:, token]
+        probabilities = llama.logits(x[:, -1]).softmax(dim=-1)  # (num_heads, vocabulary)
+        return probabilities[:, token].clone()  # a view would keep all of them
 
     # How it is computed
 
