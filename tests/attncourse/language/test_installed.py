@@ -22,6 +22,7 @@ from attncourse.language import (
     load,
 )
 from attncourse.language.recorded import DATA, INSTALL, recorded_model
+from attnlib import causal_mask
 from support.small_llama import small_file
 
 FRANCE, ITALY = "The capital of France is", "The capital of Italy is"
@@ -161,6 +162,18 @@ def test_what_it_does_not_hold_it_says_in_a_sentence(recording, ask, words):
     with pytest.raises(NotRecordedError, match=re.escape(words)) as refused:
         ask(recording)
     assert str(refused.value).endswith(f"to compute it, try: {INSTALL}")
+
+
+def test_numbers_that_were_computed_again_are_known(recording):
+    """As lesson 01 makes them: from queries, keys and values, with other last bits."""
+    italy, france = recording.read(ITALY), recording.read(FRANCE)
+    weights = italy.queries(23, 4) @ italy.keys(23, 4).T / 8
+    weights = weights.masked_fill(causal_mask(5), -torch.inf).double().softmax(-1).float()
+    numbers = (weights @ italy.values(23, 4))[-1]
+    own = france.again(Put(23, 4, italy.head(23, 4)))
+    assert france.again(Put(23, 4, numbers + 1e-6)).next_words(3) == own.next_words(3)
+    with pytest.raises(NotRecordedError, match="is not in the recording"):
+        france.again(Put(23, 4, numbers + 0.01))
 
 
 def test_what_no_model_has_is_an_ordinary_error(recording):
