@@ -254,6 +254,5 @@ PLANE = Panel(
     telling=(
         {"turned": 0, "times": 1.0},
         {"turned": 0, "times": 0.25},
-        {"turned": 180, "times": 1.0},
     ),
 )

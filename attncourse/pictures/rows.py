@@ -26,19 +26,21 @@ def softmax_picture(words: Sequence[str], scores: Tensor, weights: Tensor, query
         query: the place of the query among the words.
 
     Returns:
-        A Scene: scores as bars up and down from 0, the same with -inf, weights as bars from 0 to 1,
-        blank where the future is hidden.
+        A Scene: scores as bars up and down from 0, the same with -inf where there is a future,
+        weights as bars from 0 to 1, blank where it is hidden.
     """
     names = tell_apart(words)
     left, cell = 104.0, min(92.0, (BOOK - 112) / len(words))
     right, wide = left + cell * len(words), min(cell - 18, 40.0)
     finite = [0.0, *(score for score in scores.tolist() if math.isfinite(score))]
     scale = HIGH / ((max(finite) - min(finite)) or 1.0)
-    zero, second, third = 40 + max(finite) * scale, HIGH + 82, HIGH + 128
+    zero, second = 40 + max(finite) * scale, HIGH + 82
+    has_future = query < len(words) - 1
+    third = second + 46 if has_future else second
     floor = third + HIGH
     items: list[Item] = [
         Words(left - 14, 40 + HIGH / 2, "scaled", "end", bold=True),
-        Words(left - 14, second, "masked", "end", bold=True),
+        *([Words(left - 14, second, "masked", "end", bold=True)] if has_future else []),
         Words(left - 14, third + HIGH / 2, "weights", "end", bold=True),
         Words(left - 14, third + HIGH / 2 + 17, "after softmax", "end", FAINT),
         Line(((left, zero), (right, zero)), FAINT, 1.0),
@@ -54,7 +56,8 @@ def softmax_picture(words: Sequence[str], scores: Tensor, weights: Tensor, query
             items.append(Words(x, beyond, said, color=FAINT if future else INK))
         if future:  # there the weight is exactly 0, and nothing is drawn
             items.append(Box(x - cell / 2 + 2, second - 14, cell - 4, 28, QUIET))
-        items.append(Words(x, second, "−inf" if future else said))
+        if has_future:
+            items.append(Words(x, second, "−inf" if future else said))
         if not future:
             items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, COLOR))
             items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}"))

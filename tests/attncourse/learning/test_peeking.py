@@ -84,7 +84,7 @@ def test_the_model_without_a_mask_is_better_than_the_coin_only_where_it_may_look
     assert max(losses_when_cut(masked, batch)) < 0.8
     cut = losses_when_cut(unmasked, batch)
     assert min(cut) > 0.72
-    assert min(cut[:-1]) > cut[-1]
+    assert sum(cut[:-1]) / 15 > 1.5 * cut[-1]
 
 
 def test_its_shape_comments_are_true():

@@ -60,6 +60,14 @@ def test_a_row_goes_from_scores_to_weights():
     )
 
 
+def test_the_last_row_has_no_future_and_nothing_is_masked():
+    texts = [item.text for item in words(EVERY["the last row"])]
+    assert "masked" not in texts
+    assert "−inf" not in texts
+    assert texts.count("3.00") == 1
+    assert EVERY["the last row"].height == EVERY["a row"].height - 46
+
+
 def test_a_negative_score_goes_down_from_zero():
     scene = EVERY["a row"]
     up = bars(scene, head_color(0))[0]
