@@ -18,6 +18,7 @@ from attncourse.language import LanguageModel, Mute, Put, Run, installed_model
 from attncourse.language.recorded import DATA, call, key_of, packed
 
 CARRIER = 23, 4  # the head that carries the country
+LOUD = 0, 4  # another that matters, and carries none
 COUNTRIES = {
     "France": "Paris",
     "Italy": "Rome",
@@ -63,6 +64,7 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]
         calls = list(carrier)
         if text == capitals["Italy"]:
             calls += [(part, *CARRIER) for part in ("queries", "keys", "values")]
+            calls += [("head", *LOUD)]
         if text in SEEN_WHOLE:
             layers = range(model.size.num_layers)
             calls += [("scores", layer) for layer in layers] + [("mute_each",)]
@@ -70,6 +72,8 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]
             calls += [("weights", layer) for layer in layers] + [("mute_each", COUNTRIES["France"])]
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
+    loud = Put(*LOUD, plain[capitals["Italy"]].head(*LOUD))
+    yield capitals["France"], plain[capitals["France"]].again(loud), []
     sixth = Mute(21, 6)
     yield SEEN_WHOLE[1], plain[SEEN_WHOLE[1]].again(sixth), []
     yield OTHERS[4], plain[OTHERS[4]].again(Mute(23, 5)), []

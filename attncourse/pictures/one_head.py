@@ -18,26 +18,31 @@ STRONGEST = 7.0  # a number of this size has the strongest color
 
 
 class Head(Protocol):
-    """What a head of a small model did in a text; learning.mini.Reading is one."""
+    """What a head of a small model did in a text; learning.mini.Reading is one.
+
+    Of n tokens: x is (n, width); queries, keys and values are (n, head_dim); scores and weights
+    (n, n). Of the last token: numbers, (head_dim), is what the head hands over, after, (width), is
+    x and what the head writes.
+    """
 
     @property
     def tokens(self) -> Sequence[str]: ...
     @property
-    def x(self) -> Tensor: ...  # (num_tokens, width)
+    def x(self) -> Tensor: ...
     @property
-    def queries(self) -> Tensor: ...  # like keys and values, (num_tokens, head_dim)
+    def queries(self) -> Tensor: ...
     @property
     def keys(self) -> Tensor: ...
     @property
     def values(self) -> Tensor: ...
     @property
-    def scores(self) -> Tensor: ...  # (num_tokens, num_tokens)
+    def scores(self) -> Tensor: ...
     @property
     def weights(self) -> Tensor: ...
     @property
-    def numbers(self) -> Tensor: ...  # of the last token, (head_dim)
+    def numbers(self) -> Tensor: ...
     @property
-    def after(self) -> Tensor: ...  # x of the last token and what the head writes, (width)
+    def after(self) -> Tensor: ...
 
 
 def head_picture(head: Head) -> Scene:
