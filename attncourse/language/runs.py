@@ -215,7 +215,7 @@ class Run:
 
     def _part(self, part: str, layer: int, head: int) -> Tensor:
         self._require(layer, head)
-        found = self._attended(layer).maps[part]  # (1, num_heads, num_tokens, head_dim)
+        found = self._attended(layer).maps[part]
         found = found if part == "values" else turned(found, self.model.size)
         return found[0, head]
 

@@ -25,7 +25,7 @@ from attnlib.functional import attention
 
 TEXT = "The capital of France is"
 TURNS = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the trained query
-TIMES = (0.25, 0.5, 1.0, 2.0)  # as long as the trained query
+TIMES = (0.3, 0.5, 1.0, 2.0)  # as long as the trained query
 SHRUNK = 2.5  # the query is drawn at this part of its length, or it would leave the plane
 
 
@@ -253,6 +253,6 @@ PLANE = Panel(
     handle=handle_plane,
     telling=(
         {"turned": 0, "times": 1.0},
-        {"turned": 0, "times": 0.25},
+        {"turned": 0, "times": 0.3},
     ),
 )
