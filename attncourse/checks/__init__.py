@@ -59,13 +59,7 @@ from attncourse.checks.mysteries import (
     numbered,
     opened,
 )
-from attncourse.checks.one_head import (
-    check_causal_weights,
-    check_depends,
-    check_look_back,
-    check_window,
-    check_without_mask,
-)
+from attncourse.checks.one_head import check_causal_weights, check_look_back
 from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
 from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (

@@ -139,6 +139,18 @@ def test_a_layer_without_a_head_is_all_its_heads(model):
         assert torch.equal(run.scores(layer), torch.stack(scores))
 
 
+@every_change
+def test_queries_keys_and_values_make_the_scores_and_the_numbers(model, changes):
+    run, own = model.read(TOKENS, *changes), model.read(TOKENS, *changes)
+    changed = {(c.layer, c.head) for c in changes if not isinstance(c, Cut)}
+    for head in HEADS:
+        scores = run.queries(*head) @ run.keys(*head).T
+        torch.testing.assert_close(scores, run.scores(*head))
+        made = run.weights(*head) @ run.values(*head)
+        if head not in changed:
+            torch.testing.assert_close(made, own.head(*head, at=None))
+
+
 @pytest.mark.parametrize("at", [0, 3, -1, -7])
 def test_numbers_of_one_token(model, at):
     run = model.read(TOKENS)
