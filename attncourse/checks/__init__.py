@@ -74,9 +74,11 @@ from attncourse.checks.steps_by_hand import (
 )
 from attncourse.checks.tiles import check_joined, check_tiles
 from attncourse.checks.torch_calls import (
-    check_both_masks,
-    check_cross_attention,
+    FusedAttention,
+    check_for_module,
+    check_fused,
     check_padded,
+    run_calls,
 )
 from attncourse.checks.torch_options import OPTIONS, CoreAttention
 from attncourse.checks.verdict import Verdict
@@ -97,23 +99,24 @@ __all__ = [
     "PROBES",
     "CoreAttention",
     "Finding",
+    "FusedAttention",
     "Kind",
     "Verdict",
     "ask",
-    "check_both_masks",
     "check_broken_steps",
     "check_causal",
     "check_causal_attention",
     "check_causal_weights",
     "check_copied_weights",
-    "check_cross_attention",
     "check_cut",
     "check_depends",
     "check_device_part",
     "check_equal",
     "check_equal_scores",
     "check_fault",
+    "check_for_module",
     "check_found",
+    "check_fused",
     "check_induction",
     "check_is_causal",
     "check_joined",
@@ -153,5 +156,6 @@ __all__ = [
     "mystery_6",
     "numbered",
     "opened",
+    "run_calls",
     "telling",
 ]

@@ -9,6 +9,7 @@ loads with the first PNG. Pictures import nothing else of attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
+from attncourse.pictures.axes import axes_picture
 from attncourse.pictures.between import cross_picture, rectangle_picture
 from attncourse.pictures.charts import crossover_picture, phases_picture
 from attncourse.pictures.curves import curves_picture
@@ -30,6 +31,7 @@ __all__ = [
     "Scene",
     "above",
     "arcs_picture",
+    "axes_picture",
     "beside",
     "blocks_and_maps_picture",
     "c_attn_picture",
