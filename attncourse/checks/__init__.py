@@ -13,10 +13,10 @@ What a learner writes as a function has checks of its own. Each runs it, compare
 with what the usual mistakes would return, and says which it is; answers has what they share.
 one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
 about tiles of keys, patterns about where heads look, big_model about GPT-2, steps_by_hand about
-numbers that one computes. verdicts holds the checks of tensors, and of a module for one property
-each; by_hand the same in a few lines. mistakes are classes that are wrong by one line, mysteries
-hide some; torch_options has PyTorch's module in twenty lines, each option as a change of a few.
-This folder imports only the core and tracing.
+numbers that one computes. module_checks holds the checks of tensors, and of a module for one
+property each; by_hand the same in a few lines. mistakes are classes that are wrong by one line,
+mysteries hide some; torch_options has PyTorch's module in twenty lines, each option as a change of
+a few. This folder imports only the core and tracing.
 """
 
 from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
@@ -41,6 +41,14 @@ from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.mistakes import (
     MISTAKES,
     make,
+)
+from attncourse.checks.module_checks import (
+    check_causal,
+    check_equal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+    check_weights,
 )
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
@@ -82,14 +90,6 @@ from attncourse.checks.torch_calls import (
 )
 from attncourse.checks.torch_options import OPTIONS, CoreAttention
 from attncourse.checks.verdict import Verdict
-from attncourse.checks.verdicts import (
-    check_causal,
-    check_equal,
-    check_rows_sum_to_one,
-    check_same,
-    check_shapes,
-    check_weights,
-)
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.guard import TimeIsUp
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.table import Failure
 
 NO_SIZES: Mapping[str, int] = {}
@@ -49,7 +49,7 @@ def finding_of(failure: Failure, sizes: Mapping[str, int] = NO_SIZES, when: str 
         when: under which condition, for instance "half precision".
     """
     error = failure.error
-    line = Line(failure.function, failure.line, failure.source) if failure.line else None
+    line = SourceLine(failure.function, failure.line, failure.source) if failure.line else None
     facts: dict[str, Any] = {
         "error": type(error).__name__,
         "message": " ".join(str(error).split()),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 
 
 class Kind(StrEnum):
@@ -228,7 +228,7 @@ class Finding:
     """
 
     kind: Kind
-    line: Line | None = None
+    line: SourceLine | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     sure: bool = True
     question: str = ""
@@ -238,7 +238,7 @@ class Finding:
         """The kind as text."""
         return self.kind.value
 
-    def at(self, line: Line | None) -> Finding:
+    def at(self, line: SourceLine | None) -> Finding:
         """Return the same of another line."""
         return replace(self, line=line)
 

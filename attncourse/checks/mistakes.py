@@ -17,13 +17,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
-from attncourse.checks.verdict import Verdict
-from attncourse.checks.verdicts import (
+from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
     check_same,
     check_shapes,
 )
+from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.tracing.source import Source
 from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it

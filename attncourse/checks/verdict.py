@@ -6,7 +6,7 @@ import html
 from dataclasses import dataclass
 
 from attncourse.checks.findings import Finding
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 
 
 class Note(str):
@@ -75,6 +75,6 @@ class Verdict:
         return self.faults[0].code if self.faults else ""
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> SourceLine | None:
         """The learner's own line at which the first fault is, where it is known."""
         return self.faults[0].line if self.faults else None

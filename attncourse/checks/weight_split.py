@@ -18,7 +18,7 @@ from attncourse.checks.answers import (
 )
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.verdicts import check_equal
+from attncourse.checks.module_checks import check_equal
 from attncourse.examples import seeded
 from attnlib.convert import PROJECTIONS, join_heads
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper

@@ -27,7 +27,7 @@ from attncourse.checks.diagnosis.trial import (
     Trial,
 )
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import statements_of
 from attnlib.modules import MultiHeadAttentionWrapper
 
@@ -77,7 +77,9 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
 MADE_BEFORE = ("parameters", "init", "heads", "stub", "not", "settings", "time")
 
 
-def _header_of(trial: Trial, loop: ast.For | ast.While | None, line: Line | None) -> Line | None:
+def _header_of(
+    trial: Trial, loop: ast.For | ast.While | None, line: SourceLine | None
+) -> SourceLine | None:
     """Return the line of a loop that goes through a part of something, or else the line in it."""
     if line is None or not isinstance(loop, ast.For) or isinstance(loop.iter, (ast.Attribute)):
         return line
@@ -223,7 +225,7 @@ def end_of_forward(finding: Finding, trial: Trial) -> Finding | None:
     forward = trial.text.forward
     if finding.kind is Kind.ERROR_ARGUMENTS and finding.line is None and forward:
         statements = statements_of(trial.text.functions[forward].__code__)[1]
-        return finding.at(Line(forward, 1, statements[1].text))
+        return finding.at(SourceLine(forward, 1, statements[1].text))
     if finding.kind not in (Kind.OUT_PROJ_MISSING, Kind.RESULT_TYPE, Kind.RESULT_NONE):
         return None
     owner = finding.line.function if finding.line else forward

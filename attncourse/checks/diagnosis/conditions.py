@@ -22,7 +22,7 @@ from attncourse.checks.diagnosis.trial import (
     close,
 )
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.operations import Operation, SourceLine
 from attnlib.functional import causal_mask
 
 MANY_TOKENS = 67
@@ -50,7 +50,7 @@ def two_runs(trial: Trial) -> Finding | None:
     return Finding(Kind.RANDOM, drawn.line)
 
 
-def how_it_drops(line: Line | None) -> str:
+def how_it_drops(line: SourceLine | None) -> str:
     """Return by what a line drops: PyTorch's attention, a new layer, or another way."""
     text = line.text if line is not None else ""
     if "scaled_dot_product_attention" in text or "dropout_p" in text:

@@ -16,7 +16,7 @@ from attncourse.checks.diagnosis import heads, masks, results, scores
 from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, RANDOM, Path
 from attncourse.checks.diagnosis.quantities import Quantity, find_any
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import trace
 
 Rule = Callable[[Path, Operation], Finding | None]
@@ -206,7 +206,7 @@ def misnamed(
 ) -> Finding | None:
     """Return the line where a variable named like queries, keys or values holds another of them."""
     holds: dict[str, str] = {}
-    lines: dict[str, Line] = {}
+    lines: dict[str, SourceLine] = {}
     for step in trace(module, x, depth=2).steps:
         role = next((r for r, names in ROLES.items() if re.search(names, step.name.lower())), None)
         if role is None or not step.values.is_floating_point() or step.change == "given":
@@ -214,7 +214,7 @@ def misnamed(
         found = find_any(step.values, named, PARTS)
         if found is not None and found.name != role:
             holds.setdefault(step.name, found.name)
-            lines.setdefault(step.name, Line(step.function, step.line, step.source))
+            lines.setdefault(step.name, SourceLine(step.function, step.line, step.source))
     if not holds:
         return None
     return Finding(Kind.PARTS_SWAPPED, lines[next(iter(holds))], {"holds": holds})

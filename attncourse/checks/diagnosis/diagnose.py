@@ -19,7 +19,7 @@ from attncourse.checks.guard import SECONDS, TimeIsUp, guarded
 from attncourse.checks.sentences import cause_of, details, sentence
 from attncourse.checks.verdict import Note, Verdict
 from attncourse.examples import seeded
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
 
 
@@ -167,13 +167,13 @@ def _ask(question: Question, trial: Trial) -> Finding | None:
         return found
 
 
-def _where_time_ran_out(error: BaseException) -> Line | None:
+def _where_time_ran_out(error: BaseException) -> SourceLine | None:
     """Return where it was stopped first: a second alarm may ring while we look at the first."""
     failure = locate(error)
     while not failure.line and error.__context__ is not None:
         error = error.__context__
         failure = locate(error)
-    return Line(failure.function, failure.line, failure.source) if failure.line else None
+    return SourceLine(failure.function, failure.line, failure.source) if failure.line else None
 
 
 def _trial(

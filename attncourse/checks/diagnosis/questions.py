@@ -18,7 +18,7 @@ from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Tri
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.sentences import name_shape
 from attncourse.checks.stub import has_own_lines
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -47,12 +47,14 @@ def it_returns_something(trial: Trial) -> Finding | None:
             return Finding(Kind.STUB)
         name, statements = statements_of(forward)
         end = statements[max(statements)]
-        return Finding(Kind.RESULT_NONE, Line(name, end.line, end.text), {"name": "something"})
+        return Finding(
+            Kind.RESULT_NONE, SourceLine(name, end.line, end.text), {"name": "something"}
+        )
     last = made[-1]
     is_stack = trial.right is MultiHeadAttentionWrapper  # its forward needs one line
     if len(made) < FULL_ATTEMPT and not is_stack:
         return Finding(Kind.STUB_RETURN, None, {"name": last.name})
-    line = Line(last.function, last.line, last.source)
+    line = SourceLine(last.function, last.line, last.source)
     return Finding(Kind.RESULT_NONE, line, {"name": last.name})
 
 
@@ -198,7 +200,7 @@ def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) ->
 
 def _line_of_the_gradient(
     trial: Trial, wrong: Finding, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
-) -> Line | None:
+) -> SourceLine | None:
     """Return the first line through which no gradient flows."""
     if wrong.kind is Kind.GRADIENT_BIAS:
         line = trial.text.line_with(rf"\.{wrong.facts['layer']}\.weight(?!.*bias)")
@@ -208,7 +210,7 @@ def _line_of_the_gradient(
         for decorator in tree.decorator_list:
             text = f"@{ast.unparse(decorator)}"
             if "no_grad" in text or "inference" in text:
-                return Line(name, decorator.lineno, text)
+                return SourceLine(name, decorator.lineno, text)
     if line := trial.text.line_with(r"no_grad|inference_mode|set_grad_enabled", "__init__"):
         return line
     recording, _ = trial.record(mine, x, weights)

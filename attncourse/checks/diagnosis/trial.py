@@ -21,7 +21,7 @@ from attncourse.checks.diagnosis.path import RANDOM, Path, Scale
 from attncourse.checks.diagnosis.quantities import quantities
 from attncourse.checks.door import Maker
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation, Recording
+from attncourse.tracing.operations import Operation, Recording, SourceLine
 from attncourse.tracing.tracer import LIBRARIES, statements_of
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import split_heads
@@ -38,7 +38,7 @@ class HeadCall(NamedTuple):
     """One call of one head of a stack."""
 
     head: int
-    line: Line | None
+    line: SourceLine | None
     takes_x: bool
     takes_head: int | None  # the head whose result it takes
 
@@ -345,7 +345,7 @@ class Trial:
         """The text of the class, and of all that the learner wrote beside it."""
         return ClassText(named_by(own_functions(self.make.make)))
 
-    def line_of_parameter(self, name: str) -> Line | None:
+    def line_of_parameter(self, name: str) -> SourceLine | None:
         """Return the line of the constructor that makes a parameter, or a part named so."""
         part = re.escape([part for part in name.split(".") if part not in ("weight", "bias")][-1])
         return (
@@ -354,7 +354,7 @@ class Trial:
             or self.text.line_with(rf"[\"']{part}[\"']")
         )
 
-    def line_that_filled(self, name: str) -> Line | None:
+    def line_that_filled(self, name: str) -> SourceLine | None:
         """Return the line of the constructor that last wrote the numbers of a parameter."""
         part = re.escape(name.split(".")[0])
         if line := self.text.line_with(rf"\.{part}\b\S*\.\w+_\("):
@@ -365,7 +365,7 @@ class Trial:
         number = recording.number_of(parameters[name]) if name in parameters else None
         return recording.operations[number].line if number is not None else None
 
-    def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> Line | None:
+    def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
         """Return the last line that shaped the result."""
         recording, result = self.record(mine, x)
         number = recording.number_of(result) if result is not None else None
@@ -378,7 +378,7 @@ class Trial:
 
     def line_of_dropout(
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
-    ) -> Line | None:
+    ) -> SourceLine | None:
         """Return the line that drops something, the last one if there are several."""
         drops = self.all_of(
             mine,
@@ -407,7 +407,7 @@ def _is_float(operation: Operation) -> bool:
     return operation.values.is_floating_point()
 
 
-def _own_line() -> Line | None:
+def _own_line() -> SourceLine | None:
     """Return the learner's innermost line that runs now."""
     frame = sys._getframe(2)
     while frame is not None:
@@ -415,6 +415,6 @@ def _own_line() -> Line | None:
         if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
             name, statements = statements_of(code)
             statement = statements.get(frame.f_lineno - code.co_firstlineno + 1)
-            return Line(name, statement.line, statement.text) if statement else None
+            return SourceLine(name, statement.line, statement.text) if statement else None
         frame = frame.f_back  # type: ignore[assignment]
     return None

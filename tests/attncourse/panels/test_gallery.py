@@ -17,8 +17,13 @@ from attncourse.checks.mistakes import (
     examine,
     tokens,
 )
+from attncourse.checks.module_checks import (
+    check_causal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+)
 from attncourse.checks.mysteries import ALL_MISTAKES
-from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
 from attncourse.panels.gallery import GALLERY, compute_gallery
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
