@@ -27,6 +27,7 @@ class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error o
     """A sentence that says what is wrong with the code that was run."""
 
     line: SourceLine | None = None
+    cause = ""  # without the line
     code = ""
 
 

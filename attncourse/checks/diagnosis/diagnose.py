@@ -219,7 +219,8 @@ def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
         again = last_kinds.get(right) is faults[0].kind
         last_kinds[right] = faults[0].kind
         said = sentence(faults[0], again)
-        return Verdict(False, said, faults, notes, not_asked, details(faults[0]))
+        cause = sentence(faults[0].at(None), again)
+        return Verdict(False, said, faults, notes, not_asked, details(faults[0]), cause)
     assert trial is not None
     last_kinds.pop(right, None)
     drops = ", and in training dropout falls on single attention weights"
