@@ -184,6 +184,6 @@ GALLERY = Panel(
     touch=touch_gallery,
     telling=(
         {"mistake": "minus 1e4", "condition": "as usual"},
-        {"mistake": "minus 1e4", "condition": "half precision"},
+        {"mistake": "minus 1e4", "condition": "large tokens"},
     ),
 )

@@ -25,6 +25,7 @@ from attncourse.pictures.poster import poster_picture, two_losses_picture
 from attncourse.pictures.rows import small_bars_picture, softmax_picture
 from attncourse.pictures.scene import Scene, above, beside, in_rows
 from attncourse.pictures.sizes import c_attn_picture, parts_picture
+from attncourse.pictures.strikes import strikes_picture
 from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "small_bars_picture",
     "softmax_picture",
     "stacked_weights_picture",
+    "strikes_picture",
     "strips_picture",
     "tensor_picture",
     "two_losses_picture",
