@@ -57,14 +57,13 @@ from attncourse.checks.mysteries import (
     class_a,
     class_b,
     grid,
-    left,
     mystery_1,
     mystery_2,
     mystery_3,
     mystery_4,
     numbered,
     opened,
-    struck_by,
+    strikes,
 )
 from attncourse.checks.one_head import (
     check_causal_weights,
@@ -151,7 +150,6 @@ __all__ = [
     "equals_sdpa",
     "exercise_check",
     "grid",
-    "left",
     "make",
     "mystery_1",
     "mystery_2",
@@ -160,6 +158,6 @@ __all__ = [
     "numbered",
     "opened",
     "run_calls",
-    "struck_by",
+    "strikes",
     "telling",
 ]

@@ -62,8 +62,10 @@ def equals_sdpa(module: MultiHeadAttention, x: Tensor) -> bool:
 def same_on_prefixes(module: MultiHeadAttention, x: Tensor) -> bool:
     """Ask whether the first t tokens alone give the first t rows, for every t."""
     whole = module(x)
-    lengths = range(1, x.shape[1])
-    return all(torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5) for t in lengths)
+    return all(
+        torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5)
+        for t in range(1, x.shape[1])
+    )
 
 
 CHECKS: dict[str, Check] = {

@@ -174,17 +174,23 @@ def answers(cls: type[MultiHeadAttention]) -> dict[str, bool]:
     return {probe: differs(cls, probe) for probe in PROBES}
 
 
-def struck_by(part: str, wrong: Mapping[str, bool]) -> str | None:
-    """Return the first probe that strikes a part out, None if all of them leave it."""
-    shows = grid()[part]
-    strikes = (p for p in PROBES if shows[p] == (NEVER if wrong[p] else ALWAYS))
-    return next(strikes, None)
+def strikes(cls: type[MultiHeadAttention]) -> dict[str, str]:
+    """Return the parts that probes strike out of a class that is wrong, each with a probe.
+
+    >>> sorted(set(POOL) - set(strikes(mystery_1)))
+    ['mask and softmax']
+    """
+    wrong, found = answers(cls), {}
+    for part, shows in grid().items():
+        for probe in PROBES:
+            if shows[probe] == (NEVER if wrong[probe] else ALWAYS):
+                found.setdefault(part, probe)
+    return found
 
 
 def left(cls: type[MultiHeadAttention]) -> list[str]:
     """Return the parts that no probe strikes out."""
-    wrong = answers(cls)
-    return [part for part in POOL if struck_by(part, wrong) is None]
+    return [part for part in POOL if part not in strikes(cls)]
 
 
 def another(seed: int) -> type[MultiHeadAttention]:
@@ -222,10 +228,9 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     """
     if part not in POOL:
         return Verdict(False, f"{part!r} is no part. There are: {', '.join(POOL)}.")
-    wrong = answers(cls)
-    if (probe := struck_by(part, wrong)) is None:
+    if (probe := strikes(cls).get(part)) is None:
         return Verdict(True, f"Right, the {part}: no probe leaves anything else.")
-    shows, here = grid()[part][probe], "wrong" if wrong[probe] else "right"
+    shows, here = grid()[part][probe], "wrong" if differs(cls, probe) else "right"
     said = f"at '{probe}' its faults {shows} show, and this class is {here} there."
     return Verdict(False, f"Not the {part}: {said}")
 

@@ -15,12 +15,11 @@ from attncourse.checks.mysteries import (
     MYSTERIES,
     POOL,
     another,
-    answers,
     check_found,
     check_part,
     grid,
     left,
-    struck_by,
+    strikes,
 )
 from attncourse.examples import journey
 from support.exercise_tools import find_exercises
@@ -81,9 +80,10 @@ def test_the_page_shows_what_the_package_runs():
     (path,) = (path for path in NOTEBOOKS if path.stem.startswith("06"))
     solutions = {each.name: each.solution for each in find_exercises(read(path))}
 
-    def body(text: str) -> list[str]:
+    def body(text: str) -> list[str]:  # however its lines are broken
         lines = [line.strip() for line in text.splitlines()]
-        return [line for line in lines if line and not line.startswith(("@", "def", '"""'))]
+        kept = [line for line in lines if line and not line.startswith(("@", "def", '"""'))]
+        return "".join(kept).split()
 
     for name in ("is_causal", "same_on_prefixes"):
         assert body(solutions[name]) == body(inspect.getsource(getattr(by_hand, name)))
@@ -139,7 +139,7 @@ def test_a_part_that_is_blamed_wrongly_hears_of_a_probe(part):
         verdict = check_part(part, cls)
         assert bool(verdict) == ([part] == left(cls))
         if not verdict:
-            probe = struck_by(part, answers(cls))
+            probe = strikes(cls)[part]
             here = "wrong" if differs(cls, probe) else "right"
             assert str(verdict) == (
                 f"Not the {part}: at '{probe}' its faults {grid()[part][probe]} show, and this "
