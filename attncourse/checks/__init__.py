@@ -73,6 +73,7 @@ from attncourse.checks.one_head import (
     check_without_mask,
 )
 from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
+from attncourse.checks.repairs import check_repair
 from attncourse.checks.stacks import check_look_at_first, check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
@@ -129,6 +130,7 @@ __all__ = [
     "check_padded",
     "check_part",
     "check_prefixes",
+    "check_repair",
     "check_rows_sum_to_one",
     "check_same",
     "check_scores_row",
