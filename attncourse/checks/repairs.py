@@ -144,6 +144,8 @@ def _padded(forward: object) -> Verdict:
         x, is_padding = draw(b, 5, 4, seed=2), torch.arange(5) >= torch.tensor([[3], [5], [4]])[:b]
         mine = forward(x, is_padding)
         require_shape(mine, (b, 5, 6))
+        said = "A query sees no key, and its row is NaN: hide keys, the last axis of the scores."
+        require(mine.isfinite().all(), said)
         right = alone(module, x, x, ~is_padding[:, None].expand(b, 5, 5))
         said = (
             f"With {b} texts and 2 heads the words of a padded text do not come out as if it were "

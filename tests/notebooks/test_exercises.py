@@ -30,9 +30,10 @@ from support.exercise_tools import (
     run_cell,
     spoil,
 )
-from support.notebook_tools import NOTEBOOKS, read
+from support.notebook_tools import APPENDICES, NOTEBOOKS, read
 
-PATHS = {path.stem: path for path in NOTEBOOKS}
+EXERCISED = [*NOTEBOOKS, *(path for path in APPENDICES if answers_to(path.stem))]
+PATHS = {path.stem: path for path in EXERCISED}
 ANSWERS = {stem: answers_to(stem) for stem in PATHS}
 CASES = [
     pytest.param(stem, name, label, id=f"{stem}-{name}-{label}")
@@ -48,7 +49,7 @@ def printed(stem: str) -> dict[tuple[str, str], str]:
     return outcomes(read(PATHS[stem]), ANSWERS[stem])
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXERCISED, ids=lambda path: path.stem)
 def test_every_exercise_has_answers_and_every_answer_its_exercise(path: Path):
     exercises = find_exercises(read(path))
     assert list(ANSWERS[path.stem]) == [exercise.name for exercise in exercises]
@@ -182,8 +183,8 @@ def test_a_wrong_text_is_a_problem(notebook, answers, problem):
             lambda nb: nb["cells"][2].update(outputs=[]),
             "1 cells print 'not attempted yet', for 2",
         ),
-        (lambda nb: nb.update(cells=nb["cells"][:3]), "1 exercises, not 2 to 6"),
-        (lambda nb: nb.update(cells=nb["cells"] * 4), "8 exercises, not 2 to 6"),
+        (lambda nb: nb.update(cells=nb["cells"][:3]), "1 exercises, not 2 to 10"),
+        (lambda nb: nb.update(cells=nb["cells"] * 6), "12 exercises, not 2 to 10"),
         (
             lambda nb: nb["cells"][3].update(source=[LESSON.replace("python", "text")]),
             "the solution of cell 5 has 0 python blocks, not one",

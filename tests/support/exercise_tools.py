@@ -23,7 +23,7 @@ import torch
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from support.notebook_tools import MAY_RAISE, code_cells, markdown_cells, source, tags, text_of
 
-FEWEST, MOST = 2, 6
+FEWEST, MOST = 2, 10
 FOLDED = re.compile(  # the empty lines are what makes GitHub show the inside as Markdown
     r"<details>\s*<summary>(Hint|Solution)</summary>\n\n(.*?)\n\n</details>", re.DOTALL
 )
