@@ -63,8 +63,7 @@ def same_on_prefixes(module: MultiHeadAttention, x: Tensor) -> bool:
     """Ask whether the first t tokens alone give the first t rows, for every t."""
     whole = module(x)
     return all(
-        torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5)
-        for t in range(1, x.shape[1])
+        torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5) for t in range(1, x.shape[1])
     )
 
 
@@ -197,7 +196,9 @@ def check_any_scale(written: Look) -> Verdict:
     >>> print(check_any_scale(lambda module, x: module(x[:, :1])))
     It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
     """
-    hidden = dict.fromkeys(("no scale", "scale by d_out"), "the scores still decide how evenly weights are shared")
+    hidden = dict.fromkeys(
+        ("no scale", "scale by d_out"), "the scores still decide how evenly weights are shared"
+    )
     names = ("mask one too late", "both without transpose", "merge without transpose")
     return _probed(written, names, "are all six tokens there, as they were?", hidden)
 

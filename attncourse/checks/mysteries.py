@@ -7,7 +7,6 @@ parts whose faults never show there, one that says right those whose faults alwa
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import linecache
 from collections.abc import Mapping

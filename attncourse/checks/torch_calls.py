@@ -95,7 +95,9 @@ def _fused(forward: Callable[..., Tensor]) -> Verdict:
     require(is_near(kept, _cross(right, x, x, x)), said)
     said = "In training nothing is dropped: SDPA needs dropout_p=self.dropout.p there."
     require(not is_near(dropped, kept), said)
-    return noted("Right: one text or two, with attn_mask or is_causal, and dropout in training only.")
+    return noted(
+        "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
+    )
 
 
 def _require_near(mine: Tensor, right: Tensor, usual: Mapping[str, Tensor]) -> None:
@@ -263,7 +265,10 @@ def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict:
             require(not mask.equal(~right), said)
             by_head = ~may_look.expand(shape).transpose(0, 1).flatten(0, 1)
             said = "The heads take turns with the texts the wrong way round: the module wants all "
-            require(mask.equal(right) or not mask.equal(by_head), f"{said}heads of text 0 first, then those of text 1.")
+            require(
+                mask.equal(right) or not mask.equal(by_head),
+                f"{said}heads of text 0 first, then those of text 1.",
+            )
             said = f"Wrong for a mask of shape {tuple(may_look.shape)}: not every text has its own."
             require(mask.equal(right), said)
     return noted("Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2.")

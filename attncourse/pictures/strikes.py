@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, PAPER, QUIET, WRONG, text_color, tint
+from attncourse.pictures.palette import (
+    FAINT,
+    HEAD_COLORS,
+    INK,
+    PAPER,
+    QUIET,
+    WRONG,
+    text_color,
+    tint,
+)
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
 NAMES, HIGH, DOT = 160.0, 30.0, 14.0

@@ -30,7 +30,15 @@ from book import LOOKS, MODULE, SENTENCE_BOX, SHEET_FILE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS, sheet
-from support.notebook_tools import APPENDICES, NOTEBOOKS, ROOT, code_cells, markdown_cells, read, source
+from support.notebook_tools import (
+    APPENDICES,
+    NOTEBOOKS,
+    ROOT,
+    code_cells,
+    markdown_cells,
+    read,
+    source,
+)
 from support.panel_tools import SECONDS, check_shows, listen_to, move_sliders, photograph
 from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
 

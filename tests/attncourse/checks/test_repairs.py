@@ -40,7 +40,7 @@ def test_each_stops_with_a_message_of_its_own(name):
 
 
 def test_the_same_message_says_which_tensor_by_its_size_alone():
-    """a is the scores where they are changed in place, and the mask where they are not."""
+    """A is the scores where they are changed in place, and the mask where they are not."""
     sizes = {}
     for name in ("Broken1", "Broken2"):
         failure = trace(*telling(as_broken(name))).failure
@@ -77,7 +77,9 @@ def test_a_line_that_was_changed_is_an_attempt():
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_repair_in_any_style_is_right(name):
     def forward(self, x):
-        heads = (split_heads(W(x), self.num_heads) for W in (self.W_query, self.W_key, self.W_value))
+        heads = (
+            split_heads(W(x), self.num_heads) for W in (self.W_query, self.W_key, self.W_value)
+        )
         return self.out_proj(merge_heads(attention(*heads, causal_mask(x.shape[1]))[0]))
 
     assert check_repair(type(name, (MultiHeadAttention,), {"forward": forward}))

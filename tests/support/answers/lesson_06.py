@@ -134,8 +134,8 @@ ANSWERS = {
         "Right, the scale: no probe leaves anything else.",
         {
             "another part": (
-                {'part = (set(checks.grid()) - set(checks.strikes(case))).pop()': 'part = "merge"'},
-                "Not the merge: at 'one head' its faults never show, and this class is wrong there.",
+                {"part = (set(checks.grid()) - set(checks.strikes(case))).pop()": 'part = "merge"'},
+                "Not the merge: at 'one head' its faults never show, and this class is wrong",
             ),
         },
     ),
