@@ -45,6 +45,7 @@ def numbers_drawn(path: Path, operation: Operation) -> Finding | None:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
+        heads.heads_added,
         heads.numbers_changed,  # or relu after a merge is told as a merge
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
         heads.view_for_a_transpose,  # or nobody says that view is no transpose
@@ -89,11 +90,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.part_changed,
         scores.scores_of_heads_added,
         scores.tokens_before_heads,
+        scores.columns_of_no_head,  # or split(num_heads), pieces of so many columns, has no cause
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),
     "context_vec": (
-        heads.heads_added,  # or a mean over heads is told as a change
         results.out_proj_of_another,  # or out_proj is told to be left out
         results.context_changed,
     ),

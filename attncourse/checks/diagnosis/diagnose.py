@@ -44,6 +44,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("equal scores", conditions.equal_scores, (*RUNS, "random")),
     Question("whole", questions.the_whole, (*RUNS, "random", "equal scores")),
     Question("length", conditions.many_tokens, WHOLE),
+    Question("many heads", conditions.many_heads, WHOLE),  # heads["10"] comes before heads["2"]
     Question("large scores", conditions.large_scores, WHOLE),
     Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
@@ -52,15 +53,9 @@ QUESTIONS: tuple[Question, ...] = (
         "dropout at all", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
     ),
     Question(
-        "dropout in training",
-        training.each_weight_is_dropped_or_grown,
-        (*WHOLE, "dropout at all"),
+        "dropout in training", training.each_weight_is_dropped_or_grown, (*WHOLE, "dropout at all")
     ),
-    Question(
-        "dropout by number",
-        training.each_weight_is_dropped_for_itself,
-        DROPS,
-    ),
+    Question("dropout by number", training.each_weight_is_dropped_for_itself, DROPS),
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
     Question("other dtypes", conditions.other_dtypes, WHOLE),
     Question("initial values", conditions.initial_values, RUNS[:2]),

@@ -11,14 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.checks.diagnosis.quantities import (
-    HIDDEN,
-    Found,
-    Quantity,
-    find,
-    find_any,
-    scaled,
-)
+from attncourse.checks.diagnosis.quantities import HIDDEN, Found, Quantity, find, find_any, scaled
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation, SourceLine
 

@@ -139,7 +139,11 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
 def _wrong_shape(trial: Trial, name: str, have: Tensor, want: Tensor) -> Finding:
     sizes = {k: v for k, v in trial.sizes().items() if k.startswith("d_") or "head" in k}
     turned = have.shape == want.shape[::-1]
-    total = trial.right is MultiHeadAttention
+    meaning = "d_out is the width of one head"
+    if name.startswith("out_proj"):
+        meaning = "out_proj takes all heads, merged, and mixes them"
+    elif trial.right is MultiHeadAttention:
+        meaning = "d_out is the width of all heads together, so it is passed on as it is"
     return Finding(
         Kind.PARAMETERS_TURNED if turned else Kind.PARAMETERS_SHAPE,
         trial.line_of_parameter(name),
@@ -148,7 +152,7 @@ def _wrong_shape(trial: Trial, name: str, have: Tensor, want: Tensor) -> Finding
             "have": tuple(have.shape),
             "want": tuple(want.shape),
             "sizes": sizes,
-            "meaning": "total width" if total else "width of one head",
+            "meaning": meaning,
         },
     )
 
@@ -176,7 +180,11 @@ def the_whole(trial: Trial) -> Finding | None:
                 bias = " with qkv_bias=True" if qkv_bias else ""
                 facts = {"b": b, "num_tokens": num_tokens, "bias": bias}
                 return where or Finding(Kind.RESULT_DIFFERS, None, facts)
-            if wrong := _wrong_gradient(have, want, {"x": kept, **weights}):
+            try:
+                wrong = _wrong_gradient(have, want, {"x": kept, **weights})
+            except RuntimeError:  # of a tensor that was overwritten in place
+                return Finding(Kind.GRADIENT_IN_PLACE, trial.line_in_place(mine, x, weights))
+            if wrong is not None:
                 return wrong.at(_line_of_the_gradient(trial, wrong, mine, x, weights))
     return None
 

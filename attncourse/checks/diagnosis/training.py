@@ -192,7 +192,6 @@ def gradients_with_dropout(trial: Trial) -> Finding | None:
         result = mine(x)
     try:
         result.sum().backward()
-    except RuntimeError:  # of a tensor that was overwritten in place
-        line = trial.text.line_with(r"inplace\s*=\s*True|Dropout\w*\(.*, True\)|F\.dropout.*, True")
-        return Finding(Kind.GRADIENT_IN_PLACE, line or trial.text.line_with(r"\.\w+_\("))
+    except RuntimeError:
+        return Finding(Kind.GRADIENT_IN_PLACE, trial.line_in_place(mine, x))
     return None

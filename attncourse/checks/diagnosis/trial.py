@@ -28,8 +28,8 @@ from attnlib.functional import split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
 # Distinct primes: a wrong axis cannot pass by coincidence, and a product tells its factors. Nor
-# does one of d_in // num_heads and head_dim // num_heads equal another size
-B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 13, 23, 11
+# does d_in // num_heads, head_dim // num_heads or the root of head_dim, cut, equal another size
+B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 19, 23, 11
 NO_WEIGHTS: Mapping[str, Tensor] = {}
 ODD = (Found, RuntimeError, LookupError, TypeError, ValueError)  # tensors too odd to look up
 
@@ -104,6 +104,7 @@ class Trial:
             Scale(1 / (2 * HEAD_DIM), Kind.SCALE_HALF),
             Scale(2 / HEAD_DIM, Kind.SCALE_HALF),
             Scale(HEAD_DIM**-0.25, Kind.SCALE_ONE_SIDE),
+            Scale(1 / int(HEAD_DIM**0.5), Kind.SCALE_CUT),
             *(Scale(n**-0.5, Kind.SCALE_WIDTH, by) for by, n in sizes.items() if n > 1),
             *(Scale(1 / n, Kind.SCALE_WIDTH, by, False) for by, n in sizes.items() if n > 2),
         )
@@ -208,7 +209,7 @@ class Trial:
         token j % num_tokens weighs in it.
         """
         marks = torch.eye(NUM_TOKENS, self.d_in(num_heads))
-        copies = marks.repeat(3, 1)[:HEAD_DIM].repeat(num_heads, 1)
+        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads, 1)
         weights = self.weights(num_heads, W_value=copies, **matrices)
         weights = {name: weight.to(x.dtype) for name, weight in weights.items()}
         return split_heads(self.run(mine, x, weights, num_heads, when).detach(), num_heads)
@@ -376,6 +377,20 @@ class Trial:
             number = operation.parents[0] if operation.parents else None
         return None
 
+    def line_in_place(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] = NO_WEIGHTS
+    ) -> SourceLine | None:
+        """Return the line that overwrites what an operation before it needs for its gradient."""
+        if line := self.text.line_with(r"inplace\s*=\s*True|[Dd]ropout\w*\(.*, True\)"):
+            return line
+        recording, _ = self.record(mine, x, weights)
+
+        def overwrites(made: Operation) -> bool:
+            before = [recording.operations[n].name for n in made.parents[:1]]
+            return bool(IN_PLACE.search(made.name) and any(map(KEEPS_RESULT.search, before)))
+
+        return next((o.line for o in recording.operations if o.line and overwrites(o)), None)
+
     def line_of_dropout(
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
     ) -> SourceLine | None:
@@ -389,6 +404,10 @@ class Trial:
         return drops[-1].line if drops else None
 
 
+IN_PLACE = re.compile(r"^__i[a-z]+__$|^i(add|sub|mul|truediv)$|[a-z]_$|^__setitem__$")
+KEEPS_RESULT = re.compile(
+    "softmax|exp|sigmoid|tanh|sqrt|relu|mul|div|linear|dropout|view|transpose"
+)
 NAMED = ("scores", "values", "parts")  # where a variable may hold what another should
 
 

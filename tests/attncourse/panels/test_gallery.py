@@ -8,15 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncourse.checks.mistakes import (
-    CONDITIONS,
-    GALLERY_SEED,
-    MISTAKES,
-    OnePageAttention,
-    build,
-    examine,
-    tokens,
-)
+from attncourse.checks.mistakes import MISTAKES, OnePageAttention
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
@@ -24,7 +16,15 @@ from attncourse.checks.module_checks import (
     check_shapes,
 )
 from attncourse.checks.mysteries import ALL_MISTAKES
-from attncourse.panels.gallery import GALLERY, compute_gallery
+from attncourse.panels.gallery import (
+    CONDITIONS,
+    GALLERY,
+    GALLERY_SEED,
+    build,
+    compute_gallery,
+    examine,
+    tokens,
+)
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
 from attnlib import causal_mask
