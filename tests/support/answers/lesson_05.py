@@ -32,14 +32,14 @@ ANSWERS = {
                 "Divided twice: SDPA divides by the root of head_dim itself.",
             ),
             "no out_proj": (
-                {"self.out_proj(merge_heads(context_vec))": "merge_heads(context_vec)"},
+                {"self.out_proj(attnlib": "(attnlib"},
                 "out_proj is missing.",
             ),
             "merge by reshape": (
-                {"merge_heads(context_vec)": "context_vec.reshape(*x.shape[:2], -1)"},
+                {"attnlib.merge_heads(context_vec)": "context_vec.reshape(*x.shape[:2], -1)"},
                 "The heads are merged without the transpose: use",
             ),
-            "no merge": ({"merge_heads(context_vec)": "context_vec"}, "line 8: return"),
+            "no merge": ({"attnlib.merge_heads(context_vec)": "context_vec"}, "line 8: return"),
             "one wide head": ({"self.num_heads": "1"}, "There is one wide head: split queries"),
             "drops in eval": (
                 {"self.dropout.p if self.training else 0.0": "self.dropout.p"},
