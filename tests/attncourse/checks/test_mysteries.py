@@ -80,10 +80,10 @@ def test_the_page_shows_what_the_package_runs():
     (path,) = (path for path in NOTEBOOKS if path.stem.startswith("06"))
     solutions = {each.name: each.solution for each in find_exercises(read(path))}
 
-    def body(text: str) -> list[str]:  # however its lines are broken
+    def body(text: str) -> str:  # however its lines are broken
         lines = [line.strip() for line in text.splitlines()]
         kept = [line for line in lines if line and not line.startswith(("@", "def", '"""'))]
-        return "".join(kept).split()
+        return "".join("".join(kept).split())
 
     for name in ("is_causal", "same_on_prefixes"):
         assert body(solutions[name]) == body(inspect.getsource(getattr(by_hand, name)))
