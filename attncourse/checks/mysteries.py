@@ -179,7 +179,8 @@ def strikes(cls: type[MultiHeadAttention]) -> dict[str, str]:
     >>> sorted(set(POOL) - set(strikes(mystery_1)))
     ['mask and softmax']
     """
-    wrong, found = answers(cls), {}
+    found: dict[str, str] = {}
+    wrong = answers(cls)
     for part, shows in grid().items():
         for probe in PROBES:
             if shows[probe] == (NEVER if wrong[probe] else ALWAYS):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncourse.checks.answers import is_near, noted, require, require_shape
 from attncourse.checks.attempt import draw
@@ -23,7 +23,7 @@ from attnlib.modules import MultiHeadAttention
 class WholeAttention(MultiHeadAttention):
     """The weight split as the workshop writes it; each of its forwards has other lines."""
 
-    def forward(self, x):  # type: ignore[no-untyped-def]
+    def forward(self, x):  # type: ignore[no-untyped-def, override]
         split = (*x.shape[:2], self.num_heads, self.head_dim)
         queries = self.W_query(x).view(split).transpose(1, 2)
         keys = self.W_key(x).view(split).transpose(1, 2)
@@ -128,7 +128,7 @@ def _check_padded(cls: type[MultiHeadAttention]) -> Verdict:
 
     def forward(x: Tensor, is_padding: Tensor) -> Tensor:
         with seeded(1):
-            module = cls(4, 6, 5, 0.0, num_heads=2)
+            module: nn.Module = cls(4, 6, 5, 0.0, num_heads=2)
         output: Tensor = module.eval().requires_grad_(False)(x, is_padding)
         return output
 

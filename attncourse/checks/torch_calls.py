@@ -61,9 +61,10 @@ def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
 
     def forward(dropout: float, training: bool, *texts: Tensor, **mask: Any) -> Tensor:
         with seeded(1):
-            module = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True).train(training)
+            module: nn.Module = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True)
         with seeded(2), torch.no_grad():
-            return module(*texts, **mask)
+            output: Tensor = module.train(training)(*texts, **mask)
+        return output
 
     return replace(_fused(forward), written=cls)
 
