@@ -21,12 +21,10 @@ a few. This folder imports only the core and tracing.
 
 from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
 from attncourse.checks.by_hand import (
-    PROBES,
     ask,
     check_any_scale,
     check_is_causal,
     check_prefixes,
-    differs,
     equals_sdpa,
 )
 from attncourse.checks.exercises import (
@@ -74,7 +72,6 @@ from attncourse.checks.repairs import check_repair
 from attncourse.checks.stacks import check_look_at_first, check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
-    check_fault,
     check_scores_row,
     check_weights_row,
     telling,

@@ -416,7 +416,6 @@ class Unwritten(MultiHeadAttention):
 NOTHING_YET = {  # what each check takes from a learner who has written nothing
     "check_scores_row": (None, torch.randn(2, 3, 5), torch.randn(2, 3, 5), 1, 2),
     "check_weights_row": (None, torch.randn(3), 1, 5),
-    "check_fault": (None,),
     "check_broken_steps": (None,),
     "check_found": ({2: None, 3: None, 4: None},),
     "check_part": (None, checks.mystery_2),

@@ -131,7 +131,7 @@ ANSWERS = {
         },
     ),
     "part": Answers(
-        "Right, the scale: no probe leaves anything else.",
+        "Right, the values: no probe leaves anything else.",
         {
             "another part": (
                 {"part = (set(checks.grid()) - set(checks.strikes(case))).pop()": 'part = "merge"'},
