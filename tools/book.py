@@ -25,7 +25,7 @@ from attncourse.panels import sentence
 from attncourse.panels.states import Panel
 from working_copy import ROOT, read
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
 BOOK = ROOT / "build" / "book"
 PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")

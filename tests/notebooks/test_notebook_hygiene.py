@@ -7,15 +7,25 @@ from pathlib import Path
 import pytest
 
 from execute_notebooks import normalize, to_text
-from support.notebook_tools import NOTEBOOKS, RULES, START, code_cells, links_resolve, read, source
+from support.notebook_tools import (
+    APPENDICES,
+    NOTEBOOKS,
+    RULES,
+    START,
+    code_cells,
+    links_resolve,
+    read,
+    source,
+)
 
-each_notebook = pytest.mark.parametrize("path", [START, *NOTEBOOKS], ids=lambda path: path.stem)
-each_lesson = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+ALL = [START, *NOTEBOOKS, *APPENDICES]
+each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+each_lesson = pytest.mark.parametrize("path", ALL[1:], ids=lambda path: path.stem)
 
 
 def test_there_are_notebooks():
     assert NOTEBOOKS, "notebooks/ is empty: nothing below was checked"
-    assert sorted((START.parent).glob("*.ipynb")) == [START, *NOTEBOOKS]
+    assert sorted((START.parent).glob("*.ipynb")) == ALL
 
 
 @each_notebook
