@@ -21,9 +21,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.panels import sentence
 from attncourse.panels.states import Panel
-from working_copy import ROOT, read
+from working_copy import ROOT, answers, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
@@ -133,6 +134,21 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
+def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Return a notebook whose answers are folded, and that does not say what nobody attempted."""
+    for cell in answers(notebook):
+        cell["metadata"].setdefault("tags", []).append("hide-cell")
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [one for one in cell["outputs"] if text_of(one) != NOT_ATTEMPTED]
+    return notebook
+
+
+def text_of(output: Mapping[str, Any]) -> str:
+    """Return what an output says in plain text."""
+    return "".join(output.get("text", output.get("data", {}).get("text/plain", ""))).strip()
+
+
 def put_together(source: Path) -> None:
     """Write into a folder what Sphinx reads: settings, start page, notebooks, images, docs."""
     shutil.rmtree(source, ignore_errors=True)
@@ -141,7 +157,8 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "images", source / "images")
     (source / "notebooks").mkdir()
     for path in NOTEBOOKS:
-        text = json.dumps(with_live_panels(read(path)), ensure_ascii=False)
+        notebook = for_readers(with_live_panels(read(path)))
+        text = json.dumps(notebook, ensure_ascii=False)
         text = text.replace(f"]({START})", "](../index.md)")
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
 
