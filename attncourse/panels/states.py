@@ -197,12 +197,13 @@ def make_bundle(panel: Panel) -> dict[str, str]:
     """Return what stays of a panel where no kernel runs: its telling states in one picture.
 
     Returns:
-        The parts of a mimebundle: text/html, an <img> whose alt text says what each state shows,
-        and image/png.
+        The parts of a mimebundle: text/html, the key that brings the panel and an <img> whose alt
+        text says what each state shows, and image/png.
     """
     scene = draw_telling(panel)
     png, _ = scene._repr_png_()
-    return {"text/html": scene._repr_html_(), "image/png": base64.b64encode(png).decode("ascii")}
+    html = f"<p>▶ Run this cell with Shift+Enter to move it.</p>{scene._repr_html_()}"
+    return {"text/html": html, "image/png": base64.b64encode(png).decode("ascii")}
 
 
 def draw_telling(panel: Panel) -> Scene:

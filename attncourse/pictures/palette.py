@@ -93,7 +93,7 @@ def signed_color(value: float, largest: float) -> str:
 
 def tint(color: str, strength: float) -> str:
     """Mix a color with the paper: strength 1 is the color itself, 0 is the paper."""
-    bright = _mix(color, PAPER, 0.25) if _luminance(color) < 0.12 else color
+    bright = _mix(color, PAPER, max(0.0, 0.8 - 4 * _luminance(color)))  # a dark one would sink
     return Themed(_mix(PAPER, color, strength), _mix(DARK_PAPER, bright, strength))
 
 
