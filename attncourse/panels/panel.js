@@ -337,7 +337,8 @@ function carry(gone, come) {
 }
 
 // Draws the picture of a state: of the one that is there stays what both have.
-function drawing(box, { parts, slots }) {
+function drawing(box, { parts, colors, slots }) {
+    parts = parts.map(part => part.replace(/(?<=')~(\d+)(?=')/g, (_, i) => `light-dark(#${colors[i]})`));
     let elements, rest;
     const made = new Map(); // of a part its elements: a picture may have it more than once
     const make = (open, wanted) => {

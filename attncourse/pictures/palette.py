@@ -94,7 +94,8 @@ def signed_color(value: float, largest: float) -> str:
 def tint(color: str, strength: float) -> str:
     """Mix a color with the paper: strength 1 is the color itself, 0 is the paper."""
     bright = _mix(color, PAPER, max(0.0, 0.8 - 4 * _luminance(color)))  # a dark one would sink
-    return Themed(_mix(PAPER, color, strength), _mix(DARK_PAPER, bright, strength))
+    share = round(strength, 2)  # nobody sees more, and a page has few colors to load
+    return Themed(_mix(PAPER, color, share), _mix(DARK_PAPER, bright, share))
 
 
 def text_color(background: str) -> str:
