@@ -76,7 +76,7 @@ MENDED = (  # what the theme leaves out, for whoever hears a page
     ("<p><img ", '<p tabindex="0"><img '),
 )
 
-SECTION = re.compile(r'<section id="([^"]+)">')
+SECTION = re.compile(r'<section\b[^>]*\bid="([^"]+)"[^>]*>')
 TITLE = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
 PROSE = re.compile(r"<(?:p|td|figcaption)\b[^>]*>(.*?)</(?:p|td|figcaption)>", re.DOTALL)
 TAG = re.compile("<[^>]*>")

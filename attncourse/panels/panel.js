@@ -201,9 +201,11 @@ function maps(panel, touch, act) {
         row.hidden = key === null && !below;
         tip.hidden = key === null;
         if (key !== null) {
-            const [x, y] = [map.x + (key + 1) * map.cell, map.y + (query + 1) * map.cell];
+            const low = map.y + query * map.cell > panel.height / 2;
+            const [x, y] = [map.x + (key + 1) * map.cell, map.y + (query + !low) * map.cell];
             Object.assign(tip.style, { left: percent(x / panel.width), top: percent(y / panel.height) });
             tip.classList.toggle("attn-left", x > panel.width / 2);
+            tip.classList.toggle("attn-above", low);
             tip.textContent = brief(map, touch.tokens, query, key);
         }
         below?.show(map, query);
@@ -461,6 +463,7 @@ export function mount(root, panel, ask = () => {}) {
         const [x, y] = [(map.x - left) / panel.width, (map.y - top) / panel.height];
         const [right, bottom] = [1 - x - wide / panel.width, 1 - y - high / panel.height];
         lens.style.transform = `scale(${scale}) translate(${percent(-x)}, ${percent(-y)})`;
+        lens.style.setProperty("--attn-zoom", scale);
         lens.style.clipPath = `inset(${[y, right, bottom, x].map(edge => percent(Math.max(edge, 0))).join(" ")})`;
     };
     const zoom = element("button", { type: "button", class: "attn-zoom" });
