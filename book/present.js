@@ -7,12 +7,13 @@
     if (sections.length < 3) return;
     const body = document.body, button = document.createElement("button");
     const far = Object.assign(document.createElement("progress"), { className: "far", ariaLabel: "so far" });
-    const ROOM = 80; // pixels that stay free below
+    const ROOM = 140; // pixels that stay free below
     let slides = [], here = 0;
 
     // The children of a section that fit a screen together; its heading stands above each part.
     function parts(section) {
-        const [heading, ...rest] = [...section.children].filter(child => child.tagName !== "SECTION");
+        const heading = section.querySelector(":scope > :is(h1, h2, h3, h4)");
+        const rest = [...section.children].filter(child => child.tagName !== "SECTION" && child !== heading);
         const made = [[]];
         for (const child of rest) {
             const first = made.at(-1)[0] ?? child;

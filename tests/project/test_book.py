@@ -447,8 +447,8 @@ def test_what_has_the_focus_is_seen(open_page: Callable[..., Page]):
         page.keyboard.press("Shift+Tab")
         page.keyboard.press("Tab")
         expect(found).to_be_focused()
-        style = "node => [getComputedStyle(node).opacity, getComputedStyle(node).outlineStyle]"
-        assert found.evaluate(style) == ["1", "solid"]
+        expect(found).to_have_css("opacity", "1")
+        expect(found).to_have_css("outline-style", "solid")
 
 
 @browser_test
