@@ -200,7 +200,11 @@ def make_bundle(panel: Panel) -> dict[str, str]:
         The parts of a mimebundle: text/html, an <img> whose alt text says what each state shows,
         and image/png.
     """
-    scene = draw_telling(panel)
+    return bundle_of(draw_telling(panel))
+
+
+def bundle_of(scene: Scene) -> dict[str, str]:
+    """Return a picture as the parts of a mimebundle."""
     png, _ = scene._repr_png_()
     return {"text/html": scene._repr_html_(), "image/png": base64.b64encode(png).decode("ascii")}
 

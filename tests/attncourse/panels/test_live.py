@@ -1,0 +1,205 @@
+"""The panels that compute: their JavaScript gives PyTorch's numbers, and a reader moves them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Locator, expect
+from torch import Tensor
+
+from attncourse.learning.mini import MiniModel, mini_model
+from attncourse.panels.live import MINI, LivePanel
+from attncourse.panels.widgets import LiveBox
+from attnlib.functional import attention
+from book import SHEET, live_section
+from support.browser_tools import found_browser
+from support.panel_tools import photograph
+from support.touch_tools import in_place, opened, violations
+
+pytestmark = pytest.mark.browser
+
+PANELS = (MINI,)
+COUNT = 200  # texts for each model
+CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no JSON
+    const file = new Blob([text], { type: "text/javascript" });
+    const module = await import(URL.createObjectURL(file));
+    return inputs.map(input => module[name](sheet, ...input));
+}"""
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"></head>
+<body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
+PAINTED = """async ([root, selector]) => {  // milliseconds from an input to the next frame
+    const box = root.querySelector(selector), start = performance.now();
+    box.dispatchEvent(new Event(box.type === "radio" ? "change" : "input", { bubbles: true }));
+    await new Promise(painted => requestAnimationFrame(() => setTimeout(painted)));
+    return performance.now() - start;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with found_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def open_live(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Locator]]:
+    with ExitStack() as stack:
+
+        def box(panel: LivePanel, width: int = 900, state: str = "", **options: Any) -> Locator:
+            path = tmp_path / f"{panel.name}.html"
+            section = SHEET.sub(in_place, live_section(panel))
+            path.write_text(PAGE.replace("@", section), encoding="utf-8")
+            viewport = {"width": width, "height": 800}
+            page = opened(browser, path.as_uri() + state, viewport=viewport, **options)
+            return stack.enter_context(page).get_by_role("group", name=panel.title)
+
+        yield box
+
+
+def computed(browser: Browser, panel: LivePanel, name: str, inputs: list[Any]) -> list[Any]:
+    """Return what a function of a panel's module computes from each of the inputs."""
+    with opened(browser, "about:blank") as page:
+        return page.evaluate(CALL, [panel.module(), name, panel.sheet(), inputs])
+
+
+def says(box: Locator, text: str) -> None:
+    expect(box.get_by_role("status")).to_contain_text(text)
+
+
+# Against PyTorch
+
+
+def as_pytorch(model: MiniModel, tokens: list[str], query: Any, numbers: Any) -> dict[str, Tensor]:
+    """Return what the mini model computes at the last word, step by step."""
+    x = model.embedding.weight[[model.words.index(word) for word in tokens]]
+    queries, keys, values = (
+        f(x) for f in (model.head.W_query, model.head.W_key, model.head.W_value)
+    )
+    last = queries[-1] if query is None else torch.tensor(query).to(x)
+    mixed, weights = attention(last[None], keys, values)
+    mixed = mixed[0] if numbers is None else torch.tensor(numbers).to(x)
+    written = model.out_proj(mixed)
+    logits = model.embedding.weight @ (x[-1] + written)
+    found = {"query": last, "keys": keys, "values": values, "scores": keys @ last}
+    found |= {"weights": weights[0], "numbers": mixed, "before": x[-1], "written": written}
+    return found | {"logits": logits, "probabilities": logits.softmax(dim=-1)}
+
+
+@torch.no_grad()
+def test_the_mini_model_is_that_of_pytorch(browser):
+    model, draw = mini_model(), random.Random(1)
+    inputs: list[Any] = []
+    for i in range(COUNT):
+        tokens = draw.choices(model.words, k=draw.randint(1, 12))
+        two = [draw.uniform(-9, 9), draw.uniform(-9, 9)]
+        change = [{}, {"query": two}, {"numbers": [0, 0]}, {"query": two, "numbers": two[::-1]}][
+            i % 4
+        ]
+        inputs.append([tokens, change])
+    shown = computed(browser, MINI, "readMini", inputs)
+    exact = mini_model().double()
+    for (tokens, change), found in zip(inputs, shown, strict=True):
+        query, numbers = change.get("query"), change.get("numbers")
+        right = as_pytorch(exact, tokens, query, numbers)
+        for name, value in right.items():
+            check_near(found[name], value)
+        if change == {}:
+            check_near(found["probabilities"], model.read(" ".join(tokens)).probabilities)
+        if numbers == [0, 0] and query is None:
+            check_near(found["probabilities"], model.read_muted(" ".join(tokens)).probabilities)
+
+
+def check_near(found: Any, right: Tensor) -> None:
+    """Fail unless all numbers are within 1e-5, and NaN where the right ones are."""
+    torch.testing.assert_close(
+        torch.tensor(found, dtype=torch.float64), right.double(), rtol=0, atol=1e-5, equal_nan=True
+    )
+
+
+# In the hands of a reader
+
+
+def test_two_numbers_of_another_sentence_bring_its_answer(open_live):
+    box = open_live(MINI)
+    says(box, "The model goes on with Paris, 0.97.")
+    box.get_by_role("radio", name="those in").check()
+    says(box, "The model goes on with Rome, 0.98. Paris goes from 0.97 to 0.00.")
+    box.get_by_role("combobox", name="other sentence").fill("People who live in japan speak")
+    says(box, "The model goes on with Tokyo")
+    box.get_by_role("radio", name="muted").check()
+    says(box, "Paris goes from 0.97 to")
+    guess = mini_model().read_muted("The capital of France is").next_words(1)[0][0]
+    expect(box.get_by_role("slider", name="hands over")).to_have_attribute(
+        "aria-valuetext", f"(0.00, 0.00): next word {guess}"
+    )
+    box.get_by_role("combobox", name="sentence", exact=True).fill("The capital of Atlantis is")
+    says(box, "“Atlantis” is not among the 42 words that this model knows.")
+
+
+def test_a_query_is_dragged_and_its_place_is_in_the_address(open_live):
+    box = open_live(MINI)
+    says(box, "Paris, 0.97")
+    query = box.get_by_role("slider", name="query")
+    row = box.get_by_role("row", name="France")
+    assert "0.99" in row.text_content()
+    plane = box.locator(".attn-plane").first
+    room = plane.bounding_box()
+    plane.click(position={"x": 0.9 * room["width"], "y": 0.6 * room["height"]})
+    assert "0.99" not in row.text_content()
+    expect(box.get_by_role("radio", name="where you drag ●")).to_be_checked()
+    before = query.get_attribute("aria-valuetext")
+    query.press("ArrowLeft")
+    assert query.get_attribute("aria-valuetext") != before
+    box.page.wait_for_function("location.hash.includes('mini.query')")
+    again = open_live(MINI, state=f"#{box.page.url.split('#')[1]}")
+    expect(again.get_by_role("slider", name="query")).to_have_attribute(
+        "aria-valuetext", query.get_attribute("aria-valuetext")
+    )
+
+
+@pytest.mark.parametrize("state", ["#mini.query=NaN,1&mini.head=x", "#mini.numbers=1&mini.text="])
+def test_a_link_that_is_not_ours_does_no_harm(open_live, state):
+    box = open_live(MINI, state=state)
+    expect(box.get_by_role("status")).not_to_be_empty()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 900])
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
+def test_nobody_is_shut_out_and_nothing_sticks_out(open_live, panel, width, scheme):
+    box = open_live(panel, width, color_scheme=scheme, reduced_motion="reduce")
+    expect(box.get_by_role("status")).not_to_be_empty()
+    assert box.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(box.page) == []
+    photograph(box, f"{panel.name}.{width}.{scheme}")
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
+def test_an_answer_is_there_within_100_ms(open_live, panel):
+    box = open_live(panel)
+    expect(box.get_by_role("status")).not_to_be_empty()
+    selector = "input"
+    times = sorted(box.page.evaluate(PAINTED, [box.element_handle(), selector]) for _ in range(9))
+    print(f"{panel.name}: {times[4]:.0f} ms")
+    assert times[4] < 100
+
+
+# In a notebook
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
+def test_the_box_of_a_notebook_has_all_of_it_and_a_picture(panel):
+    box = LiveBox(panel)
+    assert box.sheet == panel.sheet()
+    assert "export default asWidget(mount)" in box._esm
+    assert repr(box) == f"<{panel.title}, to be moved>"
+    data, _ = box._repr_mimebundle_()
+    assert {"text/html", "image/png", "text/plain"} <= set(data)
+    assert panel.draw().alt in data["text/html"]
