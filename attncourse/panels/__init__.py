@@ -10,7 +10,7 @@ from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import MUTE, TRAINING_STEP
-from attncourse.panels.live import MINI
+from attncourse.panels.live import LEAK, MINI, TYPED
 from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.states import Panel
@@ -21,6 +21,7 @@ from attncourse.panels.weight_columns import WEIGHT_SPLIT
 __all__ = [
     "GALLERY",
     "GPT2_HEADS",
+    "LEAK",
     "MINI",
     "MUTE",
     "NUMBER_STEPS",
@@ -29,6 +30,7 @@ __all__ = [
     "TILES",
     "TORCH_EQUALITY",
     "TRAINING_STEP",
+    "TYPED",
     "WEIGHT_SPLIT",
     "OnePiece",
     "Panel",

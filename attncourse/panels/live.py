@@ -6,13 +6,21 @@ can be moved. live.js has what all of them share, attention first; the file of a
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from attncourse.checks.mistakes import OnePageAttention, build
+from attncourse.examples import journey
 from attncourse.learning.mini import CONTEXT_LENGTH, mini_model, page_data
-from attncourse.pictures import Scene, arcs_picture
+from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded_model, shown_tokens
+from attncourse.pictures import Scene, arcs_picture, difference_picture, weights_picture
+from attnlib.functional import causal_mask
+from attnlib.modules import MultiHeadAttention
 
 HERE = Path(__file__).parent
 LOOKS = ("panel.css", "live.css")
@@ -57,3 +65,91 @@ def _draw_mini() -> Scene:
 
 
 MINI = LivePanel("mini", "the mini model", _mini, _draw_mini)
+
+
+# The leak detector of lessons 01 and 06
+
+MISTAKES: dict[str, dict[str, str]] = {  # what live.js changes in a layer, in its words
+    "nothing is wrong": {},
+    "split without transpose": {"cut": "torn"},
+    "merge without transpose": {"join": "torn"},
+    "both without transpose": {"cut": "torn", "join": "torn"},
+    "mask of the past": {"mask": "the past"},
+    "mask one too late": {"mask": "one too late"},
+    "mask with the diagonal": {"mask": "the diagonal too"},
+    "mask inverted": {"mask": "all but the future"},
+    "mask thrown away": {"mask": "nothing"},
+    "minus 1e4": {"fill": "-1e4"},
+    "no scale": {"scale": "nothing"},
+    "scale by d_out": {"scale": "d_out"},
+    "scale by d_in": {"scale": "d_in"},
+    "softmax over queries": {"softmax": "over queries"},
+    "mask after softmax": {"order": "softmax, mask"},
+    "keys and values swapped": {"read": "keys and values swapped"},
+    "keys by W_query": {"read": "keys by W_query"},
+    "heads in reverse": {"join": "reversed"},
+    "no output projection": {"output": "as it is"},
+}
+
+
+def layer_in_json(layer: MultiHeadAttention) -> dict[str, Any]:
+    """Return the parameters of a layer under the names that live.js has for them."""
+    weights = {"out_proj": layer.out_proj.weight, "bias": layer.out_proj.bias}
+    weights |= {name: getattr(layer, name).weight for name in ("W_query", "W_key", "W_value")}
+    numbers = {name: weight.detach().tolist() for name, weight in weights.items()}
+    return {"heads": layer.num_heads, **numbers}
+
+
+def _leak() -> dict[str, Any]:
+    tokens, inputs = journey()
+    return {
+        "tokens": list(tokens),
+        "inputs": [[round(number, 2) for number in row] for row in inputs.tolist()],
+        "mistakes": MISTAKES,
+        "layer": layer_in_json(build(OnePageAttention)),
+    }
+
+
+def _draw_leak() -> Scene:
+    """Return how far each output moves when one word is changed."""
+    tokens, inputs = journey()
+    layer = build(OnePageAttention)
+    with torch.no_grad():
+        before = layer(inputs[None])
+        changed = inputs + 3 * torch.eye(len(tokens))[:, :, None]  # (changed word, num_tokens, 3)
+        moved = (layer(changed) - before).abs().amax(dim=-1)
+    return difference_picture(moved.T, tokens, "how far outputs move, a column per changed word")
+
+
+LEAK = LivePanel("leak", "the leak detector", _leak, _draw_leak)
+
+
+# The two-layer model of lesson 08
+
+
+def _letters() -> dict[str, Any]:
+    model = recorded_model(SAVED_AT[-1])
+    matrices = {
+        name: numbers.reshape(-1, numbers.shape[-1]) for name, numbers in model.state_dict().items()
+    }
+    count = sum(numbers.numel() for numbers in matrices.values())
+    packed = b"".join(numbers.numpy().astype("<f4").tobytes() for numbers in matrices.values())
+    return {
+        "letters": LETTERS,
+        "longest": model.context_length,
+        "start": SHOWN,
+        "shapes": {name: list(numbers.shape) for name, numbers in matrices.items()},
+        "bytes": base64.b64encode(packed).decode("ascii"),
+        "source": f"Two layers of two heads, {count:,} parameters, trained on letters that repeat",
+    }
+
+
+def _draw_letters() -> Scene:
+    """Return where the four heads look in the letters at the start."""
+    with torch.no_grad():
+        _, weights = recorded_model(SAVED_AT[-1])(shown_tokens(), return_weights=True)
+    maps, names = weights[0].flatten(end_dim=1), [f"head {head}" for head in HEADS]
+    return weights_picture(maps, SHOWN, causal_mask(len(SHOWN)), cell=10.5, columns=4, names=names)
+
+
+TYPED = LivePanel("letters", "your own letters", _letters, _draw_letters)

@@ -13,8 +13,12 @@ import torch
 from playwright.sync_api import Browser, Locator, expect
 from torch import Tensor
 
+from attncourse.checks.mistakes import OnePageAttention, build
+from attncourse.checks.mysteries import ALL_MISTAKES
+from attncourse.examples import journey
 from attncourse.learning.mini import MiniModel, mini_model
-from attncourse.panels.live import MINI, LivePanel
+from attncourse.learning.record import LETTERS, recorded_model
+from attncourse.panels.live import LEAK, MINI, MISTAKES, TYPED, LivePanel
 from attncourse.panels.widgets import LiveBox
 from attnlib.functional import attention
 from book import SHEET, live_section
@@ -24,7 +28,13 @@ from support.touch_tools import in_place, opened, violations
 
 pytestmark = pytest.mark.browser
 
-PANELS = (MINI,)
+PANELS = (MINI, LEAK, TYPED)
+OF_CHANCE_OR_NOWHERE = {  # what the detector leaves out
+    "mask of the context",
+    "dropout before softmax",
+    "dropout in eval",
+    "view without contiguous",
+}
 COUNT = 200  # texts for each model
 CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no JSON
     const file = new Blob([text], { type: "text/javascript" });
@@ -116,6 +126,68 @@ def test_the_mini_model_is_that_of_pytorch(browser):
             check_near(found["probabilities"], model.read_muted(" ".join(tokens)).probabilities)
 
 
+CLASSES = {mistake.name: mistake.cls for mistake in ALL_MISTAKES}
+
+
+def test_the_detector_has_the_mistakes_of_lesson_06():
+    assert set(MISTAKES) - {"nothing is wrong"} == set(CLASSES) - OF_CHANCE_OR_NOWHERE
+
+
+@torch.no_grad()
+def test_every_mistake_of_the_detector_is_that_of_pytorch(browser):
+    draw, names = random.Random(2), [*MISTAKES]
+    inputs: list[Any] = []
+    for i in range(COUNT):
+        size = 85 if i % 7 == 0 else 1
+        rows = [[size * draw.gauss(0.5, 0.5) for _ in range(3)] for _ in range(6)]
+        inputs.append(
+            [rows, MISTAKES[names[i % len(names)]], draw.randrange(6), draw.uniform(-3, 3)]
+        )
+    shown = computed(browser, LEAK, "shake", inputs)
+    for i, ((rows, _, word, by), found) in enumerate(zip(inputs, shown, strict=True)):
+        name = names[i % len(names)]
+        layer = build(CLASSES.get(name, OnePageAttention)).double()
+        x = torch.tensor(rows, dtype=torch.float64)
+        changed = x.clone()
+        changed[word] += by
+        before, after = layer(x[None])[0], layer(changed[None])[0]
+        check_near(found["before"], before)
+        check_near(found["after"], after)
+        check_near(found["moved"], (after - before).abs().amax(dim=-1))
+
+
+@torch.no_grad()
+def test_the_model_of_letters_is_that_of_pytorch_with_places_muted(browser):
+    draw = random.Random(3)
+    inputs: list[Any] = []
+    for i in range(COUNT):
+        half = draw.choices(range(24), k=draw.randint(1, 24))
+        letters = (half * 2)[: draw.randint(1, 2 * len(half))]
+        cells = [[head, place] for head in range(4) for place in range(len(letters))]
+        inputs.append([letters, draw.sample(cells, k=len(cells) * (i % 3) // 3)])
+    shown = computed(browser, TYPED, "readLetters", inputs)
+    for (letters, muted), found in zip(inputs, shown, strict=True):
+        model = recorded_model(1200)
+        for layer, attention_layer in enumerate(model.layers):
+            attention_layer.out_proj.register_forward_pre_hook(silence(muted, layer))
+        logits, weights = model.double()(torch.tensor([letters]), return_weights=True)
+        check_near(found["logits"], logits[0, :, 0])
+        check_near(found["weights"], weights[0].flatten(end_dim=1))
+
+
+def silence(muted: list[list[int]], layer: int) -> Callable[..., tuple[Tensor]]:
+    """Return a hook that mutes heads at places, each given as a pair, before they are mixed."""
+
+    def without(_module: torch.nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        by_head = inputs[0].unflatten(-1, (2, 16)).clone()  # (1, num_tokens, num_heads, head_dim)
+        for head, place in muted:
+            if head // 2 == layer:
+                by_head[:, place, head % 2] = 0
+        return (by_head.flatten(-2),)
+
+    return without
+
+
 def check_near(found: Any, right: Tensor) -> None:
     """Fail unless all numbers are within 1e-5, and NaN where the right ones are."""
     torch.testing.assert_close(
@@ -164,6 +236,66 @@ def test_a_query_is_dragged_and_its_place_is_in_the_address(open_live):
     )
 
 
+def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(open_live):
+    box = open_live(LEAK)
+    says(box, "Take hold of a word and shake it.")
+    word = box.get_by_role("slider", name="with, to be shaken")
+    word.press("ArrowRight")
+    says(box, "You shake with. Of the outputs, with, one and step move; nothing before it does.")
+    box.get_by_role("radio", name="over queries").check()
+    says(box, "It leaks. Outputs before with move: Your, journey and starts.")
+    expect(box.get_by_role("combobox", name="mistake")).to_have_value("softmax over queries")
+    assert box.locator("td.attn-leaks").count() == 3
+    box.get_by_role("button", name="Start again").click()
+    box.get_by_role("button", name="Shake all six").click()
+    assert box.locator("td.attn-leaks").count() == 0
+    x, layer = journey().inputs, build(OnePageAttention)
+    changed = x.clone()
+    changed[1] += 3
+    far = (layer(changed[None]) - layer(x[None])).abs().amax(dim=-1)[0].tolist()
+    shown = [row.locator("td").nth(1).text_content() for row in box.get_by_role("row").all()[1:]]
+    assert shown == ["0", *(f"{number:.2f}" for number in far[1:])]
+    box.get_by_role("combobox", name="mistake").select_option("mask with the diagonal")
+    assert "NaN" in box.get_by_role("row").nth(1).text_content()
+
+
+def test_a_word_is_shaken_by_hand(open_live):
+    box = open_live(LEAK, has_touch=True)
+    word, mouse = box.get_by_role("slider", name="one, to be shaken"), box.page.mouse
+    room = word.bounding_box()
+    mouse.move(room["x"] + 20, room["y"] + 20)
+    mouse.down()
+    mouse.move(room["x"] + 56, room["y"] + 20, steps=4)
+    expect(word).to_have_attribute("aria-valuetext", "shaken by 3.00")
+    mouse.up()
+    says(box, "You shake one. Of the outputs, one and step move; nothing before it does.")
+    box.get_by_role("slider", name="step, to be shaken").click()
+    says(box, "Of the outputs, step moves")
+
+
+def test_guesses_of_typed_letters_break_when_a_head_is_brushed_away(open_live):
+    box = open_live(TYPED)
+    says(box, "right of 7 letters after one that was there before.")
+    right = box.locator(".attn-right").count()
+    box.get_by_role("button", name="L0H1", exact=True).click()
+    says(box, "without muting")
+    assert box.locator(".attn-right").count() < right
+    assert box.locator(".attn-broken").count() > 0
+    box.get_by_role("button", name="Unmute all").click()
+    assert box.locator(".attn-right").count() == right
+    cells = box.get_by_role("group", name="L1H0, place by place").get_by_role("button").all()
+    start, end = (cells[i].bounding_box() for i in (3, 6))
+    mouse = box.page.mouse
+    mouse.move(start["x"] + 4, start["y"] + 9)
+    mouse.down()
+    mouse.move(end["x"] + 4, end["y"] + 9, steps=9)
+    mouse.up()
+    assert box.locator(".attn-off").count() == 4
+    box.get_by_role("textbox", name="your letters").fill("Dog fast, dog fast")
+    says(box, "letters after one that was there before")
+    assert box.get_by_role("radio").count() == len([c for c in "dogfastdogfast" if c in LETTERS])
+
+
 @pytest.mark.parametrize("state", ["#mini.query=NaN,1&mini.head=x", "#mini.numbers=1&mini.text="])
 def test_a_link_that_is_not_ours_does_no_harm(open_live, state):
     box = open_live(MINI, state=state)
@@ -185,8 +317,7 @@ def test_nobody_is_shut_out_and_nothing_sticks_out(open_live, panel, width, sche
 def test_an_answer_is_there_within_100_ms(open_live, panel):
     box = open_live(panel)
     expect(box.get_by_role("status")).not_to_be_empty()
-    selector = "input"
-    times = sorted(box.page.evaluate(PAINTED, [box.element_handle(), selector]) for _ in range(9))
+    times = sorted(box.page.evaluate(PAINTED, [box.element_handle(), "input"]) for _ in range(9))
     print(f"{panel.name}: {times[4]:.0f} ms")
     assert times[4] < 100
 
