@@ -10,7 +10,7 @@ from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import MUTE, TRAINING_STEP
-from attncourse.panels.live import LEAK, MINI, TYPED
+from attncourse.panels.live import LEAK, MINI, PAINTED, TYPED
 from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.states import Panel
@@ -25,6 +25,7 @@ __all__ = [
     "MINI",
     "MUTE",
     "NUMBER_STEPS",
+    "PAINTED",
     "PLANE",
     "STACKED_HEADS",
     "TILES",

@@ -20,7 +20,10 @@ export function mount(root, sheet, memory) {
     const nameOf = state => Object.keys(mistakes).find(name =>
         Object.entries({ ...RIGHT, ...mistakes[name] }).every(([key, value]) => state[key] === value)) ?? "several";
     const listed = places => places.map(i => tokens[i]).join(", ").replace(/, ([^,]*)$/, " and $1");
-    const told = far => Number.isNaN(far) ? "NaN" : far === 0 ? "0" : far < 0.005 ? far.toExponential(0).replace("-", "−") : far.toFixed(2);
+    const told = far => {
+        if (far > 0 && far < 0.005) return far.toExponential(0).replace("-", "−");
+        return far ? far.toFixed(2) : String(far); // 0 and NaN
+    };
     const isMoved = far => far !== 0; // NaN is not 0 either
 
     // What is shown
@@ -33,7 +36,8 @@ export function mount(root, sheet, memory) {
         const rest = places.filter(i => i >= state.word && isMoved(moved[i]));
         if (past.length) return [bold("It leaks. "), `Outputs before ${word} move: ${listed(past)}.`];
         if (!rest.length) return [`You shake ${word}, and no output moves.`];
-        return [`You shake ${word}. Of the outputs, ${listed(rest)} ${rest.length > 1 ? "move" : "moves"}; nothing before it does.`];
+        const moves = `${listed(rest)} ${rest.length > 1 ? "move" : "moves"}`;
+        return [`You shake ${word}. Of the outputs, ${moves}; nothing before it does.`];
     };
     const show = () => {
         for (const [key, control] of Object.entries(switches)) control.show(state[key]);
@@ -97,8 +101,8 @@ export function mount(root, sheet, memory) {
         });
         handle.addEventListener("keydown", event => {
             const now = state.word === i ? state.by : 0;
-            const by = { ArrowLeft: now - 0.25, ArrowRight: now + 0.25, ArrowDown: now - 0.25, ArrowUp: now + 0.25 }[event.key];
-            if (by !== undefined) move(i, Math.min(Math.max(by, -SHAKE), SHAKE));
+            const [across, along] = WAYS[event.key] ?? [];
+            if (across !== undefined) move(i, Math.min(Math.max(now + (across - along) / 4, -SHAKE), SHAKE));
             else if (event.key === "Enter" || event.key === " ") swing(i);
             else return;
             event.preventDefault();
@@ -108,9 +112,7 @@ export function mount(root, sheet, memory) {
     const handles = tokens.map(handleOf);
     const outputs = tokens.map(token => element("div", {}, token, element("small")));
     const cells = tokens.map(() => tokens.map(() => element("td")));
-    const table = element("table", { class: "attn-far" }, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "output"),
-        ...tokens.map(token => element("th", { scope: "col" }, token)))), element("tbody", {}, ...cells.map((row, i) =>
-        element("tr", {}, element("th", { scope: "row" }, tokens[i]), ...row))));
+    const far = element("tbody", {}, ...cells.map((squares, i) => row(tokens[i], ...squares)));
     const status = teller();
     const change = key => word => go({ [key]: word });
     const switches = {
@@ -128,9 +130,9 @@ export function mount(root, sheet, memory) {
     fill(root, sheet,
         status.box,
         headed("Inputs: drag a word to and fro, or press it", element("div", { class: "attn-words-in" }, ...handles)),
-        headed("Outputs: how far each moves", element("div", { class: "attn-words-out", "aria-live": "off" }, ...outputs)),
+        headed("Outputs: how far each moves", element("div", { class: "attn-words-out" }, ...outputs)),
         element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box), list.box),
-        headed(`How far an output moves when ${SHAKE} is added to a word’s numbers`, element("div", { class: "attn-scroll", tabindex: 0 }, table)),
+        headed(`How far an output moves when ${SHAKE} is added to a word’s numbers`, table(["output", ...tokens], far)),
         element("div", { class: "attn-control" }, all, none));
     show();
 }

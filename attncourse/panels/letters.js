@@ -19,7 +19,8 @@ function parametersOf({ shapes, bytes }) {
 export function readLetters(sheet, letters, muted = []) {
     if (!opened.has(sheet)) opened.set(sheet, parametersOf(sheet));
     const made = opened.get(sheet), weights = [];
-    let x = letters.map((letter, i) => plus(made["token_embedding.weight"][letter], made["position_embedding.weight"][i]));
+    const [token, position] = ["token", "position"].map(name => made[`${name}_embedding.weight`]);
+    let x = letters.map((letter, i) => plus(token[letter], position[i]));
     for (const l of [0, 1]) {
         const at = name => made[`layers.${l}.${name}`];
         const layer = { heads: 2, out_proj: at("out_proj.weight"), bias: at("out_proj.bias")[0] };
@@ -35,8 +36,9 @@ export function readLetters(sheet, letters, muted = []) {
 }
 
 export function mount(root, sheet, memory) {
-    const start = { text: sheet.start, muted: [], place: sheet.start.length - 1 }; // muted: head * 48 + place
-    const lettersOf = text => [...text.toLowerCase()].filter(letter => sheet.letters.includes(letter)).slice(0, sheet.longest);
+    const MOST = sheet.longest, [first, last] = [sheet.letters[0], sheet.letters.at(-1)];
+    const start = { text: sheet.start, muted: [], place: sheet.start.length - 1 }; // muted: head * MOST + place
+    const lettersOf = text => [...text.toLowerCase()].filter(letter => sheet.letters.includes(letter)).slice(0, MOST);
     const best = row => row.indexOf(Math.max(...row));
     const guessesOf = ({ logits }) => logits.map(row => sheet.letters[best(row)]);
     let now = null, letters = [];
@@ -45,10 +47,11 @@ export function mount(root, sheet, memory) {
 
     const line = (plain, guesses) => {
         const left = [...state.text].filter(letter => /\S/.test(letter)).length;
-        if (left > letters.length) tooMuch.textContent = `It reads ${sheet.longest} letters at most, from ${sheet.letters[0]} to ${sheet.letters.at(-1)}; others are left out.`;
-        else tooMuch.textContent = "";
+        const note = `It reads ${MOST} letters at most, from ${first} to ${last}; others are left out.`;
+        tooMuch.textContent = left > letters.length ? note : "";
         const isRepeat = i => letters.indexOf(letters[i]) < i && i + 1 < letters.length;
-        const asked = upTo(letters.length).filter(isRepeat), right = list => asked.filter(i => list[i] === letters[i + 1]).length;
+        const asked = upTo(letters.length).filter(isRepeat);
+        const right = list => asked.filter(i => list[i] === letters[i + 1]).length;
         if (!asked.length) return ["Type eight letters or more, and then the same again."];
         const [before, after] = [plain, guesses].map(right);
         const whole = `of ${asked.length} letters after one that was there before`;
@@ -61,10 +64,11 @@ export function mount(root, sheet, memory) {
         if (!letters.length) {
             row.replaceChildren();
             brush.replaceChildren();
-            return status.tell(`Type letters from ${sheet.letters[0]} to ${sheet.letters.at(-1)}.`);
+            return status.tell(`Type letters from ${first} to ${last}.`);
         }
-        const place = Math.min(Math.max(state.place, 0), letters.length - 1), numbers = letters.map(letter => sheet.letters.indexOf(letter));
-        const muted = state.muted.map(code => [Math.floor(code / 48), code % 48]);
+        const place = Math.min(Math.max(state.place, 0), letters.length - 1);
+        const numbers = letters.map(letter => sheet.letters.indexOf(letter));
+        const muted = state.muted.map(code => [Math.floor(code / MOST), code % MOST]);
         const plain = guessesOf(readLetters(sheet, numbers));
         now = readLetters(sheet, numbers, muted);
         const guesses = guessesOf(now);
@@ -81,81 +85,63 @@ export function mount(root, sheet, memory) {
             input.checked = i === place;
             shown.textContent = letter;
             const isRight = guesses[i] === next, isBroken = plain[i] === next && !isRight;
-            guess.textContent = `${next === undefined ? "" : isRight ? "✓" : isBroken ? "✗" : ""}${guesses[i]}`;
-            guess.className = next === undefined ? "" : isRight ? "attn-right" : isBroken ? "attn-broken" : "attn-missed";
-            input.setAttribute("aria-label", `${letter}, place ${i}; guess ${guesses[i]}${next === undefined ? "" : isRight ? ", right" : isBroken ? ", broken" : ", wrong"}`);
+            const [kind, sign] = isRight ? ["right", "✓"] : isBroken ? ["broken", "✗"] : ["", ""];
+            guess.textContent = sign + guesses[i];
+            guess.className = kind && `attn-${kind}`;
+            input.setAttribute("aria-label", `${letter}, place ${i}; guess ${guesses[i]}${kind && `, ${kind}`}`);
         });
     };
     const brushes = place => HEADS.forEach((name, head) => {
-        const line = brush.children[head] ?? brush.appendChild(lineOf(name, head)), [toggle, cells] = line.children;
-        const isMuted = i => state.muted.includes(48 * head + i), off = upTo(letters.length).filter(isMuted).length;
+        const [toggle, cells] = (brush.children[head] ?? brush.appendChild(lineOf(name, head))).children;
+        const isMuted = i => state.muted.includes(MOST * head + i);
+        const off = upTo(letters.length).filter(isMuted).length;
         toggle.setAttribute("aria-pressed", off === letters.length);
         toggle.textContent = off === letters.length ? `${name} muted` : name;
         keep(cells, letters.length);
         letters.forEach((letter, i) => {
-            const cell = cells.children[i] ?? cells.appendChild(cellOf(head, i)), weight = now.weights[head][place][i];
+            const cell = cells.children[i] ?? cells.appendChild(cellOf(head, i));
+            const weight = now.weights[head][place][i] ?? 0;
             cell.style.setProperty("--share", weight);
             cell.textContent = letters.length > 24 ? "" : letter; // there is no room for more
             cell.className = isMuted(i) ? "attn-off" : "";
             cell.tabIndex = i === place ? 0 : -1;
             cell.setAttribute("aria-pressed", isMuted(i));
-            cell.setAttribute("aria-label", `${name} at ${letter}, place ${i}: ${isMuted(i) ? "muted" : "on"}; from place ${place} it has weight ${two(weight)}`);
+            const said = `${name} at ${letter}, place ${i}; from place ${place}, weight ${two(weight)}`;
+            cell.setAttribute("aria-label", said);
         });
     });
 
     // What can be touched
 
     const field = element("input", { "aria-label": "your letters", spellcheck: "false", autocapitalize: "off" });
-    field.addEventListener("input", () => go({ text: field.value, muted: state.muted, place: Math.max(lettersOf(field.value).length - 1, 0) }));
+    field.addEventListener("input", () => go({ text: field.value, place: lettersOf(field.value).length - 1 }));
     const tileOf = i => {
         const input = element("input", { type: "radio", name: "place", value: i });
         input.addEventListener("change", () => go({ place: i }));
         return element("label", {}, input, element("span"), element("small"));
     };
-    const setMuted = (codes, isOff) => go({ muted: [...new Set([...state.muted.filter(code => isOff || !codes.includes(code)), ...isOff ? codes : []])].sort((one, other) => one - other) });
-    let paints = null; // while brushing: whether places go off
+    const setMuted = (codes, isOff) => go({ muted: toggled(state.muted, codes, isOff) });
     const lineOf = (name, head) => {
         const toggle = button(name, () => {
-            const all = upTo(letters.length, i => 48 * head + i);
+            const all = upTo(letters.length, i => MOST * head + i);
             setMuted(all, !all.every(code => state.muted.includes(code)));
         });
         const cells = element("div", { role: "group", "aria-label": `${name}, place by place`, "data-head": head });
         return element("div", { class: "attn-line-of-head" }, toggle, cells);
     };
-    const cellOf = (head, i) => {
-        const cell = element("button", { type: "button", "data-code": 48 * head + i });
-        cell.addEventListener("keydown", event => {
-            const far = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-            if (far === undefined) return;
-            event.preventDefault();
-            cell.parentElement.children[i + far]?.focus();
-        });
-        cell.addEventListener("click", event => { // by keys; the pointer has done it already
-            if (event.detail === 0) setMuted([48 * head + i], !state.muted.includes(48 * head + i));
-        });
-        return cell;
-    };
+    const cellOf = (head, i) => element("button", { type: "button", "data-code": MOST * head + i });
     const brush = element("div", { class: "attn-brush" });
-    const codeAt = event => document.elementFromPoint(event.clientX, event.clientY)?.dataset.code;
-    brush.addEventListener("pointerdown", event => {
-        const code = event.target.dataset.code;
-        if (code === undefined) return;
-        event.target.releasePointerCapture?.(event.pointerId);
-        paints = !state.muted.includes(Number(code));
-        setMuted([Number(code)], paints);
-    });
-    root.addEventListener("pointermove", event => {
-        const code = paints === null ? undefined : codeAt(event);
-        if (code !== undefined && state.muted.includes(Number(code)) !== paints) setMuted([Number(code)], paints);
-    });
-    for (const end of ["pointerup", "pointercancel", "pointerleave"]) root.addEventListener(end, () => { paints = null; });
+    brushed(root, brush, code => state.muted.includes(code), (code, isOff) => setMuted([code], isOff));
+    roving(brush, ({ dataset, parentElement }, across) =>
+        across && dataset.code && parentElement.children[dataset.code % MOST + across]);
     const row = element("div", { class: "attn-tiles", role: "radiogroup", "aria-label": "letter that looks" });
     const [status, tooMuch] = [teller(), element("p", { class: "attn-note" })];
     const none = button("Unmute all", () => go({ muted: [] }));
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, field, status.box, tooMuch,
-        headed("Your letters, and under each the guess of the next. Choose one: below is where it looks", row),
-        headed("The heads, a square for each place: the darker, the more the chosen letter looks there. Brush over squares to mute the head at these places", brush),
+        headed("Your letters, each with the guess of the next one below. Choose the letter that looks", row),
+        headed("The heads. The stronger a square, the more the chosen letter looks there; brush over squares to mute "
+            + "the head at these places", brush),
         element("div", { class: "attn-control" }, none),
         element("p", { class: "attn-note" }, sheet.source));
     show();

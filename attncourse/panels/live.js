@@ -75,8 +75,10 @@ export function attend(x, layer, how = {}) {
 
 const fits = (start, value) => typeof value === typeof start && Array.isArray(value) === Array.isArray(start)
     && [value].flat().every(part => typeof part === "string" || Number.isFinite(part));
-const readAs = (start, text) =>
-    Array.isArray(start) ? text.split(",").filter(Boolean).map(Number) : typeof start === "number" ? Number(text) : text;
+function readAs(start, text) {
+    if (Array.isArray(start)) return text.split(",").filter(Boolean).map(Number);
+    return typeof start === "number" ? Number(text) : text;
+}
 
 function addressOf(name, start) {
     const said = () => new URLSearchParams(location.hash.slice(1));
@@ -137,6 +139,8 @@ function element(name, attributes = {}, ...children) {
 }
 
 const two = number => number.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−");
+const toggled = (list, codes, isOn) => // a list of numbers with some added or taken away
+    [...list.filter(code => !codes.includes(code)), ...isOn ? codes : []].sort((one, other) => one - other);
 const pair = numbers => `(${numbers.map(two).join(", ")})`;
 const bold = text => element("b", {}, text);
 
@@ -174,10 +178,56 @@ function choices(label, words, choose, name = label) {
 const headed = (title, ...children) =>
     element("section", {}, element("p", { class: "attn-title" }, title), ...children);
 
+const row = (name, ...cells) => element("tr", {}, element("th", { scope: "row" }, name), ...cells);
+
+function table(names, body) {
+    const head = names.map(name => element("th", { scope: "col" }, name));
+    const made = element("table", {}, element("thead", {}, element("tr", {}, ...head)), body);
+    return element("div", { class: "attn-scroll", tabindex: 0 }, made);
+}
+
 function button(text, act) {
     const made = element("button", { type: "button" }, text);
     made.addEventListener("click", act);
     return made;
+}
+
+const WAYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+// Of many squares one can be reached by Tab; from there arrow keys lead to the one that next() returns.
+function roving(box, next) {
+    box.addEventListener("keydown", event => {
+        const way = WAYS[event.key], to = way && next(event.target, ...way);
+        if (!to) return;
+        event.preventDefault();
+        event.target.tabIndex = -1;
+        to.tabIndex = 0;
+        to.focus();
+    });
+}
+
+// Squares, each with its code, go on or off where a pointer is drawn over them, all as the first one did.
+function brushed(root, box, isOn, set) {
+    let wanted = null;
+    const reach = square => {
+        const code = Number(square?.dataset.code ?? NaN);
+        if (code >= 0 && isOn(code) !== wanted) set(code, wanted);
+    };
+    box.addEventListener("pointerdown", ({ target, pointerId }) => {
+        if (target.dataset.code === undefined) return;
+        if (target.hasPointerCapture(pointerId)) target.releasePointerCapture(pointerId);
+        wanted = !isOn(Number(target.dataset.code));
+        reach(target);
+    });
+    root.addEventListener("pointermove", event => {
+        if (wanted !== null) reach(document.elementFromPoint(event.clientX, event.clientY));
+    });
+    for (const end of ["pointerup", "pointercancel", "pointerleave"])
+        root.addEventListener(end, () => { wanted = null; });
+    box.addEventListener("click", ({ target, detail }) => { // by a key; the pointer has done it already
+        const code = Number(target.dataset.code ?? NaN);
+        if (code >= 0 && !detail) set(code, !isOn(code));
+    });
 }
 
 function fill(root, sheet, ...children) {

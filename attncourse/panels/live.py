@@ -7,15 +7,19 @@ can be moved. live.js has what all of them share, attention first; the file of a
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attncourse.checks.mistakes import OnePageAttention, build
 from attncourse.examples import journey
+from attncourse.gpt2.recorded import TEXTS as GPT2_TEXTS
+from attncourse.gpt2.recorded import recorded
 from attncourse.learning.mini import CONTEXT_LENGTH, mini_model, page_data
 from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded_model, shown_tokens
 from attncourse.pictures import Scene, arcs_picture, difference_picture, weights_picture
@@ -118,7 +122,9 @@ def _draw_leak() -> Scene:
         before = layer(inputs[None])
         changed = inputs + 3 * torch.eye(len(tokens))[:, :, None]  # (changed word, num_tokens, 3)
         moved = (layer(changed) - before).abs().amax(dim=-1)
-    return difference_picture(moved.T, tokens, "how far outputs move, a column per changed word")
+    title = "how far outputs move, a column per changed word"
+    drawn = difference_picture(moved.T, tokens, title)
+    return replace(drawn, alt=f"A table: {title}. Right of the diagonal all is 0.")
 
 
 LEAK = LivePanel("leak", "the leak detector", _leak, _draw_leak)
@@ -148,8 +154,56 @@ def _draw_letters() -> Scene:
     """Return where the four heads look in the letters at the start."""
     with torch.no_grad():
         _, weights = recorded_model(SAVED_AT[-1])(shown_tokens(), return_weights=True)
-    maps, names = weights[0].flatten(end_dim=1), [f"head {head}" for head in HEADS]
-    return weights_picture(maps, SHOWN, causal_mask(len(SHOWN)), cell=10.5, columns=4, names=names)
+    maps, names = weights[0].flatten(end_dim=1), [f"L{head.replace('.', 'H')}" for head in HEADS]
+    hidden = causal_mask(len(SHOWN))
+    drawn = weights_picture(maps, SHOWN, hidden, cell=10.5, columns=4, names=names)
+    return replace(drawn, alt=f"Where the four heads of the two-layer model look in {SHOWN}.")
 
 
 TYPED = LivePanel("letters", "your own letters", _letters, _draw_letters)
+
+
+# The heads of two language models, ranked by a pattern
+
+RECORDED = HERE / "data" / "sentence.json"  # SmolLM2 on twelve texts
+
+
+def in_percent(weights: Tensor) -> str:
+    """Return attention weights in percent, a byte for each that is not in the future, in base64."""
+    rows, columns = torch.tril_indices(*weights.shape[-2:])
+    percent = weights[..., rows, columns].mul(100).round().to(torch.uint8)
+    return base64.b64encode(percent.numpy().tobytes()).decode("ascii")
+
+
+def _painted() -> dict[str, Any]:
+    answers = json.loads(RECORDED.read_text("utf-8"))["answers"]
+    smollm2 = [
+        {"text": json.loads(asked)["text"], "tokens": said["tokens"], "bytes": said["weights"]}
+        for asked, said in answers.items()
+        if "weights" in said
+    ]
+    gpt2 = [
+        {"text": text.text, "tokens": list(text.tokens), "bytes": in_percent(text.weights)}
+        for text in map(recorded, GPT2_TEXTS)
+    ]
+    return {
+        "models": [
+            {"name": "SmolLM2", "layers": 30, "heads": 9, "texts": smollm2[:4]},
+            {"name": "GPT-2", "layers": 12, "heads": 12, "texts": gpt2},
+        ],
+        "note": "Attention weights as recorded, rounded to percent. The number of a head is how "
+        "much of the attention of the painted rows falls on painted cells; of a longer text, the "
+        "first six words count.",
+    }
+
+
+def _draw_painted() -> Scene:
+    """Return the maps of four heads of GPT-2, each with a pattern of its own."""
+    text = recorded("spaceship")
+    heads = ((4, 11), (5, 5), (9, 8), (0, 5))
+    maps = torch.stack([text.weights[head] for head in heads])
+    names, hidden = [f"L{a}H{b}" for a, b in heads], causal_mask(len(text.tokens))
+    return weights_picture(maps, text.tokens, hidden, cell=16, columns=4, names=names)
+
+
+PAINTED = LivePanel("paint", "all heads by a pattern", _painted, _draw_painted)

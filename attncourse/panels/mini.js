@@ -3,7 +3,8 @@
 
 const MIDDLE = 130; // of a plane, in pixels
 const radius = share => 3 + 8 * Math.sqrt(share); // of a point
-const OWN = "its own", MUTED = "0, 0: muted", OTHER = "those in", GIVEN = "where you drag ◆", AIMED = "where you drag ●";
+const OWN = "its own", MUTED = "0, 0: muted", OTHER = "those in";
+const GIVEN = "where you drag ◆", AIMED = "where you drag ●";
 const DIAMOND = "M -9 0 L 0 -9 L 9 0 L 0 9 Z";
 const MOTION = { duration: 250, easing: "ease-out" };
 
@@ -27,10 +28,10 @@ export function readMini({ words, parameters }, tokens, { query, numbers } = {})
 // Points of a plane, and a tip that is dragged, or moved by arrow keys; a click goes there, too.
 function plane(label, reach, mark, drag) {
     const unit = (MIDDLE - 6) / reach, place = ([x, y]) => [MIDDLE + unit * x, MIDDLE - unit * y];
-    const rest = element("g"), grip = element("g", { role: "slider", tabindex: 0, "aria-label": label, class: "attn-grip" },
-        element("circle", { r: 22, fill: "transparent" }), mark);
-    const svg = element("svg", { viewBox: `0 0 ${2 * MIDDLE} ${2 * MIDDLE}`, class: "attn-plane" },
-        element("path", { d: `M 0 ${MIDDLE} H ${2 * MIDDLE} M ${MIDDLE} 0 V ${2 * MIDDLE}`, class: "attn-axes" }), rest, grip);
+    const rest = element("g"), slider = { role: "slider", tabindex: 0, "aria-label": label, class: "attn-grip" };
+    const grip = element("g", slider, element("circle", { r: 22 }), mark);
+    const axes = element("path", { d: `M 0 ${MIDDLE} H ${2 * MIDDLE} M ${MIDDLE} 0 V ${2 * MIDDLE}`, class: "attn-axes" });
+    const svg = element("svg", { viewBox: `0 0 ${2 * MIDDLE} ${2 * MIDDLE}`, class: "attn-plane" }, axes, rest, grip);
     let here = [0, 0];
     const to = tip => drag(tip.map(number => Math.round(100 * Math.min(Math.max(number, -reach), reach)) / 100));
     const follow = event => {
@@ -47,10 +48,10 @@ function plane(label, reach, mark, drag) {
         svg.addEventListener(end, () => svg.removeEventListener("pointermove", follow));
     svg.addEventListener("click", event => { if (event.pointerType === "touch") follow(event); });
     grip.addEventListener("keydown", event => {
-        const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
-        if (!way) return;
+        if (!WAYS[event.key]) return;
         event.preventDefault();
-        to(plus(here, way.map(far => far / 4)));
+        const [across, along] = WAYS[event.key];
+        to(plus(here, [across / 4, -along / 4]));
     });
     const named = points => { // a name has the first place beside its point where no other is
         const taken = points.map(({ at }) => [...plus(place(at), [-4, -4]), 8, 8]);
@@ -58,7 +59,8 @@ function plane(label, reach, mark, drag) {
             const [x, y] = place(at), far = 6 + radius(share), wide = 7 * name.length;
             const meets = ([left, top]) => left < 0 || left + wide > 2 * MIDDLE || taken.some(
                 ([x, y, w, h]) => left < x + w && x < left + wide && top < y + h && y < top + 15);
-            const tries = [0, -1, 1, -2, 2].flatMap(row => [[x + far, y - 8 + 15 * row], [x - far - wide, y - 8 + 15 * row]]);
+            const tries = [0, -1, 1, -2, 2].flatMap(row =>
+                [x + far, x - far - wide].map(left => [left, y - 8 + 15 * row]));
             const [left, top] = tries.find(at => !meets(at)) ?? tries[0];
             taken.push([left, top, wide, 15]);
             return element("text", { x: left, y: top + 12 }, name);
@@ -87,19 +89,12 @@ function plane(label, reach, mark, drag) {
 
 const signed = number => element("td", { style: `--share: ${Math.min(Math.abs(number) / 8, 1)}`,
     class: number < 0 ? "attn-signed attn-minus" : "attn-signed" }, two(number));
-const row = (name, ...cells) => element("tr", {}, element("th", { scope: "row" }, name), ...cells);
-
-function table(names, body) {
-    const head = names.map(name => element("th", { scope: "col" }, name));
-    const made = element("table", {}, element("thead", {}, element("tr", {}, ...head)), body);
-    return element("div", { class: "attn-scroll", tabindex: 0 }, made);
-}
-
 // The likeliest words first; a word keeps its row, which moves to its place.
 function ranking(words) {
     const rows = words.map(word => element("li", {}, element("span", {}, word), element("i", { "aria-hidden": "true" }),
         element("small"), element("small")));
-    const box = element("ol", { class: "attn-ranking", tabindex: 0, "aria-label": "next words, each with logit and probability" }, ...rows);
+    const label = "next words, each with logit and probability";
+    const box = element("ol", { class: "attn-ranking", tabindex: 0, "aria-label": label }, ...rows);
     return {
         box,
         show(logits, probabilities) {
@@ -205,17 +200,18 @@ export function mount(root, sheet, memory) {
         go({ query: aim === OWN ? [] : rounded(now.query) }));
     const heads = choices("The head hands over there", [OWN, MUTED, GIVEN, OTHER], head =>
         go({ head, numbers: rounded(now.numbers) }));
+    const note = element("p", { class: "attn-note" }, `Its ${sheet.words.length} words: ${sheet.words.join(" ")}.`);
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, list,
         text.box, status.box,
         element("div", { class: "attn-parts" },
             headed("The query ● (at half its length) among the keys", asks.box, aims.box),
             headed("The values, and ◆, what the head hands over", hands.box, heads.box, other.box),
+            element("div", { class: "attn-wide" },
+                headed("For each word", table(["word", "key", "score", "weight", "value"], seen))),
             element("div", {},
-                headed("For each word", table(["word", "key", "score", "weight", "value"], seen)),
-                headed("The residual stream of the last word", table(["number", "0", "1", "2", "3"], stream))),
-            headed("The next word: logit and probability", words.box)),
-        element("p", { class: "attn-note" }, `Its ${sheet.words.length} words: ${sheet.words.join(" ")}.`));
+                headed("The residual stream of the last word", table(["number", "0", "1", "2", "3"], stream)), note),
+            headed("The next word: logit and probability", words.box)));
     show();
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,19 +17,21 @@ from torch import Tensor
 from attncourse.checks.mistakes import OnePageAttention, build
 from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.examples import journey
+from attncourse.gpt2 import recorded
 from attncourse.learning.mini import MiniModel, mini_model
 from attncourse.learning.record import LETTERS, recorded_model
-from attncourse.panels.live import LEAK, MINI, MISTAKES, TYPED, LivePanel
+from attncourse.panels.live import LEAK, MINI, MISTAKES, PAINTED, TYPED, LivePanel
 from attncourse.panels.widgets import LiveBox
 from attnlib.functional import attention
 from book import SHEET, live_section
-from support.browser_tools import found_browser
+from support.browser_tools import found_browser, running_jupyterlab
+from support.notebook_tools import NOTEBOOKS, read
 from support.panel_tools import photograph
 from support.touch_tools import in_place, opened, violations
 
 pytestmark = pytest.mark.browser
 
-PANELS = (MINI, LEAK, TYPED)
+PANELS = (MINI, LEAK, TYPED, PAINTED)
 OF_CHANCE_OR_NOWHERE = {  # what the detector leaves out
     "mask of the context",
     "dropout before softmax",
@@ -39,12 +42,12 @@ COUNT = 200  # texts for each model
 CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no JSON
     const file = new Blob([text], { type: "text/javascript" });
     const module = await import(URL.createObjectURL(file));
-    return inputs.map(input => module[name](sheet, ...input));
+    return inputs.map(input => module[name](...(sheet ? [sheet] : []), ...input));
 }"""
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"></head>
 <body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
-PAINTED = """async ([root, selector]) => {  // milliseconds from an input to the next frame
+FRAME = """async ([root, selector]) => {  // milliseconds from an input to the next frame
     const box = root.querySelector(selector), start = performance.now();
     box.dispatchEvent(new Event(box.type === "radio" ? "change" : "input", { bubbles: true }));
     await new Promise(painted => requestAnimationFrame(() => setTimeout(painted)));
@@ -73,10 +76,12 @@ def open_live(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Locato
         yield box
 
 
-def computed(browser: Browser, panel: LivePanel, name: str, inputs: list[Any]) -> list[Any]:
+def computed(
+    browser: Browser, panel: LivePanel, name: str, inputs: list[Any], of_sheet: bool = True
+) -> list[Any]:
     """Return what a function of a panel's module computes from each of the inputs."""
     with opened(browser, "about:blank") as page:
-        return page.evaluate(CALL, [panel.module(), name, panel.sheet(), inputs])
+        return page.evaluate(CALL, [panel.module(), name, of_sheet and panel.sheet(), inputs])
 
 
 def says(box: Locator, text: str) -> None:
@@ -188,6 +193,32 @@ def silence(muted: list[list[int]], layer: int) -> Callable[..., tuple[Tensor]]:
     return without
 
 
+def test_likeness_is_the_share_of_the_painted_rows(browser):
+    draw, texts = random.Random(4), PAINTED.sheet()["models"][1]["texts"]
+    maps = computed(browser, PAINTED, "mapsOf", [[text] for text in texts], of_sheet=False)
+    right = recorded("spaceship").weights.flatten(end_dim=1)
+    for head, rows in enumerate(maps[0]):
+        filled = torch.tensor([row + [0.0] * (6 - len(row)) for row in rows])
+        torch.testing.assert_close(filled, right[head], rtol=0, atol=0.00501)
+    inputs = [
+        [
+            draw.choice(draw.choice(maps)),
+            draw.sample([6 * i + j for i in range(6) for j in range(i + 1)], i % 21),
+        ]
+        for i in range(COUNT)
+    ]
+    shown = computed(browser, PAINTED, "likeness", inputs, of_sheet=False)
+    for (rows, painted), found in zip(inputs, shown, strict=True):
+        weights = torch.zeros(6, 6, dtype=torch.float64)
+        where = torch.zeros(6, 6, dtype=torch.bool)
+        for i, row in enumerate(rows[:6]):
+            weights[i, : i + 1] = torch.tensor(row, dtype=torch.float64)
+        for cell in painted:
+            where[cell // 6, cell % 6] = True
+        shares = (weights * where).sum(-1)[where.any(-1)]
+        check_near(found, shares.mean() if painted else torch.tensor(0.0))
+
+
 def check_near(found: Any, right: Tensor) -> None:
     """Fail unless all numbers are within 1e-5, and NaN where the right ones are."""
     torch.testing.assert_close(
@@ -296,6 +327,30 @@ def test_guesses_of_typed_letters_break_when_a_head_is_brushed_away(open_live):
     assert box.get_by_role("radio").count() == len([c for c in "dogfastdogfast" if c in LETTERS])
 
 
+def test_heads_rank_themselves_by_a_painted_pattern(open_live):
+    box = open_live(PAINTED)
+    says(box, "Paint where a head could look, and all heads rank themselves.")
+    cells = [box.get_by_role("button", name=f"from word {i} to word {i - 1}") for i in range(1, 6)]
+    rooms, mouse = [cell.bounding_box() for cell in cells], box.page.mouse
+    mouse.move(rooms[0]["x"] + 9, rooms[0]["y"] + 9)
+    mouse.down()
+    mouse.up()
+    says(box, "Most like your pattern: SmolLM2: ")
+    for cell in cells[1:]:
+        cell.press("Enter")
+    says(box, "GPT-2: L4H11, 1.00.")
+    head = box.get_by_role("button", name="L5H5: ")
+    head.last.hover()
+    expect(box.get_by_text("GPT-2, L5H5, in percent")).to_be_visible()
+    head.last.click()
+    mouse.move(0, 0)
+    expect(box.get_by_text("GPT-2, L5H5, in percent")).to_be_visible()
+    box.page.wait_for_function("location.hash.includes('L5H5')")
+    head.last.press("Home")
+    box.get_by_role("button", name="Clear").click()
+    says(box, "Paint where a head could look")
+
+
 @pytest.mark.parametrize("state", ["#mini.query=NaN,1&mini.head=x", "#mini.numbers=1&mini.text="])
 def test_a_link_that_is_not_ours_does_no_harm(open_live, state):
     box = open_live(MINI, state=state)
@@ -317,7 +372,9 @@ def test_nobody_is_shut_out_and_nothing_sticks_out(open_live, panel, width, sche
 def test_an_answer_is_there_within_100_ms(open_live, panel):
     box = open_live(panel)
     expect(box.get_by_role("status")).not_to_be_empty()
-    times = sorted(box.page.evaluate(PAINTED, [box.element_handle(), "input"]) for _ in range(9))
+    times = sorted(
+        box.page.evaluate(FRAME, [box.element_handle(), "input, select"]) for _ in range(9)
+    )
     print(f"{panel.name}: {times[4]:.0f} ms")
     assert times[4] < 100
 
@@ -334,3 +391,60 @@ def test_the_box_of_a_notebook_has_all_of_it_and_a_picture(panel):
     data, _ = box._repr_mimebundle_()
     assert {"text/html", "image/png", "text/plain"} <= set(data)
     assert panel.draw().alt in data["text/html"]
+
+
+CELL = """from attncourse.panels import LEAK, MINI, PAINTED, TYPED
+from attncourse.panels.widgets import LiveBox
+
+display(*map(LiveBox, (MINI, LEAK, TYPED, PAINTED)))"""
+# Settings > Save Widget State Automatically
+KEEPS_WIDGETS = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
+
+
+def test_all_of_them_move_in_jupyterlab_and_the_notebook_saves_their_state(
+    browser, tmp_path_factory
+):
+    folder = tmp_path_factory.mktemp("lesson")
+    new = {"cell_type": "code", "id": "c0", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook = read(NOTEBOOKS[0]) | {"cells": [new | {"source": CELL}]}
+    (folder / "own.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    home = tmp_path_factory.mktemp("home")
+    with running_jupyterlab(folder, home, settings=KEEPS_WIDGETS) as server:
+        context = browser.new_context(
+            viewport={"width": 1366, "height": 768},
+            base_url=server["url"],
+            extra_http_headers={"Authorization": f"token {server['token']}"},
+        )
+        page, errors = context.new_page(), []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.set_default_timeout(60_000)
+        page.goto("lab/tree/own.ipynb?reset")
+        page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        boxes = {panel: page.get_by_role("group", name=panel.title) for panel in PANELS}
+        for box in boxes.values():
+            expect(box.get_by_role("status")).not_to_be_empty(timeout=60_000)
+        boxes[MINI].get_by_role("radio", name="muted").check()
+        says(boxes[MINI], "Paris goes from 0.97 to")
+        boxes[LEAK].get_by_role("slider", name="one, to be shaken").press("ArrowRight")
+        says(boxes[LEAK], "You shake one.")
+        boxes[TYPED].get_by_role("button", name="L0H1", exact=True).click()
+        says(boxes[TYPED], "7 without muting")
+        boxes[PAINTED].get_by_role("button", name="one word back").click()
+        says(boxes[PAINTED], "GPT-2: L4H11")
+        assert "#" not in page.url
+        page.wait_for_timeout(1000)
+        page.get_by_role("menuitem", name="File", exact=True).click()
+        page.get_by_role("menuitem", name="Save Notebook", exact=True).click()
+        page.wait_for_timeout(3000)
+        kept = json.loads((folder / "own.ipynb").read_text(encoding="utf-8"))["metadata"]["widgets"]
+        (kept,) = kept.values()
+        models = [model["state"] for model in kept["state"].values() if "sheet" in model["state"]]
+        states = {model["sheet"]["name"]: model["state"] for model in models}
+        assert states["mini"]["head"] == "0, 0: muted"
+        assert states["leak"]["word"] == 4
+        assert len(states["letters"]["muted"]) == 16
+        assert len(states["paint"]["painted"]) == 5
+        context.close()
+        assert errors == []
