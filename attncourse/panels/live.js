@@ -114,15 +114,16 @@ function hold(root, { name }, start, memory, show) {
         clearTimeout(timer);
         timer = setTimeout(() => keep({ ...state }), 300);
     };
-    if (restore() && !("widget" in memory)) requestAnimationFrame(() => root.scrollIntoView({ block: "center" }));
-    if (!memory.widget) addEventListener("hashchange", () => { if (restore()) show(); });
+    const isLinked = restore() > 0 && !memory.isWidget;
+    if (isLinked) requestAnimationFrame(() => root.scrollIntoView({ block: "start" }));
+    if (!memory.isWidget) addEventListener("hashchange", () => { if (restore()) show(); });
     return [state, go];
 }
 
 const asWidget = mount => ({
     render({ model, el }) {
         const keep = state => { model.set("state", state); model.save_changes(); };
-        mount(el, model.get("sheet"), { widget: true, saved: model.get("state"), keep });
+        mount(el, model.get("sheet"), { isWidget: true, saved: model.get("state"), keep });
     },
 });
 

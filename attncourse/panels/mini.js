@@ -193,8 +193,8 @@ export function mount(root, sheet, memory) {
     const text = field("sentence", text => go({ text, query: [] }));
     const other = field("other sentence", other => go({ other, head: OTHER }));
     const [status, words, seen, stream] = [teller(), ranking(sheet.words), element("tbody"), element("tbody")];
-    const [dot, diamond] = [element("circle", { r: 7 }), element("path", { d: DIAMOND })];
-    const asks = plane("query", 4.5, dot, tip => go({ query: tip.map(x => 2 * x) }));
+    const [disk, diamond] = [element("circle", { r: 7 }), element("path", { d: DIAMOND })];
+    const asks = plane("query", 4.5, disk, tip => go({ query: tip.map(x => 2 * x) }));
     const hands = plane("what the head hands over", 8, diamond, numbers => go({ numbers, head: GIVEN }));
     const aims = choices("The query of the last word is", [OWN, AIMED], aim =>
         go({ query: aim === OWN ? [] : rounded(now.query) }));

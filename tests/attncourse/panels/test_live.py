@@ -49,7 +49,8 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live
 <body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
 FRAME = """async ([root, selector]) => {  // milliseconds from an input to the next frame
     const box = root.querySelector(selector), start = performance.now();
-    box.dispatchEvent(new Event(box.type === "radio" ? "change" : "input", { bubbles: true }));
+    for (const kind of ["input", "change"]) box.dispatchEvent(new Event(kind, { bubbles: true }));
+    if (!root.querySelector("[aria-hidden]").textContent) return Infinity;
     await new Promise(painted => requestAnimationFrame(() => setTimeout(painted)));
     return performance.now() - start;
 }"""
