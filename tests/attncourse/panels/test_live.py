@@ -48,9 +48,11 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live
 <meta name="viewport" content="width=device-width, initial-scale=1"></head>
 <body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
 FRAME = """async ([root, selector]) => {  // milliseconds from an input to the next frame
+    const drawn = new MutationObserver(() => {});
+    drawn.observe(root, { subtree: true, childList: true, attributes: true, characterData: true });
     const box = root.querySelector(selector), start = performance.now();
     for (const kind of ["input", "change"]) box.dispatchEvent(new Event(kind, { bubbles: true }));
-    if (!root.querySelector("[aria-hidden]").textContent) return Infinity;
+    if (!drawn.takeRecords().length) return Infinity;
     await new Promise(painted => requestAnimationFrame(() => setTimeout(painted)));
     return performance.now() - start;
 }"""
