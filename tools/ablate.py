@@ -63,9 +63,9 @@ def cases() -> dict[str, Ask]:
         answers = answers_to(path.stem)
         book = json.loads(path.read_text("utf-8"))
         for exercise in find_exercises(book):
-            for label, wrong in answers[exercise.name].wrong.items():
+            for label, (changes, _) in answers[exercise.name].wrong.items():
                 if exercise.name in CHECKS:
-                    text = spoil(exercise.solution, wrong.changes)
+                    text = spoil(exercise.solution, changes)
                     cls = write(text, named=exercise.name, **OUTSIDE)
                     check = CHECKS[exercise.name]
                     found[f"answer: {exercise.name}, {label}"] = lambda c=check, k=cls: c(k)

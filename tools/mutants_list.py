@@ -537,19 +537,19 @@ AROUND = (
     # The checks and their diagnosis
     Mutant(
         "check-causal-skips-the-next-token",
-        "attncourse/checks/verdicts.py",
+        "attncourse/checks/module_checks.py",
         {"changed[:, t + 1 :] += change": "changed[:, t + 2 :] += change"},
         "tests/attncourse/checks/test_checks.py::test_a_module_that_looks_ahead_is_not_causal",
     ),
     Mutant(
         "check-causal-passes-one-bit",
-        "attncourse/checks/verdicts.py",
+        "attncourse/checks/module_checks.py",
         {"(grown > rounding).any()": "(grown > 1e9).any()"},
         "tests/attncourse/checks/test_checks.py::test_one_bit_counts_and_so_does_one_sequence_of_the_batch",
     ),
     Mutant(
         "check-equal-passes-nan",
-        "attncourse/checks/verdicts.py",
+        "attncourse/checks/module_checks.py",
         {
             "if not largest <= tolerance:  # so written": "if largest > tolerance:  # so written",
         },
@@ -557,19 +557,19 @@ AROUND = (
     ),
     Mutant(
         "check-weights-sums-columns",
-        "attncourse/checks/verdicts.py",
+        "attncourse/checks/module_checks.py",
         {"(attn_weights.sum(dim=-1) - 1)": "(attn_weights.sum(dim=-2) - 1)"},
         "tests/attncourse/checks/test_checks.py::test_our_weights_pass",
     ),
     Mutant(
         "check-same-compares-outputs-only",
-        "attncourse/checks/verdicts.py",
+        "attncourse/checks/module_checks.py",
         {"[kind for kind in made[0] if kind in made[1]]": '["outputs"]'},
         "tests/attncourse/checks/test_module_checks.py::test_what_differs_is_named",
     ),
     Mutant(
         "check-same-forgets-the-weights-gradients",
-        "attncourse/checks/verdicts.py",
+        "attncourse/checks/module_checks.py",
         {"[x, *given.values()]))": "[x]))"},
         "tests/attncourse/checks/test_module_checks.py::test_what_differs_is_named",
     ),

@@ -67,7 +67,7 @@ def first_wrong_row(mine: Tensor, right: Tensor) -> tuple[int, list[int], list[i
 
 
 def noted(sentence: str, *notes: str) -> Verdict:
-    """Return that an answer is right, with what is worth a word all the same.
+    """Return that an answer is right, and what is worth a word all the same.
 
     >>> noted("Right.", "It is slow.")
     Right. Note: It is slow.
@@ -114,7 +114,7 @@ def remedied(remedy: Remedy) -> Iterator[None]:
         if not (words := remedy(error, call)):
             raise
         told = Diagnosis(f"Stopped in {said.line} | {words}")
-        told.line = said.line
+        told.line, told.cause = said.line, words
         raise told from None
 
 

@@ -17,7 +17,7 @@ from attncourse.checks.errors import NO_SIZES, finding_of
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.sentences import CAUSES, in_full
 from attncourse.checks.stub import has_own_lines
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
 
 NOT_ATTEMPTED = CAUSES[Kind.STUB]
@@ -26,7 +26,8 @@ NOT_ATTEMPTED = CAUSES[Kind.STUB]
 class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error of this package
     """A sentence that says what is wrong with the code that was run."""
 
-    line: Line | None = None
+    line: SourceLine | None = None
+    cause = ""  # without the line
     code = ""
 
 

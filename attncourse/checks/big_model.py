@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attncourse.checks.answers import first_near, is_near, require, require_shape
+from attncourse.checks.answers import first_near, is_near, noted, require, require_shape
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.verdict import Verdict
 from attncourse.examples import seeded
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
@@ -18,8 +19,13 @@ WIDTH, NUM_HEADS, HEAD_DIM = 15, 3, 5
 THIRDS = ("W_query", "W_key", "W_value")
 
 
-@exercise_check
-def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
+def _cut(c_attn: Tensor, num_heads: int, head: int) -> list[Tensor]:
+    own = slice(head * len(c_attn) // num_heads, (head + 1) * len(c_attn) // num_heads)
+    return [third[:, own].T for third in c_attn.chunk(3, dim=1)]
+
+
+@exercise_check(ours=_cut)
+def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> Verdict | str:
     """Check a function that cuts one head out of GPT-2's c_attn.
 
     Args:
@@ -27,7 +33,7 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
             head's rows of W_query.weight, W_key.weight and W_value.weight, (head_dim, width) each.
 
     >>> check_cut(lambda c_attn, num_heads, head: c_attn.chunk(3, dim=1))
-    'The first of the three is (15, 15), not (5, 15): head_dim is width // num_heads.'
+    The first of the three is (15, 15), not (5, 15): head_dim is width // num_heads.
     """
     c_attn = draw(WIDTH, 3 * WIDTH)
     for head in (1, 2, 0):
@@ -43,7 +49,7 @@ def check_cut(cut: Callable[[Tensor, int, int], Sequence[Tensor]]) -> str:
         for place, found in enumerate(mine):
             if problem := _not_the_rows(found, c_attn, place, head):
                 return f"The {('first', 'second', 'third')[place]} of the three {problem}"
-    return "Right: the queries, keys and values of each of three heads."
+    return noted("Right: the queries, keys and values of each of three heads.")
 
 
 def _not_the_rows(found: Tensor, c_attn: Tensor, place: int, head: int) -> str | None:
@@ -77,8 +83,15 @@ def _not_the_rows(found: Tensor, c_attn: Tensor, place: int, head: int) -> str |
     return first_near(found, usual) or f"is {shape}, {other}."
 
 
-@exercise_check
-def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
+def _texts_that_fit(
+    memory: int, num_parameters: int, num_layers: int, width: int, num_tokens: int, size: int
+) -> int:
+    one = 2 * num_layers * width * num_tokens * size
+    return max((memory - num_parameters * size) // one, 0)
+
+
+@exercise_check(ours=_texts_that_fit)
+def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> Verdict | str:
     """Check a function that plans the memory of a model that writes with a cache.
 
     Args:
@@ -86,7 +99,7 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
             size, the bytes of a number; returns how many texts have room beside the parameters.
 
     >>> check_texts_that_fit(lambda *sizes: 0)
-    'For GPT-2 XL in 24 GB the answer is 28 texts, not 0.'
+    For GPT-2 XL in 24 GB the answer is 28 texts, not 0.
     """
     cases = {  # memory, parameters, layers, width, tokens, bytes of a number
         "GPT-2 XL in 24 GB": (24 * 10**9, 1_557_611_200, 48, 1600, 1024, 4),
@@ -95,11 +108,11 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
             5 * 10**9, 1_557_611_200, 48, 1600, 1024, 4,
         ),
     }  # fmt: skip
-    for name, (memory, num_parameters, num_layers, width, num_tokens, size) in cases.items():
-        mine = texts_that_fit(memory, num_parameters, num_layers, width, num_tokens, size)
+    for name, case in cases.items():
+        memory, num_parameters, num_layers, width, num_tokens, size = case
+        mine, right = texts_that_fit(*case), _texts_that_fit(*case)
         one = 2 * num_layers * width * num_tokens * size
         free = memory - num_parameters * size
-        right = max(free // one, 0)
         if mine == right:
             continue
         require(mine >= 0, f"For {name} it returns {mine}: the answer cannot be below 0.")
@@ -116,11 +129,23 @@ def check_texts_that_fit(texts_that_fit: Callable[..., int]) -> str:
         }
         answer = f"For {name} the answer is {right} texts, not {mine:,.6g}."
         return f"{answer} {usual[mine]}" if mine in usual else answer
-    return "Right: 28 texts of GPT-2 XL, 72 of the small one in half precision, and none in 5 GB."
+    return noted(
+        "Right: 28 texts of GPT-2 XL, 72 of the small one in half precision, and none in 5 GB."
+    )
 
 
-@exercise_check
-def check_device_part(device_part: Callable[..., Tensor]) -> str:
+def _device_part(module: MultiHeadAttention, x: Tensor, device: int, num_devices: int) -> Tensor:
+    own = torch.arange(module.d_out).chunk(num_devices)[device]
+    queries, keys, values = (
+        split_heads(x @ W.weight[own].T + W.bias[own], module.num_heads // num_devices)
+        for W in (module.W_query, module.W_key, module.W_value)
+    )
+    context_vec, _ = attention(queries, keys, values, causal_mask(x.shape[1]))
+    return merge_heads(context_vec) @ module.out_proj.weight[:, own].T
+
+
+@exercise_check(ours=_device_part)
+def check_device_part(device_part: Callable[..., Tensor]) -> Verdict | str:
     """Check a function that computes what one of several devices adds to the output.
 
     Args:
@@ -129,7 +154,7 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
             and out_proj.bias, once, add up to what the module returns.
 
     >>> check_device_part(lambda module, x, device, num_devices: module(x))
-    'Each part is the whole output already: a device computes its own heads alone.'
+    Each part is the whole output already: a device computes its own heads alone.
     """
     with seeded():
         module = MultiHeadAttention(3, 32, 7, dropout=0.0, num_heads=4, qkv_bias=True)
@@ -161,7 +186,7 @@ def check_device_part(device_part: Callable[..., Tensor]) -> str:
             return first_near(total, of_parts) or (
                 f"With {n} devices the parts do not add up: a number is off by {off:.2g}. {why}"
             )
-    return "Right, with 4, 2 and 1 devices."
+    return noted("Right, with 4, 2 and 1 devices.")
 
 
 SLIPS = {

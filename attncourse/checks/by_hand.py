@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import is_near, require
+from attncourse.checks.answers import is_near, noted, require
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
+from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -155,8 +156,8 @@ def _never_hidden(token: int) -> Mistake:
     return Mistake(f"token {token} shown", "One key is never hidden.", MASK, shown)
 
 
-@exercise_check
-def check_is_causal(written: Check) -> str:
+@exercise_check(ours=is_causal)
+def check_is_causal(written: Check) -> Verdict | str:
     """Check a learner's check of causality.
 
     >>> print(check_is_causal(lambda module, x: True))
@@ -186,11 +187,11 @@ def check_is_causal(written: Check) -> str:
     said = "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose."
     require(not written(make(BY_NAME["mask with the diagonal"].cls), x), said)
     count = len(LEAKS) + len(later)
-    return f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass."
+    return noted(f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass.")
 
 
-@exercise_check
-def check_only_values(written: Look) -> str:
+@exercise_check(ours=PROBES["one token"])
+def check_only_values(written: Look) -> Verdict:
     """Check an input at which only W_value and out_proj can matter.
 
     >>> print(check_only_values(lambda module, x: module(x)))
@@ -205,8 +206,8 @@ def check_only_values(written: Look) -> str:
     return _probed(written, names, "are the numbers of the token still there?", hidden)
 
 
-@exercise_check
-def check_equal_scores(written: Look) -> str:
+@exercise_check(ours=PROBES["equal scores"])
+def check_equal_scores(written: Look) -> Verdict:
     """Check an input at which scores cannot matter, but mask, split and merge can.
 
     >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
@@ -217,7 +218,9 @@ def check_equal_scores(written: Look) -> str:
     return _probed(written, names, "are all six tokens there, as they were?", hidden)
 
 
-def _probed(written: Look, seen: Sequence[str], question: str, hidden: Mapping[str, str]) -> str:
+def _probed(
+    written: Look, seen: Sequence[str], question: str, hidden: Mapping[str, str]
+) -> Verdict:
     """Say whether a look tells these classes from the right one, and does not tell the others."""
     module = make(OnePageAttention)
     _looked(written, module)
@@ -232,7 +235,7 @@ def _probed(written: Look, seen: Sequence[str], question: str, hidden: Mapping[s
         said = f"It does not notice the mistake '{name}': {question}"
         require(_told_apart(written, name), said)
     names, others = (", ".join(f"'{name}'" for name in some) for some in (seen, hidden))
-    return f"Right: it notices {names}, and is blind to {others}."
+    return noted(f"Right: it notices {names}, and is blind to {others}.")
 
 
 def _told_apart(written: Look, name: str) -> bool:
@@ -261,8 +264,15 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
     return found
 
 
-@exercise_check
-def check_prefixes(written: Check) -> str:
+def same_on_prefixes(module: MultiHeadAttention, x: Tensor) -> bool:
+    """Ask whether the first t tokens alone give the first t rows, for every t."""
+    whole = module(x)
+    lengths = range(1, x.shape[1])
+    return all(torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5) for t in lengths)
+
+
+@exercise_check(ours=same_on_prefixes)
+def check_prefixes(written: Check) -> Verdict | str:
     """Check a learner's fifth check: the first t tokens alone give the first t rows.
 
     >>> print(check_prefixes(lambda module, x: True))
@@ -284,7 +294,7 @@ def check_prefixes(written: Check) -> str:
     for name in tried:
         through = name in leaks or name in passed
         require(through, f"It rejects the mistake '{name}', which is the same on every prefix.")
-    return (
+    return noted(
         f"Right: it rejects {len(leaks)} of the mistakes and {_x().shape[1] - 1} classes that go "
         f"wrong for one t each, and lets {len(passed)} others through."
     )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attncourse.checks.attempt import Found, reporting
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of
 from attnlib.convert import PROJECTIONS
 
@@ -75,13 +75,13 @@ class Maker:
             _require_forward(type(made))
         return made
 
-    def _first_line(self) -> Line | None:
+    def _first_line(self) -> SourceLine | None:
         """Return the line with which __init__ begins."""
         init = vars(self.make).get("__init__") if isinstance(self.make, type) else None
         if not inspect.isfunction(init):
             return None
         name, statements = statements_of(init.__code__)
-        return Line(name, 1, statements[1].text) if 1 in statements else None
+        return SourceLine(name, 1, statements[1].text) if 1 in statements else None
 
     def parameter_names(self, module: nn.Module, ours: Mapping[str, Any]) -> dict[str, str]:
         """Return the module's names of our parameters, as far as it has them."""
@@ -118,7 +118,7 @@ class Maker:
         return fitted
 
 
-def _remainder(line: Line | None, sizes: Mapping[str, Any]) -> str:
+def _remainder(line: SourceLine | None, sizes: Mapping[str, Any]) -> str:
     """Return what a condition that refuses these sizes asks, where it asks for a remainder."""
     asked = re.search(r"(\w+) % (?:self\.)?(\w+)", line.text) if line is not None else None
     if asked is None or not {asked[1], asked[2]} <= set(sizes):
@@ -168,6 +168,6 @@ def _require_forward(cls: type[nn.Module]) -> None:
     near = difflib.get_close_matches("forward", own, n=1, cutoff=0.6)
     for name in ["__call__"] * ("__call__" in own) + near + methods:
         said, statements = statements_of(own[name].__code__)
-        line = Line(said, 1, statements[1].text) if 1 in statements else None
+        line = SourceLine(said, 1, statements[1].text) if 1 in statements else None
         raise Found(Finding(Kind.FORWARD_NAME, line, {"name": name}))
     raise Found(Finding(Kind.STUB))

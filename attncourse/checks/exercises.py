@@ -4,64 +4,112 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from attncourse.checks.attempt import Diagnosis, reporting
+from attncourse.checks.attempt import NOT_ATTEMPTED, Diagnosis, Found, reporting
 from attncourse.checks.diagnosis.diagnose import diagnose
 from attncourse.checks.door import NO_NAMES, Given
+from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.guard import SECONDS
+from attncourse.checks.sentences import cause_of, details
 from attncourse.checks.verdict import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
+Check = Callable[..., Verdict | str]  # the string is the sentence of a mistake
+OPEN = Verdict(False, NOT_ATTEMPTED, (Finding(Kind.STUB),))
 
-def exercise_check(check: Callable[[Callable[..., Any]], object]) -> Callable[..., str]:
-    """Let a check of a function answer in a sentence, even where the function fails.
+
+def exercise_check(ours: Any) -> Callable[[Check], Callable[..., Verdict]]:
+    """Let a check of a function answer with a verdict, even where the function fails.
 
     Args:
-        check: takes the learner's function, calls it, and returns what to say about its result:
-            a sentence or a Verdict. It need not guard against a function that fails.
+        ours: the course's own function, which `or_ours` of the verdict returns instead of one that
+            is not right.
 
     Returns:
-        A check that returns a sentence. If the function raises a bare NotImplementedError: "not
-        attempted yet", or, where it has lines beside those of a stub, that they stop there. If it
-        raises anything else: the line, the error, and the shapes that met there. If it returns
-        None, or something that the check cannot use: that. Otherwise what the check says. An error
-        that the check raises before the function has run is the check's own and is passed on; so
-        is a NameError or an ImportError of its own lines at any time.
+        A decorator for a check that takes the learner's function, calls it, and returns a Verdict,
+        or the sentence of a mistake. It need not guard against a function that fails. If that
+        raises a bare NotImplementedError: "not attempted yet", or, where it has lines beside those
+        of a stub, that they stop there. If it raises anything else: the line, the error, and the
+        shapes that met there. If it returns None, or something that the check cannot use: that. An
+        error that the check raises before the function has run is the check's own and is passed
+        on; so is a NameError or an ImportError of its own lines at any time.
 
-    >>> @exercise_check
+    >>> @exercise_check(ours=lambda number: 2 * number)
     ... def check_double(double):
-    ...     return "Right." if double(2) == 4 else "Is it twice the number?"
-    >>> print(check_double(lambda number: number * number * number))
+    ...     return Verdict(True, "Right.") if double(2) == 4 else "Is it twice the number?"
+    >>> check_double(lambda number: number * number * number)
     Is it twice the number?
     """
 
-    @wraps(check)
-    def answer(written: Callable[..., Any]) -> str:
-        name = getattr(written, "__name__", repr(written))
-        result = None
+    def guard(check: Check) -> Callable[..., Verdict]:
+        @wraps(check)
+        def answer(written: Callable[..., Any]) -> Verdict:
+            return _verdict(_answer(check, written), written, ours)
 
-        def attempt(*arguments: Any, **options: Any) -> Any:
-            nonlocal result
-            with reporting():
-                result = written(*arguments, **options)
-            if result is None:
-                raise Diagnosis(f"{name} returns None: is the return missing?")
-            return result
+        return answer
 
-        try:
-            return str(check(attempt))
-        except Diagnosis as diagnosis:
-            return str(diagnosis)
-        except Exception as error:
-            if result is None or _is_own_mistake(error, check):
-                raise
-            kind = type(result).__name__
-            article = "an" if kind[0] in "aeiouAEIOU" else "a"
-            return f"The check cannot use what {name} returns, {article} {kind}: {error}"
+    return guard
 
-    return answer
+
+def value_check(ours: Callable[..., Any]) -> Callable[[Check], Callable[..., Verdict]]:
+    """Let a check of a value answer with a verdict; None is a value that was not given yet.
+
+    Args:
+        ours: takes what the check takes beside the value, and returns the right one.
+
+    >>> @value_check(ours=lambda number: 2 * number)
+    ... def check_twice(value, number):
+    ...     return Verdict(True, "Right.") if value == 2 * number else "Is it twice the number?"
+    >>> check_twice(None, 3), check_twice(7, 3).or_ours()
+    (not attempted yet, 6)
+    """
+
+    def guard(check: Check) -> Callable[..., Verdict]:
+        @wraps(check)
+        def answer(mine: Any, *others: Any, **named: Any) -> Verdict:
+            said = OPEN if mine is None else check(mine, *others, **named)
+            return _verdict(said, mine, ours(*others, **named))
+
+        return answer
+
+    return guard
+
+
+def _verdict(said: Verdict | str, written: Any, ours: Any) -> Verdict:
+    verdict = said if isinstance(said, Verdict) else Verdict(False, said)
+    return replace(verdict, written=written, ours=ours)
+
+
+def _answer(check: Check, written: Callable[..., Any]) -> Verdict | str:
+    """Run a check; return what it says, or what the learner's function came to instead."""
+    name = getattr(written, "__name__", repr(written))
+    result = None
+
+    def attempt(*arguments: Any, **options: Any) -> Any:
+        nonlocal result
+        with reporting():
+            result = written(*arguments, **options)
+        if result is None:
+            raise Diagnosis(f"{name} returns None: is the return missing?")
+        return result
+
+    try:
+        return check(attempt)
+    except Found as found:
+        finding = found.finding
+        return Verdict(False, str(found), (finding,), (), (), details(finding), cause_of(finding))
+    except Diagnosis as said:
+        stopped = (Finding(Kind.ERROR, said.line),) if said.line else ()
+        return Verdict(False, str(said), stopped, cause=said.cause)
+    except Exception as error:
+        if result is None or _is_own_mistake(error, check):
+            raise
+        kind = type(result).__name__
+        article = "an" if kind[0] in "aeiouAEIOU" else "a"
+        return f"The check cannot use what {name} returns, {article} {kind}: {error}"
 
 
 def _is_own_mistake(error: Exception, check: Callable[..., object]) -> bool:
@@ -100,7 +148,8 @@ def check_causal_attention(
     >>> check_causal_attention(None)
     not attempted yet
     """
-    return diagnose(written, CausalAttention, names, skip, seconds)
+    verdict = diagnose(written, CausalAttention, names, skip, seconds)
+    return _verdict(verdict, written, CausalAttention)
 
 
 def check_stacked_heads(
@@ -118,7 +167,8 @@ def check_stacked_heads(
     >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
     True
     """
-    return diagnose(written, MultiHeadAttentionWrapper, names, skip, seconds)
+    verdict = diagnose(written, MultiHeadAttentionWrapper, names, skip, seconds)
+    return _verdict(verdict, written, MultiHeadAttentionWrapper)
 
 
 def check_weight_split(
@@ -136,4 +186,5 @@ def check_weight_split(
     >>> check_weight_split(MultiHeadAttention).holds
     True
     """
-    return diagnose(written, MultiHeadAttention, names, skip, seconds)
+    verdict = diagnose(written, MultiHeadAttention, names, skip, seconds)
+    return _verdict(verdict, written, MultiHeadAttention)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 
 
 class Kind(StrEnum):
@@ -39,8 +39,10 @@ class Kind(StrEnum):
     ERROR_MASK_DIMS = "error.mask-dims"
     ERROR_MERGED_WIDTH = "error.merged-width"
     ERROR_NONE = "error.none"
+    ERROR_NO_ROOM = "error.no-room"
     ERROR_NOT_SPLIT = "error.not-split"
     ERROR_NUMBER_CALLED = "error.number-called"
+    ERROR_NUMPY = "error.numpy"
     ERROR_OVERFLOW = "error.overflow"
     ERROR_RECURSION = "error.recursion"
     ERROR_REFUSED = "error.refused"
@@ -67,11 +69,13 @@ class Kind(StrEnum):
     INIT_EQUAL = "init.equal"
     INIT_SEED = "init.seed"
     INIT_VALUES = "init.values"
+    HEADS_ARGUMENT = "heads.argument"
     HEADS_COUNT = "heads.count"
 
     # The heads of a stack
     HEADS_CHAINED = "heads.chained"
     HEADS_INPUT = "heads.input"
+    HEADS_MANY = "heads.many"
     HEADS_NOT_RUN = "heads.not-run"
     LOOP_RETURN = "loop.return"
 
@@ -103,6 +107,7 @@ class Kind(StrEnum):
     SCORES_SUMMED = "scores.summed"
     SCORES_TRANSPOSED = "scores.transposed"
     SCORES_WRONG = "scores.wrong"
+    SCALE_CUT = "scale.cut"
     SCALE_HALF = "scale.half"
     SCALE_KEYS = "scale.num-keys"
     SCALE_LATE = "scale.after-softmax"
@@ -143,7 +148,9 @@ class Kind(StrEnum):
     # Softmax and the weights
     SOFTMAX_AXIS = "softmax.axis"
     SOFTMAX_BY_HAND = "softmax.by-hand"
+    SOFTMAX_LARGEST = "softmax.largest"
     SOFTMAX_NONE = "softmax.none"
+    SOFTMAX_OTHER = "softmax.other"
     SOFTMAX_ROWS = "softmax.rows"
     SOFTMAX_UNFINISHED = "softmax.unfinished"
     SOFTMAX_WRONG = "softmax.wrong"
@@ -228,7 +235,7 @@ class Finding:
     """
 
     kind: Kind
-    line: Line | None = None
+    line: SourceLine | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     sure: bool = True
     question: str = ""
@@ -238,7 +245,7 @@ class Finding:
         """The kind as text."""
         return self.kind.value
 
-    def at(self, line: Line | None) -> Finding:
+    def at(self, line: SourceLine | None) -> Finding:
         """Return the same of another line."""
         return replace(self, line=line)
 

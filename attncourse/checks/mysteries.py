@@ -10,10 +10,12 @@ import difflib
 import inspect
 import linecache
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.checks.by_hand import PROBES, differs
+from attncourse.checks.exercises import OPEN
 from attncourse.checks.mistakes import (
     FILL,
     MASK,
@@ -24,6 +26,7 @@ from attncourse.checks.mistakes import (
     Mistake,
     OnePageAttention,
 )
+from attncourse.checks.verdict import Verdict
 from attncourse.tracing.diffs import Diff
 from attncourse.tracing.source import Source
 from attnlib.modules import MultiHeadAttention
@@ -170,7 +173,7 @@ AS_GOOD: dict[int, dict[int, str]] = {
 }
 
 
-def check_found(found: Mapping[int, int | None]) -> str:
+def check_found(found: Mapping[int, int | None]) -> Verdict:
     """Say of each mystery whether the line that is blamed is wrong, or what speaks against it.
 
     Args:
@@ -186,9 +189,14 @@ def check_found(found: Mapping[int, int | None]) -> str:
     unknown = [number for number in found if number not in range(1, len(MYSTERIES) + 1)]
     if unknown:
         raise ValueError(f"found has no mystery {unknown[0]}: they are 1 to {len(MYSTERIES)}")
+    wrong = {number: changed_lines(MYSTERIES[number - 1]) for number in found}
+    right = {number: min(lines) for number, lines in wrong.items()}
     if all(line is None for line in found.values()):
-        return NOT_ATTEMPTED
-    return "\n".join(f"mystery_{number}: {_said(number, line)}" for number, line in found.items())
+        return replace(OPEN, written=found, ours=right)
+    said = "\n".join(f"mystery_{number}: {_said(number, line)}" for number, line in found.items())
+    good = {number: {*lines, *AS_GOOD.get(number, {})} for number, lines in wrong.items()}
+    holds = all(line in good[number] for number, line in found.items())
+    return Verdict(holds, said, written=found, ours=right)
 
 
 def _said(number: int, line: int | None) -> str:

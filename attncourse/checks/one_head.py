@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -30,7 +31,14 @@ ROUNDING = 2e-7  # between attention weights in 32 bits and in 64
 FAR, FARTHER = 1e6, 1e12  # taken from all scores, they change no attention weight
 
 
-def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor) -> str:
+def _causal_weights(scores: Tensor) -> Tensor:
+    is_future = causal_mask(scores.shape[-1], device=scores.device)
+    return torch.softmax((scores / 8).masked_fill(is_future, -torch.inf), dim=-1)
+
+
+def check_causal_weights(
+    written: Callable[[Tensor], Tensor], scores: Tensor, used: Tensor
+) -> Verdict:
     """Compare a learner's attention weights with those that a real model used.
 
     Args:
@@ -46,7 +54,7 @@ def check_causal_weights(written: Callable[[Tensor], Tensor], scores: Tensor, us
     """
     exact = scores.double()  # so that every right way to round is within the tolerance
 
-    @exercise_check
+    @exercise_check(ours=_causal_weights)
     def check(causal_weights: Callable[[Tensor], Tensor]) -> Verdict | str:
         with remedied(_of_scores):
             mine = causal_weights(exact.clone()).double()
@@ -166,8 +174,12 @@ def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
     return f"The scores are divided by {1 / factor:.4g}. {must}"
 
 
-@exercise_check
-def check_look_back(look_back: Callable[[int], Tensor]) -> str:
+def _look_back(num_tokens: int) -> Tensor:
+    return 10 * num_tokens**0.5 * torch.eye(num_tokens).roll(-1, dims=0)
+
+
+@exercise_check(ours=_look_back)
+def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
     """Check a W_query that makes a head look one token back.
 
     Args:
@@ -204,7 +216,7 @@ def check_look_back(look_back: Callable[[int], Tensor]) -> str:
             more = f"{largest[6]:.4g} is enough for 6 tokens and too small for 60: {grow}."
         softly = f"of {num_tokens} tokens one gives only {lowest:.2f} of its attention"
         require(lowest > 0.99, f"Right way, but softly: {softly} to the one before. {more}")
-    return "Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99."
+    return noted("Right: of 6 tokens, of 5 and of 60, each looks one back with more than 0.99.")
 
 
 def _weights_of_places(W_query: Tensor) -> Tensor:
@@ -215,8 +227,12 @@ def _weights_of_places(W_query: Tensor) -> Tensor:
     return attention(queries, places, places, causal_mask(num_tokens))[1]
 
 
-@exercise_check
-def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
+def _context_without_mask(queries: Tensor, keys: Tensor, values: Tensor, i: int) -> Tensor:
+    return attention(queries[i : i + 1], keys[: i + 1], values[: i + 1])[0][0]
+
+
+@exercise_check(ours=_context_without_mask)
+def check_without_mask(context_without_mask: Callable[..., Tensor]) -> Verdict | str:
     """Check a context vector that is computed from the past alone, with no mask.
 
     Args:
@@ -242,7 +258,7 @@ def check_without_mask(context_without_mask: Callable[..., Tensor]) -> str:
         "Right numbers, but later tokens are computed and then hidden: leave them out, [: i + 1]."
     )
     require(context_without_mask(queries, keys, values, 3).isfinite().all(), said)
-    return "Right, for seven tokens: the prefix needs no mask."
+    return noted("Right, for seven tokens: the prefix needs no mask.")
 
 
 def _of_a_prefix(_error: BaseException, call: FailedCall) -> str | None:
@@ -297,8 +313,13 @@ def _of_masks(_error: BaseException, call: FailedCall) -> str | None:
     return f"{one}: join two tables with |, each in parentheses."
 
 
-@exercise_check
-def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
+def _window_mask(num_tokens: int, window: int) -> Tensor:
+    distance = torch.arange(num_tokens)[:, None] - torch.arange(num_tokens)
+    return (distance < 0) | (distance >= window)
+
+
+@exercise_check(ours=_window_mask)
+def check_window(window_mask: Callable[[int, int], Tensor]) -> Verdict | str:
     """Check a mask that hides the future, and what is too long ago.
 
     Args:
@@ -313,7 +334,7 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
             mine = window_mask(num_tokens, window)
         require_mask(mine, (num_tokens, num_tokens))
         distance = torch.arange(num_tokens)[:, None] - torch.arange(num_tokens)
-        is_past, right = distance >= window, (distance < 0) | (distance >= window)
+        is_past, right = distance >= window, _window_mask(num_tokens, window)
         usual = {
             "Your True means visible. It must mean hidden.": ~right,
             "It is transposed: the distance is i - j, place[:, None] - place[None, :].": right.mT,
@@ -326,11 +347,18 @@ def check_window(window_mask: Callable[[int, int], Tensor]) -> str:
             token, seen, wanted = first_wrong_row(~mine, ~right)
             other = f"With window={window} token {token} must see keys {wanted}, not {seen}."
             return first_near(mine, usual) or other
-    return "Right, for windows of 3 and of 1."
+    return noted("Right, for windows of 3 and of 1.")
 
 
-@exercise_check
-def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]) -> str:
+def _depends(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    jacobian = torch.autograd.functional.jacobian(function, x)
+    return cast(Tensor, jacobian.abs().sum(dim=(1, 3)) != 0)
+
+
+@exercise_check(ours=_depends)
+def check_depends(
+    depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor],
+) -> Verdict | str:
     """Check a function that tells by the Jacobian which outputs depend on which inputs.
 
     Args:
@@ -372,4 +400,6 @@ def check_depends(depends: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor
         }
         other = f"It says that output {output} of {name} {verb} on token {token}.{why}"
         return first_near(mine, usual) or other
-    return "Right: the triangle of a causal head, and the shifted line of a shift by one token."
+    return noted(
+        "Right: the triangle of a causal head, and the shifted line of a shift by one token."
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import first_wrong_row, require, require_mask
+from attncourse.checks.answers import first_wrong_row, noted, require, require_mask
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.verdict import Verdict
 
 TEXTS = ("abcxbcab", "aabababb")  # two texts of a batch; letters as they occur in them
 Rule = Callable[[str, int, int], bool]
@@ -41,8 +42,12 @@ def _problem(mine: Tensor, right: Rule, usual: dict[str, Rule]) -> str | None:
     return f"{TEXTS[text]}: query {query} must mark keys {wanted}, not {keys}."
 
 
-@exercise_check
-def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
+def _induction(tokens: Tensor) -> Tensor:
+    return (tokens[:, :, None] == tokens[:, None, :]).tril(-1).roll(1, dims=-1)
+
+
+@exercise_check(ours=_induction)
+def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check a detector of the keys right after an earlier occurrence of the query's token.
 
     Args:
@@ -87,11 +92,16 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> str:
             ),
         },
     )
-    return problem or "Right: this marks what an induction head should look at."
+    return problem or noted("Right: this marks what an induction head should look at.")
 
 
-@exercise_check
-def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
+def _two_letters(tokens: Tensor) -> Tensor:
+    after = _induction(tokens)
+    return after & after.roll((1, 1), dims=(1, 2))
+
+
+@exercise_check(ours=_two_letters)
+def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check the sharper detector: the earlier token must have the same token before it.
 
     >>> print(check_two_letters(lambda tokens: tokens))
@@ -129,10 +139,18 @@ def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> str:
             ),
         },
     )
-    return problem or "Right: two letters must match."
+    return problem or noted("Right: two letters must match.")
 
 
-def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> str:
+@torch.no_grad()
+def _mute_layer(model: nn.Module, layer: int) -> nn.Module:
+    muted: Any = copy.deepcopy(model)
+    for parameter in muted.layers[layer].out_proj.parameters():
+        parameter.zero_()
+    return cast(nn.Module, muted)
+
+
+def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> Verdict:
     """Check a function that returns a copy of a model in which one layer adds nothing.
 
     Args:
@@ -140,8 +158,8 @@ def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> str
         model: with two layers at least in `layers`, each with an out_proj that has a bias.
     """
 
-    @exercise_check
-    def check(mute_layer: Callable[..., nn.Module]) -> str:
+    @exercise_check(ours=_mute_layer)
+    def check(mute_layer: Callable[..., nn.Module]) -> Verdict:
         mine: Any = copy.deepcopy(model)
         first, second = mine.layers[:2]
         x = torch.ones(1, 5, second.W_query.in_features)
@@ -154,6 +172,6 @@ def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> str
         said = "Both heads are silent, but out_proj still adds its bias."
         require(not torch.allclose(added[0, 0], second.out_proj.bias), said)
         require(not added.any(), "The layer still adds something.")
-        return "Right: nothing is added, not even the bias."
+        return noted("Right: nothing is added, not even the bias.")
 
     return check(written)

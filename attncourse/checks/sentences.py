@@ -58,10 +58,14 @@ CAUSES: dict[Kind, str] = {
     "{asked}: write self.d_out, or -1.",
     Kind.ERROR_NONE: "Something here is None: does a method or function that made it end without "
     "return?",
+    Kind.ERROR_NO_ROOM: "This writes past the end of a tensor, which has no columns left there: is "
+    "it as wide as all heads side by side, num_heads times one head?",
     Kind.ERROR_NOT_SPLIT: "{Names} are not split into heads yet: they are still "
     "(b, num_tokens, d_out).",
     Kind.ERROR_NUMBER_CALLED: "A number or a tensor is called here as if it were a layer: __init__ "
     "must keep a layer, such as nn.Dropout(dropout), under this name.",
+    Kind.ERROR_NUMPY: "NumPy keeps no gradients, so nothing before this line could learn: every "
+    "step must be one of torch, and the root is a number, head_dim**0.5.",
     Kind.ERROR_OVERFLOW: "Half precision ends at 65504, so a number like -1e9 does not fit: fill "
     "with -torch.inf.",
     Kind.ERROR_RECURSION: "A function calls itself without an end: does forward call forward?",
@@ -94,8 +98,7 @@ CAUSES: dict[Kind, str] = {
     "make it an nn.ModuleList.",
     Kind.PARAMETERS_REPEATED_HEAD: "All heads are one and the same module. Make a new one for each "
     "head: [... for _ in range(num_heads)].",
-    Kind.PARAMETERS_SHAPE: "{name} is {have_} where {want_} is right: d_out must be the "
-    "{meaning}. Is d_out passed on as it is?",
+    Kind.PARAMETERS_SHAPE: "{name} is {have_} where {want_} is right: {meaning}.",
     Kind.PARAMETERS_SHARED: "{name} and {twin} are one and the same parameter: each projection "
     "needs its own nn.Linear.",
     Kind.PARAMETERS_TURNED: "{name} is {have_} where {want_} is right: nn.Linear takes the width "
@@ -105,19 +108,24 @@ CAUSES: dict[Kind, str] = {
     Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__? All "
     "layers of a model would begin alike.",
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
-    Kind.HEADS_COUNT: "{have} heads are made, and num_heads={want} were asked for: "
-    "range(num_heads).",
+    Kind.HEADS_ARGUMENT: "The heads are made with {argument}={have}{which}, and must be made with "
+    "{argument} as it is: {why}.",
+    Kind.HEADS_COUNT: "{have} heads are made, and num_heads={want} were asked for: through which "
+    "numbers does range go? range(num_heads) goes through as many.",
     Kind.HEADS_CHAINED: "Head {head} takes what head {before} has made: all heads must take the "
     "same x, and their results go side by side.",
     Kind.HEADS_INPUT: "Head {head} does not take x, but something else: all heads must take the "
     "same x, whole.",
+    Kind.HEADS_MANY: "With {num_heads} heads the result is wrong, with few it is right: are they "
+    "in the order of their names as text, where '10' comes before '2'?",
     Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run: {missing_}. The loop must go through "
     "all of them.",
     Kind.LOOP_RETURN: "The return is inside the loop and ends it after one round: indent it less.",
     # x and the projections
     Kind.X_CHANGED: "x is changed before it is projected: this line {does}. Queries, keys and "
     "values must come from x itself.",
-    Kind.X_IN_PLACE: "forward changes x itself: use x = x * 2 and not x *= 2 or x.mul_(2).",
+    Kind.X_IN_PLACE: "forward changes x itself, which belongs to the caller, and which every head "
+    "must see as it came in: leave that out, or change a copy, as x = x * 2 does.",
     Kind.OUTSIDE: "{Listed}: {use}.",
     Kind.PROJECTION_WRONG: "This is not what {layer} makes of x, x times its weight's transpose "
     "plus its bias: call self.{layer}(x).",
@@ -160,6 +168,8 @@ CAUSES: dict[Kind, str] = {
     "i, so the queries come first.",
     Kind.SCORES_WRONG: "Queries and keys are right before this line, but the scores it makes are "
     "not queries times keys, head by head.",
+    Kind.SCALE_CUT: "The root of {width} is cut to a whole number here: it must stay as it is, "
+    "without int(...), // or round.",
     Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: the "
     f"scores {ROOT}.",
     Kind.SCALE_KEYS: "Each row is divided by the root of the number of its keys, another one in "
@@ -184,8 +194,8 @@ CAUSES: dict[Kind, str] = {
     # The mask
     Kind.MASK_AFTER_SOFTMAX: "The future is hidden only after softmax, so the rows that softmax "
     "made still counted it: the scores must be hidden before softmax.",
-    Kind.MASK_ADDED: "A mask of 0 and 1 is added to the scores here, which hides nothing: pass a "
-    "bool mask, True where a token may look, or -inf where it may not.",
+    Kind.MASK_ADDED: "A mask of 0 and 1 is added to the scores, which hides nothing: what is added "
+    "must be -inf where a token may not look, and 0 where it may.",
     Kind.MASK_CUT: "The mask is cut to {have_} here, and the scores are {want_}: rows and columns "
     "must be cut to the tokens that there are.{texts}",
     Kind.MASK_DIAGONAL: "The mask hides each token from itself too, and token 0 has nothing else "
@@ -228,8 +238,13 @@ CAUSES: dict[Kind, str] = {
     "that each row sums to 1.",
     Kind.SOFTMAX_BY_HAND: "Softmax by hand goes wrong here, where it {does}: it is exp of the "
     "scores, 0 where they are hidden, divided by the sum of its row.",
+    Kind.SOFTMAX_LARGEST: "Softmax by hand fails where all scores of a row are {level:g}: exp is "
+    "{exp}, and the row NaN. The largest score of each row must be subtracted first, amax(-1, "
+    "True).",
     Kind.SOFTMAX_NONE: "The scores meet the {name} here as they are: softmax over the keys must "
     "come before.",
+    Kind.SOFTMAX_OTHER: "{operation} stands here in place of softmax, so the rows do not sum to 1: "
+    "attention weights must be softmax of the scores, over the keys.",
     Kind.SOFTMAX_ROWS: "Equal keys must get equal attention weights, and here they do not: are the "
     "scores changed after the product, or the weights after softmax?",
     Kind.SOFTMAX_UNFINISHED: "Softmax by hand stops here, and its numbers meet the {name} as they "
@@ -251,8 +266,8 @@ CAUSES: dict[Kind, str] = {
     "it {does}. Leave that out.",
     Kind.CONTEXT_WRONG: "Attention weights and values are right before this line, and what it "
     "makes is not their product, head by head: it {does}.",
-    Kind.MERGE_ADDED: "The heads are {added} here: they must go side by side, head 0 in the first "
-    "columns.",
+    Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
+    "0 in the first columns.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all columns of head 0 must come "
     "first, then all of head 1.",
     Kind.MERGE_AXIS: "The heads {axis_words}: they must go side by side, along the last dimension.",
@@ -263,8 +278,8 @@ CAUSES: dict[Kind, str] = {
     "must use a head of its own.",
     Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all heads must go side by "
     "side, along the last dimension.",
-    Kind.MERGE_TEXTS: "The merge mixes texts and heads: view takes the dimensions in the order in "
-    "which they come.{first_}",
+    Kind.MERGE_TEXTS: "The merge mixes texts and heads: whichever of the two came first when they "
+    "were put into one dimension must come first here too.",
     Kind.OUT_PROJ_BIAS: "The bias of out_proj is not added.",
     Kind.OUT_PROJ_MISSING: "The context vectors are returned without out_proj: it must come last.",
     Kind.OUT_PROJ_TWICE: "out_proj is applied here a second time: it must come once.",
@@ -285,8 +300,8 @@ CAUSES: dict[Kind, str] = {
     "torch.tensor or no_grad cut it off?",
     Kind.GRADIENT_BIAS: "The results are right, but {name} gets no gradient: is it used? "
     "{layer}(x) adds it, F.linear(x, weight, bias) too.",
-    Kind.GRADIENT_IN_PLACE: "In training with dropout the backward pass fails: a number that "
-    "softmax needs for its gradient is overwritten in place. Drop without inplace.",
+    Kind.GRADIENT_IN_PLACE: "The backward pass fails: a number that a gradient needs is "
+    "overwritten in place. Write a = a * b and not a *= b, and drop without inplace.",
     # Other calls, other modes
     Kind.RANDOM: "Two runs on the same x differ, though in eval: random numbers come in here. In "
     "eval, forward must not draw any.",
@@ -329,7 +344,8 @@ CAUSES: dict[Kind, str] = {
     "token 1: the mask is 1 x 1 and broadcasts.",
     Kind.NOTE_DTYPE: "In {dtype} it would not be right: {why}.",
     Kind.NOTE_ONE_WIDTH: "The class takes only d_in equal to d_out, and was tried with that.",
-    Kind.NOTE_SCORES: "With scores that are far apart the result is NaN: {why}.",
+    Kind.NOTE_SCORES: "Where the largest score of a row is hidden after exp, nothing may be left "
+    "of the row, and 0 / 0 is NaN.",
 }
 
 # The finished line, for the second try
@@ -512,11 +528,8 @@ SIZE_NAMES = {
     "num_tokens": "the number of tokens",
     "context_length": "context_length",
 }
-ARTICLES = {
-    "x": "x",
-    "attn_weights": "the attention weights",
-    "context_vec": "the context vectors",
-}
+ADDED = {"add": "adding", "iadd": "adding", "sum": "adding", "mean": "averaging"}
+ARTICLES = {"x": "x", "attn_weights": "the attention weights", "context_vec": "the context vectors"}
 DROPS_IN_EVAL = {
     "pytorch": "scaled_dot_product_attention does not know the mode, so pass dropout_p=p if "
     "self.training else 0.0.",
@@ -691,10 +704,9 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "meets_": _meets,
     "may_": lambda words: f"the tokens 0 to {words['token']}" if words["token"] else "itself alone",
     "right_": lambda words: "right and already joined" if words["complete"] else "right",
-    "added": lambda words: "averaged" if words["mean"] else "added",
+    "added": lambda words: ADDED.get(words["operation"].strip("_"), words["operation"]),
     "order_": _order_before,
     "some_heads": lambda words: f"head {listed(words['heads'])}",
-    "first_": lambda words: f" Here the {words['first']} come first." if words["first"] else "",
     "target": lambda words: (
         "result of out_proj" if words["width"] == "head_dim" else ("context vectors")
     ),

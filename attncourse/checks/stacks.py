@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import is_near, of_parameters, remedied, require, require_shape
+from attncourse.checks.answers import (
+    is_near,
+    noted,
+    of_parameters,
+    remedied,
+    require,
+    require_shape,
+)
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, seeded
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 
 
-@exercise_check
-def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> str:
+@torch.no_grad()
+def _look_at_first(head: CausalAttention) -> CausalAttention:
+    for W in (head.W_query, head.W_key, head.W_value):
+        W.weight.copy_(torch.eye(len(W.weight)))
+    head.W_query.weight.zero_()
+    head.W_query.weight[0] = 20  # every column: all tokens ask the same
+    return head
+
+
+@exercise_check(ours=_look_at_first)
+def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> Verdict | str:
     """Check a function that makes a head look at token 0, whichever token asks.
 
     Args:
@@ -22,7 +40,7 @@ def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> str:
             returns it. The tokens are the rows of torch.eye(6): token t has a 1 at place t.
 
     >>> check_look_at_first(lambda head: head)
-    'Token 5 gives token 0 0.16 of its weight and token 3 0.19: it must all go to token 0.'
+    Token 5 gives token 0 0.16 of its weight and token 3 0.19: it must all go to token 0.
     """
     with seeded():
         head = CausalAttention(6, 6, context_length=6, dropout=0.0)
@@ -35,7 +53,7 @@ def check_look_at_first(look_at_first: Callable[..., nn.Module]) -> str:
             return _not_first(aimed, attn_weights[0, token], token)
     said = "All look at token 0, but what they get is not its vector: what does W_value do?"
     require(is_near(context_vec[0], torch.eye(6)[0].expand(6, 6), near=0.01), said)
-    return "Right: all six tokens look at token 0 and get its vector."
+    return noted("Right: all six tokens look at token 0 and get its vector.")
 
 
 def _not_first(head: nn.Module, row: Tensor, token: int) -> str:
@@ -70,8 +88,14 @@ def _why_even(head: nn.Module, token: int) -> str:
     return f"{column} asks for each of them alike. Which of its numbers asks for token 0?"
 
 
-@exercise_check
-def check_without_head(without_head: Callable[..., nn.Module]) -> str:
+def _without_head(stacked: MultiHeadAttentionWrapper, h: int) -> MultiHeadAttentionWrapper:
+    silent = deepcopy(stacked)
+    nn.init.zeros_(silent.get_parameter(f"heads.{h}.W_value.weight"))
+    return silent
+
+
+@exercise_check(ours=_without_head)
+def check_without_head(without_head: Callable[..., nn.Module]) -> Verdict:
     """Check a function that silences one head of a stack.
 
     Args:
@@ -79,7 +103,7 @@ def check_without_head(without_head: Callable[..., nn.Module]) -> str:
             and returns a copy whose columns of that head are 0, the others as they were.
 
     >>> check_without_head(lambda stacked, h: stacked)
-    'Head 1 must be silent, and its columns are as they were.'
+    Head 1 must be silent, and its columns are as they were.
     """
     with seeded():
         stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=3)
@@ -107,4 +131,4 @@ def check_without_head(without_head: Callable[..., nn.Module]) -> str:
             f"Head {h} still writes up to {silent.abs().max().item():.2f}. An even look is a "
             "look: which of the three matrices makes what is written?",
         )
-    return "Right: the columns of the silent head are 0, and no other number moved."
+    return noted("Right: the columns of the silent head are 0, and no other number moved.")

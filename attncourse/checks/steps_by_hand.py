@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.answers import first_near
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.answers import first_near, is_near, noted
+from attncourse.checks.exercises import value_check
+from attncourse.checks.verdict import Verdict
 
 NEAR = 0.0051  # two decimals are enough, if they are rounded right
 
@@ -79,9 +80,15 @@ def _fill(module: nn.Module, name: str, weight: Tensor) -> None:
             bias.zero_()
 
 
+def _scores_row(queries: Tensor, keys: Tensor, head: int, token: int) -> list[float]:
+    row: list[float] = (queries[head, token] @ keys[head].T).tolist()
+    return row
+
+
+@value_check(ours=_scores_row)
 def check_scores_row(
-    mine: Sequence[float] | None, queries: Tensor, keys: Tensor, head: int, token: int
-) -> str:
+    mine: Sequence[float], queries: Tensor, keys: Tensor, head: int, token: int
+) -> Verdict | str:
     """Check a row of attention scores that was computed by hand.
 
     Args:
@@ -93,17 +100,14 @@ def check_scores_row(
 
     >>> queries, keys = torch.eye(2)[None], torch.tensor([[[2.0, 4.0], [3.0, 5.0]]])
     >>> check_scores_row([2.0, 3.0], queries, keys, 0, 0)
-    'Right: each key of head 0, multiplied by the query of token 0.'
+    Right: each key of head 0, multiplied by the query of token 0.
     """
-    if mine is None:
-        return NOT_ATTEMPTED
     scores = queries @ keys.mT
     right = scores[head, token]
     root = queries.shape[-1] ** 0.5
     if (numbers := _numbers(mine, len(right))) is None:
         return f"It must be {len(right)} numbers, one for each key."
     usual = {
-        f"Right: each key of head {head}, multiplied by the query of token {token}.": right,
         "Divided already: that is the next step. Here we want the plain products.": right / root,
         f"That is column {token}: the key of token {token} with each query.": scores[
             head, :, token
@@ -120,6 +124,8 @@ def check_scores_row(
         f"That is the row of token {other}, not of token {token}.": scores[head, other]
         for other in range(len(right))
     }
+    if is_near(numbers, right, NEAR):
+        return noted(f"Right: each key of head {head}, multiplied by the query of token {token}.")
     key = int((numbers - right).abs().argmax())
     again = f"multiply the query of token {token} with it once more, entry by entry"
     return (
@@ -127,7 +133,16 @@ def check_scores_row(
     )
 
 
-def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, width: int) -> str:
+def _weights_row(scores: Tensor, token: int, width: int) -> list[float]:
+    hidden = scores.masked_fill(torch.arange(len(scores)) > token, -torch.inf)
+    row: list[float] = torch.softmax(hidden / width**0.5, dim=-1).tolist()
+    return row
+
+
+@value_check(ours=_weights_row)
+def check_weights_row(
+    mine: Sequence[float], scores: Tensor, token: int, width: int
+) -> Verdict | str:
     """Check a row of attention weights that was computed by hand: masked, divided, softmax.
 
     Args:
@@ -137,17 +152,16 @@ def check_weights_row(mine: Sequence[float] | None, scores: Tensor, token: int, 
         width: of the head.
 
     >>> check_weights_row([0.5, 0.5], torch.zeros(2), token=0, width=3)
-    'Key 1 is in the future of token 0: its attention weight must be 0.'
+    Key 1 is in the future of token 0: its attention weight must be 0.
     """
-    if mine is None:
-        return NOT_ATTEMPTED
     if (numbers := _numbers(mine, len(scores))) is None:
         return f"It must be {len(scores)} numbers, one for each key."
     hidden = scores.masked_fill(torch.arange(len(scores)) > token, -torch.inf)
-    right = torch.softmax(hidden / width**0.5, dim=-1)
+    right = torch.tensor(_weights_row(scores, token, width))
+    if is_near(numbers, right, NEAR):
+        return noted(f"Right: {token + 1} keys share the attention of token {token}.")
     seen, divided = _cut(scores, token), _cut(scores / width**0.5, token)
     usual = {
-        f"Right: {token + 1} keys share the attention of token {token}.": right,
         f"Softmax of the plain scores: divide by the root of {width} first.": hidden.softmax(-1),
         f"Divided by {width}: it is the root of {width}.": (hidden / width).softmax(-1),
         "Those are the exponentials. Divide each by their sum.": (hidden / width**0.5).exp(),
@@ -180,22 +194,25 @@ FAULTY = {
     "context_vec": "context_vec is right: head 1, token 2 still holds 23, 24, 25.",
     "return": "The result is wrong too, but it was wrong before: look one line higher.",
     "x": "x is the input.",
-    "merged": "Right: token 2 has 20, 23, 21, 24, 22, 25. Every number is in its row, but the "
-    "heads take turns.",
 }
+RIGHT = (
+    "Right: token 2 has 20, 23, 21, 24, 22, 25. Every number is in its row, but the heads take "
+    "turns."
+)
 
 
-def check_fault(name: object) -> str:
+@value_check(ours=lambda: "merged")
+def check_fault(name: object) -> Verdict | str:
     """Check which tensor of the interleaved merge is the first that is wrong, by its name.
 
     >>> check_fault("values")
-    'values is right: head 1, token 2 holds 23, 24, 25.'
+    values is right: head 1, token 2 holds 23, 24, 25.
     """
-    if name is None:
-        return NOT_ATTEMPTED
     if not isinstance(name, str):
         return 'It must be a text, such as "keys".'
-    known = ", ".join(key for key in FAULTY if key != "x")
+    if name == "merged":
+        return noted(RIGHT)
+    known = ", ".join([*(key for key in FAULTY if key != "x"), "merged"])
     return FAULTY.get(name, f"No line makes {name!r}. There are: {known}.")
 
 
@@ -206,14 +223,13 @@ FOLLOWS = {
 BREAKS = {7, 8, 9}
 
 
-def check_broken_steps(mine: Collection[int] | int | None) -> str:
+@value_check(ours=lambda: BREAKS)
+def check_broken_steps(mine: Collection[int] | int) -> Verdict | str:
     """Check which steps, 7 to 11, of the published example do not follow from the ones before.
 
     >>> check_broken_steps({9, 11})
-    'Step 11 follows: the first three numbers are those of head 0, from step 9.'
+    Step 11 follows: the first three numbers are those of head 0, from step 9.
     """
-    if mine is None:
-        return NOT_ATTEMPTED
     given = mine if isinstance(mine, Collection) else [mine]
     if not all(type(step) is int for step in given):
         return "It must be a set of numbers, such as {10, 11}."
@@ -223,7 +239,7 @@ def check_broken_steps(mine: Collection[int] | int | None) -> str:
         return FOLLOWS.get(step, f"Step {step} is not asked for here: only steps 7 to 11 are.")
     if set(given) != BREAKS:
         return f"So far {', '.join(map(str, sorted(given)))}: right. Those are not all."
-    return "Right: 7, 8 and 9 do not follow. Steps 10 and 11 only move numbers, and do."
+    return noted("Right: 7, 8 and 9 do not follow. Steps 10 and 11 only move numbers, and do.")
 
 
 def _numbers(mine: Sequence[float], count: int) -> Tensor | None:

@@ -30,7 +30,12 @@ from attnlib.modules import MultiHeadAttention
 MEANS = {"the module's": "hide", "SDPA's": "may look"}  # what True means, by whose mask it is
 
 
-@exercise_check
+def _both_masks(num_tokens: int) -> tuple[Tensor, Tensor]:
+    is_future = causal_mask(num_tokens)
+    return is_future, ~is_future
+
+
+@exercise_check(ours=_both_masks)
 def check_both_masks(both_masks: Callable[[int], tuple[Tensor, Tensor]]) -> Verdict | str:
     """Check a causal mask for nn.MultiheadAttention, and one for scaled_dot_product_attention.
 
@@ -94,10 +99,10 @@ def _not_causal(owner: str, seen: Tensor) -> str:
     return f"With {owner} mask {first_near(seen, usual) or other}"
 
 
-@exercise_check
+@exercise_check(ours=lambda module, x, memory: _cross(module, x, memory, memory))
 def check_cross_attention(
     cross_attention: Callable[[MultiHeadAttention, Tensor, Tensor], Tensor],
-) -> str:
+) -> Verdict | str:
     """Check attention from one text to another, written with a causal module's own layers.
 
     Args:
@@ -121,7 +126,9 @@ def check_cross_attention(
                 off = at_most((mine - right).abs().max().item(), floor=1e-6)
                 other = f"Right shape, wrong numbers: off by up to {off:.0e}."
                 return first_near(mine, _usual_crossings(module, x, memory)) or other
-    return "Right: for 4 tokens that look at 4, for 3 that look at 5, and for 5 that look at 3."
+    return noted(
+        "Right: for 4 tokens that look at 4, for 3 that look at 5, and for 5 that look at 3."
+    )
 
 
 def _cross(
@@ -185,8 +192,13 @@ def _usual_crossings(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> d
     return found
 
 
-@exercise_check
-def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
+def _padded_mask(is_padding: Tensor) -> Tensor:
+    is_hidden = causal_mask(is_padding.shape[1]) | is_padding[:, None]
+    return is_hidden & ~torch.eye(is_padding.shape[1], dtype=torch.bool)
+
+
+@exercise_check(ours=_padded_mask)
+def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check a mask for texts that are padded on the left, with no row that hides everything.
 
     Args:
@@ -211,7 +223,7 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> str:
                 return f"In text {text} {problem}"
         said = "The right number of keys, but not the right ones: a word's output moved."
         require(_as_if_alone(mask, paddings), said)
-    return "Right: no NaN, and the words of 5 texts come out as if each text were alone."
+    return noted("Right: no NaN, and the words of 5 texts come out as if each text were alone.")
 
 
 def _not_padded(mask: Tensor, num_padding: int) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from attncourse.checks.findings import Finding
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 
 
 class Note(str):
@@ -38,10 +39,13 @@ class Verdict:
     Args:
         holds: whether it does; a verdict is true or false like this.
         sentence: what a learner reads.
-        more: what a notebook folds behind the sentence: errors, shapes, numbers.
         faults: all that was found, the first one first: the sentence is about that.
         notes: what is worth a word, and no fault.
         not_asked: questions that could not be asked because of an earlier fault.
+        more: what a notebook folds behind the sentence: errors, shapes, numbers.
+        cause: the sentence without the line that it quotes.
+        written: what was checked: the learner's function, class or value.
+        ours: what the course has in its place.
     """
 
     holds: bool
@@ -50,6 +54,9 @@ class Verdict:
     notes: tuple[Note, ...] = ()
     not_asked: tuple[str, ...] = ()
     more: str = ""
+    cause: str = ""
+    written: Any = field(default=None, compare=False)
+    ours: Any = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return self.holds
@@ -64,6 +71,19 @@ class Verdict:
         said, more = html.escape(self.sentence), html.escape(self.more)
         return f"<p>{said}</p><details><summary>More</summary>{more}</details>"
 
+    def or_ours(self) -> Any:
+        """Return what the learner wrote if it is right, else what the course has in its place.
+
+        Raises:
+            ValueError: the check asks for no answer of which the course has one.
+
+        >>> Verdict(False, "Not yet.", ours=len).or_ours()([2, 3])
+        2
+        """
+        if self.ours is None:
+            raise ValueError("only a check of an exercise knows an answer; this one has none")
+        return self.written if self.holds else self.ours
+
     @property
     def question(self) -> str:
         """The question that failed first; empty if none did."""
@@ -75,6 +95,6 @@ class Verdict:
         return self.faults[0].code if self.faults else ""
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> SourceLine | None:
         """The learner's own line at which the first fault is, where it is known."""
         return self.faults[0].line if self.faults else None

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attncourse.checks.answers import (
     FailedCall,
     in_words,
+    noted,
     of_parameters,
     remedied,
     require,
@@ -18,7 +20,8 @@ from attncourse.checks.answers import (
 )
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.verdicts import check_equal
+from attncourse.checks.module_checks import check_equal
+from attncourse.checks.verdict import Verdict
 from attncourse.examples import seeded
 from attnlib.convert import PROJECTIONS, join_heads
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
@@ -26,8 +29,15 @@ from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 GIVEN = "Here are 3 heads of width 5, for tokens of width 7."
 
 
-@exercise_check
-def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
+def _copy_weights(
+    stacked: MultiHeadAttentionWrapper, split: MultiHeadAttention
+) -> MultiHeadAttention:
+    split.load_state_dict(join_heads(stacked.state_dict()))
+    return split
+
+
+@exercise_check(ours=_copy_weights)
+def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
     """Examine a function that copies the parameters of stacked heads into a weight split.
 
     Args:
@@ -35,11 +45,8 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
             both without qkv_bias, and returns the second with the parameters of the first,
             out_proj being the identity with bias 0.
 
-    Returns:
-        A sentence: which matrix holds what.
-
     >>> check_copied_weights(lambda stacked, split: split)
-    'W_query.weight is as it was: nothing was copied into it.'
+    W_query.weight is as it was: nothing was copied into it.
     """
     with seeded(0):  # primes: 3 heads of width 5, from tokens of width 7
         stacked = MultiHeadAttentionWrapper(7, 5, context_length=11, dropout=0.0, num_heads=3)
@@ -68,7 +75,7 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> str:
     require(not bias.any(), "out_proj.bias must be 0: it is added to every output.")
     x = draw(2, 11, 7)
     same = check_equal(written(x), stacked(x))
-    return "Right: three heads of width 5, and one split of width 15." if same else str(same)
+    return noted("Right: three heads of width 5, and one split of width 15.") if same else same
 
 
 def _is_as(module: nn.Module, before: Mapping[str, Tensor]) -> bool:
@@ -103,18 +110,24 @@ def _block_names(matrix: Tensor, given: Mapping[str, Tensor], projection: str) -
     return names
 
 
-@exercise_check
-def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
+@torch.no_grad()
+def _swap_heads(module: MultiHeadAttention) -> MultiHeadAttention:
+    swapped = deepcopy(module)
+    for projection in (swapped.W_query, swapped.W_key, swapped.W_value):
+        projection.weight.copy_(projection.weight.roll(2, dims=0))
+    swapped.out_proj.weight.copy_(swapped.out_proj.weight.roll(2, dims=1))
+    return swapped
+
+
+@exercise_check(ours=_swap_heads)
+def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
     """Examine a function that lets two heads change places without changing the output.
 
     Args:
         swap_heads: takes a MultiHeadAttention of two heads of width 2, and returns a changed copy.
 
-    Returns:
-        A sentence: which matrix has not followed.
-
     >>> check_swapped_heads(lambda module: module)
-    'You changed or returned the module itself: start from deepcopy(module).'
+    You changed or returned the module itself: start from deepcopy(module).
     """
     with seeded(0):
         given = MultiHeadAttention(3, 4, context_length=7, dropout=0.0, num_heads=2)
@@ -133,7 +146,7 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> str:
     require(swapped.out_proj.bias.equal(given.out_proj.bias), said)
     x = draw(2, 7, 3)
     same = check_equal(swapped(x), given(x))
-    return "Right: the heads have changed places, the output has not." if same else str(same)
+    return noted("Right: the heads have changed places, the output has not.") if same else same
 
 
 def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:

@@ -180,7 +180,8 @@ class Run:
         block = self._block(layer)
         attended = attend(block.attention, size, block.norm_1(x), mute_one_each)
         x = llama(block.after_attention(x, attended.written), first=layer + 1)
-        return llama.logits(x[:, -1]).softmax(dim=-1)[:, token]
+        probabilities = llama.logits(x[:, -1]).softmax(dim=-1)  # (num_heads, vocabulary)
+        return probabilities[:, token].clone()  # a view would keep all of them
 
     # How it is computed
 

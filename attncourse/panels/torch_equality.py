@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -112,7 +113,7 @@ def draw_torch_equality(data: TorchEquality) -> Scene:
     """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
     maps = weights_picture(data.their_weights, data.tokens, nobody, CELL)
-    maps = maps.described(f"Maps of PyTorch's heads: {SEEN[data.call]}.")
+    maps = replace(maps, alt=f"Maps of PyTorch's heads: {SEEN[data.call]}.")
     return beside(_dots(data), maps) if data.num_heads < 3 else above(_dots(data), maps)
 
 

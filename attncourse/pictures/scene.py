@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import html
 import io
+import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
@@ -25,7 +27,7 @@ from attncourse.pictures.palette import HATCH, INK, PAPER, in_page, line_color, 
 
 if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
     from matplotlib.backends.backend_agg import RendererAgg
-    from matplotlib.path import Path
+    from matplotlib.path import Path as Outline
     from matplotlib.text import Text
     from matplotlib.transforms import Affine2D
     from PIL import Image
@@ -97,11 +99,19 @@ class Scene:
     def __repr__(self) -> str:
         return f"<Scene {self.width:.0f} x {self.height:.0f}: {self.alt}>"
 
-    def described(self, alt: str) -> Scene:
-        """Return the same picture with another alt text: say what is to be seen in it."""
-        if not alt.strip():
-            raise ValueError(f"alt must say what is to be seen, got {alt!r}: write a sentence")
-        return replace(self, alt=alt)
+    def described(self, name: str, **facts: object) -> Scene:
+        """Return the same picture with an alt text of the course.
+
+        Args:
+            name: of a text in descriptions.json, where each lesson has its group.
+            facts: what stands in braces in the text.
+
+        Raises:
+            ValueError: no text has this name.
+        """
+        if name not in (texts := _descriptions()):
+            raise ValueError(f"name must be one of descriptions.json, got {name!r}: add it there")
+        return replace(self, alt=texts[name].format(**facts))
 
     def named(self, name: str) -> list[Box]:
         """Return the boxes of this name, in the order of drawing."""
@@ -132,6 +142,13 @@ class Scene:
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         return _small_png(self), {"width": round(self.width), "height": round(self.height)}
+
+
+@lru_cache(maxsize=1)
+def _descriptions() -> dict[str, str]:
+    """Return the alt texts of all lessons by their names."""
+    groups = json.loads(Path(__file__).with_name("descriptions.json").read_text("utf-8"))
+    return {name: text for group in groups.values() for name, text in group.items()}
 
 
 def shift(items: Sequence[Item], x: float, y: float) -> list[Item]:
@@ -412,14 +429,14 @@ def _draw(renderer: RendererAgg, item: Box | Line, to_pixels: Affine2D) -> None:
     paint.restore()
 
 
-def _path_of(item: Box | Line) -> Path:
+def _path_of(item: Box | Line) -> Outline:
     """Return the outline of a shape."""
     from matplotlib.patches import Circle, FancyBboxPatch
-    from matplotlib.path import Path
+    from matplotlib.path import Path as Outline
 
     if isinstance(item, Line):
         corners = [*item.points, item.points[0]] if item.fill else item.points
-        return Path(corners, closed=item.fill is not None)
+        return Outline(corners, closed=item.fill is not None)
     x, y, width, height = item[:4]
     if width == height <= 2 * item.radius:
         circle = Circle((x + width / 2, y + height / 2), width / 2)
@@ -429,7 +446,7 @@ def _path_of(item: Box | Line) -> Path:
             (x, y), width, height, f"round,pad=0,rounding_size={item.radius}"
         ).get_path()
     right, lower = x + width, y + height
-    return Path([(x, y), (right, y), (right, lower), (x, lower), (x, y)], closed=True)
+    return Outline([(x, y), (right, y), (right, lower), (x, lower), (x, y)], closed=True)
 
 
 def _text(words: Words) -> Text:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -124,7 +125,7 @@ def leaks_picture(right: Tensor, wrong: Tensor, tokens: Sequence[str], cell: flo
     more = f", and {len(cells) - 6} more" if len(cells) > 6 else ""
     alt = f"Right and wrong weights side by side. {len(cells)} cells leak, framed in red"
     told = f": {', '.join(cells[:6])}{more}" if cells else ""
-    return both.described(f"{alt}{told}.")
+    return replace(both, alt=f"{alt}{told}.")
 
 
 def _draw_maps(maps: _Maps, columns: int | None, sums: bool = False) -> Scene:

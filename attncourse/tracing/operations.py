@@ -19,7 +19,7 @@ from attncourse.tracing.tracer import LIBRARIES, statements_of
 LARGEST = 1_000_000  # numbers of a tensor that is kept
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A statement of the reader's."""
 
     function: str  # the function that holds it
@@ -35,7 +35,7 @@ class Operation(NamedTuple):
 
     number: int
     name: str  # of torch's function, or what was given: "x", "W_query.weight"
-    line: Line | None  # None for what was given, and where the reader's source is not known
+    line: SourceLine | None  # None for what was given, and where the reader's source is not known
     parents: tuple[int, ...]  # the numbers of the operations that made its inputs
     values: Tensor  # a copy
     arguments: tuple[Any, ...]  # those that are no tensors, then those by keyword
@@ -107,7 +107,7 @@ class Recording(TorchFunctionMode):
     def _keep(
         self,
         name: str,
-        line: Line | None,
+        line: SourceLine | None,
         parents: tuple[int, ...],
         tensor: Tensor,
         others: tuple[Any, ...],
@@ -123,7 +123,7 @@ class Recording(TorchFunctionMode):
             Operation(number, name, line, parents, values, others, tensor.requires_grad)
         )
 
-    def _line(self) -> Line | None:
+    def _line(self) -> SourceLine | None:
         """Return the reader's innermost line that runs now."""
         frame = sys._getframe(1)
         while frame is not None:
@@ -135,7 +135,7 @@ class Recording(TorchFunctionMode):
                 number = frame.f_lineno - code.co_firstlineno + 1
                 if number in statements:
                     statement = statements[number]
-                    return Line(name, statement.line, statement.text)
+                    return SourceLine(name, statement.line, statement.text)
                 return None
             frame = frame.f_back  # type: ignore[assignment]
         return None

@@ -12,8 +12,12 @@ from pkgutil import iter_modules
 import pytest
 import torch
 
+from attncourse import checks
+from attncourse.checks import module_checks
 from attncourse.checks.attempt import NOT_ATTEMPTED
-from attncourse.checks.exercises import exercise_check
+from attncourse.checks.exercises import exercise_check, value_check
+from attncourse.checks.verdict import Verdict
+from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
 from support import answers
 from support.exercise_tools import (
     Answers,
@@ -251,16 +255,16 @@ def test_a_text_is_replaced_wherever_it_stands():
 # exercise_check: whatever a learner's function does, it is told in a sentence.
 
 
-@exercise_check
+@exercise_check(ours=lambda number: 2 * number)
 def check_double(double):
     """Return whether double doubles, in a sentence."""
     mine = double(torch.ones(2, 3))
     if mine.shape != (2, 3):
         return f"The shape is {tuple(mine.shape)}, not (2, 3)."
-    return "Right." if mine.equal(torch.full((2, 3), 2.0)) else "Not twice."
+    return Verdict(True, "Right.") if mine.equal(torch.full((2, 3), 2.0)) else "Not twice."
 
 
-def stub(x):
+def stub(*given):
     raise NotImplementedError
 
 
@@ -293,7 +297,7 @@ def no_forward(x):
     ],
 )
 def test_the_sentence(written, sentence):
-    assert check_double(written) == sentence
+    assert str(check_double(written)) == sentence
 
 
 @pytest.mark.parametrize(
@@ -305,13 +309,13 @@ def test_the_sentence(written, sentence):
     ],
 )
 def test_an_exception_becomes_a_sentence(written, parts):
-    said = check_double(written)
+    said = str(check_double(written))
     assert all(part in said for part in parts), said
     assert "\n" not in said
 
 
 def test_a_mistake_of_the_check_itself_is_not_told_to_the_learner():
-    @exercise_check
+    @exercise_check(ours=lambda number: 2 * number)
     def check(double):
         missing(double)  # noqa: F821
 
@@ -332,20 +336,20 @@ def test_what_no_value_causes_is_not_told_to_the_learner_either(line, error, wor
     space = {}
     exec(f"def check(double):\n    double(2)\n    {line}\n", space)
     with pytest.raises(error, match=words):
-        exercise_check(space["check"])(lambda number: 2 * number)
+        exercise_check(ours=None)(space["check"])(lambda number: 2 * number)
 
 
 def test_a_name_that_the_learner_lacks_is_told_to_the_learner():
     """Here in a function that the learner's function returns, and that the check calls."""
 
-    @exercise_check
+    @exercise_check(ours=lambda number: 2 * number)
     def check_maker(make):
         return make()(2)
 
     space = {}
     exec(compile("def make():\n    return lambda n: n * factor\n", "<learner>", "exec"), space)
     start = "The check cannot use what make returns, a function: name 'factor' is not defined"
-    assert check_maker(space["make"]).startswith(start)
+    assert str(check_maker(space["make"])).startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -353,12 +357,86 @@ def test_a_name_that_the_learner_lacks_is_told_to_the_learner():
     [(2, "an int"), (2.0, "a float"), (OrderedDict(), "an OrderedDict"), ([2], "a list")],
 )
 def test_what_a_function_returns_has_the_right_article(value, kind):
-    @exercise_check
+    @exercise_check(ours=lambda number: 2 * number)
     def check_shape(written):
         return written().shape
 
     start = f"The check cannot use what <lambda> returns, {kind}: "
-    assert check_shape(lambda: value).startswith(start)
+    assert str(check_shape(lambda: value)).startswith(start)
+
+
+def test_the_verdict_on_a_function_says_how_it_came_about():
+    double, crash, untouched = map(check_double, (lambda x: x + x, does_not_fit, stub))
+    assert (bool(double), double.code, double.line) == (True, "", None)
+    assert (bool(crash), crash.code, crash.line.text) == (False, "error.widths", "y = x @ x")
+    assert crash.cause.startswith("The last axis of the left one must be as wide")
+    assert "x (2, 3)" in crash.more
+    assert (bool(untouched), untouched.code) == (False, "stub")
+
+
+def test_the_course_has_a_function_where_the_learner_has_none():
+    def right(x):
+        return x + x
+
+    assert check_double(right).or_ours() is right
+    assert check_double(stub).or_ours()(3) == 6
+    assert check_double(lambda x: x).or_ours()(3) == 6
+    with pytest.raises(ValueError, match="only a check of an exercise knows an answer"):
+        Verdict(True, "Causal.").or_ours()
+
+
+def test_a_value_is_checked_like_a_function():
+    @value_check(ours=lambda number: 2 * number)
+    def check_twice(mine, number):
+        return Verdict(True, "Right.") if mine == 2 * number else "Not twice."
+
+    none, wrong, right = (check_twice(mine, number=3) for mine in (None, 5, 6.0))
+    assert [str(said) for said in (none, wrong, right)] == [NOT_ATTEMPTED, "Not twice.", "Right."]
+    assert [said.code for said in (none, wrong, right)] == ["stub", "", ""]
+    assert [type(said.or_ours()) for said in (none, wrong, right)] == [int, int, float]
+
+
+def two_layers():
+    model = torch.nn.Module()
+    layers = (MultiHeadAttention(5, 6, 7, 0.0, num_heads=2) for _ in range(2))
+    model.layers = torch.nn.ModuleList(layers)
+    return model
+
+
+SCORES = torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(2))
+USED = (SCORES.double() / 64**0.5).masked_fill(causal_mask(6), -torch.inf).softmax(dim=-1)
+NOTHING_YET = {  # what each check takes from a learner who has written nothing
+    "check_scores_row": (None, torch.randn(2, 3, 5), torch.randn(2, 3, 5), 1, 2),
+    "check_weights_row": (None, torch.randn(3), 1, 5),
+    "check_fault": (None,),
+    "check_broken_steps": (None,),
+    "check_found": ({1: None, 3: None, 6: None},),
+    "check_causal_weights": (stub, SCORES, USED),
+    "check_mute_layer": (stub, two_layers()),
+}
+OF_CLASSES = {
+    "check_causal_attention": CausalAttention,
+    "check_stacked_heads": MultiHeadAttentionWrapper,
+    "check_weight_split": MultiHeadAttention,
+}
+EVERY = {name for name in checks.__all__ if name.startswith("check_")} - {*dir(module_checks)}
+NOTHING_YET |= dict.fromkeys(sorted(EVERY - NOTHING_YET.keys() - OF_CLASSES.keys()), (stub,))
+
+
+@pytest.mark.parametrize("name", NOTHING_YET)
+def test_what_the_course_puts_in_place_of_an_answer_is_right(name):
+    check, (nothing, *beside) = getattr(checks, name), NOTHING_YET[name]
+    verdict = check(nothing, *beside)
+    assert str(verdict) == NOT_ATTEMPTED
+    assert verdict.code == "stub"
+    right = check(verdict.or_ours(), *beside)
+    assert right, right
+    assert "Note" not in str(right)
+
+
+@pytest.mark.parametrize("name", OF_CLASSES)
+def test_in_place_of_a_class_stands_that_of_attnlib(name):
+    assert getattr(checks, name)(None).or_ours() is OF_CLASSES[name]
 
 
 def test_a_check_keeps_its_name_and_text():
@@ -417,18 +495,18 @@ LEFT = "Your lines stop at `raise NotImplementedError`: delete that line."
 
 @pytest.mark.parametrize("written", [stub, docstring_and_return, one_step_given, comment_alone])
 def test_an_untouched_stub_is_not_attempted(written):
-    assert check_double(written) == NOT_ATTEMPTED
+    assert str(check_double(written)) == NOT_ATTEMPTED
 
 
 @pytest.mark.parametrize("written", [lines_above, lines_below, another_call, under_a_with])
 def test_a_line_of_the_stub_that_was_left_is_named(written):
-    assert check_double(written).endswith(LEFT)
+    assert str(check_double(written)).endswith(LEFT)
 
 
 def test_of_a_function_whose_text_nobody_kept_no_lines_are_known():
     space = {}
     exec("def unread(x):\n    y = 2 * x\n    raise NotImplementedError\n", space)
-    assert check_double(space["unread"]) == NOT_ATTEMPTED
+    assert str(check_double(space["unread"])) == NOT_ATTEMPTED
 
 
 def calls_what_is_not_there(x):
@@ -436,5 +514,5 @@ def calls_what_is_not_there(x):
 
 
 def test_what_a_library_leaves_unwritten_is_an_error():
-    said = check_double(calls_what_is_not_there)
+    said = str(check_double(calls_what_is_not_there))
     assert said.endswith("Distribution(validate_args=False).rsample() | NotImplementedError.")

@@ -17,17 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.checks.attempt import Found, draw, run
-from attncourse.checks.diagnosis.departure import departure_before_an_error
+from attncourse.checks.diagnosis.departure import departure, departure_before_an_error
 from attncourse.checks.diagnosis.heads import shape_of_the_result
-from attncourse.checks.diagnosis.trial import (
-    CONTEXT_LENGTH,
-    NUM_TOKENS,
-    ODD,
-    B,
-    Trial,
-)
+from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, ODD, B, Trial
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import statements_of
 from attnlib.modules import MultiHeadAttentionWrapper
 
@@ -64,6 +58,8 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
         return None
     if len(ran) < num_heads:
         line = calls[-1].line
+        if len(calls) > len(ran):
+            return Finding(Kind.MERGE_REPEATED, line)
         loop = trial.text.loop_around(line) if line is not None else None
         if loop is not None and line is not None and isinstance(loop.body[-1], ast.Return):
             return Finding(Kind.LOOP_RETURN, trial.text.line_at(line.function, loop.body[-1]))
@@ -74,10 +70,38 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
     return Finding(Kind.HEADS_INPUT, odd.line, {"head": odd.head}) if odd else None
 
 
+def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell heads of a stack that are made with another size than the one that was asked for."""
+    told = finding.kind is Kind.PARAMETERS_SHAPE or finding.kind.step in ("error", "result")
+    if trial.right is not MultiHeadAttentionWrapper or not told:
+        return None
+    mine, _ = trial.build()
+    sizes, head = trial.sizes(), getattr(mine, trial.make.names.get("heads", "heads"))[0]
+    made = {
+        "d_in": getattr(head.W_query, "in_features", None),
+        "d_out": getattr(head.W_query, "out_features", None),
+        "context_length": getattr(head, "context_length", None),
+    }
+    for argument, have in made.items():
+        if isinstance(have, int) and have != sizes[argument]:
+            which = "".join(f", which is {name}" for name, size in sizes.items() if size == have)
+            facts = {"argument": argument, "have": have, "which": which, "why": WHOLE[argument]}
+            line = trial.text.line_with(rf"\b{type(head).__name__}\(|\.append\(", among="__init__")
+            return Finding(Kind.HEADS_ARGUMENT, line or trial.line_of_parameter("heads"), facts)
+    return None
+
+
+WHOLE = {
+    "d_in": "each head takes x whole",
+    "d_out": "it is the width of one head",
+    "context_length": "each head takes texts as long as that",
+}
 MADE_BEFORE = ("parameters", "init", "heads", "stub", "not", "settings", "time")
 
 
-def _header_of(trial: Trial, loop: ast.For | ast.While | None, line: Line | None) -> Line | None:
+def _header_of(
+    trial: Trial, loop: ast.For | ast.While | None, line: SourceLine | None
+) -> SourceLine | None:
     """Return the line of a loop that goes through a part of something, or else the line in it."""
     if line is None or not isinstance(loop, ast.For) or isinstance(loop.iter, (ast.Attribute)):
         return line
@@ -208,8 +232,8 @@ def departure_before(finding: Finding, trial: Trial) -> Finding | None:
 def reason_of_the_shape(finding: Finding, trial: Trial) -> Finding | None:
     """Tell why a result has another shape."""
     path = trial.usual_path() if finding.kind is Kind.RESULT_SHAPE else None
-    found = shape_of_the_result(path) if path is not None else None
-    if found is None:
+    found = path and (shape_of_the_result(path) or departure(path))
+    if found is None or not found.sure:
         return None
     shapes = {name: finding.facts[name] for name in ("have", "want", "sizes")}
     if found.kind is Kind.RESULT_OTHER and found.line is not None:
@@ -223,7 +247,7 @@ def end_of_forward(finding: Finding, trial: Trial) -> Finding | None:
     forward = trial.text.forward
     if finding.kind is Kind.ERROR_ARGUMENTS and finding.line is None and forward:
         statements = statements_of(trial.text.functions[forward].__code__)[1]
-        return finding.at(Line(forward, 1, statements[1].text))
+        return finding.at(SourceLine(forward, 1, statements[1].text))
     if finding.kind not in (Kind.OUT_PROJ_MISSING, Kind.RESULT_TYPE, Kind.RESULT_NONE):
         return None
     owner = finding.line.function if finding.line else forward
@@ -239,7 +263,9 @@ def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
     for made in trial.text.makers(line):
         names_it = by and re.search(rf"\b{by}\b", made.text) and not re.search(by, line.text)
         computes = not re.search(r"\*\*|sqrt|pow", line.text) and re.search(r"\*\*|sqrt", made.text)
-        if (names_it or computes) and re.match(r"[\w.]+ = [^@]*$", made.text):
+        if ((names_it and "," not in made.text) or computes) and re.match(
+            r"[\w.]+ = [^@]*$", made.text
+        ):
             return finding.at(made)
     return None
 
@@ -260,6 +286,7 @@ def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
 
 BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
+    heads_made_otherwise,
     heads_that_do_not_run,
     variables_of_the_notebook,
     kept_on_self,  # or the second call is told as an error of sizes

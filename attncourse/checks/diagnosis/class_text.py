@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import LIBRARIES, statements_of, text_of
 
 LOOPS = (ast.For, ast.While)
@@ -72,13 +72,13 @@ class ClassText:
         """The name of the class's own forward; empty if it has none."""
         return next((name for name in self.trees if name.endswith("forward")), "")
 
-    def line_at(self, function: str, node: ast.AST) -> Line | None:
+    def line_at(self, function: str, node: ast.AST) -> SourceLine | None:
         """Return the line of a node in a function."""
         statements = statements_of(self.functions[function].__code__)[1]
         statement = statements.get(getattr(node, "lineno", 0))
-        return Line(function, statement.line, statement.text) if statement else None
+        return SourceLine(function, statement.line, statement.text) if statement else None
 
-    def line_with(self, pattern: str, but: str = "", among: str = "") -> Line | None:
+    def line_with(self, pattern: str, but: str = "", among: str = "") -> SourceLine | None:
         """Return the first line whose text fits a pattern.
 
         Args:
@@ -93,10 +93,10 @@ class ClassText:
             statements = statements_of(function.__code__)[1]
             for statement in dict.fromkeys(statements[key] for key in sorted(statements)):
                 if not statement.text.startswith("def ") and re.search(pattern, statement.text):
-                    return Line(name, statement.line, statement.text)
+                    return SourceLine(name, statement.line, statement.text)
         return None
 
-    def statement(self, line: Line) -> ast.stmt | None:
+    def statement(self, line: SourceLine) -> ast.stmt | None:
         """Return the innermost statement at a line."""
         found = [
             node
@@ -105,12 +105,12 @@ class ClassText:
         ]
         return found[-1] if found else None
 
-    def last_line(self, function: str) -> Line | None:
+    def last_line(self, function: str) -> SourceLine | None:
         """Return the last statement of a function."""
         tree = self.trees.get(function)
         return self.line_at(function, tree.body[-1]) if tree is not None else None
 
-    def loop_around(self, line: Line) -> ast.For | ast.While | None:
+    def loop_around(self, line: SourceLine) -> ast.For | ast.While | None:
         """Return the innermost loop around a line."""
         loops = [
             node
@@ -119,7 +119,7 @@ class ClassText:
         ]
         return loops[-1] if loops else None
 
-    def from_outside(self, line: Line) -> dict[str, Any]:
+    def from_outside(self, line: SourceLine) -> dict[str, Any]:
         """Return what a statement reads from the globals, by name, in the order of the text."""
         statement, function = self.statement(line), self.functions.get(line.function)
         if statement is None or function is None:
@@ -131,7 +131,7 @@ class ClassText:
         names.sort(key=lambda node: (node.lineno, node.col_offset))
         return {n.id: there[n.id] for n in names if n.id in there and n.id not in own}
 
-    def makers(self, line: Line) -> Iterator[Line]:
+    def makers(self, line: SourceLine) -> Iterator[SourceLine]:
         """Yield the lines that last assigned the names which a line reads, in __init__ too."""
         for node in ast.walk(self.statement(line) or ast.Pass()):
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
@@ -139,7 +139,7 @@ class ClassText:
                 if made is not None:
                     yield made
 
-    def assigned(self, line: Line, name: str) -> Line | None:
+    def assigned(self, line: SourceLine, name: str) -> SourceLine | None:
         """Return the last assignment of a variable before a line, or of self.name in __init__."""
         init = f"{line.function.rpartition('.')[0]}.__init__"
         last = None

@@ -16,7 +16,7 @@ from attncourse.checks.diagnosis import heads, masks, results, scores
 from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, RANDOM, Path
 from attncourse.checks.diagnosis.quantities import Quantity, find_any
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import trace
 
 Rule = Callable[[Path, Operation], Finding | None]
@@ -45,6 +45,7 @@ def numbers_drawn(path: Path, operation: Operation) -> Finding | None:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
+        heads.heads_added,
         heads.numbers_changed,  # or relu after a merge is told as a merge
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
         heads.view_for_a_transpose,  # or nobody says that view is no transpose
@@ -89,11 +90,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.part_changed,
         scores.scores_of_heads_added,
         scores.tokens_before_heads,
+        scores.columns_of_no_head,  # or split(num_heads), pieces of so many columns, has no cause
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),
     "context_vec": (
-        heads.heads_added,  # or a mean over heads is told as a change
         results.out_proj_of_another,  # or out_proj is told to be left out
         results.context_changed,
     ),
@@ -206,7 +207,7 @@ def misnamed(
 ) -> Finding | None:
     """Return the line where a variable named like queries, keys or values holds another of them."""
     holds: dict[str, str] = {}
-    lines: dict[str, Line] = {}
+    lines: dict[str, SourceLine] = {}
     for step in trace(module, x, depth=2).steps:
         role = next((r for r, names in ROLES.items() if re.search(names, step.name.lower())), None)
         if role is None or not step.values.is_floating_point() or step.change == "given":
@@ -214,7 +215,7 @@ def misnamed(
         found = find_any(step.values, named, PARTS)
         if found is not None and found.name != role:
             holds.setdefault(step.name, found.name)
-            lines.setdefault(step.name, Line(step.function, step.line, step.source))
+            lines.setdefault(step.name, SourceLine(step.function, step.line, step.source))
     if not holds:
         return None
     return Finding(Kind.PARTS_SWAPPED, lines[next(iter(holds))], {"holds": holds})

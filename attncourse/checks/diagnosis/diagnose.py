@@ -19,7 +19,7 @@ from attncourse.checks.guard import SECONDS, TimeIsUp, guarded
 from attncourse.checks.sentences import cause_of, details, sentence
 from attncourse.checks.verdict import Note, Verdict
 from attncourse.examples import seeded
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
 
 
@@ -44,6 +44,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("equal scores", conditions.equal_scores, (*RUNS, "random")),
     Question("whole", questions.the_whole, (*RUNS, "random", "equal scores")),
     Question("length", conditions.many_tokens, WHOLE),
+    Question("many heads", conditions.many_heads, WHOLE),  # heads["10"] comes before heads["2"]
     Question("large scores", conditions.large_scores, WHOLE),
     Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
@@ -52,15 +53,9 @@ QUESTIONS: tuple[Question, ...] = (
         "dropout at all", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
     ),
     Question(
-        "dropout in training",
-        training.each_weight_is_dropped_or_grown,
-        (*WHOLE, "dropout at all"),
+        "dropout in training", training.each_weight_is_dropped_or_grown, (*WHOLE, "dropout at all")
     ),
-    Question(
-        "dropout by number",
-        training.each_weight_is_dropped_for_itself,
-        DROPS,
-    ),
+    Question("dropout by number", training.each_weight_is_dropped_for_itself, DROPS),
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
     Question("other dtypes", conditions.other_dtypes, WHOLE),
     Question("initial values", conditions.initial_values, RUNS[:2]),
@@ -167,13 +162,13 @@ def _ask(question: Question, trial: Trial) -> Finding | None:
         return found
 
 
-def _where_time_ran_out(error: BaseException) -> Line | None:
+def _where_time_ran_out(error: BaseException) -> SourceLine | None:
     """Return where it was stopped first: a second alarm may ring while we look at the first."""
     failure = locate(error)
     while not failure.line and error.__context__ is not None:
         error = error.__context__
         failure = locate(error)
-    return Line(failure.function, failure.line, failure.source) if failure.line else None
+    return SourceLine(failure.function, failure.line, failure.source) if failure.line else None
 
 
 def _trial(
@@ -219,7 +214,8 @@ def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
         again = last_kinds.get(right) is faults[0].kind
         last_kinds[right] = faults[0].kind
         said = sentence(faults[0], again)
-        return Verdict(False, said, faults, notes, not_asked, details(faults[0]))
+        cause = sentence(faults[0].at(None), again)
+        return Verdict(False, said, faults, notes, not_asked, details(faults[0]), cause)
     assert trial is not None
     last_kinds.pop(right, None)
     drops = ", and in training dropout falls on single attention weights"

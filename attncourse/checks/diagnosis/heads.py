@@ -42,11 +42,7 @@ def numbers_changed(path: Path, operation: Operation) -> Finding | None:
     return path.at(operation, _CHANGED.get(made.name, Kind.MIXED), name=made.name, complete=False)
 
 
-_CHANGED = {
-    "context_vec": Kind.CONTEXT_CHANGED,
-    "result": Kind.RESULT_CHANGED,
-    "x": Kind.X_CHANGED,
-}
+_CHANGED = {"context_vec": Kind.CONTEXT_CHANGED, "result": Kind.RESULT_CHANGED, "x": Kind.X_CHANGED}
 
 
 def changed_after_the_merge(path: Path, operation: Operation) -> Finding | None:
@@ -119,8 +115,7 @@ def mixed_merge(path: Path, operation: Operation) -> Finding | None:
         if len(axes) > 1 and "h" in axes and "t" in axes:
             return path.at(made_at(path, before[0]), Kind.MERGE_AXIS, dim=dim, axes=axes)
     if "t" in kept and "b" not in kept:
-        first = {"bh": "texts", "hb": "heads"}.get(layout[0] if layout else "", "")
-        return path.at(operation, Kind.MERGE_TEXTS, first=first)
+        return path.at(operation, Kind.MERGE_TEXTS)
     odd = len(layout) == 4 and layout != ("b", "h", "t", "d") and all(layout)
     order = tuple(" and ".join(LETTERS[a] for a in axes) for axes in layout) if odd else ()
     return path.at(_of_the_merge(path, operation), Kind.MERGE_MIXED, order=order)
@@ -160,11 +155,15 @@ def taken_apart_in_another_order(path: Path, operation: Operation) -> Finding | 
 
 
 def heads_added(path: Path, operation: Operation) -> Finding | None:
-    """Tell heads that are added or averaged."""
+    """Tell heads that are added, averaged or compared number by number."""
     right = path.right("context_vec")
-    for made, mean in ((right.mean(dim=1), True), (right.sum(dim=1), False)):
-        if right.shape[1] > 1 and holds(operation.values, made):
-            return path.at(operation, Kind.MERGE_ADDED, mean=mean)
+    if right.shape[1] == 1:
+        return None
+    held = [found for found in path.held(operation).values() if found.name == "context_vec"]
+    heads = {int(found.index["h"]) for found in held if found.index["h"].numel() == 1}
+    meet = len(heads) > 1 and operation.values.numel() == right[:, 0].numel()
+    if meet or any(holds(operation.values, m) for m in (right.mean(dim=1), right.sum(dim=1))):
+        return path.at(operation, Kind.MERGE_ADDED)
     return None
 
 

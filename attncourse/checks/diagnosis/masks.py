@@ -7,13 +7,7 @@ import itertools
 import torch
 from torch import Tensor
 
-from attncourse.checks.diagnosis.path import (
-    ASSIGNS,
-    Path,
-    close_or_nan,
-    cut_at,
-    divided,
-)
+from attncourse.checks.diagnosis.path import ASSIGNS, Path, close_or_nan, cut_at, divided
 from attncourse.checks.diagnosis.quantities import HIDDEN, Found, find, find_any
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation
@@ -307,7 +301,9 @@ def _weak_mask(path: Path, operation: Operation, masks: list[int]) -> Finding | 
             while made.name in KEEPS and made.parents:
                 made = path.operations[made.parents[0]]
             made = made if made.line is not None else operation
-            return path.at(made, Kind.MASK_FILL, number=number, added=True)
+            both = {number, *below.flatten().tolist()} == {0.0, 1.0}
+            kind = Kind.MASK_ADDED if both else Kind.MASK_FILL
+            return path.at(made, kind, number=number, added=True)
     return None
 
 
@@ -334,7 +330,8 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
             one = float(numbers[0])
             sums = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             maker = maker_named(path, operation, ASSIGNS | FILLERS) if sums else None
-            return path.at(maker or operation, Kind.MASK_FILL, number=one, added=is_added)
+            kind = Kind.MASK_ADDED if is_added and one == 1 else Kind.MASK_FILL
+            return path.at(maker or operation, kind, number=one, added=is_added)
     return path.at(operation, Kind.SCORES_CHANGED)
 
 

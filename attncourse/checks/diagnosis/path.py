@@ -11,16 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.checks.diagnosis.quantities import (
-    HIDDEN,
-    Found,
-    Quantity,
-    find,
-    find_any,
-    scaled,
-)
+from attncourse.checks.diagnosis.quantities import HIDDEN, Found, Quantity, find, find_any, scaled
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation
+from attncourse.tracing.operations import Operation, SourceLine
 
 MOST_OPERATIONS = 1500  # that are looked at
 PARTS = ("queries", "keys", "values")
@@ -144,7 +137,7 @@ class Path:
             operation = self.operations[operation.parents[0]]
         return operation.name if operation.given else ""
 
-    def line_of(self, operation: Operation) -> Line | None:
+    def line_of(self, operation: Operation) -> SourceLine | None:
         """Return the line of an operation, or of the nearest one before it that has a line."""
         while operation.line is None and operation.parents:
             operation = self.operations[operation.parents[0]]

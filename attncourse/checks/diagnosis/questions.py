@@ -18,7 +18,7 @@ from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Tri
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.sentences import name_shape
 from attncourse.checks.stub import has_own_lines
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
@@ -47,12 +47,14 @@ def it_returns_something(trial: Trial) -> Finding | None:
             return Finding(Kind.STUB)
         name, statements = statements_of(forward)
         end = statements[max(statements)]
-        return Finding(Kind.RESULT_NONE, Line(name, end.line, end.text), {"name": "something"})
+        return Finding(
+            Kind.RESULT_NONE, SourceLine(name, end.line, end.text), {"name": "something"}
+        )
     last = made[-1]
     is_stack = trial.right is MultiHeadAttentionWrapper  # its forward needs one line
     if len(made) < FULL_ATTEMPT and not is_stack:
         return Finding(Kind.STUB_RETURN, None, {"name": last.name})
-    line = Line(last.function, last.line, last.source)
+    line = SourceLine(last.function, last.line, last.source)
     return Finding(Kind.RESULT_NONE, line, {"name": last.name})
 
 
@@ -137,7 +139,11 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
 def _wrong_shape(trial: Trial, name: str, have: Tensor, want: Tensor) -> Finding:
     sizes = {k: v for k, v in trial.sizes().items() if k.startswith("d_") or "head" in k}
     turned = have.shape == want.shape[::-1]
-    total = trial.right is MultiHeadAttention
+    meaning = "d_out is the width of one head"
+    if name.startswith("out_proj"):
+        meaning = "out_proj takes all heads, merged, and mixes them"
+    elif trial.right is MultiHeadAttention:
+        meaning = "d_out is the width of all heads together, so it is passed on as it is"
     return Finding(
         Kind.PARAMETERS_TURNED if turned else Kind.PARAMETERS_SHAPE,
         trial.line_of_parameter(name),
@@ -146,7 +152,7 @@ def _wrong_shape(trial: Trial, name: str, have: Tensor, want: Tensor) -> Finding
             "have": tuple(have.shape),
             "want": tuple(want.shape),
             "sizes": sizes,
-            "meaning": "total width" if total else "width of one head",
+            "meaning": meaning,
         },
     )
 
@@ -174,7 +180,11 @@ def the_whole(trial: Trial) -> Finding | None:
                 bias = " with qkv_bias=True" if qkv_bias else ""
                 facts = {"b": b, "num_tokens": num_tokens, "bias": bias}
                 return where or Finding(Kind.RESULT_DIFFERS, None, facts)
-            if wrong := _wrong_gradient(have, want, {"x": kept, **weights}):
+            try:
+                wrong = _wrong_gradient(have, want, {"x": kept, **weights})
+            except RuntimeError:  # of a tensor that was overwritten in place
+                return Finding(Kind.GRADIENT_IN_PLACE, trial.line_in_place(mine, x, weights))
+            if wrong is not None:
                 return wrong.at(_line_of_the_gradient(trial, wrong, mine, x, weights))
     return None
 
@@ -198,7 +208,7 @@ def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) ->
 
 def _line_of_the_gradient(
     trial: Trial, wrong: Finding, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
-) -> Line | None:
+) -> SourceLine | None:
     """Return the first line through which no gradient flows."""
     if wrong.kind is Kind.GRADIENT_BIAS:
         line = trial.text.line_with(rf"\.{wrong.facts['layer']}\.weight(?!.*bias)")
@@ -208,7 +218,7 @@ def _line_of_the_gradient(
         for decorator in tree.decorator_list:
             text = f"@{ast.unparse(decorator)}"
             if "no_grad" in text or "inference" in text:
-                return Line(name, decorator.lineno, text)
+                return SourceLine(name, decorator.lineno, text)
     if line := trial.text.line_with(r"no_grad|inference_mode|set_grad_enabled", "__init__"):
         return line
     recording, _ = trial.record(mine, x, weights)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from attncourse.checks.diagnosis.masks import (
-    is_transposed,
-    row_in,
-    takes_softmax,
-    what_is_wrong,
-)
+import re
+
+from attncourse.checks.diagnosis.masks import is_transposed, row_in, takes_softmax, what_is_wrong
 from attncourse.checks.diagnosis.path import (
     MAY_BE_SCALED,
     PARTS,
@@ -101,6 +98,18 @@ def _that_stays(path: Path, operation: Operation, numbers: list[int], axis: str)
             if found is not None and found.name in ("queries", "keys"):
                 places[found.name == "keys"].add(tuple(found.index[axis].flatten().tolist()))
     return numbers[0] if len(places[0]) < len(places[1]) else numbers[1]
+
+
+def columns_of_no_head(path: Path, operation: Operation) -> Finding | None:
+    """Tell queries, keys or values cut to other columns than those of one head."""
+    width = path.right("queries").shape[-1]
+    for number, found in path.held(operation).items():
+        columns = found.index["d"] + width * found.index["h"]
+        cut = cut_at(path, number, "d")
+        if cut is not None and found.index["d"].numel() < width and "einsum" not in operation.name:
+            places = tuple(sorted(set(columns.flatten().tolist())))
+            return path.at(cut, Kind.SPLIT_MISSING, name=found.name, columns=places)
+    return None
 
 
 def another_product(path: Path, operation: Operation) -> Finding | None:
@@ -226,11 +235,16 @@ def scores_changed(path: Path, operation: Operation) -> Finding | None:
     """Tell that scores were right before this operation, and are not after it."""
     if "softmax" in operation.name:
         return path.at(operation, Kind.SOFTMAX_WRONG)
+    later = (made.name for made in path.operations[operation.number :])
+    if re.search(SQUASHES, operation.name) and not any("softmax" in name for name in later):
+        return path.at(operation, Kind.SOFTMAX_OTHER)
     made = path.found.get(operation.number)
     if made is not None and not made.in_order and made.name == "scores":
         return path.at(operation, Kind.MIXED, name="scores")
     return path.at(operation, Kind.SCORES_CHANGED, sure=not takes_softmax(path, operation))
 
+
+SQUASHES = "sigmoid|tanh|relu|softplus|normalize|softmin|softsign"
 
 # Rules: the steps of a softmax by hand come in
 
@@ -238,6 +252,9 @@ def scores_changed(path: Path, operation: Operation) -> Finding | None:
 def softmax_by_hand(path: Path, operation: Operation) -> Finding | None:
     """Tell a softmax by hand that goes wrong, or stops before the division."""
     met = path.names(operation) & set(PARTS)
+    for number in path.held(operation):
+        if "log_softmax" in path.operations[number].name:
+            return path.at(path.operations[number], Kind.SOFTMAX_OTHER)
     if not met:
         return path.at(operation, Kind.SOFTMAX_BY_HAND)
     step = next(n for n, f in path.held(operation).items() if f.name not in PARTS)

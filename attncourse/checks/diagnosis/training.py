@@ -12,7 +12,7 @@ from attncourse.checks.diagnosis.conditions import how_it_drops
 from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.trial import NUM_TOKENS, Trial, close, set_mode
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 
 DROPOUT = 0.25
 ANOTHER_P = r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])"  # not nn.Dropout(dropout)
@@ -41,7 +41,7 @@ def training_without_dropout(trial: Trial) -> Finding | None:
     return Finding(Kind.TRAINING, where.line if where else None)
 
 
-def _line_of_another_p(trial: Trial) -> Line | None:
+def _line_of_another_p(trial: Trial) -> SourceLine | None:
     """Return the line of __init__ that makes dropout of something else than dropout."""
     return trial.text.line_with(ANOTHER_P, among="__init__")
 
@@ -84,7 +84,7 @@ def something_is_dropped(trial: Trial) -> Finding | None:
     return None
 
 
-def _line_of_a_head(trial: Trial, mine: nn.Module, p: float) -> Line | None:
+def _line_of_a_head(trial: Trial, mine: nn.Module, p: float) -> SourceLine | None:
     """Return the line that makes a head with another dropout."""
     for name, part in mine.named_modules():
         if isinstance(part, nn.Dropout) and part.p != p and "." in name:
@@ -92,7 +92,7 @@ def _line_of_a_head(trial: Trial, mine: nn.Module, p: float) -> Line | None:
     return None
 
 
-def _line_of_the_weights(trial: Trial, mine: nn.Module) -> Line | None:
+def _line_of_the_weights(trial: Trial, mine: nn.Module) -> SourceLine | None:
     """Return the line of the heads whose dropout is another, or that makes the weights."""
     if line := _line_of_a_head(trial, mine, DROPOUT):
         return line
@@ -131,7 +131,9 @@ def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
     return None
 
 
-def _line_of_the_sums(trial: Trial, mine: nn.Module, x: Tensor, num_heads: int) -> Line | None:
+def _line_of_the_sums(
+    trial: Trial, mine: nn.Module, x: Tensor, num_heads: int
+) -> SourceLine | None:
     """Return the line that divides by the sum of a row after dropout."""
     made = trial.all_of(mine, x, lambda o: True, trial.weights(num_heads))
     weights = next((o.number for o in made if re.search("softmax|exp$", o.name)), None)
@@ -190,7 +192,6 @@ def gradients_with_dropout(trial: Trial) -> Finding | None:
         result = mine(x)
     try:
         result.sum().backward()
-    except RuntimeError:  # of a tensor that was overwritten in place
-        line = trial.text.line_with(r"inplace\s*=\s*True|Dropout\w*\(.*, True\)|F\.dropout.*, True")
-        return Finding(Kind.GRADIENT_IN_PLACE, line or trial.text.line_with(r"\.\w+_\("))
+    except RuntimeError:
+        return Finding(Kind.GRADIENT_IN_PLACE, trial.line_in_place(mine, x))
     return None

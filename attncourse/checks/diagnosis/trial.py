@@ -21,15 +21,15 @@ from attncourse.checks.diagnosis.path import RANDOM, Path, Scale
 from attncourse.checks.diagnosis.quantities import quantities
 from attncourse.checks.door import Maker
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Line, Operation, Recording
+from attncourse.tracing.operations import Operation, Recording, SourceLine
 from attncourse.tracing.tracer import LIBRARIES, statements_of
 from attnlib.convert import PROJECTIONS
 from attnlib.functional import split_heads
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 
 # Distinct primes: a wrong axis cannot pass by coincidence, and a product tells its factors. Nor
-# does one of d_in // num_heads and head_dim // num_heads equal another size
-B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 13, 23, 11
+# does d_in // num_heads, head_dim // num_heads or the root of head_dim, cut, equal another size
+B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 19, 23, 11
 NO_WEIGHTS: Mapping[str, Tensor] = {}
 ODD = (Found, RuntimeError, LookupError, TypeError, ValueError)  # tensors too odd to look up
 
@@ -38,7 +38,7 @@ class HeadCall(NamedTuple):
     """One call of one head of a stack."""
 
     head: int
-    line: Line | None
+    line: SourceLine | None
     takes_x: bool
     takes_head: int | None  # the head whose result it takes
 
@@ -104,6 +104,7 @@ class Trial:
             Scale(1 / (2 * HEAD_DIM), Kind.SCALE_HALF),
             Scale(2 / HEAD_DIM, Kind.SCALE_HALF),
             Scale(HEAD_DIM**-0.25, Kind.SCALE_ONE_SIDE),
+            Scale(1 / int(HEAD_DIM**0.5), Kind.SCALE_CUT),
             *(Scale(n**-0.5, Kind.SCALE_WIDTH, by) for by, n in sizes.items() if n > 1),
             *(Scale(1 / n, Kind.SCALE_WIDTH, by, False) for by, n in sizes.items() if n > 2),
         )
@@ -208,7 +209,7 @@ class Trial:
         token j % num_tokens weighs in it.
         """
         marks = torch.eye(NUM_TOKENS, self.d_in(num_heads))
-        copies = marks.repeat(3, 1)[:HEAD_DIM].repeat(num_heads, 1)
+        copies = marks.repeat(4, 1)[:HEAD_DIM].repeat(num_heads, 1)
         weights = self.weights(num_heads, W_value=copies, **matrices)
         weights = {name: weight.to(x.dtype) for name, weight in weights.items()}
         return split_heads(self.run(mine, x, weights, num_heads, when).detach(), num_heads)
@@ -345,7 +346,7 @@ class Trial:
         """The text of the class, and of all that the learner wrote beside it."""
         return ClassText(named_by(own_functions(self.make.make)))
 
-    def line_of_parameter(self, name: str) -> Line | None:
+    def line_of_parameter(self, name: str) -> SourceLine | None:
         """Return the line of the constructor that makes a parameter, or a part named so."""
         part = re.escape([part for part in name.split(".") if part not in ("weight", "bias")][-1])
         return (
@@ -354,7 +355,7 @@ class Trial:
             or self.text.line_with(rf"[\"']{part}[\"']")
         )
 
-    def line_that_filled(self, name: str) -> Line | None:
+    def line_that_filled(self, name: str) -> SourceLine | None:
         """Return the line of the constructor that last wrote the numbers of a parameter."""
         part = re.escape(name.split(".")[0])
         if line := self.text.line_with(rf"\.{part}\b\S*\.\w+_\("):
@@ -365,7 +366,7 @@ class Trial:
         number = recording.number_of(parameters[name]) if name in parameters else None
         return recording.operations[number].line if number is not None else None
 
-    def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> Line | None:
+    def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
         """Return the last line that shaped the result."""
         recording, result = self.record(mine, x)
         number = recording.number_of(result) if result is not None else None
@@ -376,9 +377,23 @@ class Trial:
             number = operation.parents[0] if operation.parents else None
         return None
 
+    def line_in_place(
+        self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] = NO_WEIGHTS
+    ) -> SourceLine | None:
+        """Return the line that overwrites what an operation before it needs for its gradient."""
+        if line := self.text.line_with(r"inplace\s*=\s*True|[Dd]ropout\w*\(.*, True\)"):
+            return line
+        recording, _ = self.record(mine, x, weights)
+
+        def overwrites(made: Operation) -> bool:
+            before = [recording.operations[n].name for n in made.parents[:1]]
+            return bool(IN_PLACE.search(made.name) and any(map(KEEPS_RESULT.search, before)))
+
+        return next((o.line for o in recording.operations if o.line and overwrites(o)), None)
+
     def line_of_dropout(
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
-    ) -> Line | None:
+    ) -> SourceLine | None:
         """Return the line that drops something, the last one if there are several."""
         drops = self.all_of(
             mine,
@@ -389,6 +404,10 @@ class Trial:
         return drops[-1].line if drops else None
 
 
+IN_PLACE = re.compile(r"^__i[a-z]+__$|^i(add|sub|mul|truediv)$|[a-z]_$|^__setitem__$")
+KEEPS_RESULT = re.compile(
+    "softmax|exp|sigmoid|tanh|sqrt|relu|mul|div|linear|dropout|view|transpose"
+)
 NAMED = ("scores", "values", "parts")  # where a variable may hold what another should
 
 
@@ -407,7 +426,7 @@ def _is_float(operation: Operation) -> bool:
     return operation.values.is_floating_point()
 
 
-def _own_line() -> Line | None:
+def _own_line() -> SourceLine | None:
     """Return the learner's innermost line that runs now."""
     frame = sys._getframe(2)
     while frame is not None:
@@ -415,6 +434,6 @@ def _own_line() -> Line | None:
         if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
             name, statements = statements_of(code)
             statement = statements.get(frame.f_lineno - code.co_firstlineno + 1)
-            return Line(name, statement.line, statement.text) if statement else None
+            return SourceLine(name, statement.line, statement.text) if statement else None
         frame = frame.f_back  # type: ignore[assignment]
     return None

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse.checks.verdicts import Verdict, check_causal, check_equal, check_weights
+from attncourse.checks.module_checks import Verdict, check_causal, check_equal, check_weights
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
 from support.cases import CASES, T, name, tokens
 

@@ -25,7 +25,7 @@ from attncourse.checks.sentences import (
     in_full,
     sentence,
 )
-from attncourse.tracing.operations import Line
+from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
 from attnlib import CausalAttention
 from support.wrong_classes import ONE_HEAD, SDPA, SPLIT, STACKED, change, write
@@ -103,7 +103,7 @@ def test_lines_that_stop_at_the_line_of_the_stub():
 
 # Sentences: one for each kind
 
-LINE = Line(
+LINE = SourceLine(
     "MyMultiHeadAttention.forward", 12, "context_vec = attn_weights @ values  # " + "x" * 90
 )
 FACTS = {

@@ -11,7 +11,12 @@ import torch
 from attncourse.checks import mistakes
 from attncourse.checks.exercises import check_weight_split
 from attncourse.checks.mistakes import MISTAKES, Mistake, OnePageAttention
-from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
+from attncourse.checks.module_checks import (
+    check_causal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+)
 from attncourse.tracing import trace
 from attnlib import MultiHeadAttention
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, T, tokens

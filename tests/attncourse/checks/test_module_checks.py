@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse.checks.verdicts import (
+from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
     check_same,

@@ -124,13 +124,13 @@ def test_what_cannot_tell_says_what_it_needs(written, words):
     ],
 )
 def test_a_stub_is_not_attempted_yet(said):
-    assert said == "not attempted yet"
+    assert str(said) == "not attempted yet"
 
 
 def test_a_wrong_number_is_named_and_the_right_one_is_not():
     queries, keys = counting().inputs.view(1, 3, 6) / 10, torch.ones(1, 3, 6)
     keys[0, 2, 0] = 3.0
-    said = check_scores_row([2.1, 2.1, 9.0], queries, keys, head=0, token=1)
+    said = str(check_scores_row([2.1, 2.1, 9.0], queries, keys, head=0, token=1))
     assert said.startswith("You have 9.00 for key 2:")
     assert "3.30" not in said
 
@@ -138,7 +138,7 @@ def test_a_wrong_number_is_named_and_the_right_one_is_not():
 def test_tensors_are_answers_too():
     scores = torch.tensor([1.0, 0.0, 5.0])
     right = torch.softmax(scores[:2] / 3**0.5, dim=-1)
-    assert check_weights_row(torch.cat([right, torch.zeros(1)]), scores, 1, 3).startswith("Right")
+    assert check_weights_row(torch.cat([right, torch.zeros(1)]), scores, 1, 3)
 
 
 def test_the_broken_steps_are_those_that_do_not_follow():
@@ -157,7 +157,7 @@ def test_the_broken_steps_are_those_that_do_not_follow():
     }
     broken = {n for n, (one, other) in pairs.items() if not torch.allclose(one, other, atol=5e-3)}
     assert broken == {4, 5, 7, 8, 9}
-    assert check_broken_steps(broken - {4, 5}).startswith("Right")  # the row that is asked for
+    assert check_broken_steps(broken - {4, 5})  # the row that is asked for
     row = {
         7: (theirs.scores - pairs[7][0])[1],
         8: (theirs.weights - pairs[8][0])[1],

@@ -46,7 +46,7 @@ from attnlib import attention, causal_mask, merge_heads, split_heads
     ],
 )
 def test_both_masks(both_masks, sentence):
-    assert check_both_masks(both_masks) == sentence
+    assert str(check_both_masks(both_masks)) == sentence
 
 
 def by_sdpa(module, x, memory):
@@ -56,7 +56,7 @@ def by_sdpa(module, x, memory):
 
 
 def test_cross_attention_in_other_words_is_right():
-    assert check_cross_attention(by_sdpa).startswith("Right: for 4 tokens that look at 4")
+    assert str(check_cross_attention(by_sdpa)).startswith("Right: for 4 tokens that look at 4")
 
 
 def test_one_wide_head_is_told():
@@ -65,7 +65,7 @@ def test_one_wide_head_is_told():
         return module.out_proj(F.scaled_dot_product_attention(*layers))
 
     sentence = "There is one wide head: split queries, keys and values into heads."
-    assert check_cross_attention(cross_attention) == sentence
+    assert str(check_cross_attention(cross_attention)) == sentence
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_one_wide_head_is_told():
     ],
 )
 def test_what_is_no_usual_mistake_is_told_too(cross_attention, sentence):
-    assert check_cross_attention(cross_attention).startswith(sentence)
+    assert str(check_cross_attention(cross_attention)).startswith(sentence)
 
 
 def test_lengths_that_are_taken_for_equal_stop_with_their_line():
@@ -87,24 +87,24 @@ def test_lengths_that_are_taken_for_equal_stop_with_their_line():
         heads = split_heads(module.W_query(x), module.num_heads), keys.mT, values
         return by_sdpa(module, x, memory) + 0 * sum(head.sum() for head in heads)
 
-    assert "Stopped in cross_attention, line 3" in check_cross_attention(cross_attention)
+    assert "Stopped in cross_attention, line 3" in str(check_cross_attention(cross_attention))
 
 
 def test_the_pair_that_attention_returns_is_told():
-    told = check_cross_attention(lambda module, x, memory: (x, memory))
+    told = str(check_cross_attention(lambda module, x, memory: (x, memory)))
     assert told == "It returns a tuple. attention returns two things: go on with the first."
 
 
 def test_a_mask_for_one_batch_is_not_enough():
     is_padding = torch.arange(8) < torch.tensor([[0], [2], [5]])
     right = (causal_mask(8) | is_padding[:, None]) & ~torch.eye(8, dtype=torch.bool)
-    told = check_padded(lambda is_padding: right)
+    told = str(check_padded(lambda is_padding: right))
     assert told == "It is torch.bool, (3, 8, 8); it must be torch.bool, (2, 7, 7)."
 
 
 @pytest.mark.parametrize("hidden", [torch.arange(8) < 2, torch.zeros(8) > 0])
 def test_a_padding_mask_that_is_not_causal_is_told(hidden):
-    told = check_padded(lambda is_padding: hidden.expand(3, 8, 8))
+    told = str(check_padded(lambda is_padding: hidden.expand(3, 8, 8)))
     assert told in (
         "In text 0 query 0 sees token 2: that is its future.",
         "In text 0 query 0 sees token 1: that is its future.",
@@ -117,7 +117,7 @@ def test_the_right_number_of_wrong_keys_is_told():
         hidden[1, 7, 2], hidden[1, 7, 0] = True, False  # padding for a word
         return hidden & ~torch.eye(8, dtype=torch.bool)
 
-    assert check_padded(padded_mask) == (
+    assert str(check_padded(padded_mask)) == (
         "The right number of keys, but not the right ones: a word's output moved."
     )
 

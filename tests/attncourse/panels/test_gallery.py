@@ -8,18 +8,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncourse.checks.mistakes import (
+from attncourse.checks.mistakes import MISTAKES, OnePageAttention
+from attncourse.checks.module_checks import (
+    check_causal,
+    check_rows_sum_to_one,
+    check_same,
+    check_shapes,
+)
+from attncourse.checks.mysteries import ALL_MISTAKES
+from attncourse.panels.gallery import (
     CONDITIONS,
+    GALLERY,
     GALLERY_SEED,
-    MISTAKES,
-    OnePageAttention,
     build,
+    compute_gallery,
     examine,
     tokens,
 )
-from attncourse.checks.mysteries import ALL_MISTAKES
-from attncourse.checks.verdicts import check_causal, check_rows_sum_to_one, check_same, check_shapes
-from attncourse.panels.gallery import GALLERY, compute_gallery
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
 from attnlib import causal_mask

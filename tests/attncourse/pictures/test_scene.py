@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import io
+import json
 import re
 import xml.etree.ElementTree as ET
 
@@ -214,12 +215,26 @@ def test_a_notebook_gets_the_alt_text_too():
 
 
 def test_a_picture_is_described():
-    scene = SCENE.described("What is to be seen.")
-    assert scene.alt == "What is to be seen."
+    scene = SCENE.described("two triangles")
+    assert scene.alt.startswith("Left: token 3 sees key 0, token 4 keys 0 and 1")
     assert scene == dataclasses.replace(SCENE, alt=scene.alt)
-    for alt in ("", "  "):
-        with pytest.raises(ValueError, match=r"alt must say what is to be seen, got '.*': write"):
-            SCENE.described(alt)
+    with pytest.raises(ValueError, match=r"one of descriptions.json, got 'A box.': add it there"):
+        SCENE.described("A box.")
+
+
+def test_facts_are_put_into_a_description(monkeypatch):
+    monkeypatch.setattr(
+        "attncourse.pictures.scene._descriptions", lambda: {"one": "It is {share}."}
+    )
+    assert SCENE.described("one", share="0.50").alt == "It is 0.50."
+
+
+def test_every_description_has_a_name_of_its_own():
+    text = (ROOT / "attncourse/pictures/descriptions.json").read_text("utf-8")
+    groups = json.loads(text, object_pairs_hook=list)  # as a dict it would drop the first of two
+    names = [name for _, group in groups for name, _ in group]
+    assert len(names) > 10
+    assert len(set(names)) == len(names)
 
 
 def test_nbval_compares_the_alt_text_and_not_the_bytes():
@@ -239,7 +254,7 @@ def test_nbval_compares_the_alt_text_and_not_the_bytes():
     other_bytes = dataclasses.replace(SCENE, items=SCENE.items[:1])
     assert other_bytes._repr_html_() != SCENE._repr_html_()
     assert compared(other_bytes) == compared(SCENE)
-    assert compared(SCENE.described("Another.")) != compared(SCENE)
+    assert compared(SCENE.described("two triangles")) != compared(SCENE)
 
 
 def test_hatching_stays_in_its_box():

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attncourse.checks.answers import noted, require
 from attncourse.checks.attempt import (
     Diagnosis,
+    Found,
     call,
     draw,
     evaluating,
@@ -38,7 +39,8 @@ def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
         try:
             return check(*given, **options)
         except Diagnosis as diagnosis:
-            return Verdict(False, f"Cannot be told. {diagnosis}")
+            faults = (diagnosis.finding,) if isinstance(diagnosis, Found) else ()
+            return Verdict(False, f"Cannot be told. {diagnosis}", faults)
 
     return answer
 
