@@ -120,7 +120,7 @@ def live_section(panel: live.LivePanel) -> str:
     return (
         f'<div class="{kind}">{panel.draw().svg()}</div>\n'
         f'<script type="application/json">{in_script(panel.sheet())}</script>\n'
-        f"{in_page(panel.module(), live.looks(), f'.attn-{panel.name}')}"
+        f"{in_page(panel.module(), live.LOOKS.read_text('utf-8'), f'.attn-{panel.name}')}"
     )
 
 

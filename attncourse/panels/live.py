@@ -27,7 +27,7 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
 HERE = Path(__file__).parent
-LOOKS = ("panel.css", "live.css")
+LOOKS = HERE / "live.css"
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,6 @@ class LivePanel:
     def sheet(self) -> dict[str, Any]:
         """Return all that a browser needs."""
         return {"name": self.name, "title": self.title, **self.data()}
-
-
-def looks() -> str:
-    """Return the styles of all these panels."""
-    return "".join((HERE / name).read_text("utf-8") for name in LOOKS)
 
 
 # The mini model of lessons 01 to 03

@@ -12,8 +12,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from attncourse.panels.live import LivePanel, looks
+from attncourse.panels.live import LOOKS, LivePanel
 from attncourse.panels.states import Panel, bundle_of, make_bundle, spell
+
+HERE = Path(__file__).parent
 
 
 class PanelBox(anywidget.AnyWidget):
@@ -27,8 +29,8 @@ class PanelBox(anywidget.AnyWidget):
         panel: what to show.
     """
 
-    _esm = Path(__file__).with_name("panel.js")
-    _css = Path(__file__).with_name("panel.css")
+    _esm = HERE / "panel.js"
+    _css = HERE / "panel.css"
     sheet = traitlets.Dict().tag(sync=True)
 
     def __init__(self, panel: Panel) -> None:
@@ -60,7 +62,7 @@ class LiveBox(anywidget.AnyWidget):
         panel: what to show.
     """
 
-    _css = looks()
+    _css = HERE.joinpath("panel.css").read_text("utf-8") + LOOKS.read_text("utf-8")
     sheet = traitlets.Dict().tag(sync=True)
     state = traitlets.Dict().tag(sync=True)  # what the reader chose; it is saved with the notebook
 

@@ -23,7 +23,7 @@ from attncourse.learning.record import LETTERS, recorded_model
 from attncourse.panels.live import LEAK, MINI, MISTAKES, PAINTED, TYPED, LivePanel
 from attncourse.panels.widgets import LiveBox
 from attnlib.functional import attention
-from book import SHEET, live_section
+from book import FRONT_END, SHEET, live_section
 from support.browser_tools import found_browser, running_jupyterlab
 from support.notebook_tools import NOTEBOOKS, read
 from support.panel_tools import photograph
@@ -71,7 +71,7 @@ def open_live(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Locato
         def box(panel: LivePanel, width: int = 900, state: str = "", **options: Any) -> Locator:
             path = tmp_path / f"{panel.name}.html"
             section = SHEET.sub(in_place, live_section(panel))
-            path.write_text(PAGE.replace("@", section), encoding="utf-8")
+            path.write_text(PAGE.replace("@", section + FRONT_END), encoding="utf-8")
             viewport = {"width": width, "height": 800}
             page = opened(browser, path.as_uri() + state, viewport=viewport, **options)
             return stack.enter_context(page).get_by_role("group", name=panel.title)
