@@ -14,12 +14,13 @@ import torch
 from playwright.sync_api import Browser, Locator, expect
 from torch import Tensor
 
-from attncourse.checks.mistakes import OnePageAttention, build
+from attncourse.checks.mistakes import OnePageAttention
 from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.examples import journey
 from attncourse.gpt2 import recorded
 from attncourse.learning.mini import MiniModel, mini_model
 from attncourse.learning.record import LETTERS, recorded_model
+from attncourse.panels.gallery import build
 from attncourse.panels.live import LEAK, MINI, MISTAKES, PAINTED, TYPED, LivePanel
 from attncourse.panels.widgets import LiveBox
 from attnlib.functional import attention
