@@ -50,9 +50,9 @@ def in_page(module: str, looks: str, shown: str) -> str:
     return f'<style>{looks}</style>\n<script type="module">{module}{MOUNT % shown}</script>'
 
 
-FRONT_END = in_page(*(file.read_text("utf-8") for file in (MODULE, LOOKS)), PLAIN_PANEL)
+FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_PANEL)
 SENTENCE_END = in_page(
-    *(file.read_text("utf-8") for file in (sentence.MODULE, sentence.LOOKS)), ".attn-sentence"
+    sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
 )
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
