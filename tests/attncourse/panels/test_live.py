@@ -439,11 +439,13 @@ def test_all_of_them_move_in_jupyterlab_and_the_notebook_saves_their_state(
         says(boxes[PAINTED], "GPT-2: L4H11")
         assert "#" not in page.url
         page.wait_for_timeout(1000)
-        page.get_by_role("menuitem", name="File", exact=True).click()
-        page.get_by_role("menuitem", name="Save Notebook", exact=True).click()
-        page.wait_for_timeout(3000)
-        kept = json.loads((folder / "own.ipynb").read_text(encoding="utf-8"))["metadata"]["widgets"]
-        (kept,) = kept.values()
+        page.keyboard.press("Control+s")
+        for _ in range(300):
+            text = (folder / "own.ipynb").read_text(encoding="utf-8")
+            if "widget-state" in text and text.endswith("}\n"):  # not half written
+                break
+            page.wait_for_timeout(100)
+        (kept,) = json.loads(text)["metadata"]["widgets"].values()
         models = [model["state"] for model in kept["state"].values() if "sheet" in model["state"]]
         states = {model["sheet"]["name"]: model["state"] for model in models}
         assert states["mini"]["head"] == "0, 0: muted"
