@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse.checks.mistakes import OnePageAttention
 from attncourse.examples import journey
 from attncourse.gpt2.recorded import TEXTS as GPT2_TEXTS
 from attncourse.gpt2.recorded import recorded
@@ -24,6 +23,7 @@ from attncourse.learning.mini import CONTEXT_LENGTH, mini_model, page_data
 from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded_model, shown_tokens
 from attncourse.panels.gallery import build
 from attncourse.pictures import Scene, arcs_picture, difference_picture, weights_picture
+from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 

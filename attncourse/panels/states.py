@@ -121,8 +121,8 @@ class Panel:
         sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
         if self.handle is not None:
             sheet["slots"] = _share_picture(pages, states.index(dict(self.default)))
-        sheet["parts"] = _share_parts(pages)
-        sheet["colors"] = _share_colors(sheet["parts"])
+        sheet["parts"] = parts = _share_parts(pages)
+        sheet["colors"] = _share_colors(parts)
         sheet["maps"] = _share_maps(pages)
         return sheet
 
