@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -170,7 +171,7 @@ def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
 
 
 def _look_back(num_tokens: int) -> Tensor:
-    return 10 * num_tokens**0.5 * torch.eye(num_tokens).roll(1, dims=0)
+    return torch.eye(num_tokens).roll(1, dims=0) * 10 * math.sqrt(num_tokens)
 
 
 @exercise_check(ours=_look_back)
