@@ -108,8 +108,8 @@ def draw_plane(data: Plane) -> Scene:
     return Scene(
         BOOK,
         ROWS + rows * ROW + 4,
-        f"The query of {data.tokens[-1]}, turned by {data.turned} degrees, {data.percent}% as long, "
-        f"among {rows} keys; beside it the context vector among the values; below, a bar for "
+        f"The query of {data.tokens[-1]}, turned by {data.turned} degrees, {data.percent}% as "
+        f"long, among {rows} keys; beside it the context vector among the values; below, a bar for "
         "each score and weight.",
         (*_query_and_keys(data), *_mixture(data), *_rows(data)),
     )
