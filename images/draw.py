@@ -236,57 +236,79 @@ def two_heads() -> Scene:
 def view_and_transpose() -> Scene:
     """Draw how view and transpose regroup numbered cells by head."""
     alt = (
-        "Three tokens of width 4, their cells numbered 0 to 11. view cuts the row of each token "
-        "into two heads, transpose puts the heads first: head 0 holds 0 1, 4 5, 8 9. Below, the "
-        "twelve numbers in memory, still 0 to 11 in a line."
+        "Three tokens of width 8, their cells numbered 0 to 23. view cuts the row of each token "
+        "into two heads of width 4, transpose puts the heads first: head 0 holds 0 to 3, 8 to 11, "
+        "16 to 19. Below, the numbers in memory, still 0 to 23 in a line."
     )
-    x = torch.arange(12).view(3, 4)  # (num_tokens, d_out)
-    viewed = x.view(3, 2, 2)  # (num_tokens, num_heads, head_dim)
-    by_head = viewed.transpose(0, 1)  # (num_heads, num_tokens, head_dim)
-    first, second, third = MARGIN + 56, 372.0, RIGHT - 66  # where the cells begin
+    viewed = NUMBERED.view(3, 2, 4)  # (num_tokens, num_heads, head_dim)
+    first, second, third = MARGIN + 56, 364.0, RIGHT - 4 * SMALL  # where the cells begin
     top, axis = 112.0, 220.0
-    items: list[Item] = []
-    for middle, values, *names in (
-        (first + 64, x, "(num_tokens,", "d_out)"),
-        (second + 32, viewed, "(num_tokens,", "num_heads,", "head_dim)"),
-        (third + 22, by_head, "(num_heads,", "num_tokens,", "head_dim)"),
-    ):
-        items.append(Words(middle, 24, str(tuple(values.shape)), size=14, bold=True))
-        items += notes(middle, 46, *names)
-    items += head_tag(first, axis - 61, 64, 0) + head_tag(first + 64, axis - 61, 64, 1)
-    items += numbered(first, axis - 39, x)
-    items += token_labels(first, axis - 39)
-    for t in range(3):
-        y = axis + (t - 1) * 70
-        items += numbered(second, y - 26, viewed[t])
-        items.append(Words(second - 7, y, f"token {t}", "end"))
-    items += blocks_of_heads(third, top, by_head)
-    for start, end, name in (
-        (first + 128, second - 58, "view"),
-        (second + 64, third - 58, "transpose"),
-    ):
-        middle = (start + end) / 2
-        items.append(Words(middle, axis - 16, name))
-        items += arrow((middle - 34, axis), (middle + 34, axis))
-    items.append(
-        note(first, 362, "in memory: view cuts this line, transpose moves nothing", "start")
-    )
-    items += numbered(first, 374, x.view(1, 12))
+    items = [
+        *shape_above(first + 4 * SMALL, NUMBERED, "(num_tokens,", "d_out)"),
+        *shape_above(second + 2 * SMALL, viewed, "(num_tokens,", "num_heads,", "head_dim)"),
+        *shape_above(third + 2 * SMALL, BY_HEAD, "(num_heads,", "num_tokens,", "head_dim)"),
+        *head_tag(first, axis - 61, 4 * SMALL, 0),
+        *head_tag(first + 4 * SMALL, axis - 61, 4 * SMALL, 1),
+        *numbered(first, axis - 39, NUMBERED),
+        *token_labels(first, axis - 39),
+        *blocks_of_tokens(second, axis, viewed),
+        *blocks_of_heads(third, top, BY_HEAD),
+        *move(first + 8 * SMALL, second - 56, axis, "view"),
+        *move(second + 4 * SMALL, third - 56, axis, "transpose"),
+        note(first, 362, "in memory: view cuts this line, transpose moves nothing", "start"),
+        *numbered(first, 374, NUMBERED.view(1, 24)),
+    ]
     return Scene(WIDTH, 400 + MARGIN, alt, tuple(items))
+
+
+def merge() -> Scene:
+    """Draw the way back: transpose, a copy into reading order, and the cut into rows."""
+    alt = (
+        "Two heads, each a table of three tokens; in memory head 0 comes first, then head 1. "
+        "transpose puts the tokens first and moves nothing: the eight numbers of token 0, framed, "
+        "are at places 0 to 3 and 12 to 15 of the line. contiguous copies them next to each other, "
+        "0 to 23 in a line, and view cuts that line into rows of eight."
+    )
+    back = BY_HEAD.transpose(0, 1)  # (num_tokens, num_heads, head_dim)
+    first, second, third = MARGIN + 56, 300.0, RIGHT - 8 * SMALL
+    top, axis = 112.0, 220.0
+    items = [
+        *shape_above(first + 2 * SMALL, BY_HEAD, "(num_heads,", "num_tokens,", "head_dim)"),
+        *shape_above(second + 2 * SMALL, back, "(num_tokens,", "num_heads,", "head_dim)"),
+        *shape_above(third + 4 * SMALL, NUMBERED, "(num_tokens,", "d_out)"),
+        *blocks_of_heads(first, top, BY_HEAD),
+        *blocks_of_tokens(second, axis, back),
+        *numbered(third, axis - 39, NUMBERED),
+        *move(first + 4 * SMALL, second - 56, axis, "transpose"),
+        *move(second + 4 * SMALL, third, axis, "contiguous, view"),
+        note(first, 362, "in memory, after transpose: token 0 is in two pieces", "start"),
+        *numbered(first, 374, BY_HEAD.reshape(1, 24)),
+        note(first, 422, "in memory, after contiguous: a copy, and token 0 in one piece", "start"),
+        *numbered(first, 434, NUMBERED.view(1, 24)),
+    ]
+    for x, y, cells, rows in (
+        (second, axis - 96, 4, 2),
+        (third, axis - 39, 8, 1),
+        (first, 374.0, 4, 1),
+        (first + 12 * SMALL, 374.0, 4, 1),
+        (first, 434.0, 8, 1),
+    ):
+        items.append(Box(x, y, cells * SMALL, rows * 26, stroke=INK, stroke_width=2.5))
+    return Scene(WIDTH, 460 + MARGIN, alt, tuple(items))
 
 
 def view_alone() -> Scene:
     """Draw what view alone puts under each head."""
     alt = (
-        "The trap: (3, 4) viewed as (2, 3, 2) at once. Head 0 gets the numbers 0 to 5, which are "
-        "all of token 0 and half of token 1; head 1 gets 6 to 11. Of the rows read as tokens 0, 1 "
+        "The trap: (3, 8) viewed as (2, 3, 4) at once. Head 0 gets the numbers 0 to 11, which are "
+        "all of token 0 and half of token 1; head 1 gets 12 to 23. Of the rows read as tokens 0, 1 "
         "and 2 the last two of head 0 belong to tokens 0 and 1, those of head 1 to 1, 2 and 2."
     )
-    mixed = torch.arange(12).view(2, 3, 2)
+    mixed = torch.arange(24).view(2, 3, 4)
     items: list[Item] = notes(
         MARGIN,
         MARGIN + 8,
-        f"(3, 4) viewed as {tuple(mixed.shape)}",
+        f"(3, 8) viewed as {tuple(mixed.shape)}",
         "at once: view keeps the",
         "order in memory and only",
         "cuts it, the first half for",
@@ -296,24 +318,44 @@ def view_alone() -> Scene:
         step=17,
     )
     for h, block in enumerate(mixed.tolist()):
-        cells, y = 327.0 + h * 230, MARGIN
-        items += head_tag(cells, y, 64, h)
+        cells, y = 282.0 + h * 242, MARGIN
+        items += head_tag(cells, y, 4 * SMALL, h)
         items += numbered(cells, y + 22, mixed[h])
         items += token_labels(cells, y + 22)
         items.append(note(cells - 7, y + 9, "read as", "end"))
-        items.append(note(cells + 71, y + 9, "really", "start"))
+        items.append(note(cells + 4 * SMALL + 7, y + 9, "really", "start"))
         for t, row in enumerate(block):
-            token = row[0] // 4
-            words = Words(cells + 71, y + 35 + t * 26, f"token {token}", "start")
+            token = row[0] // 8
+            words = Words(cells + 4 * SMALL + 7, y + 35 + t * 26, f"token {token}", "start")
             items.append(words._replace(bold=token != t))
     return Scene(WIDTH, MARGIN + 100 + MARGIN, alt, tuple(items))
+
+
+SMALL = 24.0  # the width of a numbered cell
+NUMBERED = torch.arange(24).view(3, 8)  # (num_tokens, d_out)
+BY_HEAD = NUMBERED.view(3, 2, 4).transpose(0, 1)  # (num_heads, num_tokens, head_dim)
 
 
 def numbered(x: float, y: float, values: Tensor) -> list[Item]:
     """Return cells that keep the color of their head, wherever view and transpose take them."""
     rows = values.tolist()
-    colors = [[cell_color(value // 2 % 2) for value in row] for row in rows]
-    return grid(x, y, colors, [[str(value) for value in row] for row in rows], 32, 26, size=13)
+    colors = [[cell_color(value // 4 % 2) for value in row] for row in rows]
+    return grid(x, y, colors, [[str(value) for value in row] for row in rows], SMALL, 26, size=13)
+
+
+def shape_above(middle: float, values: Tensor, *names: str) -> list[Item]:
+    """Return the shape of a stage, and the names of its dimensions."""
+    shape = Words(middle, 24, str(tuple(values.shape)), size=14, bold=True)
+    return [shape, *notes(middle, 46, *names)]
+
+
+def move(start: float, end: float, y: float, name: str) -> list[Item]:
+    """Return an arrow from one stage to the next, under the names of what leads there."""
+    middle, steps = (start + end) / 2, name.split(", ")
+    items: list[Item] = [
+        Words(middle, y - 16 * (len(steps) - i), step) for i, step in enumerate(steps)
+    ]
+    return items + arrow((middle - 18, y), (middle + 18, y))
 
 
 def token_labels(right: float, y: float) -> list[Item]:
@@ -321,12 +363,22 @@ def token_labels(right: float, y: float) -> list[Item]:
     return [Words(right - 7, y + 13 + 26 * t, f"token {t}", "end") for t in range(3)]
 
 
+def blocks_of_tokens(x: float, axis: float, values: Tensor) -> list[Item]:
+    """Return three blocks under each other, each beside the name of its token."""
+    items: list[Item] = []
+    for t in range(3):
+        y = axis + (t - 1) * 70
+        items += numbered(x, y - 26, values[t])
+        items.append(Words(x - 7, y, f"token {t}", "end"))
+    return items
+
+
 def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
     """Return two blocks under each other, each under the name of its head."""
     items: list[Item] = []
     for h in range(2):
         top = y + h * 116
-        items += head_tag(x, top, 64, h)
+        items += head_tag(x, top, 4 * SMALL, h)
         items += numbered(x, top + 22, values[h])
         items += token_labels(x, top + 22)
     return items
@@ -426,6 +478,7 @@ DIAGRAMS: dict[str, Callable[[], Scene]] = {
     "two_heads": two_heads,
     "view_and_transpose": view_and_transpose,
     "view_alone": view_alone,
+    "merge": merge,
     "heads_over_devices": heads_over_devices,
 }
 

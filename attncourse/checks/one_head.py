@@ -98,7 +98,6 @@ def _limits(causal_weights: Callable[[Tensor], Tensor], exact: Tensor, used: Ten
 
 
 def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
-    """Name a usual mistake that makes these attention weights."""
     is_future = causal_mask(exact.shape[-1], device=exact.device)
     hidden = exact.masked_fill(is_future, -torch.inf)
     factor = _factor(mine[..., -1, :], exact[..., -1, :])  # 1/8, or another
@@ -159,7 +158,6 @@ def _factor(weights: Tensor, scores: Tensor) -> float:
 
 
 def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
-    """Say by what scores are divided that are multiplied by a wrong factor."""
     for divisor, said in usual.items():
         if abs(factor * divisor - 1) < 1e-3:
             return said

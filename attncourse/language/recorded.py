@@ -9,6 +9,7 @@ import base64
 import hashlib
 import inspect
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncourse.language.files import file_shapes
 from attncourse.language.interventions import Intervention, Put, require_fits
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.runs import Run
@@ -41,6 +43,7 @@ class RecordedModel:
         self.origin = data["origin"]
         self.size = LlamaSize(**data["size"])
         self.runs: dict[str, Any] = data["runs"]
+        self.rows: dict[str, dict[str, Any]] = data["rows"]
 
     def __repr__(self) -> str:
         return f"<a recording of {len(self.runs)} runs of {self.origin}>"
@@ -49,6 +52,20 @@ class RecordedModel:
     def heads(self) -> tuple[Head, ...]:
         """All heads, layer by layer."""
         return self.size.heads
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors in the model's file, by their names there."""
+        return file_shapes(self.size)
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a matrix of the model's file; rows that were not recorded are NaN."""
+        if name not in self.rows:
+            raise NotRecordedError(name)
+        matrix = torch.full(self.shapes[name], torch.nan)
+        rows = unpacked(self.rows[name])
+        matrix[self.rows[name]["first"] :][: len(rows)] = rows
+        return matrix
 
     def read(self, text: str, *changes: Intervention) -> RecordedRun:
         """Return the run of a text, if it was recorded with these interventions."""
@@ -151,18 +168,18 @@ def _name(change: Intervention) -> str:
 
 
 def packed(numbers: Tensor) -> dict[str, Any]:
-    """Return a tensor of float32 as JSON holds it.
+    """Return a tensor of float32 as JSON holds it, compressed.
 
     >>> unpacked(packed(torch.tensor([[0.5, -2.0]]))).tolist()
     [[0.5, -2.0]]
     """
-    data = base64.b64encode(numbers.contiguous().numpy().data)
+    data = base64.b64encode(zlib.compress(numbers.contiguous().numpy().data, 9))
     return {"shape": list(numbers.shape), "float32": data.decode()}
 
 
 def unpacked(found: dict[str, Any]) -> Tensor:
     """Return the tensor of what packed has made."""
-    data = bytearray(base64.b64decode(found["float32"]))
+    data = bytearray(zlib.decompress(base64.b64decode(found["float32"])))
     return torch.frombuffer(data, dtype=torch.float32).view(found["shape"])
 
 

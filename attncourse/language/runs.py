@@ -104,6 +104,17 @@ class Run:
         self._require(layer, head, at)
         return _at(self.handed_over[layer][0, :, head], at).clone()
 
+    @torch.no_grad()
+    def reads(self, layer: int) -> Tensor:
+        """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
+        self._require(layer, 0)
+        return self._block(layer).norm_1(self.residual[layer])[0]
+
+    def queries_unturned(self, layer: int, head: int) -> Tensor:
+        """Return a head's queries before their positions turn them, (num_tokens, head_dim)."""
+        self._require(layer, head)
+        return self._attended(layer).maps["queries"][0, head]
+
     def write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head wrote into the residual stream of a token, (width); or of each."""
         self._require(layer, head, at)
@@ -116,6 +127,20 @@ class Run:
         matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.handed_over))])
         columns = by_head(matrices, self.model.size.head_dim)
         return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], columns)
+
+    def adds_to(self, word: str) -> Tensor:
+        """Return what each head's write at the last token adds to a word's logit by itself.
+
+        The scale of the final norm is taken as it is in this run; what later layers make of a write
+        is not in it.
+
+        Returns:
+            (num_layers, num_heads).
+        """
+        llama = self.model.llama
+        scale = self.residual[-1][0, -1].square().mean().add(self.model.size.epsilon).rsqrt()
+        spoken = llama.unembedding[self.model.token_of(word)] * llama.final_norm.weight
+        return self.writes() @ spoken * scale
 
     def weights(self, layer: int, head: int | None = None) -> Tensor:
         """Return a head's attention weights, (num_tokens, num_tokens); or those of its layer.

@@ -1,7 +1,5 @@
 """Every notebook keeps every rule of notebook_tools."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +8,7 @@ import pytest
 
 from execute_notebooks import normalize, to_text
 from support.notebook_tools import (
+    APPENDICES,
     NOTEBOOKS,
     RULES,
     START,
@@ -19,13 +18,14 @@ from support.notebook_tools import (
     source,
 )
 
-each_notebook = pytest.mark.parametrize("path", [START, *NOTEBOOKS], ids=lambda path: path.stem)
-each_lesson = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+ALL = [START, *NOTEBOOKS, *APPENDICES]
+each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+each_lesson = pytest.mark.parametrize("path", ALL[1:], ids=lambda path: path.stem)
 
 
 def test_there_are_notebooks():
     assert NOTEBOOKS, "notebooks/ is empty: nothing below was checked"
-    assert sorted((START.parent).glob("*.ipynb")) == [START, *NOTEBOOKS]
+    assert sorted((START.parent).glob("*.ipynb")) == ALL
 
 
 @each_notebook

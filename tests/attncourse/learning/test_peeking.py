@@ -1,12 +1,11 @@
 """Models without a mask, and how they are asked where nothing lies ahead."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from attncourse.training import mean_loss
 
 from attncourse.learning import (
     AttentionModel,
@@ -18,7 +17,6 @@ from attncourse.learning import (
     without_mask,
 )
 from attncourse.learning.tasks import Batch
-from attncourse.learning.training import mean_loss
 from support.shape_comments import reading
 
 

@@ -1,21 +1,12 @@
 """The tasks: what they draw, and what they ask for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 import torch
 
 from attncourse.learning import tasks
-from attncourse.learning.tasks import (
-    NO_ANSWER,
-    look_ups,
-    next_tokens,
-    repeats,
-    story,
-    walk,
-)
+from attncourse.learning.tasks import NO_ANSWER, look_ups, next_tokens, repeats, story, walk
 from support.shape_comments import reading
 
 

@@ -1,7 +1,5 @@
 """The plane: a query is dragged, and what follows it in a browser is what attnlib computes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -214,7 +212,10 @@ def places(page: Page) -> list[list[float]]:
 def test_fifty_positions_show_what_attnlib_computes(page):
     """The handle is dragged there; the picture, its alt text and the line are attnlib's."""
     box = box_of(page, PLANE)
-    handle, picture = box.get_by_role("slider", name="handle"), box.locator(".attn-picture")
+    handle, picture = (
+        box.get_by_role("slider", name="angle and length"),
+        box.locator(".attn-picture"),
+    )
     held = handle.bounding_box()
     page.mouse.move(held["x"] + held["width"] / 2, held["y"] + held["height"] / 2)
     page.mouse.down()
@@ -237,7 +238,7 @@ def test_fifty_positions_show_what_attnlib_computes(page):
 @browser_test
 def test_the_handle_by_keyboard(page):
     """It goes round by angle, and ends where the lengths end."""
-    handle = box_of(page, PLANE).get_by_role("slider", name="handle")
+    handle = box_of(page, PLANE).get_by_role("slider", name="angle and length")
     state = dict(PLANE.default)
     for key, control, value in [
         ("ArrowRight", "turned", 5),
@@ -248,12 +249,22 @@ def test_the_handle_by_keyboard(page):
     ]:
         handle.press(key)
         state[control] = value
-        expect(handle).to_have_attribute("aria-valuetext", PLANE.readout(PLANE.compute(**state)))
+        expect(handle).to_have_attribute("aria-valuetext", f"{state['turned']}, {state['percent']}")
     box_of(page, PLANE).get_by_role("slider", name="turned", exact=True).press("Home")
     handle.press("ArrowLeft")
-    said = PLANE.readout(PLANE.compute(turned=355, percent=100))
-    assert handle.get_attribute("aria-valuetext") == said
+    assert handle.get_attribute("aria-valuetext") == "355, 100"
     assert handle.evaluate("handle => handle === document.activeElement")
+
+
+@browser_test
+def test_a_click_anywhere_brings_the_handle(page):
+    box = box_of(page, PLANE)
+    for state, place in zip(SOME[:5], places(page), strict=False):
+        page.mouse.click(*place)
+        said = PLANE.readout(PLANE.compute(**state))
+        assert box.get_by_role("status").text_content() == said
+        page.mouse.move(0, 0)
+        assert box.get_by_role("status").text_content() == said
 
 
 @browser_test

@@ -1,7 +1,5 @@
 """Rows of bars: each bar is as long as its number, on an axis that stays."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
