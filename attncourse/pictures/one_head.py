@@ -78,7 +78,7 @@ def head_picture(head: Head) -> Scene:
     floor = TOP + count * TALL + 44
     items += _table(lefts["value"], floor, head.numbers[None])
     items.append(Words(lefts["value"] + WIDE, floor - 14, "mixture", bold=True))
-    said = "weight × value, added up"
+    said = "weights × values"
     items.append(Words(lefts["score"] - 4, floor + TALL / 2, said, "start", FAINT))
     below, wide = floor + TALL + 44, 4 * WIDE
     parts = {
