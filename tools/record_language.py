@@ -47,11 +47,11 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "The dog chased the cat. The cat was chased by the",
 )
 SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
-IN_LAYER_23 = (  # each leans on another head of that layer: lesson 02
-    CAPITAL.format("France"),
-    "As the train was approaching the",
-    "The dog chased the cat. The cat was chased by the",
-)
+IN_LAYER_23 = {  # on which head of that layer each leans: lesson 02
+    CAPITAL.format("France"): 4,
+    "As the train was approaching the": 5,
+    "The dog chased the cat. The cat was chased by the": 3,
+}
 ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 03
 WORDS, DIGITS = 10, 6
 
@@ -72,7 +72,8 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]
             layers = range(model.size.num_layers)
             calls += [("scores", layer) for layer in layers] + [("mute_each",)]
         calls += [("mute_each", COUNTRIES["France"])] if text == capitals["France"] else []
-        calls += [("mute_layer", 23)] if text in IN_LAYER_23 else []
+        if text in IN_LAYER_23:
+            calls += [("mute_layer", 23), ("weights", 23, IN_LAYER_23[text])]
         calls += OF_THE_FILE if text == capitals["France"] else []
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
