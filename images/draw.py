@@ -17,7 +17,7 @@ from torch import Tensor
 import attnlib
 from attncourse.examples import SEED, journey
 from attncourse.pictures.cells import head_tag
-from attncourse.pictures.letters import SIZE, text_width
+from attncourse.pictures.letters import SIZE
 from attncourse.pictures.palette import (
     FAINT,
     INK,
@@ -27,7 +27,6 @@ from attncourse.pictures.palette import (
     line_color,
     text_color,
     tint,
-    weight_color,
 )
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
@@ -157,111 +156,6 @@ def bent_arrow(*points: Point, color: str = INK) -> list[Item]:
 
 
 # The diagrams.
-
-
-def road_so_far() -> Scene:
-    """Draw the four stages, from scores to multi-head attention."""
-    alt = (
-        "Four stages in a row. Three are this notebook's. One, scores: W_query and W_key make a "
-        "score for every pair of tokens. Two, weights: later tokens are hidden, so the upper "
-        "triangle is gray. Three, mixture: the weights times the values are the context vectors. "
-        "Four, of notebooks 02 and 03, multi-head: several such triangles at once, one color for "
-        "each head."
-    )
-    torch.manual_seed(SEED)
-    head = attnlib.CausalAttention(3, 2, 6, 0.0)
-    _, unmasked = attnlib.attention(head.W_query(INPUTS), head.W_key(INPUTS), head.W_value(INPUTS))
-    _, _, multi_head = stacked_heads(3)
-
-    card, gap, tall, cell, top = 150.0, 68 / 3, 250.0, 14.0, 106.0
-    side = 6 * cell
-    stages = (
-        ("1  Scores", "queries @ keysᵀ"),
-        ("2  Weights", "hide, softmax"),
-        ("3  Mixture", "weights @ values"),
-        ("4  Multi-head", "several heads"),
-    )
-    items: list[Item] = []
-    middles = [MARGIN + i * (card + gap) + card / 2 for i in range(4)]
-    for middle, (name, how) in zip(middles, stages, strict=True):
-        items.append(Box(middle - card / 2, MARGIN, card, tall, stroke=EDGE, radius=8))
-        items.append(Words(middle, MARGIN + 20, name, size=14, bold=True))
-        items.append(note(middle, MARGIN + tall - 22, how))
-    for middle in middles[1:]:
-        y = top + side / 2
-        items += arrow((middle - card / 2 - gap + 3, y), (middle - card / 2 - 3, y))
-
-    left = [middle - side / 2 for middle in middles]
-    for place, name in ((-36, "W_query"), (38, "W_key")):
-        x = middles[0] + place
-        items.append(Words(x, 58, name))
-        items += grid(x - 9, 69, [[cell_color(0)] * 2] * 3, width=9, height=9)
-    items += weight_map(left[0], top, unmasked, head_color(0), cell)
-    items += weight_map(left[1], top, multi_head[0], head_color(0), cell)
-    small = 10.0
-    x, y = middles[2] - 66, top + side / 2 - 3 * small
-    items += weight_map(x, y, multi_head[0], head_color(0), small)
-    column = [[cell_color(0)] * 2] * 6
-    for sign, begin in (("@", 60.0), ("=", 60 + 16 + 20.0)):
-        items.append(Words(x + begin + 8, y + 3 * small, sign))
-        items += grid(x + begin + 16, y, column, width=small, height=small)
-    for h in (2, 1, 0):
-        x, y = left[3] + (h - 1) * 13, top - h * 13
-        items += weight_map(x, y, multi_head[h], head_color(h), cell)
-        items.append(Box(x, y, side, side, stroke=head_color(h), stroke_width=1.5))
-
-    for first, last, text in ((0, 2, "this notebook"), (3, 3, "notebooks 02, 03")):
-        start, end, y = middles[first] - card / 2, middles[last] + card / 2, MARGIN + tall + 10
-        items.append(Line(((start, y), (start, y + 8), (end, y + 8), (end, y)), FAINT))
-        items.append(Words((start + end) / 2, y + 24, text, bold=True))
-    return Scene(WIDTH, MARGIN + tall + 56, alt, tuple(items))
-
-
-def causal_mask() -> Scene:
-    """Draw scores with the future hidden, and the weights that softmax makes of them."""
-    alt = (
-        "Left, a grid of the six tokens, queries down, keys across: a score in each cell up to "
-        "the diagonal, -inf in the pale gray cells of the future. An arrow, softmax of each row. "
-        "Right, the attention weights: nothing in the future, nearly equal within each row, and "
-        "each row sums to 1."
-    )
-    torch.manual_seed(SEED)
-    head = attnlib.CausalAttention(3, 2, 6, 0.0)
-    weights = head(INPUTS[None], return_weights=True)[1][0]
-    scores = head.W_query(INPUTS) @ head.W_key(INPUTS).T / 2**0.5
-    is_future = attnlib.causal_mask(6)
-    row = TOKENS.index("journey")
-
-    width, height, top = 36.0, 32.0, 128.0
-    side, tall = 6 * width, 6 * height
-    left, right = MARGIN + 22 + NAMES, RIGHT - side
-    texts = [
-        ["−inf" if hidden else f"{score:.2f}" for score, hidden in zip(*pair, strict=True)]
-        for pair in zip(scores.tolist(), is_future.tolist(), strict=True)
-    ]
-    plain = [[QUIET if hidden else PAPER for hidden in hiddens] for hiddens in is_future.tolist()]
-    shades = [[weight_color(w) if w else None for w in row] for row in weights.tolist()]
-    items = [
-        Words(MARGIN + 6, top + tall / 2, "queries", color=GRAY, angle=90),
-        heading(MARGIN, 22, "Scores / √2, the future hidden"),
-        *grid(left, top, plain, texts, width, height),
-        heading(right - NAMES, 22, "Attention weights"),
-        *grid(right, top, shades, two_decimals(weights), width, height),
-        note(RIGHT, top + tall + 20, "unrounded, each row sums to 1", "end"),
-    ]
-    for x in (left, right):
-        items += token_names(x, top, height, bold=TOKENS[row])
-        items += [note(x + side / 2, top - 76, "keys")]
-        for k, token in enumerate(TOKENS):
-            middle = top - 8 - text_width(token) / 2
-            items.append(Words(x + (k + 0.5) * width, middle, token, angle=90))
-        items.append(Box(x, top, side, tall, stroke=EDGE))
-        items.append(Box(x, top + row * height, side, height, stroke=INK, stroke_width=2))
-    middle, y = (left + side + right - NAMES) / 2, top + tall / 2
-    items.append(Words(middle, y - 16, "softmax"))
-    items += arrow((middle - 32, y), (middle + 32, y))
-    items.append(Words(middle, y + 18, "row by row"))
-    return Scene(WIDTH, top + tall + 42, alt, tuple(items))
 
 
 def two_heads() -> Scene:
@@ -581,8 +475,6 @@ def all_reduce(top: float, out: Tensor) -> list[Item]:
 
 
 DIAGRAMS: dict[str, Callable[[], Scene]] = {
-    "road_so_far": road_so_far,
-    "causal_mask": causal_mask,
     "two_heads": two_heads,
     "view_and_transpose": view_and_transpose,
     "view_alone": view_alone,

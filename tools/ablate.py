@@ -25,9 +25,10 @@ from attncourse.checks import (
     check_weight_split,
 )
 from attncourse.checks.diagnosis import behind, departure, diagnose
-from attncourse.checks.mistakes import MISTAKES
+from attncourse.classroom.exercises import find_exercises
+from attncourse.variants.mistakes import MISTAKES
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
-from support.exercise_tools import answers_to, find_exercises, spoil
+from support.exercise_tools import answers_to, spoil
 from support.notebook_tools import NOTEBOOKS
 from support.planted_classes import PLANTED
 from support.wrong_classes import write
@@ -63,9 +64,9 @@ def cases() -> dict[str, Ask]:
         answers = answers_to(path.stem)
         book = json.loads(path.read_text("utf-8"))
         for exercise in find_exercises(book):
-            for label, wrong in answers[exercise.name].wrong.items():
+            for label, (changes, _) in answers[exercise.name].wrong.items():
                 if exercise.name in CHECKS:
-                    text = spoil(exercise.solution, wrong.changes)
+                    text = spoil(exercise.solution, changes)
                     cls = write(text, named=exercise.name, **OUTSIDE)
                     check = CHECKS[exercise.name]
                     found[f"answer: {exercise.name}, {label}"] = lambda c=check, k=cls: c(k)

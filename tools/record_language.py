@@ -18,6 +18,7 @@ from attncourse.language import LanguageModel, Mute, Put, Run, installed_model
 from attncourse.language.recorded import DATA, call, key_of, packed
 
 CARRIER = 23, 4  # the head that carries the country
+LOUD = 0, 4  # another that matters, and carries none
 COUNTRIES = {
     "France": "Paris",
     "Italy": "Rome",
@@ -45,6 +46,7 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "The opposite of up is",
     "The color of the sky is",
     "The dog chased the cat. The cat was chased by the",
+    "of capital The France is",
 )
 SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
 IN_LAYER_23 = {  # on which head of that layer each leans: lesson 02
@@ -56,7 +58,7 @@ ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 0
 WORDS, DIGITS = 10, 6
 
 Call = tuple[Any, ...]
-OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER), ("weights", 23)]
+OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 
@@ -68,15 +70,21 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]
     plain = {text: model.read(text) for text in (*capitals.values(), *languages, *OTHERS)}
     for text, run in plain.items():
         calls = list(carrier)
+        if text == capitals["Italy"]:
+            calls += [(part, *CARRIER) for part in ("queries", "keys", "values")]
+            calls += [("head", *LOUD)]
         if text in SEEN_WHOLE:
             layers = range(model.size.num_layers)
             calls += [("scores", layer) for layer in layers] + [("mute_each",)]
-        calls += [("mute_each", COUNTRIES["France"])] if text == capitals["France"] else []
+        if text == capitals["France"]:
+            calls += [("weights", layer) for layer in layers] + [("mute_each", COUNTRIES["France"])]
         if text in IN_LAYER_23:
             calls += [("mute_layer", 23), ("weights", 23, IN_LAYER_23[text])]
         calls += OF_THE_FILE if text == capitals["France"] else []
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
+    loud = Put(*LOUD, plain[capitals["Italy"]].head(*LOUD))
+    yield capitals["France"], plain[capitals["France"]].again(loud), []
     sixth = Mute(21, 6)
     yield SEEN_WHOLE[1], plain[SEEN_WHOLE[1]].again(sixth), []
     yield OTHERS[4], plain[OTHERS[4]].again(Mute(23, 5)), []

@@ -14,9 +14,8 @@ with what the usual mistakes would return, and says which it is; answers has wha
 one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
 about tiles of keys, patterns about where heads look, big_model about GPT-2, steps_by_hand about
 numbers that one computes. module_checks holds the checks of tensors, and of a module for one
-property each; by_hand the same in a few lines. mistakes are classes that are wrong by one line,
-mysteries hide some; torch_options has PyTorch's module in twenty lines, each option as a change of
-a few. This folder imports only the core and tracing.
+property each; by_hand the same in a few lines, and mysteries hides some of the classes of variants
+that are wrong by one line. This folder imports only the core, tracing and variants.
 """
 
 from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
@@ -38,10 +37,6 @@ from attncourse.checks.exercises import (
     exercise_check,
 )
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.mistakes import (
-    MISTAKES,
-    make,
-)
 from attncourse.checks.module_checks import (
     check_causal,
     check_equal,
@@ -64,13 +59,7 @@ from attncourse.checks.mysteries import (
     numbered,
     opened,
 )
-from attncourse.checks.one_head import (
-    check_causal_weights,
-    check_depends,
-    check_look_back,
-    check_window,
-    check_without_mask,
-)
+from attncourse.checks.one_head import check_causal_weights, check_look_back
 from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
 from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (
@@ -81,76 +70,7 @@ from attncourse.checks.steps_by_hand import (
     telling,
 )
 from attncourse.checks.tiles import check_joined, check_tiles
-from attncourse.checks.torch_calls import (
-    check_both_masks,
-    check_cross_attention,
-    check_padded,
-)
-from attncourse.checks.torch_options import OPTIONS, CoreAttention
+from attncourse.checks.torch_calls import check_both_masks, check_cross_attention, check_padded
 from attncourse.checks.verdict import Verdict
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
-
-__all__ = [
-    "ALL_MISTAKES",
-    "MISTAKES",
-    "OPTIONS",
-    "PROBES",
-    "CoreAttention",
-    "Finding",
-    "Kind",
-    "Verdict",
-    "ask",
-    "check_both_masks",
-    "check_broken_steps",
-    "check_causal",
-    "check_causal_attention",
-    "check_causal_weights",
-    "check_copied_weights",
-    "check_cross_attention",
-    "check_cut",
-    "check_depends",
-    "check_device_part",
-    "check_equal",
-    "check_equal_scores",
-    "check_fault",
-    "check_found",
-    "check_induction",
-    "check_is_causal",
-    "check_joined",
-    "check_look_back",
-    "check_mute_layer",
-    "check_only_values",
-    "check_padded",
-    "check_prefixes",
-    "check_rows_sum_to_one",
-    "check_same",
-    "check_scores_row",
-    "check_shapes",
-    "check_stacked_heads",
-    "check_swapped_heads",
-    "check_texts_that_fit",
-    "check_tiles",
-    "check_two_letters",
-    "check_weight_split",
-    "check_weights",
-    "check_weights_row",
-    "check_window",
-    "check_without_head",
-    "check_without_mask",
-    "class_a",
-    "class_b",
-    "differs",
-    "equals_stacked",
-    "exercise_check",
-    "has_full_rows",
-    "make",
-    "mystery_1",
-    "mystery_2",
-    "mystery_3",
-    "mystery_4",
-    "mystery_5",
-    "mystery_6",
-    "numbered",
-    "opened",
-    "telling",
-]
+from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make

@@ -1,6 +1,6 @@
 """The four checks as a learner writes them, each a few lines, and what is said of a learner's own.
 
-verdicts has them with sentences, for any module. These here take a module of the weight split and
+module_checks has them with sentences, for any module. These take a module of the weight split and
 its tokens, and answer True or False, so that a page can show them whole.
 """
 
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from attncourse.checks.answers import is_near, noted, require
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey
+from attncourse.variants.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
 # Both take a module and x, (b, num_tokens, d_in)

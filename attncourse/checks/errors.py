@@ -25,15 +25,17 @@ KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"is invalid for input of size", Kind.ERROR_VIEW_SIZE),
     (r"but got float|float' object cannot be interpreted|of type float", Kind.ERROR_FLOAT_SIZE),
     (r"without overflow", Kind.ERROR_OVERFLOW),
-    (r"same dtype|expected scalar type|must have the same", Kind.ERROR_DTYPE),
+    (r"same dtype|expected scalar type|must have the same|dtypes must be", Kind.ERROR_DTYPE),
     (r"t\(\) expects a tensor with <= 2", Kind.ERROR_T),
     (r"Dimension out of range", Kind.ERROR_DIMENSION),
     (r"Tensors, not generator|Tensors, not map", Kind.ERROR_GENERATOR),
     (r"Tensors, not ModuleList|expected Tensor as element", Kind.ERROR_LAYERS),
     (r"\[ModuleList\] is missing", Kind.ERROR_LIST),
+    (r"call numpy\(\)|numpy.ndarray", Kind.ERROR_NUMPY),
     (r"NoneType", Kind.ERROR_NONE),
     (r"object is not callable", Kind.ERROR_NUMBER_CALLED),
     (r"cannot be multiplied", Kind.ERROR_WIDTHS),
+    (r"size of the tensor \(0\)", Kind.ERROR_NO_ROOM),
     (r"Expected size|must match|shape of the mask|broadcast", Kind.ERROR_SIZES),
 )
 SIZES_MEET = (Kind.ERROR_SIZES, Kind.ERROR_DIMENSION, Kind.ERROR_WIDTHS)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attncourse.checks.answers import noted, require
 from attncourse.checks.attempt import (
     Diagnosis,
+    Found,
     call,
     draw,
     evaluating,
@@ -38,7 +39,8 @@ def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
         try:
             return check(*given, **options)
         except Diagnosis as diagnosis:
-            return Verdict(False, f"Cannot be told. {diagnosis}")
+            faults = (diagnosis.finding,) if isinstance(diagnosis, Found) else ()
+            return Verdict(False, f"Cannot be told. {diagnosis}", faults)
 
     return answer
 
@@ -158,7 +160,6 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
 
 
 def _moved(module: nn.Module, x: Tensor, before: Tensor, t: int, change: float) -> Tensor:
-    """Return how far each output up to t moves when the tokens after t change."""
     changed = x.clone()
     changed[:, t + 1 :] += change
     moved: Tensor = (_by_token(module, changed) - before)[:, : t + 1].abs().amax(dim=(0, 2))
@@ -335,7 +336,6 @@ def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
 def _outputs_and_gradients(
     module: nn.Module, x: Tensor, weights: Mapping[str, Tensor], inputs: list[Tensor]
 ) -> dict[str, Tensor]:
-    """Return what module makes of x with these weights, and all gradients of the inputs in one."""
     made = {}
     with torch.enable_grad(), evaluating(module), seeded(0):
         made["outputs"] = outputs = run(module, x, weights)

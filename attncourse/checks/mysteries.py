@@ -16,7 +16,10 @@ from typing import NamedTuple
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.checks.by_hand import PROBES, differs
 from attncourse.checks.exercises import OPEN
-from attncourse.checks.mistakes import (
+from attncourse.checks.verdict import Verdict
+from attncourse.tracing.diffs import Diff
+from attncourse.tracing.source import Source
+from attncourse.variants.mistakes import (
     FILL,
     MASK,
     MISTAKES,
@@ -26,9 +29,6 @@ from attncourse.checks.mistakes import (
     Mistake,
     OnePageAttention,
 )
-from attncourse.checks.verdict import Verdict
-from attncourse.tracing.diffs import Diff
-from attncourse.tracing.source import Source
 from attnlib.modules import MultiHeadAttention
 
 # Two mistakes more, which are easily made

@@ -79,7 +79,6 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
 
 
 def _is_as(module: nn.Module, before: Mapping[str, Tensor]) -> bool:
-    """Return whether a module's parameters are as they were."""
     return all(before[name].equal(now) for name, now in module.state_dict().items())
 
 
@@ -150,7 +149,6 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
 
 
 def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:
-    """Return what happened to a matrix whose heads have not changed places."""
     of, other = ("rows", "columns")[dim], ("columns", "rows")[dim]
     if after.equal(before):
         kept = " roll returns a new tensor: is it copied back, weight.copy_(...)?"

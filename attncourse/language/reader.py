@@ -170,7 +170,7 @@ class LanguageModel:
         added = self._text(token_ids).removeprefix(begun)
         return (text if isinstance(text, str) else begun) + added
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def tokens_after(
         self,
         token_ids: Sequence[int],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -161,6 +162,18 @@ class Run:
         found = queries @ keys.transpose(-2, -1)  # (num_heads, num_tokens, num_tokens)
         return found if head is None else found[head]
 
+    def queries(self, layer: int, head: int) -> Tensor:
+        """Return what each token asks of a head, with its position, (num_tokens, head_dim)."""
+        return self._part("queries", layer, head)
+
+    def keys(self, layer: int, head: int) -> Tensor:
+        """Return what each token is found by in a head, with its position."""
+        return self._part("keys", layer, head)
+
+    def values(self, layer: int, head: int) -> Tensor:
+        """Return what each token hands over in a head, (num_tokens, head_dim)."""
+        return self._part("values", layer, head)
+
     def read_aloud(self, layer: int, head: int, how_many: int = 6, at: int = -1) -> list[str]:
         """Return the tokens that a head's write speaks for, the loudest first.
 
@@ -183,10 +196,11 @@ class Run:
         Returns:
             (num_layers, num_heads).
         """
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
 
-        with tqdm(range(self.model.size.num_layers), desc="muting each head") as layers:
-            return torch.stack([self.mute_layer(layer, word) for layer in layers])
+        layers = range(self.model.size.num_layers)
+        shown = tqdm(layers, "muting each head", file=sys.stdout, leave=False, mininterval=0.5)
+        return torch.stack([self.mute_layer(layer, word) for layer in shown])
 
     @torch.no_grad()
     def mute_layer(self, layer: int, word: str | None = None) -> Tensor:
@@ -205,7 +219,8 @@ class Run:
         block = self._block(layer)
         attended = attend(block.attention, size, block.norm_1(x), mute_one_each)
         x = llama(block.after_attention(x, attended.written), first=layer + 1)
-        return llama.logits(x[:, -1]).softmax(dim=-1)[:, token]
+        probabilities = llama.logits(x[:, -1]).softmax(dim=-1)  # (num_heads, vocabulary)
+        return probabilities[:, token].clone()  # a view would keep all of them
 
     # How it is computed
 
@@ -222,6 +237,12 @@ class Run:
         block = self._block(layer)
         x, cuts = block.norm_1(self.residual[layer]), self._cuts(layer)
         return attend(block.attention, self.model.size, x, edit, cuts, **options)
+
+    def _part(self, part: str, layer: int, head: int) -> Tensor:
+        self._require(layer, head)
+        found = self._attended(layer).maps[part]
+        found = found if part == "values" else turned(found, self.model.size)
+        return found[0, head]
 
     def _cuts(self, layer: int) -> dict[int, Reads]:
         """Return what the cut parts of a layer's heads read: the stream without some writes."""

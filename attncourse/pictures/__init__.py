@@ -3,7 +3,8 @@
 palette holds the colors, letters their widths, scene the picture, cells its parts, seen what its
 alt text says of weights. weights draws maps of attention, matrices numbers, head_columns which of
 them belong to which head, arcs words and who looks where, between two texts, rows one row of
-weights as bars, moves shapes line by line, poster many small maps with their verdicts, grids many
+weights as bars, one_head a head from its words to what it
+writes, moves shapes line by line, poster many small maps with their verdicts, grids many
 numbers as colors, curves losses, charts times, sizes where a model's parameters are. matplotlib
 loads with the first PNG. Pictures import nothing else of attncourse.
 """
@@ -20,8 +21,9 @@ from attncourse.pictures.head_columns import (
 )
 from attncourse.pictures.matrices import difference_picture, matrix_picture, tensor_picture
 from attncourse.pictures.moves import moves_picture, shapes_picture
+from attncourse.pictures.one_head import head_picture
 from attncourse.pictures.poster import poster_picture, two_losses_picture
-from attncourse.pictures.rows import small_bars_picture, softmax_picture
+from attncourse.pictures.rows import muted_picture, small_bars_picture, softmax_picture
 from attncourse.pictures.scene import Scene, above, beside, in_rows
 from attncourse.pictures.sizes import c_attn_picture, parts_picture
 from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
@@ -37,11 +39,13 @@ __all__ = [
     "crossover_picture",
     "curves_picture",
     "difference_picture",
+    "head_picture",
     "heads_picture",
     "in_rows",
     "leaks_picture",
     "matrix_picture",
     "moves_picture",
+    "muted_picture",
     "parts_picture",
     "phases_picture",
     "poster_picture",

@@ -1,7 +1,5 @@
 """Every notebook keeps every rule of notebook_tools."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from execute_notebooks import normalize, to_text
-from support.notebook_tools import (
-    NOTEBOOKS,
-    RULES,
-    START,
-    code_cells,
-    links_resolve,
-    read,
-    source,
-)
+from support.notebook_tools import NOTEBOOKS, RULES, START, code_cells, links_resolve, read, source
 
 each_notebook = pytest.mark.parametrize("path", [START, *NOTEBOOKS], ids=lambda path: path.stem)
 each_lesson = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

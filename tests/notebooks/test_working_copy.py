@@ -1,7 +1,5 @@
 """The reader's copies of the notebooks: refreshed, and never overwritten."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ What a panel must show is computed here, by attnlib in this process, and compare
 on the page.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What docs/teaching.md says of the lessons, the commands and the exercises is so."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -11,14 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.checks.diagnosis.quantities import (
-    HIDDEN,
-    Found,
-    Quantity,
-    find,
-    find_any,
-    scaled,
-)
+from attncourse.checks.diagnosis.quantities import HIDDEN, Found, Quantity, find, find_any, scaled
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation, SourceLine
 
@@ -26,7 +19,9 @@ MOST_OPERATIONS = 1500  # that are looked at
 PARTS = ("queries", "keys", "values")
 MAY_BE_SCALED = ("queries", "keys", "scores")
 CONSTANTS = re.compile(r"_like$|^new_|^is|^(eq|ne|lt|gt|le|ge|__(eq|ne|lt|gt|le|ge)__)$")
-RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
+RANDOM = re.compile(
+    r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson|gumbel|exponential_"
+)
 ASSIGNS = {"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "narrow_copy"}
 CUTS = {"__getitem__", "narrow", "select", "index_select", "chunk", "split", "tensor_split"}
 TURNS = {"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims", "mT", "einsum"}

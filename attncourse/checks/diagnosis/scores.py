@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from attncourse.checks.diagnosis.masks import (
-    is_transposed,
-    row_in,
-    takes_softmax,
-    what_is_wrong,
-)
+import re
+from typing import Any
+
+from attncourse.checks.diagnosis.masks import is_transposed, takes_softmax, what_is_wrong
 from attncourse.checks.diagnosis.path import (
     MAY_BE_SCALED,
     PARTS,
@@ -69,38 +67,38 @@ def scores_of_heads_added(path: Path, operation: Operation) -> Finding | None:
 
 
 def of_another_head(path: Path, operation: Operation) -> Finding | None:
-    """Tell queries of one head or text that meet the keys of another."""
+    """Tell queries of one head or text that meet the keys of another, or weights and values."""
     held = path.held(operation)
-    if path.names(operation) != {"queries", "keys"} or len(held) != 2:
+    names = path.names(operation)
+    if names not in ({"queries", "keys"}, {"attn_weights", "values"}) or len(held) != 2:
         return None
-    if "einsum" in operation.name:
-        return None
-    numbers = sorted(held, key=lambda n: held[n].name == "keys")
-    where = apart(path, *numbers)
+    numbers = sorted(held, key=lambda n: held[n].name in ("keys", "values"))
+    where = apart(path, *numbers) if "einsum" not in operation.name else None
     if where is None:
         return None
     axis, one, other = where
-    constant = _that_stays(path, operation, numbers, axis)
-    wrong = cut_at(path, constant, axis) or made_at(path, constant)
-    wrong = wrong if wrong.line is not None else operation
-    return path.at(wrong, Kind.SCORES_APART, axis=axis, place=one, other=other)
+    cuts = [cut for n in numbers[::-1] if (cut := cut_at(path, n, axis)) is not None]
+    wrong = cuts[0] if cuts else made_at(path, numbers[1])
+    paired = "values" in names and wrong.name in PAIRED and operation.line != wrong.line
+    wrong = operation if paired or wrong.line is None else wrong
+    facts: dict[str, Any] = {"axis": axis, "place": one, "other": other}
+    first, second = (held[number].name for number in numbers)
+    return path.at(wrong, Kind.SCORES_APART, first=first, second=second, **facts)
 
 
-def _that_stays(path: Path, operation: Operation, numbers: list[int], axis: str) -> int:
-    """Return which of two operands is not ordered as it should be, or does not change in a loop."""
-    layouts = [(found.layout if (found := path.found[n]) else None) or () for n in numbers]
-    leading = ["".join(axes[:-2]) for axes in layouts]
-    for number, order in zip(numbers, leading, strict=True):
-        if order == "hb" and leading != ["hb", "hb"]:
-            return number
-    places: list[set[tuple[int, ...]]] = [set(), set()]
-    for other in path.operations:
-        if (other.line, other.name) != (operation.line, operation.name):
-            continue
-        for found in map(path.found.get, path.parents(other)):
-            if found is not None and found.name in ("queries", "keys"):
-                places[found.name == "keys"].add(tuple(found.index[axis].flatten().tolist()))
-    return numbers[0] if len(places[0]) < len(places[1]) else numbers[1]
+PAIRED = {"chunk", "split", "unbind", "tensor_split", "__iter__"}
+
+
+def columns_of_no_head(path: Path, operation: Operation) -> Finding | None:
+    """Tell queries, keys or values cut to other columns than those of one head."""
+    width = path.right("queries").shape[-1]
+    for number, found in path.held(operation).items():
+        columns = found.index["d"] + width * found.index["h"]
+        cut = cut_at(path, number, "d")
+        if cut is not None and found.index["d"].numel() < width and "einsum" not in operation.name:
+            places = tuple(sorted(set(columns.flatten().tolist())))
+            return path.at(cut, Kind.SPLIT_MISSING, name=found.name, columns=places)
+    return None
 
 
 def another_product(path: Path, operation: Operation) -> Finding | None:
@@ -157,8 +155,6 @@ def wrong_scale(path: Path, operation: Operation) -> Finding | None:
     if not takes_softmax(path, operation) or what_is_wrong(path, before) != "scale":
         return None
     finding = scale_finding(before.factor, path.root, path.scales)
-    if _grows_with_the_keys(path, number, before):
-        finding = Finding(Kind.SCALE_KEYS)
     scaler = None
     for later in sorted(path.leads_here & path.from_x):
         found = path.found.get(later)
@@ -188,24 +184,7 @@ def scale_finding(factor: float, root: float, scales: tuple[Scale, ...]) -> Find
     return Finding(Kind.SCALE_OTHER, None, facts)
 
 
-def _grows_with_the_keys(path: Path, number: int, before: Found) -> bool:
-    """Return whether each row is divided by the root of the number of its keys."""
-    if row_in(before) is None:
-        return False
-    line = path.operations[number].line
-    factors = {
-        made[0] + 1: found.factor
-        for n, found in path.found.items()
-        if found is not None and found.name == "scores"
-        if path.operations[n].line == line and (made := row_in(found)) is not None
-    }
-    return len(factors) > 2 and all(
-        abs(factor * keys**0.5 - 1) < 1e-4 for keys, factor in factors.items()
-    )
-
-
 def _nearest_found(path: Path, number: int) -> list[Found]:
-    """Return the scaled quantities of which an operation is made, through unknown steps."""
     nearest: list[Found] = []
     for parent in path.parents(path.operations[number]):
         found = path.found.get(parent)
@@ -226,11 +205,13 @@ def scores_changed(path: Path, operation: Operation) -> Finding | None:
     """Tell that scores were right before this operation, and are not after it."""
     if "softmax" in operation.name:
         return path.at(operation, Kind.SOFTMAX_WRONG)
-    made = path.found.get(operation.number)
-    if made is not None and not made.in_order and made.name == "scores":
-        return path.at(operation, Kind.MIXED, name="scores")
+    later = (made.name for made in path.operations[operation.number :])
+    if re.search(SQUASHES, operation.name) and not any("softmax" in name for name in later):
+        return path.at(operation, Kind.SOFTMAX_OTHER)
     return path.at(operation, Kind.SCORES_CHANGED, sure=not takes_softmax(path, operation))
 
+
+SQUASHES = "sigmoid|tanh|relu|softplus|normalize|softmin|softsign"
 
 # Rules: the steps of a softmax by hand come in
 
@@ -238,6 +219,9 @@ def scores_changed(path: Path, operation: Operation) -> Finding | None:
 def softmax_by_hand(path: Path, operation: Operation) -> Finding | None:
     """Tell a softmax by hand that goes wrong, or stops before the division."""
     met = path.names(operation) & set(PARTS)
+    for number in path.held(operation):
+        if "log_softmax" in path.operations[number].name:
+            return path.at(path.operations[number], Kind.SOFTMAX_OTHER)
     if not met:
         return path.at(operation, Kind.SOFTMAX_BY_HAND)
     step = next(n for n, f in path.held(operation).items() if f.name not in PARTS)

@@ -1,7 +1,5 @@
 """Each check says yes to what is right, and says where it is wrong to what is not."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """The four checks as a learner writes them, and six classes without a label."""
 
-from __future__ import annotations
-
 import inspect
 from itertools import product
 
@@ -10,7 +8,6 @@ import torch
 
 from attncourse.checks import by_hand, mysteries
 from attncourse.checks.by_hand import CHECKS, PROBES, ask, differs, make
-from attncourse.checks.mistakes import MISTAKES, Mistake, OnePageAttention
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
     EVERYWHERE,
@@ -22,8 +19,9 @@ from attncourse.checks.mysteries import (
     changed_lines,
     check_found,
 )
+from attncourse.classroom.exercises import find_exercises
 from attncourse.examples import journey
-from support.exercise_tools import find_exercises
+from attncourse.variants.mistakes import MISTAKES, Mistake, OnePageAttention
 from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 

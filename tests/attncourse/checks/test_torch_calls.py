@@ -1,17 +1,13 @@
 """The checks around PyTorch's attention: right answers in other words pass, wrong ones are told."""
 
-from __future__ import annotations
+# ruff: noqa: E501  # tables: one case on a line
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attncourse.checks import (
-    check_both_masks,
-    check_cross_attention,
-    check_padded,
-)
+from attncourse.checks import check_both_masks, check_cross_attention, check_padded
 from attnlib import attention, causal_mask, merge_heads, split_heads
 
 
@@ -22,29 +18,17 @@ from attnlib import attention, causal_mask, merge_heads, split_heads
             lambda n: (nn.Transformer.generate_square_subsequent_mask(n),) * 2,
             "Right, for both: a mask of numbers is added to the scores, and means one thing.",
         ),
-        (
-            lambda n: [nn.Transformer.generate_square_subsequent_mask(n), ~causal_mask(n)],
-            "Right: the module's True hides, SDPA's True shows.",
-        ),
-        (
-            lambda n: (causal_mask(n), ~causal_mask(n).T),
-            "With SDPA's mask tokens look ahead: rows are queries, columns are keys.",
-        ),
+        (lambda n: [nn.Transformer.generate_square_subsequent_mask(n), ~causal_mask(n)], "Right: the module's True hides, SDPA's True shows."),
+        (lambda n: (causal_mask(n), ~causal_mask(n).T), "With SDPA's mask tokens look ahead: rows are queries, columns are keys."),
         (
             lambda n: (causal_mask(n), torch.ones(n, n).bool()),
             "With SDPA's mask nothing is hidden. Numbers are added to the scores: 0 shows, "
             "-inf hides.",
         ),
-        (
-            lambda n: (causal_mask(7), ~causal_mask(7)),
-            "The shape of the module's mask is (7, 7), not (5, 5).",
-        ),
-        (
-            lambda n: (causal_mask(n), ~causal_mask(n) & (torch.arange(n) != 1)),
-            "With SDPA's mask token 1 must see [0, 1], not [0].",
-        ),
+        (lambda n: (causal_mask(7), ~causal_mask(7)), "The shape of the module's mask is (7, 7), not (5, 5)."),
+        (lambda n: (causal_mask(n), ~causal_mask(n) & (torch.arange(n) != 1)), "With SDPA's mask token 1 must see [0, 1], not [0]."),
     ],
-)
+)  # fmt: skip
 def test_both_masks(both_masks, sentence):
     assert str(check_both_masks(both_masks)) == sentence
 

@@ -1,7 +1,5 @@
 """GGUF files: every packing, what is refused and in which words, damage, and what is kept."""
 
-from __future__ import annotations
-
 import errno
 import re
 import shutil
@@ -36,7 +34,6 @@ EVEN = replace(SIZE, num_heads=2, num_kv_heads=1, width=64, hidden=96, num_layer
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path) -> Path:
-    """Have what is kept in a folder of the test's own."""
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")

@@ -1,10 +1,10 @@
 """Runs and interventions against the plain definition, on a small model with random weights."""
 
-from __future__ import annotations
-
 import math
 import re
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ CHANGES = {
         Mute(2, 3, at=1),
     ),
 }
-every_change = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+every_change = pytest.mark.parametrize("how", CHANGES)
 
 
 class SplitAttention(nn.Module):
@@ -76,9 +76,13 @@ def model(request) -> LanguageModel:
     return small if request.param == "ours" else small.with_attention(SplitAttention)
 
 
-def require_plain(run: Run, model: LanguageModel, changes: tuple) -> None:
-    """Hold all that a run shows against the definition."""
-    plain = plain_run(PLAIN, torch.tensor(TOKENS), changes)
+@cache
+def defined(how: str) -> dict[str, Any]:
+    return plain_run(PLAIN, torch.tensor(TOKENS), CHANGES[how])
+
+
+def require_plain(run: Run, how: str) -> None:
+    plain = defined(how)
 
     def close(found: Tensor, expected: Tensor) -> None:
         torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=2e-5)
@@ -101,16 +105,16 @@ def require_plain(run: Run, model: LanguageModel, changes: tuple) -> None:
 
 
 @every_change
-def test_a_run_is_the_plain_definition(model, changes):
-    require_plain(model.read(TOKENS, *changes), model, changes)
+def test_a_run_is_the_plain_definition(model, how):
+    require_plain(model.read(TOKENS, *CHANGES[how]), how)
 
 
 @every_change
 @pytest.mark.parametrize("before", ["nothing", "mute at some", "cut at the values"])
-def test_again_takes_over_only_what_is_the_same(model, changes, before):
+def test_again_takes_over_only_what_is_the_same(model, how, before):
     first = model.read(TOKENS, *CHANGES[before])
-    require_plain(first.again(*changes), model, changes)
-    require_plain(first, model, CHANGES[before])  # it is not touched
+    require_plain(first.again(*CHANGES[how]), how)
+    require_plain(first, before)  # it is not touched
 
 
 def test_again_computes_no_layer_below(monkeypatch):
@@ -133,6 +137,18 @@ def test_a_layer_without_a_head_is_all_its_heads(model):
         assert torch.equal(run.weights(layer), torch.stack(rows))
         scores = [run.scores(layer, head) for head in range(6)]
         assert torch.equal(run.scores(layer), torch.stack(scores))
+
+
+@every_change
+def test_queries_keys_and_values_make_the_scores_and_the_numbers(model, changes):
+    run, own = model.read(TOKENS, *changes), model.read(TOKENS, *changes)
+    changed = {(c.layer, c.head) for c in changes if not isinstance(c, Cut)}
+    for head in HEADS:
+        scores = run.queries(*head) @ run.keys(*head).T
+        torch.testing.assert_close(scores, run.scores(*head))
+        made = run.weights(*head) @ run.values(*head)
+        if head not in changed:
+            torch.testing.assert_close(made, own.head(*head, at=None))
 
 
 @pytest.mark.parametrize("at", [0, 3, -1, -7])

@@ -1,7 +1,5 @@
 """The picture can be touched: what its cells say is attnlib's, by pointer and by keyboard."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any
@@ -186,7 +184,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:
-    """Return what can be touched in a state of one of the panels."""
     return page_of(panel.name, tuple(state.values()))["touch"]
 
 
@@ -197,7 +194,6 @@ def page_of(name: str, state: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: int) -> str:
-    """Return what a cell says, put together from the panel's numbers."""
     touch = touched(panel, state)
     shown = touch["maps"][head]
     start = f"{shown['name']} | query {touch['tokens'][query]}, key {touch['tokens'][key]} | "

@@ -1,16 +1,9 @@
 """Pictures of attention between two texts, of the packed projection, of one number per head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
-from attncourse.pictures import (
-    cross_picture,
-    rectangle_picture,
-    shares_picture,
-    stacked_weights_picture,
-)
+from attncourse import pictures
 from attncourse.pictures.between import CELL
 from attncourse.pictures.palette import INK, QUIET, head_color, tint, weight_color
 from attncourse.pictures.scene import Box, Line
@@ -21,17 +14,11 @@ WEIGHTS = torch.tensor([[1.0, 0.0], [0.25, 0.75], [0.97, 0.03]])
 
 
 def test_a_rectangle_has_a_row_for_each_query_and_a_column_for_each_key():
-    scene = rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks")
+    scene = pictures.rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks")
     cells = boxes(scene, CELL, CELL)
     assert [cell.fill for cell in cells] == [weight_color(w) for w in WEIGHTS.flatten().tolist()]
-    assert [text_in(scene, cell) for cell in cells] == [
-        "1.00",
-        None,
-        "0.25",
-        "0.75",
-        "0.97",
-        "0.03",
-    ]
+    shown = ["1.00", None, "0.25", "0.75", "0.97", "0.03"]
+    assert [text_in(scene, cell) for cell in cells] == shown
     places = {item.text: (item.x, item.y) for item in words(scene)}
     assert places["one"][1] < places["two"][1] < places["three"][1]
     assert places["a"][0] < places["b"][0]
@@ -43,20 +30,20 @@ def test_a_rectangle_has_a_row_for_each_query_and_a_column_for_each_key():
 
 def test_hidden_cells_are_flat_grey_and_say_nothing():
     hidden = torch.tensor([[False, True], [False, False], [False, True]])
-    cells = boxes(rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks", hidden), CELL, CELL)
+    cells = boxes(pictures.rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks", hidden), CELL, CELL)
     assert [cell.fill == QUIET for cell in cells] == hidden.flatten().tolist()
 
 
 @pytest.mark.parametrize("title", ["a", "a title that is longer than the map is wide, by much"])
 def test_long_names_slant_and_stay_on_the_sheet(title):
     keys = ("extraordinarily", "long")
-    scene = rectangle_picture(QUERIES, keys, WEIGHTS, title)
+    scene = pictures.rectangle_picture(QUERIES, keys, WEIGHTS, title)
     assert outside(scene) == []
     assert [item.angle for item in words(scene) if item.text in keys] == [45, 45]
 
 
 def test_a_line_goes_from_each_query_to_what_it_looks_at():
-    scene = cross_picture(QUERIES, KEYS, WEIGHTS, ("writes", "reads"))
+    scene = pictures.cross_picture(QUERIES, KEYS, WEIGHTS, ("writes", "reads"))
     places = {item.text: item.x for item in words(scene)}
     lines = [item for item in scene.items if isinstance(item, Line)]
     ends = [(line.points[0][0], line.points[1][0]) for line in lines]
@@ -71,7 +58,7 @@ def test_a_line_goes_from_each_query_to_what_it_looks_at():
     assert outside(scene) == []
 
 
-@pytest.mark.parametrize("draw", [rectangle_picture, cross_picture])
+@pytest.mark.parametrize("draw", [pictures.rectangle_picture, pictures.cross_picture])
 def test_weights_that_do_not_fit_the_names_are_refused(draw):
     with pytest.raises(ValueError, match=r"weights must be \(3, 2\).*got \(2, 3\): pass as many"):
         draw(QUERIES, KEYS, WEIGHTS.T, ("a", "b"))
@@ -80,7 +67,7 @@ def test_weights_that_do_not_fit_the_names_are_refused(draw):
 def test_the_packed_projection_is_one_matrix_in_parts():
     weight = torch.arange(24).view(12, 2) / 10 - 1.0
     names, made = ("W_query", "W_key", "W_value"), ("queries", "keys", "values")
-    scene = stacked_weights_picture(weight, 2, names, made)
+    scene = pictures.stacked_weights_picture(weight, 2, names, made)
     cells = boxes(scene, 58.0, 24.0)
     heads = [row % 4 // 2 for row in range(12) for _ in range(2)]
     assert [cell.fill for cell in cells] == [tint(head_color(head), 0.3) for head in heads]
@@ -98,14 +85,14 @@ def test_the_packed_projection_is_one_matrix_in_parts():
 
 
 def test_a_rounded_zero_has_no_sign():
-    scene = stacked_weights_picture(torch.full((3, 1), -0.001), 1, "QKV", "qkv")
+    scene = pictures.stacked_weights_picture(torch.full((3, 1), -0.001), 1, "QKV", "qkv")
     assert [item.text for item in words(scene) if item.mono] == ["0.00"] * 3
 
 
 def test_a_share_above_the_limit_is_framed():
     shares = torch.tensor([[0.02, 0.91, 0.9], [1.0, 0.5, 0.0]])
     shares[0, 1:] = torch.tensor([0.904, 0.896])
-    scene = shares_picture(shares, "weight on the first token", limit=0.9)
+    scene = pictures.shares_picture(shares, "weight on the first token", limit=0.9)
     cells = boxes(scene, 46.0, 26.0)
     assert [text_in(scene, cell) for cell in cells] == ["2", "90.4", "89.6", "100", "50", "0"]
     frames = [item for item in scene.items if isinstance(item, Box) and item.stroke == INK]

@@ -1,7 +1,5 @@
 """Colors that can be told apart, and text that can be read on them."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import partial
@@ -49,7 +47,6 @@ def lab(color: str) -> tuple[float, float, float]:
 
 
 def luminance(color: str) -> float:
-    """Return how bright a color is, 0 to 1."""
     shares = zip((0.2126, 0.7152, 0.0722), channels(color), strict=True)
     return sum(share * (value / 255) ** 2.2 for share, value in shares)
 

@@ -1,7 +1,5 @@
 """Many small maps with verdicts, and two losses for each model."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

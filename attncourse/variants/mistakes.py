@@ -1,4 +1,4 @@
-"""Classes that are wrong by one line, and what four checks say of each under four conditions.
+"""Classes that are wrong by one line.
 
 The right text is OnePageAttention. A Mistake changes one line of it and compiles the result; most
 return the right shape all the same.
@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import linecache
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
-from attncourse.checks.module_checks import (
-    check_causal,
-    check_rows_sum_to_one,
-    check_same,
-    check_shapes,
-)
-from attncourse.checks.verdict import Verdict
-from attncourse.examples import journey, one_thread, seeded
+from attncourse.examples import seeded
 from attncourse.tracing.source import Source
+from attncourse.variants.changes import class_of, with_lines
 from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
 
@@ -58,25 +51,6 @@ class OnePageAttention(MultiHeadAttention):
         context_vec = context_vec.view(b, num_tokens, self.d_out)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
         return (context_vec, attn_weights) if return_weights else context_vec
-
-
-def with_lines(text: str, changes: Mapping[str, str]) -> str:
-    """Return a text with some of its lines replaced, each by lines as far to the right."""
-    lines = text.splitlines()
-    for old, new in changes.items():
-        (place,) = (i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == old)
-        indent = lines[place][: -len(lines[place].lstrip())]
-        lines[place : place + 1] = [f"{indent}{line}" for line in new.splitlines()]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
-    """Return the class of a text by its name there; the tracer knows the source as a file."""
-    path = f"<{file}>"
-    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
-    space = dict(uses)
-    exec(compile(text, path, "exec"), space)
-    return space[name]
 
 
 @dataclass(frozen=True)
@@ -245,43 +219,3 @@ def make(
         for parameter in module.parameters():
             parameter.normal_()
     return module.eval()
-
-
-# With this seed, in float16, all visible scores of the first three queries are below -1e4
-GALLERY_SEED = 302
-
-
-CONDITIONS = {  # context_length, dropout, dtype, and by what the tokens are multiplied
-    "as usual": (6, 0.0, torch.float32, 1.0),
-    "context_length 1": (1, 0.0, torch.float32, 1.0),
-    "half precision": (6, 0.0, torch.float16, 85.0),
-    "dropout 0.5": (6, 0.5, torch.float32, 1.0),
-}
-
-
-def build(cls: type[MultiHeadAttention], condition: str = "as usual") -> MultiHeadAttention:
-    """Return a module for the six tokens under a condition in CONDITIONS, as make does."""
-    context_length, dropout, dtype, _ = CONDITIONS[condition]
-    return make(cls, 2, dropout, context_length, GALLERY_SEED).to(dtype)
-
-
-def tokens(condition: str = "as usual") -> Tensor:
-    """Return the six tokens of the course as one text, (1, 6, 3), under a condition."""
-    _, _, dtype, stretch = CONDITIONS[condition]
-    return (stretch * journey().inputs[None]).to(dtype)
-
-
-def examine(cls: type[MultiHeadAttention], condition: str = "as usual") -> dict[str, Verdict]:
-    """Return the verdicts of the four module checks on a class, under a condition in CONDITIONS.
-
-    >>> [name for name, verdict in examine(BY_NAME["scale by d_out"].cls).items() if not verdict]
-    ['equality']
-    """
-    module, x = build(cls, condition), tokens(condition)
-    with one_thread():
-        return {
-            "shape": check_shapes(module),
-            "causality": check_causal(module, x),
-            "rows": check_rows_sum_to_one(module, x),
-            "equality": check_same(build(OnePageAttention, condition), module, x),
-        }
