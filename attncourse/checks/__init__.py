@@ -14,9 +14,8 @@ with what the usual mistakes would return, and says which it is; answers has wha
 one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
 about tiles of keys, patterns about where heads look, big_model about GPT-2, steps_by_hand about
 numbers that one computes. module_checks holds the checks of tensors, and of a module for one
-property each; by_hand the same in a few lines. mistakes are classes that are wrong by one line,
-mysteries hide some; torch_options has PyTorch's module in twenty lines, each option as a change of
-a few. This folder imports only the core and tracing.
+property each; by_hand the same in a few lines, and mysteries hides some of the classes of variants
+that are wrong by one line. This folder imports only the core, tracing and variants.
 """
 
 from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
@@ -34,7 +33,6 @@ from attncourse.checks.exercises import (
     exercise_check,
 )
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.mistakes import MISTAKES, make
 from attncourse.checks.module_checks import (
     check_causal,
     check_equal,
@@ -60,16 +58,10 @@ from attncourse.checks.mysteries import (
     opened,
     strikes,
 )
-from attncourse.checks.one_head import (
-    check_causal_weights,
-    check_depends,
-    check_look_back,
-    check_window,
-    check_without_mask,
-)
+from attncourse.checks.one_head import check_causal_weights, check_look_back
 from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
 from attncourse.checks.repairs import check_repair
-from attncourse.checks.stacks import check_look_at_first, check_without_head
+from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
     check_scores_row,
@@ -84,6 +76,6 @@ from attncourse.checks.torch_calls import (
     check_padded,
     run_calls,
 )
-from attncourse.checks.torch_options import OPTIONS, CoreAttention
 from attncourse.checks.verdict import Verdict
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
+from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make

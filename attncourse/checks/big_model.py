@@ -200,7 +200,6 @@ SLIPS = {
 
 
 def _part(module: MultiHeadAttention, x: Tensor, num_devices: int, slip: str) -> Tensor:
-    """Return what device 0 brings with a likely slip."""
     own = slice(0, 2 if slip == "two rows" else module.d_out // num_devices)
     num_heads = {"one head": 1, "two rows": 1, "all heads": module.num_heads}.get(
         slip, module.num_heads // num_devices

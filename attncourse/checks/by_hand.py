@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from attncourse.checks.answers import is_near, noted, require
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey
+from attncourse.variants.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
 from attnlib.functional import merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 

@@ -15,7 +15,10 @@ from random import Random
 
 from attncourse.checks.by_hand import PROBES, differs
 from attncourse.checks.exercises import OPEN, value_check
-from attncourse.checks.mistakes import (
+from attncourse.checks.verdict import Verdict
+from attncourse.tracing.diffs import Diff
+from attncourse.tracing.source import Source
+from attncourse.variants.mistakes import (
     FILL,
     MASK,
     MISTAKES,
@@ -25,9 +28,6 @@ from attncourse.checks.mistakes import (
     Mistake,
     OnePageAttention,
 )
-from attncourse.checks.verdict import Verdict
-from attncourse.tracing.diffs import Diff
-from attncourse.tracing.source import Source
 from attnlib.modules import MultiHeadAttention
 
 # Two mistakes more, which are easily made

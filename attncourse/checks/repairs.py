@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from attncourse.checks.answers import is_near, noted, require, require_shape
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import OPEN, check_weight_split, exercise_check
-from attncourse.checks.mistakes import with_lines
 from attncourse.checks.torch_calls import alone
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import seeded
+from attncourse.variants.changes import with_lines
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 

@@ -221,5 +221,4 @@ def _numbers(mine: Sequence[float], count: int) -> Tensor | None:
 
 
 def _cut(row: Tensor, token: int) -> Tensor:
-    """Return a row in which the future of a token is 0."""
     return row.masked_fill(torch.arange(len(row)) > token, 0.0)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from attncourse.checks.attempt import Diagnosis, call
-from attncourse.checks.mistakes import Mistake, OnePageAttention, make
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
@@ -25,6 +24,7 @@ from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET, text_color
 from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, shift
 from attncourse.pictures.weights import weights_picture
+from attncourse.variants.mistakes import Mistake, OnePageAttention, make
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 

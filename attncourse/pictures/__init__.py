@@ -21,7 +21,8 @@ from attncourse.pictures.head_columns import (
 )
 from attncourse.pictures.matrices import difference_picture, matrix_picture, tensor_picture
 from attncourse.pictures.moves import moves_picture, shapes_picture
-from attncourse.pictures.rows import small_bars_picture, softmax_picture
+from attncourse.pictures.one_head import head_picture
+from attncourse.pictures.rows import muted_picture, small_bars_picture, softmax_picture
 from attncourse.pictures.scene import Scene, above, beside, in_rows
 from attncourse.pictures.sizes import c_attn_picture, parts_picture
 from attncourse.pictures.strikes import strikes_picture
@@ -39,11 +40,13 @@ __all__ = [
     "crossover_picture",
     "curves_picture",
     "difference_picture",
+    "head_picture",
     "heads_picture",
     "in_rows",
     "leaks_picture",
     "matrix_picture",
     "moves_picture",
+    "muted_picture",
     "parts_picture",
     "phases_picture",
     "product_picture",

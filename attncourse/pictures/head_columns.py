@@ -27,7 +27,7 @@ from attncourse.pictures.scene import Box, Item, Line, Scene, Words, frame
 
 LABEL = 70.0  # room for the names of rows, in pixels
 NO_HEAD = -1
-WIDE, HIGH = 52.0, 24.0  # a cell
+WIDE, HIGH = 46.0, 24.0  # a cell
 
 
 def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]) -> list[Item]:
@@ -38,7 +38,7 @@ def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]
         fill = QUIET if owner == NO_HEAD else tint(head_color(owner), 0.3)
         return Cell(fill, f"{value:.2f}", text_color(fill))
 
-    words = Words(WIDE - 7, HIGH / 2, "", "end", mono=True)
+    words = Words(WIDE - 4, HIGH / 2, "", "end", mono=True)
     return grid(x, y, matrix, look, WIDE, HIGH, words)
 
 

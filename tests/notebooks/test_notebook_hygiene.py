@@ -1,7 +1,5 @@
 """Every notebook keeps every rule of notebook_tools."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

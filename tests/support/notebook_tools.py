@@ -5,8 +5,6 @@ sentence each; no problem, empty list. RULES holds them all; `links_resolve` als
 that the notebook lies in.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The checks of a few lines, and classes without a label: what probes leave of their parts."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest
@@ -9,7 +7,6 @@ import torch
 
 from attncourse.checks import by_hand, check_weight_split, mysteries
 from attncourse.checks.by_hand import CHECKS, PROBES, ask, differs, make
-from attncourse.checks.mistakes import MISTAKES, OnePageAttention
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
     MYSTERIES,
@@ -21,8 +18,9 @@ from attncourse.checks.mysteries import (
     left,
     strikes,
 )
+from attncourse.classroom.exercises import find_exercises
 from attncourse.examples import journey
-from support.exercise_tools import find_exercises
+from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 

@@ -9,9 +9,9 @@ import torch
 
 from attncourse.checks import check_repair, repairs, telling
 from attncourse.checks.attempt import NOT_ATTEMPTED
-from attncourse.checks.mistakes import class_of
 from attncourse.checks.repairs import BROKEN, PADDED, PaddedAttention, WholeAttention, broken
 from attncourse.tracing import trace
+from attncourse.variants.changes import class_of
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 
 MESSAGES = {

@@ -1,7 +1,5 @@
 """Checks of attention by hand: what no exercise of the notebooks asks them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -14,13 +12,7 @@ from attncourse.checks import (
 )
 from attncourse.examples import counting, published_steps
 from attncourse.tracing import trace
-from attnlib import (
-    MultiHeadAttention,
-    attention,
-    causal_mask,
-    merge_heads,
-    split_heads,
-)
+from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 
 ORIGINS = 10 * torch.arange(5.0)[:, None] + torch.arange(6.0)  # token and column
 

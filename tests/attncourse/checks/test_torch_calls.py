@@ -1,6 +1,6 @@
 """The checks around PyTorch's attention: right answers in other words pass, wrong ones are told."""
 
-from __future__ import annotations
+# tables: one case on a line
 
 import pytest
 import torch

@@ -1,14 +1,11 @@
 """The gallery: its verdicts are what the checks say, and nothing gets past all of it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
 from torch import Tensor
 
-from attncourse.checks.mistakes import MISTAKES, OnePageAttention
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
@@ -27,6 +24,7 @@ from attncourse.panels.gallery import (
 )
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
+from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from attnlib import causal_mask
 from support.pictures import boxes, outside, text_in, words
 from support.wrong_classes import CAUGHT
@@ -148,7 +146,6 @@ def test_minus_1e4_gives_all_weight_to_the_future():
 
 
 def both_in_training(name: str, condition: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the outputs of the right and of the wrong class, and the weights of the wrong."""
     made = []
     for cls in (OnePageAttention, BY_NAME[name].cls):
         module = build(cls, condition)

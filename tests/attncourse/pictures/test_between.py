@@ -1,7 +1,5 @@
 """Pictures of attention between new tokens and a past, and of one number per head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -19,14 +17,8 @@ def test_a_rectangle_has_a_row_for_each_query_and_a_column_for_each_key():
     scene = rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks")
     cells = boxes(scene, CELL, CELL)
     assert [cell.fill for cell in cells] == [weight_color(w) for w in WEIGHTS.flatten().tolist()]
-    assert [text_in(scene, cell) for cell in cells] == [
-        "1.00",
-        None,
-        "0.25",
-        "0.75",
-        "0.97",
-        "0.03",
-    ]
+    shown = ["1.00", None, "0.25", "0.75", "0.97", "0.03"]
+    assert [text_in(scene, cell) for cell in cells] == shown
     places = {item.text: (item.x, item.y) for item in words(scene)}
     assert places["one"][1] < places["two"][1] < places["three"][1]
     assert places["a"][0] < places["b"][0]

@@ -1,7 +1,5 @@
 """Pictures of shapes and moves: every size, every number, and where the followed one is."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import linecache
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
 from attncourse.examples import seeded
 from attncourse.tracing.source import Source
+from attncourse.variants.changes import class_of, with_lines
+from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
 
 
@@ -50,25 +51,6 @@ class OnePageAttention(MultiHeadAttention):
         context_vec = context_vec.view(b, num_tokens, self.d_out)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
         return (context_vec, attn_weights) if return_weights else context_vec
-
-
-def with_lines(text: str, changes: Mapping[str, str]) -> str:
-    """Return a text with some of its lines replaced, each by lines as far to the right."""
-    lines = text.splitlines()
-    for old, new in changes.items():
-        (place,) = (i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == old)
-        indent = lines[place][: -len(lines[place].lstrip())]
-        lines[place : place + 1] = [f"{indent}{line}" for line in new.splitlines()]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
-    """Return the class of a text by its name there; the tracer knows the source as a file."""
-    path = f"<{file}>"
-    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
-    space = dict(uses)
-    exec(compile(text, path, "exec"), space)
-    return space[name]
 
 
 @dataclass(frozen=True)

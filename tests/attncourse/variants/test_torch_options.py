@@ -1,14 +1,12 @@
 """PyTorch's module in twenty lines, and its options as changes of a few: each gives its numbers."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest
 import torch
 from torch import nn
 
-from attncourse.checks.torch_options import OPTIONS, CoreAttention, Option
+from attncourse.variants.torch_options import OPTIONS, CoreAttention, Option
 from attnlib import causal_mask
 
 each_option = pytest.mark.parametrize("option", OPTIONS.values(), ids=list(OPTIONS))

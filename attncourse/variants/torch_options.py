@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F  # noqa: F401  # options call it
 from torch import Tensor, nn
 
-from attncourse.checks.mistakes import class_of, with_lines
 from attncourse.examples import seeded
 from attncourse.tracing.diffs import Diff
+from attncourse.variants.changes import class_of, with_lines
 from attnlib.functional import causal_mask, merge_heads, split_heads
 
 
