@@ -20,15 +20,11 @@ that are wrong by one line. This folder imports only the core, tracing and varia
 
 from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
 from attncourse.checks.by_hand import (
-    PROBES,
     ask,
-    check_equal_scores,
+    check_any_scale,
     check_is_causal,
-    check_only_values,
     check_prefixes,
-    differs,
-    equals_stacked,
-    has_full_rows,
+    equals_sdpa,
 )
 from attncourse.checks.exercises import (
     check_causal_attention,
@@ -47,30 +43,39 @@ from attncourse.checks.module_checks import (
 )
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
+    another,
+    answers,
     check_found,
+    check_part,
     class_a,
     class_b,
+    grid,
     mystery_1,
     mystery_2,
     mystery_3,
     mystery_4,
-    mystery_5,
-    mystery_6,
     numbered,
     opened,
+    strikes,
 )
 from attncourse.checks.one_head import check_causal_weights, check_look_back
 from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
+from attncourse.checks.repairs import check_repair
 from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
-    check_fault,
     check_scores_row,
     check_weights_row,
     telling,
 )
 from attncourse.checks.tiles import check_joined, check_tiles
-from attncourse.checks.torch_calls import check_both_masks, check_cross_attention, check_padded
+from attncourse.checks.torch_calls import (
+    FusedAttention,
+    check_for_module,
+    check_fused,
+    check_padded,
+    run_calls,
+)
 from attncourse.checks.verdict import Verdict
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
 from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make

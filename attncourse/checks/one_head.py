@@ -168,7 +168,8 @@ def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
 
 
 def _look_back(num_tokens: int) -> Tensor:
-    return 10 * num_tokens**0.5 * torch.eye(num_tokens).roll(1, dims=0)
+    n: float = 10 * num_tokens**0.5
+    return n * torch.eye(num_tokens).roll(1, dims=0)
 
 
 @exercise_check(ours=_look_back)

@@ -147,14 +147,11 @@ mask inverted: The mask says who may attend where masked_fill asks who may not.
 mask thrown away: masked_fill returns a new tensor, and nobody keeps it; masked_fill_ would have
 worked.
 + attn_scores.masked_fill(is_future, -torch.inf)
-- is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()
-mask of the context: The mask is made for context_length and then cut; at context_length=1 it is
-1 x 1 and broadcasts over any number of tokens.
-+ is_future = causal_mask(self.context_length, device=x.device)[:num_tokens, :num_tokens]
-- attn_scores = attn_scores.masked_fill(is_future, -torch.inf)
 minus 1e4: A number stands for -inf, because -1e9 did not fit into half precision; scores can be
 lower.
 + attn_scores = attn_scores.masked_fill(is_future, -1e4)
+minus 1e9: A number stands for -inf, and does not fit into half precision, which ends at 65,504.
++ attn_scores = attn_scores.masked_fill(is_future, -1e9)
 - attn_scores = attn_scores / self.head_dim**0.5
 no scale: The scores grow with head_dim, and softmax hardly mixes any more.
 +
@@ -197,7 +194,6 @@ def make(
     cls: type[MultiHeadAttention],
     num_heads: int = 2,
     dropout: float = 0.0,
-    context_length: int = 6,
     seed: int = 1,
 ) -> MultiHeadAttention:
     """Make a module in eval, 3 numbers to 8, its parameters normal numbers from one seed.
@@ -208,14 +204,13 @@ def make(
         cls: OnePageAttention, or a class that is wrong by a line.
         num_heads: 1, 2, 4 or 8.
         dropout: of the attention weights.
-        context_length: the most tokens; OnePageAttention itself takes any number.
         seed: of the parameters.
 
     >>> make(OnePageAttention).head_dim
     4
     """
     with seeded(seed), torch.no_grad():
-        module = cls(3, 8, context_length, dropout, num_heads)
+        module = cls(3, 8, 6, dropout, num_heads)
         for parameter in module.parameters():
             parameter.normal_()
     return module.eval()

@@ -67,9 +67,9 @@ def test_the_examples_by_name_are_the_published_inputs(which):
     assert golden["seed"] == SEED
 
 
-def test_the_lesson_on_shapes_has_the_nine_published_shapes():
-    """As the lesson lists them, folded, and as our class makes them."""
-    lesson = read(ROOT / "notebooks" / "04_shapes_and_numbers.ipynb")
+def test_the_appendix_has_the_nine_published_shapes():
+    """As the appendix lists them, and as our class makes them."""
+    lesson = read(ROOT / "notebooks" / "a1_worked_examples.ipynb")
     (text,) = [text for _, text in markdown_cells(lesson) if "*Wait, no!*" in text]
     listed = re.findall(r"^\| [a-z ]+ \| (\(.*?\)) \|$", text, re.MULTILINE)
     module = OnePiece(6, 6, context_length=3, dropout=0.0, num_heads=2)

@@ -9,6 +9,7 @@ from attncourse.training import mean_loss
 
 from attncourse.learning import (
     AttentionModel,
+    UnmaskedAttention,
     losses_when_cut,
     peeking,
     train,
@@ -32,8 +33,8 @@ def test_without_a_mask_the_parameters_are_the_same_and_the_original_is_left_alo
     for name, tensor in unmasked.state_dict().items():
         assert torch.equal(tensor, before[name])
         assert tensor.data_ptr() != masked.state_dict()[name].data_ptr()
-    assert all(isinstance(layer, learning.UnmaskedAttention) for layer in unmasked.layers)
-    assert not any(isinstance(layer, learning.UnmaskedAttention) for layer in masked.layers)
+    assert all(isinstance(layer, UnmaskedAttention) for layer in unmasked.layers)
+    assert not any(isinstance(layer, UnmaskedAttention) for layer in masked.layers)
 
 
 def test_without_a_mask_the_last_token_sees_what_it_saw_and_the_first_sees_more():

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import xml.etree.ElementTree as ET
 from typing import Any, NamedTuple
 
@@ -166,12 +167,17 @@ def its_sheet(panel: Panel) -> dict[str, Any]:
 def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every, svgs):
     assert json.loads(json.dumps(sheet, allow_nan=False)) == sheet
     slots = [] if panel.handle is None else ["slots"]
-    assert list(sheet) == ["name", "controls", "pages", "width", "height", *slots, "parts", "maps"]
+    shared = ["parts", "colors", "maps"]
+    assert list(sheet) == ["name", "controls", "pages", "width", "height", *slots, *shared]
     assert sheet["name"] == panel.name
     lines = [page["line"] for page in sheet["pages"]]
     assert lines == [line for *_, line in every]
     pictures = [
-        "".join(sheet["parts"][place] for place in page["picture"])
+        re.sub(
+            r"(?<=')~(\d+)(?=')",
+            lambda place: f"light-dark(#{sheet['colors'][int(place[1])]})",
+            "".join(sheet["parts"][place] for place in page["picture"]),
+        )
         for page in sheet["pages"]
         if "picture" in page
     ]

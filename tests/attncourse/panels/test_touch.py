@@ -282,12 +282,16 @@ def test_a_map_is_brought_up_and_goes_back(page):
     grid = box.get_by_role("grid", name="head 1", exact=True)
     small, whole = grid.bounding_box(), box.bounding_box()
     page.mouse.click(*middle(page, box, STACKED_HEADS, state, (1, 3, 2)))
+    weight = sentence(STACKED_HEADS, state, 1, 3, 2).split("weight ")[1].split(" |")[0]
+    expect(box.locator(".attn-tip")).to_have_text(f"with → starts: {weight}")
+    assert grid.bounding_box()["width"] == small["width"]  # a touch reads, and moves nothing
+    box.get_by_role("button", name="Enlarge this map").click()
     assert grid.bounding_box()["width"] > 1.5 * small["width"]
     assert box.bounding_box()["height"] == whole["height"]
     page.mouse.move(*middle(page, box, STACKED_HEADS, state, (1, 4, 1)))
     said = sentence(STACKED_HEADS, state, 1, 4, 1)
     expect(box.locator(".attn-hint p")).to_have_text(said)
-    box.get_by_role("gridcell").nth(1).press("Escape")
+    box.get_by_role("button", name="Show all maps").click()
     assert grid.bounding_box()["width"] == small["width"]
     box.get_by_role("gridcell").nth(1).press("Enter")
     assert grid.bounding_box()["width"] > 1.5 * small["width"]
@@ -412,3 +416,18 @@ def test_a_laptop_shows_the_controls_and_the_picture_together(browser, address):
             box = box_of(page, panel).bounding_box()
             sheet = box_of(page, panel).locator(".attn-sheet").bounding_box()
             assert sheet["y"] + sheet["height"] - box["y"] <= 647, panel.name
+
+
+COUNT = """() => {
+    window.moved = 0;
+    Element.prototype.animate = (_frames, { duration }) => { moved += duration === 250; };
+}"""
+
+
+@browser_test
+@pytest.mark.parametrize("wish", ["reduce", "no-preference"])
+def test_what_changes_is_seen_to_move_where_motion_is_wanted(browser, address, wish):
+    with opened(browser, address, reduced_motion=wish) as page:
+        page.evaluate(COUNT)
+        box_of(page, WEIGHT_SPLIT).get_by_role("slider", name="num_heads").press("ArrowRight")
+        assert (page.evaluate("moved") > 0) == (wish == "no-preference")

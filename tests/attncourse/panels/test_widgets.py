@@ -106,6 +106,7 @@ def test_without_a_kernel_the_telling_states_stay(panel, box):
     assert data["text/plain"] == repr(box)  # the line that nbval compares
     scene = draw_telling(panel)
     assert f'alt="{html.escape(scene.alt)}"' in data["text/html"]
+    assert "Run this cell with Shift+Enter" in data["text/html"]
     assert f"base64,{data['image/png']}" in data["text/html"]
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert image.width == pytest.approx(2 * scene.width, abs=1)

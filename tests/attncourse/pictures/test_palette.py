@@ -10,6 +10,7 @@ from PIL import Image, ImageCms
 
 import attncourse.panels
 from attncourse.pictures.palette import (
+    DARK_PAPER,
     FAINT,
     HATCH,
     HEAD_COLORS,
@@ -183,3 +184,24 @@ def test_a_line_is_darker_where_its_head_is_pale_and_looks_like_no_other():
             if other != head:
                 assert math.dist(lab(line), lab(lines[other])) > 20
                 assert math.dist(lab(line), lab(HEAD_COLORS[other])) > 20
+
+
+@pytest.mark.parametrize("head", range(12))
+def test_on_a_dark_page_zero_is_the_paper_and_every_number_is_read(head):
+    assert weight_color(0.0, head).dark == DARK_PAPER
+    assert f"light-dark(#ffffff, {DARK_PAPER})" in PAGE
+    for percent in range(101):
+        fill = weight_color(percent / 100, head)
+        assert contrast(text_color(fill).dark, fill.dark) >= 4.5
+        both = fill if fill == fill.dark else f"light-dark({fill},{fill.dark})"
+        assert in_page(fill) == both
+    assert contrast(fill.dark, DARK_PAPER) >= 3
+    assert in_page(PAPER) == "var(--attn-paper)"
+    assert in_page(head_color(head)) == head_color(head)
+
+
+@pytest.mark.parametrize("share", [-1.0, -0.5, 0.0, 0.5, 1.0])
+def test_signed_colors_turn_with_the_page(share):
+    fill = signed_color(share, 1.0)
+    assert contrast(text_color(fill).dark, fill.dark) >= 4.5
+    assert (contrast(fill.dark, DARK_PAPER) < 1.3) == (share == 0.0)

@@ -123,17 +123,11 @@ def test_what_each_check_sees(mistake):
 def test_the_four_that_equal_our_class_differ_elsewhere():
     quiet = [name for name, seen in CAUGHT.items() if not any(seen)]
     assert quiet == [
-        "mask of the context",
         "minus 1e4",
+        "minus 1e9",
         "dropout before softmax",
         "dropout in eval",
     ]
-
-
-def test_the_mask_of_the_context_leaks_where_the_context_is_one_token():
-    module = build(BY_NAME["mask of the context"].cls, context_length=1)
-    assert check_causal(build(OnePageAttention, context_length=1), tokens())
-    assert not check_causal(module, tokens())
 
 
 def test_minus_1e4_leaks_where_scores_are_lower():
@@ -182,6 +176,7 @@ CODES = {
     "mask thrown away": "mask.unused",
     "mask of the context": "",  # it fails at context_length=1 alone
     "minus 1e4": "mask.not-low",
+    "minus 1e9": "",  # it fails in half precision alone: that is a note
     "no scale": "scale.none",
     "scale by d_out": "scale.width",
     "scale by d_in": "scale.width",
@@ -197,7 +192,7 @@ CODES = {
 QUOTED = {
     "merge without transpose": "context_vec = context_vec.view(b, num_tokens, self.d_out)",
     "both without transpose": "x = x.view(b, self.num_heads, num_tokens, self.head_dim)",
-    "mask of the context": None,
+    "minus 1e9": None,
     "no scale": "attn_scores = queries @ keys.transpose(2, 3)",
     "view without contiguous": "context_vec = context_vec.view(b, num_tokens, self.d_out)",
     "no output projection": "return (context_vec, attn_weights) if return_weights else context_vec",
