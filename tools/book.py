@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
-from attncourse.panels import sentence
+from attncourse.panels import live, sentence
 from attncourse.panels.states import Panel
 from working_copy import ROOT, answers, read
 
@@ -30,9 +30,11 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
 BOOK = ROOT / "build" / "book"
 PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
+LIVE_BOX = re.compile(r"\bLiveBox\(([A-Z]\w*)\)")
 SENTENCE_BOX = re.compile(r"\bSentenceBox\(")
 IMPORT = re.compile(r"^from (attn(?:lib|course)[.\w]*) import (.+)", re.MULTILINE)
 MODULE, LOOKS = (ROOT / "attncourse" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
+PLAIN_PANEL = ".attn-panel:not(.attn-sentence, .attn-live)"
 MOUNT = """
 document.querySelectorAll("script.sheet").forEach((script, i) => {
     const root = script.previousElementSibling;
@@ -41,18 +43,18 @@ document.querySelectorAll("script.sheet").forEach((script, i) => {
 """
 
 
-def in_page(module: Path, looks: Path, shown: str) -> str:
+def in_page(module: str, looks: str, shown: str) -> str:
     """Return a module that draws panels, as a page has it; shown is a CSS selector of these.
 
     It is in the page itself, since a browser loads no module by file://.
     """
-    text = module.read_text("utf-8") + MOUNT % shown
-    style = f"<style>{looks.read_text('utf-8')}</style>"
-    return f'{style}\n<script type="module">{text}</script>'
+    return f'<style>{looks}</style>\n<script type="module">{module}{MOUNT % shown}</script>'
 
 
-FRONT_END = in_page(MODULE, LOOKS, ".attn-panel:not(.attn-sentence)")
-SENTENCE_END = in_page(sentence.MODULE, sentence.LOOKS, ".attn-sentence")
+FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_PANEL)
+SENTENCE_END = in_page(
+    sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
+)
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
 FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"([^>]*>)')
@@ -88,7 +90,9 @@ SEARCH = (
 )
 
 
-def panels_of(notebook: Mapping[str, Any]) -> list[tuple[int, Panel]]:
+def panels_of(
+    notebook: Mapping[str, Any], box: re.Pattern[str] = PANEL_BOX
+) -> list[tuple[int, Any]]:
     """Return the panels that a notebook shows, each with the place of its cell, from 1."""
     cells = [
         (i, "".join(cell["source"]))
@@ -101,7 +105,7 @@ def panels_of(notebook: Mapping[str, Any]) -> list[tuple[int, Panel]]:
         for module, names in IMPORT.findall(text)
         for name in names.split(", ")
     }
-    shown = [(i, name) for i, text in cells for name in PANEL_BOX.findall(text)]
+    shown = [(i, name) for i, text in cells for name in box.findall(text)]
     return [(i, getattr(import_module(imported[name]), name)) for i, name in shown]
 
 
@@ -124,6 +128,16 @@ def sentence_section() -> str:
     )
 
 
+def live_section(panel: live.LivePanel) -> str:
+    """Return a panel that computes as HTML: its picture, its data, and what draws it."""
+    kind = f"attn-panel attn-live attn-{panel.name}"
+    return (
+        f'<div class="{kind}">{panel.draw().svg()}</div>\n'
+        f'<script type="application/json">{in_script(panel.sheet())}</script>\n'
+        f"{in_page(panel.module(), live.LOOKS.read_text('utf-8'), f'.attn-{panel.name}')}"
+    )
+
+
 def in_script(data: object) -> str:
     """Return data as JSON that ends no script element and begins no comment in one."""
     return json.dumps(data, ensure_ascii=False).replace("</", "<\\/").replace("<!", "<\\u0021")
@@ -135,6 +149,8 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     for place, cell in enumerate(notebook["cells"], start=1):
         if cell["cell_type"] == "code" and SENTENCE_BOX.search("".join(cell["source"])):
             shown.setdefault(place, []).append(sentence_section())
+    for place, computing in panels_of(notebook, LIVE_BOX):
+        shown.setdefault(place, []).append(live_section(computing))
     for place, panel in panels_of(notebook):
         shown.setdefault(place, []).append(section(panel, panel.sheet()))
     for place, sections in shown.items():

@@ -108,7 +108,8 @@ class Run:
     def reads(self, layer: int) -> Tensor:
         """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
         self._require(layer, 0)
-        return self._block(layer).norm_1(self.residual[layer])[0]
+        read: Tensor = self._block(layer).norm_1(self.residual[layer])[0]
+        return read
 
     def queries_unturned(self, layer: int, head: int) -> Tensor:
         """Return a head's queries before their positions turn them, (num_tokens, head_dim)."""
@@ -140,7 +141,8 @@ class Run:
         llama = self.model.llama
         scale = self.residual[-1][0, -1].square().mean().add(self.model.size.epsilon).rsqrt()
         spoken = llama.unembedding[self.model.token_of(word)] * llama.final_norm.weight
-        return self.writes() @ spoken * scale
+        added: Tensor = self.writes() @ spoken * scale
+        return added
 
     def weights(self, layer: int, head: int | None = None) -> Tensor:
         """Return a head's attention weights, (num_tokens, num_tokens); or those of its layer.

@@ -121,8 +121,8 @@ class Panel:
         sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
         if self.handle is not None:
             sheet["slots"] = _share_picture(pages, states.index(dict(self.default)))
-        sheet["parts"] = _share_parts(pages)
-        sheet["colors"] = _share_colors(sheet["parts"])
+        sheet["parts"] = parts = _share_parts(pages)
+        sheet["colors"] = _share_colors(parts)
         sheet["maps"] = _share_maps(pages)
         return sheet
 
@@ -215,7 +215,11 @@ def make_bundle(panel: Panel) -> dict[str, str]:
         The parts of a mimebundle: text/html, the key that brings the panel and an <img> whose alt
         text says what each state shows, and image/png.
     """
-    scene = draw_telling(panel)
+    return bundle_of(draw_telling(panel))
+
+
+def bundle_of(scene: Scene) -> dict[str, str]:
+    """Return a picture as the parts of a mimebundle."""
     png, _ = scene._repr_png_()
     html = f"<p>▶ Run this cell with Shift+Enter to move it.</p>{scene._repr_html_()}"
     return {"text/html": html, "image/png": base64.b64encode(png).decode("ascii")}
