@@ -169,12 +169,8 @@ def _divided_by(factor: float, usual: Mapping[float, str], must: str) -> str:
 
 
 def _look_back(num_tokens: int) -> Tensor:
-<<<<<<< HEAD
-    return torch.eye(num_tokens).roll(1, dims=0) * 10 * math.sqrt(num_tokens)
-=======
     n: float = 10 * num_tokens**0.5
     return n * torch.eye(num_tokens).roll(1, dims=0)
->>>>>>> main
 
 
 @exercise_check(ours=_look_back)

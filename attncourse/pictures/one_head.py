@@ -109,13 +109,9 @@ def _table(left: float, top: float, table: Tensor) -> list[Item]:
 
     def look(value: float, *_place: int) -> Cell:
         fill = signed_color(min(max(value, -STRONGEST), STRONGEST), STRONGEST)
-        return Cell(
-            fill,
-            f"{round(value, 1) + 0.0:.1f}".replace("-", "−"),
-            text_color(fill),
-            QUIET,
-            edge=0.5,
-        )
+        said = format(value, ".1f")
+        said = "0.0" if said == "-0.0" else said.replace("-", "−")
+        return Cell(fill, said, text_color(fill), QUIET, edge=0.5)
 
     return [*grid(left, top, table, look, WIDE, TALL, Words(WIDE / 2, TALL / 2, ""))]
 
