@@ -13,7 +13,7 @@ from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words
 from attncourse.pictures.seen import say_number
 
 WIDE, TALL = 41.0, 25.0  # of a cell
-TOP, FIRST = 48.0, 66.0  # where the rows begin, and the first column
+TOP, FIRST = 48.0, 70.0  # where the rows begin, and the first column
 STRONGEST = 7.0  # a number of this size has the strongest color
 
 
