@@ -19,7 +19,7 @@ mysteries hide some; torch_options has PyTorch's module in twenty lines, each op
 a few. This folder imports only the core and tracing.
 """
 
-from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
+from attncourse.checks.big_model import check_remember, check_rotate, check_share
 from attncourse.checks.by_hand import (
     PROBES,
     ask,
@@ -68,7 +68,7 @@ from attncourse.checks.one_head import (
     check_window,
     check_without_mask,
 )
-from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
+from attncourse.checks.patterns import check_induction, check_refuting
 from attncourse.checks.stacks import check_look_at_first, check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
