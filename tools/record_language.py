@@ -73,7 +73,11 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
         plain = model.read(text)
         after, before = (find(plain.token_ids[None])[0] for find in (induction, one_back))
         calls: list[Call] = [("losses",), ("shares", after)]
-        yield text, plain, [*calls, ("shares", before), *(("read_aloud", *head) for head in READERS)]
+        yield (
+            text,
+            plain,
+            [*calls, ("shares", before), *(("read_aloud", *head) for head in READERS)],
+        )
         for heads in (READERS, BYSTANDERS, *((head,) for head in (WRITER, *OTHER_WRITERS))):
             yield text, plain.again(*(Mute(*head) for head in heads)), calls
         for writer in (WRITER, *OTHER_WRITERS):

@@ -50,7 +50,7 @@ ANSWERS = {
                 {'(cache["keys"], keys)': '(keys, cache["keys"])'},
                 "The new tokens come last, not first.",
             ),
-            "along the heads": ({"dim=2": "dim=1"}, "tokens are dimension 2"),
+            "along the heads": ({"dim=2": "dim=1"}, "Stopped in remember, line 3"),
             "keys twice": ({"return keys, values": "return keys, keys"}, "Those are the keys tw"),
         },
     ),
