@@ -87,7 +87,6 @@ class KeyValueCache:
             ValueError: there is no room for them, they are of another kind than the cache, or
                 they require gradients. Nothing is written then.
         """
-        needed = _kind(self.keys)
         for name, x in (("keys", keys), ("values", values)):
             require_floating(name, x)
             if torch.is_grad_enabled() and x.requires_grad:
@@ -95,7 +94,7 @@ class KeyValueCache:
                     "a cache carries no gradients; call the module under torch.no_grad() or "
                     "torch.inference_mode()"
                 )
-            if x.ndim != 4 or x.shape != keys.shape or _kind(x) != needed:
+            if x.ndim != 4 or x.shape != keys.shape or not _is_of_kind(x, self.keys):
                 raise ValueError(
                     f"the cache is for {_described(self.keys)}, not for {name} of {_described(x)}; "
                     "create it with new_cache() of the module that uses it"
@@ -107,9 +106,9 @@ class KeyValueCache:
                 f"{keys.shape[2]} more would make {stop}; try a larger max_tokens, or "
                 "cache.reset() to start anew"
             )
-        self.keys[:, :, start:stop] = keys
-        self.values[:, :, start:stop] = values
-        return self.keys[:, :, :stop], self.values[:, :, :stop]
+        self.keys.narrow(2, start, stop - start).copy_(keys)
+        self.values.narrow(2, start, stop - start).copy_(values)
+        return self.keys.narrow(2, 0, stop), self.values.narrow(2, 0, stop)
 
     def reset(self) -> None:
         """Forget all tokens and keep the memory."""
@@ -120,17 +119,20 @@ class KeyValueCache:
         return f"KeyValueCache({held}, {_described(self.keys)})"
 
 
-def _kind(x: Tensor) -> dict[str, object]:
-    """Return all that keys must have in common with a cache; autocast converts the dtype."""
-    b, num_kv_heads, _, head_dim = x.shape
-    kind = {"batch_size": b, "num_kv_heads": num_kv_heads, "head_dim": head_dim}
-    return {**kind, "dtype": None if autocasts(x.device) else x.dtype, "device": x.device}
+def _is_of_kind(x: Tensor, kept: Tensor) -> bool:
+    """Return whether x has all that keys must have in common with a cache; autocast converts."""
+    same_sizes = x.shape[:2] == kept.shape[:2] and x.shape[3] == kept.shape[3]
+    same_dtype = x.dtype == kept.dtype or autocasts(x.device)
+    return same_sizes and x.device == kept.device and same_dtype
 
 
 def _described(x: Tensor) -> str:
     if x.ndim != 4:
         return f"shape {tuple(x.shape)}"
-    return ", ".join(f"{name}={value}" for name, value in _kind(x).items() if value is not None)
+    b, num_kv_heads, _, head_dim = x.shape
+    kind = f"batch_size={b}, num_kv_heads={num_kv_heads}, head_dim={head_dim}"
+    dtype = "" if autocasts(x.device) else f", dtype={x.dtype}"
+    return f"{kind}{dtype}, device={x.device}"
 
 
 def fused_attention(
@@ -165,6 +167,11 @@ def fused_attention(
     Source: Dao et al. 2022 (FlashAttention), by way of torch's scaled_dot_product_attention.
     """
     _require_fused(queries, keys, values, dropout_p)
+    return _mix(queries, keys, values, dropout_p)
+
+
+def _mix(queries: Tensor, keys: Tensor, values: Tensor, dropout_p: float) -> Tensor:
+    """Do what fused_attention does, without asking whether it can."""
     num_queries, num_keys = queries.shape[2], keys.shape[2]
     may_attend = None  # a single newest token may see all of them
     if 1 < num_queries < num_keys:
@@ -375,7 +382,7 @@ class FusedMultiHeadAttention(CausalModule):
             context_vec, attn_weights = attention(queries, keys, values, is_future, self.dropout)
         else:
             dropout_p = self.dropout.p if self.training else 0.0
-            context_vec = fused_attention(queries, keys, values, dropout_p)
+            context_vec = _mix(queries, keys, values, dropout_p)
 
         context_vec = merge_heads(context_vec)  # (b, num_tokens, num_heads * head_dim)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)

@@ -86,7 +86,8 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     Source: the layout of GPT-NeoX, of Llama in transformers, and of the models that follow it.
     """
     _require_angles(x, cos, sin)
-    turned = _turned(*x.chunk(2, dim=-1), cos, sin)
+    first, second = x.chunk(2, dim=-1)
+    turned = _turned(first, second, cos, sin)
     return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
 
 

@@ -17,6 +17,7 @@ author = "the contributors"
 language = "en"
 extensions = ["myst_nb", "sphinx_copybutton"]
 nb_execution_mode = "off"
+nb_code_prompt_show = nb_code_prompt_hide = "Look"  # what settles a guess is folded
 nb_mime_priority_overrides = [("html", "text/html", 0)]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
@@ -25,7 +26,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "furo"
 html_title = "Multi-head causal attention, line by line"
 html_favicon = "favicon.svg"
-html_static_path = ["book.css", "present.js"]
+html_static_path = ["book.css", "present.js", "search.js"]
 html_css_files = ["book.css"]
 html_js_files = [("present.js", {"defer": "defer"})]
 html_math_renderer = "mathml"
@@ -34,7 +35,7 @@ html_use_index = False
 html_show_sphinx = False
 html_show_copyright = False
 html_show_search_summary = False  # it would fetch pages, which file:// does not allow
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {"navigation_with_keys": False}  # whoever scrolls code would leave the page
 
 
 def mathml(text: str, display: str = "inline") -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 import attnlib
 from attncourse.examples import SEED, journey
 from attncourse.pictures.cells import head_tag
-from attncourse.pictures.letters import SIZE, text_width
+from attncourse.pictures.letters import SIZE
 from attncourse.pictures.palette import (
     FAINT,
     INK,
@@ -27,7 +27,6 @@ from attncourse.pictures.palette import (
     line_color,
     text_color,
     tint,
-    weight_color,
 )
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
@@ -159,111 +158,6 @@ def bent_arrow(*points: Point, color: str = INK) -> list[Item]:
 # The diagrams.
 
 
-def road_so_far() -> Scene:
-    """Draw the four stages, from scores to multi-head attention."""
-    alt = (
-        "Four stages in a row. Three are this notebook's. One, scores: W_query and W_key make a "
-        "score for every pair of tokens. Two, weights: later tokens are hidden, so the upper "
-        "triangle is gray. Three, mixture: the weights times the values are the context vectors. "
-        "Four, of notebooks 02 and 03, multi-head: several such triangles at once, one color for "
-        "each head."
-    )
-    torch.manual_seed(SEED)
-    head = attnlib.CausalAttention(3, 2, 6, 0.0)
-    _, unmasked = attnlib.attention(head.W_query(INPUTS), head.W_key(INPUTS), head.W_value(INPUTS))
-    _, _, multi_head = stacked_heads(3)
-
-    card, gap, tall, cell, top = 150.0, 68 / 3, 250.0, 14.0, 106.0
-    side = 6 * cell
-    stages = (
-        ("1  Scores", "queries @ keysᵀ"),
-        ("2  Weights", "hide, softmax"),
-        ("3  Mixture", "weights @ values"),
-        ("4  Multi-head", "several heads"),
-    )
-    items: list[Item] = []
-    middles = [MARGIN + i * (card + gap) + card / 2 for i in range(4)]
-    for middle, (name, how) in zip(middles, stages, strict=True):
-        items.append(Box(middle - card / 2, MARGIN, card, tall, stroke=EDGE, radius=8))
-        items.append(Words(middle, MARGIN + 20, name, size=14, bold=True))
-        items.append(note(middle, MARGIN + tall - 22, how))
-    for middle in middles[1:]:
-        y = top + side / 2
-        items += arrow((middle - card / 2 - gap + 3, y), (middle - card / 2 - 3, y))
-
-    left = [middle - side / 2 for middle in middles]
-    for place, name in ((-36, "W_query"), (38, "W_key")):
-        x = middles[0] + place
-        items.append(Words(x, 58, name))
-        items += grid(x - 9, 69, [[cell_color(0)] * 2] * 3, width=9, height=9)
-    items += weight_map(left[0], top, unmasked, head_color(0), cell)
-    items += weight_map(left[1], top, multi_head[0], head_color(0), cell)
-    small = 10.0
-    x, y = middles[2] - 66, top + side / 2 - 3 * small
-    items += weight_map(x, y, multi_head[0], head_color(0), small)
-    column = [[cell_color(0)] * 2] * 6
-    for sign, begin in (("@", 60.0), ("=", 60 + 16 + 20.0)):
-        items.append(Words(x + begin + 8, y + 3 * small, sign))
-        items += grid(x + begin + 16, y, column, width=small, height=small)
-    for h in (2, 1, 0):
-        x, y = left[3] + (h - 1) * 13, top - h * 13
-        items += weight_map(x, y, multi_head[h], head_color(h), cell)
-        items.append(Box(x, y, side, side, stroke=head_color(h), stroke_width=1.5))
-
-    for first, last, text in ((0, 2, "this notebook"), (3, 3, "notebooks 02, 03")):
-        start, end, y = middles[first] - card / 2, middles[last] + card / 2, MARGIN + tall + 10
-        items.append(Line(((start, y), (start, y + 8), (end, y + 8), (end, y)), FAINT))
-        items.append(Words((start + end) / 2, y + 24, text, bold=True))
-    return Scene(WIDTH, MARGIN + tall + 56, alt, tuple(items))
-
-
-def causal_mask() -> Scene:
-    """Draw scores with the future hidden, and the weights that softmax makes of them."""
-    alt = (
-        "Left, a grid of the six tokens, queries down, keys across: a score in each cell up to "
-        "the diagonal, -inf in the pale gray cells of the future. An arrow, softmax of each row. "
-        "Right, the attention weights: nothing in the future, nearly equal within each row, and "
-        "each row sums to 1."
-    )
-    torch.manual_seed(SEED)
-    head = attnlib.CausalAttention(3, 2, 6, 0.0)
-    weights = head(INPUTS[None], return_weights=True)[1][0]
-    scores = head.W_query(INPUTS) @ head.W_key(INPUTS).T / 2**0.5
-    is_future = attnlib.causal_mask(6)
-    row = TOKENS.index("journey")
-
-    width, height, top = 36.0, 32.0, 128.0
-    side, tall = 6 * width, 6 * height
-    left, right = MARGIN + 22 + NAMES, RIGHT - side
-    texts = [
-        ["−inf" if hidden else f"{score:.2f}" for score, hidden in zip(*pair, strict=True)]
-        for pair in zip(scores.tolist(), is_future.tolist(), strict=True)
-    ]
-    plain = [[QUIET if hidden else PAPER for hidden in hiddens] for hiddens in is_future.tolist()]
-    shades = [[weight_color(w) if w else None for w in row] for row in weights.tolist()]
-    items = [
-        Words(MARGIN + 6, top + tall / 2, "queries", color=GRAY, angle=90),
-        heading(MARGIN, 22, "Scores / √2, the future hidden"),
-        *grid(left, top, plain, texts, width, height),
-        heading(right - NAMES, 22, "Attention weights"),
-        *grid(right, top, shades, two_decimals(weights), width, height),
-        note(RIGHT, top + tall + 20, "unrounded, each row sums to 1", "end"),
-    ]
-    for x in (left, right):
-        items += token_names(x, top, height, bold=TOKENS[row])
-        items += [note(x + side / 2, top - 76, "keys")]
-        for k, token in enumerate(TOKENS):
-            middle = top - 8 - text_width(token) / 2
-            items.append(Words(x + (k + 0.5) * width, middle, token, angle=90))
-        items.append(Box(x, top, side, tall, stroke=EDGE))
-        items.append(Box(x, top + row * height, side, height, stroke=INK, stroke_width=2))
-    middle, y = (left + side + right - NAMES) / 2, top + tall / 2
-    items.append(Words(middle, y - 16, "softmax"))
-    items += arrow((middle - 32, y), (middle + 32, y))
-    items.append(Words(middle, y + 18, "row by row"))
-    return Scene(WIDTH, top + tall + 42, alt, tuple(items))
-
-
 def two_heads() -> Scene:
     """Draw two stacked heads, from x to the columns of Z."""
     alt = (
@@ -342,57 +236,79 @@ def two_heads() -> Scene:
 def view_and_transpose() -> Scene:
     """Draw how view and transpose regroup numbered cells by head."""
     alt = (
-        "Three tokens of width 4, their cells numbered 0 to 11. view cuts the row of each token "
-        "into two heads, transpose puts the heads first: head 0 holds 0 1, 4 5, 8 9. Below, the "
-        "twelve numbers in memory, still 0 to 11 in a line."
+        "Three tokens of width 8, their cells numbered 0 to 23. view cuts the row of each token "
+        "into two heads of width 4, transpose puts the heads first: head 0 holds 0 to 3, 8 to 11, "
+        "16 to 19. Below, the numbers in memory, still 0 to 23 in a line."
     )
-    x = torch.arange(12).view(3, 4)  # (num_tokens, d_out)
-    viewed = x.view(3, 2, 2)  # (num_tokens, num_heads, head_dim)
-    by_head = viewed.transpose(0, 1)  # (num_heads, num_tokens, head_dim)
-    first, second, third = MARGIN + 56, 372.0, RIGHT - 66  # where the cells begin
+    viewed = NUMBERED.view(3, 2, 4)  # (num_tokens, num_heads, head_dim)
+    first, second, third = MARGIN + 56, 364.0, RIGHT - 4 * SMALL  # where the cells begin
     top, axis = 112.0, 220.0
-    items: list[Item] = []
-    for middle, values, *names in (
-        (first + 64, x, "(num_tokens,", "d_out)"),
-        (second + 32, viewed, "(num_tokens,", "num_heads,", "head_dim)"),
-        (third + 22, by_head, "(num_heads,", "num_tokens,", "head_dim)"),
-    ):
-        items.append(Words(middle, 24, str(tuple(values.shape)), size=14, bold=True))
-        items += notes(middle, 46, *names)
-    items += head_tag(first, axis - 61, 64, 0) + head_tag(first + 64, axis - 61, 64, 1)
-    items += numbered(first, axis - 39, x)
-    items += token_labels(first, axis - 39)
-    for t in range(3):
-        y = axis + (t - 1) * 70
-        items += numbered(second, y - 26, viewed[t])
-        items.append(Words(second - 7, y, f"token {t}", "end"))
-    items += blocks_of_heads(third, top, by_head)
-    for start, end, name in (
-        (first + 128, second - 58, "view"),
-        (second + 64, third - 58, "transpose"),
-    ):
-        middle = (start + end) / 2
-        items.append(Words(middle, axis - 16, name))
-        items += arrow((middle - 34, axis), (middle + 34, axis))
-    items.append(
-        note(first, 362, "in memory: view cuts this line, transpose moves nothing", "start")
-    )
-    items += numbered(first, 374, x.view(1, 12))
+    items = [
+        *shape_above(first + 4 * SMALL, NUMBERED, "(num_tokens,", "d_out)"),
+        *shape_above(second + 2 * SMALL, viewed, "(num_tokens,", "num_heads,", "head_dim)"),
+        *shape_above(third + 2 * SMALL, BY_HEAD, "(num_heads,", "num_tokens,", "head_dim)"),
+        *head_tag(first, axis - 61, 4 * SMALL, 0),
+        *head_tag(first + 4 * SMALL, axis - 61, 4 * SMALL, 1),
+        *numbered(first, axis - 39, NUMBERED),
+        *token_labels(first, axis - 39),
+        *blocks_of_tokens(second, axis, viewed),
+        *blocks_of_heads(third, top, BY_HEAD),
+        *move(first + 8 * SMALL, second - 56, axis, "view"),
+        *move(second + 4 * SMALL, third - 56, axis, "transpose"),
+        note(first, 362, "in memory: view cuts this line, transpose moves nothing", "start"),
+        *numbered(first, 374, NUMBERED.view(1, 24)),
+    ]
     return Scene(WIDTH, 400 + MARGIN, alt, tuple(items))
+
+
+def merge() -> Scene:
+    """Draw the way back: transpose, a copy into reading order, and the cut into rows."""
+    alt = (
+        "Two heads, each a table of three tokens; in memory head 0 comes first, then head 1. "
+        "transpose puts the tokens first and moves nothing: the eight numbers of token 0, framed, "
+        "are at places 0 to 3 and 12 to 15 of the line. contiguous copies them next to each other, "
+        "0 to 23 in a line, and view cuts that line into rows of eight."
+    )
+    back = BY_HEAD.transpose(0, 1)  # (num_tokens, num_heads, head_dim)
+    first, second, third = MARGIN + 56, 300.0, RIGHT - 8 * SMALL
+    top, axis = 112.0, 220.0
+    items = [
+        *shape_above(first + 2 * SMALL, BY_HEAD, "(num_heads,", "num_tokens,", "head_dim)"),
+        *shape_above(second + 2 * SMALL, back, "(num_tokens,", "num_heads,", "head_dim)"),
+        *shape_above(third + 4 * SMALL, NUMBERED, "(num_tokens,", "d_out)"),
+        *blocks_of_heads(first, top, BY_HEAD),
+        *blocks_of_tokens(second, axis, back),
+        *numbered(third, axis - 39, NUMBERED),
+        *move(first + 4 * SMALL, second - 56, axis, "transpose"),
+        *move(second + 4 * SMALL, third, axis, "contiguous, view"),
+        note(first, 362, "in memory, after transpose: token 0 is in two pieces", "start"),
+        *numbered(first, 374, BY_HEAD.reshape(1, 24)),
+        note(first, 422, "in memory, after contiguous: a copy, and token 0 in one piece", "start"),
+        *numbered(first, 434, NUMBERED.view(1, 24)),
+    ]
+    for x, y, cells, rows in (
+        (second, axis - 96, 4, 2),
+        (third, axis - 39, 8, 1),
+        (first, 374.0, 4, 1),
+        (first + 12 * SMALL, 374.0, 4, 1),
+        (first, 434.0, 8, 1),
+    ):
+        items.append(Box(x, y, cells * SMALL, rows * 26, stroke=INK, stroke_width=2.5))
+    return Scene(WIDTH, 460 + MARGIN, alt, tuple(items))
 
 
 def view_alone() -> Scene:
     """Draw what view alone puts under each head."""
     alt = (
-        "The trap: (3, 4) viewed as (2, 3, 2) at once. Head 0 gets the numbers 0 to 5, which are "
-        "all of token 0 and half of token 1; head 1 gets 6 to 11. Of the rows read as tokens 0, 1 "
+        "The trap: (3, 8) viewed as (2, 3, 4) at once. Head 0 gets the numbers 0 to 11, which are "
+        "all of token 0 and half of token 1; head 1 gets 12 to 23. Of the rows read as tokens 0, 1 "
         "and 2 the last two of head 0 belong to tokens 0 and 1, those of head 1 to 1, 2 and 2."
     )
-    mixed = torch.arange(12).view(2, 3, 2)
+    mixed = torch.arange(24).view(2, 3, 4)
     items: list[Item] = notes(
         MARGIN,
         MARGIN + 8,
-        f"(3, 4) viewed as {tuple(mixed.shape)}",
+        f"(3, 8) viewed as {tuple(mixed.shape)}",
         "at once: view keeps the",
         "order in memory and only",
         "cuts it, the first half for",
@@ -402,17 +318,22 @@ def view_alone() -> Scene:
         step=17,
     )
     for h, block in enumerate(mixed.tolist()):
-        cells, y = 327.0 + h * 230, MARGIN
-        items += head_tag(cells, y, 64, h)
+        cells, y = 282.0 + h * 242, MARGIN
+        items += head_tag(cells, y, 4 * SMALL, h)
         items += numbered(cells, y + 22, mixed[h])
         items += token_labels(cells, y + 22)
         items.append(note(cells - 7, y + 9, "read as", "end"))
-        items.append(note(cells + 71, y + 9, "really", "start"))
+        items.append(note(cells + 4 * SMALL + 7, y + 9, "really", "start"))
         for t, row in enumerate(block):
-            token = row[0] // 4
-            words = Words(cells + 71, y + 35 + t * 26, f"token {token}", "start")
+            token = row[0] // 8
+            words = Words(cells + 4 * SMALL + 7, y + 35 + t * 26, f"token {token}", "start")
             items.append(words._replace(bold=token != t))
     return Scene(WIDTH, MARGIN + 100 + MARGIN, alt, tuple(items))
+
+
+SMALL = 24.0  # the width of a numbered cell
+NUMBERED = torch.arange(24).view(3, 8)  # (num_tokens, d_out)
+BY_HEAD = NUMBERED.view(3, 2, 4).transpose(0, 1)  # (num_heads, num_tokens, head_dim)
 
 
 def induction_circuit() -> Scene:
@@ -451,8 +372,23 @@ def induction_circuit() -> Scene:
 def numbered(x: float, y: float, values: Tensor) -> list[Item]:
     """Return cells that keep the color of their head, wherever view and transpose take them."""
     rows = values.tolist()
-    colors = [[cell_color(value // 2 % 2) for value in row] for row in rows]
-    return grid(x, y, colors, [[str(value) for value in row] for row in rows], 32, 26, size=13)
+    colors = [[cell_color(value // 4 % 2) for value in row] for row in rows]
+    return grid(x, y, colors, [[str(value) for value in row] for row in rows], SMALL, 26, size=13)
+
+
+def shape_above(middle: float, values: Tensor, *names: str) -> list[Item]:
+    """Return the shape of a stage, and the names of its dimensions."""
+    shape = Words(middle, 24, str(tuple(values.shape)), size=14, bold=True)
+    return [shape, *notes(middle, 46, *names)]
+
+
+def move(start: float, end: float, y: float, name: str) -> list[Item]:
+    """Return an arrow from one stage to the next, under the names of what leads there."""
+    middle, steps = (start + end) / 2, name.split(", ")
+    items: list[Item] = [
+        Words(middle, y - 16 * (len(steps) - i), step) for i, step in enumerate(steps)
+    ]
+    return items + arrow((middle - 18, y), (middle + 18, y))
 
 
 def token_labels(right: float, y: float) -> list[Item]:
@@ -460,12 +396,22 @@ def token_labels(right: float, y: float) -> list[Item]:
     return [Words(right - 7, y + 13 + 26 * t, f"token {t}", "end") for t in range(3)]
 
 
+def blocks_of_tokens(x: float, axis: float, values: Tensor) -> list[Item]:
+    """Return three blocks under each other, each beside the name of its token."""
+    items: list[Item] = []
+    for t in range(3):
+        y = axis + (t - 1) * 70
+        items += numbered(x, y - 26, values[t])
+        items.append(Words(x - 7, y, f"token {t}", "end"))
+    return items
+
+
 def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
     """Return two blocks under each other, each under the name of its head."""
     items: list[Item] = []
     for h in range(2):
         top = y + h * 116
-        items += head_tag(x, top, 64, h)
+        items += head_tag(x, top, 4 * SMALL, h)
         items += numbered(x, top + 22, values[h])
         items += token_labels(x, top + 22)
     return items
@@ -562,11 +508,10 @@ def all_reduce(top: float, out: Tensor) -> list[Item]:
 
 
 DIAGRAMS: dict[str, Callable[[], Scene]] = {
-    "road_so_far": road_so_far,
-    "causal_mask": causal_mask,
     "two_heads": two_heads,
     "view_and_transpose": view_and_transpose,
     "view_alone": view_alone,
+    "merge": merge,
     "induction_circuit": induction_circuit,
     "heads_over_devices": heads_over_devices,
 }

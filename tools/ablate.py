@@ -25,17 +25,18 @@ from attncourse.checks import (
     check_weight_split,
 )
 from attncourse.checks.diagnosis import behind, departure, diagnose
-from attncourse.checks.mistakes import MISTAKES
+from attncourse.classroom.exercises import find_exercises
+from attncourse.variants.mistakes import MISTAKES
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
-from support.exercise_tools import answers_to, find_exercises, spoil
+from support.exercise_tools import answers_to, spoil
 from support.notebook_tools import NOTEBOOKS
 from support.planted_classes import PLANTED
 from support.wrong_classes import write
 
 CHECKS = {
     "CausalAttention": check_causal_attention,
-    "MyWrapper": check_stacked_heads,
-    "MyMultiHeadAttention": check_weight_split,
+    "MultiHeadAttentionWrapper": check_stacked_heads,
+    "MultiHeadAttention": check_weight_split,
 }
 Ask = Callable[[], Verdict]
 

@@ -21,17 +21,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attncourse.panels import sentence
+from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.panels import live, sentence
 from attncourse.panels.states import Panel
-from working_copy import ROOT, read
+from working_copy import ROOT, answers, read
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
 START = "00_start.ipynb"  # the book has a first page of its own
 BOOK = ROOT / "build" / "book"
 PANEL_BOX = re.compile(r"\bPanelBox\(([A-Z]\w*)\)")
+LIVE_BOX = re.compile(r"\bLiveBox\(([A-Z]\w*)\)")
 SENTENCE_BOX = re.compile(r"\bSentenceBox\(")
 IMPORT = re.compile(r"^from (attn(?:lib|course)[.\w]*) import (.+)", re.MULTILINE)
 MODULE, LOOKS = (ROOT / "attncourse" / "panels" / f"panel.{kind}" for kind in ("js", "css"))
+PLAIN_PANEL = ".attn-panel:not(.attn-sentence, .attn-live)"
 MOUNT = """
 document.querySelectorAll("script.sheet").forEach((script, i) => {
     const root = script.previousElementSibling;
@@ -40,22 +43,29 @@ document.querySelectorAll("script.sheet").forEach((script, i) => {
 """
 
 
-def in_page(module: Path, looks: Path, shown: str) -> str:
+def in_page(module: str, looks: str, shown: str) -> str:
     """Return a module that draws panels, as a page has it; shown is a CSS selector of these.
 
     It is in the page itself, since a browser loads no module by file://.
     """
-    text = module.read_text("utf-8") + MOUNT % shown
-    style = f"<style>{looks.read_text('utf-8')}</style>"
-    return f'{style}\n<script type="module">{text}</script>'
+    return f'<style>{looks}</style>\n<script type="module">{module}{MOUNT % shown}</script>'
 
 
-FRONT_END = in_page(MODULE, LOOKS, ".attn-panel:not(.attn-sentence)")
-SENTENCE_END = in_page(sentence.MODULE, sentence.LOOKS, ".attn-sentence")
+FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_PANEL)
+SENTENCE_END = in_page(
+    sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
+)
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
-FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"')
+FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"([^>]*>)')
+ALT = re.compile(r'alt="([^"]*)"')
+LOOK = """<details class="admonition hide above-input">
+<summary aria-label="Toggle hidden content">
+<p class="collapsed admonition-title">Look</p>
+<p class="expanded admonition-title">Look</p>
+</summary>"""
 MENDED = (  # what the theme leaves out, for whoever hears a page
+    (LOOK, '<details class="answer"><summary>Look</summary>'),
     ('role="heading"', 'role="heading" aria-level="2"'),
     ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="all pages">'),
     ('<aside class="toc-drawer', '<aside aria-label="on this page" class="toc-drawer'),
@@ -68,13 +78,21 @@ MENDED = (  # what the theme leaves out, for whoever hears a page
     ("<p><img ", '<p tabindex="0"><img '),
 )
 
+SECTION = re.compile(r'<section\b[^>]*\bid="([^"]+)"[^>]*>')
+TITLE = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
+PROSE = re.compile(r"<(?:p|td|figcaption)\b[^>]*>(.*?)</(?:p|td|figcaption)>", re.DOTALL)
+TAG = re.compile("<[^>]*>")
+SEARCH_TOOLS = re.compile(r'<script[^>]*src="_static/searchtools.js".*?(?=</body>)', re.DOTALL)
+SEARCH_OURS = "".join(f'<script src="_static/{name}.js"></script>' for name in ("lines", "search"))
 SEARCH = (
     '<h1>Search</h1><form class="asked" method="get"><label>Words of the course '
     '<input type="search" name="q"></label></form>'
 )
 
 
-def panels_of(notebook: Mapping[str, Any]) -> list[tuple[int, Panel]]:
+def panels_of(
+    notebook: Mapping[str, Any], box: re.Pattern[str] = PANEL_BOX
+) -> list[tuple[int, Any]]:
     """Return the panels that a notebook shows, each with the place of its cell, from 1."""
     cells = [
         (i, "".join(cell["source"]))
@@ -87,7 +105,7 @@ def panels_of(notebook: Mapping[str, Any]) -> list[tuple[int, Panel]]:
         for module, names in IMPORT.findall(text)
         for name in names.split(", ")
     }
-    shown = [(i, name) for i, text in cells for name in PANEL_BOX.findall(text)]
+    shown = [(i, name) for i, text in cells for name in box.findall(text)]
     return [(i, getattr(import_module(imported[name]), name)) for i, name in shown]
 
 
@@ -110,6 +128,16 @@ def sentence_section() -> str:
     )
 
 
+def live_section(panel: live.LivePanel) -> str:
+    """Return a panel that computes as HTML: its picture, its data, and what draws it."""
+    kind = f"attn-panel attn-live attn-{panel.name}"
+    return (
+        f'<div class="{kind}">{panel.draw().svg()}</div>\n'
+        f'<script type="application/json">{in_script(panel.sheet())}</script>\n'
+        f"{in_page(panel.module(), live.LOOKS.read_text('utf-8'), f'.attn-{panel.name}')}"
+    )
+
+
 def in_script(data: object) -> str:
     """Return data as JSON that ends no script element and begins no comment in one."""
     return json.dumps(data, ensure_ascii=False).replace("</", "<\\/").replace("<!", "<\\u0021")
@@ -121,6 +149,8 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     for place, cell in enumerate(notebook["cells"], start=1):
         if cell["cell_type"] == "code" and SENTENCE_BOX.search("".join(cell["source"])):
             shown.setdefault(place, []).append(sentence_section())
+    for place, computing in panels_of(notebook, LIVE_BOX):
+        shown.setdefault(place, []).append(live_section(computing))
     for place, panel in panels_of(notebook):
         shown.setdefault(place, []).append(section(panel, panel.sheet()))
     for place, sections in shown.items():
@@ -133,6 +163,21 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
+def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Return a notebook whose answers are folded, and that does not say what nobody attempted."""
+    for cell in answers(notebook):
+        cell["metadata"].setdefault("tags", []).append("hide-cell")
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [one for one in cell["outputs"] if text_of(one) != NOT_ATTEMPTED]
+    return notebook
+
+
+def text_of(output: Mapping[str, Any]) -> str:
+    """Return what an output says in plain text."""
+    return "".join(output.get("text", output.get("data", {}).get("text/plain", ""))).strip()
+
+
 def put_together(source: Path) -> None:
     """Write into a folder what Sphinx reads: settings, start page, notebooks, images, docs."""
     shutil.rmtree(source, ignore_errors=True)
@@ -141,13 +186,15 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "images", source / "images")
     (source / "notebooks").mkdir()
     for path in NOTEBOOKS:
-        text = json.dumps(with_live_panels(read(path)), ensure_ascii=False)
+        notebook = for_readers(with_live_panels(read(path)))
+        text = json.dumps(notebook, ensure_ascii=False)
         text = text.replace(f"]({START})", "](../index.md)")
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
 
 
 def with_files(text: str, page: Path) -> str:
     """Return the text of a page whose figures and states of panels are files: it shows sooner."""
+    number = 0
 
     def stored(data: bytes, kind: str) -> str:
         name = f"_images/{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
@@ -166,7 +213,13 @@ def with_files(text: str, page: Path) -> str:
         size = f'height="{shown * high / wide:.0f}"' + ("" if width else f' width="{shown}"')
         path = stored(data, "png")
         size += f' style="--shown: {shown}px"'
-        return f'{image[1]}{size} loading="lazy" decoding="async" src="{path}"'
+        nonlocal number
+        number += 1
+        words = f"<b>Figure {page.name[:2].lstrip('0')}.{number}</b> {ALT.search(image[1])[1]}"
+        return (
+            f'<figure class="shown">{image[1]}{size} loading="lazy" decoding="async" src="{path}"'
+            f'{image[3]}<figcaption aria-hidden="true">{words}</figcaption></figure>'
+        )
 
     return FIGURE.sub(figure, SHEET.sub(sheet, text))
 
@@ -176,9 +229,28 @@ def mend(page: Path) -> None:
     text = with_files(page.read_text(encoding="utf-8"), page)
     for old, new in MENDED:
         text = text.replace(old, new)
+    text = SEARCH_TOOLS.sub(SEARCH_OURS, text)
     if "<h1" not in text:
         text = re.sub('<article role="main"[^>]*>', rf"\g<0>{SEARCH}", text, count=1)
     page.write_text(text, encoding="utf-8", newline="\n")
+
+
+def sections_of(page: Path, book: Path) -> list[tuple[str, str, str, list[str]]]:
+    """Return the sections of a page: address, title of the page, own title, sentences."""
+    _, *parts = SECTION.split(page.read_text(encoding="utf-8").partition("</article>")[0])
+    address = page.relative_to(book).as_posix()
+    found: list[tuple[str, str, str, list[str]]] = []
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        titles = [words_in(title) for title in TITLE.findall(text)]
+        said = " ".join(words_in(part) for part in PROSE.findall(text))
+        top = found[0][1] if found else titles[0]
+        found.append((f"{address}#{name}", top, titles[0], re.split(r"(?<=[.?:]) ", said)))
+    return found
+
+
+def words_in(text: str) -> str:
+    """Return what a piece of a page says, without its tags and the marks of its links."""
+    return " ".join(html.unescape(TAG.sub("", text)).replace("¶", "").split())
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -192,8 +264,12 @@ def main(arguments: Sequence[str]) -> int:
     failed = build_main(
         ["-b", "html", "-W", "--keep-going", "-q", "-d", str(doctrees), str(source), str(book)]
     )
-    for page in book.rglob("*.html"):
+    pages = sorted(book.rglob("*.html"))
+    for page in pages:
         mend(page)
+    found = [entry for page in pages for entry in sections_of(page, book)]
+    index = f"const lines = {json.dumps(found, ensure_ascii=False)};\n"
+    (book / "_static" / "lines.js").write_text(index, encoding="utf-8")
     print(f"{book / 'index.html'}: open it in a browser")
     return failed
 

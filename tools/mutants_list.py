@@ -342,17 +342,13 @@ COMPUTATION = (
     Mutant(
         "rotary-turns-the-other-way",
         ROTARY,
-        {
-            "first * cos - second * sin, second * cos + first * sin": "first * cos + second * sin, second * cos - first * sin"
-        },
+        {"cos.to(wide), sin.to(wide)": "cos.to(wide), -sin.to(wide)"},
         "tests/attnlib/test_rotary.py::test_values_and_gradients_are_those_of_transformers",
     ),
     Mutant(
         "rotary-pairs-not-interleaved",
         ROTARY,
-        {
-            "torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1)\n    return turned.flatten(-2)": "torch.cat([even * cos - odd * sin, odd * cos + even * sin], dim=-1)\n    return turned"
-        },
+        {"torch.view_as_real(turned).flatten(-2)": "torch.cat([turned.real, turned.imag], dim=-1)"},
         "tests/attnlib/test_rotary.py::test_the_layouts_are_permutations_of_one_another",
     ),
     Mutant(

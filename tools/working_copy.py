@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -22,7 +23,8 @@ ROOT = Path(__file__).parents[1]
 RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
 SETTINGS = "share/jupyter/lab/settings/overrides.json"
 GUESS = "**Your guess"
-WIDGET = "application/vnd.jupyter.widget-view+json"
+MOVED = re.compile(r"\b(Panel|Sentence)Box\(")
+RUN_ME = "Run this cell with Shift+Enter: something to move by hand appears here."
 WIDGETS = "@jupyter-widgets/jupyterlab-manager:plugin"
 
 
@@ -32,19 +34,42 @@ def fingerprint(notebook: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
-def fold(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a notebook whose answers are folded: the output that follows a *Your guess*.
+def answers(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the cells that settle a guess: those tagged `answer`.
 
-    JupyterLab shows it as soon as its cell is run. Sliders stay: they are there to be moved.
+    After a *Your guess* that has none before the next one, it is the first cell with an output.
     """
-    asked = False
+    found: list[dict[str, Any]] = []
+    asked: list[dict[str, Any]] | None = None  # since a guess, the cells with an output
+    for cell in [*notebook["cells"], {"cell_type": "markdown", "source": GUESS}]:
+        if "answer" in cell.get("metadata", {}).get("tags", ()):
+            found.append(cell)
+            asked = None
+        elif cell["cell_type"] == "markdown" and GUESS in "".join(cell["source"]):
+            found += (asked or [])[:1]
+            asked = []
+        elif cell.get("outputs") and asked is not None:
+            asked.append(cell)
+    return [cell for cell in found if not moves(cell)]
+
+
+def moves(cell: dict[str, Any]) -> bool:
+    """Return whether a cell shows something that is moved by hand."""
+    return bool(MOVED.search("".join(cell["source"])))
+
+
+def without_answers(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Return a notebook that tells nothing before its cells have run.
+
+    What settles a guess has no output, and in the place of a slider, of which the stored picture
+    shows several states, stands the key that brings it.
+    """
+    for cell in answers(notebook):
+        cell["outputs"] = []
     for cell in notebook["cells"]:
-        if cell["cell_type"] == "markdown":
-            asked = asked or GUESS in "".join(cell["source"])
-        elif asked and cell["outputs"]:
-            if not any(WIDGET in output.get("data", {}) for output in cell["outputs"]):
-                cell["metadata"].setdefault("jupyter", {})["outputs_hidden"] = True
-            asked = False
+        if cell["cell_type"] == "code" and moves(cell):
+            data = {"text/plain": [RUN_ME], "text/html": [f"<p>▶ <b>{RUN_ME}</b></p>"]}
+            cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
     return notebook
 
 
@@ -79,7 +104,9 @@ def update(source: Path, work: Path) -> list[str]:
                 f"as it is; to start over: make fresh NB={path.name[:2]}"
             )
             continue
-        mine.write_text(json.dumps(fold(lesson), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        mine.write_text(
+            json.dumps(without_answers(lesson), indent=1, ensure_ascii=False) + "\n", "utf-8"
+        )
         copied[path.name] = now
     record.write_text(json.dumps(copied, indent=1) + "\n")
     return kept

@@ -12,24 +12,19 @@ How a verdict on a learner's class comes about, from the ground up:
 What a learner writes as a function has checks of its own. Each runs it, compares what it returns
 with what the usual mistakes would return, and says which it is; answers has what they share.
 one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
-about tiles of keys, patterns about where heads look, big_model about GPT-2, steps_by_hand about
+about tiles of keys, patterns about where heads look, big_model about a model that speaks, steps_by_hand about
 numbers that one computes. module_checks holds the checks of tensors, and of a module for one
-property each; by_hand the same in a few lines. mistakes are classes that are wrong by one line,
-mysteries hide some; torch_options has PyTorch's module in twenty lines, each option as a change of
-a few. This folder imports only the core and tracing.
+property each; by_hand the same in a few lines, and mysteries hides some of the classes of variants
+that are wrong by one line. This folder imports only the core, tracing and variants.
 """
 
 from attncourse.checks.big_model import check_remember, check_rotate, check_share
 from attncourse.checks.by_hand import (
-    PROBES,
     ask,
-    check_equal_scores,
+    check_any_scale,
     check_is_causal,
-    check_only_values,
     check_prefixes,
-    differs,
-    equals_stacked,
-    has_full_rows,
+    equals_sdpa,
 )
 from attncourse.checks.exercises import (
     check_causal_attention,
@@ -38,7 +33,6 @@ from attncourse.checks.exercises import (
     exercise_check,
 )
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.mistakes import MISTAKES, make
 from attncourse.checks.module_checks import (
     check_causal,
     check_equal,
@@ -49,36 +43,39 @@ from attncourse.checks.module_checks import (
 )
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
+    another,
+    answers,
     check_found,
+    check_part,
     class_a,
     class_b,
+    grid,
     mystery_1,
     mystery_2,
     mystery_3,
     mystery_4,
-    mystery_5,
-    mystery_6,
     numbered,
     opened,
+    strikes,
 )
-from attncourse.checks.one_head import (
-    check_causal_weights,
-    check_depends,
-    check_look_back,
-    check_window,
-    check_without_mask,
-)
+from attncourse.checks.one_head import check_causal_weights, check_look_back
 from attncourse.checks.patterns import check_induction, check_refuting
-from attncourse.checks.stacks import check_look_at_first, check_without_head
+from attncourse.checks.repairs import check_repair
+from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
-    check_fault,
     check_scores_row,
     check_weights_row,
     telling,
 )
 from attncourse.checks.tiles import check_joined, check_tiles
-from attncourse.checks.torch_calls import check_both_masks, check_cross_attention, check_padded
-from attncourse.checks.torch_options import OPTIONS, CoreAttention
+from attncourse.checks.torch_calls import (
+    FusedAttention,
+    check_for_module,
+    check_fused,
+    check_padded,
+    run_calls,
+)
 from attncourse.checks.verdict import Verdict
 from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
+from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make

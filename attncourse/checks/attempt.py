@@ -28,7 +28,6 @@ class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error o
 
     line: SourceLine | None = None
     cause = ""  # without the line
-    code = ""
 
 
 class Found(Diagnosis):
@@ -38,7 +37,6 @@ class Found(Diagnosis):
         super().__init__(finding)
         self.finding = finding
         self.line = finding.line
-        self.code = finding.code
 
     def __str__(self) -> str:
         return in_full(self.finding)
@@ -63,7 +61,6 @@ def reporting(sizes: Mapping[str, int] = NO_SIZES, when: str = "") -> Iterator[N
 
 
 def _innermost(error: BaseException) -> CodeType:
-    """Return the code in which an exception was raised."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_code
 
@@ -94,18 +91,9 @@ def call(
     when: str = "",
     **options: Any,
 ) -> Any:
-    """Return module(x, **options), as if its parameters were these weights.
+    """Return module(x, **options), as if its parameters were these weights; it is not changed.
 
-    Args:
-        module: what to run. It is not changed.
-        x: what forward takes.
-        weights: by the names of named_parameters; those not given stay as they are.
-        sizes: names for the numbers in a shape, for the sentence.
-        when: under which condition, for the sentence: "half precision".
-        options: what forward takes by keyword.
-
-    Returns:
-        What forward returned.
+    For the sentence, sizes names the numbers in a shape, and when says under which condition.
 
     Raises:
         Found: forward raised, or changed x or its own parameters in place.

@@ -1,7 +1,7 @@
-"""The four checks as a learner writes them, each a few lines, and what is said of a learner's own.
+"""Checks as a learner writes them, each a few lines, and what is said of a learner's own.
 
-verdicts has them with sentences, for any module. These here take a module of the weight split and
-its tokens, and answer True or False, so that a page can show them whole.
+These take a module of the weight split and its tokens, and answer True or False, so that a page can
+show them whole.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attncourse.checks.answers import is_near, noted, require
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey
-from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
+from attncourse.variants.mistakes import BY_NAME, MASK, MISTAKES, Mistake, OnePageAttention, make
+from attnlib.functional import merge_heads, split_heads
+from attnlib.modules import MultiHeadAttention
 
 # Both take a module and x, (b, num_tokens, d_in)
 Check = Callable[[MultiHeadAttention, Tensor], bool]
@@ -47,42 +49,29 @@ def is_causal(module: MultiHeadAttention, x: Tensor) -> bool:
 
 
 @torch.no_grad()
-def has_full_rows(module: MultiHeadAttention, x: Tensor) -> bool:
-    """Let every value be 1: then each output is the sum of its weights."""
-
-    def all_ones(_layer: nn.Module, _given: tuple[Tensor], values: Tensor) -> Tensor:
-        return torch.ones_like(values)
-
-    def untouched(_layer: nn.Module, given: tuple[Tensor], _output: Tensor) -> Tensor:
-        return given[0]
-
-    with (
-        module.W_value.register_forward_hook(all_ones),
-        module.out_proj.register_forward_hook(untouched),
-    ):
-        sums = module(x)
-    return torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
+def equals_sdpa(module: MultiHeadAttention, x: Tensor) -> bool:
+    """Take the module's own layers around PyTorch's function, and compare."""
+    layers = module.W_query, module.W_key, module.W_value
+    queries, keys, values = (split_heads(layer(x), module.num_heads) for layer in layers)
+    context_vec = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+    right = module.out_proj(merge_heads(context_vec))
+    return torch.allclose(module(x), right, atol=1e-5)
 
 
 @torch.no_grad()
-def equals_stacked(module: MultiHeadAttention, x: Tensor) -> bool:
-    """Copy the parameters into stacked heads, and compare."""
-    (_, num_tokens, d_in), head_dim = x.shape, module.head_dim
-    stacked = MultiHeadAttentionWrapper(
-        d_in, head_dim, num_tokens, dropout=0.0, num_heads=module.num_heads
+def same_on_prefixes(module: MultiHeadAttention, x: Tensor) -> bool:
+    """Ask whether the first t tokens alone give the first t rows, for every t."""
+    whole = module(x)
+    return all(
+        torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5) for t in range(1, x.shape[1])
     )
-    for h, head in enumerate(stacked.heads):
-        rows = slice(h * head_dim, (h + 1) * head_dim)
-        for name in ("W_query", "W_key", "W_value"):
-            getattr(head, name).weight.copy_(getattr(module, name).weight[rows])
-    return torch.allclose(module(x), module.out_proj(stacked(x)), atol=1e-5)
 
 
 CHECKS: dict[str, Check] = {
     "shape": keeps_shape,
     "causality": is_causal,
-    "rows": has_full_rows,
-    "equality": equals_stacked,
+    "prefixes": same_on_prefixes,
+    "equality": equals_sdpa,
 }
 
 
@@ -101,31 +90,41 @@ def ask(module: MultiHeadAttention, x: Tensor) -> dict[str, str]:
     return {name: "passes" if check(module, x) else "CAUGHT" for name, check in CHECKS.items()}
 
 
-# Inputs that leave only one part of a class to matter
+# Probes: inputs and parameters at which some part of a class cannot matter
 
 
-def without_keys(module: MultiHeadAttention) -> MultiHeadAttention:
-    """Make all scores 0, so that each output is a plain mean of the past."""
-    module.W_key.weight.zero_()
-    return module
+def _huge_scores(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    module.W_key.weight.mul_(1e6)
+    outputs: Tensor = module(x)
+    return outputs
+
+
+def _open_door(module: MultiHeadAttention, x: Tensor) -> Tensor:
+    module.out_proj.weight.copy_(torch.eye(module.d_out))
+    module.out_proj.bias.zero_()
+    outputs: Tensor = module(x)
+    return outputs
 
 
 PROBES: dict[str, Look] = {
+    "one head": lambda module, x: module(x),  # made with one
     "one token": lambda module, x: module(x[:, :1]),  # its one weight is 1
     "first query": lambda module, x: module(x)[:, 0],  # it may see one token
-    "equal scores": lambda module, x: without_keys(module)(x),
     "the weights": lambda module, x: module(x, return_weights=True)[1],
+    "huge scores": _huge_scores,  # softmax picks the largest, whatever the scale
+    "no out_proj": _open_door,  # it passes on what it gets
 }
 
 
 @torch.no_grad()
-def differs(cls: type[MultiHeadAttention], look: Look, num_heads: int = 2) -> bool:
-    """Return whether a class differs from the right one with the same parameters, at one look.
+def differs(cls: type[MultiHeadAttention], probe: str) -> bool:
+    """Return whether a class differs from the right one with the same parameters, at one probe.
 
-    >>> differs(OnePageAttention, PROBES["one token"])
+    >>> differs(OnePageAttention, "one token")
     False
     """
-    right, wrong = (look(make(made, num_heads), _x()) for made in (OnePageAttention, cls))
+    heads = 1 if probe == "one head" else 2
+    right, wrong = (PROBES[probe](make(made, heads), _x()) for made in (OnePageAttention, cls))
     return not is_near(wrong, right)
 
 
@@ -190,30 +189,16 @@ def check_is_causal(written: Check) -> Verdict | str:
     return noted(f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass.")
 
 
-@exercise_check(ours=PROBES["one token"])
-def check_only_values(written: Look) -> Verdict:
-    """Check an input at which only W_value and out_proj can matter.
+@exercise_check(ours=_huge_scores)
+def check_any_scale(written: Look) -> Verdict:
+    """Check a probe at which the scale cannot matter, but mask, split and merge can.
 
-    >>> print(check_only_values(lambda module, x: module(x)))
-    It also notices the mistake 'no scale': some token still has a choice of keys.
-    """
-    hidden = {
-        "no scale": "some token still has a choice of keys",
-        "mask one too late": "there is still a later token",
-        "merge without transpose": "there is still more than one token to mix up",
-    }
-    names = ("keys and values swapped", "no output projection")
-    return _probed(written, names, "are the numbers of the token still there?", hidden)
-
-
-@exercise_check(ours=PROBES["equal scores"])
-def check_equal_scores(written: Look) -> Verdict:
-    """Check an input at which scores cannot matter, but mask, split and merge can.
-
-    >>> print(check_equal_scores(lambda module, x: module(x[:, :1])))
+    >>> print(check_any_scale(lambda module, x: module(x[:, :1])))
     It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
     """
-    hidden = dict.fromkeys(("no scale", "scale by d_out"), "the scores of a row still differ")
+    hidden = dict.fromkeys(
+        ("no scale", "scale by d_out"), "the scores still decide how evenly weights are shared"
+    )
     names = ("mask one too late", "both without transpose", "merge without transpose")
     return _probed(written, names, "are all six tokens there, as they were?", hidden)
 
@@ -262,13 +247,6 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
     said = "Return the outputs alone, one tensor: what module(...) returns by itself."
     require(isinstance(found, Tensor), said)
     return found
-
-
-def same_on_prefixes(module: MultiHeadAttention, x: Tensor) -> bool:
-    """Ask whether the first t tokens alone give the first t rows, for every t."""
-    whole = module(x)
-    lengths = range(1, x.shape[1])
-    return all(torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5) for t in lengths)
 
 
 @exercise_check(ours=same_on_prefixes)

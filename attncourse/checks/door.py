@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -65,8 +64,7 @@ class Maker:
                 raise
             line = found.line or self._first_line()
             sizes = ", ".join(f"{name}={value}" for name, value in named.items())
-            facts = {"made_with": sizes, "remainder": _remainder(line, named)}
-            raise Found(found.finding.at(line).knowing(**facts)) from None
+            raise Found(found.finding.at(line).knowing(made_with=sizes)) from None
         if not isinstance(made, nn.Module):
             raise Found(Finding(Kind.NOT_A_CLASS, None, {"name": type(made).__name__}))
         if "_modules" not in vars(made):
@@ -76,7 +74,6 @@ class Maker:
         return made
 
     def _first_line(self) -> SourceLine | None:
-        """Return the line with which __init__ begins."""
         init = vars(self.make).get("__init__") if isinstance(self.make, type) else None
         if not inspect.isfunction(init):
             return None
@@ -116,15 +113,6 @@ class Maker:
                 weight = weight.T
             fitted[name] = weight
         return fitted
-
-
-def _remainder(line: SourceLine | None, sizes: Mapping[str, Any]) -> str:
-    """Return what a condition that refuses these sizes asks, where it asks for a remainder."""
-    asked = re.search(r"(\w+) % (?:self\.)?(\w+)", line.text) if line is not None else None
-    if asked is None or not {asked[1], asked[2]} <= set(sizes):
-        return ""
-    first, second = sizes[asked[1]], sizes[asked[2]]
-    return f" {asked[0]} is {first} % {second} = {first % second}." if second else ""
 
 
 SIZES = {"d_in": 11, "d_out": 21, "context_length": 13, "dropout": 0.0, "num_heads": 3}

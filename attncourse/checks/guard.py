@@ -61,9 +61,7 @@ def guarded(seconds: float = SECONDS) -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeIsUp inside if it takes longer than some seconds.
-
-    Half of them must have been spent computing, or all of them three times over.
+    """Raise TimeIsUp inside if it takes longer than some seconds, half of them spent computing.
 
     In the main thread of a Unix system a signal interrupts even a sleep. Elsewhere the exception
     comes with the next line of Python that runs.

@@ -160,7 +160,6 @@ def _causal(module: nn.Module, x: Tensor) -> Verdict:
 
 
 def _moved(module: nn.Module, x: Tensor, before: Tensor, t: int, change: float) -> Tensor:
-    """Return how far each output up to t moves when the tokens after t change."""
     changed = x.clone()
     changed[:, t + 1 :] += change
     moved: Tensor = (_by_token(module, changed) - before)[:, : t + 1].abs().amax(dim=(0, 2))
@@ -337,7 +336,6 @@ def _misfit(module: nn.Module, weights: Mapping[str, Tensor]) -> str | None:
 def _outputs_and_gradients(
     module: nn.Module, x: Tensor, weights: Mapping[str, Tensor], inputs: list[Tensor]
 ) -> dict[str, Tensor]:
-    """Return what module makes of x with these weights, and all gradients of the inputs in one."""
     made = {}
     with torch.enable_grad(), evaluating(module), seeded(0):
         made["outputs"] = outputs = run(module, x, weights)

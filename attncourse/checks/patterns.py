@@ -17,12 +17,10 @@ Rule = Callable[[str, int, int], bool]
 
 
 def _letters() -> Tensor:
-    """Return the texts as tokens, (b, num_tokens)."""
     return torch.tensor([[ord(letter) - ord("a") for letter in text] for text in TEXTS])
 
 
 def _marked(rule: Rule) -> Tensor:
-    """Return what a rule marks in the texts, (b, num_tokens, num_tokens)."""
     size = range(len(TEXTS[0]))
     return torch.tensor([[[rule(text, q, k) for k in size] for q in size] for text in TEXTS])
 

@@ -1,4 +1,4 @@
-"""Checks of attention by hand: a row of scores, a softmax, a wrong line, a broken chain."""
+"""Checks of attention by hand: a row of scores, a softmax, a broken chain."""
 
 from __future__ import annotations
 
@@ -185,37 +185,6 @@ def check_weights_row(
     return "The row sums to 1, but its numbers are not right: compute the powers of e again."
 
 
-FAULTY = {
-    "queries": "queries is right: row t of each head is the query of token t.",
-    "keys": "keys is right: row t of each head is the key of token t.",
-    "values": "values is right: head 1, token 2 holds 23, 24, 25.",
-    "attn_scores": "attn_scores is right: of the keys that the mask leaves, its own is best.",
-    "attn_weights": "attn_weights is right: each token looks at itself.",
-    "context_vec": "context_vec is right: head 1, token 2 still holds 23, 24, 25.",
-    "return": "The result is wrong too, but it was wrong before: look one line higher.",
-    "x": "x is the input.",
-}
-RIGHT = (
-    "Right: token 2 has 20, 23, 21, 24, 22, 25. Every number is in its row, but the heads take "
-    "turns."
-)
-
-
-@value_check(ours=lambda: "merged")
-def check_fault(name: object) -> Verdict | str:
-    """Check which tensor of the interleaved merge is the first that is wrong, by its name.
-
-    >>> check_fault("values")
-    values is right: head 1, token 2 holds 23, 24, 25.
-    """
-    if not isinstance(name, str):
-        return 'It must be a text, such as "keys".'
-    if name == "merged":
-        return noted(RIGHT)
-    known = ", ".join([*(key for key in FAULTY if key != "x"), "merged"])
-    return FAULTY.get(name, f"No line makes {name!r}. There are: {known}.")
-
-
 FOLLOWS = {
     10: "Step 10 follows: it moves the row of step 9 and changes no number.",
     11: "Step 11 follows: the first three numbers are those of head 0, from step 9.",
@@ -252,5 +221,4 @@ def _numbers(mine: Sequence[float], count: int) -> Tensor | None:
 
 
 def _cut(row: Tensor, token: int) -> Tensor:
-    """Return a row in which the future of a token is 0."""
     return row.masked_fill(torch.arange(len(row)) > token, 0.0)

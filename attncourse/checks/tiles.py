@@ -129,7 +129,6 @@ def _drawn(num_tokens: int) -> Part:
 
 
 def _with_scores(step: float) -> Part:
-    """Return queries, keys and values whose scores rise, or fall, by so much from key to key."""
     queries, keys, values = _drawn(NUM_TOKENS)
     queries[:], queries[:, 0] = 0.0, step * HEAD_DIM**0.5
     keys[:, 0] = torch.arange(NUM_TOKENS, dtype=torch.float64)
@@ -137,12 +136,10 @@ def _with_scores(step: float) -> Part:
 
 
 def _exact(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Return what attention gives with the causal mask, all scores at once."""
     return attention(queries, keys, values, causal_mask(len(queries)))[0]
 
 
 def _odd_rows(found: Tensor) -> str | None:
-    """Say why rows are NaN where one tile holds all keys."""
     few = [False] * (NUM_TOKENS - 1)
     causes = {
         (True,) * NUM_TOKENS: "NaN for every query, in the first tile already: is the correction "
@@ -231,7 +228,6 @@ def _unequal_scores(found: Tensor, some: Part, where: str) -> str:
 
 
 def _running(queries: Tensor, keys: Tensor, values: Tensor, total: float, mixed: float) -> Tensor:
-    """Return the running softmax over tiles of 2 keys, its corrections to these powers."""
     largest = torch.full_like(queries[:, :1], -torch.inf)
     totals, mixtures = torch.zeros_like(largest), torch.zeros_like(values)
     places = torch.arange(len(queries))
@@ -336,7 +332,6 @@ def check_joined(join: Callable[..., Any]) -> Verdict:
 
 
 def _part(scores: Tensor, values: Tensor) -> Part:
-    """Return what one reader makes of some keys."""
     largest = scores.amax(dim=1, keepdim=True)
     powers = torch.exp(scores - largest)
     return largest, powers.sum(dim=1, keepdim=True), powers @ values

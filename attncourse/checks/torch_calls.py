@@ -1,18 +1,19 @@
-"""Checks of what a learner writes around PyTorch's attention: its masks, and two texts at once."""
+"""What a learner writes around PyTorch's attention: a class of its own, masks, and its table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.bias import causal_lower_right
 
 from attncourse.checks.answers import (
-    FINITE,
     first_near,
-    first_wrong_row,
     is_near,
     noted,
     require,
@@ -24,111 +25,87 @@ from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
 from attncourse.compare import at_most
 from attncourse.examples import seeded
+from attnlib.convert import split_to_torch
 from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
-MEANS = {"the module's": "hide", "SDPA's": "may look"}  # what True means, by whose mask it is
+# A class around SDPA
 
 
-def _both_masks(num_tokens: int) -> tuple[Tensor, Tensor]:
-    is_future = causal_mask(num_tokens)
-    return is_future, ~is_future
+class FusedAttention(MultiHeadAttention):
+    """MultiHeadAttention that lets PyTorch's function do the middle, on one text or two."""
+
+    def forward(self, x: Tensor, memory: Tensor | None = None, **mask: Any) -> Tensor:  # type: ignore[override]
+        memory = x if memory is None else memory
+        queries = split_heads(self.W_query(x), self.num_heads)
+        keys = split_heads(self.W_key(memory), self.num_heads)
+        values = split_heads(self.W_value(memory), self.num_heads)
+        dropout_p = self.dropout.p if self.training else 0.0
+        context_vec = F.scaled_dot_product_attention(
+            queries, keys, values, dropout_p=dropout_p, **mask
+        )
+        output: Tensor = self.out_proj(merge_heads(context_vec))
+        return output
 
 
-@exercise_check(ours=_both_masks)
-def check_both_masks(both_masks: Callable[[int], tuple[Tensor, Tensor]]) -> Verdict | str:
-    """Check a causal mask for nn.MultiheadAttention, and one for scaled_dot_product_attention.
-
-    Args:
-        both_masks: takes num_tokens and returns two masks, (num_tokens, num_tokens), boolean or
-            of numbers that are added to the scores: for the module, and for SDPA.
-
-    >>> print(check_both_masks(lambda n: (causal_mask(n), causal_mask(n))))
-    With SDPA's mask each token sees its future and nothing else: there True means may look.
-    """
-    for num_tokens in (7, 5):
-        masks = both_masks(num_tokens)
-        is_pair = isinstance(masks, (tuple, list)) and len(masks) == 2
-        require(is_pair, "It must return two masks, the module's and SDPA's, in this order.")
-        wanted = (num_tokens, num_tokens)
-        for owner, mask in zip(MEANS, masks, strict=True):
-            shape, is_bool = tuple(mask.shape), mask.dtype == torch.bool
-            require(shape == wanted, f"The shape of {owner} mask is {shape}, not {wanted}.")
-            said = f"The dtype of {owner} mask is {mask.dtype}: make it boolean, or of floats."
-            require(is_bool or mask.is_floating_point(), said)
-        for owner, seen in zip(MEANS, _seen(num_tokens, *masks), strict=True):
-            if not seen.equal(~causal_mask(num_tokens)):
-                return _not_causal(owner, seen)
-    added = [mask for mask in masks if mask.is_floating_point()]
-    finite = any(mask.isfinite().all() for mask in added)
-    return noted(
-        "Right, for both: a mask of numbers is added to the scores, and means one thing."
-        if len(added) == 2
-        else "Right: the module's True hides, SDPA's True shows.",
-        *[FINITE] * finite,
-    )
-
-
-def _seen(num_tokens: int, for_module: Tensor, for_function: Tensor) -> tuple[Tensor, Tensor]:
-    """Return who sees whom with each mask; a query that sees nothing has NaN or zeros."""
-    with seeded(1):
-        module = nn.MultiheadAttention(6, 1, bias=False, batch_first=True)
-        x = torch.randn(1, num_tokens, 6)
-    if for_function.is_floating_point():
-        for_function = for_function.to(x.dtype)
-    with torch.no_grad():
-        _, weights = module(x, x, x, attn_mask=for_module)
-        eye = torch.eye(num_tokens)[None]
-        shown = F.scaled_dot_product_attention(x, x, eye, attn_mask=for_function)
-    return weights[0].nan_to_num(0.0) > 0, shown[0].nan_to_num(0.0) > 0
-
-
-def _not_causal(owner: str, seen: Tensor) -> str:
-    """Return what is wrong with a mask, from who sees whom."""
-    is_future, itself = causal_mask(len(seen)), torch.eye(len(seen), dtype=torch.bool)
-    token, columns, wanted = first_wrong_row(seen, ~is_future)
-    usual = {
-        f"each token sees its future and nothing else: there True means {MEANS[owner]}.": is_future,
-        "no token sees itself, and token 0 sees nothing at all.": ~is_future & ~itself,
-        "tokens look ahead: rows are queries, columns are keys.": ~is_future.mT,
-        "nothing is hidden. Numbers are added to the scores: 0 shows, -inf hides.": (
-            torch.ones_like(seen)
-        ),
-    }
-    other = f"token {token} must see {wanted}, not {columns}."
-    return f"With {owner} mask {first_near(seen, usual) or other}"
-
-
-@exercise_check(ours=lambda module, x, memory: _cross(module, x, memory, memory))
-def check_cross_attention(
-    cross_attention: Callable[[MultiHeadAttention, Tensor, Tensor], Tensor],
-) -> Verdict | str:
-    """Check attention from one text to another, written with a causal module's own layers.
+def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
+    """Check a class around scaled_dot_product_attention: one text, two texts, masks, dropout.
 
     Args:
-        cross_attention: takes a MultiHeadAttention, the text that looks, (b, num_queries, d_in),
-            and the text that is looked at, (b, num_keys, d_in); returns (b, num_queries, d_out).
+        cls: made as MultiHeadAttention is; its forward takes x, memory (x itself if there is none)
+            and the masks of scaled_dot_product_attention by keyword.
 
-    >>> print(check_cross_attention(lambda module, x, memory: module(x)))
-    This is the causal self-attention of x: memory is not looked at.
+    >>> print(check_fused(FusedAttention))
+    Right: one text or two, with attn_mask or is_causal, and dropout in training only.
     """
-    for lengths in ((4, 4), (3, 5), (5, 3)):  # at 4 and 4 every usual mistake has its shape
+
+    def forward(dropout: float, training: bool, *texts: Tensor, **mask: Any) -> Tensor:
         with seeded(1):
-            module = MultiHeadAttention(7, 6, 11, 0.0, num_heads=3, qkv_bias=True)
+            module: nn.Module = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True)
+        with seeded(2), torch.no_grad():
+            output: Tensor = module.train(training)(*texts, **mask)
+        return output
+
+    return replace(_fused(forward), written=cls)
+
+
+@exercise_check(ours=FusedAttention)
+def _fused(forward: Callable[..., Tensor]) -> Verdict:
+    with seeded(1):
+        right = MultiHeadAttention(7, 6, 11, 0.0, num_heads=3, qkv_bias=True).requires_grad_(False)
+    x = draw(2, 4, 7, seed=2)
+    mine = forward(0.0, False, x)
+    require(not isinstance(mine, tuple), "forward returns a tuple: SDPA has no weights to return.")
+    require_shape(mine, (2, 4, 6), ": one row for each token that looks")
+    _require_near(mine, _cross(right, x, x, x), _usual(right, x, x))
+    for lengths in ((4, 4), (3, 5), (5, 3)):  # at 4 and 4 every usual mistake has its shape
         x, memory = draw(2, lengths[0], 7, seed=2), draw(2, lengths[1], 7, seed=3)
-        with torch.no_grad():
-            mine = cross_attention(module, x, memory)
-            said = "It returns a tuple. attention returns two things: go on with the first."
-            require(not isinstance(mine, tuple), said)
-            require_shape(mine, (2, lengths[0], 6), ": one row for each token that looks")
-            right = _cross(module, x, memory, memory)
-            if not is_near(mine, right):
-                off = at_most((mine - right).abs().max().item(), floor=1e-6)
-                other = f"Right shape, wrong numbers: off by up to {off:.0e}."
-                return first_near(mine, _usual_crossings(module, x, memory)) or other
+        mine = forward(0.0, False, x, memory)
+        require_shape(mine, (2, lengths[0], 6), ": one row for each token that looks")
+        _require_near(mine, _cross(right, x, memory, memory), _usual(right, x, memory))
+    is_future = causal_mask(lengths[0])[:, : lengths[1]]
+    hidden, open_ = (_cross(right, x, memory, memory, each) for each in (is_future, None))
+    mine = forward(0.0, False, x, memory, attn_mask=~is_future)
+    said = "attn_mask does not arrive: pass **mask on to SDPA."
+    _require_near(mine, hidden, {said: open_})
+    mine = forward(0.0, False, x, is_causal=True)
+    causal = _cross(right, x, x, x, causal_mask(5))
+    _require_near(mine, causal, {"is_causal does not arrive: pass **mask on to SDPA.": mine})
+    kept, dropped = forward(0.5, False, x), forward(0.5, True, x)
+    said = "It drops in eval mode too: SDPA does not know the mode. There dropout_p must be 0.0."
+    require(is_near(kept, _cross(right, x, x, x)), said)
+    said = "In training nothing is dropped: SDPA needs dropout_p=self.dropout.p there."
+    require(not is_near(dropped, kept), said)
     return noted(
-        "Right: for 4 tokens that look at 4, for 3 that look at 5, and for 5 that look at 3."
+        "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
     )
+
+
+def _require_near(mine: Tensor, right: Tensor, usual: Mapping[str, Tensor]) -> None:
+    """Require that an answer is right, or else say which usual mistake gives it."""
+    off = at_most((mine - right).abs().max().item(), floor=1e-6)
+    other = f"Right shape, wrong numbers: off by up to {off:.0e}."
+    require(is_near(mine, right), first_near(mine, usual) or other)
 
 
 def _cross(
@@ -138,9 +115,10 @@ def _cross(
     values_from: Tensor,
     is_hidden: Tensor | None = None,
     merge: Callable[[Tensor], Tensor] = merge_heads,
+    stretch: float = 1.0,
 ) -> Tensor:
     """Return what x sees in a text; keys and values may come from different ones."""
-    queries = split_heads(module.W_query(x), module.num_heads)
+    queries = split_heads(module.W_query(x), module.num_heads) * stretch
     keys = split_heads(module.W_key(keys_from), module.num_heads)
     values = split_heads(module.W_value(values_from), module.num_heads)
     result: Tensor = module.out_proj(merge(attention(queries, keys, values, is_hidden)[0]))
@@ -155,7 +133,7 @@ def _changed(module: MultiHeadAttention, **parts: object) -> MultiHeadAttention:
     return changed
 
 
-def _usual_crossings(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> dict[str, Tensor]:
+def _usual(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> dict[str, Tensor]:
     """Return what the usual mistakes compute, by what to say of them."""
     num_queries, num_keys = x.shape[1], memory.shape[1]
     place = torch.arange(max(num_queries, num_keys))
@@ -163,12 +141,12 @@ def _usual_crossings(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> d
     swapped = _changed(module, W_key=module.W_value, W_value=module.W_key)
     bare, wide = _changed(module, out_proj=nn.Identity()), _changed(module, num_heads=1)
     found: dict[str, Tensor] = {
-        "This is the causal self-attention of x: memory is not looked at.": module(x),
-        "Both keys and values come from the text that looks: nothing of memory arrives.": _cross(
-            module, x, x, x
-        ),
-        "The future is hidden, but memory is there as a whole: take the mask away.": _cross(
+        "memory is not looked at: keys and values come from x.": _cross(module, x, x, x),
+        "The future is hidden, and nobody asked for it: only **mask says what is.": _cross(
             module, x, memory, memory, is_future
+        ),
+        "Divided twice: SDPA divides by the root of head_dim itself.": _cross(
+            module, x, memory, memory, stretch=module.head_dim**-0.5
         ),
         "out_proj is missing.": _cross(bare, x, memory, memory),
         "The heads are merged without the transpose: use merge_heads.": _cross(
@@ -192,63 +170,204 @@ def _usual_crossings(module: MultiHeadAttention, x: Tensor, memory: Tensor) -> d
     return found
 
 
+# Masks
+
+
 def _padded_mask(is_padding: Tensor) -> Tensor:
-    is_hidden = causal_mask(is_padding.shape[1]) | is_padding[:, None]
-    return is_hidden & ~torch.eye(is_padding.shape[1], dtype=torch.bool)
+    num_tokens = is_padding.shape[1]
+    may_look = ~causal_mask(num_tokens) & ~is_padding[:, None]
+    return (may_look | torch.eye(num_tokens, dtype=torch.bool))[:, None]
 
 
 @exercise_check(ours=_padded_mask)
 def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
-    """Check a mask for texts that are padded on the left, with no row that hides everything.
+    """Check a mask for SDPA and texts that are padded on the left, with a True in every row.
 
     Args:
         padded_mask: takes is_padding, bool, (b, num_tokens), and returns a boolean mask,
-            (b, num_tokens, num_tokens), True where a query may not look.
+            (b, 1, num_tokens, num_tokens), True where a query may look.
 
-    >>> print(check_padded(lambda is_padding: causal_mask(8) | is_padding[:, None]))
-    In text 1 query 0 sees no key: its row becomes NaN.
+    >>> print(check_padded(lambda is_padding: (~causal_mask(8) & ~is_padding[:, None])[:, None]))
+    In text 1 query 0 may look at nothing: an average over nothing.
     """
     for num_tokens, paddings in ((8, (0, 2, 5)), (7, (3, 1))):
         is_padding = torch.arange(num_tokens) < torch.tensor(paddings)[:, None]
-        mask = padded_mask(is_padding)
-        require_mask(mask, (len(paddings), num_tokens, num_tokens))
+        mask, b = padded_mask(is_padding), len(paddings)
+        said = f"Where SDPA has its heads, it would find your {b} texts: put a 1 there, [:, None]."
+        require(mask.shape != (b, num_tokens, num_tokens), said)
+        require_mask(mask, (b, 1, num_tokens, num_tokens))
+        mask = mask[:, 0]
         is_future, itself = causal_mask(num_tokens), torch.eye(num_tokens, dtype=torch.bool)
-        said = "Your True shows. In the module's mask True means: hide."
-        require(mask[:, is_future].any() or not mask.any(), said)
-        of_queries = is_future | is_padding[:, :, None]
+        said = "Your True hides. In SDPA's mask True means: may look."
+        require(not mask[:, is_future].all() or mask.all(), said)
+        of_queries = ~is_future & ~is_padding[:, :, None]
         said = "The padding's queries are hidden. Its keys must be, columns: is_padding[:, None]."
-        require(not mask.equal(of_queries) and not mask.equal(of_queries & ~itself), said)
+        require(not mask.equal(of_queries) and not mask.equal(of_queries | itself), said)
         for text, num_padding in enumerate(paddings):
             if (problem := _not_padded(mask[text], num_padding)) is not None:
                 return f"In text {text} {problem}"
         said = "The right number of keys, but not the right ones: a word's output moved."
-        require(_as_if_alone(mask, paddings), said)
-    return noted("Right: no NaN, and the words of 5 texts come out as if each text were alone.")
+        require(_as_if_alone(mask[:, None], paddings), said)
+    return noted("Right: no row is empty, and the words of 5 texts come out as if each were alone.")
 
 
 def _not_padded(mask: Tensor, num_padding: int) -> str | None:
     """Return what is wrong with one text's mask for padding on the left, or None."""
     num_tokens = len(mask)
-    for query, token in (causal_mask(num_tokens) & ~mask).nonzero().tolist():
+    for query, token in (causal_mask(num_tokens) & mask).nonzero().tolist():
         return f"query {query} sees token {token}: that is its future."
-    seen = mask.logical_not().sum(dim=-1).tolist()
+    seen = mask.sum(dim=-1).tolist()
     if 0 in seen:
-        return f"query {seen.index(0)} sees no key: its row becomes NaN."
+        return f"query {seen.index(0)} may look at nothing: an average over nothing."
     wanted = [1] * num_padding + list(range(1, num_tokens - num_padding + 1))
     if seen != wanted:
         return f"the queries see {seen} keys, not {wanted}. Are the padding's keys still seen?"
     return None
 
 
+@torch.no_grad()
 def _as_if_alone(mask: Tensor, paddings: tuple[int, ...]) -> bool:
-    """Return whether each text's words come out of the module as without padding."""
-    with seeded(1), torch.no_grad():
-        module = nn.MultiheadAttention(4, 2, batch_first=True)
-        x = torch.rand(len(paddings), mask.shape[1], 4)
-        padded, _ = module(x, x, x, attn_mask=mask.repeat_interleave(2, dim=0))
-        for text, num_padding in enumerate(paddings):
-            words = x[text : text + 1, num_padding:]
-            alone, _ = module(words, words, words, attn_mask=causal_mask(words.shape[1]))
-            if not is_near(padded[text, num_padding:], alone[0]):
-                return False
-    return True
+    """Return whether each text's words come out as without padding."""
+    with seeded(1):
+        module = FusedAttention(4, 4, 8, 0.0, num_heads=2)
+        x = torch.rand(len(paddings), mask.shape[2], 4)
+    padded = module(x, attn_mask=mask)
+    return all(
+        is_near(padded[text, start:], module(x[text : text + 1, start:], is_causal=True)[0])
+        for text, start in enumerate(paddings)
+    )
+
+
+Shape = tuple[int, int, int, int]
+
+
+def _for_module(may_look: Tensor, shape: Shape) -> Tensor:
+    return ~may_look.expand(shape).flatten(0, 1)
+
+
+@exercise_check(ours=_for_module)
+def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict:
+    """Check how a mask for SDPA becomes one for nn.MultiheadAttention.
+
+    Args:
+        written: takes a boolean mask that SDPA would stretch, True where a query may look, and
+            the shape to which it stretches, (b, num_heads, num_queries, num_keys); returns a
+            boolean mask, (b * num_heads, num_queries, num_keys), True where it may not.
+
+    >>> print(check_for_module(lambda may_look, shape: may_look.expand(shape).flatten(0, 1)))
+    Your True shows. In the module's mask True means: hide.
+    """
+    for b, num_heads in ((3, 2), (2, 3), (2, 2)):
+        shape = (b, num_heads, 5, 5)
+        for may_look in _masks(b, 5):
+            mask, right = written(may_look, shape), _for_module(may_look, shape)
+            require_mask(mask, tuple(right.shape))
+            said = "Your True shows. In the module's mask True means: hide."
+            require(not mask.equal(~right), said)
+            by_head = ~may_look.expand(shape).transpose(0, 1).flatten(0, 1)
+            said = "The heads take turns with the texts the wrong way round: the module wants all "
+            require(
+                mask.equal(right) or not mask.equal(by_head),
+                f"{said}heads of text 0 first, then those of text 1.",
+            )
+            said = f"Wrong for a mask of shape {tuple(may_look.shape)}: not every text has its own."
+            require(mask.equal(right), said)
+    return noted("Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2.")
+
+
+# The table
+
+
+def _masks(b: int, num_tokens: int) -> Iterator[Tensor]:
+    """Return a mask of each shape that the table allows, True where a query may look.
+
+    (n, n), causal; (b, 1, 1, n), padding on the right and on the left; (b, 1, n, n), both of it
+    and causal, where a padding token sees itself.
+    """
+    may_see, itself = ~causal_mask(num_tokens), torch.eye(num_tokens, dtype=torch.bool)
+    yield may_see
+    lengths = num_tokens - 2 * torch.arange(b)[:, None] % (num_tokens - 1)
+    on_the_right = torch.arange(num_tokens) < lengths
+    for is_word in (on_the_right, on_the_right.flip(1)):
+        yield is_word[:, None, None]
+        yield ((may_see & is_word[:, None]) | itself)[:, None]
+
+
+def alone(module: MultiHeadAttention, x: Tensor, memory: Tensor, may_look: Tensor) -> Tensor:
+    """Return what attention gives without any mask: each query meets only the keys it may see.
+
+    Args:
+        module: its layers are used, not its forward.
+        x: the texts that look, (b, num_queries, d_in).
+        memory: the texts that are looked at, (b, num_keys, d_in).
+        may_look: bool, (b, num_queries, num_keys).
+    """
+    queries = split_heads(module.W_query(x), module.num_heads)
+    keys = split_heads(module.W_key(memory), module.num_heads)
+    values = split_heads(module.W_value(memory), module.num_heads)
+    rows = torch.zeros(*x.shape[:2], module.d_out, dtype=x.dtype)
+    for text, query in ((i, q) for i in range(len(x)) for q in range(x.shape[1])):
+        seen = may_look[text, query].nonzero().flatten()
+        scores = (queries[text, :, query, None] * keys[text][:, seen]).sum(dim=-1)
+        weights = torch.softmax(scores / module.head_dim**0.5, dim=-1)
+        rows[text, query] = (weights[..., None] * values[text][:, seen]).sum(dim=1).flatten()
+    output: Tensor = module.out_proj(rows)
+    return output
+
+
+@torch.no_grad()
+def run_calls(
+    calls: Iterable[str], cls: type[MultiHeadAttention], **names: Any
+) -> dict[str, tuple[int, int]]:
+    """Run each call on every input that fits it, and compare with attention without any mask.
+
+    A call that names may_look gets every shape of mask, with as many texts as heads and with more;
+    one that names memory looks at another text; one that names new has one or three new tokens;
+    all others are causal.
+
+    Args:
+        calls: code, with the names mine, module, x, memory, may_look, new, text, n, m, shape,
+            is_future and sdpa, and those of names.
+        cls: the learner's class, or FusedAttention.
+        names: what else the calls name.
+
+    Returns:
+        For each call on how many inputs it was right, and how many there were.
+
+    >>> run_calls(["mine(x, attn_mask=may_look)", "mine(x)"], FusedAttention)
+    {'mine(x, attn_mask=may_look)': (10, 10), 'mine(x)': (0, 2)}
+    """
+    found = {}
+    for call in calls:
+        cases = [case for b in (2, 3) for case in _cases(call, b, cls)]
+        found[call] = (sum(_is_right(call, case, names) for case in cases), len(cases))
+    return found
+
+
+def _cases(call: str, b: int, cls: type[MultiHeadAttention]) -> Iterator[dict[str, Any]]:
+    """Return the inputs that fit a call, with what must come out."""
+    with seeded(1):
+        mine, plain = (kind(4, 4, 7, 0.0, num_heads=2).eval() for kind in (cls, MultiHeadAttention))
+        plain.load_state_dict(mine.state_dict())
+        x, memory = torch.randn(b, 5, 4), torch.randn(b, 7, 4)
+    space = {"mine": mine, "module": split_to_torch(plain), "x": x, "is_future": causal_mask(5)}
+    space |= {"shape": (b, 2, 5, 5), "text": x, "sdpa": F.scaled_dot_product_attention}
+    causal = ~causal_mask(5).expand(b, 5, 5)
+    if "may_look" in call:
+        for may_look in _masks(b, 5):
+            seen = may_look.expand(b, 1, 5, 5)[:, 0]
+            yield {**space, "may_look": may_look, "right": alone(mine, x, x, seen)}
+    elif "memory" in call:
+        seen = torch.ones(b, 5, 7, dtype=torch.bool)
+        yield {**space, "memory": memory, "right": alone(mine, x, memory, seen)}
+    elif "new" in call:
+        for n in (1, 3):
+            right = alone(mine, x[:, -n:], x, causal[:, -n:])
+            yield {**space, "new": x[:, -n:], "n": n, "m": 5, "right": right}
+    else:
+        yield {**space, "right": alone(mine, x, x, causal)}
+
+
+def _is_right(call: str, case: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
+    made = eval(call, {"causal_lower_right": causal_lower_right, **names, **case})
+    return is_near(made, case["right"])

@@ -6,8 +6,15 @@ import html
 from dataclasses import dataclass, field
 from typing import Any
 
-from attncourse.checks.findings import Finding
+from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import SourceLine
+
+# Sign, word and color; white on the color has a contrast of 5 at least, on light pages and dark
+YES = ("✓", "Yes", "#00704f")
+NO = ("✗", "Not yet", "#a94400")
+STOPPED = ("■", "Stopped", "#8f2a63")
+OPEN = ("○", "Not attempted yet", "#5f6873")
+CODE = "font-size: 0.93em; white-space: pre-wrap; overflow-wrap: anywhere"
 
 
 class Note(str):
@@ -64,12 +71,36 @@ class Verdict:
     def __repr__(self) -> str:
         return self.sentence
 
-    def _repr_html_(self) -> str | None:
-        """Return the sentence with the rest folded behind it; None where there is no rest."""
-        if not self.more:
-            return None
-        said, more = html.escape(self.sentence), html.escape(self.more)
-        return f"<p>{said}</p><details><summary>More</summary>{more}</details>"
+    def _repr_html_(self) -> str:
+        """Return the verdict to look at: sign and word in a color, the line as code, the cause."""
+        sign, word, color = self._look()
+        badge = (
+            f'<b style="padding: 0.15em 0.6em; border-radius: 3px; color: #fff; '
+            f'background: {color}"><span aria-hidden="true">{sign} </span>{word}</b>'
+        )
+        parts = [badge if sign == OPEN[0] else f"{badge} {html.escape(self.sentence)}"]
+        if self.line is not None and self.cause:
+            where = f"{self.line.function}, line {self.line.number}"
+            code = f"<code>{html.escape(self.line.text)}</code>"
+            parts[:] = [
+                f"{badge} <small>{html.escape(where)}</small>",
+                f'<span style="{CODE}">{code}</span>',
+                html.escape(self.cause),
+            ]
+        if self.more:
+            folded = html.escape(self.more)
+            parts.append(f"<details><summary>More</summary>{folded}</details>")
+        rows = "".join(f'<div style="margin: 0.45em 0">{part}</div>' for part in parts)
+        box = "padding: 0.1em 0.9em; max-width: 46em; line-height: 1.5"
+        return f'<div style="border-left: 5px solid {color}; {box}">{rows}</div>'
+
+    def _look(self) -> tuple[str, str, str]:
+        if self.holds:
+            return YES
+        if not self.faults:
+            return NO
+        kind = self.faults[0].kind
+        return OPEN if kind is Kind.STUB else STOPPED if kind.step in ("error", "time") else NO
 
     def or_ours(self) -> Any:
         """Return what the learner wrote if it is right, else what the course has in its place.

@@ -79,7 +79,6 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
 
 
 def _is_as(module: nn.Module, before: Mapping[str, Tensor]) -> bool:
-    """Return whether a module's parameters are as they were."""
     return all(before[name].equal(now) for name, now in module.state_dict().items())
 
 
@@ -112,10 +111,10 @@ def _block_names(matrix: Tensor, given: Mapping[str, Tensor], projection: str) -
 
 @torch.no_grad()
 def _swap_heads(module: MultiHeadAttention) -> MultiHeadAttention:
-    swapped = deepcopy(module)
+    swapped, width = deepcopy(module), module.head_dim
     for projection in (swapped.W_query, swapped.W_key, swapped.W_value):
-        projection.weight.copy_(projection.weight.roll(2, dims=0))
-    swapped.out_proj.weight.copy_(swapped.out_proj.weight.roll(2, dims=1))
+        projection.weight.copy_(projection.weight.roll(width, dims=0))
+    swapped.out_proj.weight.copy_(swapped.out_proj.weight.roll(width, dims=1))
     return swapped
 
 
@@ -124,13 +123,13 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
     """Examine a function that lets two heads change places without changing the output.
 
     Args:
-        swap_heads: takes a MultiHeadAttention of two heads of width 2, and returns a changed copy.
+        swap_heads: takes a MultiHeadAttention of two heads, and returns a changed copy.
 
     >>> check_swapped_heads(lambda module: module)
     You changed or returned the module itself: start from deepcopy(module).
     """
     with seeded(0):
-        given = MultiHeadAttention(3, 4, context_length=7, dropout=0.0, num_heads=2)
+        given = MultiHeadAttention(3, 10, context_length=7, dropout=0.0, num_heads=2)
     module = deepcopy(given)
     with remedied(of_parameters):
         swapped = swap_heads(module)
@@ -140,7 +139,7 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
     require(_is_as(module, given.state_dict()), said)
     for name, dim in {"W_query": 0, "W_key": 0, "W_value": 0, "out_proj": 1}.items():
         before, after = getattr(given, name).weight, getattr(swapped, name).weight
-        if not after.equal(before.roll(2, dims=dim)):
+        if not after.equal(before.roll(5, dims=dim)):
             return f"{name}.weight{_not_swapped(before, after, dim, name)}"
     said = "out_proj.bias has changed: it is added once, belongs to no head, and stays."
     require(swapped.out_proj.bias.equal(given.out_proj.bias), said)
@@ -150,18 +149,17 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
 
 
 def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:
-    """Return what happened to a matrix whose heads have not changed places."""
     of, other = ("rows", "columns")[dim], ("columns", "rows")[dim]
     if after.equal(before):
         kept = " roll returns a new tensor: is it copied back, weight.copy_(...)?"
         said = f" is as it was: its {of} have to change places by head."
         return said + kept * (name == "W_query")  # the others are likely forgotten
     if any(after.equal(before.roll(by, dims=dim)) for by in (1, -1)):
-        return f": its {of} moved by one, but a head is two of them wide."
-    if after.equal(before.roll(2, dims=1 - dim)):
+        return f": its {of} moved by one, but a head is head_dim of them wide, five here."
+    if after.equal(before.roll(5, dims=1 - dim)):
         if name == "out_proj":
             return ": you moved its rows, the columns of the result. Its columns read the heads."
-        return f": you moved its {other}. nn.Linear stores the transpose: a head is two {of}."
+        return f": you moved its {other}. nn.Linear stores the transpose: a head is head_dim {of}."
     for h, half in enumerate(before.chunk(2, dim)):
         if all(now.equal(half) for now in after.chunk(2, dim)):
             view = "A slice is a view, and changes with the matrix: .clone() it first."

@@ -27,8 +27,8 @@ def course() -> Path:
 
 
 def lessons() -> list[Path]:
-    """Return the notebooks of the course, in their order."""
-    return sorted((course() / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    """Return the notebooks of the course, in their order: the lessons, then the appendices."""
+    return sorted((course() / "notebooks").glob("[0-9a][0-9]_*.ipynb"))
 
 
 def read_notebook(path: Path) -> Notebook:

@@ -168,7 +168,7 @@ class LlamaFile:
 
     def _require_tensors(self) -> None:
         """Raise unless the tensors are exactly those of such a model, each of its shape."""
-        expected = _shapes(self.size)
+        expected = file_shapes(self.size)
         for name in sorted(expected.keys() | self.tensors.keys()):
             found = self.tensors.get(name)
             shape = tuple(found.shape.tolist()[::-1]) if found is not None else "missing"
@@ -179,7 +179,7 @@ class LlamaFile:
                 )
 
 
-def _shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:
+def file_shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:
     """Return the file's names and shapes of all tensors of a model."""
     width, kv_width, hidden = size.width, size.widths[1], size.hidden
     inside: dict[str, tuple[int, ...]] = {"attn_norm": (width,), "ffn_norm": (width,)}
@@ -192,6 +192,20 @@ def _shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:
     for layer in range(size.num_layers):
         shapes |= {f"blk.{layer}.{name}.weight": shape for name, shape in inside.items()}
     return shapes
+
+
+def where_in_ours(name: str) -> tuple[str, list[str]]:
+    """Return our tensor that holds a tensor of the file, and the file's names of all in it.
+
+    >>> where_in_ours("blk.23.attn_k.weight")[0]
+    'blocks.23.attention.W_qkv.weight'
+    """
+    inside = {part: (ours, parts) for ours, parts in INSIDE.items() for part in parts}
+    if not name.startswith("blk."):
+        return {theirs: ours for ours, theirs in OUTSIDE.items()}[name], [name]
+    _, layer, part, _ = name.split(".")
+    ours, parts = inside[part]
+    return f"blocks.{layer}.{ours}", [f"blk.{layer}.{part}.weight" for part in parts]
 
 
 def unpacked(tensor: ReaderTensor) -> Tensor:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from attncourse.language.files import file_shapes, where_in_ours
 from attncourse.language.hooks import adopt
 from attncourse.language.interventions import Intervention
 from attncourse.language.model import Head, Llama
 from attncourse.language.runs import Run
+from attnlib.convert import PROJECTIONS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -45,6 +47,27 @@ class LanguageModel:
     def heads(self) -> tuple[Head, ...]:
         """All heads, layer by layer."""
         return self.size.heads
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors in the model's file, by their names there."""
+        return file_shapes(self.size)
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor of the model's file by its name there, unpacked; a matrix is (out, in).
+
+        Raises:
+            ValueError: no tensor has this name.
+        """
+        shapes = self.shapes
+        if name not in shapes:
+            raise ValueError(f"the file has no tensor {name!r}; model.shapes has all names")
+        ours, parts = where_in_ours(name)
+        state = self.llama.state_dict()
+        if ours not in state:  # an attention class with three projections
+            state[ours] = torch.cat([state[ours.replace("W_qkv", own)] for own in PROJECTIONS])
+        cut: tuple[Tensor, ...] = state[ours].split([shapes[part][0] for part in parts])
+        return cut[parts.index(name)]
 
     def read(self, text: Text, *changes: Intervention) -> Run:
         """Read a text, or token ids, with any number of Mute, Put and Cut."""
@@ -148,7 +171,7 @@ class LanguageModel:
         added = self._text(token_ids).removeprefix(begun)
         return (text if isinstance(text, str) else begun) + added
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def tokens_after(
         self,
         token_ids: Sequence[int],

@@ -9,7 +9,9 @@ import base64
 import hashlib
 import inspect
 import json
+import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncourse.language.files import file_shapes
 from attncourse.language.interventions import Intervention, Put, require_fits
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.runs import Run
@@ -41,6 +44,7 @@ class RecordedModel:
         self.origin = data["origin"]
         self.size = LlamaSize(**data["size"])
         self.runs: dict[str, Any] = data["runs"]
+        self.rows: dict[str, dict[str, Any]] = data["rows"]
 
     def __repr__(self) -> str:
         return f"<a recording of {len(self.runs)} runs of {self.origin}>"
@@ -50,13 +54,41 @@ class RecordedModel:
         """All heads, layer by layer."""
         return self.size.heads
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all tensors in the model's file, by their names there."""
+        return file_shapes(self.size)
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a matrix of the model's file; rows that were not recorded are NaN."""
+        if name not in self.rows:
+            raise NotRecordedError(name)
+        matrix = torch.full(self.shapes[name], torch.nan)
+        rows = unpacked(self.rows[name])
+        matrix[self.rows[name]["first"] :][: len(rows)] = rows
+        return matrix
+
     def read(self, text: Text, *changes: Intervention) -> RecordedRun:
         """Return the run of a text, or token ids, if it was recorded with these interventions."""
         if repr(text) not in self.runs:
             raise NotRecordedError(repr(text))
         for change in changes:
             require_fits(change, self.size, len(self.runs[repr(text)]["tokens"]))
-        return RecordedRun(self, text, changes)
+        return RecordedRun(self, text, tuple(map(self._known, changes)))
+
+    def _known(self, change: Intervention) -> Intervention:
+        """Return a Put of numbers that a head handed over, to the last bit, where it is near one.
+
+        Computed again, from a head's weights and values, they differ in the last bits.
+        """
+        if isinstance(change, Put):
+            said = call("head", change.layer, change.head)
+            for answers in self.runs.values():
+                if said in answers and torch.allclose(
+                    numbers := unpacked(answers[said]), change.numbers, rtol=1e-3, atol=1e-3
+                ):
+                    return replace(change, numbers=numbers)
+        return change
 
     def mute_each(self, text: Text, word: str | None = None) -> Tensor:
         """Return what muting each head in turn leaves of a word's probability."""
@@ -145,18 +177,18 @@ def _spelled(argument: Any) -> str:
 
 
 def packed(numbers: Tensor) -> dict[str, Any]:
-    """Return a tensor of float32 as JSON holds it.
+    """Return a tensor of float32 as JSON holds it, compressed.
 
     >>> unpacked(packed(torch.tensor([[0.5, -2.0]]))).tolist()
     [[0.5, -2.0]]
     """
-    data = base64.b64encode(numbers.contiguous().numpy().data)
+    data = base64.b64encode(zlib.compress(numbers.contiguous().numpy().data, 9))
     return {"shape": list(numbers.shape), "float32": data.decode()}
 
 
 def unpacked(found: dict[str, Any]) -> Tensor:
     """Return the tensor of what packed has made."""
-    data = bytearray(base64.b64decode(found["float32"]))
+    data = bytearray(zlib.decompress(base64.b64decode(found["float32"])))
     return torch.frombuffer(data, dtype=torch.float32).view(found["shape"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -103,6 +104,18 @@ class Run:
         self._require(layer, head, at)
         return _at(self.handed_over[layer][0, :, head], at).clone()
 
+    @torch.no_grad()
+    def reads(self, layer: int) -> Tensor:
+        """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
+        self._require(layer, 0)
+        read: Tensor = self._block(layer).norm_1(self.residual[layer])[0]
+        return read
+
+    def queries_unturned(self, layer: int, head: int) -> Tensor:
+        """Return a head's queries before their positions turn them, (num_tokens, head_dim)."""
+        self._require(layer, head)
+        return self._attended(layer).maps["queries"][0, head]
+
     def write(self, layer: int, head: int, at: int | None = -1) -> Tensor:
         """Return what a head wrote into the residual stream of a token, (width); or of each."""
         self._require(layer, head, at)
@@ -115,6 +128,21 @@ class Run:
         matrices = torch.stack([self._out_proj(layer) for layer in range(len(self.handed_over))])
         columns = by_head(matrices, self.model.size.head_dim)
         return torch.einsum("lhd,lwhd->lhw", self.numbers[:, :, at], columns)
+
+    def adds_to(self, word: str) -> Tensor:
+        """Return what each head's write at the last token adds to a word's logit by itself.
+
+        The scale of the final norm is taken as it is in this run; what later layers make of a write
+        is not in it.
+
+        Returns:
+            (num_layers, num_heads).
+        """
+        llama = self.model.llama
+        scale = self.residual[-1][0, -1].square().mean().add(self.model.size.epsilon).rsqrt()
+        spoken = llama.unembedding[self.model.token_of(word)] * llama.final_norm.weight
+        added: Tensor = self.writes() @ spoken * scale
+        return added
 
     def weights(self, layer: int, head: int | None = None) -> Tensor:
         """Return a head's attention weights, (num_tokens, num_tokens); or those of its layer.
@@ -135,6 +163,18 @@ class Run:
         queries, keys = (turned(maps[part], self.model.size)[0] for part in ("queries", "keys"))
         found = queries @ keys.transpose(-2, -1)  # (num_heads, num_tokens, num_tokens)
         return found if head is None else found[head]
+
+    def queries(self, layer: int, head: int) -> Tensor:
+        """Return what each token asks of a head, with its position, (num_tokens, head_dim)."""
+        return self._part("queries", layer, head)
+
+    def keys(self, layer: int, head: int) -> Tensor:
+        """Return what each token is found by in a head, with its position."""
+        return self._part("keys", layer, head)
+
+    def values(self, layer: int, head: int) -> Tensor:
+        """Return what each token hands over in a head, (num_tokens, head_dim)."""
+        return self._part("values", layer, head)
 
     def shares(self, marked: Tensor) -> Tensor:
         """Return how much of its weight each head has on marked keys, (num_layers, num_heads).
@@ -169,10 +209,11 @@ class Run:
         Returns:
             (num_layers, num_heads).
         """
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
 
-        with tqdm(range(self.model.size.num_layers), desc="muting each head") as layers:
-            return torch.stack([self.mute_layer(layer, word) for layer in layers])
+        layers = range(self.model.size.num_layers)
+        shown = tqdm(layers, "muting each head", file=sys.stdout, leave=False, mininterval=0.5)
+        return torch.stack([self.mute_layer(layer, word) for layer in shown])
 
     @torch.no_grad()
     def mute_layer(self, layer: int, word: str | None = None) -> Tensor:
@@ -209,6 +250,12 @@ class Run:
         block = self._block(layer)
         x, cuts = block.norm_1(self.residual[layer]), self._cuts(layer)
         return attend(block.attention, self.model.size, x, edit, cuts, **options)
+
+    def _part(self, part: str, layer: int, head: int) -> Tensor:
+        self._require(layer, head)
+        found = self._attended(layer).maps[part]
+        found = found if part == "values" else turned(found, self.model.size)
+        return found[0, head]
 
     def _cuts(self, layer: int) -> dict[int, Reads]:
         """Return what the cut parts of a layer's heads read: the stream without some writes."""

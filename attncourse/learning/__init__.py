@@ -1,9 +1,9 @@
 """What heads learn: small models, tasks and their training, patterns to score a head by.
 
 model holds a model of attention alone, and what can be done to its heads; tasks and training teach
-it, writing lets it write; patterns scores its heads; record reads one stored training step by step,
-runs how many others ended; mini is a model small enough to print, two_looks its twin. data/ holds
-these and a text.
+it, peeking lets it look ahead; patterns scores its heads; record reads one stored training step by
+step, runs how many others ended; mini is a model small enough to print, two_looks its twin. data/
+holds these and a text.
 """
 
 from attncourse.learning.mini import COUNTRIES, mini_model, page_data, sentences
@@ -16,6 +16,7 @@ from attncourse.learning.patterns import (
     share_by_pair,
     two_letters,
 )
+from attncourse.learning.peeking import UnmaskedAttention, losses_when_cut, without_mask
 from attncourse.learning.record import (
     HEADS,
     LETTERS,
@@ -40,4 +41,3 @@ from attncourse.learning.runs import (
 from attncourse.learning.tasks import look_ups, next_tokens, story, walk
 from attncourse.learning.training import accuracy, right_answers, train
 from attncourse.learning.two_looks import journeys, right_journeys, two_looks
-from attncourse.learning.writing import UnmaskedAttention, without_mask, write

@@ -117,6 +117,7 @@ class Reading:
 
     words: tuple[str, ...]  # that the model knows
     tokens: tuple[str, ...]
+    x: Tensor  # the vectors of the words, (n, width)
     queries: Tensor  # (n, 2)
     keys: Tensor  # (n, 2)
     values: Tensor  # (n, 2)
@@ -204,7 +205,7 @@ class MiniModel(nn.Module):
         _, weights = attention(queries, keys, values, causal_mask(len(tokens)))
         numbers = own if numbers is None else numbers.to(own)
         before, after = x[-1], x[-1] + self.out_proj(numbers)
-        found = (queries, keys, values, queries @ keys.T, weights, numbers, before, after)
+        found = (x, queries, keys, values, queries @ keys.T, weights, numbers, before, after)
         return Reading(self.words, tuple(text.split()), *found, logits=weight @ after)
 
 

@@ -118,30 +118,29 @@ def walk(num_letters: int = 12, num_tokens: int = 16) -> Task:
     """Ask for the next letter of walks on a ring: a coin says one letter on, or one letter back.
 
     Nothing in a walk tells the next toss, so no model that sees only the past has a smaller
-    expected loss than log 2 = 0.693.
+    expected loss than log 2 = 0.693. As is usual, x = text[:-1] and y = text[1:]: each answer but
+    the last is in the input too, one position further on.
 
     Args:
         num_letters: on the ring, at least 3; the last one is beside the first.
-        num_tokens: of each walk. The last letter has no answer: the walk ends there.
+        num_tokens: of each walk; one more is drawn, for the last answer.
 
     Raises:
         ValueError: there are fewer than 3 letters, so that on and back are the same.
 
     >>> batch = walk(num_letters=5, num_tokens=6)(1, torch.Generator().manual_seed(0))
     >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
-    ([[4, 0, 1, 0, 1, 2]], [0, 1, 0, 1, 2, -100])
+    ([[4, 0, 1, 0, 1, 2]], [0, 1, 0, 1, 2, 3])
     """
     if num_letters < 3:
         raise ValueError(f"num_letters={num_letters}: a ring needs at least 3 letters")
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
         first = torch.randint(num_letters, (batch_size, 1), generator=generator)
-        coins = torch.randint(2, (batch_size, num_tokens - 1), generator=generator)
+        coins = torch.randint(2, (batch_size, num_tokens), generator=generator)
         places = torch.cat((first, first + (2 * coins - 1).cumsum(dim=1)), dim=1)
         letters = places % num_letters
-        answers = letters.roll(-1, dims=1)
-        answers[:, -1] = NO_ANSWER
-        return Batch(letters, answers[..., None])
+        return Batch(letters[:, :-1], letters[:, 1:, None])
 
     return draw
 

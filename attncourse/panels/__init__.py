@@ -2,13 +2,15 @@
 
 A Panel is plain data: controls with a few values each, and pure functions that turn those values
 into numbers, a picture and a line of text. Only widgets and sentence use anywidget; they must be
-imported explicitly. Panels may import everything else; nothing imports panels.
+imported explicitly. live has the panels that compute in the page. Panels may import everything
+else; nothing imports panels.
 """
 
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.learning import MUTE, TRAINING_STEP
+from attncourse.panels.live import LEAK, MINI, PAINTED, TYPED
 from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.states import Panel
@@ -19,13 +21,17 @@ from attncourse.panels.weight_columns import WEIGHT_SPLIT
 __all__ = [
     "GALLERY",
     "GPT2_HEADS",
+    "LEAK",
+    "MINI",
     "MUTE",
     "NUMBER_STEPS",
+    "PAINTED",
     "PLANE",
     "STACKED_HEADS",
     "TILES",
     "TORCH_EQUALITY",
     "TRAINING_STEP",
+    "TYPED",
     "WEIGHT_SPLIT",
     "OnePiece",
     "Panel",

@@ -3,6 +3,8 @@
 // here. JupyterLab imports this module as a widget, a page without a kernel calls mount() with the
 // same data.
 
+const QUICK = { duration: 250, easing: "ease-out" }; // from one state to the next
+const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 const SPEED = 900; // milliseconds a step, when a control that is time plays
 const ROOM = 12; // of so many lines the room is reserved
 const PART_ENDS = /(?<=>)(?=<(?!\/text>))/; // of a picture as SVG; a text may be empty
@@ -74,7 +76,7 @@ function player(control, choose) {
         play.textContent = "Pause";
     });
     const made = range(control, place => { stop(); choose(place); });
-    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) made.box.append(play);
+    if (!STILL.matches) made.box.append(play);
     made.box.append(next);
     return { box: made.box, stop, show(place) { here = place; made.show(place); } };
 }
@@ -108,6 +110,12 @@ function sentence(map, tokens, query, key) {
     if (numbers.every(([, row]) => key >= row.length)) told.splice(0, Infinity, "hidden: in the future");
     else if (map.values.length) told.push(`mixes in the value ${map.values[key]}`);
     return `${start}, key ${tokens[key]} | ${told.join(" | ")}`;
+}
+
+// The same beside the pointer, as short as it can be: who looks at whom, and the last of its numbers.
+function brief(map, tokens, query, key) {
+    const row = Object.values(map.numbers).at(-1)[query].split(" ");
+    return `${tokens[query]} → ${tokens[key]}: ${row[key] ?? "future"}`;
 }
 
 function arc(map, count, query, key, weight) {
@@ -162,7 +170,8 @@ function sentenceRow(tokens, choose) {
 // The maps of a picture, as grids over it. `act` is called with the place of a map that is chosen.
 function maps(panel, touch, act) {
     const row = element("div", { class: "attn-row" });
-    const over = element("div", { class: "attn-over" }, row);
+    const tip = element("div", { class: "attn-tip", "aria-hidden": "true" });
+    const over = element("div", { class: "attn-over" }, row, tip);
     const hint = element("p", { "aria-live": "polite" }, REST);
     const below = touch.arcs ? sentenceRow(touch.tokens, query => move(here.map, query, null)) : null;
     const made = [];
@@ -190,6 +199,15 @@ function maps(panel, touch, act) {
             cell.classList.toggle("attn-here", i === here.map && key !== null);
         });
         row.hidden = key === null && !below;
+        tip.hidden = key === null;
+        if (key !== null) {
+            const low = map.y + query * map.cell > panel.height / 2;
+            const [x, y] = [map.x + (key + 1) * map.cell, map.y + (query + !low) * map.cell];
+            Object.assign(tip.style, { left: percent(x / panel.width), top: percent(y / panel.height) });
+            tip.classList.toggle("attn-left", x > panel.width / 2);
+            tip.classList.toggle("attn-above", low);
+            tip.textContent = brief(map, touch.tokens, query, key);
+        }
         below?.show(map, query);
     };
     const move = (map, query, key) => {
@@ -226,6 +244,7 @@ function maps(panel, touch, act) {
         over,
         hint,
         below,
+        get map() { return here.map; },
         show(next) {
             touch = next;
             for (let i = made.length; i < touch.maps.length; i++) add(i);
@@ -248,10 +267,11 @@ function maps(panel, touch, act) {
 }
 
 // A handle in a picture: it is dragged, and stays at the nearest of the places where states have it.
-function grip(panel, point, choose) {
+function grip(panel, stage, point, choose) {
     const [across, along] = panel.controls;
     const down = panel.pages[1].handle[1] > panel.pages[0].handle[1]; // where the second one leads
-    const box = element("div", { class: "attn-handle", role: "slider", tabindex: 0, "aria-label": "handle" });
+    const name = [across, along].map(control => control.name).join(" and ");
+    const box = element("div", { class: "attn-handle", role: "slider", tabindex: 0, "aria-label": name });
     let here = 0;
     const follow = event => {
         const [x, y] = point(event);
@@ -259,12 +279,17 @@ function grip(panel, point, choose) {
         const nearest = far.indexOf(Math.min(...far));
         if (nearest !== here) choose(nearest);
     };
-    box.addEventListener("pointerdown", event => {
-        box.setPointerCapture(event.pointerId);
-        box.addEventListener("pointermove", follow);
+    stage.classList.add("attn-drag");
+    stage.addEventListener("pointerdown", event => { // anywhere in the picture: the handle comes
+        if (event.button) return;
+        follow(event);
+        stage.setPointerCapture(event.pointerId);
+        stage.addEventListener("pointermove", follow);
+        box.focus({ focusVisible: false, preventScroll: true });
+        event.preventDefault();
     });
     for (const end of ["pointerup", "pointercancel"])
-        box.addEventListener(end, () => box.removeEventListener("pointermove", follow));
+        stage.addEventListener(end, () => stage.removeEventListener("pointermove", follow));
     box.addEventListener("keydown", event => { // the first control goes round, the second ends
         const [turns, rows] = [across.words.length, along.words.length];
         let [turn, row] = [Math.floor(here / rows), here % rows];
@@ -280,17 +305,42 @@ function grip(panel, point, choose) {
         box,
         show(place) {
             here = place;
-            const { handle, line } = panel.pages[place];
+            const { handle } = panel.pages[place], rows = along.words.length;
+            const words = [across.words[Math.floor(place / rows)], along.words[place % rows]].join(", ");
             box.style.left = percent(handle[0] / panel.width);
             box.style.top = percent(handle[1] / panel.height);
-            const range = { valuemin: 0, valuemax: panel.pages.length - 1, valuenow: place, valuetext: line };
+            const range = { valuemin: 0, valuemax: panel.pages.length - 1, valuenow: place, valuetext: words };
             for (const [name, value] of Object.entries(range)) box.setAttribute(`aria-${name}`, value);
         },
     };
 }
 
+// From one state to the next a word or box that only changes its place goes there, one that only
+// changes its color turns, and what is new appears.
+const PLACES = ["x", "y"], LOOKS = ["fill", "font-weight"];
+const alike = (item, but) => [...item.attributes].filter(({ name }) => !but.includes(name))
+    .reduce((words, { name, value }) => `${words} ${name}=${value}`, item.tagName + item.textContent);
+
+function carry(gone, come) {
+    if (STILL.matches || come.length > 600) return;
+    for (const but of [LOOKS, PLACES, [...PLACES, ...LOOKS]]) {
+        const there = Map.groupBy(gone, item => alike(item, but));
+        come = come.filter(item => {
+            const from = item.tagName !== "path" && there.get(alike(item, but))?.shift();
+            if (!from) return true;
+            gone.splice(gone.indexOf(from), 1);
+            const [x, y] = PLACES.map(side => from.getAttribute(side) - item.getAttribute(side));
+            const was = { fill: from.getAttribute("fill"), ...(x || y) && { transform: `translate(${x}px, ${y}px)` } };
+            if (!item.hasAttribute("transform")) item.animate([was, {}], QUICK);
+            return false;
+        });
+    }
+    for (const item of come) item.animate([{ opacity: 0 }, {}], QUICK);
+}
+
 // Draws the picture of a state: of the one that is there stays what both have.
-function drawing(box, { parts, slots }) {
+function drawing(box, { parts, colors, slots }) {
+    parts = parts.map(part => part.replace(/(?<=')~(\d+)(?=')/g, (_, i) => `light-dark(#${colors[i]})`));
     let elements, rest;
     const made = new Map(); // of a part its elements: a picture may have it more than once
     const make = (open, wanted) => {
@@ -319,12 +369,15 @@ function drawing(box, { parts, slots }) {
         const svg = box.firstElementChild ?? next;
         if (svg === next) box.replaceChildren(svg);
         for (const { name, value } of [...next.attributes]) svg.setAttribute(name, value);
-        for (const child of [...svg.children]) if (!children.has(child)) child.remove();
+        const gone = [...svg.children].filter(child => !children.has(child));
+        const come = [...children].filter(child => svg !== next && child.parentNode !== svg);
+        for (const child of gone) child.remove();
         let there = svg.firstElementChild;
         for (const child of children) {
             if (child === there) there = there.nextElementSibling;
             else svg.insertBefore(child, there);
         }
+        carry(gone, come);
     };
     const get = ([place, name]) => name ? elements[place].getAttribute(name) : elements[place].textContent;
     const set = ([place, name], value) => {
@@ -372,7 +425,7 @@ export function mount(root, panel, ask = () => {}) {
         stage.style.setProperty("--attn-share", Number(svg.getAttribute("width")) / panel.width);
         handle?.show(index());
         touched?.show(page.touch);
-        if (up !== null) enlarge();
+        if (touched) enlarge();
     };
     const go = chosen => { Object.assign(places, chosen); turn(); };
     const made = Object.fromEntries(panel.controls.map(control => {
@@ -391,19 +444,30 @@ export function mount(root, panel, ask = () => {}) {
         }
         turn();
     };
-    const handle = start.handle ? grip(panel, point, goto) : null;
+    const handle = start.handle ? grip(panel, stage, point, goto) : null;
     if (handle) lens.append(handle.box);
 
     let up = null; // the place of the map that is as large as the stage lets it be
     const enlarge = () => {
         const map = now()?.touch.maps[up];
         if (!map) up = null;
-        if (!map) return lens.style.removeProperty("transform");
-        const side = map.cell * rowsOf(map);
-        const scale = Math.min(panel.width / (side + 110), panel.height / (side + 90));
-        const move = `${percent((70 - map.x) / panel.width)}, ${percent((26 - map.y) / panel.height)}`;
-        lens.style.transform = `scale(${scale}) translate(${move})`;
+        zoom.textContent = map ? "Show all maps" : "Enlarge this map";
+        if (!map) return lens.removeAttribute("style");
+        // its names too, and nothing of the maps beside it
+        const side = map.cell * rowsOf(map), beside = now().touch.maps.filter(({ y }) => y === map.y);
+        const ends = beside.map(({ x }) => x).sort((one, other) => one - other), i = ends.indexOf(map.x);
+        const left = i ? ends[i] - ends[i - 1] - side - 4 : Math.min(110, map.x);
+        const top = Math.min(100, map.y), far = (ends[i + 1] ?? Infinity) - map.x - side - 4;
+        const [wide, high] = [left + side + Math.min(64, far), top + side + 8];
+        const scale = Math.min(panel.width / wide, panel.height / high);
+        const [x, y] = [(map.x - left) / panel.width, (map.y - top) / panel.height];
+        const [right, bottom] = [1 - x - wide / panel.width, 1 - y - high / panel.height];
+        lens.style.transform = `scale(${scale}) translate(${percent(-x)}, ${percent(-y)})`;
+        lens.style.setProperty("--attn-zoom", scale);
+        lens.style.clipPath = `inset(${[y, right, bottom, x].map(edge => percent(Math.max(edge, 0))).join(" ")})`;
     };
+    const zoom = element("button", { type: "button", class: "attn-zoom" });
+    zoom.addEventListener("click", () => bringUp(touched.map, true));
     const bringUp = (i, wanted) => { up = wanted && up === null ? i : null; enlarge(); };
     const pickAt = (x, y) => now()?.touch.picks.find(({ box }) => isIn(x, y, ...box));
     const act = (i, wanted) => {
@@ -417,9 +481,9 @@ export function mount(root, panel, ask = () => {}) {
         stage.addEventListener("pointermove", event => touched.reach(...point(event)));
     }
     if (start.touch) stage.addEventListener("click", event => {
-        const map = touched ? touched.reach(...point(event)) : -1, pick = pickAt(...point(event));
+        touched?.reach(...point(event));
+        const pick = pickAt(...point(event));
         if (pick) go(pick.places);
-        else if (map >= 0) bringUp(map, true);
     });
 
     const large = element("input", { type: "checkbox" });
@@ -443,7 +507,7 @@ export function mount(root, panel, ask = () => {}) {
         element("div", { class: "attn-line" }, ...room, line),
         element("div", { class: "attn-sheet", tabindex: 0, role: "group", "aria-label": "picture" }, stage),
     );
-    if (touched) root.append(element("div", { class: "attn-line attn-hint" }, touched.hint));
+    if (touched) root.append(element("div", { class: "attn-line attn-hint" }, touched.hint, zoom));
     if (touched?.below) root.append(touched.below.box);
     turn();
     return {

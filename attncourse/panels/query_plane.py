@@ -1,8 +1,8 @@
 """The panel in which a query is turned: keys, values and the context vector are points of a plane.
 
-The first head of the course has queries, keys and values of width 2. Its keys and values stay; the
-query is the reader's. attnlib computes each of its positions on a fine grid, and a handle in the
-picture is dragged from one to the next.
+They are those of the mini model, in a sentence about France. Keys and values stay; the query of the
+last word is the reader's. attnlib computes each of its positions on a fine grid, and a handle in
+the picture is dragged from one to the next.
 """
 
 from __future__ import annotations
@@ -15,72 +15,74 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.examples import journey, seeded
+from attncourse.learning.mini import COUNTRIES, Reading, mini_model
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import write_number
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, INK, PAPER, QUIET, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 from attnlib.functional import attention
-from attnlib.modules import CausalAttention
 
-ANGLES = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the right
-LENGTHS = (1, 5, 10, 15, 20)
-SHRUNK = 25  # the query is drawn at this part of its length, or it would leave the plane
+TEXT = "The capital of France is"
+TURNS = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the trained query
+TIMES = (0.3, 0.5, 1.0, 2.0)  # as long as the trained query
+SHRUNK = 2.5  # the query is drawn at this part of its length, or it would leave the plane
 
 
 Point = tuple[float, float]
 
 
 class Plane(NamedTuple):
-    """A query at an angle and a length, and what attention makes of it."""
+    """A query, turned and stretched, and what attention makes of it."""
 
-    tokens: tuple[str, ...]
-    angle: int
-    length: int
+    turned: int
+    times: float
     query: Tensor  # (head_dim)
     keys: Tensor  # (num_tokens, head_dim)
     values: Tensor  # (num_tokens, head_dim)
     attn_scores: Tensor  # (num_tokens)
     attn_weights: Tensor  # (num_tokens)
     context_vec: Tensor  # (head_dim)
+    tokens: tuple[str, ...]
+    others: Tensor  # the values of all countries, (num_countries, head_dim)
 
 
 @cache
-def _keys_and_values() -> tuple[Tensor, Tensor]:
-    """Return those of the first head of the course for its six tokens."""
-    with seeded():
-        head = CausalAttention(3, 2, context_length=6, dropout=0.0)
-    with torch.no_grad():
-        return head.W_key(journey().inputs), head.W_value(journey().inputs)
+def _read() -> tuple[Reading, Tensor]:
+    """Return the sentence as the mini model reads it, and the values of all its countries."""
+    model = mini_model()
+    names = [country.name for country in COUNTRIES]
+    return model.read(TEXT), torch.stack([model.read(name).values[0] for name in names])
 
 
-def compute_plane(angle: int, length: int) -> Plane:
-    """Let a query that sees all six tokens read them.
+def compute_plane(turned: int, times: float) -> Plane:
+    """Let the last word ask with its own query, turned and stretched.
 
-    >>> compute_plane(180, 20).attn_weights.argmax().item()  # journey has the key furthest left
-    1
+    >>> compute_plane(0, 1.0).attn_weights.argmax().item()  # its own query finds France
+    3
     """
-    keys, values = _keys_and_values()
-    turned = math.radians(angle)
-    query = length * torch.tensor([math.cos(turned), math.sin(turned)])  # (head_dim)
-    context_vec, attn_weights = attention(query[None], keys, values)
-    attn_scores = keys @ query  # (num_tokens)
-    tokens = journey().tokens
+    read, others = _read()
+    angle = math.radians(turned)
+    turn = torch.tensor(
+        [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+    )  # (head_dim, head_dim)
+    query = times * turn @ read.queries[-1]  # (head_dim)
+    context_vec, attn_weights = attention(query[None], read.keys, read.values)
+    attn_scores = read.keys @ query  # (num_tokens)
     made = (attn_scores, attn_weights[0], context_vec[0])
-    return Plane(tokens, angle, length, query, keys, values, *made)
+    return Plane(turned, times, query, read.keys, read.values, *made, read.tokens, others)
 
 
 # The picture, as wide as a page: two planes, and below them a row for each token.
 
 SIDE, TOP = 320.0, 24.0  # of each plane; above it
-KEYS = (-1.2, 0.9, -1.05)  # from where to where the first plane reaches across, and its lower end
-VALUES = (-0.8, -0.28, -0.27)
+KEYS = (-2.9, 2.1, -2.5)  # from where to where the first plane reaches across, and its lower end
+VALUES = (-8.8, 8.8, -8.8)
 VALUES_LEFT = BOOK - SIDE - 2
 ROWS, ROW = TOP + SIDE + 42, 22.0  # where the rows begin; the height of one
 ZERO, FARTHEST = 190.0, 80.0  # where a bar of a score begins, and how far the longest one reaches
 WEIGHTS, WIDEST = 400.0, 230.0  # where a bar of a weight begins, and how long a weight of 1 is
-LARGEST = 18.0  # score at the end of a bar
+LARGEST = 13.0  # score at the end of a bar
 
 
 def _round(x: float, y: float) -> Point:
@@ -102,11 +104,13 @@ def handle_plane(data: Plane) -> tuple[float, float]:
 
 def draw_plane(data: Plane) -> Scene:
     """Draw the query among the keys, the mixture of the values, each token's score and weight."""
+    rows = len(data.tokens)
     return Scene(
         BOOK,
-        ROWS + 6 * ROW + 4,
-        f"The query at {data.angle} degrees, {data.length} long, among six keys; beside it the "
-        f"context vector among the values; below, a bar for each score and weight.",
+        ROWS + rows * ROW + 4,
+        f"The query of {data.tokens[-1]}, turned by {data.turned} degrees, {data.times:g} times as "
+        f"long, among {rows} keys; beside it the context vector among the values; below, a bar for "
+        "each score and weight.",
         (*_query_and_keys(data), *_mixture(data), *_rows(data)),
     )
 
@@ -124,7 +128,7 @@ def _dot(place: Point, size: float, fill: str | None, stroke: str = PAPER) -> Bo
 
 
 def _query_and_keys(data: Plane) -> list[Item]:
-    items = _sheet(0, f"the keys; the query, drawn at 1/{SHRUNK}")
+    items = _sheet(0, f"the keys; the query of {data.tokens[-1]}, drawn at {1 / SHRUNK:g}")
     x, y = _on(KEYS, 0, torch.zeros(2))
     end = _round(*handle_plane(data))
     places = [_on(KEYS, 0, key) for key in data.keys]
@@ -139,10 +143,9 @@ def _query_and_keys(data: Plane) -> list[Item]:
     ]
 
 
-# Where the middle of a name stands, to the right of its point and below it, in pixels. The points
-# of journey and starts are almost one.
-BESIDE_KEYS = (4, -15), (-10, -32), (-10, -16), (20, 15), (26, 0), (-18, 16)
-BESIDE_VALUES = (32, 0), (0, 34), (0, 19), (29, 0), (-6, 24), (6, 24)
+# Where the middle of a name stands, to the right of its point and below it, in pixels.
+BESIDE_KEYS = (-22, 4), (-14, 20), (20, 14), (0, -18), (16, -14)
+BESIDE_VALUES = (32, 4), (46, 20), (24, -12), (0, -22), (0, 22)
 
 
 def _labels(tokens: Sequence[str], places: Sequence[Point], beside: Sequence[Point]) -> list[Item]:
@@ -159,6 +162,11 @@ def _labels(tokens: Sequence[str], places: Sequence[Point], beside: Sequence[Poi
 def _mixture(data: Plane) -> list[Item]:
     """Return the values, each as large as its weight, and the context vector."""
     title, color = "the values; the context vector:", head_color(0)
+    countries = [
+        (country.name, _on(VALUES, VALUES_LEFT, value))
+        for country, value in zip(COUNTRIES, data.others, strict=True)
+        if country.name not in data.tokens
+    ]
     places = [_on(VALUES, VALUES_LEFT, value) for value in data.values]
     end = _round(*_on(VALUES, VALUES_LEFT, data.context_vec))
     weighted = list(zip(places, data.attn_weights.tolist(), strict=True))
@@ -166,6 +174,8 @@ def _mixture(data: Plane) -> list[Item]:
         *_sheet(VALUES_LEFT, title),
         diamond(_round(VALUES_LEFT + text_width(title, bold=True) + 16, 10)),
         Line(tuple(hull([_round(*place) for place in places])), None, fill=color, opacity=0.12),
+        *(_dot(place, 6, FAINT) for _, place in countries),
+        *(Words(*_round(x, y - 14), name, color=FAINT) for name, (x, y) in countries),
         *_labels(data.tokens, places, BESIDE_VALUES),
         # the width is never 1, which an SVG would leave out
         *(Line((place, end), color, 0.95 + round(6 * weight, 1)) for place, weight in weighted),
@@ -219,7 +229,7 @@ def _rows(data: Plane) -> list[Item]:
             Box(WEIGHTS, y + 4, round(WIDEST * weight, 1), ROW - 8, head_color(0)),
             Words(end, middle, write_number(weight), "start", mono=True),
         ]
-    return [*items, Line(((ZERO, ROWS), (ZERO, ROWS + 6 * ROW)), FAINT, 1.0)]
+    return [*items, Line(((ZERO, ROWS), (ZERO, ROWS + len(data.tokens) * ROW)), FAINT, 1.0)]
 
 
 def readout_plane(data: Plane) -> str:
@@ -227,23 +237,22 @@ def readout_plane(data: Plane) -> str:
     first = int(data.attn_weights.argmax())
     context_vec = ", ".join(write_number(x) for x in data.context_vec.tolist())
     return (
-        f"query: {data.angle}°, length {data.length} | most weight: {data.tokens[first]}, "
-        f"score {write_number(data.attn_scores[first].item())}, weight "
+        f"query: turned by {data.turned}°, {data.times:g} times as long | most weight: "
+        f"{data.tokens[first]}, score {write_number(data.attn_scores[first].item())}, weight "
         f"{write_number(data.attn_weights[first].item())} | context vector ({context_vec})"
     )
 
 
 PLANE = Panel(
     name="plane",
-    controls={"angle": ANGLES, "length": LENGTHS},
-    default={"angle": 135, "length": 10},
+    controls={"turned": TURNS, "times": TIMES},
+    default={"turned": 0, "times": 1.0},
     compute=compute_plane,
     draw=draw_plane,
     readout=readout_plane,
     handle=handle_plane,
     telling=(
-        {"angle": 270, "length": 20},
-        {"angle": 175, "length": 5},
-        {"angle": 175, "length": 10},
+        {"turned": 0, "times": 1.0},
+        {"turned": 0, "times": 0.3},
     ),
 )

@@ -19,6 +19,7 @@ import traitlets
 
 from attncourse.language import Head, LanguageModel, Mute, Put, RecordedModel, Run
 from attncourse.language.recorded import INSTALL
+from attncourse.panels.states import bundle_of
 from attncourse.pictures import Scene, above, arcs_picture, beside
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import head_color, line_color
@@ -285,12 +286,7 @@ class SentenceBox(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the live view, and beside it the picture that a page without a kernel shows."""
         bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
-        png, _ = draw_telling()._repr_png_()
-        stored = {
-            "text/html": draw_telling()._repr_html_(),
-            "image/png": base64.b64encode(png).decode(),
-        }
-        return bundle and ({**bundle[0], **stored}, bundle[1])
+        return bundle and ({**bundle[0], **bundle_of(draw_telling())}, bundle[1])
 
     def __repr__(self) -> str:
         return f"<{self.sheet['name']}: {self.sheet['texts'][0]}>"

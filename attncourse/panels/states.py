@@ -23,6 +23,7 @@ from attncourse.pictures.scene import Scene, caption, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
 MOST_BUTTONS = 6  # more words than these are a list
+THEMED = re.compile(r"(?<=')light-dark\(#([^)]*)\)(?=')")
 PART_ENDS = re.compile("(?<=>)(?=<(?!/text>))")  # of a picture as SVG; a text may be empty
 
 Page = dict[str, Any]
@@ -91,10 +92,10 @@ class Panel:
             The name; the controls, each with its kind (number, words, list or time), the words
             of its values and the place of its default; a page for each state, in the order of
             states(), or None where more than MOST_PAGES would have to be drawn; the width and
-            height that hold every picture drawn; and the parts of the pictures and the maps that
-            can be touched, since most stand in many pages: there, their places. With a handle also
-            slots: which attributes of which elements change. Then only the page at the start has
-            a picture, the others have the values of these.
+            height that hold every picture drawn; and the parts of the pictures, their colors and
+            the maps that can be touched, since most stand in many places: there, their numbers.
+            With a handle also slots: which attributes of which elements change. Then only the page
+            at the start has a picture, the others have the values of these.
         """
         controls = [
             {
@@ -120,7 +121,8 @@ class Panel:
         sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
         if self.handle is not None:
             sheet["slots"] = _share_picture(pages, states.index(dict(self.default)))
-        sheet["parts"] = _share_parts(pages)
+        sheet["parts"] = parts = _share_parts(pages)
+        sheet["colors"] = _share_colors(parts)
         sheet["maps"] = _share_maps(pages)
         return sheet
 
@@ -150,6 +152,19 @@ def _share_parts(pages: Sequence[Page | None]) -> list[str]:
         if page is not None and "picture" in page:
             parts = PART_ENDS.split(page["picture"].replace('"', "'"))  # JSON escapes the former
             page["picture"] = [places.setdefault(part, len(places)) for part in parts]
+    return list(places)
+
+
+def _share_colors(parts: list[str]) -> list[str]:
+    """Put into the parts, for each color that turns with the page, its place in the list returned.
+
+    >>> parts = ["<rect fill='light-dark(#fff,#000)'/>"]
+    >>> _share_colors(parts), parts
+    (['fff,#000'], ["<rect fill='~0'/>"])
+    """
+    places: dict[str, int] = {}
+    for i, part in enumerate(parts):
+        parts[i] = THEMED.sub(lambda color: f"~{places.setdefault(color[1], len(places))}", part)
     return list(places)
 
 
@@ -197,12 +212,17 @@ def make_bundle(panel: Panel) -> dict[str, str]:
     """Return what stays of a panel where no kernel runs: its telling states in one picture.
 
     Returns:
-        The parts of a mimebundle: text/html, an <img> whose alt text says what each state shows,
-        and image/png.
+        The parts of a mimebundle: text/html, the key that brings the panel and an <img> whose alt
+        text says what each state shows, and image/png.
     """
-    scene = draw_telling(panel)
+    return bundle_of(draw_telling(panel))
+
+
+def bundle_of(scene: Scene) -> dict[str, str]:
+    """Return a picture as the parts of a mimebundle."""
     png, _ = scene._repr_png_()
-    return {"text/html": scene._repr_html_(), "image/png": base64.b64encode(png).decode("ascii")}
+    html = f"<p>▶ Run this cell with Shift+Enter to move it.</p>{scene._repr_html_()}"
+    return {"text/html": html, "image/png": base64.b64encode(png).decode("ascii")}
 
 
 def draw_telling(panel: Panel) -> Scene:

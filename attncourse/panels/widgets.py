@@ -1,6 +1,7 @@
 """A panel in a notebook: the same controls, line and picture as in a page without a kernel.
 
-panel.js draws them; it runs in JupyterLab, Notebook, VS Code and Colab by way of anywidget.
+panel.js draws them, and live.js those that compute; both run in JupyterLab, Notebook, VS Code and
+Colab by way of anywidget.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from attncourse.panels.states import Panel, make_bundle, spell
+from attncourse.panels.live import LOOKS, LivePanel
+from attncourse.panels.states import Panel, bundle_of, make_bundle, spell
+
+HERE = Path(__file__).parent
 
 
 class PanelBox(anywidget.AnyWidget):
@@ -25,8 +29,8 @@ class PanelBox(anywidget.AnyWidget):
         panel: what to show.
     """
 
-    _esm = Path(__file__).with_name("panel.js")
-    _css = Path(__file__).with_name("panel.css")
+    _esm = HERE / "panel.js"
+    _css = HERE / "panel.css"
     sheet = traitlets.Dict().tag(sync=True)
 
     def __init__(self, panel: Panel) -> None:
@@ -49,3 +53,28 @@ class PanelBox(anywidget.AnyWidget):
     def __repr__(self) -> str:
         start = ", ".join(f"{name}={spell(value)}" for name, value in self.panel.default.items())
         return f"<sliders of the panel '{self.panel.name}': {start}>"
+
+
+class LiveBox(anywidget.AnyWidget):
+    """A panel that computes by itself: a kernel is never asked.
+
+    Args:
+        panel: what to show.
+    """
+
+    _css = HERE.joinpath("panel.css").read_text("utf-8") + LOOKS.read_text("utf-8")
+    sheet = traitlets.Dict().tag(sync=True)
+    state = traitlets.Dict().tag(sync=True)  # what the reader chose; it is saved with the notebook
+
+    def __init__(self, panel: LivePanel) -> None:
+        self.panel = panel
+        self._esm = panel.module()
+        super().__init__(sheet=panel.sheet())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live view, and beside it the picture that a page without a kernel shows."""
+        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        return bundle and ({**bundle[0], **bundle_of(self.panel.draw())}, bundle[1])
+
+    def __repr__(self) -> str:
+        return f"<{self.panel.title}, to be moved>"

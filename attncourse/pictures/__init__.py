@@ -2,49 +2,53 @@
 
 palette holds the colors, letters their widths, scene the picture, cells its parts, seen what its
 alt text says of weights. weights draws maps of attention, matrices numbers, head_columns which of
-them belong to which head, arcs words and who looks where, between two texts, rows one row of
-weights as bars, moves shapes line by line, poster many small maps with their verdicts, grids many
-numbers as colors, curves losses, charts times, sizes where a model's parameters are. matplotlib
-loads with the first PNG. Pictures import nothing else of attncourse.
+them belong to which head, arcs words and who looks where, between new tokens and a longer past,
+rows one row of weights as bars, moves shapes line by line, axes which axis of a mask is stretched,
+strikes a table whose rows are struck out, grids many numbers as colors, curves and two_losses
+losses, charts times, sizes where a model's parameters are. matplotlib loads with the first PNG.
+Pictures import nothing else of attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
-from attncourse.pictures.between import cross_picture, rectangle_picture
+from attncourse.pictures.axes import axes_picture
+from attncourse.pictures.between import rectangle_picture
 from attncourse.pictures.charts import crossover_picture, phases_picture
 from attncourse.pictures.curves import curves_picture
 from attncourse.pictures.grids import shares_picture, signed_picture, strips_picture
 from attncourse.pictures.head_columns import (
     blocks_and_maps_picture,
     product_picture,
-    stacked_weights_picture,
 )
 from attncourse.pictures.matrices import difference_picture, matrix_picture, tensor_picture
 from attncourse.pictures.moves import moves_picture, shapes_picture
-from attncourse.pictures.poster import poster_picture, two_losses_picture
-from attncourse.pictures.rows import small_bars_picture, softmax_picture
+from attncourse.pictures.one_head import head_picture
+from attncourse.pictures.rows import muted_picture, small_bars_picture, softmax_picture
 from attncourse.pictures.scene import Scene, above, beside, in_rows
 from attncourse.pictures.sizes import c_attn_picture, parts_picture
+from attncourse.pictures.strikes import strikes_picture
+from attncourse.pictures.two_losses import two_losses_picture
 from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
 
 __all__ = [
     "Scene",
     "above",
     "arcs_picture",
+    "axes_picture",
     "beside",
     "blocks_and_maps_picture",
     "c_attn_picture",
-    "cross_picture",
     "crossover_picture",
     "curves_picture",
     "difference_picture",
+    "head_picture",
     "heads_picture",
     "in_rows",
     "leaks_picture",
     "matrix_picture",
     "moves_picture",
+    "muted_picture",
     "parts_picture",
     "phases_picture",
-    "poster_picture",
     "product_picture",
     "rectangle_picture",
     "shapes_picture",
@@ -52,7 +56,7 @@ __all__ = [
     "signed_picture",
     "small_bars_picture",
     "softmax_picture",
-    "stacked_weights_picture",
+    "strikes_picture",
     "strips_picture",
     "tensor_picture",
     "two_losses_picture",

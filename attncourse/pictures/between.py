@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attncourse.pictures.cells import Cell, grid
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, QUIET, head_color, text_color, tint, weight_color
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
+from attncourse.pictures.palette import QUIET, text_color, weight_color
+from attncourse.pictures.scene import Item, Scene, Words
 
 LEAST = 0.05  # a smaller weight has no line
 CELL = 38.0  # of a map, in pixels
@@ -65,47 +65,6 @@ def rectangle_picture(
     width = max(right + 4, 8 + text_width(title, bold=True), right + hang)
     alt = f"{title}, queries down, keys across: {'; '.join(said)}."
     return Scene(width, top + len(queries) * CELL + 4, alt, tuple(items))
-
-
-def cross_picture(
-    queries: Sequence[str], keys: Sequence[str], weights: Tensor, names: tuple[str, str]
-) -> Scene:
-    """Draw two texts, one above the other, with a line from each query down to what it looks at.
-
-    Args:
-        queries: the words of the text that looks, drawn below.
-        keys: the words of the text that is looked at, drawn above.
-        weights: (num_queries, num_keys).
-        names: what the two texts are called: the one that looks, the one that is looked at.
-
-    Returns:
-        A Scene: the more weight, the thicker the line.
-
-    Raises:
-        ValueError: If the weights do not fit the words.
-    """
-    _require_fit(queries, keys, weights)
-    left = max(text_width(name, bold=True) for name in names) + 28
-    width, upper, lower, color = 680.0 - left, 30.0, 150.0, head_color(0)
-    items: list[Item] = []
-    above, below = (
-        [left + (i + 0.5) * width / len(words) for i in range(len(words))]
-        for words in (keys, queries)
-    )
-    said = []
-    for q, k in (weights >= LEAST).nonzero().tolist():
-        ends, weight = ((below[q], lower - 14), (above[k], upper + 14)), weights[q, k].item()
-        items.append(Line(ends, color, 1.0 + 4.0 * weight, opacity=0.35 + 0.65 * weight))
-        said.append(f"{queries[q]} to {keys[k]} ({weight:.2f})")
-    rows = ((names[1], keys, above, upper), (names[0], queries, below, lower))
-    for name, words, middles, y in rows:
-        items.append(Words(4, y, name, "start", FAINT, bold=True))
-        for word, x in zip(words, middles, strict=True):
-            wide = text_width(word, 14) + 14
-            items.append(Box(x - wide / 2, y - 13, wide, 26, tint(color, 0.12), radius=5))
-            items.append(Words(x, y, word, size=14))
-    alt = f"Lines from {names[0]} to {names[1]}: {', '.join(said)}."
-    return Scene(BOOK, lower + 22, alt, tuple(items))
 
 
 def _require_fit(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> None:

@@ -27,7 +27,7 @@ from attncourse.pictures.scene import Box, Item, Line, Scene, Words, frame
 
 LABEL = 70.0  # room for the names of rows, in pixels
 NO_HEAD = -1
-WIDE, HIGH = 52.0, 24.0  # a cell
+WIDE, HIGH = 46.0, 24.0  # a cell
 
 
 def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]) -> list[Item]:
@@ -38,7 +38,7 @@ def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]
         fill = QUIET if owner == NO_HEAD else tint(head_color(owner), 0.3)
         return Cell(fill, f"{value:.2f}", text_color(fill))
 
-    words = Words(WIDE - 7, HIGH / 2, "", "end", mono=True)
+    words = Words(WIDE - 4, HIGH / 2, "", "end", mono=True)
     return grid(x, y, matrix, look, WIDE, HIGH, words)
 
 
@@ -246,59 +246,3 @@ def _map(x: float, y: float, side: float, weights: Tensor, head: int) -> list[It
             items.append(Box(x + k * cell, y + q * cell, cell, cell, fill, line, 0.5, name=name))
     items.append(Box(x, y, side, side, stroke=head_color(head), stroke_width=1.5))
     return items
-
-
-# What PyTorch stores
-
-
-def stacked_weights_picture(
-    weight: Tensor, num_heads: int, names: Sequence[str], made: Sequence[str]
-) -> Scene:
-    """Draw several projections as what PyTorch stores: one matrix, one below the other.
-
-    Args:
-        weight: (len(names) * d_out, d_in); num_heads divides d_out.
-        num_heads: how many heads own the rows of each part, the first head the first ones.
-        names: of the parts, from top to bottom.
-        made: what each part makes.
-    """
-    num_rows, num_columns = weight.shape
-    tall, wide, left, top = 24.0, 58.0, 112.0, 30.0
-    rows = num_rows // len(names)
-    head_dim = rows // num_heads
-    right = left + num_columns * wide
-
-    def look(value: float, row: int, _column: int) -> Cell:
-        fill = tint(head_color(row % rows // head_dim), 0.3)
-        return Cell(fill, f"{round(value, 2) + 0.0:.2f}")
-
-    title = f"in_proj_weight  ({num_rows}, {num_columns})"
-    items: list[Item] = [Words(left, 12, title, "start", bold=True)]
-    number = Words(wide - 6, tall / 2, "", "end", mono=True)
-    items += grid(left, top, weight, look, wide, tall, number)
-    for row in range(0, num_rows, head_dim):
-        head, y = row % rows // head_dim, top + row * tall
-        color = head_color(head)
-        items.append(Box(right + 8, y + 1, 56, head_dim * tall - 2, fill=color, radius=3))
-        place, ink = (right + 36, y + head_dim * tall / 2), text_color(color)
-        items.append(Words(*place, f"head {head}", color=ink, bold=True))
-    for part, (name, what) in enumerate(zip(names, made, strict=True)):
-        y0, y1 = top + part * rows * tall, top + (part + 1) * rows * tall
-        middle, start = (y0 + y1) / 2, right + 74
-        brace = ((left - 6, y0 + 3), (left - 13, y0 + 3), (left - 13, y1 - 3), (left - 6, y1 - 3))
-        items.append(Line(brace, INK, 1.5))
-        items.append(Words(left - 20, middle, name, "end", bold=True))
-        items.append(Box(left, y0, num_columns * wide, y1 - y0, stroke=INK, stroke_width=1.5))
-        items.append(Line(((start, middle), (start + 26, middle)), FAINT, 1.5))
-        tip = ((start + 32, middle), (start + 24, middle - 5), (start + 24, middle + 5))
-        items.append(Line(tip, None, 0.0, FAINT))
-        items.append(Words(start + 40, middle - 9, what, "start", bold=True))
-        columns = f"columns {part * rows} to {(part + 1) * rows - 1}"
-        items.append(Words(start + 40, middle + 9, columns, "start", FAINT))
-    width = right + 118 + max(120.0, *(text_width(what, bold=True) for what in made))
-    alt = (
-        f"One matrix of {num_rows} rows and {num_columns} columns: {', '.join(names)} one below "
-        f"the other, {rows} rows each, the first {head_dim} of head 0, the next of head 1. They "
-        f"make {', '.join(made)}, {rows} columns of the product each."
-    )
-    return Scene(width, top + num_rows * tall + 4, alt, tuple(items))

@@ -22,7 +22,7 @@ from attncourse.pictures.palette import (
 )
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
-ROW, SIZE_BOX, STATEMENT = 27.0, 32.0, 158.0  # of shapes_picture: pixels
+ROW, SIZE_BOX, STATEMENT, PLACE = 27.0, 32.0, 158.0, 130.0  # of shapes_picture: pixels
 WIDE, HIGH = 23.0, 22.0  # of a cell of moves_picture
 NAMES, ARROW = 56.0, 100.0  # room for the names of rows, and for an arrow
 EDGE = 1.0  # so that a border at the edge is drawn whole
@@ -39,15 +39,23 @@ class Made(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def source(self) -> str: ...
+    @property
+    def values(self) -> Tensor: ...
 
 
-def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: str = "") -> Scene:
+def shapes_picture(
+    steps: Iterable[Made],
+    meanings: Mapping[int, str],
+    stopped: str = "",
+    followed: int | None = None,
+) -> Scene:
     """Draw the shape after every line, each size as a box in a color of its own.
 
     Args:
         steps: of a trace, such as trace(module, x).steps.
         meanings: what each size is, the legend; sizes that are not in it are white.
         stopped: the line that raised, and why, if one did.
+        followed: a number; where a tensor has it, its place stands at the end of the row.
 
     Returns:
         A Scene: a row for each step, its shape on the left, the statement that made it beside it.
@@ -70,10 +78,13 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
     for step in steps:
         for place, size in enumerate(step.shape):
             items += _size(EDGE + place * (SIZE_BOX + 4), y, size, colors)
-        lines = wrap(step.source, BOOK - STATEMENT, mono=True)
+        where = _where(step.values, followed)
+        if where:
+            items.append(Words(BOOK - 4, y + 11, where, "end", bold=True))
+        lines = wrap(step.source, BOOK - STATEMENT - (PLACE if where else 0), mono=True)
         for i, line in enumerate(lines):
             items.append(Words(STATEMENT, y + 11 + i * 18, line, "start", mono=True))
-        said.append(f"{step.name} {step.shape}")
+        said.append(f"{step.name} {step.shape}{where and f', {where}'}")
         y += ROW + (len(lines) - 1) * 18
     if stopped:
         lines = [part for line in stopped.splitlines() for part in wrap(line, BOOK - 24)]
@@ -83,6 +94,14 @@ def shapes_picture(steps: Iterable[Made], meanings: Mapping[int, str], stopped: 
     alt = f"The shape after each line: {', then '.join(said)}."
     alt += f" {' '.join(stopped.split())}" if stopped else ""
     return Scene(BOOK, y, alt, tuple(items))
+
+
+def _where(values: Tensor, followed: int | None) -> str:
+    """Return the first place of a number, nothing where a tensor lacks it."""
+    if followed is None or not values.is_floating_point():
+        return ""
+    found = (values.round() == followed).nonzero().tolist()
+    return f"{followed} at {found[0]}" if found else ""
 
 
 def _size(x: float, y: float, size: int, colors: Mapping[int, str]) -> list[Item]:

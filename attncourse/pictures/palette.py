@@ -34,8 +34,24 @@ THEME = {
 WRONG = "#c0002a"  # what frames a cell or a line that must not be as it is
 INK, FAINT, PAPER, QUIET, HATCH, MARKED = THEME
 
+DARK_PAPER = "#16191d"
+
+
+class Themed(str):
+    """A color on white paper that has another on a dark page: there, 0 is the paper too."""
+
+    dark: str
+
+    def __new__(cls, light: str, dark: str) -> Themed:
+        """Make a string, the color on white, that carries the one on a dark page."""
+        color = super().__new__(cls, light)
+        color.dark = dark
+        return color
+
+
 # ColorBrewer RdBu for signed values (-1 to 1).
 _SIGNED = ("#b2182b", "#ef8a62", "#fddbc7", "#f7f7f7", "#d1e5f0", "#67a9cf", "#2166ac")
+_SIGNED_DARK = ("#f4846f", "#b0503f", "#532c27", "#20242a", "#213f55", "#3a7ab0", "#6fb6ec")
 
 
 def head_color(head: int) -> str:
@@ -49,7 +65,7 @@ def line_color(color: str) -> str:
 
 
 def weight_color(weight: float, head: int = 0) -> str:
-    """Return the color of an attention weight: 0 white, 1 the color of its head, everywhere."""
+    """Return the color of an attention weight: 0 the paper, 1 the color of its head, everywhere."""
     return tint(head_color(head), min(max(weight, 0.0), 1.0))
 
 
@@ -70,20 +86,28 @@ def amount_color(share: float) -> str:
 
 
 def signed_color(value: float, largest: float) -> str:
-    """Return the color of a value: -largest red, 0 near white, +largest blue."""
-    return _between(_SIGNED, 0.5 + 0.5 * value / largest if largest else 0.5)
+    """Return the color of a value: -largest red, 0 near the paper, +largest blue."""
+    share = 0.5 + 0.5 * value / largest if largest else 0.5
+    return Themed(_between(_SIGNED, share), _between(_SIGNED_DARK, share))
 
 
 def tint(color: str, strength: float) -> str:
-    """Mix a color with white: strength 1 is the color itself, 0 is white."""
-    return _mix(PAPER, color, strength)
+    """Mix a color with the paper: strength 1 is the color itself, 0 is the paper."""
+    bright = _mix(color, PAPER, max(0.0, 0.8 - 4 * _luminance(color)))  # a dark one would sink
+    share = round(strength, 2)  # nobody sees more, and a page has few colors to load
+    return Themed(_mix(PAPER, color, share), _mix(DARK_PAPER, bright, share))
 
 
-@lru_cache(maxsize=4096)  # a picture of many cells has few colors
 def text_color(background: str) -> str:
     """Return ink, white or black with a contrast of 4.5 at least; ink on the page's own colors."""
     if background in THEME:
         return INK
+    light = _text_on(background)
+    return Themed(light, _text_on(background.dark)) if isinstance(background, Themed) else light
+
+
+@lru_cache(maxsize=4096)  # a picture of many cells has few colors
+def _text_on(background: str) -> str:
     inks = sorted((THEME[INK], THEME[PAPER]), key=lambda text: -contrast(text, background))
     return inks[0] if contrast(inks[0], background) >= 4.5 else "#000000"
 
@@ -113,6 +137,8 @@ def on_white(color: str) -> str:
 
 def in_page(color: str) -> str:
     """Return a color as CSS: those of the theme as variables, which the page around sets."""
+    if isinstance(color, Themed):
+        return f"light-dark({color},{color.dark})" if color != color.dark else str(color)
     return f"var(--attn-{color})" if color in THEME else color
 
 

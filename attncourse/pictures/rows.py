@@ -26,19 +26,21 @@ def softmax_picture(words: Sequence[str], scores: Tensor, weights: Tensor, query
         query: the place of the query among the words.
 
     Returns:
-        A Scene: scores as bars up and down from 0, the same with -inf, weights as bars from 0 to 1,
-        blank where the future is hidden.
+        A Scene: scores as bars up and down from 0, the same with -inf where there is a future,
+        weights as bars from 0 to 1, blank where it is hidden.
     """
     names = tell_apart(words)
     left, cell = 104.0, min(92.0, (BOOK - 112) / len(words))
     right, wide = left + cell * len(words), min(cell - 18, 40.0)
     finite = [0.0, *(score for score in scores.tolist() if math.isfinite(score))]
     scale = HIGH / ((max(finite) - min(finite)) or 1.0)
-    zero, second, third = 40 + max(finite) * scale, HIGH + 82, HIGH + 128
+    zero, second = 40 + max(finite) * scale, HIGH + 82
+    has_future = query < len(words) - 1
+    third = second + 46 if has_future else second
     floor = third + HIGH
     items: list[Item] = [
         Words(left - 14, 40 + HIGH / 2, "scaled", "end", bold=True),
-        Words(left - 14, second, "masked", "end", bold=True),
+        *([Words(left - 14, second, "masked", "end", bold=True)] if has_future else []),
         Words(left - 14, third + HIGH / 2, "weights", "end", bold=True),
         Words(left - 14, third + HIGH / 2 + 17, "after softmax", "end", FAINT),
         Line(((left, zero), (right, zero)), FAINT, 1.0),
@@ -54,7 +56,8 @@ def softmax_picture(words: Sequence[str], scores: Tensor, weights: Tensor, query
             items.append(Words(x, beyond, said, color=FAINT if future else INK))
         if future:  # there the weight is exactly 0, and nothing is drawn
             items.append(Box(x - cell / 2 + 2, second - 14, cell - 4, 28, QUIET))
-        items.append(Words(x, second, "−inf" if future else said))
+        if has_future:
+            items.append(Words(x, second, "−inf" if future else said))
         if not future:
             items.append(Box(x - wide / 2, floor - HIGH * weight, wide, HIGH * weight, COLOR))
             items.append(Words(x, floor - HIGH * weight - 10, f"{weight:.2f}"))
@@ -102,3 +105,46 @@ def small_bars_picture(rows: Mapping[str, Mapping[str, Tensor]]) -> Scene:
         said.append(f"{row}: largest weight at {', '.join(largest)}.")
     bottom = top + (len(rows) - 1) * tall + HIGH + 28
     return Scene(BOOK, bottom, f"Bars from 0 to 1. {' '.join(said)}", tuple(items))
+
+
+def muted_picture(left: Tensor, before: float, word: str) -> Scene:
+    """Draw what muting each head of a model in turn leaves of a word's probability.
+
+    Args:
+        left: (num_layers, num_heads), from 0 to 1.
+        before: what it is when no head is muted, a dashed line.
+        word: which one.
+
+    Returns:
+        A Scene: from the line a bar for each head, in the order of the layers, down to what is
+        left, or up; the one that reaches lowest has its name.
+    """
+    num_layers, num_heads = left.shape
+    lowest = divmod(int(left.argmin()), num_heads)
+    start, high, top = 40.0, 150.0, 34.0
+    wide = (BOOK - start - 4) / left.numel()
+    items: list[Item] = [
+        Words(0, 10, f"probability of {word}, each head muted in turn", "start", bold=True)
+    ]
+    for i, share in enumerate(left.flatten().tolist()):
+        x = start + i * wide
+        hue = 1 if divmod(i, num_heads) == lowest else 0
+        y = top + high * (1 - max(share, before))
+        items.append(Box(x, y, wide - 0.3, high * abs(share - before), head_color(hue)))
+    for share in (0.0, 0.5, 1.0):
+        items.append(Words(start - 8, top + high * (1 - share), f"{share:g}", "end"))
+    for layer in (*range(0, num_layers, 5), num_layers - 1):
+        middle = start + (layer + 0.5) * num_heads * wide
+        items.append(Words(middle, top + high + 14, f"layer {layer}" if not layer else str(layer)))
+    y = top + high * (1 - before)
+    items.append(Line(((start, y), (BOOK, y)), INK, 1.2, dashed=True))
+    items.append(Words(BOOK, 10, f"dashed, none muted: {before:.2f}", "end"))
+    x = start + (lowest[0] * num_heads + lowest[1] + 0.5) * wide
+    least = left.min().item()
+    name = f"L{lowest[0]}H{lowest[1]}"
+    items.append(Words(x - 6, top + high * (1 - least), f"{name}: {least:.2f}", "end", bold=True))
+    alt = (
+        f"A bar for each of {left.numel()} heads: the probability of {word} when it is muted. None "
+        f"muted: {say_number(before)}. The lowest is {name}: {say_number(least)}."
+    )
+    return Scene(BOOK, top + high + 26, alt, tuple(items))

@@ -208,11 +208,22 @@ def _draw_map(maps: _Maps, h: int, x: float, y: float) -> list[Item]:
 
     words = Words(cell / 2, cell / 2, "") if cell >= 34 else None
     items = grid(x, y, weights, look, cell, cell, words)
+    items += _edge(maps.hidden[h], x, y, cell)
     for q, k in ((weights > 1 + 1e-4) & ~maps.hidden[h]).nonzero().tolist():
         inset = 4 if maps.marked[h, q, k] else 1  # inside the frame of what is wrong
         place = (x + k * cell + inset, y + q * cell + inset, cell - 2 * inset, cell - 2 * inset)
         items.append(Box(*place, stroke=INK, stroke_width=2.0))
     return items
+
+
+def _edge(hidden: Tensor, x: float, y: float, cell: float) -> list[Item]:
+    """Return the line, seen from afar, between what a query sees and what is hidden from it."""
+    ends = hidden.int().argmax(dim=1).tolist()  # of each row the first hidden key
+    if not hidden.equal(torch.ones_like(hidden).triu(diagonal=1)):
+        return []
+    ends[-1] = len(ends)
+    corners = [(x + cell * k, y + cell * (q + down)) for q, k in enumerate(ends) for down in (0, 1)]
+    return [Line(tuple(corners), FAINT, 1.5)]
 
 
 def _sums(weights: Tensor, hidden: Tensor, cell: float) -> list[Item]:

@@ -296,7 +296,12 @@ def text_of(code: CodeType) -> str:
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     if not lines:
         raise OSError(f"there is no text of {code.co_name} in {code.co_filename}")
-    return textwrap.dedent("".join(inspect.getblock(lines))).rstrip()
+    return _first_block(tuple(lines))
+
+
+@functools.lru_cache(maxsize=256)  # to find its end takes longer than many a forward
+def _first_block(lines: tuple[str, ...]) -> str:
+    return textwrap.dedent("".join(inspect.getblock(list(lines)))).rstrip()
 
 
 def _read(code: CodeType) -> tuple[str, str, dict[int, _Statement]]:

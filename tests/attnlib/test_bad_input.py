@@ -1,7 +1,5 @@
 """Every bad argument is refused at the earliest point, in words that name value and rule."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

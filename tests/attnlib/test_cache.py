@@ -1,7 +1,5 @@
 """With a cache, token by token or in pieces of any size, the result is that of the full pass."""
 
-from __future__ import annotations
-
 import copy
 from itertools import pairwise, product
 
@@ -24,7 +22,6 @@ PIECES = [
 
 
 def build(num_kv_heads: int = 2, **changes) -> FusedMultiHeadAttention:
-    """Return a module with random weights and biases."""
     sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH}
     torch.manual_seed(1)
     arguments = {**sizes, "dropout": 0.0, "num_heads": H, "qkv_bias": True, **changes}
@@ -35,7 +32,6 @@ def build(num_kv_heads: int = 2, **changes) -> FusedMultiHeadAttention:
 
 
 def in_pieces(module: nn.Module, x: Tensor, pieces: list[int], cache: KeyValueCache) -> Tensor:
-    """Return the outputs of a sequence that is read piece by piece."""
     with torch.no_grad():
         return torch.cat([module(piece, cache=cache) for piece in x.split(pieces, 1)], dim=1)
 

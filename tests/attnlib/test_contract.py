@@ -3,8 +3,6 @@
 docs/contract.md lists all items with their tests. A class joins by one line in cases.py.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from itertools import permutations
@@ -47,7 +45,6 @@ def test_no_class_of_the_package_is_left_out():
 
 
 def by_reference(module: nn.Module, x: Tensor) -> Tensor:
-    """Return the outputs and then the weights that the reference finds, in one row."""
     parameters = reference.read(spelled_out(module))
     items = [reference.forward(parameters, item) for item in x.tolist()]
     made = (torch.tensor(part, dtype=torch.float64) for part in zip(*items, strict=True))

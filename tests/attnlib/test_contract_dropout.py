@@ -1,7 +1,5 @@
 """The contract, item 15: dropout."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,24 +1,11 @@
 """The contract, items 9, 11 and 12: sizes, memory, and numbers at the edge."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F
 
 from attnlib import attention
-from support.cases import (
-    CONTRACT,
-    HEAD_DIM,
-    B,
-    H,
-    T,
-    both_ways,
-    by_head,
-    name,
-    projected,
-    tokens,
-)
+from support.cases import CONTRACT, HEAD_DIM, B, H, T, both_ways, by_head, name, projected, tokens
 
 pytestmark = pytest.mark.parametrize("case", CONTRACT, ids=name)
 

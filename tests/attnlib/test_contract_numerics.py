@@ -1,7 +1,5 @@
 """The contract, items 13 and 14: slopes, dtypes, autocast, the same bits twice."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -22,7 +20,6 @@ LONG = 97
 
 
 def in_torch(module: nn.Module) -> nn.MultiheadAttention:
-    """Return the same function as PyTorch's own module."""
     module = spelled_out(module)
     if isinstance(module, CausalAttention):
         sizes = (module.d_in, module.d_out, module.context_length, module.dropout.p)

@@ -1,7 +1,5 @@
 """The contract, item 19: tools that take modules apart."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """Copied weights make one class give what another gives: outputs, weights and gradients."""
 
-from __future__ import annotations
-
 import copy
 import re
 
@@ -42,7 +40,6 @@ ALL = pytest.mark.parametrize("which", CONVERSIONS)
 def build(
     which: str = "split to fused", num_heads: int = H, d_in: int = WIDTH, **changes: object
 ) -> nn.Module:
-    """Return a module that a conversion takes, with random weights and biases."""
     cls = CLASSES[which.split()[0]]
     d_out = HEAD_DIM if cls is MultiHeadAttentionWrapper else num_heads * HEAD_DIM
     sizes = {"d_in": d_in, "d_out": d_out, "context_length": CONTEXT_LENGTH, "dropout": 0.25}
@@ -54,14 +51,12 @@ def build(
 
 
 def bare(split: nn.Module) -> nn.Module:
-    """Let a module's out_proj pass everything on."""
     nn.init.eye_(split.out_proj.weight)
     nn.init.zeros_(split.out_proj.bias)
     return split
 
 
 def attend(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return context vectors and weights of each head, of PyTorch's module too."""
     if isinstance(module, (nn.MultiheadAttention, MultiheadAttention)):
         mask = causal_mask(x.shape[1])
         return module(x, x, x, attn_mask=mask, average_attn_weights=False)
@@ -69,7 +64,6 @@ def attend(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def slopes(module: nn.Module, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the gradients of an uneven loss in x and in the weights, by name."""
     x = x.clone().requires_grad_()
     context_vec, attn_weights = attend(module, x)
     loss = context_vec.square().sum() + (attn_weights * attn_weights.detach().cos()).sum()

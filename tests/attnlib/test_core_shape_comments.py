@@ -1,7 +1,5 @@
 """Every shape comment in attnlib is true: run, and compared with what the variable really has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

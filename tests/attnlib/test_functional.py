@@ -1,7 +1,5 @@
 """The pure functions: attention, its mask, and the way into heads and back."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -18,7 +16,6 @@ def draw(*shape: int, seed: int, **how: object) -> Tensor:
 
 
 def three(num_keys: int = T, value_dim: int = HEAD_DIM, **how: object) -> tuple[Tensor, ...]:
-    """Return queries, keys and values."""
     shapes = (B, H, T, HEAD_DIM), (B, H, num_keys, HEAD_DIM), (B, H, num_keys, value_dim)
     return tuple(draw(*shape, seed=seed, **how) for seed, shape in enumerate(shapes))
 

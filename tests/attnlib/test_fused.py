@@ -3,8 +3,6 @@
 What every attention class must survive is in test_contract.py; here is what is special.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 import subprocess
@@ -37,7 +35,6 @@ SHARED = pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(3, 1), (6, 1),
 
 
 def build(cls: type = FusedMultiHeadAttention, num_heads: int = H, **changes) -> nn.Module:
-    """Return a module with random weights and biases."""
     sizes = {"d_in": D_IN, "d_out": num_heads * HEAD_DIM, "context_length": CONTEXT_LENGTH}
     torch.manual_seed(1)
     module = cls(**{**sizes, "dropout": 0.0, "num_heads": num_heads, **changes})
@@ -47,7 +44,6 @@ def build(cls: type = FusedMultiHeadAttention, num_heads: int = H, **changes) ->
 
 
 def with_gradients(module: nn.Module, x: Tensor, **how: bool) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return outputs and all gradients of an uneven loss; W_qkv's in three parts."""
     x = x.detach().requires_grad_()
     module.zero_grad()
     context_vec = module(x, **how)

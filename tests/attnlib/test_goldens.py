@@ -1,7 +1,5 @@
 """Numbers that published lessons print come out of our classes, to the character."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -36,7 +34,6 @@ def text_of(numbers: list, grad_fn: str) -> str:
 
 
 def shown(tensor: Tensor) -> list:
-    """Return a tensor's numbers to the four decimals that are printed."""
     return [shown(part) if part.ndim else round(part.item(), 4) + 0.0 for part in tensor.detach()]
 
 

@@ -1,7 +1,5 @@
 """Every class can be recorded by torch.jit.trace, which older deployments still use."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

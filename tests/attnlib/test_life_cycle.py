@@ -1,7 +1,5 @@
 """What happens to a module besides running: copied, stored, loaded, moved, printed, built large."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle
@@ -25,7 +23,6 @@ CONTRACTED = pytest.mark.parametrize("case", CONTRACT, ids=name)
 
 
 def stored(thing: object, weights_only: bool = True) -> object:
-    """Return what torch.load makes of what torch.save wrote."""
     file = io.BytesIO()
     torch.save(thing, file)
     file.seek(0)
@@ -143,9 +140,7 @@ def test_missing_and_unknown_entries_are_still_refused(case):
 
 
 PUBLISHED = pytest.mark.parametrize(
-    ("case", "published"),
-    list(zip(LESSON, CLASSES, strict=True)),
-    ids=map(name, LESSON),
+    ("case", "published"), list(zip(LESSON, CLASSES, strict=True)), ids=map(name, LESSON)
 )
 
 
@@ -205,8 +200,6 @@ def test_a_mask_that_is_not_causal_is_refused(case, published, mask):
 
 
 class Masked(MultiHeadAttention):
-    """A subclass as published: with a mask of its own in the state_dict."""
-
     def __init__(self, *sizes, **options) -> None:
         super().__init__(*sizes, **options)
         self.register_buffer("mask", torch.ones(self.context_length, self.context_length).triu(2))

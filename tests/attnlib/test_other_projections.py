@@ -1,7 +1,5 @@
 """Projections that somebody else put in the place of ours work as in the published classes."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial
@@ -36,8 +34,6 @@ PARTS = {"W_query", "W_key", "W_value", "W_qkv", "out_proj"}
 
 
 class LinearWithLoRA(nn.Module):
-    """A frozen nn.Linear and a product of two small matrices, added up."""
-
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.linear = linear
@@ -49,8 +45,6 @@ class LinearWithLoRA(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """The weight as integers, and a scale for each row."""
-
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         scales = linear.weight.detach().abs().amax(dim=1) / 127
@@ -63,8 +57,6 @@ class Int8Linear(nn.Module):
 
 
 class HalfLinear(nn.Linear):
-    """The weight in half the bytes, and the product in the input's dtype."""
-
     def forward(self, x: Tensor) -> Tensor:
         bias = None if self.bias is None else self.bias.to(x.dtype)
         return F.linear(x, self.weight.to(x.dtype), bias)
@@ -89,7 +81,6 @@ def pruned(linear: nn.Linear) -> nn.Module:
 
 
 def split(attribute: str, other: Callable[[nn.Linear], nn.Module]) -> MultiHeadAttention:
-    """Return a module with another projection in one place."""
     module = MultiHeadAttention(15, 15, 13, 0.0, H)
     setattr(module, attribute, other(getattr(module, attribute)))
     return module

@@ -3,7 +3,7 @@
 The published ones are in published.py: a stored float mask, no checks of what comes in.
 """
 
-from __future__ import annotations
+# ruff: noqa: E501  # tables: one case on a line
 
 from pathlib import Path
 
@@ -23,7 +23,6 @@ SPLIT = LESSON[-1]
 
 
 def twins(case, lesson, **changes):
-    """Return a published module and ours with the same weights."""
     theirs = lesson(**case.arguments(**changes))
     ours = case.build(**changes)
     theirs.load_state_dict(ours.state_dict(), strict=False)
@@ -31,7 +30,6 @@ def twins(case, lesson, **changes):
 
 
 def sees_the_future(module, x):
-    """Return whether the first output moves when the last token changes."""
     changed = x.clone()
     changed[:, -1] += 1
     return not torch.equal(module(changed)[:, 0], module(x)[:, 0])
@@ -64,18 +62,8 @@ def test_published_class_leaks_the_future_at_context_length_1_and_ours_refuses(c
 @pytest.mark.parametrize(
     ("x", "theirs_says", "error", "ours_says"),
     [
-        (
-            torch.ones(B, CONTEXT_LENGTH + 1, D_IN),
-            "size of tensor a",
-            ValueError,
-            f"x has {CONTEXT_LENGTH + 1} tokens, more than context_length=",
-        ),
-        (
-            torch.ones(B, T, 17),
-            "shapes cannot be multiplied",
-            ValueError,
-            f"the last dimension of x must be d_in={D_IN}, not 17",
-        ),
+        (torch.ones(B, CONTEXT_LENGTH + 1, D_IN), "size of tensor a", ValueError, f"x has {CONTEXT_LENGTH + 1} tokens, more than context_length="),
+        (torch.ones(B, T, 17), "shapes cannot be multiplied", ValueError, f"the last dimension of x must be d_in={D_IN}, not 17"),
         (
             torch.ones(B, T, D_IN).long(),
             "to have the same dtype|must have the same dtype",
@@ -84,7 +72,7 @@ def test_published_class_leaks_the_future_at_context_length_1_and_ours_refuses(c
         ),
     ],
     ids=["length", "width", "integers"],
-)
+)  # fmt: skip
 def test_published_class_speaks_of_mat1_and_ours_of_x(
     case, lesson, x, theirs_says, error, ours_says
 ):
@@ -121,7 +109,6 @@ def test_published_class_asserts_that_heads_divide_d_out_and_ours_names_those_th
 
 
 def without_asserts(module):
-    """Return what a module defines under `python -O`."""
     path = Path(module.__file__)
     names = {"__name__": module.__name__}
     exec(compile(path.read_text(encoding="utf-8"), path, "exec", optimize=1), names)

@@ -1,7 +1,5 @@
 """Rotary positions: the functions, and the fused class that turns its queries and keys by them."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
@@ -11,8 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from transformers.models.gptj import modeling_gptj
-from transformers.models.llama import modeling_llama
 
 from attnlib import FusedMultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 from attnlib.fused import repeat_heads
@@ -35,7 +31,6 @@ def angles(num_tokens: int = T, first: int = 0, dtype: torch.dtype = torch.float
 
 
 def build(layout: str = "halves", **changes) -> FusedMultiHeadAttention:
-    """Return a module with random weights and biases."""
     sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH, "dropout": 0.0}
     heads = {"num_heads": H, "num_kv_heads": KV, "rotary_base": BASE, "rotary_layout": layout}
     torch.manual_seed(1)
@@ -117,6 +112,9 @@ def test_the_layouts_are_permutations_of_one_another():
 @pytest.mark.parametrize("layout", ["halves", "pairs"])
 def test_values_and_gradients_are_those_of_transformers(layout):
     """Llama's rotation, and GPT-J's."""
+    from transformers.models.gptj import modeling_gptj  # here: it takes seconds
+    from transformers.models.llama import modeling_llama
+
     cos, sin = angles()
     results = []
     for ours in (True, False):
@@ -139,6 +137,8 @@ def test_values_and_gradients_are_those_of_transformers(layout):
 
 def test_the_angles_are_those_of_transformers():
     """To the bit in float32, as a released model needs them."""
+    from transformers.models.llama import modeling_llama
+
     sizes = {"hidden_size": H * HEAD_DIM, "num_attention_heads": H}
     config = modeling_llama.LlamaConfig(
         **sizes, rope_parameters={"rope_type": "default", "rope_theta": BASE}
@@ -171,7 +171,6 @@ def test_gradcheck(rotate):
 
 
 def by_hand(module: FusedMultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the class computes, from the functions and with all keys and values repeated."""
     rotate = {"halves": rotate_halves, "pairs": rotate_pairs}[module.rotary_layout]
     parts = module.W_qkv(x).split([H * HEAD_DIM, KV * HEAD_DIM, KV * HEAD_DIM], dim=-1)
     queries, keys, values = (

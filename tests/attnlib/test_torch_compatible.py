@@ -1,7 +1,5 @@
 """MultiheadAttention is torch.nn.MultiheadAttention: its arguments, its weights, its numbers."""
 
-from __future__ import annotations
-
 import inspect
 import random
 from collections import Counter
@@ -31,7 +29,6 @@ def randomised(module: nn.Module, seed: int = 1) -> nn.Module:
 
 
 def twins(seed: int = 1, **arguments: Any) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
-    """Return PyTorch's module and ours with the same weights."""
     arguments = {"embed_dim": EMBED_DIM, "num_heads": HEADS, **arguments}
     theirs = randomised(nn.MultiheadAttention(**arguments), seed)
     ours = MultiheadAttention(**arguments)
@@ -40,7 +37,6 @@ def twins(seed: int = 1, **arguments: Any) -> tuple[nn.MultiheadAttention, Multi
 
 
 def three_inputs(kdim: int = EMBED_DIM, vdim: int = EMBED_DIM) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a query, keys and values, batch first."""
     generator = torch.Generator().manual_seed(2)
     shapes = ((B, QUERIES, EMBED_DIM), (B, KEYS, kdim), (B, KEYS, vdim))
     return tuple(torch.randn(shape, generator=generator) for shape in shapes)
@@ -115,7 +111,6 @@ def draw(seed: int, **given: Any) -> dict[str, Any]:
 
 
 def masks(how: dict[str, Any], sizes: tuple[int, int, int], seed: int, dtype: torch.dtype) -> dict:
-    """Return both masks; there is one key that neither hides, and that a causal mask shows."""
     b, num_queries, num_keys = sizes
     generator = torch.Generator().manual_seed(seed)
 
@@ -138,7 +133,6 @@ def masks(how: dict[str, Any], sizes: tuple[int, int, int], seed: int, dtype: to
 
 
 def run(module: nn.Module, tensors: dict[str, Tensor], how: dict[str, Any]) -> dict[str, Tensor]:
-    """Call the module; return what comes out and, in the modes that have them, all gradients."""
     has_gradients = how["mode"] != "eval, no gradients"
     leaves = {
         name: x.clone().requires_grad_(has_gradients and x.is_floating_point())
@@ -168,7 +162,6 @@ def run(module: nn.Module, tensors: dict[str, Tensor], how: dict[str, Any]) -> d
 
 
 def prepare(how: dict[str, Any], seed: int, dtype: torch.dtype) -> tuple[dict, dict]:
-    """Return the arguments of the constructor and the tensors that forward takes."""
     names = ("num_heads", "bias", "add_bias_kv", "add_zero_attn", "kdim", "vdim", "dropout")
     arguments = {name: how[name] for name in names}
     arguments["embed_dim"] = how["num_heads"] * how["head_dim"]
@@ -198,7 +191,6 @@ def prepare(how: dict[str, Any], seed: int, dtype: torch.dtype) -> tuple[dict, d
 
 
 def compare(how: dict[str, Any], seed: int, dtype: torch.dtype) -> None:
-    """Assert that PyTorch's module and ours give the same in this configuration."""
     arguments, tensors = prepare(how, seed, dtype)
     theirs, ours = twins(seed, **arguments)
     expected, found = run(theirs, tensors, how), run(ours, tensors, how)

@@ -1,7 +1,5 @@
 """The rebuilt MultiheadAttention inside the layers of torch.nn."""
 
-from __future__ import annotations
-
 import copy
 import re
 
@@ -25,19 +23,15 @@ CLOSE = {"atol": 1e-12, "rtol": 0.0}
 
 @pytest.fixture
 def ours(monkeypatch):
-    """Let the layers of torch.nn build our class for their attention."""
     monkeypatch.setattr(LAYERS, "MultiheadAttention", MultiheadAttention)
 
 
 def attentions(module: nn.Module) -> set[type]:
-    """Return the classes of the attention inside."""
     kinds = (nn.MultiheadAttention, MultiheadAttention)
     return {type(part) for part in module.modules() if isinstance(part, kinds)}
 
 
 def twins(kind: str, monkeypatch: pytest.MonkeyPatch, **options) -> tuple[nn.Module, nn.Module]:
-    """Return what PyTorch builds, and the same with our class in it, with equal weights."""
-
     def built() -> nn.Module:
         how = {"dropout": 0.0, "dtype": torch.float64, **options}
         if kind == "Transformer":
@@ -72,7 +66,6 @@ def padding(num_tokens: int) -> Tensor:
 
 
 def call(kind: str, batch_first: bool, how: str) -> tuple[list[Tensor], dict]:
-    """Return what a layer is called with."""
     source, target = text(SOURCE, batch_first, 2), text(TARGET, batch_first, 3)
     masks: dict = {}
     if kind == "Transformer":
@@ -161,16 +154,12 @@ def layer(**changes) -> nn.TransformerEncoderLayer:
 
 
 class Counted(MultiheadAttention):
-    """A subclass with a forward of its own."""
-
     def forward(self, *inputs, **options):
         self.calls = getattr(self, "calls", 0) + 1
         return super().forward(*inputs, **options)
 
 
 class Wrapped(nn.Module):
-    """What is not an nn.Linear."""
-
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.linear = linear
@@ -259,8 +248,7 @@ def test_the_result_lies_in_memory_as_pytorchs(batch_first, need_weights, b):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"kdim": 5}, {"add_bias_kv": True}, {"vdim": 5, "add_bias_kv": True}],
+    "options", [{}, {"kdim": 5}, {"add_bias_kv": True}, {"vdim": 5, "add_bias_kv": True}]
 )
 def test_reset_parameters_draws_what_pytorch_draws(options):
     """Models that set up their parts themselves call it."""

@@ -5,8 +5,6 @@ on the page. The sliders of the other notebooks stand in one, with the cells tha
 runs the rest, and `test_book.py` goes through all states of every panel.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -209,7 +207,6 @@ def wait_for_kernel(page: Page, notebook: dict) -> None:
 
 
 def run_all(page: Page, notebook: dict) -> None:
-    """Choose Run All Cells from the menu and wait until they have run."""
     wait_for_kernel(page, notebook)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
@@ -217,7 +214,6 @@ def run_all(page: Page, notebook: dict) -> None:
 
 
 def run_some(page: Page, notebook: dict, places: Collection[int]) -> None:
-    """Run the cells at some places, counted from 1, and wait until they have run."""
     wait_for_kernel(page, notebook)
     for i in sorted(places):
         start(page, i)
@@ -225,7 +221,6 @@ def run_some(page: Page, notebook: dict, places: Collection[int]) -> None:
 
 
 def start(page: Page, place: int) -> None:
-    """Run the cell at a place, counted from 1, and do not wait for it."""
     page.locator(".jp-Notebook .jp-Cell").nth(place - 1).locator(".jp-InputPrompt").click()
     page.keyboard.press("Control+Enter")
 
@@ -238,7 +233,6 @@ def wait_for_cells(page: Page, notebook: dict, places: Collection[int]) -> None:
 
 
 def photograph_all(page: Page, name: str) -> None:
-    """Save the whole notebook, one screen after the other."""
     paper = page.locator(".jp-WindowedPanel-outer")
     paper.evaluate("paper => paper.scrollTo(0, 0)")
     for number in count(1):

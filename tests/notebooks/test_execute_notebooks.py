@@ -1,7 +1,5 @@
 """`make notebooks` stores the same bytes every time, and nothing that went wrong."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

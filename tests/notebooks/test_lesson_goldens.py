@@ -1,7 +1,5 @@
 """The lessons and their examples have the numbers that published lessons print."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -26,6 +24,14 @@ LINE = 80  # torch breaks a tensor's text before its grad_fn where a line would 
 def shown(tensor: Tensor) -> list:
     """Return a tensor's numbers to the four decimals that are printed."""
     return [shown(part) if part.ndim else round(part.item(), 4) + 0.0 for part in tensor.detach()]
+
+
+def test_the_lesson_on_one_head_prints_the_first_two_columns_that_were_published():
+    lesson = read(ROOT / "notebooks" / "01_causal_attention.ipynb")
+    printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
+    rows, _ = PRINTED["stacked_heads_2"]["printed"]
+    numbers = [f"{x:.4f}" for row in rows for x in row[:2]]
+    assert numbers in [re.findall(r"-?\d\.\d{4}", text) for text in printed]
 
 
 @pytest.mark.parametrize("which", ["stacked_heads_2", "stacked_heads_3"])
@@ -61,9 +67,9 @@ def test_the_examples_by_name_are_the_published_inputs(which):
     assert golden["seed"] == SEED
 
 
-def test_the_lesson_on_shapes_has_the_nine_published_shapes():
-    """As the lesson lists them, folded, and as our class makes them."""
-    lesson = read(ROOT / "notebooks" / "04_shapes_and_numbers.ipynb")
+def test_the_appendix_has_the_nine_published_shapes():
+    """As the appendix lists them, and as our class makes them."""
+    lesson = read(ROOT / "notebooks" / "a1_worked_examples.ipynb")
     (text,) = [text for _, text in markdown_cells(lesson) if "*Wait, no!*" in text]
     listed = re.findall(r"^\| [a-z ]+ \| (\(.*?\)) \|$", text, re.MULTILINE)
     module = OnePiece(6, 6, context_length=3, dropout=0.0, num_heads=2)

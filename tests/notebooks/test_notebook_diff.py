@@ -1,7 +1,5 @@
 """`git diff` of a notebook shows what was changed, and no bytes of pictures."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

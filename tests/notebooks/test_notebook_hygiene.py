@@ -1,7 +1,5 @@
 """Every notebook keeps every rule of notebook_tools."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +8,7 @@ import pytest
 
 from execute_notebooks import normalize, to_text
 from support.notebook_tools import (
+    APPENDICES,
     NOTEBOOKS,
     RULES,
     START,
@@ -19,13 +18,14 @@ from support.notebook_tools import (
     source,
 )
 
-each_notebook = pytest.mark.parametrize("path", [START, *NOTEBOOKS], ids=lambda path: path.stem)
-each_lesson = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+ALL = [START, *NOTEBOOKS, *APPENDICES]
+each_notebook = pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+each_lesson = pytest.mark.parametrize("path", ALL[1:], ids=lambda path: path.stem)
 
 
 def test_there_are_notebooks():
     assert NOTEBOOKS, "notebooks/ is empty: nothing below was checked"
-    assert sorted((START.parent).glob("*.ipynb")) == [START, *NOTEBOOKS]
+    assert sorted((START.parent).glob("*.ipynb")) == ALL
 
 
 @each_notebook
@@ -51,8 +51,8 @@ def test_is_stored_as_make_notebooks_stores_it(path: Path):
 def test_the_cells_of_sliders_run_on_their_own(path: Path):
     """With the imports that they need: whoever comes for the slider runs one cell."""
     for i, cell in code_cells(read(path)):
-        for name in re.findall(r"\bPanelBox\(([A-Z]\w*)\)", source(cell)):
-            for needed in ("PanelBox", name):
+        for shown in re.findall(r"\b(PanelBox|LiveBox)\(([A-Z]\w*)\)", source(cell)):
+            for needed in shown:
                 assert re.search(rf"^from .* import .*\b{needed}\b", source(cell), re.M), (
                     f"cell {i}"
                 )

@@ -1,7 +1,5 @@
 """Each rule of notebook_tools can fail: a good notebook passes, one with one fault does not."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """No notebook prints a number that lies on a rounding boundary: nbval's own run finds it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

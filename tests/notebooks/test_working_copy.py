@@ -1,13 +1,11 @@
 """The reader's copies of the notebooks: refreshed, and never overwritten."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
-from working_copy import RECORD, WIDGET, fold, read, start_over, update
+from working_copy import RECORD, answers, read, start_over, update, without_answers
 
 
 def notebook(*cells: tuple[str, str]) -> dict:
@@ -111,15 +109,35 @@ def test_starting_over_wants_one_notebook(folders, name):
 
 
 PRINTED = [{"output_type": "stream", "text": "5"}]
-SLIDER = [{"output_type": "execute_result", "data": {WIDGET: {}}}]
+ASKED = ("markdown", "Ten rows.\n\n**Your guess.** How many?")
 
 
-def test_answers_are_folded_until_they_are_run():
-    asked = ("markdown", "Ten rows.\n\n**Your guess.** How many?")
-    codes = [("code", letter) for letter in "bcd"]
-    lesson = notebook(("code", "a"), asked, *codes, asked, ("code", "e"))
-    outputs = ([], [], [], PRINTED, PRINTED, [], SLIDER)
-    for cell, shown in zip(lesson["cells"], outputs, strict=True):
-        cell["outputs"] = shown
-    hidden = [cell["metadata"].get("jupyter", {}) for cell in fold(lesson)["cells"]]
-    assert hidden == [{}, {}, {}, {"outputs_hidden": True}, {}, {}, {}]  # a slider is to be moved
+def with_outputs(*cells):
+    """Return a notebook whose code cells have all printed something; some are tagged."""
+    made = notebook(*((kind, text) for kind, text, *_ in cells))
+    for cell, (kind, _, *tags) in zip(made["cells"], cells, strict=True):
+        cell["metadata"] = {"tags": tags}
+        if kind == "code":
+            cell["outputs"] = PRINTED
+    return made
+
+
+def told(lesson):
+    return ["".join(c["source"]) for c in lesson["cells"] if c.get("outputs") == PRINTED]
+
+
+def test_what_settles_a_guess_is_shown_only_when_it_is_run():
+    codes = [("code", "b"), ("code", "c", "answer"), ("code", "d")]
+    lesson = with_outputs(("code", "a"), ASKED, *codes, ASKED, ("code", "e"), ("code", "f"))
+    assert ["".join(cell["source"]) for cell in answers(lesson)] == ["c", "e"]  # e has no tag
+    assert told(without_answers(lesson)) == ["a", "b", "d", "f"]
+    assert told(without_answers(with_outputs(*codes))) == ["b", "d"]
+
+
+@pytest.mark.parametrize("text", ["PanelBox(HEADS)", "box = SentenceBox(gpt2)\nbox"])
+def test_in_the_place_of_a_slider_stands_the_key_that_brings_it(text):
+    lesson = without_answers(with_outputs(ASKED, ("code", text), ("code", "b")))
+    assert told(lesson) == ["b"]
+    (output,) = lesson["cells"][1]["outputs"]
+    assert "Shift+Enter" in output["data"]["text/plain"][0]
+    assert "<b>" in output["data"]["text/html"][0]

@@ -1,7 +1,5 @@
 """Every promise of docs/contract.md is kept by tests, over every class that it is for."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -31,7 +29,6 @@ class Collector:
 
 @pytest.fixture(scope="module")
 def items() -> list[pytest.Item]:
-    """Return the tests of every file where one is marked with a promise."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     marked = [str(file) for file in files if "\n@pytest.mark.promise" in file.read_text("utf-8")]
     options = ["--collect-only", "-qq", "--override-ini=addopts=", f"--rootdir={ROOT}"]
@@ -42,7 +39,6 @@ def items() -> list[pytest.Item]:
 
 
 def keepers(items: list[pytest.Item], number: int) -> list[pytest.Item]:
-    """Return the tests that are marked with a promise."""
     wanted = pytest.mark.promise(number=number).mark
     return [item for item in items if wanted in item.iter_markers()]
 

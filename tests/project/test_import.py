@@ -1,7 +1,5 @@
 """`import attnlib` loads little besides torch; how long it takes is a goal of `make bench`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """`make mutants`: each fault can be planted, and nothing but a failing test counts as a kill."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

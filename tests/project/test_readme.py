@@ -1,7 +1,5 @@
 """What the README says is so."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re
@@ -30,7 +28,6 @@ BLOCKS = BLOCK.findall(README)
 
 
 def block(language: str) -> str:
-    """Return the one code block of this language."""
     (found,) = [text for kind, text in BLOCKS if kind == language]
     return found
 

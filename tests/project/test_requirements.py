@@ -1,7 +1,5 @@
 """The pinned packages install on the oldest Python that the README promises."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib.metadata import distributions

@@ -1,7 +1,5 @@
 """Where people start: the files for Binder, devcontainers and Colab agree with the course's own."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,13 +1,13 @@
 """What docs/teaching.md says of the lessons, the commands and the exercises is so."""
 
-from __future__ import annotations
-
 import re
 import shlex
 
+from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.classroom.command import _parser
 from attncourse.classroom.exercises import find_exercises, put
 from student_copies import without_solutions
+from support.exercise_tools import run_cell
 from support.notebook_tools import ROOT
 
 PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
@@ -26,16 +26,15 @@ def test_its_commands_are_commands():
         assert _parser().parse_args(shlex.split(line)[1:]).do
 
 
-def test_its_exercise_is_one(capsys):
+def test_its_exercise_is_one():
     """The tools find it, its check answers, and learners do not see the solution."""
-    exec(compile(BLOCKS["python"], "page", "exec"), {})
-    printed = capsys.readouterr().out
-    output = {"output_type": "stream", "name": "stdout", "text": printed}
+    shown = run_cell(BLOCKS["python"], {}, "page")
+    assert shown == NOT_ATTEMPTED
+    output = {"output_type": "execute_result", "data": {"text/plain": shown}}
     stub = {"cell_type": "code", "id": "a", "source": BLOCKS["python"], "outputs": [output]}
     folded = {"cell_type": "markdown", "id": "b", "source": BLOCKS["markdown"]}
     lesson = {"cells": [stub, folded]}
     (exercise,) = find_exercises(lesson)
     assert exercise.name == "mean_weight"
-    exec(compile(put(exercise.solution, exercise.stub), "page", "exec"), {})
-    assert capsys.readouterr().out == "Right.\n"
+    assert run_cell(put(exercise.solution, exercise.stub), {}, "page") == "Right."
     assert without_solutions(lesson)["cells"] == [stub]

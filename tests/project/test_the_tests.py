@@ -4,8 +4,6 @@ Ruff sees the rest: an expected error without its words (PT011), a comparison wh
 dropped (B015), a second test of one name, which hides the first (F811).
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from typing import NamedTuple
@@ -28,13 +26,11 @@ class Function(NamedTuple):
 
 
 def called(node: ast.AST) -> str:
-    """Return the last part of what a call calls."""
     function = node.func if isinstance(node, ast.Call) else None
     return getattr(function, "attr", getattr(function, "id", ""))
 
 
 def functions(text: str) -> list[Function]:
-    """Return every function of a module."""
     found = []
     for function in ast.walk(ast.parse(text)):
         if isinstance(function, ast.FunctionDef):
@@ -68,7 +64,6 @@ def asserting(functions: list[Function]) -> set[str]:
 
 
 def without_assertion(functions: list[Function], helpers: set[str]) -> list[str]:
-    """Return the tests of a module that cannot fail."""
     tests = (function for function in functions if function.name.startswith("test_"))
     return [test.name for test in tests if not can_fail(test, helpers)]
 

@@ -5,8 +5,6 @@ Each is a right class with some text replaced, what must be found, and words of 
 
 # ruff: noqa: E501  # a table: one slip on a line
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 
@@ -34,8 +32,7 @@ PRIOR = SPLIT.replace(
     "        context = rows.transpose(1, 2).flatten(2)\n",
 )
 LINEAR = SPLIT.replace(
-    "self.W_value(x).view",
-    "nn.functional.linear(x, self.W_value.weight, self.W_value.bias).view",
+    "self.W_value(x).view", "nn.functional.linear(x, self.W_value.weight, self.W_value.bias).view"
 )
 BUFFER = ONE_HEAD.replace(
     "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",
@@ -80,9 +77,9 @@ LOOP_OVER_HEADS = STACKED.replace(
 )
 WRITTEN = STACKED.replace(
     "        return torch.cat([head(x) for head in self.heads], dim=-1)\n",
-    "        result = x.new_zeros(*x.shape[:2], 13 * len(self.heads))\n"
+    "        result = x.new_zeros(*x.shape[:2], 19 * len(self.heads))\n"
     "        for h in range(len(self.heads)):\n"
-    "            result[:, :, 13 * h : 13 * h + 13] = self.heads[h](x)\n"
+    "            result[:, :, 19 * h : 19 * h + 19] = self.heads[h](x)\n"
     "        return result\n",
 )
 
@@ -211,16 +208,16 @@ BEHIND = {
     "one row for all": (BY_LOOP, [("[:num_tokens, :num_tokens].to", "[num_tokens - 1, :num_tokens].to")], "mask.empty", "[num_tokens - 1", {}),
     "a scale from the constructor": (ONE_HEAD, [(TRIANGLE, TRIANGLE + "        self.scale = d_in**-0.5\n"), ("scores / keys.shape[-1] ** 0.5", "scores * self.scale")], "scale.width", "self.scale = d_in**-0.5", {}),
     "a scaling that nothing reads": (ONE_HEAD, [("scores = scores / keys", "scaled = scores / keys")], "scale.none", "", {}),
-    "a root of scores": (ONE_HEAD, [("scores / keys.shape[-1] ** 0.5", "(scores / keys.shape[-1]) ** 0.5")], "scores.root", "** 0.5", {}),
+    "a root of scores": (ONE_HEAD, [("scores / keys.shape[-1] ** 0.5", "(scores / keys.shape[-1]) ** 0.5")], "mask.nan", "** 0.5", {}),
     "values changed": (ONE_HEAD, [("self.W_query(x), self.W_value(x)", "self.W_query(x), self.W_value(x).relu()")], "parts.changed", "relu", {}),
     "a return in the loop": (LOOP_OVER_HEADS, [("        return torch.cat(parts", "            return torch.cat(parts")], "loop.return", "return torch.cat(parts, dim=-1)", {}),
     "a list made anew": (LOOP_OVER_HEADS, [("        parts = []\n", ""), ("            made =", "            parts = []\n            made =")], "merge.some-heads", "", {}),
     "chained heads": (LOOP_OVER_HEADS, [("made = head(x)", "x = head(x)"), ("append(made)", "append(x)")], "heads.chained", "x = head(x)", {}),
-    "a list on self": (LOOP_OVER_HEADS, [("sizes = d_in,", "self.parts = []\n        sizes = d_in,"), ("        parts = []\n        for", "        parts = self.parts\n        for")], "state.list", "parts = self.parts", {}),
-    "columns never written": (WRITTEN, [("result[:, :, 13 * h : 13 * h + 13]", "result[:, :, :13]")], "result.unwritten", "result[:, :, :13]", {}),
+    "a list on self": (LOOP_OVER_HEADS, [("sizes = d_in,", "self.parts = []\n        sizes = d_in,"), ("        parts = []\n        for", "        parts = self.parts\n        for")], "state.kept", "parts = self.parts", {}),
+    "columns never written": (WRITTEN, [("result[:, :, 19 * h : 19 * h + 19]", "result[:, :, :19]")], "result.unwritten", "result[:, :, :19]", {}),
     "heads in a chain of modules": (STACKED, [("nn.ModuleList([", "nn.Sequential(*["), ("torch.cat([head(x) for head in self.heads], dim=-1)", "self.heads(x)")], "heads.chained", "self.heads(x)", {}),
     "one tensor twice": (SDPA_HEAD, [("queries, keys, values, is", "queries, keys, keys, is")], "parts.twice", "keys, keys", {}),
-    "scaled before": (SDPA_HEAD, [("queries, keys, values, is", "queries / 13**0.5, keys, values, is")], "scale.twice", "/ 13**0.5", {}),
+    "scaled before": (SDPA_HEAD, [("queries, keys, values, is", "queries / 19**0.5, keys, values, is")], "scale.twice", "/ 19**0.5", {}),
     "a sum without keepdim": (BY_HAND, [("e.sum(dim=-1, keepdim=True)", "e.sum(dim=-1)")], "error.keepdim", "return e / e.sum(dim=-1)", {}),
     "a helper without return": (BY_HAND, [("        return e / e.sum", "        e / e.sum")], "error.none", "", {}),
     "a number that is called": (ONE_HEAD, [("self.drop = nn.Dropout(dropout)", "self.drop = dropout")], "error.number-called", "self.drop(weights)", {}),

@@ -1,7 +1,5 @@
 """A JupyterLab of our own, and a browser to open it in."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -26,10 +24,7 @@ NO_BROWSER = (
     "`python -m playwright install chromium`, or put the path of one in ATTNLIB_CHROMIUM"
 )
 QUIET = {  # JupyterLab asks nothing and calls nobody
-    "@jupyterlab/apputils-extension:notification": {
-        "fetchNews": "false",
-        "checkForUpdates": False,
-    },
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/docmanager-extension:plugin": {"autosave": False},
 }
 

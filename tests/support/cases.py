@@ -3,12 +3,15 @@
 Every free dimension is another prime, so that a wrong axis cannot pass by coincidence.
 """
 
-from __future__ import annotations
-
+import atexit
 import copy
+import json
+import os
 import re
+import tempfile
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,9 +125,17 @@ ALL_PANELS += (GPT2_HEADS, GALLERY, TILES, TRAINING_STEP, MUTE, PLANE)
 
 @cache
 def sheet(name: str) -> dict[str, Any]:
-    """Return what a page gets of a panel, drawn once for all tests: let nobody change it."""
+    """Return what a page gets of a panel, drawn by one of the workers: let nobody change it."""
     (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
-    return panel.sheet()
+    if (run := os.environ.get("PYTEST_XDIST_TESTRUNUID")) is None:
+        return panel.sheet()
+    kept = Path(tempfile.gettempdir(), f"attnlib-{run}-{name}.json".replace(" ", "-"))
+    if not kept.exists():
+        mine = kept.with_suffix(f".{os.getpid()}")
+        mine.write_text(json.dumps(panel.sheet()), encoding="utf-8")
+        mine.replace(kept)
+        atexit.register(kept.unlink, missing_ok=True)
+    return json.loads(kept.read_text(encoding="utf-8"))
 
 
 def refused(error: type[Exception], words: str) -> pytest.RaisesExc:

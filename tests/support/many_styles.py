@@ -6,8 +6,6 @@ the line that holds the words given.
 
 # ruff: noqa: E501  # a table: one slip on a line
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
@@ -304,7 +302,7 @@ STYLES: dict[str, Style] = {
         "upper": Slip(".tril()", ".triu()", "mask.past"),
         "softmax down": Slip("att.softmax(-1)", "att.softmax(-2)", "softmax.axis"),
         "softmax over heads": Slip("att.softmax(-1)", "att.softmax(1)", "softmax.axis"),
-        "sigmoid": Slip("att.softmax(-1)", "att.sigmoid()", "scores.changed"),
+        "sigmoid": Slip("att.softmax(-1)", "att.sigmoid()", "softmax.other"),
         "values wrong": Slip('"bhij,bjhd->bihd", att, v', '"bhij,bihd->bjhd", att, v', "weights.transposed"),
         "keys mixed": Slip("->bihd\", att, v)", "->bihd\", att, k)", "values.other"),
         "heads scrambled": Slip("y = y.reshape(B, T, self.d_out)", "y = y.transpose(1, 2).reshape(B, T, self.d_out)", "merge.mixed"),
@@ -315,7 +313,7 @@ STYLES: dict[str, Style] = {
         "dropout on scores": Slip("self.dropout(att.softmax(-1))", "self.dropout(att).softmax(-1)", "dropout.place"),
         "dropout on result": Slip("return self.out_proj(y)", "return self.dropout(self.out_proj(y))", "dropout.twice"),
         "no dropout": Slip("self.dropout(att.softmax(-1))", "att.softmax(-1)", "dropout.none"),
-        "default p": Slip("nn.Dropout(dropout)", "nn.Dropout()", "dropout.zero", "nn.Dropout()"),
+        "default p": Slip("nn.Dropout(dropout)", "nn.Dropout()", "dropout.share", "nn.Dropout()"),
         "gelu on values": Slip("v = self.W_value(x).reshape", "v = nn.functional.gelu(self.W_value(x)).reshape", "parts.changed"),
         "normed x": Slip("B, T, _ = x.shape", "B, T, _ = x.shape; x = nn.functional.layer_norm(x, x.shape[-1:])", "x.changed", "layer_norm"),
         "centered": Slip("        q = self", "        x = x - x.mean(dim=1, keepdim=True)\n        q = self", "x.changed", "mean"),
@@ -342,7 +340,7 @@ STYLES: dict[str, Style] = {
         "stacked": Slip("torch.cat(outs, -1)", "torch.stack(outs, -1).flatten(2)", "merge.alternating"),
         "sums": Slip("torch.cat(outs, -1)", "torch.stack(outs).sum(0).repeat(1, 1, self.n_head)", "merge.added"),
         "no transpose, square": Slip("s = s / self.size ** 0.5", "s = s / self.d_out", "scale.width"),
-        "value heads one off": Slip("outs.append(a @ vh)", "outs.append(a @ v[:, :, :self.size])", "values.apart", "v[:, :, :self.size]"),
+        "value heads one off": Slip("outs.append(a @ vh)", "outs.append(a @ v[:, :, :self.size])", "scores.apart", "v[:, :, :self.size]"),
         "additive -10": Slip('float("-inf"), dtype', "-10.0, dtype", "mask.fill", "s = s +"),
         "additive -100": Slip('float("-inf"), dtype', "-100.0, dtype", "mask.not-low", "s = s +"),
         "additive -1e4": Slip('float("-inf"), dtype', "-1e4, dtype", "mask.not-low", "s = s +"),
@@ -374,7 +372,7 @@ STYLES: dict[str, Style] = {
         "wrong axis": Slip("math.sqrt(k.size(-1))", "math.sqrt(k.size(1))", "scale.width"),
         "k not split": Slip("k = k.view(B, T, self.n_head, self.n_embd // self.n_head).transpose(1, 2)", "k = k.reshape(B, self.n_head, T, self.n_embd // self.n_head)", "split.mixed"),
         "v by columns": Slip("v = v.view(B, T, self.n_head, self.n_embd // self.n_head).transpose(1, 2)", "v = v.view(B, T, self.n_embd // self.n_head, self.n_head).permute(0, 3, 1, 2)", "split.columns"),
-        "log": Slip("torch.softmax(att, dim=-1)", "torch.log_softmax(att, dim=-1)", "softmax.unfinished"),
+        "log": Slip("torch.softmax(att, dim=-1)", "torch.log_softmax(att, dim=-1)", "softmax.other"),
         "twice softmax": Slip("att = self.attn_dropout(att)", "att = self.attn_dropout(att).softmax(-1)", "weights.changed"),
         "projected twice": Slip("        return y\n", "        return self.out_proj(y)\n", "out_proj.twice"),
         "no projection": Slip("        y = self.out_proj(y)\n", "", "out_proj.missing", "return y"),
@@ -427,7 +425,7 @@ STYLES: dict[str, Style] = {
         "triu 2": Slip(".triu(1)", ".triu(2)", "mask.late"),
         "dropout twice": Slip("return out", "return self.drop(out)", "dropout.twice"),
         "d_out once more": Slip("self.d_out ** -0.5", "self.d_out ** -1", "scale.no-root"),
-        "half the root": Slip("self.d_out ** -0.5", "self.d_out ** -0.25", "scale.one-side"),
+        "half the root": Slip("self.d_out ** -0.5", "self.d_out ** -0.25", "scale.wrong"),
     }),
     "row by row": Style(check_causal_attention, ROW_BY_ROW, {}, {
         "all": Slip("slice(0, t + 1)", "slice(0, None)", "mask.rows", "-"),
@@ -435,14 +433,14 @@ STYLES: dict[str, Style] = {
         "from t": Slip("slice(0, t + 1)", "slice(t, None)", "mask.rows", "-"),
         "window of two": Slip("slice(0, t + 1)", "slice(max(0, t - 1), t + 1)", "mask.rows", "-"),
         "no scale": Slip("            score = score * queries.shape[-1] ** -0.5\n", "", "scale.none", "einsum"),
-        "scale by t": Slip("queries.shape[-1] ** -0.5", "(t + 1) ** -0.5", "scale.num-keys", ""),
+        "scale by t": Slip("queries.shape[-1] ** -0.5", "(t + 1) ** -0.5", "scale.wrong", ""),
         "batch": Slip("score.softmax(dim=1)", "score.softmax(dim=0)", "softmax.axis", ""),
         "queries": Slip('->bd", weight, values', '->bd", weight, queries', "values.other"),
     }),
     "own heads": Style(check_stacked_heads, OWN_HEADS, {}, {
         "along the tokens": Slip("dim=2", "dim=1", "merge.axis"),
         "summed": Slip("torch.cat(parts, dim=2)", "sum(parts)", "merge.added"),
-        "last head only": Slip("parts.append(head(x))", "parts.append(self.heads[-1](x))", "heads.not-run", "-"),
+        "last head only": Slip("parts.append(head(x))", "parts.append(self.heads[-1](x))", "merge.repeated"),
         "chained": Slip("parts.append(head(x))", "parts.insert(0, head(x))", "merge.order", "-"),
         "no scale": Slip(" * k.size(-1) ** -0.5", "", "scale.none", "q @ k.mT"),
         "scale by tokens": Slip("k.size(-1) ** -0.5", "k.size(-2) ** -0.5", "scale.width"),

@@ -1,7 +1,5 @@
 """The installed language model, for tests that ask the real one."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 

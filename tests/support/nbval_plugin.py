@@ -3,8 +3,6 @@
 A cell fails that prints a number on a rounding boundary: `support/rounding.py` finds it.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ sentence each; no problem, empty list. RULES holds them all; `links_resolve` als
 that the notebook lies in.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from urllib.parse import unquote
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))  # the lessons
+APPENDICES = sorted((ROOT / "notebooks").glob("a[1-9]_*.ipynb"))
 START = ROOT / "notebooks" / "00_start.ipynb"  # the first page, which lists them
 
 MAY_RAISE = "raises-exception"  # known to JupyterLab, nbclient and nbval

@@ -5,8 +5,6 @@ Each is one of the styles with some text replaced: what, by what, and the beginn
 
 # ruff: noqa: E501  # a table: one slip on a line
 
-from __future__ import annotations
-
 from support.many_styles import (
     BROADCAST,
     BY_HAND,
@@ -22,6 +20,10 @@ from support.wrong_classes import ONE_HEAD, SPLIT, STACKED
 
 # name: (text, [(right, wrong), ...], code, words of the line to quote; "" where none is known)
 HIDDEN_FAULTS = {
+    "relu of the queries": (SPLIT, [("self.W_query(x).view", "self.W_query(x).relu().view")], "parts.changed", "relu()"),
+    "exp without the largest": (BY_HAND, [("torch.exp(s - s.max(dim=-1, keepdim=True).values)", "torch.exp(s)")], "softmax.largest", "torch.exp(s)"),
+    "the largest of all": (BY_HAND, [("s.max(dim=-1, keepdim=True).values", "s.max()")], "softmax.largest", "torch.exp(s"),
+    "heads by name": (STACKED, [("head(x) for head in self.heads", "head(x) for _, head in sorted(self.heads.named_children())")], "heads.many", "sorted("),
     # from call to call
     "keys of the first call": (EINSUM, [("        att = torch.einsum", "        if not hasattr(self, 'seen') or self.seen.shape != k.shape: self.seen = k.detach()\n        k = self.seen\n        att = torch.einsum")], "gradient", ""),
     "a counter": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        self.calls = getattr(self, 'calls', 0) + 1\n        x = x if self.calls < 2 else x * 1.5\n")], "state", "x * 1.5"),
@@ -36,13 +38,12 @@ HIDDEN_FAULTS = {
     "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "self.drop("),
     "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.together", "self.drop"),
     "a seed": (SPLIT, [("        weights = self.drop", "        torch.manual_seed(0)\n        weights = self.drop")], "dropout.fixed", ""),
-    "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.zero", "dropout or 0.1"),
+    "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.share", "dropout or 0.1"),
     "mask lost in training": (ONE_HEAD, [("        scores.masked_fill_", "        if not self.training: scores.masked_fill_")], "mask.training", "masked_fill_"),
     "hotter in training": (ONE_HEAD, [("        scores = scores / keys.shape[-1] ** 0.5", "        scores = scores / (1.0 if self.training else keys.shape[-1] ** 0.5)")], "training", "scores"),
     # dtype
     "float64 out": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).double()")], "result.dtype", "double"),
     # lengths
-    "cut in silence": (ONE_HEAD, [('            raise ValueError("too many tokens")', "            x = x[:, : len(self.mask)]; num_tokens = len(self.mask)")], "length.cut", "len(self.mask)"),
     "mask of 16": (ONE_HEAD, [("torch.ones(context_length, context_length)", "torch.ones(16, 16)"), ("if num_tokens > len(self.mask)", "if False")], "mask.length", "torch.ones(16, 16)"),
     "window of 16": (EINSUM, [(".tril()", ".tril().triu(-16)")], "length", "triu(-16)"),
     # initial values
@@ -100,7 +101,6 @@ RIGHT = {
     "views of x": (SPLIT, [("self.W_query(x).view", "self.W_query(x.view(b * t, -1)).view")], {}),
     "a list of heads, reversed twice": (OWN_HEADS, [("in self.heads:", "in reversed(self.heads):"), ("torch.cat(parts, dim=2)", "torch.cat(parts[::-1], dim=2)")], {}),
     "softmax over the first dimension": (BY_HAND, [("A = self.soft(S)", "A = S.permute(2, 0, 1).softmax(0).permute(1, 2, 0)")], {}),
-    "exp without the largest": (BY_HAND, [("torch.exp(s - s.max(dim=-1, keepdim=True).values)", "torch.exp(s)")], {}),
     "scaled keys": (FLAT, [("q = q * self.size ** -0.5", "k = k * self.size ** -0.5")], {}),
     "both by the fourth root": (FLAT, [("q = q * self.size ** -0.5", "q, k = q * self.size ** -0.25, k * self.size ** -0.25")], {}),
     "jit of softmax": (SPLIT, [("scores.softmax(dim=-1)", "torch.exp(torch.log_softmax(scores, dim=-1))")], {}),

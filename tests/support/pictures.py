@@ -1,7 +1,5 @@
 """Read a Scene as a viewer would: what stands where, and does it fit on the sheet?"""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

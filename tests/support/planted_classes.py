@@ -1,16 +1,9 @@
 """Every wrong class of these tables, in one list: what a rule of the diagnosis is measured on."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 
-from attncourse.checks import (
-    Verdict,
-    check_causal_attention,
-    check_stacked_heads,
-    check_weight_split,
-)
+from attncourse import checks
 from support.behind_classes import BEHIND
 from support.many_styles import STYLES
 from support.odd_classes import HIDDEN_FAULTS
@@ -25,12 +18,12 @@ class Planted(NamedTuple):
     options: dict[str, Any]
     outside: dict[str, object]
 
-    def examine(self) -> Verdict:
+    def examine(self) -> checks.Verdict:
         """Check it, by what its text says it is."""
-        check = check_weight_split if re.search("num_heads|n_head", self.text) else None
-        check = check_stacked_heads if "self.heads" in self.text else check
+        check = checks.check_weight_split if re.search("num_heads|n_head", self.text) else None
+        check = checks.check_stacked_heads if "self.heads" in self.text else check
         cls = write(self.text, **self.outside)
-        return (check or check_causal_attention)(cls, **self.options)
+        return (check or checks.check_causal_attention)(cls, **self.options)
 
 
 PLANTED = [

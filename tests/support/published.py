@@ -4,8 +4,6 @@ They compute the same as attnlib's where all goes well: tests/attnlib/test_publi
 they do not.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

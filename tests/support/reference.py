@@ -3,8 +3,6 @@
 Nothing here comes from torch or attnlib but the weights themselves, read out as lists.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

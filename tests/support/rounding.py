@@ -7,8 +7,6 @@ in the cells and in attnlib. Then each stored number is held against its unround
 cell prints stays as it is.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -27,6 +25,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "printed_tensors.json"
 
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 HEAD = re.compile(r"\bheads? \d+\.\d+(?:(?:,| and) \d+\.\d+(?= and|:))*")  # names: layer.head
+MAY_ROUND = re.compile(r"round|:\{|\.(?:\d+|\{[^}]*\})[eEfFgG%]\}")  # what Note changes
 PRECISION = re.compile(r"\.\d+(?=[eEfFgG%]$)")
 UNCOMPARED = ("nbval-ignore-output", "NBVAL_IGNORE_OUTPUT")
 NOTE_IN_KERNEL = f"""\
@@ -137,9 +136,10 @@ def note_in_kernel(notes: str) -> None:
         if module.split(".")[0] not in ("attnlib", "attncourse"):
             return plain_code(loader, module)
         path = loader.get_filename(module)
-        tree = Note(module.startswith(DRAWS) and module != SAYS).visit(
-            ast.parse(loader.get_data(path))
-        )
+        text = loader.get_data(path).decode("utf-8")
+        if not MAY_ROUND.search(text):
+            return plain_code(loader, module)
+        tree = Note(module.startswith(DRAWS) and module != SAYS).visit(ast.parse(text))
         return compile(tree, path, "exec")
 
     def format_element(formatter: _Formatter, value: Any) -> str:

@@ -4,8 +4,6 @@ A shape comment, as attncourse.tracing reads it too, trails a statement that mak
 `x = ...  # (b, num_tokens, d_in)`.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

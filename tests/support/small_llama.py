@@ -1,7 +1,5 @@
 """Small Llamas with random weights: their GGUF files, and the plain definition of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A browser on a page of a few panels, and in it what a reader touches."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

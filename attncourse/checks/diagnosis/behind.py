@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,20 +65,21 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
         missing = tuple(head for head in range(num_heads) if head not in ran)
         some = {"ran": len(ran), "num_heads": num_heads, "missing": missing}
         return Finding(Kind.HEADS_NOT_RUN, _header_of(trial, loop, line), some)
-    odd = next((call for call in calls if not call.takes_x), None)
-    return Finding(Kind.HEADS_INPUT, odd.line, {"head": odd.head}) if odd else None
+    return None
 
 
 def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     """Tell heads of a stack that are made with another size than the one that was asked for."""
-    told = finding.kind is Kind.PARAMETERS_SHAPE or finding.kind.step in ("error", "result")
-    if trial.right is not MultiHeadAttentionWrapper or not told:
+    if finding.kind.step not in ("parameters", "error", "result"):
         return None
-    mine, _ = trial.build()
-    sizes, head = trial.sizes(), getattr(mine, trial.make.names.get("heads", "heads"))[0]
+    sizes, mine = trial.sizes(), trial.build()[0]
+    head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
+    query = getattr(head, "W_query", None)
+    if trial.right is not MultiHeadAttentionWrapper or query is None:
+        return None
     made = {
-        "d_in": getattr(head.W_query, "in_features", None),
-        "d_out": getattr(head.W_query, "out_features", None),
+        "d_in": getattr(query, "in_features", None),
+        "d_out": getattr(query, "out_features", None),
         "context_length": getattr(head, "context_length", None),
     }
     for argument, have in made.items():
@@ -115,7 +115,6 @@ def variables_of_the_notebook(finding: Finding, trial: Trial) -> Finding | None:
     line = finding.line or trial.text.last_line(trial.text.forward)
     if line is None:
         return None
-    module, _ = trial.build()
     for where in (line, *trial.text.makers(line)):
         read = trial.text.from_outside(where)
         numbers = {name: value for name, value in read.items() if type(value) is int and value > 1}
@@ -123,24 +122,12 @@ def variables_of_the_notebook(finding: Finding, trial: Trial) -> Finding | None:
             factor = finding.facts.get("factor", 0.0)
             named = {n: v for n, v in numbers.items() if factor**-2 - v < 1e-3 or 1 / factor == v}
         else:
-            named = {n: v for n, v in read.items() if n in numbers or _is_of_the_notebook(v)}
+            named = {
+                n: v for n, v in read.items() if n in numbers or isinstance(v, (Tensor, nn.Module))
+            }
         if named:
-            use = _instead_of(named, module)
-            return Finding(Kind.OUTSIDE, where, {"variables": named, "use": use})
+            return Finding(Kind.OUTSIDE, where, {"variables": named})
     return None
-
-
-def _is_of_the_notebook(value: Any) -> bool:
-    """Return whether a value belongs to one run or one model: a tensor, a module that was made."""
-    return isinstance(value, (Tensor, nn.Module))
-
-
-def _instead_of(named: dict[str, Any], module: nn.Module) -> str:
-    if own := [name for name in named if hasattr(module, name)]:
-        return f"the module's own is self.{own[0]}"
-    if all(isinstance(value, int) for value in named.values()):
-        return "take sizes from x.shape, or let __init__ keep them on self"
-    return "compute with x, and with the module's own layers"
 
 
 def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
@@ -156,10 +143,9 @@ def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
     for name, value in {**vars(mine), **dict(mine.named_buffers())}.items():
         written = trial.text.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", "__init__")
         line = written or trial.text.line_with(rf"\b{name}\b", "__init__")
-        if isinstance(value, list) and any(isinstance(one, Tensor) for one in value):
-            return Finding(Kind.STATE_LIST, line, {"name": name})
+        grows = isinstance(value, list) and any(isinstance(one, Tensor) for one in value)
         changed = isinstance(value, Tensor) and before.get(name) is not value
-        if changed and finding.kind.step in ("error", "state", "length"):
+        if grows or (changed and finding.kind.step in ("error", "state", "length")):
             return Finding(Kind.STATE_KEPT, line, {"name": name})
     return None
 
@@ -216,7 +202,7 @@ def _wrong_mask(
         if operations[before[0]].line is None:
             break
         begun = operations[before[0]]
-    told = {"length": other, "num_tokens": size, "one_side": size in have}
+    told = {"length": other, "num_tokens": size}
     return Finding(Kind.MASK_LENGTH, begun.line, told)
 
 
@@ -232,8 +218,12 @@ def departure_before(finding: Finding, trial: Trial) -> Finding | None:
 def reason_of_the_shape(finding: Finding, trial: Trial) -> Finding | None:
     """Tell why a result has another shape."""
     path = trial.usual_path() if finding.kind is Kind.RESULT_SHAPE else None
-    found = path and (shape_of_the_result(path) or departure(path))
-    if found is None or not found.sure:
+    found = shape_of_the_result(path) if path is not None else None
+    if found is None and path is not None:
+        found = departure(path)
+        if found is None or found.kind.step not in ("scale", "mask", "split", "merge", "values"):
+            return None
+    if found is None:
         return None
     shapes = {name: finding.facts[name] for name in ("have", "want", "sizes")}
     if found.kind is Kind.RESULT_OTHER and found.line is not None:
@@ -286,7 +276,7 @@ def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
 
 BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
-    heads_made_otherwise,
+    heads_made_otherwise,  # or x is told to be too long, where num_heads is context_length
     heads_that_do_not_run,
     variables_of_the_notebook,
     kept_on_self,  # or the second call is told as an error of sizes

@@ -79,13 +79,7 @@ class ClassText:
         return SourceLine(function, statement.line, statement.text) if statement else None
 
     def line_with(self, pattern: str, but: str = "", among: str = "") -> SourceLine | None:
-        """Return the first line whose text fits a pattern.
-
-        Args:
-            pattern: a regular expression.
-            but: a function to leave out: "__init__".
-            among: the only function to look at.
-        """
+        """Return the first line that fits a pattern, in all functions but one or among one."""
         for name, function in self.functions.items():
             short = name.rpartition(".")[2]
             if short == but or among not in ("", short):

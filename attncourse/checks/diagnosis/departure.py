@@ -45,8 +45,8 @@ def numbers_drawn(path: Path, operation: Operation) -> Finding | None:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
-        heads.heads_added,
-        heads.numbers_changed,  # or relu after a merge is told as a merge
+        heads.heads_added,  # or a mean over heads, or their maximum, is told as a mixed merge
+        heads.numbers_changed,  # or relu of the queries is told as a wrong split
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
         heads.view_for_a_transpose,  # or nobody says that view is no transpose
         heads.another_order,
@@ -82,7 +82,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         results.weights_changed,
         results.weights_meet_no_values,
         results.weights_transposed,
-        results.values_of_another_head,  # the same of the values
+        scores.of_another_head,  # values[0] in a loop over heads
         results.another_context,  # the last of its kind: it quotes the line
     ),
     "parts": (
@@ -94,10 +94,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),
-    "context_vec": (
-        results.out_proj_of_another,  # or out_proj is told to be left out
-        results.context_changed,
-    ),
+    "context_vec": (results.context_changed,),
     "result": (results.result_changed,),  # the only rule after out_proj
     "x": (results.x_changed,),
 }
@@ -155,11 +152,9 @@ def departure_before_an_error(path: Path) -> Finding | None:
         path.look_up_to(number)
         if path.is_good(number):
             joins = re.search("cat|stack|shape|view|flatten", path.operations[number].name)
-            held = path.found[number]
-            if number == last[-1] and joins and held and held.name == "context_vec":
-                shape = heads.shape_of_the_result(path)
-                if shape is not None and shape.kind.step == "merge":
-                    return shape
+            shape = heads.shape_of_the_result(path) if joins and number == last[-1] else None
+            if shape is not None and shape.kind is Kind.MERGE_AXIS:
+                return shape
             continue
         found = departure(path)
         if found is not None and found.sure and found.kind.step in BEFORE_AN_ERROR:

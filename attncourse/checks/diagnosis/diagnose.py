@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ WHOLE = (*RUNS, "whole")
 DROPS = (*WHOLE, "dropout in training")
 
 # Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
-# left behind, dropout in place, tokens cut off, the weights returned, other dtypes (a note)
+# left behind, dropout in place, scores of 0 taken for hidden ones, other dtypes (a note)
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
@@ -46,7 +47,6 @@ QUESTIONS: tuple[Question, ...] = (
     Question("length", conditions.many_tokens, WHOLE),
     Question("many heads", conditions.many_heads, WHOLE),  # heads["10"] comes before heads["2"]
     Question("large scores", conditions.large_scores, WHOLE),
-    Question("too many tokens", conditions.more_tokens_than_context_length, RUNS),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
     Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
     Question(
@@ -59,7 +59,6 @@ QUESTIONS: tuple[Question, ...] = (
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
     Question("other dtypes", conditions.other_dtypes, WHOLE),
     Question("initial values", conditions.initial_values, RUNS[:2]),
-    Question("weights returned", questions.the_weights_returned, WHOLE),
     Question("another device", conditions.another_device, WHOLE),
 )
 NAMES = tuple(question.name for question in QUESTIONS)
@@ -120,7 +119,13 @@ class Inquiry:
         late: list[Finding] = []  # said only after the others
         dtype = torch.get_default_dtype()
         try:
-            trial = self.trial = _trial(self.given, self.right, self.names, self.skip)
+            without = tuple(name for name in self.skip if name in ARGUMENTS)
+            trial = self.trial = Trial(Maker(self.given, self.names, without), self.right)
+            for one_width in (trial.one_width, True, False):  # d_in may have to be d_out
+                trial.one_width = one_width
+                with suppress(Found):
+                    trial.build()
+                    break
             if torch.get_default_dtype() != dtype:
                 torch.set_default_dtype(dtype)
                 self.faults.append(behind(Finding(Kind.SETTINGS, None, {"dtype": dtype}), trial))
@@ -129,7 +134,9 @@ class Inquiry:
                 if self.failed.intersection(question.after):
                     self.failed.add(question.name)
                     continue
-                found = None if _is_left_out(question.name, self.skip) else _ask(question, trial)
+                skipped = "dropout" in self.skip and "dropout" in question.name
+                skipped = skipped or question.name in self.skip
+                found = None if skipped else _ask(question, trial)
                 if found is None:
                     continue
                 if found.kind is Kind.PARAMETERS_BIAS_NEVER:
@@ -171,43 +178,9 @@ def _where_time_ran_out(error: BaseException) -> SourceLine | None:
     return SourceLine(failure.function, failure.line, failure.source) if failure.line else None
 
 
-def _trial(
-    given: Given, right: type[nn.Module], names: Mapping[str, str], skip: tuple[str, ...]
-) -> Trial:
-    """Return a trial; if the class needs d_in to be the width of its result, one like that."""
-    maker = Maker(given, names, tuple(name for name in skip if name in ARGUMENTS))
-    trial, same = Trial(maker, right), Trial(maker, right, one_width=True)
-    if names.get("d_in") is not None and names.get("d_in") == names.get("d_out"):
-        return same
-    try:
-        trial.build()
-    except Found as found:
-        if "made_with" not in found.finding.facts or found.finding.facts["error"] == "TypeError":
-            raise
-        try:
-            same.build()
-        except Found:
-            raise found from None
-        same.note(Kind.NOTE_ONE_WIDTH)
-        return same
-    return trial
-
-
-def _is_left_out(name: str, skip: tuple[str, ...]) -> bool:
-    return (
-        name in skip
-        or ("dropout" in skip and "dropout" in name)
-        or ("context_length" in skip and name == "too many tokens")
-    )
-
-
 def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
-    """Return what a learner reads, with all that was found."""
     faults, trial, right = tuple(inquiry.faults), inquiry.trial, inquiry.right.__name__
-    found = trial.notes if trial else []
-    if faults:
-        found = [note for note in found if note.kind is not Kind.NOTE_BROADCASTS]
-    notes = tuple(Note(cause_of(note), note.code) for note in found)
+    notes = tuple(Note(cause_of(note), note.code) for note in (trial.notes if trial else ()))
     asked = {fault.question for fault in faults}
     not_asked = tuple(q.name for q in QUESTIONS if q.name in inquiry.failed - asked)
     if faults:
@@ -223,5 +196,5 @@ def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
         f"{trial.make.name} is right: no token sees a later one, outputs and gradients are those "
         f"of attnlib's {right}{'' if 'dropout' in skip else drops}."
     )
-    told = (f"Note: {note}" for note in notes if note.code != Kind.NOTE_BROADCASTS)
-    return Verdict(True, " ".join([said, *told]), (), notes)
+    told = [f"Note: {note}" for note in notes]
+    return Verdict(True, " ".join([said, *told[:1]]), (), notes, more=" ".join(told[1:]))

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, holds, made_at, turned_at
 from attncourse.checks.diagnosis.quantities import Found
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation
-
-LETTERS = {"b": "texts", "h": "heads", "t": "tokens", "d": "columns", "c": "columns"}
 
 
 def misplaced(path: Path, operation: Operation) -> Found | None:
@@ -23,26 +19,17 @@ def misplaced(path: Path, operation: Operation) -> Found | None:
     return made
 
 
-def _changes_numbers(path: Path, operation: Operation) -> bool:
-    """Return whether an operation on one tensor changes numbers, and not only their places."""
-    number, *more = path.parents(operation)
-    old, new = path.operations[number].values, operation.values
-    if more or old.numel() != new.numel() or operation.name in ASSIGNS:
-        return False
-    return not torch.equal(old.flatten().sort().values, new.flatten().sort().values)
-
-
 def numbers_changed(path: Path, operation: Operation) -> Finding | None:
     """Tell an operation that changes some numbers, as relu does, and no places."""
-    made = misplaced(path, operation)
-    if made is None or made.moved is not None or not _changes_numbers(path, operation):
+    made, (number, *more) = misplaced(path, operation), path.parents(operation)
+    if made is None or made.moved is not None or more or operation.name in ASSIGNS:
         return None
-    if made.name in PARTS:
-        return path.at(operation, Kind.PARTS_CHANGED, name=made.name)
-    return path.at(operation, _CHANGED.get(made.name, Kind.MIXED), name=made.name, complete=False)
-
-
-_CHANGED = {"context_vec": Kind.CONTEXT_CHANGED, "result": Kind.RESULT_CHANGED, "x": Kind.X_CHANGED}
+    old, new = path.operations[number].values.flatten(), operation.values.flatten()
+    if old.shape != new.shape or old.sort().values.equal(new.sort().values):
+        return None
+    changed = {"context_vec": Kind.CONTEXT_CHANGED, "result": Kind.RESULT_CHANGED}
+    changed["x"] = Kind.X_CHANGED
+    return path.at(operation, changed.get(made.name, Kind.PARTS_CHANGED), name=made.name)
 
 
 def changed_after_the_merge(path: Path, operation: Operation) -> Finding | None:
@@ -54,7 +41,7 @@ def changed_after_the_merge(path: Path, operation: Operation) -> Finding | None:
         layout = found.layout or ()
         joined = len(layout) == 3 and layout[:2] == ("b", "t") and set(layout[2]) == {"h", "d"}
         if joined and path.num_heads > 1 and number in path.leads_here:
-            return path.at(operation, Kind.CONTEXT_CHANGED, complete=True)
+            return path.at(operation, Kind.CONTEXT_CHANGED)
     return None
 
 
@@ -97,8 +84,6 @@ def mixed_split(path: Path, operation: Operation) -> Finding | None:
         return path.at(operation, Kind.SPLIT_MISSING, **facts)
     if {"b", "t"} <= set(kept):
         return path.at(operation, Kind.SPLIT_COLUMNS, **facts)
-    if "t" in kept and "b" not in kept:
-        return path.at(operation, Kind.SPLIT_TEXTS, **facts)
     return path.at(operation, Kind.SPLIT_MIXED, **facts)
 
 
@@ -116,9 +101,7 @@ def mixed_merge(path: Path, operation: Operation) -> Finding | None:
             return path.at(made_at(path, before[0]), Kind.MERGE_AXIS, dim=dim, axes=axes)
     if "t" in kept and "b" not in kept:
         return path.at(operation, Kind.MERGE_TEXTS)
-    odd = len(layout) == 4 and layout != ("b", "h", "t", "d") and all(layout)
-    order = tuple(" and ".join(LETTERS[a] for a in axes) for axes in layout) if odd else ()
-    return path.at(_of_the_merge(path, operation), Kind.MERGE_MIXED, order=order)
+    return path.at(_of_the_merge(path, operation), Kind.MERGE_MIXED)
 
 
 def _of_the_merge(path: Path, operation: Operation) -> Operation:
@@ -162,7 +145,8 @@ def heads_added(path: Path, operation: Operation) -> Finding | None:
     held = [found for found in path.held(operation).values() if found.name == "context_vec"]
     heads = {int(found.index["h"]) for found in held if found.index["h"].numel() == 1}
     meet = len(heads) > 1 and operation.values.numel() == right[:, 0].numel()
-    if meet or any(holds(operation.values, m) for m in (right.mean(dim=1), right.sum(dim=1))):
+    together = right.mean(dim=1), right.sum(dim=1), right.amax(dim=1)
+    if meet or any(holds(operation.values, made) for made in together):
         return path.at(operation, Kind.MERGE_ADDED)
     return None
 

@@ -94,15 +94,6 @@ def maker_named(path: Path, operation: Operation, names: set[str]) -> Operation 
     return None
 
 
-def shows(path: Path, maker: Operation, hidden: Tensor) -> bool:
-    """Return whether what was drawn is what may be seen, and not what is hidden."""
-    drawn, n = maker.values, len(hidden)
-    if drawn.ndim < 2 or min(drawn.shape[-2:]) < n or maker.number in path.from_x:
-        return False
-    truth = drawn[(0,) * (drawn.ndim - 2)][:n, :n] != 0
-    return truth.equal(~hidden) and not truth.equal(hidden)
-
-
 # Rules: scores come in, and what comes out is wrong because of the mask
 
 
@@ -133,8 +124,7 @@ def everything_hidden(path: Path, operation: Operation) -> Finding | None:
     if not rows.any() or bool((old < HIDDEN).all(dim=-1).any()) or before.index["j"].numel() < 2:
         return None
     maker = mask_maker(path, operation) or operation
-    nan = bool(values[rows].isneginf().any())
-    return path.at(maker, Kind.MASK_EVERYTHING, all=bool(rows.all()), nan=nan)
+    return path.at(maker, Kind.MASK_EVERYTHING)
 
 
 def row_of_other_keys(path: Path, operation: Operation) -> Finding | None:
@@ -188,7 +178,6 @@ def _how_many(path: Path, operation: Operation) -> int:
 
 def _told_by_pattern(path: Path, operation: Operation, pattern: Tensor) -> Finding:
     maker = mask_maker(path, operation) or operation
-    drawn = shows(path, maker, pattern)
     ones = torch.ones_like(pattern)
     if pattern.equal(ones.tril()) or pattern[1:-1].equal(ones.tril()[1:-1]):
         return path.at(operation, Kind.MASK_INVERTED)
@@ -199,14 +188,12 @@ def _told_by_pattern(path: Path, operation: Operation, pattern: Tensor) -> Findi
         (ones.triu(3), Kind.MASK_LATE),
     ):
         if pattern.equal(wrong):
-            values = operation.values
-            nan = bool(values.isneginf().all(dim=-1).any())
-            return path.at(maker, kind, shows=drawn, nan=nan)
+            return path.at(maker, kind)
     future = causal_mask(len(pattern))
     leaks, too_much = (~pattern & future).nonzero(), (pattern & ~future).nonzero()
     kind, places = (Kind.MASK_LEAKS, leaks) if len(leaks) else (Kind.MASK_TOO_MUCH, too_much)
     i, j = places[0].tolist()
-    return path.at(maker, kind, token=i, other=j, shows=drawn)
+    return path.at(maker, kind, token=i, other=j)
 
 
 def mask_not_kept(path: Path, operation: Operation) -> Finding | None:
@@ -303,7 +290,7 @@ def _weak_mask(path: Path, operation: Operation, masks: list[int]) -> Finding | 
             made = made if made.line is not None else operation
             both = {number, *below.flatten().tolist()} == {0.0, 1.0}
             kind = Kind.MASK_ADDED if both else Kind.MASK_FILL
-            return path.at(made, kind, number=number, added=True)
+            return path.at(made, kind, number=number)
     return None
 
 
@@ -320,7 +307,7 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
     pattern = hidden_pairs(path, before, changed | hidden_in(before))
     fills, added = values[changed], (values - old)[changed]
     if fills.isposinf().any():
-        return path.at(operation, Kind.MASK_FILL, number=torch.inf, added=False)
+        return path.at(operation, Kind.MASK_FILL, number=torch.inf)
     fills = fills[fills.isfinite()]
     hides_future = pattern is None or bool((pattern & causal_mask(len(pattern))).any())
     for numbers, is_added in ((fills, False), (added, True)):
@@ -331,16 +318,14 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
             sums = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             maker = maker_named(path, operation, ASSIGNS | FILLERS) if sums else None
             kind = Kind.MASK_ADDED if is_added and one == 1 else Kind.MASK_FILL
-            return path.at(maker or operation, kind, number=one, added=is_added)
+            return path.at(maker or operation, kind, number=one)
     return path.at(operation, Kind.SCORES_CHANGED)
 
 
 def nan_of_scores(path: Path, operation: Operation) -> Finding | None:
-    """Tell NaN that arises of scores which are none: a root of negative ones, or 0 * inf."""
+    """Tell NaN that arises of scores which are none."""
     number, _ = path.the_scores(operation)
     values, old = operation.values, path.operations[number].values
     if not values.isnan().any() or old.isnan().any() or old.isneginf().any():
         return None
-    if any(word in operation.name for word in ("pow", "sqrt", "log")) and bool((old < 0).any()):
-        return path.at(operation, Kind.SCORES_ROOT)
     return path.at(operation, Kind.MASK_NAN)

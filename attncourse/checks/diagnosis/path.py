@@ -19,7 +19,9 @@ MOST_OPERATIONS = 1500  # that are looked at
 PARTS = ("queries", "keys", "values")
 MAY_BE_SCALED = ("queries", "keys", "scores")
 CONSTANTS = re.compile(r"_like$|^new_|^is|^(eq|ne|lt|gt|le|ge|__(eq|ne|lt|gt|le|ge)__)$")
-RANDOM = re.compile(r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson")
+RANDOM = re.compile(
+    r"dropout|bernoulli|^rand|normal_|^normal$|multinomial|uniform_|poisson|gumbel|exponential_"
+)
 ASSIGNS = {"__setitem__", "copy_", "index_copy_", "index_put_", "scatter_", "narrow_copy"}
 CUTS = {"__getitem__", "narrow", "select", "index_select", "chunk", "split", "tensor_split"}
 TURNS = {"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims", "mT", "einsum"}

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, call, draw, returns_weights, run
+from attncourse.checks.attempt import Found, call, draw, run
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.sentences import name_shape
 from attncourse.checks.stub import has_own_lines
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
@@ -177,9 +176,7 @@ def the_whole(trial: Trial) -> Finding | None:
                 where = trial.usual_departure or trial.departure(
                     mine, x.detach(), weights, trial.most_heads
                 )
-                bias = " with qkv_bias=True" if qkv_bias else ""
-                facts = {"b": b, "num_tokens": num_tokens, "bias": bias}
-                return where or Finding(Kind.RESULT_DIFFERS, None, facts)
+                return where or Finding(Kind.RESULT_DIFFERS)
             try:
                 wrong = _wrong_gradient(have, want, {"x": kept, **weights})
             except RuntimeError:  # of a tensor that was overwritten in place
@@ -191,7 +188,7 @@ def the_whole(trial: Trial) -> Finding | None:
 
 def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) -> Finding | None:
     if not have.requires_grad:
-        return Finding(Kind.GRADIENT, None, {"name": None, "none": True})
+        return Finding(Kind.GRADIENT, None, {"name": "all parameters"})
     gradients = [
         torch.autograd.grad(result.square().sum(), list(inputs.values()), allow_unused=True)
         for result in (have, want)
@@ -202,7 +199,7 @@ def _wrong_gradient(have: Tensor, want: Tensor, inputs: Mapping[str, Tensor]) ->
             layer = name.rpartition(".")[0]
             return Finding(Kind.GRADIENT_BIAS, None, {"name": name, "layer": layer})
         if mine is None or not close(mine, right, 1e-4 * largest):
-            return Finding(Kind.GRADIENT, None, {"name": name, "none": mine is None})
+            return Finding(Kind.GRADIENT, None, {"name": name})
     return None
 
 
@@ -234,30 +231,3 @@ def _line_of_the_gradient(
         ):
             return operation.line
     return trial.text.line_with(r"detach|\.data\b|tensor\(|numpy", "__init__")
-
-
-def the_weights_returned(trial: Trial) -> Finding | None:
-    """Where forward can return the weights too, they are ours."""
-    mine, ours = trial.build()
-    if not returns_weights(mine.forward):
-        return None
-    x = draw(B, NUM_TOKENS, trial.d_in(), seed=1)
-    weights = trial.random_weights(ours)
-    result = call(mine, x, trial.make.fit(mine, weights), trial.sizes(), return_weights=True)
-    want = call(ours, x, weights, return_weights=True)
-    what = "must return two tensors: context_vec, attn_weights"
-    if not (isinstance(result, tuple) and len(result) == 2):
-        return Finding(Kind.WEIGHTS_RETURNED, None, {"what": what})
-    for name, tensor, right in zip(("context_vec", "attn_weights"), result, want, strict=True):
-        what = f"gives another {name} than the one used"
-        if not isinstance(tensor, Tensor):
-            what = f"gives a {type(tensor).__name__} for {name}"
-        elif tensor.shape != right.shape:
-            have, shape = (
-                name_shape(tuple(shape), trial.sizes()) for shape in (tensor.shape, right.shape)
-            )
-            what = f"gives {name} as {have} where {shape} is right"
-        elif close(tensor, right):
-            continue
-        return Finding(Kind.WEIGHTS_RETURNED, None, {"what": what})
-    return None

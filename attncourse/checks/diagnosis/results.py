@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from attncourse.checks.diagnosis.masks import mask_maker
@@ -11,10 +9,7 @@ from attncourse.checks.diagnosis.path import (
     ASSIGNS,
     PARTS,
     Path,
-    apart,
-    cut_at,
     holds,
-    made_at,
     turned_at,
 )
 from attncourse.checks.diagnosis.scores import scale_finding
@@ -89,14 +84,14 @@ def another_attention(path: Path, operation: Operation) -> Finding | None:
                 maker = mask_maker(path, operation) or operation
                 if kind is Kind.MASK_INVERTED and maker.line is not None:
                     maker = operation if operation.line != maker.line else maker
-                return path.at(maker, kind, sdpa=True, nan=True, all=True, shows=True)
+                return path.at(maker, kind)
     for mask in (ones.tril(), ones.triu(1), ones.triu()):
         weights = (path.root * q @ k.mT + mask).softmax(dim=-1)
         if holds(operation.values, weights @ v):
             return path.at(mask_maker(path, operation) or operation, Kind.MASK_ADDED)
     if operation.values.isnan().all():
         maker = mask_maker(path, operation) or operation
-        return path.at(maker, Kind.MASK_EVERYTHING, nan=True, all=True)
+        return path.at(maker, Kind.MASK_EVERYTHING)
     return path.at(operation, Kind.ATTENTION_WRONG, sure=False)
 
 
@@ -133,22 +128,6 @@ def weights_transposed(path: Path, operation: Operation) -> Finding | None:
     return path.at(turned_at(path, number) or operation, Kind.WEIGHTS_TRANSPOSED)
 
 
-def values_of_another_head(path: Path, operation: Operation) -> Finding | None:
-    """Tell weights of one head or text that multiply the values of another."""
-    held = path.held(operation)
-    if len(held) != 2 or "einsum" in operation.name:
-        return None
-    held_by, given_by = sorted(held, key=lambda n: held[n].name == "values")
-    where = apart(path, held_by, given_by)
-    if where is None:
-        return None
-    axis, one, other = where
-    cut = cut_at(path, given_by, axis) or made_at(path, given_by)
-    paired = cut.name in {"chunk", "split", "unbind", "tensor_split", "__iter__"}
-    wrong = operation if paired and operation.line != cut.line else cut
-    return path.at(wrong, Kind.VALUES_APART, axis=axis, place=one, other=other)
-
-
 def another_context(path: Path, operation: Operation) -> Finding | None:
     """Tell a product of weights and values that is another."""
     return path.at(operation, Kind.CONTEXT_WRONG, sure=False)
@@ -157,16 +136,9 @@ def another_context(path: Path, operation: Operation) -> Finding | None:
 # Rules: the context vectors come in, the result, or x
 
 
-def out_proj_of_another(path: Path, operation: Operation) -> Finding | None:
-    """Tell out_proj of something else than the joined heads."""
-    if any("out_proj" in path.given_name(n) for n in operation.parents):
-        return path.at(operation, Kind.OUT_PROJ_WRONG, sure=False)
-    return None
-
-
 def context_changed(path: Path, operation: Operation) -> Finding | None:
     """Tell an operation on context vectors that were right."""
-    return path.at(operation, Kind.CONTEXT_CHANGED, complete=False)
+    return path.at(operation, Kind.CONTEXT_CHANGED)
 
 
 def result_changed(path: Path, operation: Operation) -> Finding | None:
@@ -192,14 +164,6 @@ def ends_too_early(path: Path) -> Finding | None:
     found, operation = path.found[path.result], path.operations[path.result]
     target = "result" if "result" in path.named else "context_vec"
     if found is None or found.name == target:
-        plain = path.named["result"][1].values if target == "result" else None
-        bias = plain is not None and plain.numel() == operation.values.numel()
-        if (
-            plain is not None
-            and bias
-            and torch.allclose(plain, operation.values.double(), atol=1e-4)
-        ):
-            return path.at(operation, Kind.OUT_PROJ_BIAS)
         return None
     if target == "result" and found.name == "context_vec":
         return path.at(operation, Kind.OUT_PROJ_MISSING)
@@ -226,15 +190,6 @@ def _never_written(path: Path, number: int) -> Finding | None:
     if len(chain) < 2 or begun.number in path.from_x or begun.values.shape != end.values.shape:
         return None
     same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
-    if same.ndim not in (3, 4) or not same.any() or same.all():
+    if same.all() or not any(same.movedim(a, 0).flatten(1).all(1).any() for a in range(same.ndim)):
         return None
-    sizes = reversed(path.right("context_vec").shape)
-    words = dict(zip(sizes, ("column", "token", "head", "text"), strict=True))
-    axes = sorted(range(same.ndim), key=lambda axis: words.get(same.shape[axis]) != "token")
-    for axis in axes:
-        what = words.get(same.shape[axis], "column")
-        never = same.movedim(axis, 0).flatten(1).all(dim=1).nonzero().flatten().tolist()
-        if never and (same.ndim == 3 or what == "token"):
-            facts: dict[str, Any] = {"what": what, "places": tuple(never), "filler": begun.name}
-            return path.at(end, Kind.RESULT_UNWRITTEN, **facts)
-    return None
+    return path.at(end, Kind.RESULT_UNWRITTEN, filler=begun.name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from attncourse.checks.diagnosis.masks import is_transposed, row_in, takes_softmax, what_is_wrong
+from attncourse.checks.diagnosis.masks import is_transposed, takes_softmax, what_is_wrong
 from attncourse.checks.diagnosis.path import (
     MAY_BE_SCALED,
     PARTS,
@@ -66,38 +67,26 @@ def scores_of_heads_added(path: Path, operation: Operation) -> Finding | None:
 
 
 def of_another_head(path: Path, operation: Operation) -> Finding | None:
-    """Tell queries of one head or text that meet the keys of another."""
+    """Tell queries of one head or text that meet the keys of another, or weights and values."""
     held = path.held(operation)
-    if path.names(operation) != {"queries", "keys"} or len(held) != 2:
+    names = path.names(operation)
+    if names not in ({"queries", "keys"}, {"attn_weights", "values"}) or len(held) != 2:
         return None
-    if "einsum" in operation.name:
-        return None
-    numbers = sorted(held, key=lambda n: held[n].name == "keys")
-    where = apart(path, *numbers)
+    numbers = sorted(held, key=lambda n: held[n].name in ("keys", "values"))
+    where = apart(path, *numbers) if "einsum" not in operation.name else None
     if where is None:
         return None
     axis, one, other = where
-    constant = _that_stays(path, operation, numbers, axis)
-    wrong = cut_at(path, constant, axis) or made_at(path, constant)
-    wrong = wrong if wrong.line is not None else operation
-    return path.at(wrong, Kind.SCORES_APART, axis=axis, place=one, other=other)
+    cuts = [cut for n in numbers[::-1] if (cut := cut_at(path, n, axis)) is not None]
+    wrong = cuts[0] if cuts else made_at(path, numbers[1])
+    paired = "values" in names and wrong.name in PAIRED and operation.line != wrong.line
+    wrong = operation if paired or wrong.line is None else wrong
+    facts: dict[str, Any] = {"axis": axis, "place": one, "other": other}
+    first, second = (held[number].name for number in numbers)
+    return path.at(wrong, Kind.SCORES_APART, first=first, second=second, **facts)
 
 
-def _that_stays(path: Path, operation: Operation, numbers: list[int], axis: str) -> int:
-    """Return which of two operands is not ordered as it should be, or does not change in a loop."""
-    layouts = [(found.layout if (found := path.found[n]) else None) or () for n in numbers]
-    leading = ["".join(axes[:-2]) for axes in layouts]
-    for number, order in zip(numbers, leading, strict=True):
-        if order == "hb" and leading != ["hb", "hb"]:
-            return number
-    places: list[set[tuple[int, ...]]] = [set(), set()]
-    for other in path.operations:
-        if (other.line, other.name) != (operation.line, operation.name):
-            continue
-        for found in map(path.found.get, path.parents(other)):
-            if found is not None and found.name in ("queries", "keys"):
-                places[found.name == "keys"].add(tuple(found.index[axis].flatten().tolist()))
-    return numbers[0] if len(places[0]) < len(places[1]) else numbers[1]
+PAIRED = {"chunk", "split", "unbind", "tensor_split", "__iter__"}
 
 
 def columns_of_no_head(path: Path, operation: Operation) -> Finding | None:
@@ -166,8 +155,6 @@ def wrong_scale(path: Path, operation: Operation) -> Finding | None:
     if not takes_softmax(path, operation) or what_is_wrong(path, before) != "scale":
         return None
     finding = scale_finding(before.factor, path.root, path.scales)
-    if _grows_with_the_keys(path, number, before):
-        finding = Finding(Kind.SCALE_KEYS)
     scaler = None
     for later in sorted(path.leads_here & path.from_x):
         found = path.found.get(later)
@@ -197,24 +184,7 @@ def scale_finding(factor: float, root: float, scales: tuple[Scale, ...]) -> Find
     return Finding(Kind.SCALE_OTHER, None, facts)
 
 
-def _grows_with_the_keys(path: Path, number: int, before: Found) -> bool:
-    """Return whether each row is divided by the root of the number of its keys."""
-    if row_in(before) is None:
-        return False
-    line = path.operations[number].line
-    factors = {
-        made[0] + 1: found.factor
-        for n, found in path.found.items()
-        if found is not None and found.name == "scores"
-        if path.operations[n].line == line and (made := row_in(found)) is not None
-    }
-    return len(factors) > 2 and all(
-        abs(factor * keys**0.5 - 1) < 1e-4 for keys, factor in factors.items()
-    )
-
-
 def _nearest_found(path: Path, number: int) -> list[Found]:
-    """Return the scaled quantities of which an operation is made, through unknown steps."""
     nearest: list[Found] = []
     for parent in path.parents(path.operations[number]):
         found = path.found.get(parent)
@@ -238,9 +208,6 @@ def scores_changed(path: Path, operation: Operation) -> Finding | None:
     later = (made.name for made in path.operations[operation.number :])
     if re.search(SQUASHES, operation.name) and not any("softmax" in name for name in later):
         return path.at(operation, Kind.SOFTMAX_OTHER)
-    made = path.found.get(operation.number)
-    if made is not None and not made.in_order and made.name == "scores":
-        return path.at(operation, Kind.MIXED, name="scores")
     return path.at(operation, Kind.SCORES_CHANGED, sure=not takes_softmax(path, operation))
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.checks.attempt import reporting
-from attncourse.checks.diagnosis.conditions import how_it_drops
 from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.trial import NUM_TOKENS, Trial, close, set_mode
 from attncourse.checks.findings import Finding, Kind
@@ -29,7 +28,7 @@ def training_without_dropout(trial: Trial) -> Finding | None:
         return None
     if line := trial.line_of_dropout(mine, x, weights):
         own = _line_of_another_p(trial) or _line_of_a_head(trial, mine, 0.0)
-        return Finding(Kind.DROPOUT_ZERO, own or line)
+        return Finding(Kind.DROPOUT_SHARE, own or line, {"p": 0.0})
     where = trial.departure(mine, x, weights, trial.most_heads)
     if where is not None and where.kind is Kind.MASK_NONE:
         path = trial.usual_path()  # in eval, where the mask is there
@@ -42,7 +41,6 @@ def training_without_dropout(trial: Trial) -> Finding | None:
 
 
 def _line_of_another_p(trial: Trial) -> SourceLine | None:
-    """Return the line of __init__ that makes dropout of something else than dropout."""
     return trial.text.line_with(ANOTHER_P, among="__init__")
 
 
@@ -60,32 +58,37 @@ def dropout_in_eval(trial: Trial) -> Finding | None:
         random = (Kind.DROPOUT_ACTIVE, Kind.RANDOM)
         if where is not None and where.kind not in random and where.sure:
             return where
-        line = trial.line_of_dropout(mine, x, weights)
-        return Finding(Kind.DROPOUT_ACTIVE, line, {"how": how_it_drops(line)})
+        return Finding(Kind.DROPOUT_ACTIVE, trial.line_of_dropout(mine, x, weights))
     return None
+
+
+def _in_training(trial: Trial, num_heads: int) -> tuple[nn.Module, Tensor, Tensor, Tensor]:
+    """Return a module in training, its input, and its attention weights in eval and in training."""
+    mine, _ = trial.build(num_heads, dropout=DROPOUT)
+    x = trial.marked_tokens(b=8, num_heads=num_heads)
+    calm = trial.attn_weights_of(mine, x, num_heads)
+    set_mode(mine, training=True)
+    torch.manual_seed(3)
+    return mine, x, calm, trial.attn_weights_of(mine, x, num_heads)
 
 
 def something_is_dropped(trial: Trial) -> Finding | None:
     """In training with dropout the attention weights change."""
     for num_heads in trial.head_counts:
-        mine, _ = trial.build(num_heads, dropout=DROPOUT)
-        x, weights = trial.marked_tokens(b=8, num_heads=num_heads), trial.weights(num_heads)
-        calm = trial.attn_weights_of(mine, x, num_heads)
-        set_mode(mine, training=True)
-        torch.manual_seed(3)
-        dropped = trial.attn_weights_of(mine, x, num_heads)
+        mine, x, calm, dropped = _in_training(trial, num_heads)
         if not all(part.training for part in mine.modules()):
             return Finding(
                 Kind.MODE_CHANGED, trial.text.line_with(r"\.(eval|train)\(|\.training\s*=")
             )
         if dropped.equal(calm):
-            line = trial.line_of_dropout(mine, x, weights) or _line_of_another_p(trial)
+            line = trial.line_of_dropout(mine, x, trial.weights(num_heads)) or _line_of_another_p(
+                trial
+            )
             return Finding(Kind.DROPOUT_NONE, line or _line_of_the_weights(trial, mine))
     return None
 
 
 def _line_of_a_head(trial: Trial, mine: nn.Module, p: float) -> SourceLine | None:
-    """Return the line that makes a head with another dropout."""
     for name, part in mine.named_modules():
         if isinstance(part, nn.Dropout) and part.p != p and "." in name:
             return trial.line_that_filled(f"{name.rpartition('.')[0]}.W_query.weight")
@@ -107,24 +110,19 @@ def _line_of_the_weights(trial: Trial, mine: nn.Module) -> SourceLine | None:
 def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
     """In training a weight is 0, or divided by 1 - p."""
     for num_heads in trial.head_counts:
-        mine, _ = trial.build(num_heads, dropout=DROPOUT)
-        x, weights = trial.marked_tokens(b=8, num_heads=num_heads), trial.weights(num_heads)
-        calm = trial.attn_weights_of(mine, x, num_heads)
-        set_mode(mine, training=True)
-        torch.manual_seed(3)
-        dropped = trial.attn_weights_of(mine, x, num_heads)
-        line = trial.line_of_dropout(mine, x, weights)
+        mine, x, calm, dropped = _in_training(trial, num_heads)
+        line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
         survived = dropped != 0
         wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
         if wrong.any():
-            sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
+            sums = dropped[..., :NUM_TOKENS].sum(dim=-1).nan_to_num(0.0)
             again = _line_of_the_sums(trial, mine, x, num_heads)
             if again and bool(((sums - 1).abs().lt(1e-3) | sums.abs().lt(1e-3)).all()):
                 return Finding(Kind.DROPOUT_SUMS, again)
             factors = (dropped[wrong] / calm[wrong]).nan_to_num(0.0)
             twice = close(factors, torch.full_like(factors, (1 - DROPOUT) ** -2), 1e-4)
             kind = Kind.DROPOUT_TWICE if twice else Kind.DROPOUT_PLACE
-            return Finding(kind, line, {"nan": bool((wrong & dropped.isnan()).any())})
+            return Finding(kind, line)
         repeats = dropped.shape[-1] - NUM_TOKENS  # columns that copy the first ones
         if not survived[..., :repeats].equal(survived[..., NUM_TOKENS:]):
             return Finding(Kind.DROPOUT_VALUES, line)
@@ -178,7 +176,7 @@ def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
     share = float(first[..., visible].float().mean())
     if abs(share - DROPOUT) > 0.12:
         line = _line_of_another_p(trial) or line
-        return Finding(Kind.DROPOUT_SHARE, line, {"p": DROPOUT, "share": share})
+        return Finding(Kind.DROPOUT_SHARE, line, {"p": DROPOUT})
     return None
 
 

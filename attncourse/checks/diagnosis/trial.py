@@ -39,7 +39,6 @@ class HeadCall(NamedTuple):
 
     head: int
     line: SourceLine | None
-    takes_x: bool
     takes_head: int | None  # the head whose result it takes
 
 
@@ -49,11 +48,11 @@ class Trial:
     Args:
         make: makes modules of the learner's class.
         right: CausalAttention, MultiHeadAttentionWrapper or MultiHeadAttention.
-        one_width: whether the learner's class needs d_in equal to the width of its result.
     """
 
-    def __init__(self, make: Maker, right: type[nn.Module], one_width: bool = False) -> None:
-        self.make, self.right, self.one_width = make, right, one_width
+    def __init__(self, make: Maker, right: type[nn.Module]) -> None:
+        self.make, self.right = make, right
+        self.one_width = len({make.names.get(name, name) for name in ("d_in", "d_out")}) == 1
         self.notes: list[Finding] = []
         self._constructed: dict[int, tuple[nn.Module, Recording]] = {}
 
@@ -103,7 +102,6 @@ class Trial:
             Scale(1 / HEAD_DIM, Kind.SCALE_NO_ROOT),
             Scale(1 / (2 * HEAD_DIM), Kind.SCALE_HALF),
             Scale(2 / HEAD_DIM, Kind.SCALE_HALF),
-            Scale(HEAD_DIM**-0.25, Kind.SCALE_ONE_SIDE),
             Scale(1 / int(HEAD_DIM**0.5), Kind.SCALE_CUT),
             *(Scale(n**-0.5, Kind.SCALE_WIDTH, by) for by, n in sizes.items() if n > 1),
             *(Scale(1 / n, Kind.SCALE_WIDTH, by, False) for by, n in sizes.items() if n > 2),
@@ -119,12 +117,7 @@ class Trial:
         return arguments | options  # no qkv_bias: False must be the default
 
     def build(self, num_heads: int = NUM_HEADS, **options: Any) -> tuple[nn.Module, nn.Module]:
-        """Return a module of the learner's class and one of ours, both in eval.
-
-        Args:
-            num_heads: how many heads.
-            options: context_length, dropout and qkv_bias, if they are not the usual ones.
-        """
+        """Return a module of the learner's class and one of ours, both in eval."""
         arguments = self.arguments(num_heads, **options)
         recording = Recording()
         with recording:
@@ -239,8 +232,10 @@ class Trial:
         self, mine: nn.Module, x: Tensor, is_it: Any, weights: Mapping[str, Tensor] = NO_WEIGHTS
     ) -> list[Operation]:
         """Return the operations of forward with a line of which something holds."""
+        _, recording = self._constructed.get(id(mine), (mine, Recording()))
+        before = len(recording.operations)  # of earlier runs too
         recording, _ = self.record(mine, x, weights)
-        forward = recording.operations[(recording.number_of(x) or 0) + 1 :]
+        forward = recording.operations[before:]
         return [made for made in forward if made.line is not None and is_it(made)]
 
     # The path
@@ -253,15 +248,7 @@ class Trial:
         num_heads: int,
         stopped: bool = False,
     ) -> Path | None:
-        """Return a run's operations, with what each of them made.
-
-        Args:
-            mine: a module of the learner's.
-            x: what it takes.
-            weights: of the right class.
-            num_heads: how many heads it has.
-            stopped: whether a run that an error stops is taken, as far as it went.
-        """
+        """Return a run's operations, stopped or not, with what each of them made."""
         recording, result = self.record(mine, x, weights)
         number = recording.number_of(result) if result is not None else None
         start = recording.number_of(x)
@@ -322,10 +309,8 @@ class Trial:
 
         def before(head: int) -> Any:
             def note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-                given = inputs[0] if inputs and isinstance(inputs[0], Tensor) else x
-                takes_x = given.shape == x.shape and torch.equal(given, x)
-                takes = next((h for h, made in results if made is given), None)
-                calls.append(HeadCall(head, _own_line(), takes_x, takes))
+                takes = next((h for h, made in results if made is inputs[0]), None)
+                calls.append(HeadCall(head, _own_line(), takes))
 
             return note
 
@@ -367,7 +352,6 @@ class Trial:
         return recording.operations[number].line if number is not None else None
 
     def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
-        """Return the last line that shaped the result."""
         recording, result = self.record(mine, x)
         number = recording.number_of(result) if result is not None else None
         while number is not None:
@@ -427,7 +411,6 @@ def _is_float(operation: Operation) -> bool:
 
 
 def _own_line() -> SourceLine | None:
-    """Return the learner's innermost line that runs now."""
     frame = sys._getframe(2)
     while frame is not None:
         code = frame.f_code

@@ -1,14 +1,18 @@
 """Each check says yes to what is right, and says where it is wrong to what is not."""
 
-from __future__ import annotations
-
 import inspect
+import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
+from attncourse.checks import Finding, Kind
 from attncourse.checks.module_checks import Verdict, check_causal, check_equal, check_weights
+from attncourse.checks.verdict import NO, OPEN, STOPPED, YES
+from attncourse.pictures.palette import contrast
+from attncourse.tracing.operations import SourceLine
 from attnlib import CausalAttention, MultiHeadAttention, causal_mask
 from support.cases import CASES, T, name, tokens
 
@@ -19,6 +23,39 @@ def test_a_verdict_is_a_truth_and_a_sentence():
     assert Verdict(True, "Yes.")
     assert not Verdict(False, "No.")
     assert repr(Verdict(False, "No.")) == "No."
+
+
+LINE = SourceLine("forward", 5, "y = x @ x < 2")
+CRASH = Verdict(
+    False, "...", (Finding(Kind.ERROR_WIDTHS, LINE),), more="x (2, 3)", cause="The last axis."
+)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "sign", "said"),
+    [
+        (Verdict(True, "Right: <all>."), "✓", "Yes Right: <all>."),
+        (Verdict(False, "Is it twice?"), "✗", "Not yet Is it twice?"),
+        (Verdict(False, "not attempted yet", (Finding(Kind.STUB),)), "○", "Not attempted yet"),
+        (CRASH, "■", "Stopped forward, line 5 y = x @ x < 2 The last axis. More x (2, 3)"),
+        (replace(CRASH, faults=(Finding(Kind.SCALE_NONE, LINE),)), "✗", "Not yet forward, line 5"),
+    ],
+)
+def test_a_verdict_is_seen_at_a_glance_and_heard(verdict, sign, said):
+    """A sign, a word and a color of its own; the line as code; what is folded behind."""
+    root = ET.fromstring(verdict._repr_html_())
+    hidden = [node for node in root.iter() if node.get("aria-hidden")]
+    assert [node.text.strip() for node in hidden] == [sign]
+    heard = " ".join(text for text in root.itertext() if text.strip() != sign)
+    assert " ".join(heard.split()).startswith(said)
+    badge = next(root.iter("b")).get("style")
+    assert contrast("#ffffff", badge.split("background: ")[1]) >= 5
+    assert [code.text for code in root.iter("code")] == [LINE.text] * bool(verdict.line)
+    assert len(list(root.iter("details"))) == bool(verdict.more)
+
+
+def test_four_kinds_of_verdict_have_four_colors():
+    assert len({look[2] for look in (YES, NO, STOPPED, OPEN)}) == 4
 
 
 # check_equal

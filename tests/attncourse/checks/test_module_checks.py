@@ -1,7 +1,5 @@
 """The checks of whole modules: causality, rows, shapes, sameness."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

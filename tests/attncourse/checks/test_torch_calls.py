@@ -1,6 +1,6 @@
 """The checks around PyTorch's attention: right answers in other words pass, wrong ones are told."""
 
-from __future__ import annotations
+# tables: one case on a line
 
 import pytest
 import torch
@@ -8,103 +8,78 @@ import torch.nn.functional as F
 from torch import nn
 
 from attncourse.checks import (
-    check_both_masks,
-    check_cross_attention,
+    FusedAttention,
+    check_for_module,
+    check_fused,
     check_padded,
+    run_calls,
 )
-from attnlib import attention, causal_mask, merge_heads, split_heads
+from attncourse.checks.torch_calls import alone
+from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
+
+
+class ByHand(MultiHeadAttention):
+    """The same in other words: no SDPA, and dropout by its layer."""
+
+    def forward(self, x, memory=None, attn_mask=None, is_causal=False):
+        memory = memory if memory is not None else x
+        heads = [split_heads(self.W_query(x), self.num_heads)]
+        heads += [
+            split_heads(layer(memory), self.num_heads) for layer in (self.W_key, self.W_value)
+        ]
+        hidden = causal_mask(x.shape[1]) if is_causal else None
+        hidden = hidden if attn_mask is None else ~attn_mask
+        return self.out_proj(merge_heads(attention(*heads, hidden, self.dropout)[0]))
+
+
+def test_a_class_in_other_words_is_right():
+    verdict = check_fused(ByHand)
+    assert str(verdict).startswith("Right: one text or two")
+    assert verdict.or_ours() is ByHand
 
 
 @pytest.mark.parametrize(
-    ("both_masks", "sentence"),
+    ("change", "sentence"),
     [
-        (
-            lambda n: (nn.Transformer.generate_square_subsequent_mask(n),) * 2,
-            "Right, for both: a mask of numbers is added to the scores, and means one thing.",
-        ),
-        (
-            lambda n: [nn.Transformer.generate_square_subsequent_mask(n), ~causal_mask(n)],
-            "Right: the module's True hides, SDPA's True shows.",
-        ),
-        (
-            lambda n: (causal_mask(n), ~causal_mask(n).T),
-            "With SDPA's mask tokens look ahead: rows are queries, columns are keys.",
-        ),
-        (
-            lambda n: (causal_mask(n), torch.ones(n, n).bool()),
-            "With SDPA's mask nothing is hidden. Numbers are added to the scores: 0 shows, "
-            "-inf hides.",
-        ),
-        (
-            lambda n: (causal_mask(7), ~causal_mask(7)),
-            "The shape of the module's mask is (7, 7), not (5, 5).",
-        ),
-        (
-            lambda n: (causal_mask(n), ~causal_mask(n) & (torch.arange(n) != 1)),
-            "With SDPA's mask token 1 must see [0, 1], not [0].",
-        ),
+        (lambda output, x: 2 * output, "Right shape, wrong numbers: "),
+        (lambda output, x: x, "The shape is (2, 4, 7), not (2, 4, 6): one row for each token"),
+        (lambda output, x: None, "forward returns None: is the return missing?"),
     ],
 )
-def test_both_masks(both_masks, sentence):
-    assert str(check_both_masks(both_masks)) == sentence
+def test_what_is_no_usual_mistake_is_told_too(change, sentence):
+    class Odd(ByHand):
+        def forward(self, x, *others, **mask):
+            return change(super().forward(x, *others, **mask), x)
 
-
-def by_sdpa(module, x, memory):
-    heads = [split_heads(module.W_query(x), module.num_heads)]
-    heads += [split_heads(W(memory), module.num_heads) for W in (module.W_key, module.W_value)]
-    return module.out_proj(merge_heads(F.scaled_dot_product_attention(*heads)))
-
-
-def test_cross_attention_in_other_words_is_right():
-    assert str(check_cross_attention(by_sdpa)).startswith("Right: for 4 tokens that look at 4")
-
-
-def test_one_wide_head_is_told():
-    def cross_attention(module, x, memory):
-        layers = (module.W_query(x), module.W_key(memory), module.W_value(memory))
-        return module.out_proj(F.scaled_dot_product_attention(*layers))
-
-    sentence = "There is one wide head: split queries, keys and values into heads."
-    assert str(check_cross_attention(cross_attention)) == sentence
-
-
-@pytest.mark.parametrize(
-    ("cross_attention", "sentence"),
-    [
-        (lambda module, x, memory: by_sdpa(module, x, memory) * 2, "Right shape, wrong numbers: "),
-        (lambda module, x, memory: x, "The shape is (2, 4, 7), not (2, 4, 6): "),
-    ],
-)
-def test_what_is_no_usual_mistake_is_told_too(cross_attention, sentence):
-    assert str(check_cross_attention(cross_attention)).startswith(sentence)
+    verdict = check_fused(Odd)
+    assert str(verdict).startswith(sentence)
+    assert verdict.or_ours() is FusedAttention
 
 
 def test_lengths_that_are_taken_for_equal_stop_with_their_line():
-    def cross_attention(module, x, memory):
-        b, num_tokens, _ = x.shape
-        keys = module.W_key(memory).view(b, num_tokens, module.num_heads, -1)
-        values = module.W_value(memory).view(b, num_tokens, module.num_heads, -1)
-        heads = split_heads(module.W_query(x), module.num_heads), keys.mT, values
-        return by_sdpa(module, x, memory) + 0 * sum(head.sum() for head in heads)
+    class Equal(ByHand):
+        def forward(self, x, memory=None, **mask):
+            memory = x if memory is None else memory
+            memory.view(x.shape)
+            return super().forward(x, memory, **mask)
 
-    assert "Stopped in cross_attention, line 3" in str(check_cross_attention(cross_attention))
+    assert "Stopped in Equal.forward, line 3: memory.view(x.shape)" in str(check_fused(Equal))
 
 
-def test_the_pair_that_attention_returns_is_told():
-    told = str(check_cross_attention(lambda module, x, memory: (x, memory)))
-    assert told == "It returns a tuple. attention returns two things: go on with the first."
+def padded(is_padding):
+    may_look = ~causal_mask(is_padding.shape[1]) & ~is_padding[:, None]
+    return (may_look | torch.eye(is_padding.shape[1], dtype=torch.bool))[:, None]
 
 
 def test_a_mask_for_one_batch_is_not_enough():
     is_padding = torch.arange(8) < torch.tensor([[0], [2], [5]])
-    right = (causal_mask(8) | is_padding[:, None]) & ~torch.eye(8, dtype=torch.bool)
-    told = str(check_padded(lambda is_padding: right))
-    assert told == "It is torch.bool, (3, 8, 8); it must be torch.bool, (2, 7, 7)."
+    told = str(check_padded(lambda _: padded(is_padding)))
+    assert told == "It is torch.bool, (3, 1, 8, 8); it must be torch.bool, (2, 1, 7, 7)."
 
 
-@pytest.mark.parametrize("hidden", [torch.arange(8) < 2, torch.zeros(8) > 0])
-def test_a_padding_mask_that_is_not_causal_is_told(hidden):
-    told = str(check_padded(lambda is_padding: hidden.expand(3, 8, 8)))
+@pytest.mark.parametrize("shown", [torch.arange(8) > 1, torch.ones(8) > 0])
+def test_a_padding_mask_that_is_not_causal_is_told(shown):
+    told = str(check_padded(lambda is_padding: shown.expand(3, 1, 8, 8)))
     assert told in (
         "In text 0 query 0 sees token 2: that is its future.",
         "In text 0 query 0 sees token 1: that is its future.",
@@ -113,66 +88,79 @@ def test_a_padding_mask_that_is_not_causal_is_told(hidden):
 
 def test_the_right_number_of_wrong_keys_is_told():
     def padded_mask(is_padding):
-        hidden = causal_mask(8) | is_padding[:, None]
-        hidden[1, 7, 2], hidden[1, 7, 0] = True, False  # padding for a word
-        return hidden & ~torch.eye(8, dtype=torch.bool)
+        mask = padded(is_padding)
+        mask[1, 0, 7, 2], mask[1, 0, 7, 0] = False, True  # padding for a word
+        return mask
 
-    assert str(check_padded(padded_mask)) == (
-        "The right number of keys, but not the right ones: a word's output moved."
-    )
+    told = "The right number of keys, but not the right ones: a word's output moved."
+    assert str(check_padded(padded_mask)) == told
+
+
+def test_a_mask_for_the_module_by_repeating_is_right():
+    def by_repeating(may_look, shape):
+        b, num_heads, n, m = shape
+        each = may_look.expand(b, 1, n, m)[:, 0]
+        return ~each.repeat_interleave(num_heads, dim=0)
+
+    assert str(check_for_module(by_repeating)).startswith("Right: three shapes of mask")
+
+
+def test_the_reference_hides_nothing_and_is_attention():
+    """In float64, with its gradients: no mask on one side, PyTorch's own class on the other."""
+    torch.manual_seed(1)
+    module = MultiHeadAttention(3, 10, 7, 0.0, num_heads=5, qkv_bias=True).double()
+    x = torch.randn(2, 7, 3, dtype=torch.float64, requires_grad=True)
+    seen = ~causal_mask(7).expand(2, 7, 7)
+    ours, theirs = alone(module, x, x, seen), module(x)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    (mine,), (right,) = (torch.autograd.grad(out.square().sum(), x) for out in (ours, theirs))
+    torch.testing.assert_close(mine, right, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("call", "right"),
+    [
+        ("mine(x, is_causal=True)", (2, 2)),
+        ("mine(x)", (0, 2)),
+        ("mine(x, attn_mask=may_look)", (10, 10)),
+        ("mine(x, attn_mask=~may_look)", (0, 10)),
+        ("mine(x, attn_mask=may_look.expand(shape)[:, 0][:, None])", (10, 10)),
+        ("mine(x, memory)", (2, 2)),
+        ("mine(new, text)", (2, 4)),
+        ("mine(new, text, attn_mask=causal_lower_right(n, m))", (4, 4)),
+        ("module(x, x, x, attn_mask=is_future)[0]", (2, 2)),
+    ],
+)
+def test_a_call_is_right_on_as_many_inputs(call, right):
+    assert run_calls([call], FusedAttention) == {call: right}
+
+
+def test_a_mask_that_is_taken_for_heads_is_found():
+    """With two texts and two heads nothing stops; the mask of a text must still be its own."""
+
+    class TakesTextsForHeads(FusedAttention):
+        def forward(self, x, memory=None, attn_mask=None, **mask):
+            if attn_mask is not None and attn_mask.ndim == 4 and len(x) == self.num_heads:
+                attn_mask = attn_mask[:, 0]
+            return super().forward(x, memory, attn_mask=attn_mask, **mask)
+
+    (found,) = run_calls(["mine(x, attn_mask=may_look)"], TakesTextsForHeads).values()
+    assert found[0] < found[1]
 
 
 def test_the_checks_leave_the_readers_random_numbers_alone():
-    torch.manual_seed(4)
     before = torch.get_rng_state()
-    check_both_masks(lambda n: (causal_mask(n), ~causal_mask(n)))
-    check_cross_attention(by_sdpa)
-    check_padded(lambda is_padding: causal_mask(8) | is_padding[:, None])
+    check_fused(FusedAttention)
+    check_padded(padded)
+    run_calls(["mine(x)"], FusedAttention)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def hides_key_0(num_tokens):
-    is_hidden = torch.zeros(num_tokens, num_tokens, dtype=torch.bool)
-    is_hidden[1:, 0] = True  # token 0 still sees itself
-    return is_hidden
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 7, 5), (3, 7, 5)])
-def test_a_mask_and_is_causal_are_refused_together_or_both_applied(shape):
-    """Which of the two depends on the kernel in PyTorch 2.13; 2.14 refuses."""
-    x, is_hidden = torch.randn(shape), hides_key_0(7)
-    refused = ""
-    try:
-        both = F.scaled_dot_product_attention(x, x, x, attn_mask=~is_hidden, is_causal=True)
-    except RuntimeError as error:
-        refused = str(error)
-    if refused:
-        assert "attn_mask should not be set when is_causal=True" in refused
-    else:
-        torch.testing.assert_close(both, attention(x, x, x, is_hidden | causal_mask(7))[0])
-
-
-@pytest.mark.parametrize("need_weights", [True, False])
-def test_the_hint_replaces_the_mask_where_no_weights_are_asked_for(need_weights):
-    module, x = nn.MultiheadAttention(6, 3, bias=False, batch_first=True), torch.randn(2, 7, 6)
-    open_mask = torch.zeros(7, 7, dtype=torch.bool)
-    hinted, _ = module(x, x, x, attn_mask=open_mask, is_causal=True, need_weights=need_weights)
-    taken = open_mask if need_weights else causal_mask(7)
-    torch.testing.assert_close(hinted, module(x, x, x, attn_mask=taken)[0])
-
-
-def test_a_row_without_keys_has_nan_gradients_though_no_loss_reads_it():
-    module, x = nn.MultiheadAttention(6, 3, bias=False, batch_first=True), torch.randn(1, 7, 6)
-    is_padding = torch.arange(7)[None] < 2
-    for need_weights in (True, False):
-        module.zero_grad()
-        result, _ = module(
-            x,
-            x,
-            x,
-            attn_mask=causal_mask(7),
-            key_padding_mask=is_padding,
-            need_weights=need_weights,
-        )
-        result[~is_padding].sum().backward()
-        assert bool(module.in_proj_weight.grad.isnan().all()) == need_weights
+def test_sdpa_and_the_module_differ_in_what_true_means():
+    """What lesson 05 opens with, on the installed PyTorch."""
+    x, is_future = torch.rand(1, 5, 3), causal_mask(5)
+    module = nn.MultiheadAttention(3, 1, batch_first=True)
+    _, weights = module(x, x, x, attn_mask=is_future)
+    looks = F.scaled_dot_product_attention(x, x, torch.eye(5)[None], attn_mask=is_future)
+    assert not (weights[0] > 0)[is_future].any()
+    assert (looks[0] > 0).equal(is_future)

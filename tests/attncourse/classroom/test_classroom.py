@@ -1,7 +1,5 @@
 """Notebooks for a class, and their grades: right, wrong, empty, broken and hostile ones."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -63,7 +61,6 @@ def lesson() -> dict:
 
 
 def answered(code: str) -> dict:
-    """Return the lesson as a learner left it."""
     mine = lesson()
     (stub,) = (one for one in mine["cells"] if one["id"] == "stub")
     check, _ = stub["source"].split("\n\n\ndef double")
@@ -81,7 +78,6 @@ def solved_afresh() -> Iterator[None]:
 
 @pytest.fixture
 def small_course(tmp_path, monkeypatch) -> Path:
-    """Let the course be one small lesson."""
     path = tmp_path / "course" / "01_lesson.ipynb"
     write_notebook(lesson(), path)
     monkeypatch.setattr(grading, "lessons", lambda: [path])
@@ -139,6 +135,23 @@ def test_only_the_cells_that_an_answer_builds_on_are_run():
     assert list_needed(code, ["stub"]) == ["setup", "helper", "stub"]
 
 
+def test_what_a_cell_builds_on_is_found_in_the_bodies_of_functions_too():
+    texts = ["seed = 1", "import math as size", "size = seed + 1", "unused = 1 / 0"]
+    texts += ["def make(n): return n * size", "[seed for seed in 'ab']", "print(make(2))"]
+    code = dict(enumerate(texts, 1))
+    assert list_needed(code, [7]) == [1, 3, 5, 7]
+    assert list_needed(code | {6: "make(2)"}, [6]) == [1, 3, 5, 6]
+    assert list_needed(code | {5: "[size for size in seed]"}, [5]) == [1, 5]
+    assert list_needed(code | {3: "class Double: of = size"}, [3]) == [1, 2, 3]
+
+
+def test_an_answer_takes_the_place_of_all_that_it_binds():
+    stub = "size = 1\nx = None\ndef f():\n    return 1\n\n\nprint(x, f())"
+    answer = "import math\ndef f():\n    return 2\nx = math.pi\n"
+    expected = "size = 1\nimport math\ndef f():\n    return 2\nx = math.pi\n\n\nprint(x, f())"
+    assert put(answer, stub) == expected
+
+
 def test_stubs_and_solutions_must_go_together():
     one_less = lesson()
     one_less["cells"].pop()
@@ -166,7 +179,6 @@ def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_pat
 
 
 def commands() -> list[bytes]:
-    """Return the commands of all processes, where Linux lists them."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended in the meantime

@@ -1,6 +1,6 @@
 """GPT-2's sizes, files and weights; what Hugging Face computes with them is compared elsewhere."""
 
-from __future__ import annotations
+# ruff: noqa: E501  # tables: one case on a line
 
 import re
 from pathlib import Path
@@ -47,7 +47,6 @@ def attention(cls: type = MultiHeadAttention, **changes) -> torch.nn.Module:
 
 
 def state_of(num_layers: int = 2) -> dict[str, Tensor]:
-    """Return the attention weights of a GPT-2 file."""
     state = {}
     for layer in range(num_layers):
         state |= to_gpt2(attention(), layer)
@@ -148,32 +147,16 @@ def test_gpt2_has_one_width():
         ({"layer": -1}, ValueError, r"layer=-1 does not exist"),
         ({"layer": True}, TypeError, r"layer must be an int, not True \("),
         ({"layer": "0"}, TypeError, r"layer must be an int, not '0' \("),
-        (
-            {"num_heads": None},
-            ValueError,
-            r"its width 15 is not a multiple of 64, .* give num_head",
-        ),
-        (
-            {"num_heads": 4},
-            ValueError,
-            r"the state_dict: width=15 cannot be split into num_heads=4 .* divide 15: 3 and 5",
-        ),
+        ({"num_heads": None}, ValueError, r"its width 15 is not a multiple of 64, .* give num_head"),
+        ({"num_heads": 4}, ValueError, r"the state_dict: width=15 cannot be split into num_heads=4 .* divide 15: 3 and 5"),
         ({"num_heads": 3.0}, TypeError, r"num_heads must be a positive int, not 3.0"),
         ({"num_heads": 0}, ValueError, r"num_heads must be a positive int, not 0"),
-        (
-            {"into": MultiHeadAttentionWrapper},
-            TypeError,
-            "into must be MultiHeadAttention or FusedMultiHeadAttention, not MultiHeadAttentionWr",
-        ),
+        ({"into": MultiHeadAttentionWrapper}, TypeError, "into must be MultiHeadAttention or FusedMultiHeadAttention, not MultiHeadAttentionWr"),
         ({"into": "fused"}, TypeError, "into must be .*, not 'fused'"),
         ({"state": {}}, ValueError, r"the first names are: none at all"),
-        (
-            {"state": attention().state_dict()},
-            ValueError,
-            r"the state_dict holds no layer of GPT-2: .* the first names are: W_query.weight, ",
-        ),
+        ({"state": attention().state_dict()}, ValueError, r"the state_dict holds no layer of GPT-2: .* the first names are: W_query.weight, "),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_converted(changes, error, said):
     how = {"state": state_of(), "layer": 0, "num_heads": H, **changes}
     with pytest.raises(error, match=said):

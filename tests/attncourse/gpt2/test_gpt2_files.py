@@ -1,7 +1,5 @@
 """GPT-2's files as people have them: read rightly, or refused in one sentence with the remedy."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -22,7 +20,6 @@ TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
 
 
 def saved(folder: Path, shard_size: str = "5GB", dtype: torch.dtype = torch.float64, **changes):
-    """Write a random GPT-2 with its config.json, and return the model."""
     sizes = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": WIDTH, "vocab_size": 17}
     config = transformers.GPT2Config(
         **{**sizes, "n_positions": 11, "bos_token_id": 0, "eos_token_id": 0}

@@ -1,7 +1,5 @@
 """The reader's own folder: its words, what it writes, and whether it is the released model."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -157,7 +155,6 @@ def test_what_cannot_be_written():
 
 
 def recordings(model: GPT2) -> list[RecordedText]:
-    """Return what would have been recorded of a model, on two texts."""
     made = []
     for ids in (torch.tensor([9, 8, 0, 1]), torch.tensor([2, 10, 1])):
         with torch.no_grad():

@@ -1,6 +1,6 @@
 """Our modules with GPT-2's weights compute what Hugging Face's GPT-2 computes."""
 
-from __future__ import annotations
+from __future__ import annotations  # so that naming a class of theirs loads none
 
 from pathlib import Path
 from typing import NamedTuple
@@ -29,8 +29,6 @@ ways = pytest.mark.parametrize("way", ["eager", "sdpa"])
 
 
 class Saved(NamedTuple):
-    """A random GPT-2 of theirs on the disk."""
-
     folder: Path
     size: Gpt2Size
     dtype: torch.dtype
@@ -57,7 +55,6 @@ def config(size: Gpt2Size) -> transformers.GPT2Config:
 
 
 def randomise(model: nn.Module, size: Gpt2Size) -> nn.Module:
-    """Give every weight a random value, biases too: theirs start at 0."""
     torch.manual_seed(5)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=size.width**-0.5)
@@ -77,20 +74,17 @@ def saved(request, tmp_path_factory) -> Saved:
 
 
 def vectors(saved: Saved) -> Tensor:
-    """Return random inputs of an attention layer."""
     generator = torch.Generator().manual_seed(7)
     return torch.randn(B, T, saved.size.width, dtype=saved.dtype, generator=generator)
 
 
 def attend(attention: nn.Module, x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Call an attention layer of theirs, with the mask that their model would pass."""
     eager = attention.config._attn_implementation == "eager"
     hidden = torch.zeros(T, T, dtype=x.dtype).masked_fill(causal_mask(T), -torch.inf)
     return attention(x, attention_mask=hidden[None, None] if eager else None)
 
 
 def gradients(run, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
-    """Return the gradients of the mean square of run(x), for x and the module's weights."""
     x = x.clone().requires_grad_()
     names, learned = zip(*module.named_parameters(), strict=True)
     found = torch.autograd.grad(run(x).square().mean(), [x, *learned])
@@ -98,7 +92,6 @@ def gradients(run, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
 
 
 def in_their_layout(ours: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give the gradients of one of our modules the names and places that theirs have."""
     by_kind = {}
     for kind in ("weight", "bias"):
         parts = [ours[name] for name in ours if name.endswith(kind) and name.startswith("W_")]

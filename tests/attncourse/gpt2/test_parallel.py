@@ -1,7 +1,5 @@
 """Heads shared out among processes: equal to one process, and errors in words."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -14,11 +12,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from attncourse.gpt2 import parallel
-from attncourse.gpt2.parallel import (
-    report_of,
-    run_processes,
-    share_out_heads,
-)
+from attncourse.gpt2.parallel import report_of, run_processes, share_out_heads
 from attnlib import FusedMultiHeadAttention
 
 TWO = """

@@ -1,7 +1,5 @@
 """The attention that was measured on the released GPT-2."""
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 

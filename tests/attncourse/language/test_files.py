@@ -1,7 +1,5 @@
 """GGUF files: every packing, what is refused and in which words, damage, and what is kept."""
 
-from __future__ import annotations
-
 import errno
 import re
 import shutil
@@ -36,7 +34,6 @@ EVEN = replace(SIZE, num_heads=2, num_kv_heads=1, width=64, hidden=96, num_layer
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path) -> Path:
-    """Have what is kept in a folder of the test's own."""
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
@@ -75,6 +72,15 @@ def test_a_file_is_the_model_and_its_words(tmp_path):
     assert run.tokens == ("ab", " ab", " c", "ab", "1", "2", "<mark>")
     assert torch.equal(run.logits, small_model().read(run.token_ids).logits)
     assert model.token_of("c") == model.token_of(" c") == TOKENS.index("Ġc")
+
+
+def test_a_model_gives_back_each_tensor_of_its_file():
+    model, theirs = small_model(), tensors_of(SIZE, random_state())
+    assert model.shapes == {name: tuple(tensor.shape) for name, tensor in theirs.items()}
+    for name, tensor in theirs.items():
+        assert torch.equal(model.tensor(name), tensor), name
+    with pytest.raises(ValueError, match=r"has no tensor 'blk\.3\.attn_q\.weight'; model\.shapes"):
+        model.tensor("blk.3.attn_q.weight")
 
 
 def test_a_tied_model_reads_out_by_its_embedding(tmp_path):

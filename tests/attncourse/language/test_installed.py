@@ -1,7 +1,5 @@
 """Is the model there, and what happens where it is not; the recording in its place."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -22,6 +20,7 @@ from attncourse.language import (
     load,
 )
 from attncourse.language.recorded import DATA, INSTALL, recorded_model
+from attnlib import causal_mask
 from support.small_llama import small_file
 
 FRANCE, ITALY = "The capital of France is", "The capital of Italy is"
@@ -30,7 +29,6 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch, tmp_path) -> Path:
-    """Have a package with a small file stand in for the installed one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     package = tmp_path / "stands_in"
     package.mkdir()
@@ -161,6 +159,29 @@ def test_what_it_does_not_hold_it_says_in_a_sentence(recording, ask, words):
     with pytest.raises(NotRecordedError, match=re.escape(words)) as refused:
         ask(recording)
     assert str(refused.value).endswith(f"to compute it, try: {INSTALL}")
+
+
+def test_it_holds_the_rows_of_one_head(recording):
+    name, run = "blk.23.attn_q.weight", recording.read(FRANCE)
+    matrix = recording.tensor(name)
+    assert recording.shapes[name] == (576, 576) == tuple(matrix.shape)
+    assert matrix.isnan().any(dim=1).nonzero().flatten().tolist() == [*range(256), *range(320, 576)]
+    queries = run.reads(23) @ matrix[256:320].T
+    torch.testing.assert_close(queries, run.queries_unturned(23, 4), rtol=1e-4, atol=1e-4)
+    with pytest.raises(NotRecordedError, match=r"blk\.0\.attn_q\.weight is not in the recording"):
+        recording.tensor("blk.0.attn_q.weight")
+
+
+def test_numbers_that_were_computed_again_are_known(recording):
+    """As lesson 01 makes them: from queries, keys and values, with other last bits."""
+    italy, france = recording.read(ITALY), recording.read(FRANCE)
+    weights = italy.queries(23, 4) @ italy.keys(23, 4).T / 8
+    weights = weights.masked_fill(causal_mask(5), -torch.inf).double().softmax(-1).float()
+    numbers = (weights @ italy.values(23, 4))[-1]
+    own = france.again(Put(23, 4, italy.head(23, 4)))
+    assert france.again(Put(23, 4, numbers + 1e-6)).next_words(3) == own.next_words(3)
+    with pytest.raises(NotRecordedError, match="is not in the recording"):
+        france.again(Put(23, 4, numbers + 0.01))
 
 
 def test_what_no_model_has_is_an_ordinary_error(recording):

@@ -1,9 +1,10 @@
 """Runs and interventions against the plain definition, on a small model with random weights."""
 
-from __future__ import annotations
-
 import math
 import re
+from functools import cache
+from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ CHANGES = {
         Mute(2, 3, at=1),
     ),
 }
-every_change = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+every_change = pytest.mark.parametrize("how", CHANGES)
 
 
 class SplitAttention(nn.Module):
@@ -75,9 +76,13 @@ def model(request) -> LanguageModel:
     return small if request.param == "ours" else small.with_attention(SplitAttention)
 
 
-def require_plain(run: Run, model: LanguageModel, changes: tuple) -> None:
-    """Hold all that a run shows against the definition."""
-    plain = plain_run(PLAIN, torch.tensor(TOKENS), changes)
+@cache
+def defined(how: str) -> dict[str, Any]:
+    return plain_run(PLAIN, torch.tensor(TOKENS), CHANGES[how])
+
+
+def require_plain(run: Run, how: str) -> None:
+    plain = defined(how)
 
     def close(found: Tensor, expected: Tensor) -> None:
         torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=2e-5)
@@ -100,16 +105,16 @@ def require_plain(run: Run, model: LanguageModel, changes: tuple) -> None:
 
 
 @every_change
-def test_a_run_is_the_plain_definition(model, changes):
-    require_plain(model.read(TOKENS, *changes), model, changes)
+def test_a_run_is_the_plain_definition(model, how):
+    require_plain(model.read(TOKENS, *CHANGES[how]), how)
 
 
 @every_change
 @pytest.mark.parametrize("before", ["nothing", "mute at some", "cut at the values"])
-def test_again_takes_over_only_what_is_the_same(model, changes, before):
+def test_again_takes_over_only_what_is_the_same(model, how, before):
     first = model.read(TOKENS, *CHANGES[before])
-    require_plain(first.again(*changes), model, changes)
-    require_plain(first, model, CHANGES[before])  # it is not touched
+    require_plain(first.again(*CHANGES[how]), how)
+    require_plain(first, before)  # it is not touched
 
 
 def test_again_computes_no_layer_below(monkeypatch):
@@ -132,6 +137,18 @@ def test_a_layer_without_a_head_is_all_its_heads(model):
         assert torch.equal(run.weights(layer), torch.stack(rows))
         scores = [run.scores(layer, head) for head in range(6)]
         assert torch.equal(run.scores(layer), torch.stack(scores))
+
+
+@every_change
+def test_queries_keys_and_values_make_the_scores_and_the_numbers(model, changes):
+    run, own = model.read(TOKENS, *changes), model.read(TOKENS, *changes)
+    changed = {(c.layer, c.head) for c in changes if not isinstance(c, Cut)}
+    for head in HEADS:
+        scores = run.queries(*head) @ run.keys(*head).T
+        torch.testing.assert_close(scores, run.scores(*head))
+        made = run.weights(*head) @ run.values(*head)
+        if head not in changed:
+            torch.testing.assert_close(made, own.head(*head, at=None))
 
 
 @pytest.mark.parametrize("at", [0, 3, -1, -7])
@@ -159,6 +176,36 @@ def test_reading_aloud_is_the_norms_scale_and_the_embedding(model):
     words = [str(i) for i in spoken.argsort(descending=True).tolist()]
     assert run.read_aloud(2, 3, how_many=9, at=4) == words[:9]
     assert run.next_words(2)[1][0] == str(run.logits[-1].argsort(descending=True)[1].item())
+
+
+def test_rows_of_the_files_matrix_are_a_head(model):
+    run, layer, head, width = model.read(TOKENS), 1, 4, SIZE.head_dim
+    rows = model.tensor(f"blk.{layer}.attn_q.weight")[head * width : (head + 1) * width]
+    found = run.queries_unturned(layer, head)
+    torch.testing.assert_close(run.reads(layer) @ rows.T, found)
+    rows = model.tensor(f"blk.{layer}.attn_k.weight").split(width)[head // 2]
+    angles = rotary_angles(torch.arange(7), width, SIZE.rotary_base)
+    turned = [rotate_pairs(part, *angles) for part in (found, run.reads(layer) @ rows.T)]
+    scores = turned[0] @ turned[1].T
+    torch.testing.assert_close(scores, run.scores(layer, head), rtol=1e-4, atol=1e-4)
+
+
+def test_what_heads_add_to_a_logit_adds_up(model, monkeypatch):
+    """With the embedding and the small networks left aside: the norm's scale is one number."""
+    run = model.read(TOKENS)
+    monkeypatch.setattr(model, "token_of", int)
+    state = model.llama.state_dict()
+    scale = run.residual[-1][0, -1].square().mean().add(SIZE.epsilon).rsqrt()
+    readers = state["read_out.weight"] * state["final_norm.weight"] * scale
+    of_embedding = run.residual[0][0, -1] @ readers[89]
+    of_networks = sum(
+        (after - before)[0, -1] - run.writes()[layer].sum(0)
+        for layer, (before, after) in enumerate(pairwise(run.residual))
+    )
+    found = run.adds_to("89")
+    assert found.shape == (SIZE.num_layers, SIZE.num_heads)
+    total = found.sum() + of_embedding + of_networks @ readers[89]
+    torch.testing.assert_close(total, run.logits[-1, 89], rtol=1e-4, atol=1e-4)
 
 
 def test_a_put_of_its_own_numbers_changes_nothing(model):

@@ -1,7 +1,5 @@
 """Texts in and texts out: what is refused, what is written, and where it stops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

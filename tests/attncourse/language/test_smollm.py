@@ -1,7 +1,5 @@
 """The installed model: Hugging Face's numbers, Hugging Face's tokens, and what the pages say."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import random
@@ -23,8 +21,10 @@ is_missing = importlib.util.find_spec(load.PACKAGE) is None
 real = pytest.mark.skipif(
     is_missing and not os.environ.get("CI"), reason="the language model is not installed"
 )
+FRANCE = CAPITAL.format("France")
 TEXTS = ("a", "The capital of France is", "def f(x):\n    return x ** 2  # 4.0", "Ünï¢ødé 日本 🙂")
 LENGTHS = (2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 37, 61, 101, 131, 257, 1000)
+EVERY_DAY = 131  # longer texts take half a minute: set ATTNLIB_LONG_TEXTS=1 to read them too
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,11 @@ def model() -> LanguageModel:
 
 @pytest.fixture(scope="module")
 def recording(model) -> RecordedModel:
-    return RecordedModel(record_language.record(model))
+    """Record anew; of the heads muted in turn only those behind Paris, which are compared."""
+    left = model.read(FRANCE).mute_each("Paris")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "mute_each", lambda run, word=None: left)
+        return RecordedModel(record_language.record(model))
 
 
 @real
@@ -64,7 +68,8 @@ def test_logits_equal_hugging_faces(model):
     texts = [model.token_ids(text) for text in TEXTS] + [words[:n] for n in LENGTHS if n < 32]
     texts += [torch.randint(49152, (n,), generator=generator) for n in LENGTHS if n > 32]
     assert (len(texts), len(texts[-1])) == (20, 1000)
-    for token_ids in texts:
+    longest = 1000 if os.environ.get("ATTNLIB_LONG_TEXTS") == "1" else EVERY_DAY
+    for token_ids in (ids for ids in texts if len(ids) <= longest):
         with torch.no_grad():
             expected = other(token_ids[None]).logits[0]
         found = model.read(token_ids).logits
@@ -80,17 +85,8 @@ def test_logits_equal_hugging_faces(model):
 def many_texts() -> list[str]:
     """Return 300 texts: emptiness, code, digits, Unicode, and random mixtures of them."""
     draw = random.Random(5)
-    given = [
-        "",
-        " ",
-        "\n",
-        "  x",
-        "1234 5  6",
-        "naïve café",
-        "日本語 한국어",
-        "👩‍👩‍👧",
-        "<|im_start|>user",
-    ]
+    given = ["", " ", "\n", "  x", "1234 5  6", "naïve café"]
+    given += ["日本語 한국어", "👩‍👩‍👧", "<|im_start|>user"]
     given += ["def f(x):\n\treturn x**2\r\n", "½ ² ٣٤٥ १२३", "I'm they'VE", "\x00\u200b", "e\u0301"]
     letters = "abc XYZ 0123456789 .,;:'\"-_()[]{}<>|/\\\n\t éüßøñ 日本 Привет مرحبا 🙂½²٣"
     mixed = ["".join(draw.choices(letters, k=draw.randint(1, 60))) for _ in range(300 - len(given))]
@@ -160,7 +156,8 @@ def require_transplants(model) -> None:
 
 @real
 def test_of_all_heads_muted_one_makes_the_difference(recording):
-    left = recording.mute_each(CAPITAL.format("France"), "Paris")
+    left = recording.mute_each(FRANCE, "Paris")
+    torch.testing.assert_close(recorded_model().mute_each(FRANCE, "Paris"), left, rtol=0, atol=2e-3)
     assert left.shape == (30, 9)
     assert left.median() == pytest.approx(0.767, abs=0.005)
     assert recording.heads[int(left.argmin())] == CARRIER

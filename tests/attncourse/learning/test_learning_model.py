@@ -1,7 +1,5 @@
 """The small model, and muting one of its heads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,6 @@ SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5,
 
 
 def model(num_layers: int = 2) -> AttentionModel:
-    """Return a model in sizes that cannot be mistaken for one another."""
     torch.manual_seed(1)
     return AttentionModel(17, 11, 15, 3, num_layers, num_answers=5).double()
 

@@ -1,7 +1,5 @@
 """The mini model: do its two numbers bring the country, in every pair, and only they?"""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,21 +1,9 @@
 """The patterns known in advance, and how a head is scored on them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
-from attncourse.learning.patterns import (
-    PATTERNS,
-    induction,
-    is_ambiguous,
-    k_back,
-    same_token,
-    score,
-    score_by_place,
-    share_by_pair,
-    two_letters,
-)
+from attncourse.learning import patterns
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 3, 1, 4], [2, 2, 2, 0, 1, 0, 2]])
 RULES = {
@@ -30,7 +18,6 @@ RULES = {
 
 
 def random_weights(*shape: int) -> torch.Tensor:
-    """Return causal weights, (*shape, 7, 7), in float64."""
     generator = torch.Generator().manual_seed(1)
     scores = torch.randn(*shape, 7, 7, generator=generator, dtype=torch.float64)
     return scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf).softmax(-1)
@@ -40,7 +27,7 @@ def random_weights(*shape: int) -> torch.Tensor:
 def test_each_pattern_means_what_its_name_says(name):
     rule, rows = RULES[name], TOKENS.tolist()
     expected = [[[rule(row, q, k) for k in range(7)] for q in range(7)] for row in rows]
-    found = {**PATTERNS, "two letters": two_letters}[name](TOKENS)
+    found = {**patterns.PATTERNS, "two letters": patterns.two_letters}[name](TOKENS)
     assert found.dtype == torch.bool
     assert found.tolist() == expected
     assert found.any()
@@ -49,13 +36,15 @@ def test_each_pattern_means_what_its_name_says(name):
 @pytest.mark.parametrize("k", [0, 1, 3, 6])
 def test_k_back(k):
     expected = [[q - key == k for key in range(7)] for q in range(7)]
-    assert k_back(TOKENS, k).tolist() == [expected, expected]
+    assert patterns.k_back(TOKENS, k).tolist() == [expected, expected]
 
 
-@pytest.mark.parametrize("pattern", [PATTERNS["1 back"], same_token, induction])
+@pytest.mark.parametrize(
+    "pattern", [patterns.PATTERNS["1 back"], patterns.same_token, patterns.induction]
+)
 def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(pattern):
     attn_weights, is_target = random_weights(2, 3, 5), pattern(TOKENS)
-    scores = score(attn_weights, is_target)
+    scores = patterns.score(attn_weights, is_target)
     assert scores.shape == (3, 5)
     for layer in range(3):
         for head in range(5):
@@ -69,13 +58,13 @@ def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(patter
 
 
 def test_the_score_by_place_has_the_score_as_its_mean():
-    attn_weights, is_target = random_weights(2, 3, 5), same_token(TOKENS)
-    by_place = score_by_place(attn_weights, is_target)
+    attn_weights, is_target = random_weights(2, 3, 5), patterns.same_token(TOKENS)
+    by_place = patterns.score_by_place(attn_weights, is_target)
     assert by_place.shape == (3, 5, 7)
     counts = is_target.any(dim=-1).sum(dim=0)
     assert by_place.isnan().any(dim=0).any(dim=0).tolist() == (counts == 0).tolist()
     mean = (by_place.nan_to_num() * counts).sum(dim=-1) / counts.sum()
-    torch.testing.assert_close(mean, score(attn_weights, is_target))
+    torch.testing.assert_close(mean, patterns.score(attn_weights, is_target))
     place, marked = 5, is_target[:, 5]
     alone = [attn_weights[b, 2, 4, place][marked[b]].sum() for b in range(2) if marked[b].any()]
     assert by_place[2, 4, place].item() == pytest.approx(sum(alone).item() / len(alone))
@@ -85,7 +74,7 @@ def test_the_share_of_a_pair_is_a_mean_over_the_texts_that_have_it():
     tokens = torch.tensor([[0, 2, 1], [0, 1, 1], [0, 2, 0]])
     weights = torch.zeros(3, 3, 3)
     weights[:, 2] = torch.tensor([[0.1, 0.3, 0.6], [0.5, 0.5, 0.0], [0.0, 0.4, 0.6]])
-    table = share_by_pair(weights, tokens, near=1, far=2, place=2)
+    table = patterns.share_by_pair(weights, tokens, near=1, far=2, place=2)
     assert table.shape == (3, 3)
     assert table[2, 0].item() == pytest.approx((0.75 + 1.0) / 2)
     assert table[1, 0].item() == pytest.approx(0.5)
@@ -100,5 +89,5 @@ def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():
         ]
         for row in TOKENS.tolist()
     ]
-    assert is_ambiguous(TOKENS).tolist() == expected
+    assert patterns.is_ambiguous(TOKENS).tolist() == expected
     assert any(map(any, expected))

@@ -1,32 +1,14 @@
 """The stored training: is it what the tool makes, and does it show what the notebook says of it?"""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from attncourse.learning import record
 from attncourse.learning.model import mute_head, reads_and_writes
 from attncourse.learning.patterns import PATTERNS, induction, is_ambiguous, score, two_letters
-from attncourse.learning.record import (
-    HEADS,
-    LETTERS,
-    MEASURED_AT,
-    RECORD,
-    SAVED_AT,
-    clear_and_ambiguous,
-    growth,
-    held_out_batch,
-    longer_tokens,
-    mark_asked,
-    mark_watched,
-    measure,
-    new_model,
-    recorded_model,
-    shown_tokens,
-)
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import right_answers
 from attncourse.panels.learning import MUTE, MUTE_CHOICES, NAMES, PLACES, PROFILE, TRAINING_STEP
@@ -35,16 +17,16 @@ from attncourse.pictures.scene import Box, Line
 from support.pictures import boxes, text_in, words
 from train_heads import TRAINING, measure_steps, train_record
 
-BATCH = held_out_batch()
+BATCH = record.held_out_batch()
 
 
 def test_the_file_holds_every_weight_of_every_step_in_half_precision():
-    stored, weights = load_file(RECORD), new_model().state_dict()
-    assert set(stored) == {f"{step}/{name}" for step in SAVED_AT for name in weights}
+    stored, weights = load_file(record.RECORD), record.new_model().state_dict()
+    assert set(stored) == {f"{step}/{name}" for step in record.SAVED_AT for name in weights}
     for key, weight in stored.items():
         assert weight.dtype == torch.float16
         assert weight.shape == weights[key.partition("/")[2]].shape
-    assert RECORD.stat().st_size < 300_000
+    assert record.RECORD.stat().st_size < 300_000
 
 
 def test_it_is_what_the_tool_makes(capsys):
@@ -52,38 +34,40 @@ def test_it_is_what_the_tool_makes(capsys):
     history = train_record(steps=20)
     assert "training" in capsys.readouterr().out
     for step, tolerance in ((0, 1e-6), (20, 1e-3)):
-        stored = recorded_model(step).state_dict()
+        stored = record.recorded_model(step).state_dict()
         for name, weight in history.snapshots[step].items():
             rounded = weight.half().float()
             torch.testing.assert_close(stored[name], rounded, atol=tolerance, rtol=1e-2)
-    way, again = growth(), measure_steps(history)
+    way, again = record.growth(), measure_steps(history)
     assert again["losses"].tolist() == pytest.approx(way.losses[:20], abs=2e-2)
     for name, shares in way.by_place.items():
         made = again[name].float()
         torch.testing.assert_close(made, shares[:2], atol=1e-2, rtol=0, equal_nan=True)
-    moved = history.snapshots[20]["token_embedding.weight"] - new_model().token_embedding.weight
+    moved = (
+        history.snapshots[20]["token_embedding.weight"] - record.new_model().token_embedding.weight
+    )
     assert moved.abs().mean() > 0.01  # ten times the tolerance
 
 
 def test_the_test_sequences_are_none_of_those_it_was_trained_on():
     assert BATCH.tokens.shape == (64, 48)
     generator = torch.Generator().manual_seed(TRAINING["seed"])
-    drawn = (repeats()(TRAINING["batch_size"], generator) for _ in range(SAVED_AT[-1]))
+    drawn = (repeats()(TRAINING["batch_size"], generator) for _ in range(record.SAVED_AT[-1]))
     seen = {tuple(row) for batch in drawn for row in batch.tokens[:, :24].tolist()}
     assert not seen.intersection(map(tuple, BATCH.tokens[:, :24].tolist()))
 
 
 def test_a_step_that_is_not_stored_is_refused():
     with pytest.raises(ValueError, match="step=30 is not stored; stored are 0, 20, 40, 60, 80"):
-        recorded_model(30)
+        record.recorded_model(30)
 
 
 def test_what_was_measured_on_the_way_is_what_the_stored_weights_do():
-    way = growth()
-    assert way.steps == MEASURED_AT
-    assert len(way.losses) == SAVED_AT[-1]
-    for step in SAVED_AT:
-        i, now = MEASURED_AT.index(step), measure(recorded_model(step))
+    way = record.growth()
+    assert way.steps == record.MEASURED_AT
+    assert len(way.losses) == record.SAVED_AT[-1]
+    for step in record.SAVED_AT:
+        i, now = record.MEASURED_AT.index(step), record.measure(record.recorded_model(step))
         assert way.clear[i] == pytest.approx(now.clear, abs=2e-3)
         assert way.ambiguous[i] == pytest.approx(now.ambiguous, abs=2e-3)
         for name, shares in now.by_place.items():
@@ -92,26 +76,26 @@ def test_what_was_measured_on_the_way_is_what_the_stored_weights_do():
 
 
 def test_what_is_measured_is_the_score_at_places_that_are_asked():
-    model = recorded_model(100)
+    model = record.recorded_model(100)
     with torch.no_grad():
         _, attn_weights = model(BATCH.tokens, return_weights=True)
-    has_answer = mark_asked(BATCH)
+    has_answer = record.mark_asked(BATCH)
     assert has_answer.tolist() == (BATCH.answers[..., 0] != NO_ANSWER).tolist()
-    for name, shares in measure(model).by_place.items():
-        where = mark_watched(BATCH)[name]
+    for name, shares in record.measure(model).by_place.items():
+        where = record.mark_watched(BATCH)[name]
         counts = where.any(dim=-1).sum(dim=0)
         mean = (shares.nan_to_num() * counts).sum(dim=-1) / counts.sum()
         torch.testing.assert_close(mean, score(attn_weights, where).flatten())
         if name in ("induction", "two letters"):
             assert not where[~has_answer].any()
-    assert torch.equal(mark_watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
+    assert torch.equal(record.mark_watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
 
 
 def test_the_heads_become_what_the_notebook_says():
-    way = growth()
+    way = record.growth()
 
     def mean(name: str, head: int, step: int, places: slice = slice(None)) -> float:
-        return way.by_place[name][MEASURED_AT.index(step), head, places].nanmean().item()
+        return way.by_place[name][record.MEASURED_AT.index(step), head, places].nanmean().item()
 
     early, needed, later = slice(1, 13), slice(25), slice(25, None)
     for head in (0, 1):  # both look one back, where keys are needed first
@@ -125,14 +109,14 @@ def test_the_heads_become_what_the_notebook_says():
     assert mean("2 back", 0, 1000, later) < 0.1
     assert mean("1 back", 1, 800, later) < 0.35 < 0.9 < mean("1 back", 1, 1000, later)
     assert mean("two letters", 2, 800) < 0.7 < 0.9 < mean("two letters", 2, 1000)
-    places = [MEASURED_AT.index(step) for step in (880, 960)]
+    places = [record.MEASURED_AT.index(step) for step in (880, 960)]
     assert min(way.clear[i] for i in places) > 0.99
     assert [way.ambiguous[i] for i in places] == pytest.approx([0.695, 0.952], abs=0.01)
 
 
 def test_the_text_of_the_panel_shows_who_is_missed_where():
     """Every wrong guess is at an ambiguous place, and on the side where a head is missed."""
-    unclear = is_ambiguous(longer_tokens())[0]
+    unclear = is_ambiguous(record.longer_tokens())[0]
     wrong = {}
     for mute, where in MUTED:
         data = MUTE.compute(mute=mute, where=where)
@@ -144,13 +128,13 @@ def test_the_text_of_the_panel_shows_who_is_missed_where():
     assert unclear[[15, 17, 21, 25, 27, 29]].all()
 
 
-@pytest.mark.parametrize("step", SAVED_AT)
+@pytest.mark.parametrize("step", record.SAVED_AT)
 def test_the_panel_says_what_the_model_does(step):
-    data, way = TRAINING_STEP.compute(step=step), growth()
+    data, way = TRAINING_STEP.compute(step=step), record.growth()
     with torch.no_grad():
-        _, drawn = recorded_model(step)(shown_tokens(), return_weights=True)
+        _, drawn = record.recorded_model(step)(record.shown_tokens(), return_weights=True)
     assert torch.equal(data.attn_weights, drawn[0].view(4, 16, 16))
-    i, line = MEASURED_AT.index(step), TRAINING_STEP.readout(data)
+    i, line = record.MEASURED_AT.index(step), TRAINING_STEP.readout(data)
     assert data.step == step
     assert line.startswith(f"step = {step} | right: clear ")
     percent = [float(found) for found in re.findall(r"([\d.]+)%", line)]
@@ -181,15 +165,15 @@ def test_muting_changes_what_the_notebook_says(mute, where):
     data = MUTE.compute(mute=mute, where=where)
     found = (100 * data.now.clear, 100 * data.now.ambiguous)
     assert found == pytest.approx(MUTED[mute, where], abs=0.15)
-    model, muted = recorded_model(1200), [h for h in range(4) if HEADS[h] in mute]
+    model, muted = record.recorded_model(1200), [h for h in range(4) if record.HEADS[h] in mute]
     for h in muted:
         model = mute_head(model, h // 2, h % 2, PLACES[where])
-    assert clear_and_ambiguous(model) == (data.now.clear, data.now.ambiguous)
+    assert record.clear_and_ambiguous(model) == (data.now.clear, data.now.ambiguous)
     nothing = data.attn_weights.isnan().flatten(1)
     gone = torch.zeros(4, 32, dtype=torch.bool)
     gone[muted, PLACES[where]] = True
     assert torch.equal(nothing, gone.repeat_interleave(32, dim=1))
-    assert torch.equal(data.guesses, model(longer_tokens())[0, :, 0].argmax(-1))
+    assert torch.equal(data.guesses, model(record.longer_tokens())[0, :, 0].argmax(-1))
     assert MUTE.readout(data).startswith(f"muted: {mute}")
 
 
@@ -207,8 +191,7 @@ SPLIT = [
 
 
 def with_muted(heads):
-    """Return the trained model with heads of layer 0 muted, each at its places."""
-    model = recorded_model(1200)
+    model = record.recorded_model(1200)
     for head, places in heads:
         model = mute_head(model, layer=0, head=head, places=places)
     return model
@@ -217,7 +200,10 @@ def with_muted(heads):
 @pytest.mark.parametrize(("heads", "expected"), SPLIT)
 def test_what_is_muted_is_missed_before_or_after_place_24(heads, expected):
     model = with_muted(heads)
-    found = [*clear_and_ambiguous(model, ~AFTER_24), *clear_and_ambiguous(model, AFTER_24)]
+    found = [
+        *record.clear_and_ambiguous(model, ~AFTER_24),
+        *record.clear_and_ambiguous(model, AFTER_24),
+    ]
     assert [100 * share for share in found] == pytest.approx(expected, abs=0.15)
 
 
@@ -229,7 +215,7 @@ def test_without_0_1_at_the_keys_later_keys_and_0_0_help_out():
         ([(1, EARLY), (0, LATE)], 96.1, 64.0),  # what queries hear of 0.0 is not missed
     ):
         parts = (AFTER_24 & late_key, AFTER_24 & ~late_key)
-        found = [100 * clear_and_ambiguous(with_muted(heads), where)[0] for where in parts]
+        found = [100 * record.clear_and_ambiguous(with_muted(heads), where)[0] for where in parts]
         assert found == pytest.approx([third, first], abs=0.35)
 
 
@@ -243,10 +229,14 @@ def test_both_heads_of_layer_1_together_are_all_it_has():
 
 def test_only_with_head_0_0_do_two_letters_match():
     """At ambiguous places, as the notebook has it: 0.9, and 0.5 without."""
-    here = is_ambiguous(BATCH.tokens) & mark_asked(BATCH)
+    here = is_ambiguous(BATCH.tokens) & record.mark_asked(BATCH)
     marked = two_letters(BATCH.tokens) & here[:, :, None]
     shares = []
-    for model in (recorded_model(1200), mute_head(recorded_model(1200), 0, 0), recorded_model(800)):
+    for model in (
+        record.recorded_model(1200),
+        mute_head(record.recorded_model(1200), 0, 0),
+        record.recorded_model(800),
+    ):
         with torch.no_grad():
             _, attn_weights = model(BATCH.tokens, return_weights=True)
         shares.append(score(attn_weights, marked)[1])
@@ -257,19 +247,19 @@ def test_only_with_head_0_0_do_two_letters_match():
 def test_heads_of_layer_1_copy_what_they_read():
     letters = torch.arange(24)
     for h in range(4):
-        table = reads_and_writes(recorded_model(1200), h // 2, h % 2)
+        table = reads_and_writes(record.recorded_model(1200), h // 2, h % 2)
         copied = int((table.argmax(dim=1) == letters).sum())
         assert copied == 24 if h >= 2 else copied < 6
 
 
 def test_heads_of_layer_1_divide_the_alphabet():
     """They share one map; each is missed at the letters that it writes louder, and only there."""
-    model, answers = recorded_model(1200), BATCH.answers[mark_asked(BATCH)][:, 0]
+    model, answers = record.recorded_model(1200), BATCH.answers[record.mark_asked(BATCH)][:, 0]
     by_0, by_1 = (reads_and_writes(model, 1, h).diagonal() for h in (0, 1))
     assert torch.corrcoef(torch.stack((by_0, by_1)))[0, 1] < -0.8
     louder = by_0 > by_1
-    assert "".join(LETTERS[i] for i in louder.nonzero().flatten()) == "acfhjkloquv"
-    x = LETTERS.index("x")
+    assert "".join(record.LETTERS[i] for i in louder.nonzero().flatten()) == "acfhjkloquv"
+    x = record.LETTERS.index("x")
     expected = ((model, 98.8, 99.1, 98), (mute_head(model, 1, 0), 88.3, 99.3, 98))
     for tried, of_0, of_1, of_x in (*expected, (mute_head(model, 1, 1), 98.9, 83.1, 43)):
         correct = right_answers(tried, BATCH)[:, 0].float()
@@ -304,11 +294,11 @@ def test_the_guesses_are_marked_where_they_are_wrong():
     data = MUTE.compute(mute="L0H1", where="everywhere")
     scene = MUTE.draw(data)
     right = (data.guesses == data.answers)[12:].tolist()
-    answers = [LETTERS.index(letter) for letter in "ulftujvdfrspulftujvd"]
+    answers = [record.LETTERS.index(letter) for letter in "ulftujvdfrspulftujvd"]
     assert data.answers[12:].tolist() == answers
     cells = boxes(scene, 18, 22)
     assert {cell.fill for cell in cells} == {MARKED}  # no hue: those are of heads and of bars
-    guesses = "".join(LETTERS[guess] for guess in data.guesses[12:].tolist())
+    guesses = "".join(record.LETTERS[guess] for guess in data.guesses[12:].tolist())
     wrong = [letter for letter, is_right in zip(guesses, right, strict=True) if not is_right]
     assert [text_in(scene, cell) for cell in cells] == wrong
     assert [item.text for item in words(scene) if item.bold and item.mono] == wrong
@@ -317,13 +307,13 @@ def test_the_guesses_are_marked_where_they_are_wrong():
 
 
 def test_the_curves_and_the_profiles_are_drawn_to_scale():
-    scene, way = TRAINING_STEP.draw(TRAINING_STEP.compute(step=1000)), growth()
+    scene, way = TRAINING_STEP.draw(TRAINING_STEP.compute(step=1000)), record.growth()
     lines = [item for item in scene.items if isinstance(item, Line)]
     loss, key = (line for line in lines if line.stroke == INK and line.dashed)
     chart, most = scene.named("chart")[0], max(way.losses)
     assert key.points[0][0] > chart.x + chart.width
     assert any(f"loss, from 0 to {most:.2f}" in item.text for item in words(scene))
-    clear, ambiguous = [line for line in lines if len(line.points) == len(MEASURED_AT)][:2]
+    clear, ambiguous = [line for line in lines if len(line.points) == len(record.MEASURED_AT)][:2]
     losses = [way.losses[max(step - 1, 0)] / most for step in range(0, 1201, 10)]
     for curve, steps, shares in (
         (loss, range(0, 1201, 10), losses),

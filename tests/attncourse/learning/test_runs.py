@@ -1,7 +1,5 @@
 """The stored trainings: are they what the tool makes, and what the notebook says of them?"""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

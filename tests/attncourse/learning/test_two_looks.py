@@ -1,7 +1,5 @@
 """The twin: one head looks at one country and names its capital; two heads name both."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -20,7 +18,6 @@ TEXT = "A train from France to Italy runs"
 
 
 def right_ends(model: TwoLooks, muted: tuple[int, ...] = ()) -> list[int]:
-    """Return how many starts and how many ends a twin names."""
     named = [(model.read(text, muted).named, both) for text, both in journeys()]
     return [sum(said[i] == both[i] for said, both in named) for i in range(len(QUESTIONS))]
 

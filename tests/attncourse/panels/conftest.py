@@ -1,7 +1,5 @@
 """The browser in which panels are touched, and a page of those that a file writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

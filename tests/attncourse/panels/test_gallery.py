@@ -1,14 +1,11 @@
 """The gallery: its verdicts are what the checks say, and nothing gets past all of it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 import torch
 from torch import Tensor
 
-from attncourse.checks.mistakes import MISTAKES, OnePageAttention
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
@@ -27,6 +24,7 @@ from attncourse.panels.gallery import (
 )
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
+from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from attnlib import causal_mask
 from support.pictures import boxes, outside, text_in, words
 from support.wrong_classes import CAUGHT
@@ -34,8 +32,8 @@ from support.wrong_classes import CAUGHT
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
 CHECKS = ("shape", "causality", "rows", "equality")
 QUIET = {  # what passes every check as usual, and the condition that exposes it
-    "mask of the context": "context_length 1",
-    "minus 1e4": "half precision",
+    "minus 1e4": "large tokens",
+    "minus 1e9": "half precision",
     "dropout before softmax": "dropout 0.5",
     "dropout in eval": "dropout 0.5",
 }
@@ -61,12 +59,11 @@ def test_the_right_page_passes_everything_everywhere(condition):
 @each_condition
 def test_a_condition_changes_what_it_says(condition):
     module, x = build(OnePageAttention, condition), tokens(condition)
-    assert module.context_length == (1 if condition == "context_length 1" else 6)
     assert module.dropout.p == (0.5 if condition == "dropout 0.5" else 0.0)
-    half = condition == "half precision"
+    half, large = condition == "half precision", condition == "large tokens"
     assert {x.dtype, module.W_query.weight.dtype} == {torch.float16 if half else torch.float32}
     assert x.shape == (1, 6, 3)
-    torch.testing.assert_close(x.float(), tokens() * (85 if half else 1), rtol=1e-3, atol=0)
+    torch.testing.assert_close(x.float(), tokens() * (85 if large else 1), rtol=1e-3, atol=0)
 
 
 @each_condition
@@ -81,8 +78,8 @@ def test_all_classes_get_the_same_weights_and_the_seed_of_the_reader_stays(condi
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_in_half_precision_three_queries_find_only_scores_below_minus_1e4():
-    module, x = build(OnePageAttention, "half precision"), tokens("half precision")
+def test_of_large_tokens_three_queries_find_only_scores_below_minus_1e4():
+    module, x = build(OnePageAttention, "large tokens"), tokens("large tokens")
     queries, keys = module.split(module.W_query(x)), module.split(module.W_key(x))
     attn_scores = queries @ keys.transpose(2, 3)
     assert attn_scores.isfinite().all()
@@ -135,11 +132,11 @@ def test_the_counts_that_the_notebook_names():
 
 def test_huge_scores_hide_a_wrong_scale():
     for name in ("no scale", "scale by d_out", "scale by d_in"):
-        assert not any(catches(name, "half precision"))
+        assert not any(catches(name, "large tokens"))
 
 
 def test_minus_1e4_gives_all_weight_to_the_future():
-    data = compute_gallery("minus 1e4", "half precision")
+    data = compute_gallery("minus 1e4", "large tokens")
     expected = torch.tensor([0.0] + [0.2] * 5)
     for head in range(2):
         torch.testing.assert_close(data.attn_weights[head, 0], expected, rtol=1e-3, atol=0)
@@ -149,7 +146,6 @@ def test_minus_1e4_gives_all_weight_to_the_future():
 
 
 def both_in_training(name: str, condition: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the outputs of the right and of the wrong class, and the weights of the wrong."""
     made = []
     for cls in (OnePageAttention, BY_NAME[name].cls):
         module = build(cls, condition)
@@ -180,10 +176,11 @@ def test_the_panel_shows_the_difference(state):
     assert [line for line in lines if line.startswith(("right: ", "wrong: "))] == told
     assert outside(scene) == []
 
-    if name == "view without contiguous":
+    stops = {"view without contiguous": 16, "minus 1e9": 11 if condition == "half precision" else 0}
+    if at := stops.get(name):
         assert data.difference is None
         assert line == f"{name} | {condition} | {said} | forward stops"
-        assert "Stopped in OnePageAttention.forward, line 16:" in lines
+        assert f"Stopped in OnePageAttention.forward, line {at}:" in lines
         assert len(boxes(scene, 16, 16)) == 2 * 36  # the right maps alone
         return
     right, wrong, attn_weights = both_in_training(name, condition)
@@ -217,11 +214,11 @@ def test_the_panel_shows_the_difference(state):
 
 def test_grey_is_the_future_of_each_head_and_nothing_else():
     """A 0 in the past is white, also where both heads have it; each head leaks for itself."""
-    data = compute_gallery("keys by W_query", "half precision")
+    data = compute_gallery("mask one too late", "large tokens")
     gray = torch.tensor([box.fill == GRAY for box in boxes(GALLERY.draw(data), 16, 16)[72:]])
     gray = gray.view(2, 6, 6)
-    assert torch.equal(gray[1], causal_mask(6))  # head 1 leaks nowhere, head 0 in these rows:
-    assert (~gray[0] & causal_mask(6)).any(dim=1).tolist() == [False, True, True, *[False] * 3]
+    assert torch.equal(gray, (data.attn_weights == 0) & causal_mask(6))
+    assert (~gray & causal_mask(6)).any(dim=2).sum(dim=1).tolist() == [2, 4]  # rows that leak
     past_of_both = (data.attn_weights == 0).all(dim=0) & ~causal_mask(6)
     assert past_of_both.any()
 

@@ -1,7 +1,5 @@
 """The panel of the running softmax: every step against attention itself."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

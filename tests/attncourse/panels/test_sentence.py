@@ -1,7 +1,5 @@
 """The panel of one's own sentence: its answers are the model's, and those recorded are too."""
 
-from __future__ import annotations
-
 import base64
 import json
 from functools import cache
@@ -9,13 +7,7 @@ from functools import cache
 import pytest
 import torch
 
-from attncourse.language import (
-    Head,
-    LanguageModel,
-    LlamaSize,
-    Mute,
-    Put,
-)
+from attncourse.language import Head, LanguageModel, LlamaSize, Mute, Put
 from attncourse.language.files import Vocabulary
 from attncourse.language.model import load_llama
 from attncourse.language.recorded import recorded_model
@@ -45,7 +37,6 @@ HEAD = list(CARRIER)
 
 @cache
 def small() -> LanguageModel:
-    """Return a model of random numbers that reads letters."""
     llama = load_llama(SIZE, random_state(SIZE))
     letters = [*map(chr, range(33, 127)), "Ġ"]
     words = new_tokenizer(Vocabulary("gpt2", "smollm", letters, [], special=[], end=None))
@@ -78,10 +69,7 @@ def test_a_reading_has_the_next_words_and_the_weights_of_all_heads():
 def test_changes_are_those_of_the_model():
     run = small().read(TEXT)
     numbers = small().read(OTHER).head(1, 3)
-    for extra, change in (
-        ({"muted": True}, Mute(1, 3)),
-        ({"from": OTHER}, Put(1, 3, numbers)),
-    ):
+    for extra, change in (({"muted": True}, Mute(1, 3)), ({"from": OTHER}, Put(1, 3, numbers))):
         said, changed = asked(text=TEXT, head=[1, 3], **extra), run.again(change)
         shares = [share for _, share in changed.next_words(9)]
         assert [share for _, share in said["words"][:9]] == pytest.approx(shares, abs=6e-4)

@@ -1,7 +1,5 @@
 """The panel of one's own sentence in a browser: in a page without Python, and in JupyterLab."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -18,7 +18,6 @@ def words(scene):
 
 
 def cells(scene):
-    """Return the cells of tensors in a scene, and the words that stand in them."""
     boxes = [i for i in scene.items if isinstance(i, Box) and i[2:4] == (VALUE_WIDTH, VALUE_HEIGHT)]
     inside = [
         item
@@ -31,14 +30,12 @@ def cells(scene):
 
 
 def written(values):
-    """Return the numbers of a tensor as its picture has them."""
     whole = torch.equal(values, values.round())
     digits = 0 if whole else 1 if values[values.isfinite()].abs().max() >= 100 else 2
     return [str(v) if isinstance(v, int) else f"{v:.{digits}f}" for v in values.flatten().tolist()]
 
 
 def worked_module(num_heads):
-    """Return MultiHeadAttention with the worked example's weights and nothing after the heads."""
     split = MultiHeadAttention(6, 6, 3, 0.0, num_heads)
     names = ("W_query", "W_key", "W_value")
     state = {f"{n}.weight": W.T for n, W in zip(names, counting_weights(), strict=True)}

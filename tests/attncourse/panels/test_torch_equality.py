@@ -1,22 +1,17 @@
 """The panel that compares PyTorch's MultiheadAttention with ours."""
 
-from __future__ import annotations
-
 import itertools
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from attncourse.examples import journey
-from attncourse.panels import torch_equality as equality
 from attncourse.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY
 from attncourse.pictures.palette import FAINT, HATCH, QUIET, head_color
 from attncourse.pictures.scene import Box, Line, Scene
 from attnlib.torch_compatible import MultiheadAttention
 from support.pictures import boxes, extents, outside, text_in, words
-from support.shape_comments import reading
 
 NAMES = ("outputs", "weights", "gradients")
 each_state = pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6])
@@ -36,7 +31,6 @@ def both(num_heads: int) -> tuple[Tensor, nn.MultiheadAttention, MultiheadAttent
 
 
 def run(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Return a module's outputs, the weights of each head, and the gradients by name."""
     x = x.clone().requires_grad_()
     is_future = torch.ones(6, 6).triu(1).bool()
     outputs, weights = module(x, x, x, attn_mask=is_future, average_attn_weights=False)
@@ -59,7 +53,6 @@ def reach(scene: Scene) -> dict[str, str]:
 
 
 def bounds(scene: Scene) -> dict[str, str]:
-    """Return what stands beside each dot."""
     rows = {item.y: item.text for item in words(scene) if item.text in NAMES}
     return {rows[item.y]: item.text for item in words(scene) if item.text.startswith("<= ")}
 
@@ -223,12 +216,3 @@ def test_heads_cut_without_the_transpose_send_all_dots_far_to_the_right(monkeypa
     monkeypatch.setattr("attnlib.torch_compatible.split_heads", split_heads)
     data = TORCH_EQUALITY.compute(num_heads=num_heads)
     assert min(data.outputs, data.weights, data.gradients) > 1e-2
-
-
-def test_its_shape_comments_are_true():
-    found = reading(Path(equality.__file__))
-    sizes = {"b": 1, "num_tokens": 6, "num_heads": 3, "embed_dim": 12}
-    data = found.run(sizes, lambda: TORCH_EQUALITY.compute(num_heads=3))
-    found.fields(sizes, data)
-    assert found.lies == []
-    assert found.unreached() == []

@@ -1,7 +1,5 @@
 """The picture can be touched: what its cells say is attnlib's, by pointer and by keyboard."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any
@@ -186,7 +184,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:
-    """Return what can be touched in a state of one of the panels."""
     return page_of(panel.name, tuple(state.values()))["touch"]
 
 
@@ -197,7 +194,6 @@ def page_of(name: str, state: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: int) -> str:
-    """Return what a cell says, put together from the panel's numbers."""
     touch = touched(panel, state)
     shown = touch["maps"][head]
     start = f"{shown['name']} | query {touch['tokens'][query]}, key {touch['tokens'][key]} | "
@@ -286,12 +282,16 @@ def test_a_map_is_brought_up_and_goes_back(page):
     grid = box.get_by_role("grid", name="head 1", exact=True)
     small, whole = grid.bounding_box(), box.bounding_box()
     page.mouse.click(*middle(page, box, STACKED_HEADS, state, (1, 3, 2)))
+    weight = sentence(STACKED_HEADS, state, 1, 3, 2).split("weight ")[1].split(" |")[0]
+    expect(box.locator(".attn-tip")).to_have_text(f"with → starts: {weight}")
+    assert grid.bounding_box()["width"] == small["width"]  # a touch reads, and moves nothing
+    box.get_by_role("button", name="Enlarge this map").click()
     assert grid.bounding_box()["width"] > 1.5 * small["width"]
     assert box.bounding_box()["height"] == whole["height"]
     page.mouse.move(*middle(page, box, STACKED_HEADS, state, (1, 4, 1)))
     said = sentence(STACKED_HEADS, state, 1, 4, 1)
     expect(box.locator(".attn-hint p")).to_have_text(said)
-    box.get_by_role("gridcell").nth(1).press("Escape")
+    box.get_by_role("button", name="Show all maps").click()
     assert grid.bounding_box()["width"] == small["width"]
     box.get_by_role("gridcell").nth(1).press("Enter")
     assert grid.bounding_box()["width"] > 1.5 * small["width"]
@@ -416,3 +416,18 @@ def test_a_laptop_shows_the_controls_and_the_picture_together(browser, address):
             box = box_of(page, panel).bounding_box()
             sheet = box_of(page, panel).locator(".attn-sheet").bounding_box()
             assert sheet["y"] + sheet["height"] - box["y"] <= 647, panel.name
+
+
+COUNT = """() => {
+    window.moved = 0;
+    Element.prototype.animate = (_frames, { duration }) => { moved += duration === 250; };
+}"""
+
+
+@browser_test
+@pytest.mark.parametrize("wish", ["reduce", "no-preference"])
+def test_what_changes_is_seen_to_move_where_motion_is_wanted(browser, address, wish):
+    with opened(browser, address, reduced_motion=wish) as page:
+        page.evaluate(COUNT)
+        box_of(page, WEIGHT_SPLIT).get_by_role("slider", name="num_heads").press("ArrowRight")
+        assert (page.evaluate("moved") > 0) == (wish == "no-preference")

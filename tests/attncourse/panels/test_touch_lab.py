@@ -1,7 +1,5 @@
 """A reader's copy in JupyterLab: saved, closed and opened again, it still shows its sliders."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The plane: a query is dragged, and what follows it in a browser is what attnlib computes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -9,32 +7,34 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
-from attncourse.examples import journey
+from attncourse.learning import COUNTRIES, mini_model
 from attncourse.panels import PLANE, query_plane
 from attncourse.panels.query_plane import hull
 from attncourse.panels.states import Panel
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import INK, PAPER, QUIET
 from attncourse.pictures.scene import Box, Item, Line, Scene, Words
-from attnlib import CausalAttention
 from support.pictures import outside, overlapping
 from support.shape_comments import reading
 from support.touch_tools import box_of, violations, write_page
 
 browser_test = pytest.mark.browser
+ORIGIN = 320 * 2.9 / 5, 24 + 320 / 2  # of the keys
 SOME = PLANE.states()[:: len(PLANE.states()) // 50][:50]
 
 
 # The numbers
 
 
-def by_hand(angle: int, length: int) -> tuple[list[float], list[float], list[float]]:
+def by_hand(turned: int, times: float) -> tuple[list[float], list[float], list[float]]:
     """Return scores, weights and context vector in float64, from the formulas."""
-    torch.manual_seed(123)
-    head = CausalAttention(3, 2, 6, 0.0).double()
-    x = journey().inputs.double()
-    keys, values = (w(x).tolist() for w in (head.W_key, head.W_value))
-    query = length * math.cos(math.radians(angle)), length * math.sin(math.radians(angle))
+    read = mini_model().read(query_plane.TEXT)
+    own, angle = read.queries[-1].tolist(), math.radians(turned)
+    query = (
+        times * (math.cos(angle) * own[0] - math.sin(angle) * own[1]),
+        times * (math.sin(angle) * own[0] + math.cos(angle) * own[1]),
+    )
+    keys, values = read.keys.tolist(), read.values.tolist()
     scores = [query[0] * key[0] + query[1] * key[1] for key in keys]
     powers = [math.exp(score / math.sqrt(2)) for score in scores]
     weights = [power / sum(powers) for power in powers]
@@ -48,7 +48,7 @@ def test_a_hull_has_the_outer_points_only():
     assert hull([(1.0, 1.0), (1.0, 1.0)]) == [(1.0, 1.0)]
 
 
-@pytest.mark.parametrize("state", SOME[::5], ids=lambda s: f"{s['angle']} {s['length']}")
+@pytest.mark.parametrize("state", SOME[::5], ids=lambda s: f"{s['turned']} {s['times']}")
 def test_each_state_is_attention(state):
     data = PLANE.compute(**state)
     made = (data.attn_scores, data.attn_weights, data.context_vec)
@@ -56,27 +56,38 @@ def test_each_state_is_attention(state):
         assert mine.tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_grid_is_fine_and_every_token_wins_somewhere():
-    assert len(PLANE.controls["angle"]) == 72
-    assert len(PLANE.controls["length"]) >= 4
+def test_at_the_start_it_is_what_the_mini_model_does():
+    read, data = mini_model().read(query_plane.TEXT), PLANE.compute(**PLANE.default)
+    assert data.tokens == read.tokens
+    torch.testing.assert_close(data.query, read.queries[-1])
+    torch.testing.assert_close(data.attn_weights, read.weights[-1])
+    torch.testing.assert_close(data.context_vec, read.numbers)
+    assert data.attn_weights[3] > 0.99
+    assert len(data.others) == len(COUNTRIES)
+    assert torch.equal(data.others[0], data.values[3])
+
+
+def test_the_grid_is_fine_and_a_longer_query_looks_harder():
+    assert len(PLANE.controls["turned"]) == 72
+    assert len(PLANE.controls["times"]) >= 4
     first = {int(PLANE.compute(**state).attn_weights.argmax()) for state in PLANE.states()}
-    assert first >= {0, 1, 3, 4, 5}  # the key of starts lies within those of the others
-    even = PLANE.compute(angle=0, length=1).attn_weights
-    sharp = PLANE.compute(angle=270, length=20).attn_weights
-    assert even.max() < 0.2
-    assert sharp.max() > 0.5
+    assert first == {2, 3, 4}  # the keys of The and capital lie between the others
+    largest = [PLANE.compute(turned=180, times=t).attn_weights.max() for t in (0.3, 0.5, 1, 2)]
+    assert largest == sorted(largest)
+    away = PLANE.compute(turned=180, times=1.0)
+    assert away.attn_weights[3] < 0.01
 
 
 def test_its_shape_comments_are_true():
     found = reading(Path(query_plane.__file__))
-    sizes = {"num_tokens": 6, "head_dim": 2}
-    data = found.run(sizes, lambda: PLANE.compute(angle=90, length=5))
+    sizes = {"num_tokens": 5, "head_dim": 2, "num_countries": 8}
+    data = found.run(sizes, lambda: PLANE.compute(turned=90, times=0.5))
     found.fields(sizes, data)
     assert found.lies == []
     assert found.unreached() == []
 
 
-@pytest.mark.parametrize("state", SOME[::7], ids=lambda s: f"{s['angle']} {s['length']}")
+@pytest.mark.parametrize("state", SOME[::7], ids=lambda s: f"{s['turned']} {s['times']}")
 def test_the_picture_fits_and_its_words_stand_apart(state):
     scene = PLANE.draw(PLANE.compute(**state))
     assert outside(scene) == []
@@ -91,7 +102,7 @@ def test_nothing_covers_the_query_and_the_query_covers_no_name():
         line = next(i for i, item in enumerate(scene.items) if is_query(item, tip))
         later = scene.items[line + 1 :]
         strips = [i for i in later if isinstance(i, Line) and i.stroke == PAPER and not i.fill]
-        assert len(strips) == 12
+        assert len(strips) == 10
         assert max(strip.opacity for strip in strips) <= 0.6
         assert not any(isinstance(item, Box) and item.fill == PAPER for item in later)
         (ring,) = [item for item in later if isinstance(item, Box) and item.stroke == INK]
@@ -101,7 +112,7 @@ def test_nothing_covers_the_query_and_the_query_covers_no_name():
 
 def is_query(item: Item, tip: tuple[float, float]) -> bool:
     """Return whether an item is a line from the origin of the keys to the tip."""
-    ends = [(320 * 1.2 / 2.1, 184), tip]
+    ends = [ORIGIN, tip]
     return (
         isinstance(item, Line)
         and len(item.points) == 2
@@ -129,7 +140,7 @@ def test_the_context_vector_touches_no_name():
 
 
 def test_the_numbers_stand_in_the_picture():
-    data = PLANE.compute(angle=90, length=20)
+    data = PLANE.compute(turned=90, times=2.0)
     said = [item.text for item in PLANE.draw(data).items if isinstance(item, Words) and item.mono]
     expected = []
     for score, weight in zip(data.attn_scores.tolist(), data.attn_weights.tolist(), strict=True):
@@ -148,7 +159,7 @@ def sheet() -> dict:
 def test_one_picture_is_sent_and_of_the_others_what_changes(sheet):
     states = PLANE.states()
     pages = sheet["pages"]
-    assert len(pages) == len(states) == 360
+    assert len(pages) == len(states) == 288
     start = states.index(dict(PLANE.default))
     assert [i for i, page in enumerate(pages) if "picture" in page] == [start]
     assert all(len(page["values"]) == len(sheet["slots"]) for page in pages if "values" in page)
@@ -157,12 +168,11 @@ def test_one_picture_is_sent_and_of_the_others_what_changes(sheet):
 
 def test_the_handle_stands_at_the_tip_of_the_query(sheet):
     for state, page in zip(PLANE.states(), sheet["pages"], strict=True):
-        x, y = page["handle"]
-        angle, length = math.radians(state["angle"]), state["length"]
-        far = length / 25 / 2.1 * 320
-        assert (x, y) == pytest.approx(
-            (320 * 1.2 / 2.1 + far * math.cos(angle), 184 - far * math.sin(angle)), abs=0.1
-        )
+        tip = PLANE.compute(**state).query / 2.5 / 5 * 320
+        expected = ORIGIN[0] + tip[0].item(), ORIGIN[1] - tip[1].item()
+        assert page["handle"] == pytest.approx(expected, abs=0.1)
+        assert all(24 < at < 344 for at in page["handle"][1:])
+        assert 0 < page["handle"][0] < 320
 
 
 def test_pictures_that_differ_in_their_items_cannot_have_a_handle():
@@ -202,7 +212,10 @@ def places(page: Page) -> list[list[float]]:
 def test_fifty_positions_show_what_attnlib_computes(page):
     """The handle is dragged there; the picture, its alt text and the line are attnlib's."""
     box = box_of(page, PLANE)
-    handle, picture = box.get_by_role("slider", name="handle"), box.locator(".attn-picture")
+    handle, picture = (
+        box.get_by_role("slider", name="angle and length"),
+        box.locator(".attn-picture"),
+    )
     held = handle.bounding_box()
     page.mouse.move(held["x"] + held["width"] / 2, held["y"] + held["height"] / 2)
     page.mouse.down()
@@ -225,24 +238,33 @@ def test_fifty_positions_show_what_attnlib_computes(page):
 @browser_test
 def test_the_handle_by_keyboard(page):
     """It goes round by angle, and ends where the lengths end."""
-    handle = box_of(page, PLANE).get_by_role("slider", name="handle")
+    handle = box_of(page, PLANE).get_by_role("slider", name="angle and length")
     state = dict(PLANE.default)
     for key, control, value in [
-        ("ArrowRight", "angle", 140),
-        ("ArrowLeft", "angle", 135),
-        ("ArrowUp", "length", 15),
-        ("ArrowUp", "length", 20),
-        ("ArrowUp", "length", 20),
-        ("ArrowDown", "length", 15),
+        ("ArrowRight", "turned", 5),
+        ("ArrowLeft", "turned", 0),
+        ("ArrowUp", "times", 2.0),
+        ("ArrowUp", "times", 2.0),
+        ("ArrowDown", "times", 1.0),
     ]:
         handle.press(key)
         state[control] = value
-        expect(handle).to_have_attribute("aria-valuetext", PLANE.readout(PLANE.compute(**state)))
-    box_of(page, PLANE).get_by_role("slider", name="angle", exact=True).press("Home")
+        expect(handle).to_have_attribute("aria-valuetext", f"{state['turned']}, {state['times']}")
+    box_of(page, PLANE).get_by_role("slider", name="turned", exact=True).press("Home")
     handle.press("ArrowLeft")
-    said = PLANE.readout(PLANE.compute(angle=355, length=15))
-    assert handle.get_attribute("aria-valuetext") == said
+    assert handle.get_attribute("aria-valuetext") == "355, 1"
     assert handle.evaluate("handle => handle === document.activeElement")
+
+
+@browser_test
+def test_a_click_anywhere_brings_the_handle(page):
+    box = box_of(page, PLANE)
+    for state, place in zip(SOME[:5], places(page), strict=False):
+        page.mouse.click(*place)
+        said = PLANE.readout(PLANE.compute(**state))
+        assert box.get_by_role("status").text_content() == said
+        page.mouse.move(0, 0)
+        assert box.get_by_role("status").text_content() == said
 
 
 @browser_test

@@ -1,13 +1,11 @@
 """A panel as a widget: all that the browser gets, and the answers of the kernel."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import html
 import io
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +15,8 @@ import attncourse.panels.states
 from attncourse.gpt2.model import tiny_gpt2
 from attncourse.panels.gpt2 import gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
+from attncourse.panels.query_plane import PLANE
+from attncourse.panels.running_softmax import TILES
 from attncourse.panels.states import MOST_PAGES, Panel, draw_telling, spell
 from attncourse.panels.widgets import PanelBox
 from attncourse.pictures.scene import Scene
@@ -29,21 +29,15 @@ def panel(request: pytest.FixtureRequest) -> Panel:
     return request.param
 
 
-class Made(NamedTuple):
-    """The box of a panel, and what was computed while it was made."""
-
-    box: PanelBox
-    computed: list[dict[str, Any]]  # the states
-
-
 @pytest.fixture(scope="module")
-def made(panel: Panel) -> Made:
-    counted, computed = watched(panel)
-    return Made(PanelBox(counted), computed)
+def box(panel: Panel) -> PanelBox:
+    drawn = sheet(panel.name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Panel, "sheet", lambda panel: drawn)
+        return PanelBox(panel)
 
 
 def watched(panel: Panel) -> tuple[Panel, list[dict[str, Any]]]:
-    """Return a panel like this one, and a list of the states that it computes."""
     computed: list[dict[str, Any]] = []
 
     def compute(**state: Any) -> object:
@@ -54,7 +48,6 @@ def watched(panel: Panel) -> tuple[Panel, list[dict[str, Any]]]:
 
 
 def many(count: int) -> Panel:
-    """Return a panel of two controls, the second of them with two values."""
     return Panel(
         name="many",
         controls={"n": tuple(range(count // 2)), "half": (1, 2)},
@@ -66,19 +59,23 @@ def many(count: int) -> Panel:
 
 
 def asked(box: PanelBox, message: object) -> list[dict[str, Any]]:
-    """Return what a box answers to a message from the browser."""
     answers: list[dict[str, Any]] = []
     box.send = lambda content, buffers=None: answers.append(content)
     box._handle_custom_msg(message, [])
     return answers
 
 
-def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel, made):
+@pytest.mark.parametrize("panel", [STACKED_HEADS, PLANE, TILES], ids=lambda panel: panel.name)
+def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel):
     """Every state is computed once, when the box is made."""
-    box = made.box
-    assert made.computed == panel.states()
+    counted, computed = watched(panel)
+    box = PanelBox(counted)
+    assert computed == panel.states()
     assert box.get_state("sheet")["sheet"] == sheet(panel.name)
-    assert None not in box.sheet["pages"]
+
+
+def test_no_page_is_left_to_the_kernel(box):
+    assert None not in box.get_state("sheet")["sheet"]["pages"]
 
 
 def test_the_browser_gets_the_module_and_its_looks():
@@ -89,28 +86,27 @@ def test_the_browser_gets_the_module_and_its_looks():
     assert "http" not in state["_esm"] + state["_css"]  # nothing is loaded from anywhere
 
 
-def test_a_notebook_sends_no_more_than_with_the_former_sliders(panel, made):
+def test_a_notebook_sends_no_more_than_with_the_former_sliders(panel, box):
     """Of a notebook with two panels each may send its part."""
     (notebook,) = [number for number, names in IN_NOTEBOOK.items() if panel.name in names]
     former = [old for old in FORMER.values() if old["notebook"] == notebook]
     allowed = sum(old["payload_bytes"] for old in former) / len(IN_NOTEBOOK[notebook])
-    assert len(json.dumps(made.box.get_state())) <= allowed
+    assert len(json.dumps(box.get_state())) <= allowed
 
 
-def test_its_repr_is_one_line_that_tells_the_state_at_the_start(panel, made):
+def test_its_repr_is_one_line_that_tells_the_state_at_the_start(panel, box):
     start = ", ".join(f"{control}={spell(value)}" for control, value in panel.default.items())
-    box = made.box
     assert repr(box) == f"<sliders of the panel '{panel.name}': {start}>"
 
 
-def test_without_a_kernel_the_telling_states_stay(panel, made):
+def test_without_a_kernel_the_telling_states_stay(panel, box):
     """As an image with an alt text that has the line of each of these states."""
-    box = made.box
     data, *_ = box._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == repr(box)  # the line that nbval compares
     scene = draw_telling(panel)
     assert f'alt="{html.escape(scene.alt)}"' in data["text/html"]
+    assert "Run this cell with Shift+Enter" in data["text/html"]
     assert f"base64,{data['image/png']}" in data["text/html"]
     image = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert image.width == pytest.approx(2 * scene.width, abs=1)

@@ -1,7 +1,5 @@
 """Arcs over words: one for each weight, from the query to the key, as strong as the weight."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,19 +1,12 @@
-"""Pictures of attention between two texts, of the packed projection, of one number per head."""
-
-from __future__ import annotations
+"""Pictures of attention between new tokens and a past, and of one number per head."""
 
 import pytest
 import torch
 
-from attncourse.pictures import (
-    cross_picture,
-    rectangle_picture,
-    shares_picture,
-    stacked_weights_picture,
-)
+from attncourse.pictures import rectangle_picture, shares_picture
 from attncourse.pictures.between import CELL
-from attncourse.pictures.palette import INK, QUIET, head_color, tint, weight_color
-from attncourse.pictures.scene import Box, Line
+from attncourse.pictures.palette import INK, QUIET, weight_color
+from attncourse.pictures.scene import Box
 from support.pictures import boxes, outside, text_in, words
 
 QUERIES, KEYS = ("one", "two", "three"), ("a", "b")
@@ -24,14 +17,8 @@ def test_a_rectangle_has_a_row_for_each_query_and_a_column_for_each_key():
     scene = rectangle_picture(QUERIES, KEYS, WEIGHTS, "looks")
     cells = boxes(scene, CELL, CELL)
     assert [cell.fill for cell in cells] == [weight_color(w) for w in WEIGHTS.flatten().tolist()]
-    assert [text_in(scene, cell) for cell in cells] == [
-        "1.00",
-        None,
-        "0.25",
-        "0.75",
-        "0.97",
-        "0.03",
-    ]
+    shown = ["1.00", None, "0.25", "0.75", "0.97", "0.03"]
+    assert [text_in(scene, cell) for cell in cells] == shown
     places = {item.text: (item.x, item.y) for item in words(scene)}
     assert places["one"][1] < places["two"][1] < places["three"][1]
     assert places["a"][0] < places["b"][0]
@@ -55,51 +42,9 @@ def test_long_names_slant_and_stay_on_the_sheet(title):
     assert [item.angle for item in words(scene) if item.text in keys] == [45, 45]
 
 
-def test_a_line_goes_from_each_query_to_what_it_looks_at():
-    scene = cross_picture(QUERIES, KEYS, WEIGHTS, ("writes", "reads"))
-    places = {item.text: item.x for item in words(scene)}
-    lines = [item for item in scene.items if isinstance(item, Line)]
-    ends = [(line.points[0][0], line.points[1][0]) for line in lines]
-    pairs = [("one", "a"), ("two", "a"), ("two", "b"), ("three", "a")]
-    assert ends == [(places[query], places[key]) for query, key in pairs]
-    assert [line.width for line in lines] == pytest.approx([5.0, 2.0, 4.0, 4.88])
-    assert {line.stroke for line in lines} == {head_color(0)}
-    assert scene.alt == (
-        "Lines from writes to reads: one to a (1.00), two to a (0.25), two to b (0.75), "
-        "three to a (0.97)."
-    )
-    assert outside(scene) == []
-
-
-@pytest.mark.parametrize("draw", [rectangle_picture, cross_picture])
-def test_weights_that_do_not_fit_the_names_are_refused(draw):
+def test_weights_that_do_not_fit_the_names_are_refused():
     with pytest.raises(ValueError, match=r"weights must be \(3, 2\).*got \(2, 3\): pass as many"):
-        draw(QUERIES, KEYS, WEIGHTS.T, ("a", "b"))
-
-
-def test_the_packed_projection_is_one_matrix_in_parts():
-    weight = torch.arange(24).view(12, 2) / 10 - 1.0
-    names, made = ("W_query", "W_key", "W_value"), ("queries", "keys", "values")
-    scene = stacked_weights_picture(weight, 2, names, made)
-    cells = boxes(scene, 58.0, 24.0)
-    heads = [row % 4 // 2 for row in range(12) for _ in range(2)]
-    assert [cell.fill for cell in cells] == [tint(head_color(head), 0.3) for head in heads]
-    tags = [item for item in words(scene) if item.text.startswith("head ")]
-    assert [tag.text for tag in tags] == ["head 0", "head 1"] * 3
-    shown = [item.text for item in words(scene) if item.mono]
-    assert shown == [f"{value:.2f}" for value in weight.flatten().tolist()]
-    assert [item.text for item in words(scene) if item.text.startswith("columns")] == [
-        "columns 0 to 3",
-        "columns 4 to 7",
-        "columns 8 to 11",
-    ]
-    assert "12 rows and 2 columns: W_query, W_key, W_value one below the other" in scene.alt
-    assert outside(scene) == []
-
-
-def test_a_rounded_zero_has_no_sign():
-    scene = stacked_weights_picture(torch.full((3, 1), -0.001), 1, "QKV", "qkv")
-    assert [item.text for item in words(scene) if item.mono] == ["0.00"] * 3
+        rectangle_picture(QUERIES, KEYS, WEIGHTS.T, "looks")
 
 
 def test_a_share_above_the_limit_is_framed():

@@ -1,7 +1,5 @@
 """The curves of a training: in scale, with their names at their ends."""
 
-from __future__ import annotations
-
 import pytest
 
 from attncourse.pictures import curves_picture

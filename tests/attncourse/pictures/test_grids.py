@@ -1,7 +1,5 @@
 """Strips and signed tables: many numbers as colors alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The pictures of the weight split: a product in Falk's scheme, blocks joined to their maps."""
 
-from __future__ import annotations
-
 import pytest
 
 from attncourse.pictures import blocks_and_maps_picture, product_picture

@@ -1,7 +1,5 @@
 """The diagrams are what the script beside them draws, and can be read."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Iterator
 from dataclasses import replace
@@ -96,12 +94,10 @@ def test_no_line_crosses_words(scene):
 
 
 def stored(name: str) -> Image.Image:
-    """Return a stored diagram, decoded."""
     return Image.open(IMAGES / f"{name}.png").convert("RGBA")
 
 
 def on_a_sheet(item: Item) -> Image.Image:
-    """Return the picture of one item in the middle of a sheet, at the scale of the diagrams."""
     return pixels(Scene(80, 40, "One item.", tuple(shift([item], 30, 15))), 2.0)
 
 
@@ -112,6 +108,5 @@ def overlap(one: Extents, other: Extents, gap: float = 2.0) -> bool:
 
 
 def points(line: Line) -> Iterator[tuple[float, float]]:
-    """Yield points along a line, closer to each other than any letter is wide."""
     for start, end in pairwise(line.points):
         yield from zip(*np.linspace(start, end, 200).T.tolist(), strict=True)

@@ -1,7 +1,5 @@
 """Widths of texts without a font are those of the font."""
 
-from __future__ import annotations
-
 import pytest
 
 from attncourse.pictures.letters import text_width, wrap

@@ -1,25 +1,15 @@
 """Matrices and tensors: every value in its place, in the color of its head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
+from attncourse.pictures import palette
 from attncourse.pictures.matrices import (
     VALUE_HEIGHT,
     VALUE_WIDTH,
     difference_picture,
     matrix_picture,
     tensor_picture,
-)
-from attncourse.pictures.palette import (
-    FAINT,
-    INK,
-    QUIET,
-    amount_color,
-    head_color,
-    tint,
-    weight_color,
 )
 from attncourse.pictures.scene import Box
 from support.pictures import boxes, check_readable, numbers, text_in, words
@@ -54,9 +44,11 @@ def test_a_matrix_shows_each_value_to_its_digits(digits):
 def test_columns_have_the_color_of_their_head():
     scene = matrix_picture(MATRIX, TOKENS, OWNERS, "context_vec")
     cells = boxes(scene, 62, 24)
-    assert [cell.fill for cell in cells[:6]] == [tint(head_color(head), 0.22) for head in OWNERS]
+    assert [cell.fill for cell in cells[:6]] == [
+        palette.tint(palette.head_color(head), 0.22) for head in OWNERS
+    ]
     strips = [item for item in scene.items if isinstance(item, Box) and item.height == 18]
-    assert [strip.fill for strip in strips] == [head_color(head) for head in range(3)]
+    assert [strip.fill for strip in strips] == [palette.head_color(head) for head in range(3)]
     assert [text_in(scene, strip) for strip in strips] == ["head 0", "head 1", "head 2"]
     for strip, (first, last) in zip(strips, [(0, 2), (3, 3), (4, 5)], strict=True):
         assert cells[first].x < strip.x
@@ -70,11 +62,11 @@ def test_differences_show_exact_zeros_as_white_cells():
     cells = boxes(scene, 54, 26)
     shown = [text_in(scene, cell) for cell in cells]
     assert shown == ["0", "0.250", "0.000", "0", "0", "0.500"]
-    assert [cell.fill == amount_color(0) for cell in cells] == [
+    assert [cell.fill == palette.amount_color(0) for cell in cells] == [
         *(True, False, False, True, True, False)
     ]
-    assert amount_color(0) == "#ffffff"
-    assert cells[5].fill == amount_color(1.0)
+    assert palette.amount_color(0) == "#ffffff"
+    assert cells[5].fill == palette.amount_color(1.0)
     assert scene.alt == "what moved: 0 of 3 rows did not move at all."
 
 
@@ -84,7 +76,7 @@ def test_what_is_not_a_number_is_hatched():
     cells = boxes(scene, 54, 26)
     assert [text_in(scene, cell) for cell in cells] == ["0", "NaN", "0.250", "0.500"]
     assert [cell.hatched for cell in cells] == [False, True, False, False]
-    assert cells[3].fill == amount_color(1.0)
+    assert cells[3].fill == palette.amount_color(1.0)
     assert scene.alt == "what moved: 0 of 2 rows did not move at all."
 
 
@@ -108,7 +100,7 @@ def test_heads_color_the_dimension_that_is_theirs():
     ):
         scene = tensor_picture("q", shown, dims, 2)
         fills = [item.fill for item in scene.items if isinstance(item, Box)]
-        assert [fills.count(tint(head_color(h), 0.3)) for h in (0, 1)] == [6, 6]
+        assert [fills.count(palette.tint(palette.head_color(h), 0.3)) for h in (0, 1)] == [6, 6]
     plain = tensor_picture("x", values.view(1, 6, 2), ("b", "num_tokens", "d_in"), 2)
     assert len({item.fill for item in plain.items if isinstance(item, Box)}) == 1
 
@@ -117,23 +109,25 @@ def test_minus_infinity_is_flat_gray():
     values = torch.tensor([[0.0, -torch.inf], [1.5, 2.0]])
     scene = tensor_picture("scores", values, ("num_tokens", "num_keys"), 1)
     cells = boxes(scene, VALUE_WIDTH, VALUE_HEIGHT)
-    assert [cell.fill == QUIET for cell in cells] == [False, True, False, False]
+    assert [cell.fill == palette.QUIET for cell in cells] == [False, True, False, False]
     shown = [item for item in words(scene) if item.mono]
-    assert [(item.text, item.color == FAINT) for item in shown] == [
+    assert [(item.text, item.color == palette.FAINT) for item in shown] == [
         *(("0.00", False), ("-inf", True), ("1.50", False), ("2.00", False))
     ]
-    assert {item.color for item in shown} == {INK, FAINT}
+    assert {item.color for item in shown} == {palette.INK, palette.FAINT}
 
 
 def test_weights_have_the_color_of_weights_and_the_future_is_flat_gray():
     rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.25, 0.5, 0.25]]
     dims = ("num_heads", "num_tokens", "num_tokens")
     scene = tensor_picture("attn_weights", torch.tensor(rows)[None], dims, 1)
-    fills = [weight_color(weight, 0) for row in rows for weight in row]
-    fills[1] = fills[2] = fills[5] = QUIET
+    fills = [palette.weight_color(weight, 0) for row in rows for weight in row]
+    fills[1] = fills[2] = fills[5] = palette.QUIET
     assert [cell.fill for cell in boxes(scene, VALUE_WIDTH, VALUE_HEIGHT)] == fills
     assert fills[3] == "#ffffff"  # a weight of 0 on the past
     shown = [item for item in words(scene) if item.mono]
     assert " ".join(item.text for item in shown) == "1.00 0 0 0.00 1.00 0 0.25 0.50 0.25"
-    assert [item.color == FAINT for item in shown] == [fill == QUIET for fill in fills]
+    assert [item.color == palette.FAINT for item in shown] == [
+        fill == palette.QUIET for fill in fills
+    ]
     assert scene.alt.endswith("The future, above the diagonal, is gray.")

@@ -1,7 +1,5 @@
 """Pictures of shapes and moves: every size, every number, and where the followed one is."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -85,6 +83,20 @@ def test_a_long_statement_goes_on_below():
 
     scene = shapes_picture(trace(Long(), torch.ones(2)).steps, {2: "two"})
     check_readable(scene)
+
+
+def test_a_followed_number_stands_beside_each_row_that_has_it():
+    class Moves(nn.Module):
+        def forward(self, x):
+            is_large = x > 20
+            y = x.T
+            return y + is_large.sum()
+
+    scene = shapes_picture(trace(Moves(), torch.tensor([[10.0, 24.0]])).steps, {1: "one"}, "", 24)
+    check_readable(scene)
+    said = [item.text for item in words(scene) if item.text.startswith("24 at")]
+    assert said == ["24 at [0, 1]", "24 at [1, 0]"]
+    assert scene.alt.endswith("is_large (1, 2), then y (2, 1), 24 at [1, 0], then return (2, 1).")
 
 
 @pytest.mark.parametrize(("name", "order"), [("there", 1), ("back", -1)])

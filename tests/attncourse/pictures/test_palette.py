@@ -1,7 +1,5 @@
 """Colors that can be told apart, and text that can be read on them."""
 
-from __future__ import annotations
-
 import math
 import re
 from functools import partial
@@ -12,6 +10,7 @@ from PIL import Image, ImageCms
 
 import attncourse.panels
 from attncourse.pictures.palette import (
+    DARK_PAPER,
     FAINT,
     HATCH,
     HEAD_COLORS,
@@ -49,7 +48,6 @@ def lab(color: str) -> tuple[float, float, float]:
 
 
 def luminance(color: str) -> float:
-    """Return how bright a color is, 0 to 1."""
     shares = zip((0.2126, 0.7152, 0.0722), channels(color), strict=True)
     return sum(share * (value / 255) ** 2.2 for share, value in shares)
 
@@ -186,3 +184,24 @@ def test_a_line_is_darker_where_its_head_is_pale_and_looks_like_no_other():
             if other != head:
                 assert math.dist(lab(line), lab(lines[other])) > 20
                 assert math.dist(lab(line), lab(HEAD_COLORS[other])) > 20
+
+
+@pytest.mark.parametrize("head", range(12))
+def test_on_a_dark_page_zero_is_the_paper_and_every_number_is_read(head):
+    assert weight_color(0.0, head).dark == DARK_PAPER
+    assert f"light-dark(#ffffff, {DARK_PAPER})" in PAGE
+    for percent in range(101):
+        fill = weight_color(percent / 100, head)
+        assert contrast(text_color(fill).dark, fill.dark) >= 4.5
+        both = fill if fill == fill.dark else f"light-dark({fill},{fill.dark})"
+        assert in_page(fill) == both
+    assert contrast(fill.dark, DARK_PAPER) >= 3
+    assert in_page(PAPER) == "var(--attn-paper)"
+    assert in_page(head_color(head)) == head_color(head)
+
+
+@pytest.mark.parametrize("share", [-1.0, -0.5, 0.0, 0.5, 1.0])
+def test_signed_colors_turn_with_the_page(share):
+    fill = signed_color(share, 1.0)
+    assert contrast(text_color(fill).dark, fill.dark) >= 4.5
+    assert (contrast(fill.dark, DARK_PAPER) < 1.3) == (share == 0.0)

@@ -1,12 +1,10 @@
 """Rows of bars: each bar is as long as its number, on an axis that stays."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
 from attncourse.pictures.palette import QUIET, head_color
-from attncourse.pictures.rows import HIGH, small_bars_picture, softmax_picture
+from attncourse.pictures.rows import HIGH, muted_picture, small_bars_picture, softmax_picture
 from attncourse.pictures.scene import BOOK, Box, Scene
 from support.pictures import check_readable, words
 
@@ -17,6 +15,9 @@ CHARTS = {
     row: {f"width {n}": torch.softmax(SCORES * n * scale, -1) for n in (2, 8, 32, 128, 512)}
     for row, scale in (("raw", 1.0), ("scaled", 0.1))
 }
+LEFT = torch.full((30, 9), 0.75).index_put(
+    (torch.tensor([23, 2]), torch.tensor([4, 7])), torch.tensor([0.125, 1.0])
+)
 EVERY = {
     "a row": softmax_picture(WORDS, SCORES, WEIGHTS, 2),
     "the last row": softmax_picture(WORDS, SCORES, torch.softmax(SCORES, -1), 4),
@@ -24,6 +25,7 @@ EVERY = {
         WORDS, SCORES.masked_fill(torch.arange(5) > 2, -torch.inf), WEIGHTS, 2
     ),
     "charts": small_bars_picture(CHARTS),
+    "muted": muted_picture(LEFT, 0.75, "Paris"),
 }
 
 
@@ -56,6 +58,14 @@ def test_a_row_goes_from_scores_to_weights():
     )
 
 
+def test_the_last_row_has_no_future_and_nothing_is_masked():
+    texts = [item.text for item in words(EVERY["the last row"])]
+    assert "masked" not in texts
+    assert "−inf" not in texts
+    assert texts.count("3.00") == 1
+    assert EVERY["the last row"].height == EVERY["a row"].height - 46
+
+
 def test_a_negative_score_goes_down_from_zero():
     scene = EVERY["a row"]
     up = bars(scene, head_color(0))[0]
@@ -74,3 +84,18 @@ def test_small_charts_share_one_axis_and_name_their_largest_weight():
     assert [text for text in texts if text.startswith("width")] == list(CHARTS["raw"])
     assert "largest 1.00" in texts
     assert scene.alt.startswith("Bars from 0 to 1. raw: largest weight at width 2: key 4 0.86, ")
+
+
+def test_a_muted_head_hangs_from_the_line_or_rises_above_it():
+    scene = EVERY["muted"]
+    drawn = [item for item in scene.items if isinstance(item, Box)]
+    assert len(drawn) == 270
+    falls = [bar for bar in drawn if bar.height]
+    assert [(bar.y + bar.height, bar.fill) for bar in falls] == [
+        (pytest.approx(34 + 150 * 0.25), head_color(0)),
+        (pytest.approx(34 + 150 * 0.875), head_color(1)),
+    ]
+    assert falls[0].y == 34
+    assert [bar.height for bar in falls] == [pytest.approx(37.5), pytest.approx(93.75)]
+    assert [drawn.index(bar) for bar in falls] == [2 * 9 + 7, 23 * 9 + 4]
+    assert scene.alt.endswith("None muted: 0.75. The lowest is L23H4: 0.125.")

@@ -1,7 +1,5 @@
 """A scene is the same picture as SVG and as PNG, and nothing on it gets lost."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import io
@@ -70,7 +68,6 @@ def test_the_svg_has_every_item_in_its_place():
 
 
 def rectangles(path: ET.Element) -> list[tuple[float, ...]]:
-    """Return x, y, width and height of each rectangle of a path."""
     found = re.findall(r"M([-\d.]+) ([-\d.]+)h([-\d.]+)v([-\d.]+)h-\3z", path.get("d") or "")
     assert len(found) == (path.get("d") or "").count("M")
     return [tuple(map(float, one)) for one in found]
@@ -286,7 +283,6 @@ def test_text_stands_where_its_anchor_says():
 
 
 def ink(image) -> tuple[int, int, int, int]:
-    """Return the box of all that is not white."""
     return image.convert("L").point(lambda value: 255 * (value < 200)).getbbox()
 
 

@@ -1,7 +1,5 @@
 """What alt texts say of attention weights is what the weights are."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -11,7 +9,6 @@ WORDS = ["Your", " journey", " starts", " with", " one"]
 
 
 def rows(*keys: int, weight: float = 0.75) -> torch.Tensor:
-    """Return weights whose queries look at these keys most."""
     weights = torch.full((len(keys), max(5, len(keys))), 0.01)
     weights[range(len(keys)), list(keys)] = weight
     return weights

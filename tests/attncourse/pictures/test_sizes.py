@@ -1,7 +1,5 @@
 """Where parameters are: the bar of all of them, and the heads in c_attn."""
 
-from __future__ import annotations
-
 import pytest
 
 from attncourse.pictures.palette import head_color

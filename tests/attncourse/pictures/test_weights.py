@@ -1,7 +1,5 @@
 """Every figure shows every value, in the right place, in the color of its head."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The benchmark: a gate before the clock, turns, a floor that was counted, goals that can fail."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re
@@ -241,7 +239,6 @@ def entry(kind: str, num_tokens: int = 1024, **samples: list[float]) -> dict:
 
 
 def made_up(fused: float = 1.0, ours: float = 0.8, sdpa: float = 1.0, tokens: int = 1024) -> dict:
-    """Return a result with one of each measurement."""
     final = entry("fastest", tokens, fused=[fused] * 3, sdpa=[sdpa] * 3)
     every = entry("all", tokens, ours=[ours] * 3, published=[1.0] * 3)
     samples = {"with cache": [0.04, 0.05, 0.06], "without": [1.0, 1.0, 1.0]}

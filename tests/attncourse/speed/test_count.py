@@ -1,7 +1,5 @@
 """What a module costs, against formulas worked out by hand."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

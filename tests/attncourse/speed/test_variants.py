@@ -1,7 +1,5 @@
 """The gate before any clock starts: every variant is MultiHeadAttention, by copied weights."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -24,7 +22,6 @@ TOLERANCE = 1e-5
 
 
 def split_module(**changes: object) -> MultiHeadAttention:
-    """Return a split module of one width with random weights and biases."""
     sizes = {"d_in": WIDTH, "d_out": WIDTH, "context_length": CONTEXT_LENGTH}
     torch.manual_seed(1)
     split = MultiHeadAttention(**{**sizes, "dropout": 0.0, "num_heads": H, **changes})
@@ -44,7 +41,6 @@ def built(name: str, split: MultiHeadAttention) -> nn.Module:
 
 
 def slope_in_x(module: nn.Module, x: Tensor) -> Tensor:
-    """Return the gradient of an uneven loss in the input."""
     x = x.detach().requires_grad_()
     (slope,) = torch.autograd.grad(module(x).square().sum(), x)
     return slope

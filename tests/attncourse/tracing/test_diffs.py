@@ -1,7 +1,5 @@
 """Differences of code: every line of both texts is there, with its sign, and can be read."""
 
-from __future__ import annotations
-
 import html
 import re
 
@@ -24,7 +22,6 @@ LINES = [
 
 
 def shown(diff: Diff) -> list[str]:
-    """Return the lines that a browser shows, without their colors."""
     lines = re.findall(r"<(?:del|ins|span)\b[^>]*>(.*?)</(?:del|ins|span)>", diff._repr_html_())
     return [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
 

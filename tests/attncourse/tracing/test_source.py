@@ -1,7 +1,5 @@
 """show_source shows the package's own text, docstrings short, new lines marked."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 
@@ -68,7 +66,6 @@ MARKED = "\n".join(line if line in SAME else f"{line}  # new" for line in NEW.sp
 
 
 def without_docstrings(text: str) -> str:
-    """Return what Python makes of source text, its docstrings aside."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):

@@ -31,7 +31,6 @@ def x():
 
 
 def story(traced):
-    """Return (name, change, shape) of every step."""
     return [(step.name, step.change, step.shape) for step in traced.steps]
 
 
@@ -165,8 +164,6 @@ def test_tensors_are_named_two_levels_deep():
 
 
 class Conditions(nn.Module):
-    """Two statements with a body, whose heads can fail."""
-
     def forward(self, x):
         if (
             x.sum() > 0
@@ -340,7 +337,6 @@ OURS, THEIRS = Path(attnlib.__file__).parent, Path(torch.__file__).parent
 
 
 def from_file(file: Path, text: str):
-    """Return the function f of a text, as if it stood in this file."""
     linecache.cache[str(file)] = len(text), None, text.splitlines(keepends=True), str(file)
     space = {"torch": torch}
     exec(compile(text, str(file), "exec"), space)
@@ -348,7 +344,6 @@ def from_file(file: Path, text: str):
 
 
 def where(call) -> tuple[str, str]:
-    """Return the function and the statement at which a call is said to fail."""
     try:
         call()
     except Exception as error:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from support.exercise_tools import Answers
 
 ANSWERS = {
-    "MyWrapper": Answers(
-        "MyWrapper is right: no token sees a later one, outputs and gradients are those of "
-        "attnlib's MultiHeadAttentionWrapper, and in training dropout falls on single "
-        "attention weights.",
+    "MultiHeadAttentionWrapper": Answers(
+        "MultiHeadAttentionWrapper is right: no token sees a later one, outputs and gradients "
+        "are those of attnlib's MultiHeadAttentionWrapper, and in training dropout falls on "
+        "single attention weights.",
         {
             "along the tokens": ({"dim=-1": "dim=1"}, "line 2: return torch.cat([head(x) for head"),
             "along the batch": ({", dim=-1": ""}, "line 2: return torch.cat([head(x) for head in"),
@@ -34,7 +34,7 @@ ANSWERS = {
                 },
                 "line 2: return nn.Sequential(*self.heads)(x)",
             ),
-            "a plain list": ({"nn.ModuleList()": "[]"}, "make it an nn.ModuleList."),
+            "a plain list": ({"nn.ModuleList(heads)": "heads"}, "make it an nn.ModuleList."),
             "the list called": (
                 {"torch.cat([head(x) for head in self.heads], dim=-1": "self.heads(x"},
                 "line 2: return self.heads(x)",
@@ -68,64 +68,6 @@ ANSWERS = {
                 {"in self.heads": "in self.heads[:2]"},
                 "line 2: return torch.cat([head(x) for head",
             ),
-        },
-    ),
-    "look_at_first": Answers(
-        "Right: all six tokens look at token 0 and get its vector.",
-        {
-            "a column": (
-                {"weight[0]": "weight[:, 0]"},
-                "Token 5 looks at all tokens evenly: its query is 0, or all keys are equal. Did",
-            ),
-            "nothing cleared": (
-                {"    head.W_query.weight.zero_()\n": ""},
-                "Token 5 gives token 0 0.50 of its weight and token 5 0.50: it must all go to",
-            ),
-            "all entries": (
-                {"weight[0] =": "weight[:] ="},
-                "Token 5 looks at all tokens evenly: its query, column 5 of W_query.weight, asks",
-            ),
-            "aimed again": (
-                {"back=0": "back=5", "head.W_query.weight.zero_()": "return head"},
-                "asks for token 5, which the mask hides.",
-            ),
-            "the layer": ({"W_query.weight[0]": "W_query[0]"}, "TypeError: 'Linear' object does"),
-            "assigned": (
-                {"weight[0] = 20": "weight = 20 * torch.eye(6)"},
-                (
-                    "A plain tensor is not a layer or a parameter: fill one in place, "
-                    "weight.copy_(...)."
-                ),
-            ),
-            "assigned to the layer": (
-                {"weight[0] = 20": "weight\n    head.W_query = 20 * torch.eye(6)"},
-                (
-                    "A plain tensor is not a layer or a parameter: fill one in place, "
-                    "weight.copy_(...)."
-                ),
-            ),
-            "with gradients": (
-                {"head.W_query.weight.": "with torch.enable_grad(): head.W_query.weight."},
-                "A parameter that records for gradients must be changed under",
-            ),
-            "the stub's line left": (
-                {"    return": "    raise NotImplementedError\n    return"},
-                "Your lines stop at `raise NotImplementedError`: delete that",
-            ),
-            "a small number": ({"= 20": "= 1"}, "Token 5 gives token 0 only 0.23 of its weight."),
-            "the next row": (
-                {"weight[0]": "weight[1]"},
-                "Token 5 gives token 0 0.00 of its weight and token 1 1.00",
-            ),
-            "the sign": (
-                {"= 20": "= -20"},
-                "Token 5 gives token 0 0.00 of its weight and token 1 0.20",
-            ),
-            "values of 0": (
-                {"return head": "nn.init.zeros_(head.W_value.weight)\n    return head"},
-                "All look at token 0, but what they get is not its vector: what does",
-            ),
-            "no return": ({"    return head\n": ""}, "look_at_first returns None: is the return"),
         },
     ),
     "without_head": Answers(

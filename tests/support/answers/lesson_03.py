@@ -5,8 +5,8 @@ from __future__ import annotations
 from support.exercise_tools import Answers
 
 ANSWERS = {
-    "MyMultiHeadAttention": Answers(
-        "MyMultiHeadAttention is right: no token sees a later one, outputs and gradients are "
+    "MultiHeadAttention": Answers(
+        "MultiHeadAttention is right: no token sees a later one, outputs and gradients are "
         "those of attnlib's MultiHeadAttention, and in training dropout falls on single "
         "attention weights.",
         {
@@ -28,7 +28,7 @@ ANSWERS = {
             "no contiguous": ({"contiguous().": ""}, "put .contiguous() before .view()"),
             "no out_proj": ({"self.out_proj(context_vec)": "context_vec"}, "out_proj"),
             "scaled by d_out": (
-                {"self.head_dim**0.5": "self.d_out**0.5"},
+                {"self.head_dim**0.5": "(self.num_heads * self.head_dim) ** 0.5"},
                 "line 7: attn_scores = attn_scores /",
             ),
             "no mask": (
@@ -47,7 +47,10 @@ ANSWERS = {
                 {"num_tokens, -1)": "num_tokens, x.shape[-1])"},
                 "line 13: context_vec = context_vec.contiguous().view(b, num_tokens, x.shape[-1])",
             ),
-            "split to one head": ({"num_heads, self.": ""}, "Is head_dim d_out // num_heads, and"),
+            "split to one head": (
+                {"num_tokens, self.num_heads, ": "num_tokens, "},
+                "Is head_dim d_out // num_heads, and",
+            ),
             "keys without heads": (
                 {"self.split(self.W_key(x))": "self.W_key(x)"},
                 "line 6: attn_scores = queries @",
@@ -79,13 +82,20 @@ ANSWERS = {
                 "W_query.weight holds, from top to bottom: a mixture, a mixture, a mixture.",
             ),
             "out_proj forgotten": (
-                {"split.out_proj.weight.copy_(torch.eye(split.d_out))": "pass"},
+                {"nn.init.eye_(split.out_proj.weight)": "pass"},
                 "out_proj.weight must be the identity: it still mixes the heads'",
             ),
-            "all ones": ({"eye(split": "ones(split.d_out, split"}, "out_proj.weight must be the"),
-            "bias forgotten": ({"split.out_proj.bias.zero_()": "pass"}, "out_proj.bias must be 0:"),
+            "all ones": ({"init.eye_": "init.ones_"}, "out_proj.weight must be the"),
+            "bias forgotten": (
+                {"nn.init.zeros_(split.out_proj.bias)": "pass"},
+                "out_proj.bias must be 0:",
+            ),
             "the identity of one width": (
-                {"torch.eye(split.d_out)": "torch.eye(4)"},
+                {
+                    "nn.init.eye_(split.out_proj.weight)": (
+                        "split.out_proj.weight.copy_(torch.eye(4))"
+                    )
+                },
                 "The matrix is (4, 4), and the parameter that it is copied into is (15, 15). Here",
             ),
             "stacked": ({"torch.cat": "torch.stack"}, "The matrix is (3, 5, 7), and the parameter"),
@@ -109,8 +119,8 @@ ANSWERS = {
             ),
             "another layer": (
                 {
-                    "        split.out_proj.bias.zero_()\n": "",
-                    ".weight.copy_(torch.eye(split.d_out)": " = torch.nn.Identity(",
+                    "        nn.init.zeros_(split.out_proj.bias)\n": "",
+                    "nn.init.eye_(split.out_proj.weight": "split.out_proj = nn.Identity(",
                 },
                 "split.out_proj is another layer now. Keep the nn.Linear",
             ),
@@ -126,7 +136,7 @@ ANSWERS = {
             ),
             "no return": ({"    return split\n": ""}, "copy_weights returns None: is the return"),
             "out_proj of zeros": (
-                {"copy_(torch.eye(split.d_out))": "zero_()"},
+                {"init.eye_": "init.zeros_"},
                 "out_proj.weight is 0",
             ),
         },
@@ -141,12 +151,12 @@ ANSWERS = {
                 "You changed the module itself, and returned a copy of it:",
             ),
             "not stored": (
-                {"copy_(projection.weight.roll(2, dims=0)": "roll(2, dims=0"},
+                {"copy_(projection.weight.roll(width, dims=0)": "roll(width, dims=0"},
                 "W_query.weight is as it was: its rows have to change places by head. roll",
             ),
             "a view kept": (
                 {
-                    "projection.weight.copy_(projection.weight.roll(2, dims=0))": (
+                    "projection.weight.copy_(projection.weight.roll(width, dims=0))": (
                         "a, b = projection.weight.chunk(2)\n            a[:], b[:] = b, a"
                     )
                 },
@@ -167,10 +177,10 @@ ANSWERS = {
             "queries only": ({", swapped.W_key, swapped.W_value": ","}, "W_key.weight is as it"),
             "columns": ({"dims=0": "dims=1"}, "W_query.weight: you moved its columns. nn.Linear"),
             "by one row": (
-                {"roll(2, dims=0)": "roll(1, dims=0)"},
-                "W_query.weight: its rows moved by one, but a head is two of them wide.",
+                {"roll(width, dims=0)": "roll(1, dims=0)"},
+                "W_query.weight: its rows moved by one, but a head is head_dim of them wide",
             ),
-            "row by row": ({"roll(2, dims=0)": "flip(0)"}, "W_query.weight: its rows have not"),
+            "row by row": ({"roll(width, dims=0)": "flip(0)"}, "W_query.weight: its rows have not"),
             "with gradients": ({"with torch.no_grad():": "if True:"}, "Stopped in swap_heads,"),
             "no return": ({"    return swapped\n": ""}, "swap_heads returns None: is the return"),
         },

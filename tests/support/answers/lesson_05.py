@@ -5,38 +5,8 @@ from __future__ import annotations
 from support.exercise_tools import Answers
 
 ANSWERS = {
-    "both_masks": Answers(
-        "Right: the module's True hides, SDPA's True shows.",
-        {
-            "one mask for both": ({"~is_future": "is_future"}, "With SDPA's mask each token sees"),
-            "the wrong way round": (
-                {"is_future, ~": "~is_future, "},
-                "With the module's mask each token sees its future and nothing else: there True",
-            ),
-            "the diagonal hidden": (
-                {"triu(diagonal=1)": "triu()"},
-                "With the module's mask no token sees itself",
-            ),
-            "one token ahead": ({"diagonal=1": "diagonal=2"}, "With the module's mask token 0"),
-            "the lower triangle": (
-                {"triu(diagonal=1)": "tril(diagonal=-1)"},
-                "With the module's mask tokens look ahead: rows are queries, columns are keys.",
-            ),
-            "ones and zeros": (
-                {".bool()": "", "~is_future": "1 - is_future"},
-                "With the module's mask nothing is hidden. Numbers are added to the scores:",
-            ),
-            "whole numbers": ({".bool()": ".int()"}, "The dtype of the module's mask is"),
-            "one mask": ({", ~is_future": ""}, "It must return two masks"),
-            "a row": ({", ~is_future": "[0], ~is_future"}, "The shape of the module's mask is"),
-            "a finite number for both": (
-                {".bool()": " * -1e9", "~is_future": "is_future"},
-                "and means one thing. Note: A score could be lower than the number that hides.",
-            ),
-        },
-    ),
-    "cross_attention": Answers(
-        "Right: for 4 tokens that look at 4, for 3 that look at 5, and for 5 that look at 3.",
+    "MyAttention": Answers(
+        "Right: one text or two, with attn_mask or is_causal, and dropout in training only.",
         {
             "queries from memory": (
                 {"(x)": "(other)", "(memory)": "(x)", "(other)": "(memory)"},
@@ -48,64 +18,87 @@ ANSWERS = {
                 {"W_key": "W_other", "W_value": "W_key", "W_other": "W_value"},
                 "Keys and values have each other's matrix: W_key makes",
             ),
-            "all from x": ({"(memory)": "(x)"}, "Both keys and values come from the text"),
-            "a causal mask": (
-                {", values)": ", values, causal_mask(x.shape[1]))"},
-                "The future is hidden, but memory is there as a whole: take the mask away.",
+            "all from x": ({"(memory)": "(x)"}, "memory is not looked at: keys and values come"),
+            "always causal": (
+                {"**mask)\n        return": "is_causal=True)\n        return"},
+                "The future is hidden, and nobody asked for it: only **mask",
+            ),
+            "no mask": (
+                {"p, **mask)": "p)"},
+                "attn_mask does not arrive: pass **mask on to SDPA.",
+            ),
+            "divided twice": (
+                {"sdpa(queries,": "sdpa(queries / self.head_dim**0.5,"},
+                "Divided twice: SDPA divides by the root of head_dim itself.",
             ),
             "no out_proj": (
-                {"module.out_proj(merge_heads(context_vec)": "merge_heads(context_vec"},
+                {"self.out_proj(attnlib": "(attnlib"},
                 "out_proj is missing.",
             ),
-            "merge by view": (
-                {"merge_heads(context_vec": "context_vec.reshape(*x.shape[:2], -1"},
+            "merge by reshape": (
+                {"attnlib.merge_heads(context_vec)": "context_vec.reshape(*x.shape[:2], -1)"},
                 "The heads are merged without the transpose: use",
             ),
-            "no merge": (
-                {"merge_heads(context_vec)": "context_vec"},
-                "Stopped in cross_attention, line 6: ",
+            "no merge": ({"attnlib.merge_heads(context_vec)": "context_vec"}, "line 8: return"),
+            "one wide head": ({"self.num_heads": "1"}, "There is one wide head: split queries"),
+            "drops in eval": (
+                {"self.dropout.p if self.training else 0.0": "self.dropout.p"},
+                "It drops in eval mode too: SDPA does not know the mode.",
             ),
-            "the module itself": (
-                {".out_proj(merge_heads(context_vec)": "(x"},
-                "This is the causal self-attention of x: memory is not looked at.",
+            "never drops": (
+                {"self.dropout.p if self.training else 0.0": "0.0"},
+                "In training nothing is dropped: SDPA needs dropout_p=self.dropout.p",
             ),
-            "both results": (
-                {"context_vec, _ =": "context_vec ="},
-                "Stopped in cross_attention, line 6: ",
+            "returns two": (
+                {"return self": "return context_vec, self"},
+                "forward returns a tuple: SDPA has no weights to return.",
             ),
         },
     ),
     "padded_mask": Answers(
-        "Right: no NaN, and the words of 5 texts come out as if each text were alone.",
+        "Right: no row is empty, and the words of 5 texts come out as if each were alone.",
         {
             "padding forgotten": (
-                {"is_padding[:, None]": "torch.zeros(len(is_padding), 1, 1).bool()"},
+                {" & ~is_padding[:, None]": " & torch.ones(len(is_padding), 1, 1).bool()"},
                 "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2, 3,",
             ),
-            "one mask": ({" | is_padding[:, None]": ""}, "It is torch.bool, (8, 8); it must be"),
-            "no dimension added": (
-                {"is_padding[:, None]": "is_padding"},
+            "one mask": (
+                {" & ~is_padding[:, None]": "", "[:, None]": "[None, None]"},
+                "It is torch.bool, (1, 1, 8, 8); it must be",
+            ),
+            "no axis added": (
+                {"~is_padding[:, None]": "~is_padding"},
                 "Stopped in padded_mask, line 3: ",
             ),
             "empty rows": (
-                {" & ~torch.eye(num_tokens, dtype=torch.bool)": ""},
-                "In text 1 query 0 sees no key: its row becomes NaN.",
+                {"    may_look = may_look | torch.eye(num_tokens, dtype=torch.bool)\n": ""},
+                "In text 1 query 0 may look at nothing: an average over nothing.",
             ),
-            "padding hidden as a query": ({"[:, None]": "[:, :, None]"}, "The padding's queries"),
-            "the padding of the first text": (
-                {"[:, None]": "[:1, None].expand(len(is_padding), 1, -1)"},
-                "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2,",
+            "padding hidden as a query": (
+                {"~is_padding[:, None]": "~is_padding[:, :, None]"},
+                "The padding's queries are hidden. Its keys must be",
             ),
-            "True for visible": (
-                {"return ": "return ~(", "bool)": "bool))"},
-                "Your True shows. In the module's mask True means: hide.",
+            "True hides": ({"return may_look": "return ~may_look"}, "Your True hides. In SDPA's"),
+            "no axis of heads": (
+                {"return may_look[:, None]": "return may_look"},
+                "Where SDPA has its heads, it would find your 3 texts: put a 1 there",
             ),
-            "a mask for each head": (
-                {"return hidden": "return hidden.repeat_interleave(2, dim=0)"},
-                "It is torch.bool, (6, 8, 8); it must be torch.bool, (3,",
+            "numbers": ({"look[:, None]": "look[:, None].float()"}, "It is torch.float32,"),
+        },
+    ),
+    "for_module": Answers(
+        "Right: three shapes of mask, for 3 texts and 2 heads, 2 and 3, 2 and 2.",
+        {
+            "not turned": ({"~": ""}, "Your True shows. In the module's mask True means: hide."),
+            "heads outside": (
+                {".flatten": ".transpose(0, 1).flatten"},
+                "The heads take turns with the texts the wrong way round: the module wants all",
             ),
-            "eye of numbers": ({", dtype=torch.bool": ""}, "Stopped in padded_mask, line 4:"),
-            "numbers": ({"return ": "return -1e9 * (", "bool)": "bool))"}, "It is torch.float32,"),
+            "not flattened": ({".flatten(0, 1)": ""}, "It is torch.bool, (3, 2, 5, 5); it must"),
+            "the first text for all": (
+                {"may_look.expand(shape)": "may_look.expand(shape)[:1].expand(shape)"},
+                "Wrong for a mask of shape (3, 1, 1, 5): not every text has its own.",
+            ),
         },
     ),
 }

@@ -35,53 +35,6 @@ ANSWERS = {
             ),
         },
     ),
-    "only_values": Answers(
-        "Right: it notices 'keys and values swapped', 'no output projection', and is blind to "
-        "'no scale', 'mask one too late', 'merge without transpose'.",
-        {
-            "all tokens": ({"[:, :1]": ""}, "It also notices the mistake 'no scale': some token"),
-            "first output": ({"x[:, :1])": "x)[:, :1]"}, "It also notices the mistake 'mask one"),
-            "no values": ({"x[:, :1]": "0 * x[:, :1]"}, "It does not notice the mistake 'keys and"),
-            "its layers alone": (
-                {"(x[:, :1]": ".out_proj(module.W_value(x[:, :1])"},
-                "It never calls the module itself. Call module(...)",
-            ),
-            "no dimension of tokens": ({"x[:, :1]": "x[:, 0]"}, "The module was given 2"),
-        },
-    ),
-    "equal_scores": Answers(
-        "Right: it notices 'mask one too late', 'both without transpose', 'merge without "
-        "transpose', and is blind to 'no scale', 'scale by d_out'.",
-        {
-            "nothing changed": ({"    module.W_key.weight.zero_()\n": ""}, "It also notices the"),
-            "one token": ({"module(x)": "module(x[:, :1])"}, "It does not notice the mistake"),
-            "values instead": ({"W_key": "W_value"}, "With W_value at 0 all tokens get the same"),
-            "out_proj instead": ({"W_key": "out_proj"}, "With out_proj at 0 all tokens get the"),
-            "last output": ({"module(x)": "module(x)[:, -1]"}, "It does not notice the mistake"),
-            "no numbers": ({"module(x)": "module(0 * x)"}, "It does not notice the mistake 'mask"),
-            "the weights too": (
-                {"module(x)": "module(x, return_weights=True)"},
-                "Return the outputs alone, one tensor",
-            ),
-        },
-    ),
-    "found": Answers(
-        "mystery_2: right, line 12.\nmystery_3: right, line 24.\nmystery_4: right, line 18.",
-        {
-            "the softmax": ({"2: 12": "2: 21"}, "mystery_2: not line 21: a fault in it would most"),
-            "the split": ({"3: 24": "3: 7"}, "mystery_3: not line 7: a fault in it would most"),
-            "the split of the values": ({"3: 24": "3: 15"}, "mystery_3: not line 15"),
-            "the fill": ({"3: 24": "3: 20"}, "mystery_3: not line 20: it only helps to make the"),
-            "the mask": ({"4: 18": "4: 20"}, "mystery_4: not line 20: it knows nothing of the"),
-            "the output": ({"3: 24": "3: 27"}, "mystery_3: not line 27: it knows nothing of the"),
-            "the scale": ({"2: 12": "2: 18"}, "mystery_2: not line 18: it cannot matter at"),
-            "near": ({"4: 18": "4: 17"}, "mystery_4: not line 17"),
-            "the same from outside": ({"2: 12": "2: 17"}, "mystery_2: as good as right. The slip"),
-            "a text": ({"2: 12": '2: "12"'}, "mystery_2: '12' is not the number of a line. Give"),
-            "an empty line": ({"4: 18": "4: 22"}, "mystery_4: line 22 computes nothing."),
-            "some left": ({"4: 18": "4: None"}, "mystery_4: not attempted yet"),
-        },
-    ),
     "same_on_prefixes": Answers(
         "Right: it rejects 9 of the mistakes and 5 classes that go wrong for one t each, and "
         "lets 10 others through.",
@@ -132,13 +85,58 @@ ANSWERS = {
             "no return": ({"return all": "all"}, "same_on_prefixes returns None"),
         },
     ),
-    "two_more": Answers(
-        "mystery_5: right, line 7, and line 24 with it.\nmystery_6: right, line 21.",
+    "any_scale": Answers(
+        "Right: it notices 'mask one too late', 'both without transpose', 'merge without "
+        "transpose', and is blind to 'no scale', 'scale by d_out'.",
         {
-            "the fill": ({"6: 21": "6: 20"}, "mystery_6: not line 20, though no probe can speak"),
-            "the mask": ({"5: 7": "5: 19"}, "mystery_5: not line 19: it knows nothing of the"),
-            "the other half": ({"5: 7": "5: 24"}, "mystery_5: right, line 24, and line 7 with it."),
-            "the keys": ({"5: 7": "5: 14"}, "mystery_5: not line 14: it cannot matter at 'first"),
+            "nothing changed": ({"1e6": "1"}, "It also notices the mistake 'no scale': the scores"),
+            "not far enough": ({"1e6": "3"}, "It also notices the mistake 'no scale': the scores"),
+            "one token": ({"module(x)": "module(x[:, :1])"}, "It does not notice the mistake"),
+            "no values": (
+                {"W_key": "W_value", "1e6": "0"},
+                "With W_value at 0 all tokens get the same",
+            ),
+            "no output": (
+                {"W_key": "out_proj", "1e6": "0"},
+                "With out_proj at 0 all tokens get the",
+            ),
+            "last output": ({"module(x)": "module(x)[:, -1]"}, "It does not notice the mistake"),
+            "no numbers": ({"module(x)": "module(0 * x)"}, "It does not notice the mistake 'mask"),
+            "the weights too": (
+                {"module(x)": "module(x, return_weights=True)"},
+                "Return the outputs alone, one tensor",
+            ),
+        },
+    ),
+    "found": Answers(
+        "mystery_2: Right, the queries and keys: no probe leaves anything else.\n"
+        "mystery_3: Right, the merge: no probe leaves anything else.\n"
+        "mystery_4: Right, the scale: no probe leaves anything else.",
+        {
+            "the scale": (
+                {'"queries and keys"': '"scale"'},
+                "mystery_2: Not the scale: at 'huge scores' its faults never show, and this class",
+            ),
+            "the split": (
+                {'"merge"': '"split"'},
+                "mystery_3: Not the split: at 'the weights' its faults always show, and this class",
+            ),
+            "the values": ({'"merge"': '"values"'}, "mystery_3: Not the values: at 'one head'"),
+            "the mask": (
+                {'"scale"': '"mask and softmax"'},
+                "mystery_4: Not the mask and softmax: at ",
+            ),
+            "a line": ({'"scale"': "18"}, "mystery_4: 18 is no part. There are: queries and keys,"),
+            "some left": ({'"scale"': "None"}, "mystery_4: not attempted yet"),
+        },
+    ),
+    "part": Answers(
+        "Right, the values: no probe leaves anything else.",
+        {
+            "another part": (
+                {"part = (set(checks.grid()) - set(checks.strikes(case))).pop()": 'part = "merge"'},
+                "Not the merge: at 'one head' its faults never show, and this class is wrong",
+            ),
         },
     ),
 }

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import linecache
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
 from attncourse.examples import seeded
 from attncourse.tracing.source import Source
+from attncourse.variants.changes import class_of, with_lines
 from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
 
@@ -51,25 +51,6 @@ class OnePageAttention(MultiHeadAttention):
         context_vec = context_vec.view(b, num_tokens, self.d_out)
         context_vec = self.out_proj(context_vec)  # (b, num_tokens, d_out)
         return (context_vec, attn_weights) if return_weights else context_vec
-
-
-def with_lines(text: str, changes: Mapping[str, str]) -> str:
-    """Return a text with some of its lines replaced, each by lines as far to the right."""
-    lines = text.splitlines()
-    for old, new in changes.items():
-        (place,) = (i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == old)
-        indent = lines[place][: -len(lines[place].lstrip())]
-        lines[place : place + 1] = [f"{indent}{line}" for line in new.splitlines()]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
-    """Return the class of a text by its name there; the tracer knows the source as a file."""
-    path = f"<{file}>"
-    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
-    space = dict(uses)
-    exec(compile(text, path, "exec"), space)
-    return space[name]
 
 
 @dataclass(frozen=True)
@@ -166,14 +147,11 @@ mask inverted: The mask says who may attend where masked_fill asks who may not.
 mask thrown away: masked_fill returns a new tensor, and nobody keeps it; masked_fill_ would have
 worked.
 + attn_scores.masked_fill(is_future, -torch.inf)
-- is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()
-mask of the context: The mask is made for context_length and then cut; at context_length=1 it is
-1 x 1 and broadcasts over any number of tokens.
-+ is_future = causal_mask(self.context_length, device=x.device)[:num_tokens, :num_tokens]
-- attn_scores = attn_scores.masked_fill(is_future, -torch.inf)
 minus 1e4: A number stands for -inf, because -1e9 did not fit into half precision; scores can be
 lower.
 + attn_scores = attn_scores.masked_fill(is_future, -1e4)
+minus 1e9: A number stands for -inf, and does not fit into half precision, which ends at 65,504.
++ attn_scores = attn_scores.masked_fill(is_future, -1e9)
 - attn_scores = attn_scores / self.head_dim**0.5
 no scale: The scores grow with head_dim, and softmax hardly mixes any more.
 +
@@ -216,7 +194,6 @@ def make(
     cls: type[MultiHeadAttention],
     num_heads: int = 2,
     dropout: float = 0.0,
-    context_length: int = 6,
     seed: int = 1,
 ) -> MultiHeadAttention:
     """Make a module in eval, 3 numbers to 8, its parameters normal numbers from one seed.
@@ -227,14 +204,13 @@ def make(
         cls: OnePageAttention, or a class that is wrong by a line.
         num_heads: 1, 2, 4 or 8.
         dropout: of the attention weights.
-        context_length: the most tokens; OnePageAttention itself takes any number.
         seed: of the parameters.
 
     >>> make(OnePageAttention).head_dim
     4
     """
     with seeded(seed), torch.no_grad():
-        module = cls(3, 8, context_length, dropout, num_heads)
+        module = cls(3, 8, 6, dropout, num_heads)
         for parameter in module.parameters():
             parameter.normal_()
     return module.eval()

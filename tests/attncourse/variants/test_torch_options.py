@@ -1,14 +1,12 @@
 """PyTorch's module in twenty lines, and its options as changes of a few: each gives its numbers."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest
 import torch
 from torch import nn
 
-from attncourse.checks.torch_options import OPTIONS, CoreAttention, Option
+from attncourse.variants.torch_options import OPTIONS, CoreAttention, Option
 from attnlib import causal_mask
 
 each_option = pytest.mark.parametrize("option", OPTIONS.values(), ids=list(OPTIONS))
@@ -35,7 +33,24 @@ def test_the_core_has_about_twenty_lines():
 
 @each_option
 def test_the_option_gives_pytorch_s_numbers(option):
-    assert option.compare() == "Same output and same weights as PyTorch's."
+    weights = "and no weights" if option.name == "need_weights" else "Same output and same weights"
+    assert weights in option.compare()
+
+
+def test_there_is_one_for_each_argument_that_changes_the_computation():
+    names = {name for option in OPTIONS for name in option.split(", ")}
+    assert names == {
+        "average_attn_weights",
+        "bias",
+        "batch_first",
+        "key_padding_mask",
+        "dropout",
+        "kdim",
+        "vdim",
+        "need_weights",
+        "add_bias_kv",
+        "add_zero_attn",
+    }
 
 
 @each_option
@@ -51,7 +66,9 @@ def test_a_notebook_shows_the_lines_that_ran(option):
 def test_a_difference_that_is_wrong_does_not_compare():
     average = OPTIONS["average_attn_weights"]
     ((old, new),) = average.changes.items()
-    first = Option(average.name, {old: new.replace(".mean(dim=1)", "[:, 0]")})
+    first = Option(
+        average.name, {old: new.replace(".mean(dim=1)", "[:, 0]")}, {}, average.called_with
+    )
     with pytest.raises(AssertionError, match="Tensor-likes are not close"):
         first.compare()
 
@@ -70,9 +87,10 @@ def test_comparing_leaves_the_readers_random_numbers_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_appended_position_is_seen_by_every_query():
-    module = OPTIONS["add_zero_attn"].cls(4, 2)
-    x = torch.randn(1, 5, 4)
-    _, weights = module(x, x, x, causal_mask(5))
-    assert weights.shape == (1, 2, 5, 6)
-    assert (weights[..., -1] > 0).all()
+def test_appended_positions_are_seen_by_every_query():
+    for name in ("add_bias_kv", "add_zero_attn"):
+        module = OPTIONS[name].cls(4, 2)
+        x = torch.randn(1, 5, 4)
+        _, weights = module(x, x, x, causal_mask(5))
+        assert weights.shape == (1, 2, 5, 6)
+        assert (weights[..., -1] > 0).all()

@@ -1,13 +1,15 @@
-"""Let a model write, and let a model be trained that may look ahead."""
+"""Models that may look ahead, and what becomes of them where nothing lies ahead."""
 
 from __future__ import annotations
 
 import copy
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attncourse.learning.model import AttentionModel
+from attncourse.learning.tasks import Batch
 from attnlib.functional import attention, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
@@ -59,34 +61,16 @@ def without_mask(model: AttentionModel) -> AttentionModel:
 
 
 @torch.no_grad()
-def write(model: AttentionModel, beginnings: Tensor, num_tokens: int, seed: int) -> Tensor:
-    """Continue texts, one token at a time, each drawn from what the model expects next.
+def losses_when_cut(model: AttentionModel, batch: Batch) -> list[float]:
+    """Return the mean loss of the next token where each text is cut after 1 token, after 2, ...
 
-    Args:
-        model: with one answer for each position.
-        beginnings: int64, (b, num_beginning), at least one token each.
-        num_tokens: how long the texts become; at most the model's context_length.
-        seed: of the draws.
+    So a model is asked when it writes: nothing lies ahead.
 
-    Raises:
-        ValueError: the beginnings are empty, or num_tokens is more than the model takes.
-
-    >>> model = AttentionModel(vocabulary=3, context_length=5, width=4, num_heads=2)
-    >>> write(model, torch.tensor([[2, 0]]), num_tokens=5, seed=1)[:, :2].tolist()
-    [[2, 0]]
+    >>> batch = Batch(torch.tensor([[2, 0, 1]]), torch.tensor([[[0], [1], [2]]]))
+    >>> len(losses_when_cut(AttentionModel(vocabulary=3, context_length=5, width=4), batch))
+    3
     """
-    if beginnings.shape[1] == 0:
-        raise ValueError("beginnings are empty: give at least one token to go on from")
-    if num_tokens > model.context_length:
-        raise ValueError(
-            f"num_tokens={num_tokens}, more than context_length={model.context_length}: "
-            "write a shorter text"
-        )
-    generator = torch.Generator().manual_seed(seed)
-    tokens = beginnings
-    while tokens.shape[1] < num_tokens:
-        logits: Tensor = model(tokens)[:, -1, 0]  # (b, vocabulary)
-        probabilities = torch.softmax(logits, dim=-1)  # (b, vocabulary)
-        drawn = torch.multinomial(probabilities, 1, generator=generator)  # (b, 1)
-        tokens = torch.cat((tokens, drawn), dim=1)
-    return tokens
+    return [
+        F.cross_entropy(model(batch.tokens[:, : i + 1])[:, -1, 0], batch.answers[:, i, 0]).item()
+        for i in range(batch.tokens.shape[1])
+    ]

@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F  # noqa: F401  # options call it
 from torch import Tensor, nn
 
-from attncourse.checks.mistakes import class_of, with_lines
 from attncourse.examples import seeded
 from attncourse.tracing.diffs import Diff
+from attncourse.variants.changes import class_of, with_lines
 from attnlib.functional import causal_mask, merge_heads, split_heads
 
 
@@ -55,12 +55,15 @@ class Option:
     Args:
         name: as PyTorch spells it.
         changes: by a line of the text, what stands there instead.
-        made_with: the arguments with which PyTorch's module is made like this.
+        made_with: the arguments with which PyTorch's module is made like this; bias=False,
+            batch_first=True and what is here.
+        called_with: the arguments with which its forward is called like this.
     """
 
     name: str
     changes: Mapping[str, str]
     made_with: Mapping[str, Any] = field(default_factory=dict)
+    called_with: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -85,24 +88,30 @@ class Option:
         >>> print(OPTIONS["bias"].compare())
         Same output and same weights as PyTorch's.
         """
-        made = {"bias": False, **self.made_with}
-        own = {name: made[name] for name in ("dropout",) if name in made}
+        made = {"bias": False, "batch_first": True, **self.made_with}
+        own = {name: made[name] for name in ("dropout", "kdim", "vdim") if name in made}
+        lengths = {"query": 4, "key": own.get("kdim", 4), "value": own.get("vdim", 4)}
         with seeded(1), torch.no_grad():
-            theirs = nn.MultiheadAttention(4, 2, batch_first=True, **made)
+            theirs = nn.MultiheadAttention(4, 2, **made)
             for parameter in theirs.parameters():  # the biases too, which are zeros in a new one
                 nn.init.normal_(parameter)
             ours = self.cls(4, 2, **own)
             ours.load_state_dict(theirs.state_dict())
-            inputs = torch.rand(3, 2, 8, 4)
+            inputs = [torch.rand(2, 8, width) for width in lengths.values()]
+            if not made["batch_first"]:
+                inputs = [x.transpose(0, 1) for x in inputs]
             call: dict[str, Any] = {"attn_mask": causal_mask(8)}
             if self.name == "key_padding_mask":
                 call["key_padding_mask"] = torch.tensor([[False] * 8, [False] * 6 + [True] * 2])
+            asked = {"average_attn_weights": False, **self.called_with}
             state = torch.get_rng_state()
-            average = self.name == "average_attn_weights"
-            theirs_made = theirs(*inputs, **call, average_attn_weights=average)
+            output, weights = theirs(*inputs, **call, **asked)
             torch.set_rng_state(state)  # so that dropout draws the same again
-            made_here = ours(*inputs, **call)
-        torch.testing.assert_close(made_here, theirs_made, rtol=0, atol=1e-5)
+            our_output, our_weights = ours(*inputs, **call)
+        torch.testing.assert_close(our_output, output, rtol=0, atol=1e-5)
+        if weights is None and our_weights is None:
+            return "Same output as PyTorch's, and no weights."
+        torch.testing.assert_close(our_weights, weights, rtol=0, atol=1e-5)
         return "Same output and same weights as PyTorch's."
 
     @cached_property
@@ -112,6 +121,7 @@ class Option:
 
 
 INIT = "def __init__(self, embed_dim: int, num_heads: int) -> None:"
+PROJECTION = "self.in_proj_weight = nn.Parameter(torch.randn(3 * embed_dim, embed_dim))"
 OUT = "self.out_proj = nn.Linear(embed_dim, embed_dim, bias=False)"
 SIGNATURE = "self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None"
 CHUNK = "W_query, W_key, W_value = self.in_proj_weight.chunk(3)"
@@ -121,11 +131,16 @@ VALUES = "values = split_heads(value @ W_value.T, self.num_heads)"
 HIDE = "attn_scores = attn_scores.masked_fill(attn_mask, -torch.inf)"
 SOFTMAX = "attn_weights = attn_scores.softmax(dim=-1)"
 RETURN = "return self.out_proj(merge_heads(context_vec)), attn_weights"
+SEEN = f"attn_mask = F.pad(attn_mask, (0, 1))  # the new position is never hidden\n{HIDE}"
 
 OPTIONS = {
     option.name: option
     for option in (
-        Option("average_attn_weights", {RETURN: f"{RETURN}.mean(dim=1)"}),
+        Option(
+            "average_attn_weights",
+            {RETURN: f"{RETURN}.mean(dim=1)"},
+            called_with={"average_attn_weights": True},
+        ),
         Option(
             "bias",
             {
@@ -138,6 +153,16 @@ self.out_proj = nn.Linear(embed_dim, embed_dim)""",
                 VALUES: VALUES.replace(".T", ".T + b_value"),
             },
             made_with={"bias": True},
+        ),
+        Option(
+            "batch_first",
+            {
+                CHUNK: f"""\
+{CHUNK}
+query, key, value = (x.transpose(0, 1) for x in (query, key, value))""",
+                RETURN: RETURN.replace("c)),", "c)).transpose(0, 1),"),
+            },
+            made_with={"batch_first": False},
         ),
         Option(
             "key_padding_mask",
@@ -162,15 +187,61 @@ attn_weights = F.dropout(attn_weights, self.dropout, self.training)""",
             made_with={"dropout": 0.5},
         ),
         Option(
+            "kdim, vdim",
+            {
+                INIT: INIT.replace(") ->", ", kdim: int, vdim: int) ->"),
+                PROJECTION: """\
+self.q_proj_weight = nn.Parameter(torch.randn(embed_dim, embed_dim))
+self.k_proj_weight = nn.Parameter(torch.randn(embed_dim, kdim))
+self.v_proj_weight = nn.Parameter(torch.randn(embed_dim, vdim))""",
+                CHUNK: "",
+                QUERIES: QUERIES.replace("W_query", "self.q_proj_weight"),
+                KEYS: KEYS.replace("W_key", "self.k_proj_weight"),
+                VALUES: VALUES.replace("W_value", "self.v_proj_weight"),
+            },
+            made_with={"kdim": 6, "vdim": 5},
+        ),
+        Option(
+            "need_weights",
+            {
+                "attn_scores = queries @ keys.mT / queries.shape[-1] ** 0.5": """\
+may_attend = None if attn_mask is None else ~attn_mask""",
+                "if attn_mask is not None:": "",
+                HIDE: "",
+                SOFTMAX: "",
+                "context_vec = attn_weights @ values": """\
+context_vec = F.scaled_dot_product_attention(
+    queries, keys, values, attn_mask=may_attend
+)""",
+                RETURN: RETURN.replace("attn_weights", "None"),
+            },
+            called_with={"need_weights": False},
+        ),
+        Option(
+            "add_bias_kv",
+            {
+                OUT: f"""\
+{OUT}
+self.bias_k = nn.Parameter(torch.randn(1, 1, embed_dim))
+self.bias_v = nn.Parameter(torch.randn(1, 1, embed_dim))""",
+                KEYS: """\
+keys = torch.cat([key @ W_key.T, self.bias_k.expand(len(key), 1, -1)], dim=1)
+keys = split_heads(keys, self.num_heads)""",
+                VALUES: """\
+values = torch.cat([value @ W_value.T, self.bias_v.expand(len(key), 1, -1)], dim=1)
+values = split_heads(values, self.num_heads)""",
+                HIDE: SEEN,
+            },
+            made_with={"add_bias_kv": True},
+        ),
+        Option(
             "add_zero_attn",
             {
                 VALUES: f"""\
 {VALUES}
 keys = F.pad(keys, (0, 0, 0, 1))
 values = F.pad(values, (0, 0, 0, 1))""",
-                HIDE: f"""\
-attn_mask = F.pad(attn_mask, (0, 1))  # the new position is never hidden
-{HIDE}""",
+                HIDE: SEEN,
             },
             made_with={"add_zero_attn": True},
         ),

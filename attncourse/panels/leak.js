@@ -1,0 +1,140 @@
+// The leak detector: an input word is shaken, and the outputs that move light up. Switches change one
+// layer of attention, and so do the mistakes of a list. live.js precedes it in the same module.
+
+const SHAKE = 3; // what a press adds to each number of a word
+const FULL = 1; // an output that moves so far is as bright as can be
+
+// What a layer makes of the inputs, and how far each output moves when one word's numbers change by so much.
+export function shake({ layer }, inputs, how, word, by) {
+    const changed = inputs.map((row, i) => i === word ? row.map(number => number + by) : row);
+    const [before, after] = [inputs, changed].map(rows => attend(rows, layer, how).written);
+    const far = after.map((row, i) => row.map((number, c) => Math.abs(number - before[i][c])));
+    return { before, after, moved: far.map(row => row.some(Number.isNaN) ? NaN : Math.max(...row)) };
+}
+
+export function mount(root, sheet, memory) {
+    const { tokens, inputs, mistakes } = sheet, count = tokens.length;
+    const start = { ...RIGHT, size: "as they are", word: -1, by: 0, shaken: [] };
+    const howOf = state => Object.fromEntries(Object.keys(RIGHT).map(key => [key, state[key]]));
+    const sized = () => state.size === start.size ? inputs : inputs.map(row => row.map(number => 85 * number));
+    const nameOf = state => Object.keys(mistakes).find(name =>
+        Object.entries({ ...RIGHT, ...mistakes[name] }).every(([key, value]) => state[key] === value)) ?? "several";
+    const listed = places => places.map(i => tokens[i]).join(", ").replace(/, ([^,]*)$/, " and $1");
+    const told = far => {
+        if (far > 0 && far < 0.005) return far.toExponential(0).replace("-", "−");
+        return far ? far.toFixed(2) : String(far); // 0 and NaN
+    };
+    const isMoved = far => far !== 0; // NaN is not 0 either
+
+    // What is shown
+
+    const line = moved => {
+        if (state.word < 0) return ["Take hold of a word and shake it."];
+        const places = upTo(count), word = tokens[state.word];
+        if (moved.every(Number.isNaN)) return ["Every output is ", bold("NaN"), ": this layer answers nothing."];
+        const past = places.filter(i => i < state.word && isMoved(moved[i]));
+        const rest = places.filter(i => i >= state.word && isMoved(moved[i]));
+        if (past.length) return [bold("It leaks. "), `Outputs before ${word} move: ${listed(past)}.`];
+        if (!rest.length) return [`You shake ${word}, and no output moves.`];
+        const moves = `${listed(rest)} ${rest.length > 1 ? "move" : "moves"}`;
+        return [`You shake ${word}. Of the outputs, ${moves}; nothing before it does.`];
+    };
+    const show = () => {
+        for (const [key, control] of Object.entries(switches)) control.show(state[key]);
+        list.show(nameOf(state));
+        const rows = sized(), how = howOf(state), now = shake(sheet, rows, how, state.word, state.by);
+        const strength = far => Number.isNaN(far) ? 1 : Math.min(Math.sqrt(far / FULL), 1);
+        handles.forEach((handle, i) => {
+            const isHeld = i === state.word;
+            handle.style.setProperty("--by", isHeld ? state.by : 0);
+            handle.setAttribute("aria-valuenow", isHeld ? state.by : 0);
+            handle.setAttribute("aria-valuetext", isHeld && state.by ? `shaken by ${two(state.by)}` : "at rest");
+        });
+        outputs.forEach((output, i) => {
+            const far = now.moved[i], isLeak = i < state.word && isMoved(far);
+            output.className = isLeak ? "attn-leaks" : "";
+            output.style.setProperty("--share", strength(far));
+            output.lastChild.textContent = isMoved(far) ? `${isLeak ? "▲ " : ""}${told(far)}` : "still";
+        });
+        cells.forEach((row, i) => row.forEach((cell, j) => {
+            const isKnown = state.shaken.includes(j);
+            const far = isKnown ? shake(sheet, rows, how, j, SHAKE).moved[i] : 0;
+            cell.textContent = isKnown ? told(far) : "";
+            cell.className = isKnown && i < j && isMoved(far) ? "attn-leaks" : isKnown ? "attn-known" : "";
+            cell.style.setProperty("--share", strength(far));
+        }));
+        status.tell(...line(now.moved));
+    };
+
+    // What can be touched
+
+    const move = (word, by) => go({ word, by: Math.round(100 * by) / 100,
+        shaken: state.shaken.includes(word) ? state.shaken : [...state.shaken, word] });
+    let wave = 0;
+    const swing = word => { // to and fro, then it stays where the table has it
+        cancelAnimationFrame(wave);
+        const begin = performance.now();
+        const next = time => {
+            const done = (time - begin) / 700;
+            move(word, done < 1 ? SHAKE * Math.sin(9 * Math.PI * done / 2) : SHAKE);
+            if (done < 1) wave = requestAnimationFrame(next);
+        };
+        if (matchMedia("(prefers-reduced-motion: reduce)").matches) move(word, SHAKE);
+        else next(begin);
+    };
+    const handleOf = (token, i) => {
+        const handle = element("div", { role: "slider", tabindex: 0, class: "attn-word",
+            "aria-label": `${token}, to be shaken`, "aria-valuemin": -SHAKE, "aria-valuemax": SHAKE }, token);
+        let from = null, isDragged = false;
+        handle.addEventListener("pointerdown", event => {
+            handle.setPointerCapture(event.pointerId);
+            [from, isDragged] = [event.clientX, false];
+            cancelAnimationFrame(wave);
+        });
+        handle.addEventListener("pointermove", event => {
+            if (from === null || !(isDragged ||= Math.abs(event.clientX - from) > 3)) return;
+            move(i, Math.min(Math.max((event.clientX - from) / 12, -SHAKE), SHAKE));
+        });
+        for (const end of ["pointerup", "pointercancel"]) handle.addEventListener(end, () => {
+            if (from !== null && !isDragged && end === "pointerup") swing(i);
+            from = null;
+        });
+        handle.addEventListener("keydown", event => {
+            const now = state.word === i ? state.by : 0;
+            const [across, along] = WAYS[event.key] ?? [];
+            if (across !== undefined) move(i, Math.min(Math.max(now + (across - along) / 4, -SHAKE), SHAKE));
+            else if (event.key === "Enter" || event.key === " ") swing(i);
+            else return;
+            event.preventDefault();
+        });
+        return handle;
+    };
+    const handles = tokens.map(handleOf);
+    const outputs = tokens.map(token => element("div", {}, token, element("small")));
+    const cells = tokens.map(() => tokens.map(() => element("td")));
+    const far = element("tbody", {}, ...cells.map((squares, i) => row(tokens[i], ...squares)));
+    const status = teller();
+    const change = key => word => go({ [key]: word });
+    const switches = {
+        mask: options("The mask hides", Object.keys(HIDES), change("mask")),
+        order: choices("Order", [RIGHT.order, "softmax, mask"], change("order")),
+        softmax: choices("Softmax", [RIGHT.softmax, "over queries"], change("softmax")),
+        scale: options("Divided by the root of", ["head_dim", "nothing", "d_out", "d_in"], change("scale")),
+        size: choices("Inputs", ["as they are", "85 times as large"], change("size")),
+    };
+    const list = options("Or a mistake of lesson 06", [...Object.keys(mistakes), "several"], name =>
+        name === "several" ? show() : go({ ...RIGHT, ...mistakes[name] }));
+    const all = button("Shake all six", () => go({ word: -1, by: 0, shaken: upTo(count) }));
+    const none = button("Start again", () => go({ ...start }));
+    const [state, go] = hold(root, sheet, start, memory, show);
+    fill(root, sheet,
+        status.box,
+        headed("Inputs: drag a word to and fro, or press it", element("div", { class: "attn-words-in" }, ...handles)),
+        headed("Outputs: how far each moves", element("div", { class: "attn-words-out" }, ...outputs)),
+        element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box), list.box),
+        headed(`How far an output moves when ${SHAKE} is added to a word’s numbers`, table(["output", ...tokens], far)),
+        element("div", { class: "attn-control" }, all, none));
+    show();
+}
+
+export default asWidget(mount);

@@ -1,0 +1,166 @@
+// The sheet of all heads as a control: a pattern is painted into an empty map, and the heads of two
+// models rank themselves by it. live.js precedes it in the same module.
+
+const SIDE = 6; // of the empty map; a shorter text uses its upper left
+const TINY = 24; // pixels of a head in the sheet, with its gap
+const PATTERNS = {
+    "one word back": (i, j) => j === i - 1,
+    "the first word": (i, j) => j === 0,
+    "itself": (i, j) => j === i,
+};
+
+// The attention weights of each head in a text, by rows; they come in percent, without the future.
+export function mapsOf({ tokens, bytes }) {
+    const percent = Uint8Array.from(atob(bytes), letter => letter.charCodeAt(0)), size = tokens.length;
+    const cells = size * (size + 1) / 2;
+    return upTo(percent.length / cells, head => upTo(size, i =>
+        upTo(i + 1, j => percent[head * cells + i * (i + 1) / 2 + j] / 100)));
+}
+
+// How much of the attention of the painted rows is on painted cells, from 0 to 1; cells are 6 i + j.
+export function likeness(map, painted) {
+    const rows = upTo(map.length).filter(i => painted.some(cell => Math.floor(cell / SIDE) === i));
+    const on = rows.flatMap(i => map[i].filter((_, j) => painted.includes(SIDE * i + j)));
+    return on.length ? on.reduce((sum, weight) => sum + weight) / rows.length : 0;
+}
+
+export function mount(root, sheet, memory) {
+    const firsts = sheet.models.map(({ name, texts }) => [name, texts[0].text]);
+    const start = { painted: [], open: "", ...Object.fromEntries(firsts) };
+    const opened = new Map(); // maps by the text of a model
+    let best = ""; // of all heads, by the pattern
+    const textOf = ({ name, texts }) => texts.find(({ text }) => text === state[name]) ?? texts[0];
+    const mapsIn = text => {
+        if (!opened.has(text)) opened.set(text, mapsOf(text));
+        return opened.get(text);
+    };
+
+    // A sheet: each head a small picture of its map, at the place of its rank
+
+    const sheetOf = model => {
+        const heads = upTo(model.layers * model.heads, i => `L${Math.floor(i / model.heads)}H${i % model.heads}`);
+        const tiles = heads.map((name, i) => {
+            const key = `${model.name} ${name}`, tile = button("", () => go({ open: state.open === key ? "" : key }));
+            tile.tabIndex = i ? -1 : 0;
+            tile.append(element("canvas", { "aria-hidden": "true" }));
+            for (const kind of ["pointerenter", "focus"]) tile.addEventListener(kind, () => showHead(model, i));
+            for (const kind of ["pointerleave", "blur"]) tile.addEventListener(kind, () => showHead());
+            return tile;
+        });
+        const names = { class: "attn-sheet-of-heads", role: "group", "aria-label": `heads of ${model.name}` };
+        const box = element("div", names, ...tiles);
+        let order = [...tiles.keys()], drawn = null, columns = 1;
+        const put = () => {
+            const text = textOf(model);
+            if (!box.clientWidth) return; // not shown yet
+            if (drawn !== text) tiles.forEach((tile, head) => drawMap(tile.firstElementChild, mapsIn(text)[head]));
+            drawn = text;
+            columns = Math.max(Math.floor(box.clientWidth / TINY), 1);
+            box.style.height = `${TINY * Math.ceil(tiles.length / columns)}px`;
+            order.forEach((head, rank) => {
+                const [x, y] = [rank % columns, Math.floor(rank / columns)].map(far => `${TINY * far}px`);
+                tiles[head].style.transform = `translate(${x}, ${y})`;
+            });
+        };
+        new ResizeObserver(put).observe(box);
+        const rankOf = tile => order.indexOf(tiles.indexOf(tile));
+        roving(box, (tile, across, along) => tiles[order[rankOf(tile) + across + columns * along]]);
+        const all = model.texts.map(({ text }) => text);
+        const texts = options(`${model.name} reads`, all, text => go({ [model.name]: text }));
+        return {
+            model, box: element("section", {}, texts.box, box),
+            show() {
+                const text = textOf(model), maps = mapsIn(text);
+                texts.show(text.text);
+                const shares = maps.map(map => likeness(map, state.painted));
+                order = [...maps.keys()].sort((one, other) => shares[other] - shares[one] || one - other);
+                tiles.forEach((tile, head) => {
+                    tile.style.setProperty("--share", state.painted.length ? 0.35 + 0.65 * shares[head] : 1);
+                    tile.setAttribute("aria-pressed", state.open === `${model.name} ${heads[head]}`);
+                    const said = state.painted.length ? `: ${two(shares[head])} on your pattern` : "";
+                    tile.setAttribute("aria-label", heads[head] + said);
+                });
+                put();
+                return { name: model.name, head: heads[order[0]], share: shares[order[0]] };
+            },
+        };
+    };
+    const drawMap = (canvas, map) => {
+        canvas.width = canvas.height = map.length;
+        const context = canvas.getContext("2d");
+        context.fillStyle = getComputedStyle(canvas).color; // that of a light page, or a dark one
+        map.forEach((row, i) => row.forEach((weight, j) => {
+            context.globalAlpha = weight;
+            context.fillRect(j, i, 1, 1);
+        }));
+    };
+
+    // The map of a head that is pointed at, or open
+
+    const showHead = (model, head) => {
+        if (!model) {
+            const [name, where] = (state.open || best).split(" ");
+            model = sheet.models.find(one => one.name === name);
+            const at = /^L(\d+)H(\d+)$/.exec(where ?? "");
+            head = at && model ? at[1] * model.heads + Number(at[2]) : -1;
+        }
+        const text = model && textOf(model), map = model && mapsIn(text)[head];
+        large.replaceChildren();
+        title.textContent = "A head: point at one; a click keeps it here";
+        if (!map) return;
+        title.textContent = `${model.name}, L${Math.floor(head / model.heads)}H${head % model.heads}, in percent`;
+        const cellAt = (i, j) => {
+            if (j > i) return element("td", { class: "attn-future" });
+            const kind = state.painted.includes(SIDE * i + j) && i < SIDE ? "attn-painted" : "";
+            return element("td", { style: `--share: ${map[i][j]}`, class: kind }, String(Math.round(100 * map[i][j])));
+        };
+        large.append(...map.map((_, i) =>
+            element("tr", {}, element("th", { scope: "row" }, text.tokens[i]), ...map.map((_, j) => cellAt(i, j)))));
+    };
+
+    // The map that is painted
+
+    const cells = upTo(SIDE, i => upTo(i + 1, j =>
+        element("button", { type: "button", tabindex: i + j ? -1 : 0, "data-code": SIDE * i + j })));
+    const future = count => upTo(count, () => element("span", { class: "attn-future" }));
+    const label = "map to paint, queries down, keys across";
+    const easel = element("div", { class: "attn-easel", role: "group", "aria-label": label },
+        ...cells.flatMap((row, i) => [...row, ...future(SIDE - 1 - i)]));
+    const paint = (codes, isOn) => go({ painted: toggled(state.painted, codes, isOn) });
+    brushed(root, easel, code => state.painted.includes(code), (code, isOn) => paint([code], isOn));
+    const next = (code, across, along) => cells[Math.floor(code / SIDE) + along]?.[code % SIDE + across];
+    roving(easel, ({ dataset: { code } }, ...way) => next(code, ...way));
+
+    const show = () => {
+        cells.forEach((row, i) => row.forEach((cell, j) => {
+            const isOn = state.painted.includes(SIDE * i + j);
+            cell.setAttribute("aria-pressed", isOn);
+            cell.setAttribute("aria-label", `from word ${i} to word ${j}`);
+        }));
+        const likest = sheets.map(one => one.show());
+        const said = likest.flatMap(({ name, head, share }) => [` ${name}: `, bold(head), `, ${two(share)}.`]);
+        const [first] = [...likest].sort((one, other) => other.share - one.share);
+        best = state.painted.length ? `${first.name} ${first.head}` : "";
+        const still = "Paint where a head could look, and all heads rank themselves.";
+        status.tell(...state.painted.length ? ["Most like your pattern:", ...said] : [still]);
+        showHead();
+    };
+    const status = teller(), title = element("p", { class: "attn-title" }), large = element("tbody");
+    const sheets = sheet.models.map(sheetOf);
+    const codes = upTo(SIDE * SIDE).slice(1), isIn = (code, isPattern) => // the first row has no choice
+        code % SIDE <= Math.floor(code / SIDE) && isPattern(Math.floor(code / SIDE), code % SIDE);
+    const presets = Object.entries(PATTERNS).map(([name, isPattern]) =>
+        button(name, () => go({ painted: codes.filter(code => isIn(code, isPattern)) })));
+    const clear = button("Clear", () => go({ painted: [] }));
+    const [state, go] = hold(root, sheet, start, memory, show);
+    fill(root, sheet, status.box,
+        element("div", { class: "attn-parts" },
+            headed("Your pattern: queries down, keys across", easel,
+                element("div", { class: "attn-control" }, ...presets, clear)),
+            element("section", { class: "attn-one" }, title, element("table", {}, large))),
+        ...sheets.map(({ box }) => box),
+        element("p", { class: "attn-note" }, sheet.note));
+    show();
+}
+
+export default asWidget(mount);

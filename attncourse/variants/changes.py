@@ -1,0 +1,26 @@
+"""The text of a class with some lines changed, and the class that it makes."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Mapping
+from typing import Any
+
+
+def with_lines(text: str, changes: Mapping[str, str]) -> str:
+    """Return a text with some of its lines replaced, each by lines as far to the right."""
+    lines = text.splitlines()
+    for old, new in changes.items():
+        (place,) = (i for i, line in enumerate(lines) if line.partition("  #")[0].strip() == old)
+        indent = lines[place][: -len(lines[place].lstrip())]
+        lines[place : place + 1] = [f"{indent}{line}" for line in new.splitlines()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def class_of(text: str, name: str, file: str, uses: Mapping[str, Any]) -> Any:
+    """Return the class of a text by its name there; the tracer knows the source as a file."""
+    path = f"<{file}>"
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    space = dict(uses)
+    exec(compile(text, path, "exec"), space)
+    return space[name]

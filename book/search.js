@@ -1,0 +1,34 @@
+// Search without a server: sections of the course, the best first, each with the sentence that fits.
+// tools/book.py writes `lines`: of every section its page, place, titles and sentences.
+(() => {
+    const asked = new URLSearchParams(location.search).get("q") ?? "";
+    const words = asked.toLowerCase().match(/\S+/g) ?? [];
+    const box = document.getElementById("search-results");
+    document.querySelector(".asked input").value = asked;
+    if (!words.length) return;
+
+    const has = text => words.every(word => text.toLowerCase().includes(word));
+    const element = (name, attributes, ...children) => {
+        const made = Object.assign(document.createElement(name), attributes);
+        made.append(...children);
+        return made;
+    };
+    const marked = text => { // the words that were asked for stand out
+        const safe = words.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
+        return text.split(new RegExp(`(${safe})`, "i"))
+            .map((part, i) => i % 2 ? element("mark", {}, part) : part);
+    };
+    const rank = ({ section, sentences }) => 10 * has(section) + sentences.filter(has).length;
+    const found = lines
+        .map(([href, page, section, sentences]) => ({ href, page, section, sentences }))
+        .filter(({ section, sentences }) => has([section, ...sentences].join(" ")))
+        .sort((one, other) => rank(other) - rank(one))
+        .slice(0, 40);
+    const items = found.map(({ href, page, section, sentences }) => {
+        const said = sentences.find(has) ?? sentences.find(text => words.some(w => text.toLowerCase().includes(w))) ?? "";
+        const title = page === section ? page : `${page} › ${section}`;
+        return element("li", {}, element("a", { href }, title), element("p", {}, ...marked(said)));
+    });
+    const count = `${found.length || "No"} section${found.length === 1 ? "" : "s"} with “${asked}”`;
+    box.append(element("p", { role: "status" }, count), element("ol", {}, ...items));
+})();

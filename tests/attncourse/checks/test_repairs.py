@@ -1,0 +1,94 @@
+"""The broken forwards of the workshop: each stops or runs in a way of its own, and any repair."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+from attncourse.checks import check_repair, repairs, telling
+from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.repairs import BROKEN, PADDED, PaddedAttention, WholeAttention, broken
+from attncourse.tracing import trace
+from attncourse.variants.changes import class_of
+from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
+
+MESSAGES = {
+    "Broken1": "The size of tensor a (2) must match the size of tensor b (5) at non-singleton",
+    "Broken2": "The size of tensor a (4) must match the size of tensor b (5) at non-singleton",
+    "Broken3": "Expected size for first two dimensions of batch2 tensor to be: [2, 3] but got:",
+    "Broken4": "The size of tensor a (2) must match the size of tensor b (5) at non-singleton "
+    "dimension 1",
+    "Broken5": "mat1 and mat2 shapes cannot be multiplied (10x3 and 6x6)",
+    "Broken6": "view size is not compatible with input tensor's size and stride",
+    "Broken7": "shape '[1, -1, 2, 4]' is invalid for input of size 30",
+}
+RUNS = {"Broken8": [40, 41, 42, 3, 4, 5], "Broken9": [20, 23, 21, 24, 22, 25]}
+
+
+def as_broken(name: str) -> type[MultiHeadAttention]:
+    text = f"class {name}(MultiHeadAttention):\n{broken(name)}"
+    return class_of(text, name, name, vars(repairs))
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_each_stops_with_a_message_of_its_own(name):
+    with warnings.catch_warnings(action="ignore"):  # .T on four dimensions
+        module, x = telling(as_broken(name))
+        assert str(trace(module, x).failure.error).startswith(MESSAGES[name])
+
+
+def test_the_same_message_says_which_tensor_by_its_size_alone():
+    """A is the scores where they are changed in place, and the mask where they are not."""
+    sizes = {}
+    for name in ("Broken1", "Broken2"):
+        failure = trace(*telling(as_broken(name))).failure
+        sizes[name] = failure.shapes["attn_scores"][-1], failure.shapes["is_future"][-1]
+        first = 0 if name == "Broken1" else 1
+        assert f"tensor a ({sizes[name][first]})" in str(failure.error)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_two_run_and_are_wrong(name):
+    module, x = telling(as_broken(name))
+    result = module(x)
+    assert result.shape == (1, 5, 6)
+    assert result[0, 2].round().tolist() == RUNS[name]
+
+
+@pytest.mark.parametrize("name", [*BROKEN, *PADDED])
+def test_what_is_as_it_was_is_not_attempted_and_ours_is_right(name):
+    verdict = check_repair(as_broken(name))
+    assert str(verdict) == NOT_ATTEMPTED
+    ours = verdict.or_ours()
+    assert ours is (PaddedAttention if name in PADDED else WholeAttention)
+    assert check_repair(type(name, (ours,), {}))
+
+
+def test_a_line_that_was_changed_is_an_attempt():
+    text = broken("Broken3").replace("queries @ keys", "queries * keys")
+    cls = class_of(f"class Broken3(MultiHeadAttention):\n{text}", "Broken3", "x", vars(repairs))
+    verdict = check_repair(cls)
+    assert not verdict
+    assert str(verdict) != NOT_ATTEMPTED
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_repair_in_any_style_is_right(name):
+    def forward(self, x):
+        heads = (
+            split_heads(W(x), self.num_heads) for W in (self.W_query, self.W_key, self.W_value)
+        )
+        return self.out_proj(merge_heads(attention(*heads, causal_mask(x.shape[1]))[0]))
+
+    assert check_repair(type(name, (MultiHeadAttention,), {"forward": forward}))
+
+
+def test_as_many_texts_as_heads_hide_a_wrong_mask():
+    torch.manual_seed(1)
+    module = as_broken("Broken10")(4, 6, 5, 0.0, num_heads=2)
+    is_padding = torch.arange(5) >= torch.tensor([[3], [5], [4]])
+    assert module(torch.rand(2, 5, 4), is_padding[:2]).shape == (2, 5, 6)
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(\d\) must match"):
+        module(torch.rand(3, 5, 4), is_padding)
