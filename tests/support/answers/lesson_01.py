@@ -22,14 +22,14 @@ ANSWERS = {
             ),
             "nothing hidden": (
                 {HIDE: ""},
-                "No score is hidden: the largest weight on the future is 0.96, not 0.",
+                "No score is hidden: the largest weight on the future is 0.82, not 0.",
             ),
             "the past hidden": ({"shape[-1])": "shape[-1]).T"}, "The mask hides the past: is True"),
             "itself hidden": (
                 {"(scores.shape[-1])": "(5) | torch.eye(5, dtype=torch.bool)"},
                 "Row 0 is NaN: every score in it is hidden. Does each token still see itself?",
             ),
-            "filled with 0": ({"-torch.inf": "0.0"}, "A weight on the future is 0.99: which score"),
+            "filled with 0": ({"-torch.inf": "0.0"}, "A weight on the future is 0.25: which score"),
             "filled with -100": ({"-torch.inf": "-100.0"}, "Right for these scores, but not for"),
             "softmax by hand": (
                 {
