@@ -336,6 +336,39 @@ NUMBERED = torch.arange(24).view(3, 8)  # (num_tokens, d_out)
 BY_HEAD = NUMBERED.view(3, 2, 4).transpose(0, 1)  # (num_heads, num_tokens, head_dim)
 
 
+def induction_circuit() -> Scene:
+    """Draw two heads of two layers, and the stream of the token between them."""
+    alt = (
+        "Four tokens as columns, each with its stream going up: qu, enty, three dots, qu again. "
+        "Below, head L16H0: an arrow from the first qu to enty, which writes into the stream of "
+        "enty: I follow qu. Above, head L18H6: the query of the last qu asks who follows qu; the "
+        "key of enty says: I follow qu. An arrow takes the value of enty to the last qu."
+    )
+    columns = {"qu": 150.0, "enty": 290.0, "…": 430.0, " qu ": 570.0}
+    low, high, bottom = 210.0, 96.0, 270.0  # the two layers, and the tokens
+    items: list[Item] = []
+    for token, x in columns.items():
+        items.append(Line(((x, bottom - 14), (x, 30.0)), EDGE, 5.0))
+        items.append(Box(x - 34, bottom - 14, 68, 28, PAPER, INK, 1.2, radius=6))
+        items.append(Words(x, bottom, token.strip(), bold=True))
+    first, after, _, last = columns.values()
+    blue, orange = head_color(0), head_color(1)
+    items += head_tag(MARGIN, low - 11, 76, 0, "L16H0")
+    items += arrow((first + 4, low), (after - 4, low), blue)
+    items.append(note((first + after) / 2, low - 14, "one back"))
+    items.append(Box(after + 8, low - 30, 118, 24, tint(blue, 0.15), blue, 1.2, radius=6))
+    items.append(Words(after + 67, low - 18, "I follow qu"))
+    items += head_tag(MARGIN, high - 11, 76, 1, "L18H6")
+    items += arrow((after + 4, high), (last - 4, high), orange)
+    items.append(Box(after - 146, high - 36, 138, 24, tint(blue, 0.15), blue, 1.2, radius=6))
+    items.append(Words(after - 77, high - 24, "key: I follow qu"))
+    items.append(Box(last + 8, high - 36, 110, 24, tint(orange, 0.15), orange, 1.2, radius=6))
+    items.append(Words(last + 63, high - 24, "who follows qu?"))
+    items.append(note((after + last) / 2 - 70, high - 14, "value"))
+    items.append(Words(last, 18.0, "next: enty", bold=True))
+    return Scene(WIDTH, bottom + 14 + MARGIN, alt, tuple(items))
+
+
 def numbered(x: float, y: float, values: Tensor) -> list[Item]:
     """Return cells that keep the color of their head, wherever view and transpose take them."""
     rows = values.tolist()
@@ -479,6 +512,7 @@ DIAGRAMS: dict[str, Callable[[], Scene]] = {
     "view_and_transpose": view_and_transpose,
     "view_alone": view_alone,
     "merge": merge,
+    "induction_circuit": induction_circuit,
     "heads_over_devices": heads_over_devices,
 }
 

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from attncourse.language import LanguageModel, Mute, Put, Run, installed_model
+from attncourse.language import Cut, Head, LanguageModel, Mute, Put, Run, installed_model
 from attncourse.language.files import LlamaFile
 from attncourse.language.load import model_file
-from attncourse.language.recorded import DATA, call, key_of, packed
+from attncourse.language.recorded import DATA, Text, call, key_of, packed
+from attncourse.learning.patterns import induction, k_back
 
 CARRIER = 23, 4  # the head that carries the country
 LOUD = 0, 4  # another that matters, and carries none
@@ -60,12 +62,49 @@ IN_LAYER_23 = {  # on which head of that layer each leans: lesson 02
 ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 03
 WORDS, DIGITS = 10, 6
 
+# Lesson 08: who writes what an induction head reads
+REPEATED = "The password is zorblat-quenty. I repeat, the password is zorblat-qu"
+WRITER = Head(16, 0)
+OTHER_WRITERS = Head(11, 1), Head(2, 1), Head(1, 2)
+READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
+BYSTANDERS = Head(5, 2), Head(12, 7), Head(20, 1), Head(25, 4)
+
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 
-def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]:
+def twice() -> list[int]:
+    """Return 40 random tokens, then the same again, after a first one."""
+    drawn = torch.randint(1000, 40000, (40,), generator=torch.Generator().manual_seed(0))
+    return [1, *drawn.tolist(), *drawn.tolist()]
+
+
+def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]:
+    """Yield the runs of lesson 08: heads muted, and paths cut at keys and at queries."""
+    for text in (twice(), REPEATED):
+        plain = model.read(text)
+        after, before = (find(plain.token_ids[None])[0] for find in (induction, one_back))
+        calls: list[Call] = [("losses",), ("shares", after)]
+        yield (
+            text,
+            plain,
+            [*calls, ("shares", before), *(("read_aloud", *head) for head in READERS)],
+        )
+        for heads in (READERS, BYSTANDERS, *((head,) for head in (WRITER, *OTHER_WRITERS))):
+            yield text, plain.again(*(Mute(*head) for head in heads)), calls
+        for writer in (WRITER, *OTHER_WRITERS):
+            for part in ("keys", "queries"):
+                cuts = (Cut(writer, reader, part) for reader in READERS)
+                yield text, plain.again(*cuts), calls
+
+
+def one_back(tokens: Tensor) -> Tensor:
+    """Mark the key before each query."""
+    return k_back(tokens, 1)
+
+
+def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]:
     """Yield each text, its run, and the calls of its methods that are recorded."""
     carrier: list[Call] = [(name, *CARRIER) for name in ("head", "weights", "scores", "read_aloud")]
     languages = [LANGUAGE.format(name) for name in ("France", "Italy", "Japan", "Germany")]
@@ -106,14 +145,15 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[str, Run, list[Call]]]
 def record(model: LanguageModel) -> dict[str, Any]:
     """Return the recording as JSON holds it."""
     runs = {}
-    for text, run, calls in recorded_runs(model):
+    for text, run, calls in (*recorded_runs(model), *circuit_runs(model)):
         words = run.next_words(WORDS)
-        answers: dict[str, Any] = {"tokens": run.tokens}
+        answers: dict[str, Any] = {"tokens": run.tokens, "token_ids": run.token_ids.tolist()}
         answers["next_words"] = [(word, round(share, DIGITS)) for word, share in words]
-        for answer in COUNTRIES.values() if text.startswith("The capital") else ():
+        for answer in COUNTRIES.values() if str(text).startswith("The capital") else ():
             answers[call("probability", answer)] = round(run.probability(answer), DIGITS)
         for name, *arguments in calls:
-            found = getattr(run, name)(*arguments)
+            found = getattr(run, name)
+            found = found(*arguments) if callable(found) else found
             answers[call(name, *arguments)] = packed(found) if isinstance(found, Tensor) else found
         runs[key_of(text, run.changes)] = answers
     size: dict[str, Any] = asdict(model.size)

@@ -58,7 +58,7 @@ def settings() -> list[Setting]:
     ]
     made += [Setting(1, (k,), seed=seed) for k in (1, 3) for seed in SEEDS]
     made += [Setting(1, width=64, seed=seed) for seed in SEEDS]
-    made += [Setting(1, hidden=units, seed=seed) for units in (14, 64) for seed in SEEDS]
+    made += [Setting(1, hidden=units, seed=seed) for units in (14, 64, 128) for seed in SEEDS]
     return made + [Setting(1, steps=LONG, seed=seed) for seed in SEEDS]
 
 

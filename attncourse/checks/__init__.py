@@ -12,13 +12,13 @@ How a verdict on a learner's class comes about, from the ground up:
 What a learner writes as a function has checks of its own. Each runs it, compares what it returns
 with what the usual mistakes would return, and says which it is; answers has what they share.
 one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
-about tiles of keys, patterns about where heads look, big_model about GPT-2, steps_by_hand about
+about tiles of keys, patterns about where heads look, big_model about a model that speaks, steps_by_hand about
 numbers that one computes. module_checks holds the checks of tensors, and of a module for one
 property each; by_hand the same in a few lines, and mysteries hides some of the classes of variants
 that are wrong by one line. This folder imports only the core, tracing and variants.
 """
 
-from attncourse.checks.big_model import check_cut, check_device_part, check_texts_that_fit
+from attncourse.checks.big_model import check_remember, check_rotate, check_share
 from attncourse.checks.by_hand import (
     ask,
     check_any_scale,
@@ -59,7 +59,7 @@ from attncourse.checks.mysteries import (
     strikes,
 )
 from attncourse.checks.one_head import check_causal_weights, check_look_back
-from attncourse.checks.patterns import check_induction, check_mute_layer, check_two_letters
+from attncourse.checks.patterns import check_induction, check_refuting
 from attncourse.checks.repairs import check_repair
 from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (

@@ -1,16 +1,15 @@
-"""Checks of what a learner writes about where heads look: detectors of patterns, a muted layer."""
+"""Checks of what a learner writes about where heads look: a detector, and an experiment."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attncourse.checks.answers import first_wrong_row, noted, require, require_mask
-from attncourse.checks.exercises import exercise_check
+from attncourse.checks.answers import first_wrong_row, noted, require_mask
+from attncourse.checks.exercises import exercise_check, value_check
 from attncourse.checks.verdict import Verdict
 
 TEXTS = ("abcxbcab", "aabababb")  # two texts of a batch; letters as they occur in them
@@ -93,83 +92,48 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
     return problem or noted("Right: this marks what an induction head should look at.")
 
 
-def _two_letters(tokens: Tensor) -> Tensor:
-    after = _induction(tokens)
-    return after & after.roll((1, 1), dims=(1, 2))
+KEYS, QUERIES = range(25), range(25, 48)  # of the places of the lesson's texts
 
 
-@exercise_check(ours=_two_letters)
-def check_two_letters(two_letters: Callable[[Tensor], Tensor]) -> Verdict | str:
-    """Check the sharper detector: the earlier token must have the same token before it.
+@value_check(ours=lambda: (0, 1, slice(25, 48)))
+def check_refuting(design: Any) -> Verdict | str:
+    """Check an experiment on the lesson's two layers: could it refute that two letters match?
 
-    >>> print(check_two_letters(lambda tokens: tokens))
-    It is torch.int64, (2, 8); it must be torch.bool, (2, 8, 8).
-    """
-
-    def one(text: str, q: int, k: int) -> bool:
-        return 0 < k <= q and text[k - 1] == text[q]
-
-    problem = _problem(
-        two_letters(_letters()),
-        lambda text, q, k: one(text, q, k) and one(text, q - 1, k - 1),
-        {
-            "It asks for one letter only: this is induction.": one,
-            "It asks only for the letter before; the query's own letter must match too.": (
-                lambda text, q, k: one(text, q - 1, k - 1)
-            ),
-            "It asks for the next pair: move the table one query and one key the other way.": (
-                lambda text, q, k: one(text, q, k) and one(text, (q + 1) % 8, (k + 1) % 8)
-            ),
-            "It moves the queries only; the keys must move with them.": (
-                lambda text, q, k: one(text, q, k) and one(text, q - 1, k)
-            ),
-            "It moves the keys only; the queries must move with them.": (
-                lambda text, q, k: one(text, q, k) and one(text, q, (k - 1) % 8)
-            ),
-            "Both letters must lead to one key, the one after the pair. Start from induction.": (
-                lambda text, q, k: k < q and text[k] == text[q] and one(text, q - 1, k - 1)
-            ),
-            "It marks the earlier pair itself; the key that counts comes right after it.": (
-                lambda text, q, k: 0 < k < q and text[k - 1 : k + 1] == text[q - 1 : q + 1]
-            ),
-            "Either letter is enough for it; both must match.": (
-                lambda text, q, k: one(text, q, k) or one(text, q - 1, k - 1)
-            ),
-        },
-    )
-    return problem or noted("Right: two letters must match.")
-
-
-@torch.no_grad()
-def _mute_layer(model: nn.Module, layer: int) -> nn.Module:
-    muted: Any = copy.deepcopy(model)
-    for parameter in muted.layers[layer].out_proj.parameters():
-        parameter.zero_()
-    return cast(nn.Module, muted)
-
-
-def check_mute_layer(written: Callable[..., nn.Module], model: nn.Module) -> Verdict:
-    """Check a function that returns a copy of a model in which one layer adds nothing.
+    L0H1 is silent at places 0 to 24 already. The claim: queries after 24 find their key because
+    L0H0 told it the letter two back, and L0H1 tells the query the letter one back.
 
     Args:
-        written: takes the model and a layer, counted from 0.
-        model: with two layers at least in `layers`, each with an out_proj that has a bias.
+        design: (layer, head, places): the head that falls silent as well, and a slice of places.
+
+    >>> check_refuting((0, 1, slice(25)))
+    L0H1 is silent at those places already: nothing can change.
     """
-
-    @exercise_check(ours=_mute_layer)
-    def check(mute_layer: Callable[..., nn.Module]) -> Verdict:
-        mine: Any = copy.deepcopy(model)
-        first, second = mine.layers[:2]
-        x = torch.ones(1, 5, second.W_query.in_features)
-        before = second(x)
-        muted: Any = mute_layer(mine, 1)
-        require(mine.layers[1](x).equal(before), "The model itself has changed: work on a copy.")
-        said = "Layer 0 has changed; layers count from 0, so layer=1 is the second."
-        require(muted.layers[0](x).equal(first(x)), said)
-        added = muted.layers[1](x)
-        said = "Both heads are silent, but out_proj still adds its bias."
-        require(not torch.allclose(added[0, 0], second.out_proj.bias), said)
-        require(not added.any(), "The layer still adds something.")
-        return noted("Right: nothing is added, not even the bias.")
-
-    return check(written)
+    match design:
+        case (0 | 1 as layer, 0 | 1 as head, slice() as places):
+            silent = set(range(48)[places])
+        case _:
+            return "It must be (layer, head, slice(first, after)), such as (1, 0, slice(25, 48))."
+    if layer == 1:
+        return (
+            "Layer 1 names the answers. Silent, it names fewer, whoever told it where to look: no "
+            "claim about layer 0 can lose by that."
+        )
+    if head == 0 and silent & set(KEYS):
+        return (
+            "Now no head of layer 0 tells the keys anything, so the answers must fall, whatever "
+            "it was that L0H0 had told them: the claim cannot lose. What else does it need, which "
+            "could be taken away?"
+        )
+    if head == 0:
+        return (
+            "The claim gives L0H0 nothing to do there, so it says that nothing falls; so does "
+            "nearly every other claim. What must the queries know, and from whom?"
+        )
+    if not silent & set(QUERIES):
+        return "L0H1 is silent at those places already: nothing can change."
+    if not silent >= set(QUERIES):
+        return "Some queries after 24 still hear L0H1, and are right for that reason: silence all."
+    return noted(
+        "Right: this could refute it. The claim says that the answers must fall now. If they "
+        "stay, it is wrong."
+    )

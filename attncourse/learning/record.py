@@ -1,7 +1,7 @@
 """A stored training: the weights of a small model after some of its steps, and how well it did.
 
 The model predicts the next token of random sequences that repeat themselves. Its two layers have
-two heads each: 0.0 and 0.1, then 1.0 and 1.1, layer and head counted from 0. tools/train_heads.py
+two heads each: L0H0 and L0H1, then L1H0 and L1H1, layer and head counted from 0. tools/train_heads.py
 trains it, stores the weights of some steps, and of many more steps where each head looked.
 """
 
@@ -27,7 +27,7 @@ from attncourse.learning.training import right_answers
 
 RECORD = Path(__file__).parent / "data" / "heads.safetensors"
 GROWTH = Path(__file__).parent / "data" / "growth.safetensors"
-HEADS = ("0.0", "0.1", "1.0", "1.1")  # layer.head
+HEADS = ("L0H0", "L0H1", "L1H0", "L1H1")
 SAVED_AT = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 LETTERS = "abcdefghijklmnopqrstuvwx"
 MEASURED_AT = tuple(range(0, 1201, 20))  # the steps of the growth

@@ -65,9 +65,9 @@ class RepeatRun(NamedTuple):
         """Return the highest score of a pattern in layer 0, and the head that has it.
 
         >>> repeat_runs(num_layers=2, steps=1200)[3].best("2 back")[1]
-        '0.1'
+        'L0H1'
         """
-        return max((self.scores[pattern][h], f"0.{h}") for h in range(self.num_heads))
+        return max((self.scores[pattern][h], f"L0H{h}") for h in range(self.num_heads))
 
 
 def look_up_model(setting: Setting) -> AttentionModel:

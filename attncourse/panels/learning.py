@@ -44,8 +44,8 @@ from attncourse.pictures.seen import say_number
 from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 
-NAMES = tuple(f"head {head}" for head in HEADS)
-MUTE_CHOICES = ("no head", *NAMES, "heads 1.0 and 1.1")
+NAMES = HEADS
+MUTE_CHOICES = ("no head", *NAMES, "L1H0 and L1H1")
 LAST_KEY = 24  # the longest distance: no key that is needed lies further on
 PLACES = {
     "everywhere": EVERYWHERE,
@@ -386,7 +386,7 @@ MUTE = Panel(
     readout=readout_muted_heads,
     touch=touch_muted_heads,
     telling=(
-        {"mute": "head 0.0", "where": "places 0 to 24"},
-        {"mute": "head 0.1", "where": "places 25 to 47"},
+        {"mute": "L0H0", "where": "places 0 to 24"},
+        {"mute": "L0H1", "where": "places 25 to 47"},
     ),
 )

@@ -336,13 +336,6 @@ def test_a_value_is_checked_like_a_function():
     assert [type(said.or_ours()) for said in (none, wrong, right)] == [int, int, float]
 
 
-def two_layers():
-    model = torch.nn.Module()
-    layers = (MultiHeadAttention(5, 6, 7, 0.0, num_heads=2) for _ in range(2))
-    model.layers = torch.nn.ModuleList(layers)
-    return model
-
-
 SCORES = torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(2))
 USED = (SCORES.double() / 64**0.5).masked_fill(causal_mask(6), -torch.inf).softmax(dim=-1)
 
@@ -360,7 +353,7 @@ NOTHING_YET = {  # what each check takes from a learner who has written nothing
     "check_part": (None, checks.mystery_2),
     "check_fused": (Unwritten,),
     "check_causal_weights": (stub, SCORES, USED),
-    "check_mute_layer": (stub, two_layers()),
+    "check_refuting": (None,),
 }
 OF_CLASSES = {
     "check_causal_attention": CausalAttention,

@@ -122,9 +122,9 @@ def test_the_text_of_the_panel_shows_who_is_missed_where():
         data = MUTE.compute(mute=mute, where=where)
         missed = (data.answers >= 0) & (data.guesses != data.answers)
         wrong[mute, where] = missed.nonzero().flatten().tolist()
-    assert wrong["no head", "everywhere"] == wrong["head 0.0", "places 25 to 47"] == []
-    assert wrong["head 0.1", "places 25 to 47"] == [25, 27, 29]
-    assert wrong["head 0.0", "places 0 to 24"] == [15, 17, 21, 25, 27, 29]
+    assert wrong["no head", "everywhere"] == wrong["L0H0", "places 25 to 47"] == []
+    assert wrong["L0H1", "places 25 to 47"] == [25, 27, 29]
+    assert wrong["L0H0", "places 0 to 24"] == [15, 17, 21, 25, 27, 29]
     assert unclear[[15, 17, 21, 25, 27, 29]].all()
 
 
@@ -142,21 +142,21 @@ def test_the_panel_says_what_the_model_does(step):
     told = dict(re.findall(r"(head \d\.\d) ([\d.]+)", line.split("| 1 back: ")[1]))
     assert list(told) == list(NAMES)
     shares = way.by_place["induction"][i]
-    for name, head in (("head 1.0", 2), ("head 1.1", 3)):
+    for name, head in (("L1H0", 2), ("L1H1", 3)):
         assert float(told[name]) == pytest.approx(shares[head].nanmean().item(), abs=0.006)
 
 
 # How often the model is right at clear and at ambiguous places, in percent.
 MUTED = {
     ("no head", "everywhere"): (100.0, 97.6),
-    ("head 0.0", "everywhere"): (99.6, 60.2),
-    ("head 0.0", "places 0 to 24"): (99.5, 59.7),
-    ("head 0.0", "places 25 to 47"): (100.0, 97.6),
-    ("head 0.1", "everywhere"): (15.6, 17.5),
-    ("head 0.1", "places 0 to 24"): (56.6, 44.8),
-    ("head 0.1", "places 25 to 47"): (100.0, 68.9),
-    ("head 1.0", "everywhere"): (97.1, 90.4),
-    ("head 1.1", "everywhere"): (93.9, 86.1),
+    ("L0H0", "everywhere"): (99.6, 60.2),
+    ("L0H0", "places 0 to 24"): (99.5, 59.7),
+    ("L0H0", "places 25 to 47"): (100.0, 97.6),
+    ("L0H1", "everywhere"): (15.6, 17.5),
+    ("L0H1", "places 0 to 24"): (56.6, 44.8),
+    ("L0H1", "places 25 to 47"): (100.0, 68.9),
+    ("L1H0", "everywhere"): (97.1, 90.4),
+    ("L1H1", "everywhere"): (93.9, 86.1),
 }
 
 
@@ -220,11 +220,11 @@ def test_without_0_1_at_the_keys_later_keys_and_0_0_help_out():
 
 
 def test_both_heads_of_layer_1_together_are_all_it_has():
-    assert ("no head", *NAMES, "heads 1.0 and 1.1") == MUTE_CHOICES
-    data = MUTE.compute(mute="heads 1.0 and 1.1", where="everywhere")
+    assert ("no head", *NAMES, "L1H0 and L1H1") == MUTE_CHOICES
+    data = MUTE.compute(mute="L1H0 and L1H1", where="everywhere")
     assert data.heads == (2, 3)
     assert max(data.now.clear, data.now.ambiguous) < 0.06
-    assert MUTE.readout(data).endswith("two letters: head 1.0 muted, head 1.1 muted")
+    assert MUTE.readout(data).endswith("two letters: L1H0 muted, L1H1 muted")
 
 
 def test_only_with_head_0_0_do_two_letters_match():
@@ -272,7 +272,7 @@ def test_heads_of_layer_1_divide_the_alphabet():
 @pytest.mark.parametrize("where", PLACES)
 def test_where_a_head_is_muted_it_is_hatched_and_says_so(where):
     """In its map and below it, everywhere as at some places: gray is the future alone."""
-    scene = MUTE.draw(MUTE.compute(mute="heads 1.0 and 1.1", where=where))
+    scene = MUTE.draw(MUTE.compute(mute="L1H0 and L1H1", where=where))
     maps = boxes(scene, 7, 7)
     cells = torch.tensor([box.hatched for box in maps]).view(4, 32 * 33 // 2)
     queries = torch.arange(32).repeat_interleave(torch.arange(1, 33))
@@ -291,7 +291,7 @@ def test_where_a_head_is_muted_it_is_hatched_and_says_so(where):
 
 
 def test_the_guesses_are_marked_where_they_are_wrong():
-    data = MUTE.compute(mute="head 0.1", where="everywhere")
+    data = MUTE.compute(mute="L0H1", where="everywhere")
     scene = MUTE.draw(data)
     right = (data.guesses == data.answers)[12:].tolist()
     answers = [record.LETTERS.index(letter) for letter in "ulftujvdfrspulftujvd"]

@@ -174,9 +174,9 @@ def test_two_layers_learn_repeats_and_one_layer_does_not():
     shared = [run for run in two if max(run.scores["2 back"][:2]) > 0.9]
     assert [run.seed for run in two if run not in shared] == [1]
     heads = [(run.best("1 back")[1], run.best("2 back")[1]) for run in shared]
-    assert heads.count(("0.1", "0.0")) == 6
-    assert heads.count(("0.0", "0.1")) == 1
-    assert two[3].best("2 back") == (two[3].scores["2 back"][1], "0.1")
+    assert heads.count(("L0H1", "L0H0")) == 6
+    assert heads.count(("L0H0", "L0H1")) == 1
+    assert two[3].best("2 back") == (two[3].scores["2 back"][1], "L0H1")
     assert min(run.ambiguous for run in shared) > 0.97 > 0.8 > two[0].ambiguous
     assert min(max(run.scores["1 back"][:2]) for run in two) > 0.98
 

@@ -165,7 +165,7 @@ def test_a_click_leads_to_the_state_that_the_picture_shows_there():
     ]
     steps = [pick["places"]["step"] for pick in TRAINING_STEP.page({"step": 0})["touch"]["picks"]]
     assert steps == [*range(len(SAVED_AT))]
-    muted = MUTE.page({**MUTE.default, "mute": "head 0.1"})["touch"]["picks"]
+    muted = MUTE.page({**MUTE.default, "mute": "L0H1"})["touch"]["picks"]
     assert [pick["places"] for pick in muted] == [{"mute": i} for i in (1, 0, 3, 4)]
 
 
@@ -303,9 +303,9 @@ def test_a_map_is_brought_up_and_goes_back(page):
 def test_a_click_mutes_a_head_and_enter_wakes_it(page):
     box = box_of(page, MUTE)
     page.mouse.click(*middle(page, box, MUTE, MUTE.default, (1, 8, 3)))
-    line = MUTE.page({**MUTE.default, "mute": "head 0.1"})["line"]
+    line = MUTE.page({**MUTE.default, "mute": "L0H1"})["line"]
     expect(box.get_by_role("status")).to_have_text(line)
-    expect(box.get_by_role("radio", name="head 0.1", exact=True)).to_be_checked()
+    expect(box.get_by_role("radio", name="L0H1", exact=True)).to_be_checked()
     expect(box.locator(".attn-hint p")).to_contain_text("weight muted")
     box.get_by_role("gridcell").nth(1).press("Enter")
     expect(box.get_by_role("status")).to_have_text(MUTE.page(MUTE.default)["line"])

@@ -1,0 +1,34 @@
+"""What Hugging Face's implementation of the same model answers, stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+DATA = Path(__file__).parent / "data" / "reference.json"
+
+
+class Reference(NamedTuple):
+    """A text's ten largest logits of the next token."""
+
+    text: str
+    token_ids: Tensor  # (num_tokens)
+    likeliest: Tensor  # token ids, (10), the likeliest first
+    logits: Tensor  # theirs, (10)
+
+
+def reference_logits() -> list[Reference]:
+    """Return them, computed by LlamaForCausalLM of transformers from the same file.
+
+    >>> [len(reference.token_ids) for reference in reference_logits()]
+    [5, 6, 14]
+    """
+    texts = json.loads(DATA.read_text("utf-8"))["texts"]
+    return [
+        Reference(text, *(torch.tensor(found[name]) for name in Reference._fields[1:]))
+        for text, found in texts.items()
+    ]
