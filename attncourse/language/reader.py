@@ -66,13 +66,8 @@ class LanguageModel:
         state = self.llama.state_dict()
         if ours not in state:  # an attention class with three projections
             state[ours] = torch.cat([state[ours.replace("W_qkv", own)] for own in PROJECTIONS])
-<<<<<<< HEAD
-        rows: list[Tensor] = state[ours].split([shapes[part][0] for part in parts])
-        return rows[parts.index(name)]
-=======
         cut: tuple[Tensor, ...] = state[ours].split([shapes[part][0] for part in parts])
         return cut[parts.index(name)]
->>>>>>> main
 
     def read(self, text: Text, *changes: Intervention) -> Run:
         """Read a text, or token ids, with any number of Mute, Put and Cut."""
