@@ -231,11 +231,11 @@ def is_uncompared(cell: dict) -> bool:
 
 
 def numbers(cell: dict) -> Iterator[str]:
-    """Yield the numbers that a cell's outputs show; looks, a picture's bytes, heads' names are none.
+    """Yield the numbers that a cell's outputs show; looks, bytes, and names of heads are none.
 
     >>> shown = {"output_type": "stream", "text": "head 1.1 0.25, heads 0.0 and 0.1: 3"}
-    >>> looks = {"output_type": "display_data", "data": {"text/html": '<p style="top: 0.1em">5</p>'}}
-    >>> list(numbers({"outputs": [shown, looks]}))
+    >>> look = {"output_type": "display_data", "data": {"text/html": '<p style="top: 0.1em">5</p>'}}
+    >>> list(numbers({"outputs": [shown, look]}))
     ['0.25', '3', '5']
     """
     for output in cell["outputs"]:
