@@ -1,8 +1,9 @@
 """A stored training: the weights of a small model after some of its steps, and how well it did.
 
 The model predicts the next token of random sequences that repeat themselves. Its two layers have
-two heads each: L0H0 and L0H1, then L1H0 and L1H1, layer and head counted from 0. tools/train_heads.py
-trains it, stores the weights of some steps, and of many more steps where each head looked.
+two heads each: L0H0 and L0H1, then L1H0 and L1H1, layer and head counted from 0.
+tools/train_heads.py trains it, stores the weights of some steps, and of many more steps where each
+head looked.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def test_in_the_language_model():
     sizes = {"b": 1, "num_tokens": 5, **vars(model.size)}
     run = found.run(sizes, lambda: model.read([1, 2, 3, 4, 5]))
     found.run(sizes, lambda: run.scores(0))
-    found.run(sizes, lambda: run.queries(0, 1))
+    found.run(sizes, lambda: run.mute_layer(0))
     found.run(sizes, lambda: model.llama(torch.ones(1, 5, model.size.width)))
     assert found.lies == []
     assert found.unreached() == []
