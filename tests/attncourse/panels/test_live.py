@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from attncourse.checks.mistakes import OnePageAttention
+from attncourse.variants.mistakes import OnePageAttention
 from playwright.sync_api import Browser, Locator, expect
 from torch import Tensor
 
