@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from attncourse.panels.states import MOST_BUTTONS, Panel
 from attncourse.panels.widgets import PanelBox
-from attncourse.speed.clock import machine, machine_name
+from machines import machine, machine_name
 from support.browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from support.cases import ALL_PANELS
 from support.notebook_tools import ROOT
