@@ -38,14 +38,12 @@ from support.notebook_tools import ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 FORMER = json.loads((RESULTS / "former-sliders.json").read_text(encoding="utf-8"))["panels"]
 IN_NOTEBOOK = {  # which of our panels each shows
-    "01": ("plane",),
     "02": ("stacked heads",),
     "03": ("weight split",),
     "04": ("number steps",),
     "05": ("torch equality",),
     "06": ("gallery",),
     "07": ("tiles",),
-    "08": ("mute a head",),
 }
 OURS, PLAIN = "ours", "interact"
 SHARE, WORST = 1 / 3, 100.0  # the goals: of the other's median; milliseconds
