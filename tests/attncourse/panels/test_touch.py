@@ -9,10 +9,8 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 from attncourse.examples import journey, seeded
-from attncourse.learning.record import LONGER
 from attncourse.panels import (
     GALLERY,
-    MUTE,
     STACKED_HEADS,
     TILES,
     TORCH_EQUALITY,
@@ -28,7 +26,7 @@ from support.cases import ALL_PANELS
 from support.touch_tools import box_of, opened, violations, write_page
 
 browser_test = pytest.mark.browser
-WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT, MUTE)
+WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT)
 WITH_TWO = (GALLERY, TORCH_EQUALITY)
 each_panel = pytest.mark.parametrize("panel", [*WITH_MAPS, *WITH_TWO], ids=lambda p: p.name)
 
@@ -141,22 +139,6 @@ def test_a_head_has_its_name_and_its_row():
         {"dot product": ["0.250"], "weight": ["1.000"]},
         ["(1.00, 0.00)"],
     )
-
-
-def test_a_click_leads_to_the_state_that_the_picture_shows_there():
-    for panel in ALL_PANELS:
-        picks = panel.page(panel.default).get("touch", {}).get("picks", [])
-        for pick in picks:
-            for control, place in pick["places"].items():
-                assert 0 <= place < len(panel.controls[control])
-    muted = MUTE.page({**MUTE.default, "mute": "L0H1"})["touch"]["picks"]
-    assert [pick["places"] for pick in muted] == [{"mute": i} for i in (1, 0, 3, 4)]
-
-
-def test_letters_that_come_twice_have_their_place_in_their_name():
-    names = MUTE.page(MUTE.default)["touch"]["tokens"]
-    assert len({*names}) == len(names) == len(LONGER)
-    assert names[10] == f"{LONGER[10]}₁₀"
 
 
 # In a browser
@@ -283,35 +265,6 @@ def test_a_map_is_brought_up_and_goes_back(page):
     expect(box.locator(".attn-lens")).not_to_have_attribute("style", re.compile("scale"))
 
 
-@browser_test
-def test_a_click_mutes_a_head_and_enter_wakes_it(page):
-    box = box_of(page, MUTE)
-    page.mouse.click(*middle(page, box, MUTE, MUTE.default, (1, 8, 3)))
-    line = MUTE.page({**MUTE.default, "mute": "L0H1"})["line"]
-    expect(box.get_by_role("status")).to_have_text(line)
-    expect(box.get_by_role("radio", name="L0H1", exact=True)).to_be_checked()
-    expect(box.locator(".attn-hint p")).to_contain_text("weight muted")
-    box.get_by_role("gridcell").nth(1).press("Enter")
-    expect(box.get_by_role("status")).to_have_text(MUTE.page(MUTE.default)["line"])
-
-
-IN_SIGHT = """box => {
-    const { left, right } = box.querySelector(".attn-words").getBoundingClientRect();
-    const chosen = box.querySelector(".attn-words :checked").parentElement.getBoundingClientRect();
-    return chosen.left >= left - 1 && chosen.right <= right + 1;
-}"""
-
-
-@browser_test
-def test_of_a_long_text_the_token_that_looks_is_in_sight(browser, address):
-    with opened(browser, address, viewport={"width": 700, "height": 900}) as page:
-        box = box_of(page, MUTE)
-        assert box.evaluate("box => box.querySelector('.attn-words').scrollLeft") > 0
-        for query in (31, 0, 20, 31):
-            page.mouse.move(*middle(page, box, MUTE, MUTE.default, (0, query, 0)))
-            page.wait_for_function(IN_SIGHT, arg=box.element_handle())
-
-
 COLORS = """([box, lines]) => {
     const paper = getComputedStyle(box).backgroundColor;
     const strokes = [...box.querySelectorAll(".attn-picture [stroke]")]
@@ -346,8 +299,7 @@ def test_lines_and_arcs_are_seen_on_the_paper(page, scheme):
         look(split)
     assert len(seen) == 12
     box_of(page, TILES).get_by_role("slider", name="step").press("ArrowRight")
-    for panel in (TILES, MUTE):
-        look(box_of(page, panel))
+    look(box_of(page, TILES))
 
 
 @browser_test
