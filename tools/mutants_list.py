@@ -655,12 +655,6 @@ AROUND = (
         "tests/attncourse/panels/test_touch.py::test_dot_products_and_values_are_those_of_the_projections",
     ),
     Mutant(
-        "handle-turns-the-wrong-way",
-        "attncourse/panels/query_plane.py",
-        {"TOP + SIDE - (y - bottom)": "TOP + (y - bottom)"},
-        "tests/attncourse/panels/test_touch_plane.py::test_the_handle_stands_at_the_tip_of_the_query",
-    ),
-    Mutant(
         "training-in-two-threads",
         "attncourse/learning/training.py",
         {"with torch.enable_grad(), one_thread():": "with torch.enable_grad():"},
