@@ -579,13 +579,13 @@ AROUND = (
         "diagnosis-confuses-the-triangles",
         "attncourse/checks/diagnosis/masks.py",
         {"(ones.tril(-1), Kind.MASK_PAST)": "(ones.triu(1), Kind.MASK_PAST)"},
-        "tests/attncourse/checks/test_mistakes.py::test_the_exercise_check_names_the_line",
+        "tests/attncourse/variants/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(
         "diagnosis-forgets-large-scores",
         "attncourse/checks/diagnosis/diagnose.py",
         {"conditions.large_scores,": "questions.the_whole,"},
-        "tests/attncourse/checks/test_mistakes.py::test_the_exercise_check_names_the_line",
+        "tests/attncourse/variants/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(
         "diagnosis-takes-an-error-for-a-stub",

@@ -7,13 +7,12 @@ holds these and a text.
 """
 
 from attncourse.learning.mini import COUNTRIES, mini_model, page_data, sentences
-from attncourse.learning.model import AttentionModel, exchange, mute_head, reads_and_writes
+from attncourse.learning.model import AttentionModel, mute_head, reads_and_writes
 from attncourse.learning.patterns import (
     PATTERNS,
     induction,
     is_ambiguous,
     score,
-    share_by_pair,
     two_letters,
 )
 from attncourse.learning.peeking import UnmaskedAttention, losses_when_cut, without_mask
@@ -30,11 +29,9 @@ from attncourse.learning.runs import (
     SEEDS,
     Setting,
     guess_by_place,
-    late_head,
     look_up_model,
     look_up_runs,
     look_up_test,
-    orders_named,
     repeat_runs,
     spread,
 )

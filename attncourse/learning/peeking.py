@@ -67,7 +67,7 @@ def losses_when_cut(model: AttentionModel, batch: Batch) -> list[float]:
     So a model is asked when it writes: nothing lies ahead.
 
     >>> batch = Batch(torch.tensor([[2, 0, 1]]), torch.tensor([[[0], [1], [2]]]))
-    >>> len(losses_when_cut(AttentionModel(vocabulary=3, context_length=5, width=4), batch))
+    >>> len(losses_when_cut(AttentionModel(vocabulary=3, context_length=5, width=4, num_heads=2), batch))
     3
     """
     return [
