@@ -285,7 +285,7 @@ COMPUTATION = (
         "cache-values-misaligned",
         FUSED,
         {
-            "self.values[:, :, start:stop] = values": "self.values[:, :, start:stop] = values.roll(1, 2)"
+            "self.values.narrow(2, start, stop - start).copy_(values)": "self.values.narrow(2, start, stop - start).copy_(values.roll(1, 2))"
         },
         "tests/attnlib/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
     ),
@@ -293,8 +293,8 @@ COMPUTATION = (
         "cache-forgets-the-past",
         FUSED,
         {
-            "return self.keys[:, :, :stop],": "return self.keys[:, :, start:stop],",
-            "self.values[:, :, :stop]": "self.values[:, :, start:stop]",
+            "return self.keys.narrow(2, 0, stop),": "return self.keys[:, :, start:stop],",
+            "self.values.narrow(2, 0, stop)": "self.values[:, :, start:stop]",
         },
         "tests/attnlib/test_cache.py::test_in_pieces_of_any_size_it_equals_the_full_pass",
     ),
@@ -320,7 +320,7 @@ COMPUTATION = (
         "cache-advanced-before-forward-succeeded",
         FUSED,
         {
-            "self.values[:, :, start:stop] = values": "self.values[:, :, start:stop] = values; self.num_tokens = stop"
+            "self.values.narrow(2, start, stop - start).copy_(values)": "self.values.narrow(2, start, stop - start).copy_(values); self.num_tokens = stop"
         },
         "tests/attnlib/test_cache.py::test_it_advances_only_when_forward_succeeded",
     ),

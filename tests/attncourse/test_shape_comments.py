@@ -127,8 +127,7 @@ def test_no_other_module_has_some():
         "panels/weight_columns",
         "panels/steps",
     }
-    read |= {"panels/torch_equality", "panels/gallery"}
-    read |= {"panels/running_softmax"}
+    read |= {"panels/torch_equality", "panels/gallery", "panels/running_softmax"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"learning/mini", "learning/two_looks", "language/model", "language/runs"}
     read |= {"pictures/arcs", "learning/peeking"}
