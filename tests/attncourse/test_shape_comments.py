@@ -11,8 +11,10 @@ import attncourse
 from attncourse.checks.steps_by_hand import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size
 from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
+from attncourse.panels import live
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.running_softmax import TILES
@@ -113,6 +115,20 @@ def test_in_the_language_model():
     assert found.unreached() == []
 
 
+def test_in_the_stored_answers_of_another_implementation():
+    found = reading(COURSE / "language" / "reference.py")
+    references = found.run({}, reference_logits)
+    found.fields({"num_tokens": 5}, references[0])
+    assert found.lies == []
+
+
+def test_in_the_panels_that_compute():
+    found = reading(COURSE / "panels" / "live.py")
+    found.run({"num_tokens": 6, "d_in": 3}, live.LEAK.draw)
+    assert found.lies == []
+    assert found.unreached() == []
+
+
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
     have = {
@@ -130,7 +146,7 @@ def test_no_other_module_has_some():
     read |= {"panels/torch_equality", "panels/gallery", "panels/running_softmax"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"learning/mini", "learning/two_looks", "language/model", "language/runs"}
-    read |= {"pictures/arcs", "learning/peeking"}
+    read |= {"pictures/arcs", "learning/peeking", "language/reference", "panels/live"}
     assert have - read == {"variants/mistakes"}  # its comments are run where each mistake is
 
 
