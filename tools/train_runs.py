@@ -2,8 +2,7 @@
 
     python tools/train_runs.py
 
-Writes attncourse/learning/data/runs.json, and beside it one_head.safetensors: the weights of the
-long trainings with one head, in half precision. It takes some minutes.
+Writes attncourse/learning/data/runs.json. It takes some minutes.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this file
 
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
 
 from attncourse.learning.model import AttentionModel
 from attncourse.learning.patterns import (
@@ -29,7 +26,6 @@ from attncourse.learning.patterns import (
 )
 from attncourse.learning.record import held_out_batch
 from attncourse.learning.runs import (
-    LATE,
     RUNS,
     SEEDS,
     LookUpRun,
@@ -127,17 +123,12 @@ def train_repeats(num_layers: int, num_heads: int, width: int, seed: int) -> lis
 
 
 def main() -> None:
-    """Train them all and write the two files."""
+    """Train them all and write the file."""
     runs: list[dict[str, Any]] = []
-    late: dict[str, Tensor] = {}
     for setting in settings():
-        run, model = train_look_ups(setting)
+        run, _ = train_look_ups(setting)
         runs.append(run._asdict())
         print(setting, f"{run.parameters} parameters, right {run.right:.3f}", flush=True)
-        if setting.steps == LONG:
-            for name, weight in model.state_dict().items():
-                late[f"{setting.seed}/{name}"] = weight.half()
-    save_file(late, LATE)
     repeaters = []
     for seed in SEEDS:
         repeaters += train_repeats(num_layers=1, num_heads=4, width=44, seed=seed)

@@ -6,19 +6,8 @@ file, and released says whether that is the released model.
 """
 
 from attncourse.gpt2.files import read_gpt2
-from attncourse.gpt2.model import (
-    SIZES,
-    Block,
-    Gpt2Size,
-    cache_bytes,
-    load_gpt2,
-    new_gpt2,
-    parameter_parts,
-    tiny_gpt2,
-    write_gpt2,
-)
+from attncourse.gpt2.model import SIZES, cache_bytes, load_gpt2, parameter_parts
 from attncourse.gpt2.own import own_gpt2
 from attncourse.gpt2.recorded import recorded
 from attncourse.gpt2.released import check_gpt2
 from attncourse.gpt2.weights import from_gpt2, to_gpt2
-from attncourse.gpt2.writing import write_on

@@ -6,19 +6,18 @@ interventions what can be changed in it, hooks how; recorded stands in where no 
 reference is what another implementation answers.
 """
 
-from attncourse.language.interventions import Cut, Intervention, Mute, Put
+from attncourse.language.interventions import Cut, Mute, Put
 from attncourse.language.kept import forget
 from attncourse.language.load import ModelMissingError, installed_model, language_model, open_model
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.reader import LanguageModel
-from attncourse.language.recorded import NotRecordedError, RecordedModel, RecordedRun
-from attncourse.language.reference import Reference, reference_logits
+from attncourse.language.recorded import NotRecordedError, RecordedModel
+from attncourse.language.reference import reference_logits
 from attncourse.language.runs import Run
 
 __all__ = [
     "Cut",
     "Head",
-    "Intervention",
     "LanguageModel",
     "LlamaSize",
     "ModelMissingError",
@@ -26,8 +25,6 @@ __all__ = [
     "NotRecordedError",
     "Put",
     "RecordedModel",
-    "RecordedRun",
-    "Reference",
     "Run",
     "forget",
     "installed_model",

@@ -6,16 +6,8 @@ step, runs how many others ended; mini is a model small enough to print, two_loo
 holds these and a text.
 """
 
-from attncourse.learning.mini import COUNTRIES, mini_model, page_data, sentences
-from attncourse.learning.model import AttentionModel, exchange, mute_head, reads_and_writes
-from attncourse.learning.patterns import (
-    PATTERNS,
-    induction,
-    is_ambiguous,
-    score,
-    share_by_pair,
-    two_letters,
-)
+from attncourse.learning.mini import mini_model, sentences
+from attncourse.learning.model import AttentionModel, mute_head, reads_and_writes
 from attncourse.learning.peeking import UnmaskedAttention, losses_when_cut, without_mask
 from attncourse.learning.record import (
     HEADS,
@@ -27,17 +19,14 @@ from attncourse.learning.record import (
     recorded_model,
 )
 from attncourse.learning.runs import (
-    SEEDS,
     Setting,
     guess_by_place,
-    late_head,
     look_up_model,
     look_up_runs,
     look_up_test,
-    orders_named,
     repeat_runs,
     spread,
 )
-from attncourse.learning.tasks import look_ups, next_tokens, story, walk
-from attncourse.learning.training import accuracy, right_answers, train
-from attncourse.learning.two_looks import journeys, right_journeys, two_looks
+from attncourse.learning.tasks import look_ups, walk
+from attncourse.learning.training import right_answers, train
+from attncourse.learning.two_looks import right_journeys, two_looks

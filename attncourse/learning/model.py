@@ -105,76 +105,10 @@ def load_stored(model: AttentionModel, path: Path, key: int) -> AttentionModel:
     return model.eval()
 
 
-def run_with_weights(
-    model: AttentionModel, tokens: Tensor, attn_weights: Tensor, place_weights: Tensor | None = None
-) -> Tensor:
-    """Run a model with given attention weights instead of its own.
-
-    What a layer mixes is made of a token and its place, x = token + place, and W_value is linear:
-    so the two may be mixed apart, each by weights of its own.
-
-    Args:
-        model: its queries and keys are not used.
-        tokens: int64, (b, num_tokens).
-        attn_weights: (b or 1, num_layers, num_heads, num_tokens, num_tokens).
-        place_weights: of the same shape, by which the places are mixed; the tokens by
-            attn_weights. Only for a model of one layer. None: attn_weights, too.
-
-    Returns:
-        logits, (b, num_tokens, num_answers, vocabulary).
-
-    Raises:
-        ValueError: place_weights are given and the model has more than one layer.
-
-    >>> model = AttentionModel(vocabulary=3, context_length=2, width=4, num_heads=2)
-    >>> tokens = torch.tensor([[2, 0]])
-    >>> logits, attn_weights = model(tokens, return_weights=True)
-    >>> torch.allclose(run_with_weights(model, tokens, attn_weights), logits)
-    True
-    """
-    if place_weights is not None and len(model.layers) > 1:
-        raise ValueError(
-            f"place_weights with {len(model.layers)} layers: only before the first layer are token "
-            "and place apart; give a model of one layer"
-        )
-    token = model.token_embedding(tokens)  # (b, num_tokens, width)
-    place = model.position_embedding.weight[: tokens.shape[1]].expand_as(token)
-    x = token + place  # (b, num_tokens, width)
-    for i, layer in enumerate(model.layers):
-        assert isinstance(layer, MultiHeadAttention)
-        if place_weights is None:
-            mixed = _mix(layer, attn_weights[:, i], x)
-        else:
-            mixed = _mix(layer, attn_weights[:, i], token)
-            mixed = mixed + _mix(layer, place_weights[:, i], place)
-        x = x + layer.out_proj(mixed)  # (b, num_tokens, width)
-    logits: Tensor = model.read_out(x)  # (b, num_tokens, num_answers * vocabulary)
-    return logits.view(*tokens.shape, model.num_answers, model.vocabulary)
-
-
 def _mix(layer: MultiHeadAttention, attn_weights: Tensor, x: Tensor) -> Tensor:
     """Return the context vectors of all heads, (b, num_tokens, width)."""
     values = x @ layer.W_value.weight.T
     return merge_heads(attn_weights @ split_heads(values, layer.num_heads))
-
-
-def exchange(attn_weights: Tensor, near: int, far: int) -> Tensor:
-    """Return attention weights in which each query has two of them exchanged.
-
-    Args:
-        attn_weights: (..., num_tokens, num_tokens); it is not changed.
-        near: the key so many places before the query gets what `far` had, and the other way
-            round, at all queries that have both.
-        far: as near.
-
-    >>> exchange(torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.7, 0.2, 0.1]]), near=0, far=2)[2]
-    tensor([0.1000, 0.2000, 0.7000])
-    """
-    place = torch.arange(max(near, far), attn_weights.shape[-1])
-    swapped = attn_weights.clone()
-    swapped[..., place, place - near] = attn_weights[..., place, place - far]
-    swapped[..., place, place - far] = attn_weights[..., place, place - near]
-    return swapped
 
 
 def mute_head(

@@ -113,32 +113,3 @@ def is_ambiguous(tokens: Tensor) -> Tensor:
     largest = after.masked_fill(~is_target, -1).amax(dim=-1)  # (b, num_tokens)
     smallest = after.masked_fill(~is_target, int(tokens.max()) + 1).amin(dim=-1)  # (b, num_tokens)
     return largest > smallest
-
-
-def share_by_pair(attn_weights: Tensor, tokens: Tensor, near: int, far: int, place: int) -> Tensor:
-    """Return how a head divides its weight between two keys, by the tokens that they hold.
-
-    Args:
-        attn_weights: (b, num_tokens, num_tokens), of one head.
-        tokens: int64, (b, num_tokens).
-        near: the one key is so many places before the query.
-        far: the other key.
-        place: of the query.
-
-    Returns:
-        (vocabulary, vocabulary): of the weight on the two keys the share of the near one, a mean
-        over the texts, by its token (down) and that of the far key (across). NaN where no text
-        has that pair.
-
-    >>> weights = torch.tensor([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.6, 0.2]]])
-    >>> share_by_pair(weights, torch.tensor([[1, 0, 1]]), near=1, far=2, place=2).tolist()
-    [[nan, 0.75], [nan, nan]]
-    """
-    pair = (tokens[:, place - near], tokens[:, place - far])
-    on_near, on_far = attn_weights[:, place, place - near], attn_weights[:, place, place - far]
-    share = on_near / (on_near + on_far)  # (b)
-    size = int(tokens.max()) + 1
-    total, count = share.new_zeros(size, size), share.new_zeros(size, size)
-    total.index_put_(pair, share, accumulate=True)
-    count.index_put_(pair, torch.ones_like(share), accumulate=True)
-    return total / count

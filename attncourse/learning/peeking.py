@@ -67,7 +67,8 @@ def losses_when_cut(model: AttentionModel, batch: Batch) -> list[float]:
     So a model is asked when it writes: nothing lies ahead.
 
     >>> batch = Batch(torch.tensor([[2, 0, 1]]), torch.tensor([[[0], [1], [2]]]))
-    >>> len(losses_when_cut(AttentionModel(vocabulary=3, context_length=5, width=4), batch))
+    >>> model = AttentionModel(vocabulary=3, context_length=5, width=4, num_heads=2)
+    >>> len(losses_when_cut(model, batch))
     3
     """
     return [

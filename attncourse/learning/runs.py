@@ -1,6 +1,6 @@
 """Stored trainings: the same small models many times over, with other seeds, sizes and rates.
 
-tools/train_runs.py trains them and stores how well they did; of a few it stores the weights.
+tools/train_runs.py trains them and stores how well they did.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attncourse.examples import seeded
-from attncourse.learning.model import AttentionModel, load_stored, run_with_weights
+from attncourse.learning.model import AttentionModel
 from attncourse.learning.tasks import Batch, look_ups
 
 DATA = Path(__file__).parent / "data"
-RUNS, LATE = DATA / "runs.json", DATA / "one_head.safetensors"
+RUNS = DATA / "runs.json"
 SEEDS = (1, 2, 3)
 
 
@@ -135,45 +135,6 @@ def repeat_runs(num_layers: int, steps: int) -> list[RepeatRun]:
     """
     _, repeats = stored_runs()
     return [run for run in repeats if (run.num_layers, run.steps) == (num_layers, steps)]
-
-
-def late_head(seed: int) -> AttentionModel:
-    """Return the model with one head as it was after the long training.
-
-    Raises:
-        ValueError: no weights are stored of this seed; the message lists the seeds.
-
-    >>> late_head(1).layers[0].num_heads
-    1
-    """
-    if seed not in SEEDS:
-        raise ValueError(f"seed={seed} is not stored; stored are {', '.join(map(str, SEEDS))}")
-    return load_stored(look_up_model(Setting(num_heads=1, seed=seed)), LATE, seed)
-
-
-def orders_named(
-    model: AttentionModel, batch: Batch, attn_weights: Tensor, place_weights: Tensor
-) -> tuple[float, float]:
-    """Return how often a model that is asked for two tokens names both, given its weights.
-
-    Args:
-        model: with two answers.
-        batch: only places that ask for two different tokens count.
-        attn_weights: by which the tokens are mixed, as in run_with_weights.
-        place_weights: by which their places are mixed.
-
-    Returns:
-        The share of places at which both are named in the right order, and in reversed order.
-    """
-    asked = batch.answers
-    differ = (asked[..., 0] != asked[..., 1]) & (asked >= 0).all(dim=-1)
-    logits = run_with_weights(model, batch.tokens, attn_weights, place_weights)
-    named = logits.argmax(dim=-1)
-    in_order, reverse = (
-        (named == order).all(dim=-1)[differ].float().mean().item()
-        for order in (asked, asked.flip(-1))
-    )
-    return in_order, reverse
 
 
 def spread(shares: Iterable[float]) -> str:

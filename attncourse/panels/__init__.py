@@ -10,8 +10,7 @@ from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.live import LEAK, MINI, PAINTED, TYPED
 from attncourse.panels.running_softmax import TILES
-from attncourse.panels.states import Panel
-from attncourse.panels.steps import NUMBER_STEPS, OnePiece, eleven_steps
+from attncourse.panels.steps import NUMBER_STEPS, OnePiece
 from attncourse.panels.torch_equality import TORCH_EQUALITY
 from attncourse.panels.weight_columns import WEIGHT_SPLIT
 
@@ -27,6 +26,4 @@ __all__ = [
     "TYPED",
     "WEIGHT_SPLIT",
     "OnePiece",
-    "Panel",
-    "eleven_steps",
 ]

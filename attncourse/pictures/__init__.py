@@ -18,11 +18,11 @@ from attncourse.pictures.head_columns import (
     blocks_and_maps_picture,
     product_picture,
 )
-from attncourse.pictures.matrices import difference_picture, matrix_picture, tensor_picture
+from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.moves import moves_picture, shapes_picture
 from attncourse.pictures.one_head import head_picture
 from attncourse.pictures.rows import muted_picture, small_bars_picture, softmax_picture
-from attncourse.pictures.scene import Scene, above, beside, in_rows
+from attncourse.pictures.scene import Scene, above, beside
 from attncourse.pictures.sizes import c_attn_picture
 from attncourse.pictures.strikes import strikes_picture
 from attncourse.pictures.two_losses import two_losses_picture
@@ -39,9 +39,7 @@ __all__ = [
     "curves_picture",
     "difference_picture",
     "head_picture",
-    "in_rows",
     "leaks_picture",
-    "matrix_picture",
     "moves_picture",
     "muted_picture",
     "product_picture",
@@ -52,7 +50,6 @@ __all__ = [
     "softmax_picture",
     "strikes_picture",
     "strips_picture",
-    "tensor_picture",
     "two_losses_picture",
     "weights_picture",
 ]

@@ -75,11 +75,6 @@ def shades(shares: Sequence[float], heads: Sequence[int]) -> list[str]:
     return [weight_color(s, heads[0]) if one else amount_color(s) for s in shares]
 
 
-def strength_color(weight: float) -> str:
-    """Return the color of a weight where all heads are compared: 0 white, 1 ink, whatever head."""
-    return tint(INK, min(max(weight, 0.0), 1.0))
-
-
 def amount_color(share: float) -> str:
     """Return the color of an amount that is no weight: 0 white, 1 dark gray."""
     return tint(FAINT, min(max(share, 0.0), 1.0))

@@ -5,5 +5,5 @@ records every single operation and the line that asked for it, source cuts and m
 class, diffs shows two texts as lines with - and +.
 """
 
-from attncourse.tracing.source import numbered_lines, show_source
+from attncourse.tracing.source import show_source
 from attncourse.tracing.tracer import trace

@@ -9,10 +9,8 @@ from attncourse.learning import model as models
 from attncourse.learning import patterns
 from attncourse.learning.model import (
     AttentionModel,
-    exchange,
     mute_head,
     reads_and_writes,
-    run_with_weights,
 )
 from support.shape_comments import reading
 
@@ -70,20 +68,6 @@ def test_asking_for_the_weights_changes_nothing():
     assert torch.equal(attn_weights[:, 0], module.layers[0](first, return_weights=True)[1])
 
 
-@pytest.mark.parametrize("num_layers", [1, 3])
-def test_run_with_weights(num_layers):
-    """Its own weights change nothing; weights on each token itself leave the values alone."""
-    module, tokens = model(num_layers), some_tokens()
-    logits, attn_weights = module(tokens, return_weights=True)
-    torch.testing.assert_close(run_with_weights(module, tokens, attn_weights), logits)
-    itself = torch.eye(7).double().expand(1, num_layers, 3, 7, 7)
-    x = module.token_embedding(tokens) + module.position_embedding.weight[:7]
-    for layer in module.layers:
-        x = x + layer.out_proj(layer.W_value(x))
-    expected = module.read_out(x).view(2, 7, 5, 17)
-    torch.testing.assert_close(run_with_weights(module, tokens, itself), expected)
-
-
 def test_it_does_not_look_ahead():
     module, tokens, changed = model(), some_tokens(), some_tokens()
     changed[:, 4:] = (changed[:, 4:] + 1) % 17
@@ -126,9 +110,6 @@ def test_shape_comments_are_true():
     found.run(SIZES, lambda: patterns.is_ambiguous(tokens))
     found.run(SIZES, lambda: patterns.two_letters(tokens))
     found.run(SIZES, lambda: patterns.score_by_place(attn_weights, patterns.same_token(tokens)))
-    near_and_far = (attn_weights[:, 0, 0], tokens, 1, 3, 5)
-    found.run(SIZES, lambda: patterns.share_by_pair(*near_and_far))
-    found.run(SIZES, lambda: run_with_weights(module, tokens, attn_weights))
     sizes = SIZES | {"head_dim": 5}
     found.run(sizes, lambda: mute_head(module, 1, 2)(tokens))
     one_answer = AttentionModel(17, 11, 15, 3)
@@ -157,34 +138,3 @@ def test_what_a_head_writes_is_what_it_adds_to_the_scores():
     tokens = torch.arange(5)[:, None]  # one token each, which looks at itself
     added = module(tokens) - mute_head(module, 0, 1)(tokens)
     torch.testing.assert_close(added[:, 0, 0], reads_and_writes(module, 0, 1))
-
-
-def test_tokens_and_places_can_be_mixed_apart():
-    torch.manual_seed(5)
-    module = AttentionModel(vocabulary=5, context_length=7, width=6, num_heads=2)
-    tokens = torch.randint(5, (3, 7))
-    logits, own = module(tokens, return_weights=True)
-    torch.testing.assert_close(run_with_weights(module, tokens, own, own), logits)
-    other = exchange(own, near=1, far=3)
-    changed = run_with_weights(module, tokens, own, other)
-    torch.testing.assert_close(changed[:, :3], logits[:, :3])
-    assert not torch.allclose(changed[:, 3:], logits[:, 3:])
-    module.position_embedding.weight.data.zero_()
-    without = run_with_weights(module, tokens, own, other)
-    torch.testing.assert_close(without, run_with_weights(module, tokens, own))
-
-
-def test_places_apart_need_a_single_layer():
-    module = model()
-    _, own = module(some_tokens(), return_weights=True)
-    with pytest.raises(ValueError, match="place_weights with 2 layers: only before the first"):
-        run_with_weights(module, some_tokens(), own, own)
-
-
-def test_exchanged_weights_are_those_of_two_keys_of_each_query():
-    weights = torch.rand(2, 7, 7).tril()
-    swapped = exchange(weights, near=1, far=3)
-    for q in range(7):
-        for k in range(7):
-            key = {q - 1: q - 3, q - 3: q - 1}.get(k, k) if q >= 3 else k
-            assert torch.equal(swapped[:, q, k], weights[:, q, key])

@@ -70,17 +70,6 @@ def test_the_score_by_place_has_the_score_as_its_mean():
     assert by_place[2, 4, place].item() == pytest.approx(sum(alone).item() / len(alone))
 
 
-def test_the_share_of_a_pair_is_a_mean_over_the_texts_that_have_it():
-    tokens = torch.tensor([[0, 2, 1], [0, 1, 1], [0, 2, 0]])
-    weights = torch.zeros(3, 3, 3)
-    weights[:, 2] = torch.tensor([[0.1, 0.3, 0.6], [0.5, 0.5, 0.0], [0.0, 0.4, 0.6]])
-    table = patterns.share_by_pair(weights, tokens, near=1, far=2, place=2)
-    assert table.shape == (3, 3)
-    assert table[2, 0].item() == pytest.approx((0.75 + 1.0) / 2)
-    assert table[1, 0].item() == pytest.approx(0.5)
-    assert table.isnan().sum() == 7
-
-
 def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():
     expected = [
         [

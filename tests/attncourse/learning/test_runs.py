@@ -3,25 +3,19 @@
 import pytest
 import torch
 
-from attncourse.learning.model import exchange
-from attncourse.learning.patterns import share_by_pair
 from attncourse.learning.record import held_out_batch, recorded_model
 from attncourse.learning.runs import (
-    LATE,
     RUNS,
-    SEEDS,
     LookUpRun,
     Setting,
     guess_by_place,
-    late_head,
     look_up_model,
     look_up_runs,
     look_up_test,
-    orders_named,
     repeat_runs,
     stored_runs,
 )
-from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
+from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import accuracy
 from train_runs import LONG, measure_repeats, settings, train_look_ups
 
@@ -32,7 +26,7 @@ def test_every_setting_of_the_tool_is_stored_once():
     stored = [run.setting for run in stored_runs()[0]]
     assert stored == settings()
     assert len(set(stored)) == len(stored)
-    assert RUNS.stat().st_size + LATE.stat().st_size < 80_000
+    assert RUNS.stat().st_size < 80_000
 
 
 @pytest.mark.parametrize(("num_heads", "least", "most"), [(1, 0.05, 0.4), (2, 0.99, 1.0)])
@@ -87,80 +81,6 @@ def test_the_runs_say_what_the_notebook_says():
 def test_a_setting_that_is_not_stored_is_refused():
     with pytest.raises(ValueError, match=r"num_heads=3, .* is not stored: tools/train_runs.py"):
         look_up_runs(3)
-    with pytest.raises(ValueError, match="seed=4 is not stored; stored are 1, 2, 3"):
-        late_head(4)
-
-
-def test_the_weights_stored_are_those_of_the_long_runs():
-    for run in look_up_runs(1, steps=LONG):
-        model = late_head(run.setting.seed)
-        assert accuracy(model, look_up_test(1, 3)) == pytest.approx(run.right, abs=5e-3)
-
-
-def test_the_lonely_head_has_one_alphabet_backwards_at_some_places():
-    tokens = look_ups(1, 3)(2000, torch.Generator().manual_seed(7)).tokens
-    for seed in SEEDS:
-        with torch.no_grad():
-            looks = late_head(seed)(tokens, return_weights=True)[1][:, 0, 0]
-        tables = torch.stack([share_by_pair(looks, tokens, 1, 3, p) for p in range(3, 16)])
-        orders = torch.corrcoef(tables.mean(dim=2))
-        assert orders.abs().min() > 0.9
-        assert (orders < 0).any()
-        flat, sloping = tables.mean(dim=0), tables[6]
-        assert flat.max() - flat.min() < 0.15
-        assert sloping.max() - sloping.min() > 0.3
-        signs = (orders[6] > 0).tolist()
-        assert all(here != there for here, there in zip(signs, signs[2:], strict=False))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_place_writes_the_code_that_the_next_query_reads(seed):
-    """The same for the query two further on, where it is the far one: so signs alternate."""
-    model, tokens = late_head(seed), look_ups(1, 3)(2000, torch.Generator().manual_seed(7)).tokens
-    layer = model.layers[0]
-    with torch.no_grad():
-        looks = model(tokens, return_weights=True)[1][:, 0, 0]
-        values = model.position_embedding.weight @ layer.W_value.weight.T
-        written = values @ layer.out_proj.weight.T @ model.read_out.weight.T
-    tables = torch.stack([share_by_pair(looks, tokens, 1, 3, n) for n in range(3, 16)])
-    order = tables[6].mean(dim=1)
-    orders = torch.corrcoef(tables.mean(dim=2))[6]
-    for n in range(3, 16):
-        near, far = (
-            torch.corrcoef(torch.stack((written[n - back, :12], order)))[0, 1] for back in (1, 3)
-        )
-        assert near * orders[n - 3] > 0.8
-        assert far * orders[n - 3] < -0.8
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_order_is_in_the_weights_of_the_places(seed):
-    model, batch = late_head(seed), look_up_test(1, 3)
-    with torch.no_grad():
-        own = model(batch.tokens, return_weights=True)[1]
-        other = exchange(own, near=1, far=3)
-        as_it_is = orders_named(model, batch, own, own)
-        letters = orders_named(model, batch, other, own)
-        places = orders_named(model, batch, own, other)
-    assert as_it_is[0] > 0.85
-    assert letters[0] >= 0.49
-    assert max(as_it_is[1], letters[1]) < 0.03
-    assert places[0] < 0.18 < 0.5 < places[1]
-
-
-def test_orders_are_counted_where_two_different_tokens_are_asked_for():
-    model, batch = look_up_model(Setting(1)), look_up_test(1, 3)
-    with torch.no_grad():
-        logits, own = model(batch.tokens, return_weights=True)
-    said, asked = (part.flatten(0, 1).tolist() for part in (logits.argmax(dim=-1), batch.answers))
-    pairs = [
-        (one, wanted)
-        for one, wanted in zip(said, asked, strict=True)
-        if NO_ANSWER not in wanted and wanted[0] != wanted[1]
-    ]
-    expected = [sum(one == wanted[::way] for one, wanted in pairs) for way in (1, -1)]
-    found = orders_named(model, batch, own, own)
-    assert found == pytest.approx([n / len(pairs) for n in expected])
 
 
 def test_two_layers_learn_repeats_and_one_layer_does_not():

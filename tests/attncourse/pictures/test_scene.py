@@ -234,6 +234,13 @@ def test_every_description_has_a_name_of_its_own():
     assert len(set(names)) == len(names)
 
 
+def test_every_description_is_used():
+    groups = json.loads((ROOT / "attncourse/pictures/descriptions.json").read_text("utf-8"))
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "notebooks").glob("*.ipynb"))
+    names = [name for group in groups.values() for name in group]
+    assert [name for name in names if json.dumps(f'"{name}"')[1:-1] not in pages] == []
+
+
 def test_nbval_compares_the_alt_text_and_not_the_bytes():
     """The settings of pytest name the file that says so."""
     settings = (ROOT / "pyproject.toml").read_text()
