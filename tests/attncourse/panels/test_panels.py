@@ -221,7 +221,7 @@ def test_the_kinds_of_controls():
         ("tiles", "step"),
     }
     assert kinds["gallery", "mistake"] == "list"
-    assert kinds["gallery", "condition"] == kinds["mute a head", "mute"] == "words"
+    assert kinds["gallery", "condition"] == kinds["tiles", "query"] == "words"
     assert kinds["stacked heads", "num_heads"] == "number"
 
 
