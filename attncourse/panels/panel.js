@@ -370,6 +370,7 @@ export function mount(root, panel, ask = () => {}) {
         const { x, y, width } = lens.getBoundingClientRect();
         return [event.clientX - x, event.clientY - y].map(far => far * panel.width / width);
     };
+
     let up = null; // the place of the map that is as large as the stage lets it be
     const enlarge = () => {
         const map = now()?.touch.maps[up];
