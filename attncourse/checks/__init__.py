@@ -14,8 +14,9 @@ with what the usual mistakes would return, and says which it is; answers has wha
 one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
 about tiles of keys, patterns about where heads look, big_model about a model that speaks,
 steps_by_hand about numbers that one computes. module_checks holds the checks of tensors, and of a
-module for one property each; by_hand the same in a few lines, and mysteries hides some of the classes of variants
-that are wrong by one line. This folder imports only the core, tracing and variants.
+module for one property each; by_hand the same in a few lines, and mysteries hides some of the
+classes of variants that are wrong by one line. This folder imports only the core, tracing and
+variants.
 """
 
 from attncourse.checks.big_model import check_remember, check_rotate, check_share
