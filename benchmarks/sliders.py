@@ -45,8 +45,7 @@ IN_NOTEBOOK = {  # which of our panels each shows
     "05": ("torch equality",),
     "06": ("gallery",),
     "07": ("tiles",),
-    "08": ("training step", "mute a head"),
-    "09": ("gpt2 heads",),
+    "08": ("mute a head",),
 }
 OURS, PLAIN = "ours", "interact"
 SHARE, WORST = 1 / 3, 100.0  # the goals: of the other's median; milliseconds

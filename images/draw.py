@@ -417,44 +417,6 @@ def blocks_of_heads(x: float, y: float, values: Tensor) -> list[Item]:
     return items
 
 
-def heads_over_devices() -> Scene:
-    """Draw two devices with a head each, and the sum of what they make."""
-    alt = (
-        "Two devices, one below the other, each with the same x and with one head: its columns of "
-        "W_query, W_key and W_value, (3, 2) each, its columns Z of the context vectors, and its "
-        "rows P of out_proj, which give a part of shape (6, 4). Below them, the all-reduce: both "
-        "parts and the bias are added up to out, which both devices then have."
-    )
-    torch.manual_seed(SEED)
-    split = attnlib.MultiHeadAttention(3, 4, 6, 0.0, num_heads=2)
-    out, attn_weights = split(INPUTS[None], return_weights=True)
-    w_out, values = split.out_proj.weight.T, attnlib.split_heads(split.W_value(INPUTS[None]), 2)
-    gap = 18.0
-    items: list[Item] = []
-    for h in range(2):
-        made = attn_weights[0, h] @ values[0, h]
-        part = made @ w_out[2 * h : 2 * h + 2]
-        items += device(MARGIN + h * (DEVICE_HEIGHT + gap), h, made, part)
-    below = MARGIN + 2 * DEVICE_HEIGHT + gap + 54
-    bias = ", ".join(f"{value:.2f}" for value in split.out_proj.bias.tolist())
-    items += all_reduce(below, out[0])
-    for y, *lines in (
-        (
-            below + 10,
-            "out = part 0 + part 1 + bias, with bias =",
-            f"({bias}), all rounded.",
-            "After the all-reduce, both devices have out.",
-        ),
-        (
-            below + 82,
-            "Parameters are drawn as x meets them. nn.Linear",
-            "stores the transpose: rows there are columns here.",
-        ),
-    ):
-        items += notes(MARGIN, y, *lines, align="start", step=18)
-    return Scene(WIDTH, below + 6 * CELL + 34, alt, tuple(items))
-
-
 def device(top: float, h: int, made: Tensor, part: Tensor) -> list[Item]:
     """Return a device with head h, from x to its part of the sum."""
     own = 14.0  # a cell of W_query, W_key and W_value
@@ -513,7 +475,6 @@ DIAGRAMS: dict[str, Callable[[], Scene]] = {
     "view_alone": view_alone,
     "merge": merge,
     "induction_circuit": induction_circuit,
-    "heads_over_devices": heads_over_devices,
 }
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""GPT-2 around our class: its weights, its sizes, its heads over several processes.
+"""GPT-2 around our class: its weights and its sizes.
 
 files opens GPT-2's files, weights copies between them and our classes, model is the rest of GPT-2,
-writing lets it write, parallel shares the heads out among processes; recorded holds what the
-released model's heads looked at, own is the reader's file, and released says whether that is the
-released model.
+writing lets it write; recorded holds what the released model's heads looked at, own is the reader's
+file, and released says whether that is the released model.
 """
 
 from attncourse.gpt2.files import read_gpt2
@@ -19,8 +18,7 @@ from attncourse.gpt2.model import (
     write_gpt2,
 )
 from attncourse.gpt2.own import own_gpt2
-from attncourse.gpt2.parallel import run_processes
-from attncourse.gpt2.recorded import best_heads, recorded, recorded_names, recorded_sentence
+from attncourse.gpt2.recorded import recorded
 from attncourse.gpt2.released import check_gpt2
-from attncourse.gpt2.weights import attention_parameters, from_gpt2, to_gpt2
+from attncourse.gpt2.weights import from_gpt2, to_gpt2
 from attncourse.gpt2.writing import write_on

@@ -140,11 +140,6 @@ def copy(tensor: Tensor) -> Tensor:
     return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
-def attention_parameters(state_dict: Mapping[str, Tensor], layer: int) -> dict[str, Tensor]:
-    """Return the four tensors of a layer's attention, by the ends of their names."""
-    return Weights(state_dict).attention(layer)
-
-
 def widest(weights: Mapping[str, Tensor]) -> torch.dtype:
     """Return the dtype that holds the numbers of all of them.
 

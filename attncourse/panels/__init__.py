@@ -7,9 +7,8 @@ else; nothing imports panels.
 """
 
 from attncourse.panels.gallery import GALLERY
-from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.learning import MUTE, TRAINING_STEP
+from attncourse.panels.learning import MUTE
 from attncourse.panels.live import LEAK, MINI, PAINTED, TYPED
 from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
@@ -20,7 +19,6 @@ from attncourse.panels.weight_columns import WEIGHT_SPLIT
 
 __all__ = [
     "GALLERY",
-    "GPT2_HEADS",
     "LEAK",
     "MINI",
     "MUTE",
@@ -30,11 +28,9 @@ __all__ = [
     "STACKED_HEADS",
     "TILES",
     "TORCH_EQUALITY",
-    "TRAINING_STEP",
     "TYPED",
     "WEIGHT_SPLIT",
     "OnePiece",
     "Panel",
     "eleven_steps",
-    "gpt2_panel",
 ]

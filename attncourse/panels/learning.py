@@ -1,4 +1,4 @@
-"""Two panels over a stored training: what heads learn, and what they are good for."""
+"""A panel over a stored training: what its heads are good for."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from attncourse.learning.record import (
     HEADS,
     LETTERS,
     LONGER,
-    MEASURED_AT,
     SAVED_AT,
     SHOWN,
     Measured,
-    growth,
     longer_tokens,
     measure,
     recorded_model,
-    shown_tokens,
 )
 from attncourse.learning.tasks import NO_ANSWER
 from attncourse.panels.states import Panel
@@ -55,31 +52,7 @@ PLACES = {
 WATCHED = (("1 back", "2 back"),) * 2 + (("induction", "two letters"),) * 2  # of each head
 
 
-# Training step -> maps, where each head looks by place, and the curves
-
-
-class TrainingStep(NamedTuple):
-    """One step: the maps of the heads, and their scores at each place."""
-
-    step: int
-    loss: float
-    now: Measured
-    attn_weights: Tensor  # (num_layers * num_heads, num_tokens, num_tokens)
-    seen: Looks
-
-
-def compute_training_step(step: int) -> TrainingStep:
-    """Run the model as it was after this many steps on the sequence that is drawn."""
-    model, way, i = recorded_model(step), growth(), MEASURED_AT.index(step)
-    by_place = {name: shares[i] for name, shares in way.by_place.items()}
-    now = Measured(by_place, way.clear[i], way.ambiguous[i])
-    tokens = shown_tokens()
-    return TrainingStep(step, _loss(step), now, _maps(model, tokens), listen(model, tokens))
-
-
-def _loss(step: int) -> float:
-    """Return the loss after so many steps, and before the first one the first."""
-    return growth().losses[max(step - 1, 0)]
+# What the heads do, in words and place by place
 
 
 def _maps(model: AttentionModel, tokens: Tensor) -> Tensor:
@@ -89,34 +62,9 @@ def _maps(model: AttentionModel, tokens: Tensor) -> Tensor:
     return maps
 
 
-def draw_training_step(data: TrainingStep) -> Scene:
-    """Draw the maps of the four heads, under each its scores by place, and below all the curves."""
-    maps = weights_picture(
-        data.attn_weights, SHOWN, causal_mask(len(SHOWN)), cell=CELL, columns=4, names=NAMES
-    )
-    return above(maps, _profiles(maps, data.now), _curves(data), gap=4)
-
-
-def touch_training_step(data: TrainingStep, scene: Scene) -> Touch:
-    """Return the cells of the maps, and the stored steps in the chart below."""
-    (chart,) = scene.named("chart")
-    gap = ACROSS * SAVED_AT[1] / SAVED_AT[-1]  # between the steps that lie nearest
-    steps = [
-        Pick(chart.x + place - gap / 2, chart.y, gap, chart.height + 20, {"step": step})
-        for step, place in zip(SAVED_AT, map(_along, SAVED_AT), strict=True)
-    ]
-    maps = head_maps(scene, data.attn_weights, data.seen, NAMES)
-    return Touch(_number(SHOWN), maps, steps)
-
-
 def _number(text: str) -> list[str]:
     """Return the letters of a text, each with its place."""
     return [f"{letter}{i}".translate(SUBSCRIPTS) for i, letter in enumerate(text)]
-
-
-def readout_training_step(data: TrainingStep) -> str:
-    """Return how far the training has come."""
-    return f"step = {data.step} | {_right(data.now)} | {_shares(data.now)}"
 
 
 def _right(now: Measured) -> str:
@@ -144,9 +92,8 @@ def _shares(now: Measured, muted: Sequence[int] = ()) -> str:
 CELL = 14.0  # of a map, in pixels
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SMALL = 7.0  # of a map of the longer text
-SIDE = CELL * len(SHOWN)  # of either map
+SIDE = CELL * len(SHOWN)
 PROFILE = 62.0  # pixels from 0 to 1
-ACROSS, HIGH = 840.0, 96.0  # of the chart
 
 
 def _profiles(maps: Scene, now: Measured, muted: Sequence[int] = (), where: str = "") -> Scene:
@@ -197,45 +144,6 @@ def _muted(x: float, y: float) -> list[Item]:
     """Return the word, on paper of its own: it stands on hatching."""
     wide = text_width("muted", bold=True) + 10
     return [Box(x - wide / 2, y - 10, wide, 20, PAPER), Words(x, y, "muted", bold=True)]
-
-
-def _along(step: int) -> float:
-    """Return how far along the chart a step is."""
-    return ACROSS * step / SAVED_AT[-1]
-
-
-def _curves(data: TrainingStep) -> Scene:
-    """Draw the loss and the right answers over all steps, one of them marked."""
-    way, left, top, right = growth(), 90.0, 26.0, 90.0 + ACROSS
-    largest, bottom = max(way.losses), top + HIGH
-    half = range(0, SAVED_AT[-1] + 1, MEASURED_AT[1] // 2)
-    heading = f"right answers, clear and ambiguous; dashed: loss, from 0 to {say_number(largest)}"
-    at = left + _along(data.step)
-    items: list[Item] = [
-        Words(left, 10, heading, "start"),
-        Box(left, top, ACROSS, HIGH, fill=None, stroke=HATCH, name="chart"),
-        Words(left - 6, top + 4, "100%", "end", FAINT),
-        Words(left - 6, bottom - 4, "0", "end", FAINT),
-        Line(((at, top - 3), (at, bottom + 3)), FAINT, 2.0),
-    ]
-    losses = [_loss(step) / largest for step in half]
-    for name, steps, shares, color, y in (
-        ("clear", way.steps, way.clear, head_color(5), top + 2),
-        ("ambiguous", way.steps, way.ambiguous, head_color(4), top + 18),
-        ("loss", half, losses, INK, bottom - 4),
-    ):
-        points = tuple(
-            (round(left + _along(step), 1), round(top + HIGH * (1 - share), 1))
-            for step, share in zip(steps, shares, strict=True)
-        )
-        items.append(Line(points, color, 2.0, dashed=name == "loss"))
-        items.append(Line(((right + 8, y), (right + 32, y)), color, 2.0, dashed=name == "loss"))
-        items.append(Words(right + 38, y, name, "start"))
-    ticks = {str(step): step for step in (0, *range(200, SAVED_AT[-1] + 1, 200))}
-    for said, step in (ticks | {"step": 1100}).items():
-        items.append(Words(left + _along(step), bottom + 11, said, color=FAINT))
-    alt = f"After {data.step} steps: loss {say_number(data.loss)}, {_right(data.now)}."
-    return Scene(right + 120, bottom + 24, alt, tuple(items))
 
 
 # Mute a head -> accuracy
@@ -363,20 +271,9 @@ def _guesses(data: MutedHeads) -> Scene:
     return Scene(start + across + 64, top + 4 * high + 8, alt, tuple(items))
 
 
-# The panels
+# The panel
 
 
-TRAINING_STEP = Panel(
-    name="training step",
-    controls={"step": SAVED_AT},
-    default={"step": SAVED_AT[0]},
-    compute=compute_training_step,
-    draw=draw_training_step,
-    readout=readout_training_step,
-    touch=touch_training_step,
-    time="step",
-    telling=({"step": 100}, {"step": 800}, {"step": 1000}),
-)
 MUTE = Panel(
     name="mute a head",
     controls={"mute": MUTE_CHOICES, "where": tuple(PLACES)},

@@ -5,7 +5,7 @@ alt text says of weights. weights draws maps of attention, matrices numbers, hea
 them belong to which head, arcs words and who looks where, between new tokens and a longer past,
 rows one row of weights as bars, moves shapes line by line, axes which axis of a mask is stretched,
 strikes a table whose rows are struck out, grids many numbers as colors, curves and two_losses
-losses, charts times, sizes where a model's parameters are. matplotlib loads with the first PNG.
+losses, charts times, sizes the heads in a file's matrix. matplotlib loads with the first PNG.
 Pictures import nothing else of attncourse.
 """
 
@@ -14,7 +14,7 @@ from attncourse.pictures.axes import axes_picture
 from attncourse.pictures.between import rectangle_picture
 from attncourse.pictures.charts import crossover_picture, phases_picture
 from attncourse.pictures.curves import curves_picture
-from attncourse.pictures.grids import shares_picture, signed_picture, strips_picture
+from attncourse.pictures.grids import shares_picture, strips_picture
 from attncourse.pictures.head_columns import (
     blocks_and_maps_picture,
     product_picture,
@@ -24,10 +24,10 @@ from attncourse.pictures.moves import moves_picture, shapes_picture
 from attncourse.pictures.one_head import head_picture
 from attncourse.pictures.rows import muted_picture, small_bars_picture, softmax_picture
 from attncourse.pictures.scene import Scene, above, beside, in_rows
-from attncourse.pictures.sizes import c_attn_picture, parts_picture
+from attncourse.pictures.sizes import c_attn_picture
 from attncourse.pictures.strikes import strikes_picture
 from attncourse.pictures.two_losses import two_losses_picture
-from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
+from attncourse.pictures.weights import leaks_picture, weights_picture
 
 __all__ = [
     "Scene",
@@ -41,19 +41,16 @@ __all__ = [
     "curves_picture",
     "difference_picture",
     "head_picture",
-    "heads_picture",
     "in_rows",
     "leaks_picture",
     "matrix_picture",
     "moves_picture",
     "muted_picture",
-    "parts_picture",
     "phases_picture",
     "product_picture",
     "rectangle_picture",
     "shapes_picture",
     "shares_picture",
-    "signed_picture",
     "small_bars_picture",
     "softmax_picture",
     "strikes_picture",

@@ -176,36 +176,3 @@ def _alt(words: Sequence[str], heads: Tensor, names: Sequence[str], query: int |
 
 
 # A sentence with an arc for every pair of its words, so that all its pictures have equal items
-
-
-def arcs_in_place(tokens: Sequence[str], weights: Tensor, base: float, hue: int) -> list[Item]:
-    """Return the words of a text on a line, and above each pair of them an arc.
-
-    Args:
-        tokens: of the text; spaces around them are left out.
-        weights: (num_tokens, num_tokens), causal. The more weight, the thicker the arc; one of
-            less than LEAST has no width, but it is there. A loop is a look at itself. The first
-            word has no choice where to look, and no arc.
-        base: the middle of the words, in pixels from the top.
-        hue: the head, counted from 0, that gives the color.
-    """
-    words = [token.strip() for token in tokens]
-    middles, x = [], 8.0
-    for word in words:
-        wide = text_width(word)
-        middles.append(round(x + wide / 2, 1))
-        x += wide + 11
-    longest = middles[-1] - middles[0]
-    items: list[Item] = []
-    for q, row in enumerate(weights.tolist()):
-        for k, weight in enumerate(row[: q + 1] if q else []):
-            if k == q:
-                points = _ellipse(middles[q], base - 18, 6, 6, (-0.5, 1.5), 12, 1)
-            else:
-                away = middles[q] - middles[k]
-                up, middle = 12 + 34 * math.sqrt(away / longest), (middles[q] + middles[k]) / 2
-                points = _ellipse(middle, base - 12, away / 2 - 3, up, (0, 1), 12, 1)
-            wide = round(0.45 + 4.1 * weight, 1) + 0.05 if weight >= LEAST else 0  # never 1
-            items.append(Line(points, head_color(hue), wide))
-    items += [Words(at, base, word) for at, word in zip(middles, words, strict=True)]
-    return items

@@ -1,4 +1,4 @@
-"""Many numbers as colors alone: strips of shares over the steps of a training, signed tables."""
+"""Many numbers as colors alone: strips over the steps of a training, a share for each head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from attncourse.pictures.palette import (
     QUIET,
     amount_color,
     shades,
-    signed_color,
     text_color,
     weight_color,
 )
@@ -127,75 +126,6 @@ def _runs(row: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return the stretches of one shade in a row: from, to, and the shade."""
     starts = [i for i, shade in enumerate(row) if i == 0 or shade != row[i - 1]]
     return [(a, b, row[a]) for a, b in zip(starts, [*starts[1:], len(row)], strict=True)]
-
-
-def signed_picture(
-    tables: Mapping[str, Tensor],
-    names: Sequence[str],
-    axes: tuple[str, str],
-    middle: float = 0.0,
-    largest: float | None = None,
-    written: bool = False,
-) -> Scene:
-    """Draw square tables of numbers side by side: blue above the middle, red below it.
-
-    Args:
-        tables: by name, (num_names, num_names); NaN is hatched.
-        names: of the rows, and of the columns.
-        axes: what goes down, and what goes across.
-        middle: this number is white.
-        largest: so far from the middle the color is strongest. None: as far as any number is.
-        written: whether the numbers stand in the cells, in hundredths, as on the scale then.
-
-    Returns:
-        A Scene; its alt text gives for each table the least and the largest number.
-
-    Raises:
-        ValueError: a table does not have a row and a column for each name.
-    """
-    size = len(names)
-    if any(table.shape != (size, size) for table in tables.values()):
-        shapes = [tuple(table.shape) for table in tables.values()]
-        raise ValueError(f"tables must all be ({size}, {size}), for {size} names, got {shapes}")
-    strongest = largest or max(
-        (table.nan_to_num(middle) - middle).abs().max().item() for table in tables.values()
-    )
-    left, top, gap = 44.0, 66.0, 26.0
-    cell = (BOOK - left - 50 - (len(tables) - 1) * gap) / len(tables) / size
-    cell = math.floor(min(cell, 30.0) * 4) / 4
-    side = size * cell
-    header = f"{axes[0]} ↓   {axes[1]} →"
-    gap = max(gap, text_width(header) + 12 - side)
-
-    def look(value: float, *_place: int) -> Cell:
-        if math.isnan(value):
-            return Cell(PAPER, stroke=QUIET, hatched=True, edge=0.5)
-        fill = signed_color(min(max(value - middle, -strongest), strongest), strongest)
-        text = f"{100 * value:.0f}" if written else ""
-        return Cell(fill, text, text_color(fill), QUIET, edge=0.5)
-
-    items: list[Item] = []
-    said = []
-    for i, (name, table) in enumerate(tables.items()):
-        x = left + i * (side + gap)
-        items.append(Words(x, 10, name, "start", bold=True))
-        items.append(Words(x, 32, header, "start", FAINT))
-        for j, word in enumerate(names):
-            along = (j + 0.5) * cell
-            items.append(Words(x + along, top - 10, word, size=min(SIZE, cell - 1.0)))
-            if i == 0:
-                items.append(Words(x - 8, top + along, word, "end", size=min(SIZE, cell)))
-        items += grid(x, top, table, look, cell, cell, Words(cell / 2, cell / 2, "", size=10.5))
-        held = table[~table.isnan()]
-        low, high = (say_number(end.item()) for end in (held.min(), held.max()))
-        said.append(f"{name}: from {low} to {high}.")
-    right = left + len(tables) * (side + gap) - gap
-    colors = [signed_color(1 - 2 * (j + 0.5) / 12, 1.0) for j in range(12)]
-    ends = (middle + strongest, 5.0), (middle, 48.0), (middle - strongest, 91.0)
-    words = {f"{100 * end:.0f}" if written else f"{end:.2g}": down for end, down in ends}
-    items += scale(right + 12, top, colors, 8, words)
-    alt = f"Tables of {size} by {size}, {axes[0]} down, {axes[1]} across. {' '.join(said)}"
-    return Scene(right + 66, top + max(side, 100.0) + 8, alt, tuple(items))
 
 
 def shares_picture(shares: Tensor, title: str, limit: float) -> Scene:

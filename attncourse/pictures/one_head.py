@@ -13,7 +13,7 @@ from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words
 from attncourse.pictures.seen import say_number
 
 WIDE, TALL = 41.0, 25.0  # of a cell
-TOP, FIRST = 48.0, 66.0  # where the rows begin, and the first column
+TOP, FIRST = 48.0, 70.0  # where the rows begin, and the first column
 STRONGEST = 7.0  # a number of this size has the strongest color
 
 
@@ -109,13 +109,9 @@ def _table(left: float, top: float, table: Tensor) -> list[Item]:
 
     def look(value: float, *_place: int) -> Cell:
         fill = signed_color(min(max(value, -STRONGEST), STRONGEST), STRONGEST)
-        return Cell(
-            fill,
-            f"{round(value, 1) + 0.0:.1f}".replace("-", "−"),
-            text_color(fill),
-            QUIET,
-            edge=0.5,
-        )
+        said = format(value, ".1f")
+        said = "0.0" if said == "-0.0" else said.replace("-", "−")
+        return Cell(fill, said, text_color(fill), QUIET, edge=0.5)
 
     return [*grid(left, top, table, look, WIDE, TALL, Words(WIDE / 2, TALL / 2, ""))]
 

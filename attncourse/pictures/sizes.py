@@ -1,63 +1,10 @@
-"""Where a model's parameters are: all of them as one bar, and the heads in GPT-2's c_attn."""
+"""Where the heads are in GPT-2's c_attn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import FAINT, INK, PAPER, head_color, text_color, tint
-from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
-
-NARROWEST = 0.6  # pixels of a part, however small
-
-
-def parts_picture(parts: Sequence[tuple[str, int]], title: str) -> Scene:
-    """Draw numbers of parameters as one bar, part after part, with a sum for each name below.
-
-    Args:
-        parts: names and numbers, in the order of the bar. Parts of one name have one color.
-        title: what they are the parts of.
-
-    Returns:
-        A Scene as wide as a page.
-
-    Raises:
-        ValueError: there are no parts, or a number is negative.
-
-    >>> parts_picture([("a", 3), ("b", 1), ("a", 4)], "letters").alt
-    'letters: 8 in one bar of 3 parts. a 7 (87.5%), b 1 (12.5%).'
-    """
-    if not parts or min(number for _, number in parts) < 0:
-        raise ValueError(f"parts must be one or more numbers from 0 on, got {list(parts)}")
-    total = sum(number for _, number in parts)
-    sums: dict[str, int] = {}
-    for name, number in parts:
-        sums[name] = sums.get(name, 0) + number
-    colors = {name: head_color(i) for i, name in enumerate(sums)}
-    left, top, high = 4.0, 28.0, 44.0
-    scale = (BOOK - 2 * left) / total
-    items: list[Item] = [Words(left, 10, f"{title}: {total:,}", "start", bold=True)]
-    x = left
-    for name, number in parts:
-        wide, fill = max(number * scale, NARROWEST), colors[name]
-        items.append(Box(round(x, 2), top, round(wide, 2), high, fill, PAPER, 0.5))
-        if wide > text_width(name) + 8:
-            middle = (round(x + wide / 2, 2), top + high / 2)
-            items.append(Words(*middle, name, color=text_color(fill)))
-        x += number * scale
-    told = []
-    for i, (name, number) in enumerate(sums.items()):
-        y = top + high + 22 + 22 * i
-        share = f"{100 * number / total:.{1 if number * 1000 >= total else 2}f}%"
-        items += [
-            Box(left, y - 7, 14, 14, colors[name]),
-            Words(left + 22, y, name, "start"),
-            Words(left + 300, y, f"{number:,}", "end", mono=True),
-            Words(left + 380, y, share, "end", mono=True),
-        ]
-        told.append(f"{name} {number:,} ({share})")
-    alt = f"{title}: {total:,} in one bar of {len(parts)} parts. {', '.join(told)}."
-    return Scene(BOOK, top + high + 22 * len(sums) + 16, alt, tuple(items))
+from attncourse.pictures.palette import FAINT, INK, head_color, tint
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 
 
 def c_attn_picture(width: int, num_heads: int, head: int) -> Scene:

@@ -7,7 +7,7 @@ flat gray. A hatched cell has no value: it is NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.pictures.cells import Cell, grid, head_tag, scale, titled
+from attncourse.pictures.cells import Cell, grid, head_tag, scale
 from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
@@ -25,7 +25,6 @@ from attncourse.pictures.palette import (
     WRONG,
     head_color,
     shades,
-    strength_color,
     text_color,
     weight_color,
 )
@@ -266,66 +265,3 @@ def say_maps(
     if attn_weights[~hidden].isnan().any():
         said.append("Hatched cells are NaN.")
     return " ".join(said)
-
-
-def heads_picture(
-    maps: Tensor,
-    chosen: tuple[int, int] | None = None,
-    cell: float | None = None,
-    framed: Collection[tuple[int, int]] = (),
-) -> Scene:
-    """Draw the maps of all heads as one picture: a row for each layer, a column for each head.
-
-    Args:
-        maps: (num_layers, num_heads, num_tokens, num_tokens).
-        chosen: the layer and the head that have a thick frame, counted from 0.
-        cell: pixels per weight; what lies above the diagonal is flat gray. None: as wide as a page.
-        framed: layers and heads that have a thin frame.
-
-    Returns:
-        A Scene; the color of a head is in the bar above its column, and its map lies on a box named
-        "head". In all maps the same weight is the same gray, so that heads can be compared.
-    """
-    num_layers, num_heads, num_tokens, _ = maps.shape
-    left, top = 68.0, 46.0  # names of the layers; title and numbers of the heads
-    if cell is None:
-        cell = min(8.0, round(((BOOK - left - 8) / num_heads - 6) / num_tokens, 2))
-    side = num_tokens * cell
-    step = side + 6
-    items: list[Item] = []
-    for h in range(num_heads):
-        x = left + h * step
-        items.append(Words(x + side / 2, 28, f"{h}"))
-        items.append(Line(((x, 40), (x + side, 40)), head_color(h), 4))
-    for layer, heads in enumerate(maps.tolist()):
-        y = top + layer * step
-        items.append(Words(left - 6, y + side / 2, f"layer {layer}", "end"))
-        for h, weights in enumerate(heads):
-            x = left + h * step
-            items.append(Box(x, y, side, side, fill=QUIET, name="head"))
-            for q, row in enumerate(weights):
-                for k, weight in enumerate(row[: q + 1]):
-                    place = (round(x + k * cell, 2), round(y + q * cell, 2), cell, cell)
-                    items.append(Box(*place, fill=strength_color(weight)))
-    frames = [(place, 1.5) for place in framed] + ([(chosen, 2.5)] if chosen else [])
-    for (layer, head), wide in frames:
-        corner = (left + head * step - 2, top + layer * step - 2)
-        items.append(Box(*corner, side + 4, side + 4, stroke=INK, stroke_width=wide))
-    title = f"all {num_layers * num_heads} heads"
-    alt = f"{title}: {num_layers} layers (down) by {num_heads} heads (across)."
-    alt += _say_heads(maps) if num_tokens > 1 else ""
-    alt += f" Framed: {', '.join(f'{layer}.{head}' for layer, head in framed)}." if framed else ""
-    alt += f" Layer {chosen[0]}, head {chosen[1]} is framed." if chosen else ""
-    return titled(title, items, left, left + num_heads * step, top + num_layers * step, alt)
-
-
-def _say_heads(maps: Tensor) -> str:
-    """Return which head looks most at the token before, and how many look at the first alone."""
-    before = maps.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1)  # (num_layers, num_heads)
-    sink = maps[:, :, 1:, 0].mean(dim=-1)  # (num_layers, num_heads)
-    layer, head = divmod(int(before.argmax()), maps.shape[1])
-    return (
-        f" Most weight on the token before: layer {layer}, head {head}, with "
-        f"{say_number(before.max().item())}. More than 0.9 of the weight on the first token: "
-        f"{int((sink > 0.9).sum())} heads."
-    )

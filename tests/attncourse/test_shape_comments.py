@@ -9,19 +9,18 @@ import torch
 
 import attncourse
 from attncourse.checks.steps_by_hand import telling
-from attncourse.gpt2.model import GPT2, Gpt2Size, tiny_gpt2
+from attncourse.gpt2.model import GPT2, Gpt2Size
 from attncourse.gpt2.writing import CachedGpt2, write_on
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
 from attncourse.panels.gallery import GALLERY
-from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.learning import MUTE, TRAINING_STEP
+from attncourse.panels.learning import MUTE
 from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.steps import NUMBER_STEPS, OnePiece
 from attncourse.panels.weight_columns import WEIGHT_SPLIT
-from attncourse.pictures import arcs_picture, heads_picture
+from attncourse.pictures import arcs_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
 from support.cases import ALL_PANELS, HEAD_DIM, B, H, T
 from support.shape_comments import comments_in, reading
@@ -39,7 +38,6 @@ def test_in_the_pictures_and_panels():
         "panels/heads",
         "panels/weight_columns",
         "panels/steps",
-        "panels/gpt2",
     )
     names += (
         "panels/query_plane",
@@ -55,7 +53,6 @@ def test_in_the_pictures_and_panels():
     found.run(
         sizes | {"num_heads": 2}, lambda: leaks_picture(weights[0].tril(), weights[0], "abcdefg")
     )
-    found.run(sizes, lambda: heads_picture(torch.stack([weights, weights])))
     found.run(sizes, lambda: arcs_picture("abcdefg", weights.tril()))
     module, x = telling(OnePiece)
     sizes = {"b": 1, "num_tokens": 5, "num_heads": 2, "head_dim": 3}
@@ -75,17 +72,11 @@ def test_in_the_pictures_and_panels():
                 sizes |= {"d_out": 12}
             if panel is GALLERY:
                 sizes |= {"num_heads": 2, "d_out": 8}
-            if panel is GPT2_HEADS:
-                sizes |= {"num_layers": 12, "num_heads": 12}
-            if panel in (TRAINING_STEP, MUTE):
-                sizes |= {"num_layers": 2, "num_heads": 2}
-                sizes |= {"num_tokens": 32 if panel is MUTE else 16}
+            if panel is MUTE:
+                sizes |= {"num_layers": 2, "num_heads": 2, "num_tokens": 32}
             sizes |= state
             data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
             found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
-    own = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
-    sizes = {"num_layers": 4, "num_heads": 3, "num_tokens": 6}
-    found.fields(sizes, own.compute(layer=3, head=2))
     assert found.lies == []
     assert found.unreached() == []
 
@@ -124,7 +115,7 @@ def test_in_the_language_model():
     sizes = {"b": 1, "num_tokens": 5, **vars(model.size)}
     run = found.run(sizes, lambda: model.read([1, 2, 3, 4, 5]))
     found.run(sizes, lambda: run.scores(0))
-    found.run(sizes, lambda: run.queries(0, 1))
+    found.run(sizes | {"b": 6}, lambda: run.mute_layer(0))  # a head of the six each
     found.run(sizes, lambda: model.llama(torch.ones(1, 5, model.size.width)))
     assert found.lies == []
     assert found.unreached() == []
@@ -143,7 +134,6 @@ def test_no_other_module_has_some():
         "panels/heads",
         "panels/weight_columns",
         "panels/steps",
-        "panels/gpt2",
     }
     read |= {"panels/torch_equality", "panels/gallery", "panels/learning"}
     read |= {"panels/query_plane", "panels/running_softmax"}

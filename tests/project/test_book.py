@@ -22,7 +22,7 @@ from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.classroom.exercises import find_exercises
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.learning import TRAINING_STEP
+from attncourse.panels.running_softmax import TILES
 from attncourse.panels.sentence import recorded_sheet
 from attncourse.panels.states import Panel
 from book import LIVE_BOX, LOOKS, MODULE, SENTENCE_BOX, SHEET_FILE, in_script, panels_of
@@ -265,32 +265,32 @@ def test_a_slider_by_pointer(open_page: Callable[..., Page]):
 
 @browser_test
 def test_time_plays_and_steps(open_page: Callable[..., Page]):
-    page = open_page(TRAINING_STEP)
+    page = open_page(TILES)
     page.clock.install(time=datetime(2000, 1, 1))
     page.clock.pause_at(datetime(2000, 1, 2))  # a slow machine changes nothing
-    box, values = box_of(page, TRAINING_STEP), TRAINING_STEP.controls["step"]
+    box, values = box_of(page, TILES), TILES.controls["step"]
     button = {name: box.get_by_role("button", name=name) for name in ("Play", "Pause", "Step")}
-    check_shows(page, box, TRAINING_STEP, {"step": values[0]})
+    check_shows(page, box, TILES, TILES.default | {"step": values[0]})
     button["Step"].click()
-    check_shows(page, box, TRAINING_STEP, {"step": values[1]})
+    check_shows(page, box, TILES, TILES.default | {"step": values[1]})
     button["Play"].click()
-    check_shows(page, box, TRAINING_STEP, {"step": values[2]})
+    check_shows(page, box, TILES, TILES.default | {"step": values[2]})
     page.clock.run_for(SECONDS)
-    check_shows(page, box, TRAINING_STEP, {"step": values[3]})
+    check_shows(page, box, TILES, TILES.default | {"step": values[3]})
     button["Pause"].click()
     page.clock.run_for(10 * SECONDS)
-    check_shows(page, box, TRAINING_STEP, {"step": values[3]})
+    check_shows(page, box, TILES, TILES.default | {"step": values[3]})
     button["Play"].click()
     page.clock.run_for(60 * SECONDS)
-    check_shows(page, box, TRAINING_STEP, {"step": values[-1]})
+    check_shows(page, box, TILES, TILES.default | {"step": values[-1]})
     expect(button["Play"]).to_be_visible()
     button["Step"].click()  # after the end comes the beginning
-    check_shows(page, box, TRAINING_STEP, {"step": values[0]})
+    check_shows(page, box, TILES, TILES.default | {"step": values[0]})
 
 
 @browser_test
 def test_nothing_plays_where_motion_is_not_wanted(open_page: Callable[..., Page]):
-    box = box_of(open_page(TRAINING_STEP, reduced_motion="reduce"), TRAINING_STEP)
+    box = box_of(open_page(TILES, reduced_motion="reduce"), TILES)
     expect(box.get_by_role("button")).to_have_text(["Step"])
 
 

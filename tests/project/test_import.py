@@ -26,6 +26,6 @@ def test_it_loads_nothing_heavy_and_nothing_of_the_course():
     assert ("attnlib", "modules") in loaded
     assert {first for first, *_ in loaded | drawn} & HEAVY == set()
     assert "attncourse" not in {first for first, *_ in loaded}
-    assert {("attncourse", "panels"), ("attncourse", "gpt2", "parallel")} <= drawn
+    assert {("attncourse", "panels"), ("attncourse", "gpt2", "model")} <= drawn
     assert ("torch", "distributed", "tensor", "parallel") not in drawn
     assert ("torch", "distributed", "run") not in drawn

@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncourse.panels.gallery import GALLERY
-from attncourse.panels.gpt2 import GPT2_HEADS
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.learning import MUTE, TRAINING_STEP
+from attncourse.panels.learning import MUTE
 from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.steps import NUMBER_STEPS
@@ -120,7 +119,7 @@ CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latte
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
 ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, NUMBER_STEPS, TORCH_EQUALITY)
-ALL_PANELS += (GPT2_HEADS, GALLERY, TILES, TRAINING_STEP, MUTE, PLANE)
+ALL_PANELS += (GALLERY, TILES, MUTE, PLANE)
 
 
 @cache

@@ -26,6 +26,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "printed_tensors.json"
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 HEAD = re.compile(r"\bheads? \d+\.\d+(?:(?:,| and) \d+\.\d+(?= and|:))*")  # names: layer.head
 MAY_ROUND = re.compile(r"round|:\{|\.(?:\d+|\{[^}]*\})[eEfFgG%]\}")  # what Note changes
+LOOKS = re.compile(r"""\b(?:style|stroke-width|viewBox|d)="[^"]*\"""")  # of HTML and SVG
 PRECISION = re.compile(r"\.\d+(?=[eEfFgG%]$)")
 UNCOMPARED = ("nbval-ignore-output", "NBVAL_IGNORE_OUTPUT")
 NOTE_IN_KERNEL = f"""\
@@ -230,15 +231,16 @@ def is_uncompared(cell: dict) -> bool:
 
 
 def numbers(cell: dict) -> Iterator[str]:
-    """Yield the numbers that a cell's outputs show; bytes of a picture and names of heads are none.
+    """Yield the numbers that a cell's outputs show; looks, bytes, and names of heads are none.
 
     >>> shown = {"output_type": "stream", "text": "head 1.1 0.25, heads 0.0 and 0.1: 3"}
-    >>> list(numbers({"outputs": [shown]}))
-    ['0.25', '3']
+    >>> look = {"output_type": "display_data", "data": {"text/html": '<p style="top: 0.1em">5</p>'}}
+    >>> list(numbers({"outputs": [shown, look]}))
+    ['0.25', '3', '5']
     """
     for output in cell["outputs"]:
         text = DATA_URI.sub("", text_of({**output, "traceback": []}))
-        yield from NUMBER.findall(HEAD.sub("", text))
+        yield from NUMBER.findall(HEAD.sub("", LOOKS.sub("", text)))
 
 
 def why_unsafe(text: str, sharp: str) -> str | None:

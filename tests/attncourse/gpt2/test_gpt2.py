@@ -24,11 +24,7 @@ from attncourse.gpt2.model import (
     tiny_gpt2,
     write_gpt2,
 )
-from attncourse.gpt2.recorded import recorded
 from attncourse.gpt2.weights import from_gpt2, to_gpt2
-from attncourse.panels.gpt2 import GPT2_HEADS, gpt2_panel, maps_of
-from attncourse.pictures.scene import Line
-from attncourse.pictures.weights import heads_picture
 from attncourse.speed.count import count_parameters
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, H, T, tokens
@@ -375,7 +371,7 @@ def test_a_model_whose_attention_is_narrower():
         load_gpt2(gpt2_state(model_of()) | narrow, num_heads=5)
 
 
-# The tiny model and its panel
+# The tiny model
 
 
 def test_the_tiny_model_is_always_the_same_and_draws_nothing():
@@ -386,70 +382,4 @@ def test_the_tiny_model_is_always_the_same_and_draws_nothing():
     assert first.size == TINY == (4, 3, 192, 6, 8)
     assert all(
         torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True)
-    )
-
-
-def test_the_panel_of_a_model_shows_its_weights():
-    panel = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
-    assert panel.controls == {"layer": (0, 1, 2, 3), "head": (0, 1, 2)}
-    maps = maps_of(tiny_gpt2(), torch.arange(6)[None])
-    data = panel.compute(layer=1, head=2)
-    assert torch.equal(data.maps, maps)
-    weights = maps[1, 2].tolist()
-    before = sum(weights[t][t - 1] for t in range(1, 6)) / 5
-    first = sum(weights[t][0] for t in range(1, 6)) / 5
-    itself = sum(weights[t][t] for t in range(1, 6)) / 5
-    best = max(range(6), key=lambda k: weights[5][k])
-    assert panel.readout(data) == (
-        f"head 1.2 | mean weight on the token before {before:.2f}, on the first {first:.2f}, on "
-        f"itself {itself:.2f} | the last token, f, looks most at {'abcdef'[best]} "
-        f"({weights[5][best]:.2f})"
-    )
-
-
-@pytest.mark.parametrize("num_tokens", [1, 2, 40])
-def test_the_panel_takes_short_texts_and_long_ones(num_tokens):
-    size = Gpt2Size(num_layers=2, num_heads=H, width=WIDTH, vocabulary=50, context_length=40)
-    model = model_of(size)
-    panel = gpt2_panel(model, torch.arange(num_tokens)[None], ["word"] * num_tokens)
-    data = panel.compute(layer=1, head=2)
-    assert panel.draw(data).width < 900
-    assert panel.readout(data).startswith("head 1.2 | ")
-
-
-def test_the_panel_of_the_released_model_says_what_was_recorded():
-    assert len(GPT2_HEADS.states()) == 144
-    weights = recorded("spaceship").weights[9, 8]
-    line = GPT2_HEADS.readout(GPT2_HEADS.compute(head=8, layer=9))
-    assert line.startswith("head 9.8 | mean weight on the word before 0.22, on the first word 0.8")
-    assert line.endswith(f"spaceship text: the last “the” to “spaceship” ({weights[5, 2]:.2f})")
-    line = GPT2_HEADS.readout(GPT2_HEADS.compute(head=11, layer=4))
-    assert "before 1.00, on the first word 0.19, on itself nothing" in line
-
-
-def test_the_panel_of_the_released_model_draws_thick_what_is_large():
-    data = GPT2_HEADS.compute(head=11, layer=4)
-    drawn = [item for item in GPT2_HEADS.draw(data).items if isinstance(item, Line)]
-    lines = [line for line in drawn if len(line.points) > 2]  # not those over the columns
-    weights = [
-        weight
-        for text in data.texts
-        for query, row in enumerate(text.weights[4, 11].tolist())
-        for weight in row[: query + 1]
-        if query
-    ]
-    assert len(lines) == len(weights) == 4 * 20 + 27
-    assert [line.width > 4 for line in lines] == [weight > 0.9 for weight in weights]
-    assert [line.width == 0 for line in lines] == [weight < 0.05 for weight in weights]
-    faint = GPT2_HEADS.draw(GPT2_HEADS.compute(head=8, layer=11)).items
-    widths = {item.width for item in faint if isinstance(item, Line)} - {0}
-    assert 0.5 < min(widths) < 1  # the thinnest is seen
-
-
-def test_the_picture_of_all_heads():
-    scene = heads_picture(torch.full((12, 12, 6, 6), 1 / 6), chosen=(3, 5), framed=[(0, 1)])
-    assert scene.alt == (
-        "all 144 heads: 12 layers (down) by 12 heads (across). Most weight on the token before: "
-        "layer 0, head 0, with 0.17. More than 0.9 of the weight on the first token: 0 heads. "
-        "Framed: 0.1. Layer 3, head 5 is framed."
     )

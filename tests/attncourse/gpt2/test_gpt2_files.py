@@ -13,7 +13,7 @@ import transformers  # its classes are loaded where a test names them
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from attncourse.gpt2 import attention_parameters, from_gpt2, load_gpt2, read_gpt2
+from attncourse.gpt2 import from_gpt2, load_gpt2, read_gpt2
 
 HEADS, WIDTH, LAYERS = 5, 15, 3
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
@@ -252,6 +252,6 @@ def test_eight_bits_are_refused(tmp_path):
     ],
 )
 def test_what_is_no_state_dict(given, words):
-    for read in (load_gpt2, lambda x: from_gpt2(x, 0), lambda x: attention_parameters(x, 0)):
+    for read in (load_gpt2, lambda x: from_gpt2(x, 0)):
         with refused(TypeError, words):
             read(given)

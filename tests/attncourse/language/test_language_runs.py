@@ -140,7 +140,8 @@ def test_a_layer_without_a_head_is_all_its_heads(model):
 
 
 @every_change
-def test_queries_keys_and_values_make_the_scores_and_the_numbers(model, changes):
+def test_queries_keys_and_values_make_the_scores_and_the_numbers(model, how):
+    changes = CHANGES[how]
     run, own = model.read(TOKENS, *changes), model.read(TOKENS, *changes)
     changed = {(c.layer, c.head) for c in changes if not isinstance(c, Cut)}
     for head in HEADS:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from attncourse.training import mean_loss
 
 from attncourse.learning import (
     AttentionModel,
@@ -17,6 +16,7 @@ from attncourse.learning import (
     without_mask,
 )
 from attncourse.learning.tasks import Batch
+from attncourse.learning.training import mean_loss
 from support.shape_comments import reading
 
 

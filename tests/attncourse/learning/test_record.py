@@ -1,7 +1,5 @@
 """The stored training: is it what the tool makes, and does it show what the notebook says of it?"""
 
-import re
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -11,8 +9,8 @@ from attncourse.learning.model import mute_head, reads_and_writes
 from attncourse.learning.patterns import PATTERNS, induction, is_ambiguous, score, two_letters
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import right_answers
-from attncourse.panels.learning import MUTE, MUTE_CHOICES, NAMES, PLACES, PROFILE, TRAINING_STEP
-from attncourse.pictures.palette import INK, MARKED, QUIET, head_color
+from attncourse.panels.learning import MUTE, MUTE_CHOICES, NAMES, PLACES, PROFILE
+from attncourse.pictures.palette import MARKED, QUIET, head_color
 from attncourse.pictures.scene import Box, Line
 from support.pictures import boxes, text_in, words
 from train_heads import TRAINING, measure_steps, train_record
@@ -126,24 +124,6 @@ def test_the_text_of_the_panel_shows_who_is_missed_where():
     assert wrong["L0H1", "places 25 to 47"] == [25, 27, 29]
     assert wrong["L0H0", "places 0 to 24"] == [15, 17, 21, 25, 27, 29]
     assert unclear[[15, 17, 21, 25, 27, 29]].all()
-
-
-@pytest.mark.parametrize("step", record.SAVED_AT)
-def test_the_panel_says_what_the_model_does(step):
-    data, way = TRAINING_STEP.compute(step=step), record.growth()
-    with torch.no_grad():
-        _, drawn = record.recorded_model(step)(record.shown_tokens(), return_weights=True)
-    assert torch.equal(data.attn_weights, drawn[0].view(4, 16, 16))
-    i, line = record.MEASURED_AT.index(step), TRAINING_STEP.readout(data)
-    assert data.step == step
-    assert line.startswith(f"step = {step} | right: clear ")
-    percent = [float(found) for found in re.findall(r"([\d.]+)%", line)]
-    assert percent == pytest.approx([100 * way.clear[i], 100 * way.ambiguous[i]], abs=0.51)
-    told = dict(re.findall(r"(head \d\.\d) ([\d.]+)", line.split("| 1 back: ")[1]))
-    assert list(told) == list(NAMES)
-    shares = way.by_place["induction"][i]
-    for name, head in (("L1H0", 2), ("L1H1", 3)):
-        assert float(told[name]) == pytest.approx(shares[head].nanmean().item(), abs=0.006)
 
 
 # How often the model is right at clear and at ambiguous places, in percent.
@@ -306,27 +286,10 @@ def test_the_guesses_are_marked_where_they_are_wrong():
         assert len(boxes(scene, 200 * share, 24)) == 1
 
 
-def test_the_curves_and_the_profiles_are_drawn_to_scale():
-    scene, way = TRAINING_STEP.draw(TRAINING_STEP.compute(step=1000)), record.growth()
+def test_the_profiles_are_drawn_to_scale():
+    data = MUTE.compute(**MUTE.default)
+    scene = MUTE.draw(data)
     lines = [item for item in scene.items if isinstance(item, Line)]
-    loss, key = (line for line in lines if line.stroke == INK and line.dashed)
-    chart, most = scene.named("chart")[0], max(way.losses)
-    assert key.points[0][0] > chart.x + chart.width
-    assert any(f"loss, from 0 to {most:.2f}" in item.text for item in words(scene))
-    clear, ambiguous = [line for line in lines if len(line.points) == len(record.MEASURED_AT)][:2]
-    losses = [way.losses[max(step - 1, 0)] / most for step in range(0, 1201, 10)]
-    for curve, steps, shares in (
-        (loss, range(0, 1201, 10), losses),
-        (clear, way.steps, way.clear),
-        (ambiguous, way.steps, way.ambiguous),
-    ):
-        for (x, y), share, step in zip(curve.points, shares, steps, strict=True):
-            assert (chart.y + chart.height - y) / chart.height == pytest.approx(share, abs=2e-3)
-            assert (x - chart.x) / chart.width == pytest.approx(step / 1200, abs=1e-3)
-    at = pytest.approx(chart.x + chart.width * 1000 / 1200)
-    (marker,) = (line for line in lines if line.points[0][0] == at == line.points[1][0])
-    (_, top), (_, bottom) = marker.points
-    assert top < chart.y < chart.y + chart.height < bottom  # it is seen at both ends, too
     solid, dashed = [line for line in lines if line.stroke == head_color(0)][:2]
     assert (solid.dashed, dashed.dashed) == (False, True)
     assert len(solid.points) == 47  # the first place has nothing before it

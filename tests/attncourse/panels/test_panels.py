@@ -226,7 +226,6 @@ def test_the_kinds_of_controls():
     assert {name for name, kind in kinds.items() if kind == "time"} == {
         ("number steps", "step"),
         ("tiles", "step"),
-        ("training step", "step"),
     }
     assert kinds["gallery", "mistake"] == "list"
     assert kinds["gallery", "condition"] == kinds["mute a head", "mute"] == "words"

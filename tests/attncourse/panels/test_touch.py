@@ -9,19 +9,15 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 from attncourse.examples import journey, seeded
-from attncourse.gpt2.model import TINY, tiny_gpt2
-from attncourse.learning.record import SAVED_AT, SHOWN
+from attncourse.learning.record import LONGER
 from attncourse.panels import (
     GALLERY,
-    GPT2_HEADS,
     MUTE,
     STACKED_HEADS,
     TILES,
     TORCH_EQUALITY,
-    TRAINING_STEP,
     WEIGHT_SPLIT,
 )
-from attncourse.panels.gpt2 import gpt2_panel
 from attncourse.panels.heads import add_places, build_stack
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, head_maps, listen
@@ -32,8 +28,7 @@ from support.cases import ALL_PANELS
 from support.touch_tools import box_of, opened, violations, write_page
 
 browser_test = pytest.mark.browser
-OWN_GPT2 = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
-WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT, OWN_GPT2, MUTE, TRAINING_STEP)
+WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT, MUTE)
 WITH_TWO = (GALLERY, TORCH_EQUALITY)
 each_panel = pytest.mark.parametrize("panel", [*WITH_MAPS, *WITH_TWO], ids=lambda p: p.name)
 
@@ -62,10 +57,7 @@ def test_every_cell_says_the_weights_that_are_drawn(panel):
         scene = panel.draw(data)
         touch = panel.touch(data, scene)
         assert touch.maps
-        if panel is OWN_GPT2:
-            heads = data.maps[data.layer, data.head][None]
-        else:
-            heads = data.attn_weights.reshape(-1, *data.attn_weights.shape[-2:])
+        heads = data.attn_weights.reshape(-1, *data.attn_weights.shape[-2:])
         said = {"gallery": "wrong", "torch equality": "ours"}.get(panel.name, "weight")
         for shown, weights in zip(touch.maps[-len(heads) :], heads, strict=True):
             for query, row in enumerate(shown.numbers[said]):
@@ -157,22 +149,14 @@ def test_a_click_leads_to_the_state_that_the_picture_shows_there():
         for pick in picks:
             for control, place in pick["places"].items():
                 assert 0 <= place < len(panel.controls[control])
-    heads = [pick["places"] for pick in OWN_GPT2.page(OWN_GPT2.default)["touch"]["picks"]]
-    assert heads == [
-        {"layer": layer, "head": head}
-        for layer in range(TINY.num_layers)
-        for head in range(TINY.num_heads)
-    ]
-    steps = [pick["places"]["step"] for pick in TRAINING_STEP.page({"step": 0})["touch"]["picks"]]
-    assert steps == [*range(len(SAVED_AT))]
     muted = MUTE.page({**MUTE.default, "mute": "L0H1"})["touch"]["picks"]
     assert [pick["places"] for pick in muted] == [{"mute": i} for i in (1, 0, 3, 4)]
 
 
 def test_letters_that_come_twice_have_their_place_in_their_name():
-    names = TRAINING_STEP.page({"step": 0})["touch"]["tokens"]
-    assert len({*names}) == len(names) == len(SHOWN)
-    assert names[10] == f"{SHOWN[10]}₁₀"
+    names = MUTE.page(MUTE.default)["touch"]["tokens"]
+    assert len({*names}) == len(names) == len(LONGER)
+    assert names[10] == f"{LONGER[10]}₁₀"
 
 
 # In a browser
@@ -180,7 +164,7 @@ def test_letters_that_come_twice_have_their_place_in_their_name():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_page(tmp_path_factory.mktemp("touch") / "panels.html", (*ALL_PANELS, OWN_GPT2))
+    return write_page(tmp_path_factory.mktemp("touch") / "panels.html", ALL_PANELS)
 
 
 def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +173,7 @@ def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def page_of(name: str, state: tuple[Any, ...]) -> dict[str, Any]:
-    (panel,) = (panel for panel in (*ALL_PANELS, OWN_GPT2) if panel.name == name)
+    (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
     return panel.page(dict(zip(panel.controls, state, strict=True)))
 
 
@@ -311,20 +295,6 @@ def test_a_click_mutes_a_head_and_enter_wakes_it(page):
     expect(box.get_by_role("status")).to_have_text(MUTE.page(MUTE.default)["line"])
 
 
-@browser_test
-@pytest.mark.parametrize(("panel", "pick"), [(TRAINING_STEP, 7), (OWN_GPT2, 10)])
-def test_a_click_on_a_step_or_a_head_goes_there(page, panel, pick):
-    box = box_of(page, panel)
-    chosen = panel.page(panel.default)["touch"]["picks"][pick]
-    left, top, width, height = chosen["box"]
-    box.scroll_into_view_if_needed()
-    at = [box.element_handle(), left + width / 2, top + height / 2]
-    page.mouse.click(*page.evaluate(TOP_LEFT, at))
-    places = chosen["places"]
-    state = {name: panel.controls[name][place] for name, place in places.items()}
-    expect(box.get_by_role("status")).to_have_text(panel.page(state)["line"])
-
-
 IN_SIGHT = """box => {
     const { left, right } = box.querySelector(".attn-words").getBoundingClientRect();
     const chosen = box.querySelector(".attn-words :checked").parentElement.getBoundingClientRect();
@@ -376,7 +346,7 @@ def test_lines_and_arcs_are_seen_on_the_paper(page, scheme):
         look(split)
     assert len(seen) == 12
     box_of(page, TILES).get_by_role("slider", name="step").press("ArrowRight")
-    for panel in (TILES, TRAINING_STEP, GPT2_HEADS):
+    for panel in (TILES, MUTE):
         look(box_of(page, panel))
 
 

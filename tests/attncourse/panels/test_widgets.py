@@ -8,12 +8,8 @@ import json
 from typing import Any
 
 import pytest
-import torch
 from PIL import Image
 
-import attncourse.panels.states
-from attncourse.gpt2.model import tiny_gpt2
-from attncourse.panels.gpt2 import gpt2_panel
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
@@ -174,14 +170,3 @@ def test_what_asks_for_no_page_gets_no_answer(message, capsys):
     assert asked(box, message) == []
     assert computed == []
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_box_shows_any_gpt2(monkeypatch):
-    monkeypatch.setattr(attncourse.panels.states, "MOST_PAGES", 5)
-    panel = gpt2_panel(tiny_gpt2(), torch.arange(6)[None], "abcdef")
-    box = PanelBox(panel)
-    place = panel.states().index({"layer": 3, "head": 2})
-    assert box.sheet["pages"][place] is None
-    (answer,) = asked(box, {"draw": place})
-    assert answer["page"] == panel.page({"layer": 3, "head": 2})
-    assert answer["page"]["line"].startswith("head 3.2 | ")

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from attncourse.pictures.grids import SHADES, find_patches, signed_picture, strips_picture
-from attncourse.pictures.palette import PAPER, amount_color, signed_color, weight_color
+from attncourse.pictures.grids import SHADES, find_patches, strips_picture
+from attncourse.pictures.palette import amount_color, weight_color
 from attncourse.pictures.scene import Box, Line
-from support.pictures import check_readable, outside, overlapping, words
+from support.pictures import check_readable, words
 
 STEPS = tuple(range(0, 260, 20))
 
@@ -59,36 +59,3 @@ def test_strips_of_one_hue_have_a_scale_in_it():
 def test_strips_that_do_not_fit_are_refused(steps, hues):
     with pytest.raises(ValueError, match=r"a row for each of the .* steps and a hue each"):
         strips_picture({"head": strip()}, steps, hues, 1, mark=8)
-
-
-def test_signed_tables_are_blue_above_the_middle_and_red_below():
-    table = torch.tensor([[0.5, 0.75, 0.25], [1.0, torch.nan, 0.0], [0.5, 0.5, 0.6]])
-    picture = signed_picture({"a": table, "b": table}, "xyz", ("down", "across"), 0.5, 0.5, True)
-    cells = [b for b in picture.items if isinstance(b, Box) and b.width == b.height]
-    assert len(cells) == 18
-    assert [cell.fill for cell in cells[:4]] == [
-        signed_color(v, 0.5) for v in (0, 0.25, -0.25, 0.5)
-    ]
-    assert cells[4].hatched
-    assert cells[4].fill == PAPER
-    said = [item.text for item in words(picture)]
-    assert said.count("75") == said.count("60") == 2
-    assert said[-3:] == ["100", "50", "0"]  # the scale, in hundredths too
-    assert "down ↓   across →" in said
-    assert outside(picture) == []
-    assert overlapping(picture) == []
-    assert picture.alt == (
-        "Tables of 3 by 3, down down, across across. a: from 0.00 to 1.00. b: from 0.00 to 1.00."
-    )
-
-
-def test_without_a_largest_the_farthest_number_has_the_strongest_colour():
-    picture = signed_picture({"a": torch.tensor([[0.0, -4.0], [2.0, 0.0]])}, "xy", ("q", "k"))
-    assert [item.text for item in words(picture)][-3:] == ["4", "0", "-4"]
-    fills = [b.fill for b in picture.items if isinstance(b, Box) and b.width == b.height]
-    assert fills[:4] == [signed_color(value, 4.0) for value in (0.0, -4.0, 2.0, 0.0)]
-
-
-def test_tables_that_do_not_fit_their_names_are_refused():
-    with pytest.raises(ValueError, match=r"tables must all be \(2, 2\), for 2 names"):
-        signed_picture({"a": torch.zeros(2, 3)}, "xy", ("q", "k"))

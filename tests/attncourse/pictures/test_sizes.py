@@ -1,40 +1,11 @@
-"""Where parameters are: the bar of all of them, and the heads in c_attn."""
+"""Where the heads are in c_attn."""
 
 import pytest
 
 from attncourse.pictures.palette import head_color
-from attncourse.pictures.scene import BOOK, Box
-from attncourse.pictures.sizes import c_attn_picture, parts_picture
+from attncourse.pictures.scene import Box
+from attncourse.pictures.sizes import c_attn_picture
 from support.pictures import check_readable, words
-
-PARTS = [("table", 50), ("attention", 7), ("MLP", 13), ("attention", 7), ("MLP", 13), ("norms", 0)]
-
-
-def bars(scene) -> list[Box]:
-    return [item for item in scene.items if isinstance(item, Box) and item.height == 44]
-
-
-def test_every_part_is_as_wide_as_it_is_large():
-    scene = parts_picture(PARTS, "letters")
-    check_readable(scene)
-    assert scene.width == BOOK
-    *drawn, norms = bars(scene)
-    assert norms.width < 1
-    scale = drawn[0].width / 50
-    assert [bar.width / scale for bar in drawn] == pytest.approx([50, 7, 13, 7, 13], abs=0.01)
-    assert drawn[1].fill == drawn[3].fill == head_color(1)
-
-
-def test_the_sums_are_told():
-    scene = parts_picture(PARTS, "letters")
-    assert scene.alt == (
-        "letters: 90 in one bar of 6 parts. table 50 (55.6%), attention 14 (15.6%), "
-        "MLP 26 (28.9%), norms 0 (0.00%)."
-    )
-    assert "letters: 90" in [item.text for item in words(scene)]
-    for wrong in ([], [("a", -1)]):
-        with pytest.raises(ValueError, match=r"parts must be one or more numbers from 0 on"):
-            parts_picture(wrong, "letters")
 
 
 @pytest.mark.parametrize("head", [0, 5, 11])

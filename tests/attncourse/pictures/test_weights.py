@@ -11,11 +11,10 @@ from attncourse.pictures.palette import (
     QUIET,
     WRONG,
     head_color,
-    strength_color,
     weight_color,
 )
-from attncourse.pictures.scene import BOOK, Box, Line
-from attncourse.pictures.weights import heads_picture, leaks_picture, weights_picture
+from attncourse.pictures.scene import BOOK
+from attncourse.pictures.weights import leaks_picture, weights_picture
 from attnlib import causal_mask
 from support.pictures import boxes, causal_weights, check_readable, pixels, text_in, words
 
@@ -30,7 +29,6 @@ EVERY = {
     "upright names": weights_picture(causal_weights(3), TOKENS, HIDDEN, cell=17),
     "one token": weights_picture(torch.ones(1, 1, 1), ("Your",), causal_mask(1)),
     "leaks": leaks_picture(causal_weights(), torch.full((5, 5), 0.2), TOKENS),
-    "all heads": heads_picture(causal_weights(3, 12), (1, 11)),
 }
 
 
@@ -182,27 +180,6 @@ def test_the_alt_text_of_weights_says_who_looks_where():
     )
     leaking = weights_picture(torch.full((1, 2, 2), 0.5), TOKENS[:2])
     assert leaking.alt.endswith("Above the diagonal 1 weights are not 0.")
-
-
-def test_all_heads_have_one_color_for_strength_and_their_own_in_a_bar():
-    maps = causal_weights(3, 12)
-    scene = heads_picture(maps, (1, 11))
-    assert scene.width <= BOOK
-    bars = [item for item in scene.items if isinstance(item, Line) and item.width == 4]
-    assert [bar.stroke for bar in bars] == [head_color(head) for head in range(12)]
-    side = bars[0].points[1][0] - bars[0].points[0][0]
-    sheets = scene.named("head")
-    assert len(sheets) == 36
-    assert {sheet[2:4] for sheet in sheets} == {(side, side)}
-    assert {sheet.fill for sheet in sheets} == {QUIET}
-    size = side / 5
-    cells = [
-        b for b in scene.items if isinstance(b, Box) and b.width == b.height == pytest.approx(size)
-    ]
-    assert len(cells) == 36 * 15
-    assert {c.fill for c in cells[:180:15]} == {strength_color(1.0)}  # of the first tokens
-    assert scene.alt.endswith("Layer 1, head 11 is framed.")
-    assert "layer 0" in [item.text for item in words(scene)]
 
 
 def test_a_weight_that_is_not_a_number_is_hatched():

@@ -8,7 +8,7 @@ RIGHT = (
     "Broken{} is right: no token sees a later one, outputs and gradients are those of attnlib's "
     "MultiHeadAttention."
 )
-FIT = "Two axes meet here that do not fit: is a transpose missing, or does one swap the wrong axes?"
+FIT = "Two axes meet here that do not fit: "
 MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
 KEYS = "keys.transpose(2, 3)"
 WRONG = {
@@ -16,7 +16,7 @@ WRONG = {
         "the keys left": ({"W_key(x).view(split).transpose(1, 2)": "W_key(x).view(split)"}, FIT),
         "a mask that fits": (
             {"causal_mask(x.shape[1])": "causal_mask(1)"},
-            "Token 0 sees token 1: nothing is hidden when softmax comes.",
+            "Token 0 sees token 1: nothing is hidden. The future must be hidden.",
         ),
     },
     2: {
@@ -37,7 +37,7 @@ WRONG = {
     5: {
         "no transpose": (
             {MERGED: "merged = context_vec.flatten(2)"},
-            "they must go side by side, along the last dimension.",
+            "The heads are put along dimension 1: they must go along the last.",
         ),
         "reshaped": (
             {MERGED: "merged = context_vec.reshape(*x.shape[:2], -1)"},
@@ -63,13 +63,13 @@ WRONG = {
     8: {
         "another transpose": (
             {MERGED: "merged = context_vec.transpose(2, 3).reshape(*x.shape[:2], -1)"},
-            "The merge mixes tokens and heads (before it they are texts, heads, columns, tokens)",
+            "The merge mixes tokens and heads",
         ),
     },
     9: {
         "reversed": (
             {MERGED: "merged = context_vec.flip(1).transpose(1, 2).flatten(2)"},
-            "The heads of the context vectors are reversed here",
+            "The heads of the context vectors are in another order here",
         ),
     },
 }
