@@ -110,8 +110,9 @@ class RecordedRun:
             raise NotRecordedError(self.key)
         self.model, self.text, self.changes = model, text, changes
         self.answers = model.runs[self.key]
-        self.tokens = tuple(self.answers["tokens"])
-        self.token_ids = torch.tensor(self.answers["token_ids"])
+        unchanged = model.runs[repr(text)]  # it alone holds what no intervention changes
+        self.tokens = tuple(unchanged["tokens"])
+        self.token_ids = torch.tensor(unchanged["token_ids"])
 
     def __repr__(self) -> str:
         return f"<recorded {self.key}>"
