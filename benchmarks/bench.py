@@ -2,7 +2,7 @@
 
     python benchmarks/bench.py [--quick] [--folder FOLDER]
 
-Every sample is stored in attncourse/speed/measured/<machine>.json; the goals are printed as a
+Every sample is stored in benchmarks/results/<machine>.json; the goals are printed as a
 table. A goal that does not hold is followed by a profile. With --quick: fewer shapes and rounds,
 and a file that git ignores.
 """
@@ -32,20 +32,20 @@ from attncourse.speed.clock import (
     PASSES,
     Call,
     in_turns,
-    machine,
-    machine_name,
     page_faults,
     race,
     require_equal,
     run_python,
     seconds,
 )
-from attncourse.speed.results import MEASURED, SCHEMA, title
 from attnlib import MultiHeadAttention
 from attnlib.fused import FusedMultiHeadAttention
+from machines import machine, machine_name
 from speaking import speaking
 from ways import VARIANTS
 
+SCHEMA = 1
+RESULTS = Path(__file__).with_name("results")
 FUSED, FLEX = goals.FUSED, "FlexAttention, compiled"
 GRID_HEADS, GRID_TOKENS = (1, 3, 6, 12, 24), (64, 128, 256, 512, 1024)
 WITH_GRADIENTS = (  # the others differ from one of these in a line or two
@@ -313,6 +313,18 @@ def memory(plan: Plan) -> dict[str, list[float]]:
     return dict(zip(goals.MEMORY, ([stacked], [fused], imports), strict=True))
 
 
+def title(result: dict[str, Any]) -> str:
+    """Return one line about the machine that a result is from."""
+    found = result["machine"]
+    name = found["gpu"] or found["processor"]
+    threads = found["threads"]
+    plural = "" if threads == 1 else "s"
+    return (
+        f"{name}, {found['cores']} cores, {threads} thread{plural}, "
+        f"torch {found['torch']}, {result['date']}"
+    )
+
+
 def added_to_peak(code: str, set_up: str = "") -> int:
     """Return by how many bytes code raises the peak memory of a fresh process, after set_up."""
     script = (
@@ -393,7 +405,7 @@ def main(arguments: list[str]) -> int:
     """Measure, store and print; return 0 even where a goal does not hold: it is a measurement."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="about a minute")
-    parser.add_argument("--folder", type=Path, default=MEASURED, help="where the file is written")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the file is written")
     options = parser.parse_args(arguments)
     plan = QUICK if options.quick else Plan()
     result = measure(plan, options.quick)

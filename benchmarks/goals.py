@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import linear_regression
 from typing import Any, NamedTuple
 
 from attncourse.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles, quartiles, ratio
-from attncourse.speed.count import causal_flops, projection_flops
-from attncourse.speed.results import align
 
 FUSED, OURS, PUBLISHED = "FusedMultiHeadAttention", "weight split", "weight split, as published"
 SPLIT_GOAL = "weight split / as published"
@@ -21,6 +19,46 @@ SCORES_AGAIN = {  # these keep no scores for the backward pass
     "nn.MultiheadAttention, need_weights=False",
     FUSED,
 }
+
+
+def projection_flops(b: int, num_tokens: int, width: int) -> int:
+    """Return the FLOPs of the four projections (queries, keys, values, out_proj) of one width.
+
+    Equation:
+        flops = 4 * 2 * b * num_tokens * width^2
+
+    >>> projection_flops(b=1, num_tokens=10, width=3)
+    720
+    """
+    return 4 * 2 * b * num_tokens * width**2
+
+
+def causal_flops(b: int, num_tokens: int, width: int) -> int:
+    """Return the FLOPs of attention for the pairs of tokens that a causal mask leaves.
+
+    Equation:
+        flops = 2 * 2 * b * width * num_tokens * (num_tokens + 1) / 2
+
+    Query i meets i keys, in two products. The number of heads does not matter: more heads are
+    each narrower. A product that computes all pairs and hides half of them takes up to twice as
+    many.
+
+    >>> causal_flops(b=1, num_tokens=10, width=3)
+    660
+    """
+    return 2 * b * width * num_tokens * (num_tokens + 1)
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as text: cells start below each other, two spaces after the widest.
+
+    >>> print(align([["a", "b"], ["long", "c"]]))
+    a     b
+    long  c
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = [map(str.ljust, row, widths) for row in rows]
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 class Goal(NamedTuple):

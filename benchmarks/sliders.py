@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from attncourse.panels.states import MOST_BUTTONS, Panel
 from attncourse.panels.widgets import PanelBox
-from attncourse.speed.clock import machine, machine_name
+from machines import machine, machine_name
 from support.browser_tools import NO_BROWSER, open_browser, running_jupyterlab
 from support.cases import ALL_PANELS
 from support.notebook_tools import ROOT
@@ -38,14 +38,12 @@ from support.notebook_tools import ROOT
 RESULTS = ROOT / "benchmarks" / "results"
 FORMER = json.loads((RESULTS / "former-sliders.json").read_text(encoding="utf-8"))["panels"]
 IN_NOTEBOOK = {  # which of our panels each shows
-    "01": ("plane",),
     "02": ("stacked heads",),
     "03": ("weight split",),
     "04": ("number steps",),
     "05": ("torch equality",),
     "06": ("gallery",),
     "07": ("tiles",),
-    "08": ("mute a head",),
 }
 OURS, PLAIN = "ours", "interact"
 SHARE, WORST = 1 / 3, 100.0  # the goals: of the other's median; milliseconds

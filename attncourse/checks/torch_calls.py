@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention.bias import causal_lower_right
 
 from attncourse.checks.answers import (
     first_near,
@@ -369,5 +368,7 @@ def _cases(call: str, b: int, cls: type[MultiHeadAttention]) -> Iterator[dict[st
 
 
 def _is_right(call: str, case: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
+    from torch.nn.attention.bias import causal_lower_right  # it loads torch's compiler, in seconds
+
     made = eval(call, {"causal_lower_right": causal_lower_right, **names, **case})
     return is_near(made, case["right"])

@@ -33,7 +33,6 @@ SAVED_AT = (0, 20, 40, 60, 80, 100, 300, 400, 800, 1000, 1200)
 LETTERS = "abcdefghijklmnopqrstuvwx"
 MEASURED_AT = tuple(range(0, 1201, 20))  # the steps of the growth
 SHOWN = "qhdbwmgtqhdbwmgt"  # the sequence whose maps are drawn
-LONGER = "pulftujvdfrspulftujvdfrspulftujv"  # another, with ambiguous places on both sides of 24
 
 
 def new_model() -> AttentionModel:
@@ -64,11 +63,6 @@ def held_out_batch() -> Batch:
 def shown_tokens() -> Tensor:
     """Return the sequence that the panels draw, (1, num_tokens): eight letters, then again."""
     return torch.tensor([[LETTERS.index(letter) for letter in SHOWN]])
-
-
-def longer_tokens() -> Tensor:
-    """Return the sequence that the panel of muted heads draws, (1, num_tokens)."""
-    return torch.tensor([[LETTERS.index(letter) for letter in LONGER]])
 
 
 def mark_asked(batch: Batch) -> Tensor:

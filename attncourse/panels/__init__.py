@@ -8,9 +8,7 @@ else; nothing imports panels.
 
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.learning import MUTE
 from attncourse.panels.live import LEAK, MINI, PAINTED, TYPED
-from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.states import Panel
 from attncourse.panels.steps import NUMBER_STEPS, OnePiece, eleven_steps
@@ -21,10 +19,8 @@ __all__ = [
     "GALLERY",
     "LEAK",
     "MINI",
-    "MUTE",
     "NUMBER_STEPS",
     "PAINTED",
-    "PLANE",
     "STACKED_HEADS",
     "TILES",
     "TORCH_EQUALITY",

@@ -116,7 +116,7 @@ def _draw_leak() -> Scene:
     layer = build(OnePageAttention)
     with torch.no_grad():
         before = layer(inputs[None])
-        changed = inputs + 3 * torch.eye(len(tokens))[:, :, None]  # (changed word, num_tokens, 3)
+        changed = inputs + 3 * torch.eye(len(tokens))[:, :, None]  # (num_tokens, num_tokens, d_in)
         moved = (layer(changed) - before).abs().amax(dim=-1)
     title = "how far outputs move, a column per changed word"
     drawn = difference_picture(moved.T, tokens, title)

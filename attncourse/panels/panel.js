@@ -89,7 +89,6 @@ const KINDS = { number: range, words: radios, list, time: player };
 
 const REST = "Touch a cell, or reach it with Tab and the arrow keys: its numbers appear here.";
 const FAINTEST = 0.02; // no arc for a weight below
-const NAMED = 6; // of a row the keys with most weight are named
 
 const percent = share => `${(100 * share).toFixed(3)}%`;
 const rowsOf = map => Object.values(map.numbers)[0].length;
@@ -102,9 +101,7 @@ function sentence(map, tokens, query, key) {
     const start = `${map.name} | query ${tokens[query]}`;
     if (key === null) {
         const [what, row] = numbers.at(-1);
-        const most = [...row.keys()].sort((one, other) => row[other] - row[one]).slice(0, NAMED);
-        const named = most.sort((one, other) => one - other).map(k => `${tokens[k]} ${row[k]}`);
-        return `${start} | ${what}: ${named.join(", ")}`;
+        return `${start} | ${what}: ${row.map((number, k) => `${tokens[k]} ${number}`).join(", ")}`;
     }
     const told = numbers.map(([what, row]) => `${what} ${row[key] ?? "none"}`);
     if (numbers.every(([, row]) => key >= row.length)) told.splice(0, Infinity, "hidden: in the future");
@@ -266,55 +263,6 @@ function maps(panel, touch, act) {
     };
 }
 
-// A handle in a picture: it is dragged, and stays at the nearest of the places where states have it.
-function grip(panel, stage, point, choose) {
-    const [across, along] = panel.controls;
-    const down = panel.pages[1].handle[1] > panel.pages[0].handle[1]; // where the second one leads
-    const name = [across, along].map(control => control.name).join(" and ");
-    const box = element("div", { class: "attn-handle", role: "slider", tabindex: 0, "aria-label": name });
-    let here = 0;
-    const follow = event => {
-        const [x, y] = point(event);
-        const far = panel.pages.map(({ handle }) => Math.hypot(x - handle[0], y - handle[1]));
-        const nearest = far.indexOf(Math.min(...far));
-        if (nearest !== here) choose(nearest);
-    };
-    stage.classList.add("attn-drag");
-    stage.addEventListener("pointerdown", event => { // anywhere in the picture: the handle comes
-        if (event.button) return;
-        follow(event);
-        stage.setPointerCapture(event.pointerId);
-        stage.addEventListener("pointermove", follow);
-        box.focus({ focusVisible: false, preventScroll: true });
-        event.preventDefault();
-    });
-    for (const end of ["pointerup", "pointercancel"])
-        stage.addEventListener(end, () => stage.removeEventListener("pointermove", follow));
-    box.addEventListener("keydown", event => { // the first control goes round, the second ends
-        const [turns, rows] = [across.words.length, along.words.length];
-        let [turn, row] = [Math.floor(here / rows), here % rows];
-        if (event.key === "ArrowLeft") turn = (turn + turns - 1) % turns;
-        else if (event.key === "ArrowRight") turn = (turn + 1) % turns;
-        else if (event.key === (down ? "ArrowDown" : "ArrowUp")) row = Math.min(row + 1, rows - 1);
-        else if (event.key === (down ? "ArrowUp" : "ArrowDown")) row = Math.max(row - 1, 0);
-        else return;
-        event.preventDefault();
-        choose(turn * rows + row);
-    });
-    return {
-        box,
-        show(place) {
-            here = place;
-            const { handle } = panel.pages[place], rows = along.words.length;
-            const words = [across.words[Math.floor(place / rows)], along.words[place % rows]].join(", ");
-            box.style.left = percent(handle[0] / panel.width);
-            box.style.top = percent(handle[1] / panel.height);
-            const range = { valuemin: 0, valuemax: panel.pages.length - 1, valuenow: place, valuetext: words };
-            for (const [name, value] of Object.entries(range)) box.setAttribute(`aria-${name}`, value);
-        },
-    };
-}
-
 // From one state to the next a word or box that only changes its place goes there, one that only
 // changes its color turns, and what is new appears.
 const PLACES = ["x", "y"], LOOKS = ["fill", "font-weight"];
@@ -339,9 +287,8 @@ function carry(gone, come) {
 }
 
 // Draws the picture of a state: of the one that is there stays what both have.
-function drawing(box, { parts, colors, slots }) {
+function drawing(box, { parts, colors }) {
     parts = parts.map(part => part.replace(/(?<=')~(\d+)(?=')/g, (_, i) => `light-dark(#${colors[i]})`));
-    let elements, rest;
     const made = new Map(); // of a part its elements: a picture may have it more than once
     const make = (open, wanted) => {
         const missing = [];
@@ -355,7 +302,7 @@ function drawing(box, { parts, colors, slots }) {
         [...svg.children].forEach((child, i) => made.get(missing[i]).push(child));
         return svg;
     };
-    const show = picture => {
+    return ({ picture }) => {
         const split = typeof picture === "string";
         const [open, ...drawn] = split ? picture.split(PART_ENDS) : picture.map(i => parts[i]);
         drawn.pop(); // the end of the SVG
@@ -378,18 +325,6 @@ function drawing(box, { parts, colors, slots }) {
             else svg.insertBefore(child, there);
         }
         carry(gone, come);
-    };
-    const get = ([place, name]) => name ? elements[place].getAttribute(name) : elements[place].textContent;
-    const set = ([place, name], value) => {
-        if (name) elements[place].setAttribute(name, value);
-        else elements[place].textContent = value;
-    };
-    return ({ picture, values = rest }) => {
-        if (elements) return slots.forEach((slot, i) => set(slot, values[i]));
-        show(picture);
-        if (!slots) return;
-        elements = box.querySelectorAll("*");
-        rest = slots.map(get);
     };
 }
 
@@ -423,13 +358,11 @@ export function mount(root, panel, ask = () => {}) {
             stage.style.setProperty(`--attn-${side}`, panel[side]);
         }
         stage.style.setProperty("--attn-share", Number(svg.getAttribute("width")) / panel.width);
-        handle?.show(index());
         touched?.show(page.touch);
         if (touched) enlarge();
     };
-    const go = chosen => { Object.assign(places, chosen); turn(); };
     const made = Object.fromEntries(panel.controls.map(control => {
-        const choose = place => go({ [control.name]: place });
+        const choose = place => { places[control.name] = place; turn(); };
         return [control.name, KINDS[control.kind](control, choose)];
     }));
 
@@ -437,16 +370,6 @@ export function mount(root, panel, ask = () => {}) {
         const { x, y, width } = lens.getBoundingClientRect();
         return [event.clientX - x, event.clientY - y].map(far => far * panel.width / width);
     };
-    const goto = place => {
-        for (const { name, words } of [...panel.controls].reverse()) {
-            places[name] = place % words.length;
-            place = Math.floor(place / words.length);
-        }
-        turn();
-    };
-    const handle = start.handle ? grip(panel, stage, point, goto) : null;
-    if (handle) lens.append(handle.box);
-
     let up = null; // the place of the map that is as large as the stage lets it be
     const enlarge = () => {
         const map = now()?.touch.maps[up];
@@ -469,22 +392,12 @@ export function mount(root, panel, ask = () => {}) {
     const zoom = element("button", { type: "button", class: "attn-zoom" });
     zoom.addEventListener("click", () => bringUp(touched.map, true));
     const bringUp = (i, wanted) => { up = wanted && up === null ? i : null; enlarge(); };
-    const pickAt = (x, y) => now()?.touch.picks.find(({ box }) => isIn(x, y, ...box));
-    const act = (i, wanted) => {
-        const { x, y } = now()?.touch.maps[i] ?? {}, pick = pickAt(x + 1, y + 1);
-        if (!pick) bringUp(i, wanted);
-        else if (wanted) go(pick.places);
-    };
-    const touched = start.touch?.maps.length ? maps(panel, start.touch, act) : null;
+    const touched = start.touch?.maps.length ? maps(panel, start.touch, bringUp) : null;
     if (touched) {
         lens.append(touched.over);
-        stage.addEventListener("pointermove", event => touched.reach(...point(event)));
+        for (const kind of ["pointermove", "click"])
+            stage.addEventListener(kind, event => touched.reach(...point(event)));
     }
-    if (start.touch) stage.addEventListener("click", event => {
-        touched?.reach(...point(event));
-        const pick = pickAt(...point(event));
-        if (pick) go(pick.places);
-    });
 
     const large = element("input", { type: "checkbox" });
     large.addEventListener("change", () => root.classList.toggle("attn-large", large.checked));

@@ -12,7 +12,6 @@ import itertools
 import json
 import math
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,11 +30,7 @@ Page = dict[str, Any]
 
 @dataclass(frozen=True)
 class Panel:
-    """Controls, and the three pure functions behind them.
-
-    With a handle all pictures must have the same items in the same order, and the browser gets one
-    of them and of the others what changes: so there may be any number of states.
-    """
+    """Controls, and the three pure functions behind them."""
 
     name: str
     controls: Mapping[str, tuple[Any, ...]]  # all the values that each can take
@@ -48,7 +43,6 @@ class Panel:
     # time or the one with the most values, at its first, middle and last value
     telling: tuple[Mapping[str, Any], ...] | None = None
     touch: Callable[[Any, Scene], Touch] | None = None  # what can be touched in the picture
-    handle: Callable[[Any], tuple[float, float]] | None = None  # where a handle is dragged
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
@@ -64,26 +58,17 @@ class Panel:
         data = self.compute(**state)
         scene = self.draw(data)
         page: Page = {"line": self.readout(data), "picture": scene.svg()}
-        if self.handle is not None:
-            page["handle"] = [round(x, 1) for x in self.handle(data)]
         if self.touch is not None:
             page["touch"] = self._in_json(self.touch(data, scene))
         return page, scene
 
     def _in_json(self, touch: Touch) -> dict[str, Any]:
-        """Return what can be touched, in the types of JSON; a state as the place of each value."""
-        picks = [
-            {
-                "box": [round(x, 1) for x in pick[:4]],
-                "places": {c: self.controls[c].index(value) for c, value in pick.state.items()},
-            }
-            for pick in touch.picks
-        ]
+        """Return what can be touched, in the types of JSON."""
         maps = [
             {**shown._asdict(), "color": line_color(shown.color), "values": list(shown.values)}
             for shown in touch.maps
         ]
-        return {"tokens": list(touch.tokens), "maps": maps, "picks": picks, "arcs": touch.arcs}
+        return {"tokens": list(touch.tokens), "maps": maps, "arcs": touch.arcs}
 
     def sheet(self) -> dict[str, Any]:
         """Return all that a page in a browser needs, in the types of JSON.
@@ -94,8 +79,6 @@ class Panel:
             states(), or None where more than MOST_PAGES would have to be drawn; the width and
             height that hold every picture drawn; and the parts of the pictures, their colors and
             the maps that can be touched, since most stand in many places: there, their numbers.
-            With a handle also slots: which attributes of which elements change. Then only the page
-            at the start has a picture, the others have the values of these.
         """
         controls = [
             {
@@ -107,7 +90,7 @@ class Panel:
             for name, values in self.controls.items()
         ]
         states = self.states()
-        ahead = len(states) <= MOST_PAGES or self.handle is not None
+        ahead = len(states) <= MOST_PAGES
         pages: list[Page | None] = []
         width = height = 0.0
         for state in states:
@@ -119,8 +102,6 @@ class Panel:
             width, height = max(width, scene.width), max(height, scene.height)
         size = {"width": math.ceil(width), "height": math.ceil(height)}
         sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
-        if self.handle is not None:
-            sheet["slots"] = _share_picture(pages, states.index(dict(self.default)))
         sheet["parts"] = parts = _share_parts(pages)
         sheet["colors"] = _share_colors(parts)
         sheet["maps"] = _share_maps(pages)
@@ -149,7 +130,7 @@ def _share_parts(pages: Sequence[Page | None]) -> list[str]:
     """Put into the pages, for each part of a picture, its place in the list that is returned."""
     places: dict[str, int] = {}
     for page in pages:
-        if page is not None and "picture" in page:
+        if page is not None:
             parts = PART_ENDS.split(page["picture"].replace('"', "'"))  # JSON escapes the former
             page["picture"] = [places.setdefault(part, len(places)) for part in parts]
     return list(places)
@@ -176,36 +157,6 @@ def _share_maps(pages: Sequence[Page | None]) -> list[dict[str, Any]]:
             maps = map(json.dumps, page["touch"]["maps"])
             page["touch"]["maps"] = [places.setdefault(words, len(places)) for words in maps]
     return list(map(json.loads, places))
-
-
-def _share_picture(pages: Sequence[Page | None], start: int) -> list[list[Any]]:
-    """Keep the picture of the page at the start; of the others only what changes in any, as values.
-
-    Returns:
-        The place of an element in the order of the picture, and the name of its attribute, or
-        "" for its text: for each value.
-
-    Raises:
-        ValueError: two pictures do not have the same elements.
-    """
-    held = [page for page in pages if page is not None]
-    parsed = [list(ET.fromstring(page["picture"]).iter()) for page in held]
-    shapes = {tuple((node.tag, *node.attrib) for node in nodes) for nodes in parsed}
-    if len(shapes) > 1:
-        raise ValueError("pictures with a handle must all have the same items in the same order")
-    slots: list[list[Any]] = []
-    columns: list[list[str]] = []
-    for place, nodes in enumerate(zip(*parsed, strict=True)):
-        for name in ("", *nodes[0].attrib):
-            column = [node.attrib[name] if name else node.text or "" for node in nodes]
-            if len(set(column)) > 1:
-                slots.append([place, name])
-                columns.append(column)
-    for page, *values in zip(held, *columns, strict=True):
-        if page is not held[start]:
-            del page["picture"]
-            page["values"] = values
-    return slots
 
 
 def make_bundle(panel: Panel) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What can be touched in a picture: the cells of its maps, and places that choose a state.
+"""What can be touched in a picture: the cells of its maps.
 
 A browser puts a frame around the cell that is touched and says in words what is sent with it. It
 computes none of the numbers: they come from here, in the form in which they are read.
@@ -7,7 +7,7 @@ computes none of the numbers: they come from here, in the form in which they are
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,22 +38,11 @@ class Map(NamedTuple):
     values: Sequence[str] = ()  # for each key the row that it mixes in; or none
 
 
-class Pick(NamedTuple):
-    """A place in a picture that sets controls when it is clicked: a shortcut to one state."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    state: Mapping[str, Any]
-
-
 class Touch(NamedTuple):
     """What of a picture can be touched."""
 
     tokens: Sequence[str]  # names of queries and keys; of the longest text that the panel shows
     maps: Sequence[Map] = ()  # all with the same tokens, from the first on
-    picks: Sequence[Pick] = ()
     arcs: bool = True  # whether the weights are also drawn as arcs over the tokens
 
 
@@ -132,35 +121,22 @@ def map_from(
     return Map(name, head_color(hue), first.x, first.y, first.width, numbers, values)
 
 
-def head_maps(
-    scene: Scene,
-    attn_weights: Tensor,
-    seen: Looks,
-    names: Sequence[str] = (),
-    hues: Sequence[int] = (),
-) -> list[Map]:
+def head_maps(scene: Scene, attn_weights: Tensor, seen: Looks) -> list[Map]:
     """Return the maps of causal heads: each cell says its dot product, its weight and its value.
 
     Args:
         scene: the picture; its boxes named "map" are the first cells of the heads.
         attn_weights: (num_heads, num_tokens, num_tokens).
         seen: of the same heads.
-        names: of the heads. None given: head 0, head 1 and so on.
-        hues: whose color each head has, counted from 0. None given: its own.
     """
-    heads = range(len(attn_weights))
-    each = zip(
-        scene.named("map"), names or [f"head {h}" for h in heads], hues or heads, strict=True
-    )
+    each = zip(scene.named("map"), seen.attn_scores, attn_weights, seen.values, strict=True)
     return [
         map_from(
             first,
-            name,
-            hue,
+            f"head {h}",
+            h,
             {"dot product": write_lines(scores), "weight": write_lines(weights)},
             write_rows(values),
         )
-        for (first, name, hue), scores, weights, values in zip(
-            each, seen.attn_scores, attn_weights, seen.values, strict=True
-        )
+        for h, (first, scores, weights, values) in enumerate(each)
     ]

@@ -5,14 +5,13 @@ alt text says of weights. weights draws maps of attention, matrices numbers, hea
 them belong to which head, arcs words and who looks where, between new tokens and a longer past,
 rows one row of weights as bars, moves shapes line by line, axes which axis of a mask is stretched,
 strikes a table whose rows are struck out, grids many numbers as colors, curves and two_losses
-losses, charts times, sizes the heads in a file's matrix. matplotlib loads with the first PNG.
+losses, sizes the heads in a file's matrix. matplotlib loads with the first PNG.
 Pictures import nothing else of attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
 from attncourse.pictures.axes import axes_picture
 from attncourse.pictures.between import rectangle_picture
-from attncourse.pictures.charts import crossover_picture, phases_picture
 from attncourse.pictures.curves import curves_picture
 from attncourse.pictures.grids import shares_picture, strips_picture
 from attncourse.pictures.head_columns import (
@@ -37,7 +36,6 @@ __all__ = [
     "beside",
     "blocks_and_maps_picture",
     "c_attn_picture",
-    "crossover_picture",
     "curves_picture",
     "difference_picture",
     "head_picture",
@@ -46,7 +44,6 @@ __all__ = [
     "matrix_picture",
     "moves_picture",
     "muted_picture",
-    "phases_picture",
     "product_picture",
     "rectangle_picture",
     "shapes_picture",

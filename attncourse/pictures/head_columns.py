@@ -67,7 +67,7 @@ def product_picture(
     """Draw left @ right in Falk's scheme: each number of the result lies where its factors meet.
 
     Args:
-        left: (num_rows, inner).
+        left: (num_rows, inner); no number of the three matrices reaches 10.
         right: (inner, num_columns), drawn above the result, column over column.
         rows: the names of the rows of left.
         names: what left, right and their product are called.
@@ -231,7 +231,7 @@ def blocks_and_maps_picture(
         owner = zeroed * num_heads // d_out
         alt += f" Column {zeroed} is 0: a weight of head {owner} changes by {moved[owner]:.2f}"
         alt += "." if one else ", no other map changes."
-    height = lower + 2 * (_map_side(WIDE) + FOOT) + 20
+    height = lower + 2 * (_map_side(WIDE) + FOOT) + 30
     return Scene(LEFT + wide + 12, height, alt, tuple(items))
 
 

@@ -87,8 +87,8 @@ def weights_picture(
 
     Returns:
         A Scene; each head stands under a strip in its own color. The first cell of its map is a box
-        named "map"; the others that are hidden are named "hidden". A weight above 1, which no scale
-        from 0 to 1 has, has the strongest color and a frame, inside a red one.
+        named "map". A weight above 1, which no scale from 0 to 1 has, has the strongest color and a
+        frame, inside a red one.
     """
     shape, heads = attn_weights.shape, range(len(attn_weights))
     hidden, framed = (
@@ -197,7 +197,7 @@ def _draw_map(maps: _Maps, h: int, x: float, y: float) -> list[Item]:
     weights, cell, gone = maps.weights[h], maps.cell, maps.hidden[h].tolist()
 
     def look(weight: float, q: int, k: int) -> Cell:
-        name = "map" if q == k == 0 else "hidden" if gone[q][k] else ""
+        name = "map" if q == k == 0 else ""
         if gone[q][k]:
             return Cell(QUIET, stroke=QUIET, name=name)
         if math.isnan(weight):

@@ -7,8 +7,6 @@ with a plain matrix product: the drift affects all of them alike.
 from __future__ import annotations
 
 import os
-import platform
-import re
 import statistics
 import subprocess
 import sys
@@ -259,50 +257,3 @@ def settle_memory(*mib: int) -> None:
     """
     for size in mib or (22, 22):
         torch.zeros(size, 2**18)
-
-
-def huge_pages() -> str:
-    """Return whether Linux may give this process pages of 2 MiB without being asked.
-
-    Returns:
-        "always", "madvise" (where a program asks for them) or "never"; "" where there is no such
-        setting.
-    """
-    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    found = re.search(r"\[(\w+)\]", setting.read_text()) if setting.exists() else None
-    return found[1] if found else ""
-
-
-def machine() -> dict[str, Any]:
-    """Describe this machine, without its network name."""
-    cuda = torch.cuda.is_available()
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if cuda else None,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-
-
-def processor() -> str:
-    """Return the model of the CPU, if the system tells it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return " ".join(line.split(":", 1)[1].split())
-    return platform.processor() or platform.machine()
-
-
-def machine_name(found: dict[str, Any]) -> str:
-    """Return a name for a machine: its GPU or CPU, not its network name.
-
-    >>> machine_name({"gpu": None, "processor": "Acme(R) Core(TM) 7 CPU @ 2.20GHz", "cores": 2})
-    'acme-core-7-2-20ghz-2-cores-cpu'
-    """
-    chip = found["gpu"] or f"{found['processor']} {found['cores']} cores cpu"
-    words = re.sub(r"\((r|tm)\)|\b(cpu|processor)\b(?!$)", " ", chip.lower())
-    return "-".join(re.findall(r"[a-z0-9]+", words))

@@ -37,34 +37,6 @@ def count_matrix_products(module: nn.Module, x: Tensor) -> int:
     return counter.matrix_products
 
 
-def projection_flops(b: int, num_tokens: int, width: int) -> int:
-    """Return the FLOPs of the four projections (queries, keys, values, out_proj) of one width.
-
-    Equation:
-        flops = 4 * 2 * b * num_tokens * width^2
-
-    >>> projection_flops(b=1, num_tokens=10, width=3)
-    720
-    """
-    return 4 * 2 * b * num_tokens * width**2
-
-
-def causal_flops(b: int, num_tokens: int, width: int) -> int:
-    """Return the FLOPs of attention for the pairs of tokens that a causal mask leaves.
-
-    Equation:
-        flops = 2 * 2 * b * width * num_tokens * (num_tokens + 1) / 2
-
-    Query i meets i keys, in two products. The number of heads does not matter: more heads are
-    each narrower. A product that computes all pairs and hides half of them takes up to twice as
-    many.
-
-    >>> causal_flops(b=1, num_tokens=10, width=3)
-    660
-    """
-    return 2 * b * width * num_tokens * (num_tokens + 1)
-
-
 class Work(NamedTuple):
     """What one forward pass of a module costs."""
 

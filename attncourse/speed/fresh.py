@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from statistics import median_high
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attncourse.speed.clock import (
-    Call,
     cpu_seconds,
     forward,
-    forward_and_backward,
     in_turns,
     page_faults,
-    peak_bytes,
     require_equal,
     run_python,
     settle_memory,
 )
-from attncourse.speed.results import align
 from attncourse.speed.variants import VARIANTS
 from attnlib.modules import MultiHeadAttention
 
@@ -36,13 +31,6 @@ class Run(NamedTuple):
 
     ms: float
     page_faults: int
-
-
-class Peak(NamedTuple):
-    """By how many bytes a variant raised the peak memory of a process."""
-
-    forward: int
-    both: int  # with the backward pass
 
 
 Runs = dict[str, list[Run]]  # of each name, a Run for each round
@@ -75,11 +63,6 @@ def in_fresh_process(
     return {name: [Run(*run) for run in some] for name, some in found.items()}
 
 
-def peak(name: str, num_tokens: int = 1024, width: int = 768, num_heads: int = 12) -> Peak:
-    """Return by how much a variant raises the peak memory of a new process."""
-    return Peak(*_evaluate(f"raise_peak({name!r}, {num_tokens}, {width}, {num_heads})"))
-
-
 def _evaluate(call: str, **environment: str) -> Any:
     """Call a function of this file in a new process, and return its result by way of JSON."""
     script = f"import json\nfrom attncourse.speed import fresh\nprint(json.dumps(fresh.{call}))"
@@ -95,29 +78,6 @@ def time_variants(
     calls = {name: forward(VARIANTS[name](split.eval()).eval(), x) for name in names}
     require_equal(calls, 1e-5)
     settle_memory(22, 256)
-    return _in_turns(calls, rounds)
-
-
-def raise_peak(name: str, num_tokens: int, width: int, num_heads: int) -> Peak:
-    """Measure a variant's peak memory in this process, which should be a new one."""
-    split, x = _set_up(num_tokens, width, num_heads)
-    module = VARIANTS[name](split)
-    forward(module, x[:, :16])()
-    start = peak_bytes()
-    forward(module, x)()
-    after_forward = peak_bytes()
-    forward_and_backward(module, x)()
-    return Peak(after_forward - start, peak_bytes() - start)
-
-
-def _set_up(num_tokens: int, width: int, num_heads: int) -> tuple[MultiHeadAttention, Tensor]:
-    torch.set_num_threads(1)
-    torch.manual_seed(123)
-    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
-    return split, torch.randn(1, num_tokens, width)
-
-
-def _in_turns(calls: Mapping[str, Call], rounds: int) -> Runs:
     faults: dict[str, list[int]] = {name: [] for name in calls}
 
     def count(name: str) -> None:
@@ -126,6 +86,13 @@ def _in_turns(calls: Mapping[str, Call], rounds: int) -> Runs:
     turns = {name: partial(count, name) for name in calls}
     seconds = in_turns(turns, budget=0.0, fewest=rounds, clock=cpu_seconds)
     return {name: list(map(Run, (1e3 * s for s in seconds[name]), faults[name])) for name in calls}
+
+
+def _set_up(num_tokens: int, width: int, num_heads: int) -> tuple[MultiHeadAttention, Tensor]:
+    torch.set_num_threads(1)
+    torch.manual_seed(123)
+    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
+    return split, torch.randn(1, num_tokens, width)
 
 
 def with_and_without_kept_blocks(
@@ -148,52 +115,3 @@ def with_and_without_kept_blocks(
             for name, some in found.items():
                 by_name[name] += some
     return runs
-
-
-def runs_table(runs: Mapping[str, Runs]) -> str:
-    """Return a line for each variant and arm: what its rounds took, the least and the most.
-
-    >>> print(runs_table({"as usual": {"a": [Run(2.0, 7), Run(4.0, 7)]}}))
-                 ms      page faults
-    a, as usual  2 to 4  7
-    """
-    rows = [["", "ms", "page faults"]]
-    for name in next(iter(runs.values())):
-        for arm, by_name in runs.items():
-            columns = zip(*by_name[name], strict=True)
-            rows.append([f"{name}, {arm}", *map(_ends, columns)])
-    return align(rows)
-
-
-def _ends(samples: Sequence[float]) -> str:
-    least, most = f"{min(samples):,.0f}", f"{max(samples):,.0f}"
-    return least if least == most else f"{least} to {most}"
-
-
-def saved_by_keeping(runs: Mapping[str, Runs], name: str) -> Run:
-    """Return how much less a variant takes, in its quickest round, with all blocks kept.
-
-    The quickest, since another program on the machine can only make a round slower.
-
-    >>> runs = {"as usual": {"a": [Run(5.0, 7)]}, "blocks kept": {"a": [Run(2.0, 3)]}}
-    >>> saved_by_keeping(runs, "a")
-    Run(ms=3.0, page_faults=4)
-    """
-    usual, kept = (min(runs[arm][name]) for arm in (USUAL, BLOCKS_KEPT))
-    return Run(usual.ms - kept.ms, usual.page_faults - kept.page_faults)
-
-
-def new_and_used_block(*shape: int, rounds: int = 5) -> tuple[Run, Run]:
-    """Return what it takes to fill a tensor with zeros: a new one, and one that was filled before.
-
-    Args:
-        shape: of the tensor, float32.
-        rounds: how often each is filled.
-
-    Returns:
-        The medians: with a tensor that is made, filled and given back, and with one that is there.
-    """
-    used = torch.zeros(shape)
-    runs = _in_turns({"new": lambda: torch.empty(shape).zero_(), "used": used.zero_}, rounds)
-    new, old = (Run(*map(median_high, zip(*some, strict=True))) for some in runs.values())
-    return new, old

@@ -11,12 +11,12 @@ import attncourse
 from attncourse.checks.steps_by_hand import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size
 from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
+from attncourse.panels import live
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.learning import MUTE
-from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.steps import NUMBER_STEPS, OnePiece
 from attncourse.panels.weight_columns import WEIGHT_SPLIT
@@ -40,10 +40,8 @@ def test_in_the_pictures_and_panels():
         "panels/steps",
     )
     names += (
-        "panels/query_plane",
         "panels/torch_equality",
         "panels/gallery",
-        "panels/learning",
         "panels/running_softmax",
     )
     found = reading(*(COURSE / f"{name}.py" for name in names))
@@ -62,8 +60,6 @@ def test_in_the_pictures_and_panels():
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
             if panel is TILES:
                 sizes |= {"head_dim": 2}
-            if panel is PLANE:
-                sizes |= {"head_dim": 2, "num_tokens": 5, "num_countries": 8}
             if panel is STACKED_HEADS:
                 sizes |= {"head_dim": 2, "d_in": 5}
             if panel is NUMBER_STEPS:
@@ -72,8 +68,6 @@ def test_in_the_pictures_and_panels():
                 sizes |= {"d_out": 12}
             if panel is GALLERY:
                 sizes |= {"num_heads": 2, "d_out": 8}
-            if panel is MUTE:
-                sizes |= {"num_layers": 2, "num_heads": 2, "num_tokens": 32}
             sizes |= state
             data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
             found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
@@ -121,6 +115,20 @@ def test_in_the_language_model():
     assert found.unreached() == []
 
 
+def test_in_the_stored_answers_of_another_implementation():
+    found = reading(COURSE / "language" / "reference.py")
+    references = found.run({}, reference_logits)
+    found.fields({"num_tokens": 5}, references[0])
+    assert found.lies == []
+
+
+def test_in_the_panels_that_compute():
+    found = reading(COURSE / "panels" / "live.py")
+    found.run({"num_tokens": 6, "d_in": 3}, live.LEAK.draw)
+    assert found.lies == []
+    assert found.unreached() == []
+
+
 def test_no_other_module_has_some():
     """A module with shape comments needs a run above."""
     have = {
@@ -135,11 +143,10 @@ def test_no_other_module_has_some():
         "panels/weight_columns",
         "panels/steps",
     }
-    read |= {"panels/torch_equality", "panels/gallery", "panels/learning"}
-    read |= {"panels/query_plane", "panels/running_softmax"}
+    read |= {"panels/torch_equality", "panels/gallery", "panels/running_softmax"}
     read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
     read |= {"learning/mini", "learning/two_looks", "language/model", "language/runs"}
-    read |= {"pictures/arcs", "learning/peeking"}
+    read |= {"pictures/arcs", "learning/peeking", "language/reference", "panels/live"}
     assert have - read == {"variants/mistakes"}  # its comments are run where each mistake is
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attnlib.functional import merge_heads
-from support.cases import CONTRACT, Case, both_ways, by_head, name, projected, tokens
+from attnlib import fused_to_split, split_to_fused, stacked_to_split
+from attnlib.functional import merge_heads, split_heads
+from support.cases import CONTRACT, Case, both_ways, by_head, name, projected, spelled_out, tokens
 
 EXAMPLES = settings(max_examples=20, derandomize=True, deadline=None, database=None)
 EACH = pytest.mark.parametrize("case", CONTRACT, ids=name)
@@ -173,3 +174,34 @@ def test_a_part_of_the_batch_or_of_the_text_gives_that_part_of_the_result(case, 
         assert_close(part, whole[first:last, :num_tokens])
     part, whole = (module(given_x, return_weights=True)[1] for given_x in (short, x))
     assert_close(part, whole[first:last, ..., :num_tokens, :num_tokens])
+
+
+@pytest.mark.promise(number=4)
+@EACH
+@EXAMPLES
+@given(example=examples())
+def test_a_conversion_is_the_same_function(case, example):
+    """Into the fused class and, of what is apart there, back."""
+    module, x = example.build(case), example.tokens(case)
+    split = spelled_out(module)
+    if not hasattr(split, "out_proj") and hasattr(split, "heads"):
+        split = stacked_to_split(split)
+    if hasattr(split, "out_proj"):
+        twin = split_to_fused(split)
+        again = fused_to_split(twin).state_dict()
+        assert all(torch.equal(again[key], w) for key, w in split.state_dict().items())
+    else:
+        twin = case.build(seed=9, **example.arguments).to(example.dtype)
+        twin.load_state_dict(module.state_dict())
+    for found, expected in zip(both_ways(twin, x), both_ways(module, x), strict=True):
+        assert_close(found, expected)
+
+
+@EXAMPLES
+@given(example=examples())
+def test_heads_split_and_merged_are_what_they_were(example):
+    x = tokens(example.b, example.num_tokens, example.num_heads * example.head_dim)
+    x = LAYOUTS[example.layout](x).contiguous()
+    heads = split_heads(x, example.num_heads)
+    assert heads.shape == (example.b, example.num_heads, example.num_tokens, example.head_dim)
+    assert torch.equal(merge_heads(heads), x)

@@ -21,8 +21,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.learning import MUTE
-from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.steps import NUMBER_STEPS
 from attncourse.panels.torch_equality import TORCH_EQUALITY
@@ -119,7 +117,7 @@ CONTRACT = (*CASES, Case(CausalMultiheadAttention, one_width=True))  # the latte
 LESSON = tuple(case for case in CASES if not case.in_kernel)  # W_query, W_key, W_value apart
 SEVERAL_HEADS = tuple(case for case in CASES if case.has_heads)
 ALL_PANELS = (STACKED_HEADS, WEIGHT_SPLIT, NUMBER_STEPS, TORCH_EQUALITY)
-ALL_PANELS += (GALLERY, TILES, MUTE, PLANE)
+ALL_PANELS += (GALLERY, TILES)
 
 
 @cache

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from attncourse.checks.mistakes import OnePageAttention
 from playwright.sync_api import Browser, Locator, expect
 from torch import Tensor
 
@@ -23,6 +22,7 @@ from attncourse.learning.record import LETTERS, recorded_model
 from attncourse.panels.gallery import build
 from attncourse.panels.live import LEAK, MINI, MISTAKES, PAINTED, TYPED, LivePanel
 from attncourse.panels.widgets import LiveBox
+from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import attention
 from book import FRONT_END, SHEET, live_section
 from support.browser_tools import found_browser, running_jupyterlab

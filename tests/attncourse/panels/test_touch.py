@@ -9,15 +9,7 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 from attncourse.examples import journey, seeded
-from attncourse.learning.record import LONGER
-from attncourse.panels import (
-    GALLERY,
-    MUTE,
-    STACKED_HEADS,
-    TILES,
-    TORCH_EQUALITY,
-    WEIGHT_SPLIT,
-)
+from attncourse.panels import GALLERY, STACKED_HEADS, TILES, TORCH_EQUALITY, WEIGHT_SPLIT
 from attncourse.panels.heads import add_places, build_stack
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, head_maps, listen
@@ -28,7 +20,7 @@ from support.cases import ALL_PANELS
 from support.touch_tools import box_of, opened, violations, write_page
 
 browser_test = pytest.mark.browser
-WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT, MUTE)
+WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT)
 WITH_TWO = (GALLERY, TORCH_EQUALITY)
 each_panel = pytest.mark.parametrize("panel", [*WITH_MAPS, *WITH_TWO], ids=lambda p: p.name)
 
@@ -61,7 +53,7 @@ def test_every_cell_says_the_weights_that_are_drawn(panel):
         said = {"gallery": "wrong", "torch equality": "ours"}.get(panel.name, "weight")
         for shown, weights in zip(touch.maps[-len(heads) :], heads, strict=True):
             for query, row in enumerate(shown.numbers[said]):
-                numbers = [float("nan") if n == "muted" else read(n) for n in row.split(" ")]
+                numbers = [read(number) for number in row.split(" ")]
                 expected = weights[query, : len(numbers)]
                 made = torch.tensor(numbers)
                 torch.testing.assert_close(made, expected, atol=6e-4, rtol=0, equal_nan=True)
@@ -128,35 +120,15 @@ def test_the_cells_lie_where_they_are_drawn(panel):
                 assert (shown.x + 0 * place, shown.y + place * shown.cell) in drawn
 
 
-def test_a_head_has_its_name_and_its_row():
-    scene = Scene(40, 40, "", (Box(3, 5, 7, 7, name="map"),))
-    seen = Looks(torch.full((1, 1, 1), 0.25), torch.tensor([[[1.0, -0.001]]]))
-    (made,) = head_maps(scene, torch.ones(1, 1, 1), seen, hues=[4])
-    assert made == (
-        "head 0",
-        head_color(4),
-        3,
-        5,
-        7,
-        {"dot product": ["0.250"], "weight": ["1.000"]},
-        ["(1.00, 0.00)"],
-    )
-
-
-def test_a_click_leads_to_the_state_that_the_picture_shows_there():
-    for panel in ALL_PANELS:
-        picks = panel.page(panel.default).get("touch", {}).get("picks", [])
-        for pick in picks:
-            for control, place in pick["places"].items():
-                assert 0 <= place < len(panel.controls[control])
-    muted = MUTE.page({**MUTE.default, "mute": "L0H1"})["touch"]["picks"]
-    assert [pick["places"] for pick in muted] == [{"mute": i} for i in (1, 0, 3, 4)]
-
-
-def test_letters_that_come_twice_have_their_place_in_their_name():
-    names = MUTE.page(MUTE.default)["touch"]["tokens"]
-    assert len({*names}) == len(names) == len(LONGER)
-    assert names[10] == f"{LONGER[10]}₁₀"
+def test_a_head_has_its_name_its_color_and_its_row():
+    scene = Scene(40, 40, "", (Box(3, 5, 7, 7, name="map"), Box(13, 5, 7, 7, name="map")))
+    values = torch.tensor([[[1.0, -0.001]], [[0.0, 2.0]]])
+    seen = Looks(torch.tensor([[[0.25]], [[-0.5]]]), values)
+    first, second = head_maps(scene, torch.ones(2, 1, 1), seen)
+    said = {"dot product": ["0.250"], "weight": ["1.000"]}
+    assert first == ("head 0", head_color(0), 3, 5, 7, said, ["(1.00, 0.00)"])
+    said = {"dot product": ["−0.500"], "weight": ["1.000"]}
+    assert second == ("head 1", head_color(1), 13, 5, 7, said, ["(0.00, 2.00)"])
 
 
 # In a browser
@@ -283,18 +255,6 @@ def test_a_map_is_brought_up_and_goes_back(page):
     expect(box.locator(".attn-lens")).not_to_have_attribute("style", re.compile("scale"))
 
 
-@browser_test
-def test_a_click_mutes_a_head_and_enter_wakes_it(page):
-    box = box_of(page, MUTE)
-    page.mouse.click(*middle(page, box, MUTE, MUTE.default, (1, 8, 3)))
-    line = MUTE.page({**MUTE.default, "mute": "L0H1"})["line"]
-    expect(box.get_by_role("status")).to_have_text(line)
-    expect(box.get_by_role("radio", name="L0H1", exact=True)).to_be_checked()
-    expect(box.locator(".attn-hint p")).to_contain_text("weight muted")
-    box.get_by_role("gridcell").nth(1).press("Enter")
-    expect(box.get_by_role("status")).to_have_text(MUTE.page(MUTE.default)["line"])
-
-
 IN_SIGHT = """box => {
     const { left, right } = box.querySelector(".attn-words").getBoundingClientRect();
     const chosen = box.querySelector(".attn-words :checked").parentElement.getBoundingClientRect();
@@ -303,12 +263,12 @@ IN_SIGHT = """box => {
 
 
 @browser_test
-def test_of_a_long_text_the_token_that_looks_is_in_sight(browser, address):
-    with opened(browser, address, viewport={"width": 700, "height": 900}) as page:
-        box = box_of(page, MUTE)
+def test_where_a_text_does_not_fit_the_token_that_looks_is_in_sight(browser, address):
+    with opened(browser, address, viewport={"width": 390, "height": 900}) as page:
+        box = box_of(page, STACKED_HEADS)
         assert box.evaluate("box => box.querySelector('.attn-words').scrollLeft") > 0
-        for query in (31, 0, 20, 31):
-            page.mouse.move(*middle(page, box, MUTE, MUTE.default, (0, query, 0)))
+        for query in (5, 0, 3, 5):
+            page.mouse.move(*middle(page, box, STACKED_HEADS, STACKED_HEADS.default, (0, query, 0)))
             page.wait_for_function(IN_SIGHT, arg=box.element_handle())
 
 
@@ -346,8 +306,7 @@ def test_lines_and_arcs_are_seen_on_the_paper(page, scheme):
         look(split)
     assert len(seen) == 12
     box_of(page, TILES).get_by_role("slider", name="step").press("ArrowRight")
-    for panel in (TILES, MUTE):
-        look(box_of(page, panel))
+    look(box_of(page, TILES))
 
 
 @browser_test

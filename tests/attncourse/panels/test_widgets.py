@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.query_plane import PLANE
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.states import MOST_PAGES, Panel, draw_telling, spell
 from attncourse.panels.widgets import PanelBox
@@ -61,7 +60,7 @@ def asked(box: PanelBox, message: object) -> list[dict[str, Any]]:
     return answers
 
 
-@pytest.mark.parametrize("panel", [STACKED_HEADS, PLANE, TILES], ids=lambda panel: panel.name)
+@pytest.mark.parametrize("panel", [STACKED_HEADS, TILES], ids=lambda panel: panel.name)
 def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel):
     """Every state is computed once, when the box is made."""
     counted, computed = watched(panel)

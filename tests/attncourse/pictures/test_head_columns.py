@@ -13,11 +13,11 @@ NAMES = ("x", "W_query", "queries")
 
 def filled(scene: Scene) -> list[Box]:
     """Return the cells of a product's picture, without the frames."""
-    return [cell for cell in boxes(scene, 52, 24) if cell.fill]
+    return [cell for cell in boxes(scene, 46, 24) if cell.fill]
 
 
-LEFT, RIGHT = numbers(5, 3), numbers(3, 6, seed=3)
-MERGED, OUT = numbers(5, 6, seed=4), numbers(6, 7, seed=5)
+LEFT, RIGHT = numbers(5, 3) / 2, numbers(3, 6, seed=3) / 2
+MERGED, OUT = numbers(5, 6, seed=4) / 2, numbers(6, 7, seed=5) / 2
 COLUMNS = product_picture(LEFT, RIGHT, TOKENS, NAMES, num_heads=3, place=(1, 4))
 SUM = product_picture(
     MERGED, OUT, TOKENS, ("merged", "W_out", "result"), num_heads=2, place=(3, 5), inner=True
@@ -68,7 +68,7 @@ def test_a_row_and_a_column_are_framed_and_the_number_in_which_they_meet(scene, 
     left, right = (LEFT, RIGHT) if scene is COLUMNS else (MERGED, OUT)
     met = cells[left.numel() + right.numel() + place[0] * right.shape[1] + place[1]]
     assert (number.x, number.y) == (met.x, met.y) == (column.x, row.y)
-    assert (row.width, column.height) == (left.shape[1] * 52, right.shape[0] * 24)
+    assert (row.width, column.height) == (left.shape[1] * 46, right.shape[0] * 24)
     assert len(more) == (scene is SUM)
     assert f"Row {place[0]} of " in scene.alt
 
@@ -100,7 +100,7 @@ def test_each_block_is_joined_to_the_map_below_it(num_heads):
     weight, attn_weights = numbers(3, 12), causal_weights(num_heads)
     scene = blocks_and_maps_picture(weight, attn_weights, TOKENS)
     owners = [column * num_heads // 12 for column in range(12)]
-    cells = boxes(scene, 52, 24)
+    cells = boxes(scene, 46, 24)
     assert [text_in(scene, cell) for cell in cells] == [f"{v:.2f}" for v in weight.flatten()]
     assert [cell.fill for cell in cells] == [tint(head_color(h), 0.3) for h in owners] * 3
     firsts = scene.named("map")
@@ -119,7 +119,7 @@ def test_each_block_is_joined_to_the_map_below_it(num_heads):
         left, right = sorted(x for x, y in band.points if y == top)
         lower_left, lower_right = sorted(x for x, y in band.points if y == low)
         owned = [cell for cell, owner in zip(cells, owners, strict=False) if owner == h]
-        assert (left - 2, right + 2) == pytest.approx((owned[0].x, owned[-1].x + 52))
+        assert (left - 2, right + 2) == pytest.approx((owned[0].x, owned[-1].x + 46))
         assert low + 3 == frame.y
         assert (lower_left + lower_right) / 2 == pytest.approx(frame.x + side / 2)
         if frame in first_row:
@@ -157,5 +157,5 @@ def test_what_moved_is_said_below_the_maps():
     told = "below each map: the largest change of one of its weights"
     assert said[-9:] == ["0", *TOKENS, "0.25", "0", told]
     (frame,) = [box for box in scene.items if isinstance(box, Box) and box.stroke_width == 2.5]
-    assert (frame.width, frame.height) == (52, 3 * 24)
+    assert (frame.width, frame.height) == (46, 3 * 24)
     assert "Column 7 is 0: a weight of head 1 changes by 0.25, no other map changes." in scene.alt

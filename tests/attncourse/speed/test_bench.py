@@ -11,14 +11,11 @@ from torch import nn
 
 import bench
 import goals
-from attncourse.pictures import charts
-from attncourse.pictures.palette import QUIET, head_color
-from attncourse.pictures.scene import Box, Line, Words
-from attncourse.speed import clock, results
+from attncourse.speed import clock
 from attncourse.speed.clock import BOTH, FORWARD, MATRIX_PRODUCT, Quartiles
-from attncourse.speed.count import Work, causal_flops, count_work, projection_flops
+from attncourse.speed.count import Work, count_work
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
-from support.pictures import outside, overlapping
+from goals import causal_flops, projection_flops
 from ways import VARIANTS
 
 WIDTH, HEADS, TOKENS, TEXTS = 21, 7, 11, 2
@@ -407,7 +404,7 @@ def test_a_run_prints_times_goals_and_why_one_does_not_hold(ran):
 def test_a_run_stores_every_sample(ran):
     _, path = ran
     found = json.loads(path.read_text(encoding="utf-8"))
-    assert found["schema"] == results.SCHEMA
+    assert found["schema"] == bench.SCHEMA
     assert found["quick"] is True
     names = "processor cores threads gpu system python torch"
     assert set(found["machine"]) == set(names.split())
@@ -425,90 +422,12 @@ def test_a_run_stores_every_sample(ran):
     node = platform.node()
     assert not node or node not in path.read_text(encoding="utf-8")  # it does not name the computer
     machine = {"processor": "Acme 7", "cores": 5, "threads": 3, "gpu": None, "torch": "2.13.0"}
-    assert results.title({**found, "machine": machine, "date": "2026-01-02"}) == (
+    assert bench.title({**found, "machine": machine, "date": "2026-01-02"}) == (
         "Acme 7, 5 cores, 3 threads, torch 2.13.0, 2026-01-02"
     )
-
-
-def test_only_whole_results_are_read_back(ran, tmp_path, monkeypatch):
-    _, path = ran
-    whole = {**json.loads(path.read_text(encoding="utf-8")), "quick": False}
-    (tmp_path / "acme-2-cores-cpu.json").write_text(json.dumps(whole))
-    (tmp_path / "other.json").write_text(json.dumps({"median": 5}))
-    (tmp_path / "list.json").write_text(json.dumps([whole]))
-    (tmp_path / path.name).write_text(path.read_text())
-    monkeypatch.setattr(results, "MEASURED", tmp_path)
-    assert results.stored_results() == {"acme-2-cores-cpu": whole}
 
 
 def test_over_the_floor():
     found = entry("all", fused=[1.0, 2.0, 3.0], sdpa=[4.0, 4.0, 4.0])
     assert goals.over_floor(found, goals.FUSED) == pytest.approx((1.5, 2.0, 2.5))
     assert goals.medians(found) == {goals.FUSED: 2.0, "sdpa": 4.0}
-
-
-def test_a_crossing_says_where_it_cannot_be_told_and_what_was_counted():
-    def at(num_heads, num_tokens, faults, *times):
-        samples = {"a": list(times), "b": [1.0] * len(times)}
-        sizes = {"num_heads": num_heads, "num_tokens": num_tokens}
-        return {**sizes, "samples": samples, "page_faults": {"a": faults, "b": [0]}}
-
-    grid = [
-        at(3, 5, [0, 999], 1.1, 1.2, 1.3, 1.4),
-        at(3, 7, [2001, 0], 0.5, 0.9, 1.2, 1.4),
-        at(5, 5, [1000, 1200], 0.5, 0.6, 0.7, 0.8),
-    ]
-    found = results.crossing({"grid": grid}, "a", "b")
-    assert found.ratios == pytest.approx({(3, 5): 1.25, (3, 7): 1.05, (5, 5): 0.65})
-    assert found.undecided == [(3, 7)]
-    assert found.faults == {(5, 5): "1,000 faults"}
-    del grid[2]["page_faults"]  # a file of an earlier bench
-    assert results.crossing({"grid": grid}, "a", "b").faults == {}
-
-
-# The pictures.
-
-
-def test_bars_are_cut_as_their_times_are():
-    bars = {"slow": {"one": 1.0, "rest": 1.0, "two": 2.0}, "fast": {"one": 1.0, "two": 0.5}}
-    scene = charts.phases_picture(bars, 1.5, "5 tokens", unit="s")
-    pieces = [item for item in scene.items if isinstance(item, Box) and item.stroke_width == 0.5]
-    assert [piece.width / pieces[0].width for piece in pieces] == pytest.approx([1, 1, 2, 1, 0.5])
-    assert pieces[0].fill == pieces[3].fill == head_color(0)
-    assert pieces[2].fill == pieces[4].fill == head_color(1)  # the rest is gray and comes last
-    (floor,) = [item for item in scene.items if isinstance(item, Line)]
-    assert floor.points[0][0] == pytest.approx(pieces[0].x + 1.5 * pieces[0].width)
-    assert scene.alt == (
-        "5 tokens. slow, 4 s: one 1, rest 1, two 2. fast, 2 s: one 1, two 0. Floor: 2 s."
-    )
-    assert outside(scene) == overlapping(scene) == []
-    assert scene.items.index(pieces[-1]) < scene.items.index(floor)  # it is seen
-    assert "Floor" not in charts.phases_picture(bars, None, "5 tokens").alt
-
-
-def test_the_table_of_ratios_marks_what_cannot_be_told():
-    """A row for each number of heads, a column for each of tokens."""
-    ratios = {(8, 2): 2.0, (1, 4): 0.5, (1, 2): 1.0, (8, 4): 4.0}
-    notes = {(8, 2): "5 to 7 faults"}
-    scene = charts.crossover_picture(ratios, "a / b", [(1, 2)], notes, ("a wins", "b wins"))
-    shown = [item for item in scene.items if getattr(item, "mono", False)]
-    by_text = {item.text: (item.x, item.y) for item in shown}
-    assert set(by_text) == {"1.00 ?", "0.50", "2.00", "4.00"}
-    (left, top), (right, bottom) = by_text["1.00 ?"], by_text["4.00"]
-    assert by_text["0.50"] == (right, top)
-    assert left == by_text["2.00"][0] < right
-    assert top < by_text["2.00"][1] < bottom  # above its note
-    fills = [item.fill for item in scene.items if isinstance(item, Box)]
-    assert fills[6:8] == [QUIET, QUIET]  # in the legend, and in the first cell
-    assert fills[5] == fills[10]  # blue, strongest: most above 1
-    said = [item.text for item in scene.items if isinstance(item, Words)]
-    assert said[1:4] == ["a wins", "b wins", "?  too close to call"]
-    assert "Orange: a wins; blue: b wins." in scene.alt
-    assert "1 of 4 cells are too close to call. 8 heads, 2 tokens: 5 to 7 faults." in scene.alt
-    assert outside(scene) == overlapping(scene) == []
-
-
-def test_without_a_stored_grid_the_page_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(results, "stored_results", dict)
-    with pytest.raises(FileNotFoundError, match="no measured grid is stored; `make bench`"):
-        results.grid_result.__wrapped__()

@@ -1,0 +1,38 @@
+"""The processor's own time, processes of their own, and what autograd keeps."""
+
+import sys
+import time
+
+import torch
+
+from attncourse import speed
+from attnlib import attention, causal_mask, tiled_attention
+
+WIDTH, HEADS, TOKENS = 21, 7, 11
+SMALL = {"num_tokens": TOKENS, "width": WIDTH, "num_heads": HEADS}
+
+
+def test_the_seconds_of_this_process_are_not_those_of_a_sleep():
+    slept = speed.cpu_seconds(lambda: time.sleep(0.05))
+    assert slept < 0.04 or sys.platform == "win32"
+    assert speed.cpu_seconds(lambda: torch.randn(400, 400) @ torch.randn(400, 400)) > 0
+
+
+def test_fresh_processes_time_what_they_have_compared():
+    names = ("weight split", "stacked heads")
+    found = speed.with_and_without_kept_blocks(names, rounds=2, **SMALL)
+    assert list(found) == ["as usual", "blocks kept"]
+    for by_name in found.values():
+        assert {name: len(runs) for name, runs in by_name.items()} == dict.fromkeys(names, 2)
+        runs = [run for some in by_name.values() for run in some]
+        assert all(run.ms > 0 and run.page_faults >= 0 for run in runs)
+
+
+def test_what_autograd_keeps():
+    mask = causal_mask(TOKENS)
+    inputs = torch.randn(3, HEADS, TOKENS, 3)
+    a_tensor, pairs = HEADS * TOKENS * 3 * 4, HEADS * TOKENS**2 * 4
+    everything = speed.kept_for_backward(lambda *qkv: attention(*qkv, mask)[0], *inputs)
+    assert pairs <= everything <= 4 * a_tensor + pairs + TOKENS**2
+    in_tiles = speed.kept_for_backward(lambda *qkv: tiled_attention(*qkv, tile_size=3), *inputs)
+    assert in_tiles == 4 * a_tensor + HEADS * TOKENS * 4  # q, k, v, the output, log of the total
