@@ -82,21 +82,20 @@ def twice() -> list[int]:
 
 def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]:
     """Yield the runs of lesson 08: heads muted, and paths cut at keys and at queries."""
+    muted = [[Mute(*head)] for head in (WRITER, *OTHER_WRITERS)]
+    muted += [[Mute(*head) for head in heads] for heads in (READERS, BYSTANDERS)]
+    paths = [(writer, "keys") for writer in (WRITER, *OTHER_WRITERS)] + [(WRITER, "queries")]
+    cuts = [[Cut(writer, reader, part) for reader in READERS] for writer, part in paths]
     for text in (twice(), REPEATED):
-        plain = model.read(text)
-        after, before = (find(plain.token_ids[None])[0] for find in (induction, one_back))
-        calls: list[Call] = [("losses",), ("shares", after)]
-        yield (
-            text,
-            plain,
-            [*calls, ("shares", before), *(("read_aloud", *head) for head in READERS)],
-        )
-        for heads in (READERS, BYSTANDERS, *((head,) for head in (WRITER, *OTHER_WRITERS))):
-            yield text, plain.again(*(Mute(*head) for head in heads)), calls
-        for writer in (WRITER, *OTHER_WRITERS):
-            for part in ("keys", "queries"):
-                cuts = (Cut(writer, reader, part) for reader in READERS)
-                yield text, plain.again(*cuts), calls
+        run = model.read(text)
+        after, before = (find(run.token_ids[None])[0] for find in (induction, one_back))
+        calls: list[Call] = [("losses",), ("shares", after)] if text != REPEATED else []
+        more: list[Call] = [("read_aloud", *head) for head in READERS]
+        yield text, run, more if text == REPEATED else [*calls, ("shares", before)]
+        for changes in muted:
+            yield text, run.again(*changes), calls[:1]
+        for paths_cut in cuts:
+            yield text, run.again(*paths_cut), calls
 
 
 def one_back(tokens: Tensor) -> Tensor:
@@ -147,7 +146,9 @@ def record(model: LanguageModel) -> dict[str, Any]:
     runs = {}
     for text, run, calls in (*recorded_runs(model), *circuit_runs(model)):
         words = run.next_words(WORDS)
-        answers: dict[str, Any] = {"tokens": run.tokens, "token_ids": run.token_ids.tolist()}
+        answers: dict[str, Any] = {}
+        if not run.changes:
+            answers |= {"tokens": run.tokens, "token_ids": run.token_ids.tolist()}
         answers["next_words"] = [(word, round(share, DIGITS)) for word, share in words]
         for answer in COUNTRIES.values() if str(text).startswith("The capital") else ():
             answers[call("probability", answer)] = round(run.probability(answer), DIGITS)

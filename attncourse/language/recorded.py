@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from attncourse.language.files import FORMATS, file_shapes
-from attncourse.language.interventions import Intervention, Put, require_fits
+from attncourse.language.interventions import Cut, Intervention, Put, require_fits
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.runs import Run
 from attncourse.next_words import NextWords
@@ -110,8 +110,9 @@ class RecordedRun:
             raise NotRecordedError(self.key)
         self.model, self.text, self.changes = model, text, changes
         self.answers = model.runs[self.key]
-        self.tokens = tuple(self.answers["tokens"])
-        self.token_ids = torch.tensor(self.answers["token_ids"])
+        unchanged = model.runs[repr(text)]  # it alone holds what no intervention changes
+        self.tokens = tuple(unchanged["tokens"])
+        self.token_ids = torch.tensor(unchanged["token_ids"])
 
     def __repr__(self) -> str:
         return f"<recorded {self.key}>"
@@ -165,6 +166,9 @@ def key_of(text: Text, changes: Sequence[Intervention]) -> str:
 
 
 def _name(change: Intervention) -> str:
+    if isinstance(change, Cut):  # a Head and a tuple are one
+        (layer, head), (above, other) = change.writer, change.reader
+        change = Cut((layer, head), (above, other), change.part)
     if not isinstance(change, Put):
         return str(change)
     numbers = _spelled(change.numbers)

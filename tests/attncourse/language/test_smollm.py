@@ -120,7 +120,7 @@ def test_the_recording_is_what_the_model_says(recording):
     for key in (key for key in stored.runs if "Put(" not in key):  # numbers put in have last bits
         before, now = stored.runs[key], recording.runs[key]
         assert before.keys() == now.keys()
-        assert before["tokens"] == list(now["tokens"])
+        assert before.get("tokens") == (list(now["tokens"]) if "tokens" in now else None)
         shares = dict(before["next_words"]), dict(now["next_words"])
         assert shares[0] == pytest.approx(shares[1], abs=2e-3)
 
