@@ -59,7 +59,7 @@
             return;
         const way = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
         if (event.key === "Escape") present(false);
-        else if (!way || event.target.closest("input, select, textarea, .attn-over, .attn-words")) return;
+        else if (!way || event.target.closest("input, select, textarea, .attn-over, .attn-words, [role=slider]")) return;
         else turnTo(here + way);
         event.preventDefault();
     }, { capture: true });

@@ -5,6 +5,7 @@ environment, pictures of the panels land in tests/screenshots/, for whoever want
 """
 
 import os
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -182,6 +183,7 @@ def expected(name: str, state: tuple[Any, ...]) -> tuple[str, str, str]:
     chosen, made = dict(zip(panel.controls, state, strict=True)), sheet(name)
     page = made["pages"][panel.states().index(chosen)]
     svg = "".join(made["parts"][place] for place in page["picture"])
+    svg = re.sub(r"(?<=')~(\d+)(?=')", lambda i: f"light-dark(#{made['colors'][int(i[1])]})", svg)
     return page["line"], svg, ET.fromstring(svg).get("aria-label")
 
 
