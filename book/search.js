@@ -27,7 +27,7 @@
     const items = found.map(({ href, page, section, sentences }) => {
         const said = sentences.find(has) ?? sentences.find(text => words.some(w => text.toLowerCase().includes(w))) ?? "";
         const title = page === section ? page : `${page} › ${section}`;
-        return element("li", {}, element("a", { href }, title), element("p", {}, ...marked(said)));
+        return element("li", {}, element("a", { href }, ...marked(title)), element("p", {}, ...marked(said)));
     });
     const count = `${found.length || "No"} section${found.length === 1 ? "" : "s"} with “${asked}”`;
     box.append(element("p", { role: "status" }, count), element("ol", {}, ...items));
