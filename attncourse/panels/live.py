@@ -22,7 +22,8 @@ from attncourse.gpt2.recorded import recorded
 from attncourse.learning.mini import CONTEXT_LENGTH, mini_model, page_data
 from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded_model, shown_tokens
 from attncourse.panels.gallery import build
-from attncourse.pictures import Scene, arcs_picture, difference_picture, weights_picture
+from attncourse.pictures import Scene, difference_picture, weights_picture
+from attncourse.pictures.planes import planes_picture
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
@@ -58,10 +59,9 @@ def _mini() -> dict[str, Any]:
 
 
 def _draw_mini() -> Scene:
-    """Return where the last word looks in the sentence at the start."""
+    """Return the plane of the keys and that of the values, for the sentence at the start."""
     read = mini_model().read("The capital of France is")
-    last = len(read.tokens) - 1
-    return arcs_picture(read.tokens, read.weights[None], [""], query=last)
+    return planes_picture(read.tokens, read.queries[-1], read.keys, read.values, read.numbers)
 
 
 MINI = LivePanel("mini", "the mini model", _mini, _draw_mini)

@@ -3,10 +3,10 @@
 palette holds the colors, letters their widths, scene the picture, cells its parts, seen what its
 alt text says of weights. weights draws maps of attention, matrices numbers, head_columns which of
 them belong to which head, arcs words and who looks where, between new tokens and a longer past,
-rows one row of weights as bars, moves shapes line by line, axes which axis of a mask is stretched,
-strikes a table whose rows are struck out, grids many numbers as colors, curves and two_losses
-losses, sizes the heads in a file's matrix. matplotlib loads with the first PNG.
-Pictures import nothing else of attncourse.
+rows one row of weights as bars, planes queries and keys of two numbers, moves shapes line by line,
+axes which axis of a mask is stretched, strikes a table whose rows are struck out, grids many
+numbers as colors, curves and two_losses losses, sizes the heads in a file's matrix. matplotlib
+loads with the first PNG. Pictures import nothing else of attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
