@@ -41,7 +41,7 @@ const RIGHT = {
     mask: "the future", fill: "-inf", scale: "head_dim", softmax: "over keys", order: "mask, softmax",
     read: "as named", cut: "right", join: "right", output: "mixed", // by W_query, split, merge, out_proj
 };
-const FILLS = { "-inf": -Infinity, "-1e4": -1e4 };
+const FILLS = { "-inf": -Infinity, "-1e4": -1e4, "-1e9": -1e9 };
 const READS = { // which matrices make queries, keys, values
     "as named": ["W_query", "W_key", "W_value"],
     "keys and values swapped": ["W_query", "W_value", "W_key"],

@@ -80,6 +80,7 @@ MISTAKES: dict[str, dict[str, str]] = {  # what live.js changes in a layer, in i
     "mask inverted": {"mask": "all but the future"},
     "mask thrown away": {"mask": "nothing"},
     "minus 1e4": {"fill": "-1e4"},
+    "minus 1e9": {"fill": "-1e9"},
     "no scale": {"scale": "nothing"},
     "scale by d_out": {"scale": "d_out"},
     "scale by d_in": {"scale": "d_in"},

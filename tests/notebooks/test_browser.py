@@ -90,9 +90,9 @@ def all_sliders() -> tuple[dict, list[Panel]]:
     for path in OTHERS:
         notebook = read(path)
         shown = {i: source(notebook["cells"][i - 1]) for i, _ in panels_of(notebook)}
-        assert shown, f"{path.name} has no slider"
         panels += [panel for _, panel in panels_of(notebook)]
         texts += [source(notebook["cells"][i - 1]) for i in sorted(needed_cells(notebook, shown))]
+    assert len(panels) >= 4
     notebook = read(FIRST)
     notebook["cells"] = [new_code_cell(text) for text in (*texts, *LARGE, BUSY)]
     return notebook, panels
@@ -146,7 +146,9 @@ def test_the_first_notebook_runs_whole_and_its_sliders_move(page: Page):
         expect(image, name).not_to_have_js_property("naturalWidth", 0)
 
     panels = panels_of(notebook)
-    expect(page.locator(".attn-panel:not(.attn-sentence)")).to_have_count(len(panels))
+    plain = page.locator(".attn-panel:not(.attn-sentence, .attn-live)")
+    expect(plain).to_have_count(len(panels))
+    expect(page.locator(".attn-live")).to_have_count(1)
     for old in SCREENSHOTS.glob(f"{FIRST.stem}.*.png"):
         old.unlink()
     if os.environ.get("ATTNLIB_SCREENSHOTS") == "1":
