@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
 SETTINGS = "share/jupyter/lab/settings/overrides.json"
 GUESS = "**Your guess"
-MOVED = re.compile(r"\b(Panel|Sentence)Box\(")
+MOVED = re.compile(r"\b(Panel|Sentence|Live)Box\(")
 RUN_ME = "Run this cell with Shift+Enter: something to move by hand appears here."
 WIDGETS = "@jupyter-widgets/jupyterlab-manager:plugin"
 
