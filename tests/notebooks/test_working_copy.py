@@ -134,7 +134,9 @@ def test_what_settles_a_guess_is_shown_only_when_it_is_run():
     assert told(without_answers(with_outputs(*codes))) == ["b", "d"]
 
 
-@pytest.mark.parametrize("text", ["PanelBox(HEADS)", "LiveBox(MINI)", "box = SentenceBox(gpt2)\nbox"])
+@pytest.mark.parametrize(
+    "text", ["PanelBox(HEADS)", "LiveBox(MINI)", "box = SentenceBox(gpt2)\nbox"]
+)
 def test_in_the_place_of_a_slider_stands_the_key_that_brings_it(text):
     lesson = without_answers(with_outputs(ASKED, ("code", text), ("code", "b")))
     assert told(lesson) == ["b"]
