@@ -176,6 +176,7 @@ function headGrid({ layers, heads }, choose, point) {
         cellAt(here).tabIndex = 0;
     };
     const touched = event => event.target.closest("[role=gridcell]");
+    grid.addEventListener("focusin", event => reach(place.get(touched(event))));
     for (const kind of ["pointerover", "focusin"])
         grid.addEventListener(kind, event => point(touched(event)?.getAttribute("aria-label")));
     for (const kind of ["pointerout", "focusout"]) grid.addEventListener(kind, () => point());
@@ -187,7 +188,7 @@ function headGrid({ layers, heads }, choose, point) {
             ArrowUp: [layer, head - 1], ArrowDown: [layer, head + 1],
             Home: [0, head], End: [layers - 1, head],
         }[event.key];
-        if (way && cellAt(way)) { reach(way); cellAt(way).focus(); }
+        if (way && cellAt(way)) cellAt(way).focus();
         else if (event.key === "Enter" || event.key === " ") choose(here);
         else if (!way) return;
         event.preventDefault();
@@ -197,7 +198,7 @@ function headGrid({ layers, heads }, choose, point) {
         choose(head) {
             for (const old of grid.querySelectorAll("[aria-selected]")) old.removeAttribute("aria-selected");
             cellAt(head).setAttribute("aria-selected", "true");
-            reach(head);
+            if (!grid.contains(document.activeElement)) reach(head); // an answer that comes late moves nobody
         },
         shade(look) { // look(head) returns a name, a kind of color, and a share of it from 0 to 1
             for (const [cell, head] of place) {
