@@ -82,16 +82,16 @@ def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
 def readout_weight_split(data: Blocks) -> str:
     """Return what changes with the head count, and what does not."""
     line = (
-        f"num_heads = {data.num_heads} | head_dim = {data.W_query.shape[1]} / {data.num_heads} = "
-        f"{data.head_dim} | scores / {data.head_dim**0.5:.2f} | "
-        f"parameters {data.num_parameters} | matrix products {data.num_products}"
+        f"num_heads = {data.num_heads}; head_dim = {data.W_query.shape[1]} / {data.num_heads} = "
+        f"{data.head_dim}; scores / {data.head_dim**0.5:.2f}; "
+        f"parameters {data.num_parameters}; matrix products {data.num_products}"
     )
     if data.zeroed_column is None:
         return line
     owner = data.zeroed_column // data.head_dim
     others = ", no other" if data.num_heads > 1 else ""
     changed = f"head {owner} changes by {data.moved[owner]:.2f}{others}"
-    return f"{line} | column {data.zeroed_column} is 0: {changed}"
+    return f"{line}; column {data.zeroed_column} is 0: {changed}"
 
 
 WEIGHT_SPLIT = Panel(

@@ -161,7 +161,7 @@ def test_the_panel_shows_the_difference(state):
     data = GALLERY.compute(**state)
     scene, line = GALLERY.draw(data), GALLERY.readout(data)
     marks = ["caught" if caught else "passes" for caught in catches(name, condition)]
-    said = " | ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
+    said = "; ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
     shown = [text_in(scene, box) for box in boxes(scene, 72, 26)]
     assert shown == marks
     orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 72, 26)]
@@ -179,7 +179,7 @@ def test_the_panel_shows_the_difference(state):
     stops = {"view without contiguous": 16, "minus 1e9": 11 if condition == "half precision" else 0}
     if at := stops.get(name):
         assert data.difference is None
-        assert line == f"{name} | {condition} | {said} | forward stops"
+        assert line == f"{name}; {condition}; {said}; forward stops"
         assert f"Stopped in OnePageAttention.forward, line {at}:" in lines
         assert len(boxes(scene, 16, 16)) == 2 * 36  # the right maps alone
         return
@@ -195,7 +195,7 @@ def test_the_panel_shows_the_difference(state):
     ]
     assert cells == texts
     largest = math.nan if "NaN" in texts else max(map(max, off))
-    assert line == f"{name} | {condition} | {said} | off by {largest:.3g}"
+    assert line == f"{name}; {condition}; {said}; off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
     right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
     assert [box.fill == GRAY for box in right_maps] == causal_mask(6).flatten().tolist() * 2

@@ -272,8 +272,8 @@ def test_stacked_heads(state):
     listed = ", ".join(map(str, columns))
     moved = f"columns {listed} move (framed)" if columns else "nothing moves"
     assert STACKED_HEADS.readout(data) == (
-        f"num_heads = {num_heads} | head {num_heads - 1} looks {LOOKS[num_heads - 1]} | "
-        f"{2 * num_heads} columns | matrix products {5 * num_heads} | "
+        f"num_heads = {num_heads}; head {num_heads - 1} looks {LOOKS[num_heads - 1]}; "
+        f"{2 * num_heads} columns; matrix products {5 * num_heads}; "
         f"swap starts and with: in the row of one, {moved}"
     )
     cells = boxes(scene, 54, 24)
@@ -331,16 +331,16 @@ def test_weight_split(state):
     assert data.moved == tuple(moved)
     assert data.tokens == NAMES
     line = (
-        f"num_heads = {num_heads} | head_dim = 12 / {num_heads} = {12 // num_heads} | "
-        f"scores / {math.sqrt(12 // num_heads):.2f} | "
-        f"parameters {3 * 3 * 12 + 12 * 12 + 12} | matrix products 6"
+        f"num_heads = {num_heads}; head_dim = 12 / {num_heads} = {12 // num_heads}; "
+        f"scores / {math.sqrt(12 // num_heads):.2f}; "
+        f"parameters {3 * 3 * 12 + 12 * 12 + 12}; matrix products 6"
     )
     if zeroed != "none":
         owner = int(zeroed) * num_heads // 12
         assert [h for h, by in enumerate(moved) if by] == [owner]
         others = ", no other" if num_heads > 1 else ""
         by = f"{moved[owner]:.2f}"
-        line += f" | column {zeroed} is 0: head {owner} changes by {by}{others}"
+        line += f"; column {zeroed} is 0: head {owner} changes by {by}{others}"
     assert WEIGHT_SPLIT.readout(data) == line
     scene = WEIGHT_SPLIT.draw(data)
     tags = "{}" if num_heads == 12 else "head {}"

@@ -152,14 +152,14 @@ def page_of(name: str, state: tuple[Any, ...]) -> dict[str, Any]:
 def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: int) -> str:
     touch = touched(panel, state)
     shown = touch["maps"][head]
-    start = f"{shown['name']} | query {touch['tokens'][query]}, key {touch['tokens'][key]} | "
+    start = f"{shown['name']}; query {touch['tokens'][query]}, key {touch['tokens'][key]}; "
     rows = {what: lines[query].split(" ") for what, lines in shown["numbers"].items()}
     if all(key >= len(row) for row in rows.values()):
         return start + "hidden: in the future"
     told = [f"{what} {row[key]}" for what, row in rows.items()]
     if shown["values"]:
         told.append(f"mixes in the value {shown['values'][key]}")
-    return start + " | ".join(told)
+    return start + "; ".join(told)
 
 
 def middle(page: Page, box: Locator, panel: Panel, state: dict, cell: tuple[int, int, int]) -> Any:
@@ -225,7 +225,7 @@ def test_a_token_shows_its_row_and_its_arcs(page):
                 journey().tokens, weights[0, query, : query + 1].tolist(), strict=False
             )
         )
-        expect(box.locator(".attn-hint p")).to_have_text(f"head 0 | query {token} | weight: {row}")
+        expect(box.locator(".attn-hint p")).to_have_text(f"head 0; query {token}; weight: {row}")
         expect(box.locator(".attn-arcs i")).to_have_count(query + 1)
     drawn = box.locator(".attn-arcs i").evaluate_all("all => all.map(i => i.style.borderWidth)")
     wide = [float(width.removesuffix("px")) for width in drawn]
