@@ -383,6 +383,15 @@ export function mount(root, panel, ask = () => {}) {
         return [event.clientX - x, event.clientY - y].map(far => far * panel.width / width);
     };
 
+    const chosenAt = event => now()?.choices?.find(([, , room]) => isIn(...point(event), ...room));
+    stage.addEventListener("pointermove", event => stage.classList.toggle("attn-choice", Boolean(chosenAt(event))));
+    stage.addEventListener("click", event => { // on what is chosen already: back to the start
+        const [name, place] = chosenAt(event) ?? [];
+        if (!name) return;
+        places[name] = places[name] === place ? panel.controls.find(c => c.name === name).start : place;
+        turn();
+    });
+
     let up = null; // the place of the map that is as large as the stage lets it be
     const enlarge = () => {
         const map = now()?.touch.maps[up];

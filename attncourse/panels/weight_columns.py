@@ -43,7 +43,7 @@ def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
     """
     example = journey()
     x = example.inputs[None]  # (b, num_tokens, d_in)
-    column = None if zeroed_column == NO_COLUMN else int(zeroed_column)
+    column = None if zeroed_column == NO_COLUMN else int(zeroed_column.removeprefix("column "))
     with seeded():
         module = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
     with torch.no_grad():
@@ -96,15 +96,18 @@ def readout_weight_split(data: Blocks) -> str:
 
 WEIGHT_SPLIT = Panel(
     name="weight split",
-    controls={"num_heads": tuple(divisors(12)), "zeroed_column": (NO_COLUMN, "2", "4", "6", "11")},
+    controls={
+        "num_heads": tuple(divisors(12)),
+        "zeroed_column": (NO_COLUMN, *(f"column {c}" for c in range(12))),
+    },
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,
     draw=draw_weight_split,
     readout=readout_weight_split,
     touch=touch_weight_split,
     telling=(
-        {"num_heads": 1, "zeroed_column": "2"},
-        {"num_heads": 2, "zeroed_column": "2"},
-        {"num_heads": 12, "zeroed_column": "2"},
+        {"num_heads": 1, "zeroed_column": "column 2"},
+        {"num_heads": 2, "zeroed_column": "column 2"},
+        {"num_heads": 12, "zeroed_column": "column 2"},
     ),
 )

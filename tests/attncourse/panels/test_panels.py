@@ -322,7 +322,7 @@ def test_weight_split(state):
     split.W_query.weight.detach().mul_(12)
     _, before = split(INPUTS[None], return_weights=True)
     if zeroed != "none":
-        split.W_query.weight.detach()[int(zeroed)] = 0
+        split.W_query.weight.detach()[int(zeroed.split()[1])] = 0
     _, attn_weights = split(INPUTS[None], return_weights=True)
     moved = (attn_weights - before)[0].abs().amax(dim=(1, 2)).tolist()
     data = WEIGHT_SPLIT.compute(**state)
@@ -336,11 +336,11 @@ def test_weight_split(state):
         f"parameters {3 * 3 * 12 + 12 * 12 + 12}; matrix products 6"
     )
     if zeroed != "none":
-        owner = int(zeroed) * num_heads // 12
+        owner = int(zeroed.split()[1]) * num_heads // 12
         assert [h for h, by in enumerate(moved) if by] == [owner]
         others = ", no other" if num_heads > 1 else ""
         by = f"{moved[owner]:.2f}"
-        line += f"; column {zeroed} is 0: head {owner} changes by {by}{others}"
+        line += f"; {zeroed} is 0: head {owner} changes by {by}{others}"
     assert WEIGHT_SPLIT.readout(data) == line
     scene = WEIGHT_SPLIT.draw(data)
     tags = "{}" if num_heads == 12 else "head {}"
@@ -350,7 +350,7 @@ def test_weight_split(state):
 
 
 def test_a_head_without_a_column_looks_evenly():
-    data = WEIGHT_SPLIT.compute(num_heads=12, zeroed_column="2")
+    data = WEIGHT_SPLIT.compute(num_heads=12, zeroed_column="column 2")
     even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
     torch.testing.assert_close(data.attn_weights[2], even)
 
@@ -365,7 +365,7 @@ def test_the_head_count_leaves_weights_and_parameters_of_the_split_alone():
 
 def test_the_smaller_the_divisor_the_more_a_column_moves_its_head():
     counts = WEIGHT_SPLIT.controls["num_heads"]
-    data = [WEIGHT_SPLIT.compute(num_heads=n, zeroed_column="2") for n in counts]
+    data = [WEIGHT_SPLIT.compute(num_heads=n, zeroed_column="column 2") for n in counts]
     moved = [max(item.moved) for item in data]
     assert moved == sorted(moved)
     assert (round(moved[0], 2), round(moved[-1], 2)) == (0.28, 0.63)

@@ -238,7 +238,7 @@ def test_a_map_is_brought_up_and_goes_back(page):
     grid = box.get_by_role("grid", name="head 1", exact=True)
     small, whole = grid.bounding_box(), box.bounding_box()
     page.mouse.click(*middle(page, box, STACKED_HEADS, state, (1, 3, 2)))
-    weight = sentence(STACKED_HEADS, state, 1, 3, 2).split("weight ")[1].split(" |")[0]
+    weight = sentence(STACKED_HEADS, state, 1, 3, 2).split("weight ")[1].split(";")[0]
     expect(box.locator(".attn-tip")).to_have_text(f"with → starts: {weight}")
     assert grid.bounding_box()["width"] == small["width"]  # a touch reads, and moves nothing
     box.get_by_role("button", name="Enlarge this map").click()
@@ -345,6 +345,18 @@ def test_a_laptop_shows_the_controls_and_the_picture_together(browser, address):
             box = box_of(page, panel).bounding_box()
             sheet = box_of(page, panel).locator(".attn-sheet").bounding_box()
             assert sheet["y"] + sheet["height"] - box["y"] <= 647, panel.name
+
+
+@browser_test
+def test_a_click_on_a_column_of_the_matrix_zeroes_it_and_another_brings_it_back(page):
+    box = box_of(page, WEIGHT_SPLIT)
+    listed, line = box.get_by_role("combobox", name="zeroed_column"), box.get_by_role("status")
+    for _ in range(2):
+        box.locator(".attn-picture").get_by_text("7", exact=True).first.click(force=True)
+        expect(listed).to_have_value(str(WEIGHT_SPLIT.controls["zeroed_column"].index("column 7")))
+        expect(line).to_contain_text("column 7 is 0: head 1 changes by")
+        box.locator(".attn-picture").get_by_text("7", exact=True).first.click(force=True)
+        expect(line).not_to_contain_text("is 0")
 
 
 COUNT = """() => {
