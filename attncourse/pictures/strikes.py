@@ -82,7 +82,7 @@ def strikes_picture(
         y += HIGH
         told.append(_said(part, at, struck or {}))
     x = NAMES
-    for kind, words in zip(KINDS, ("always", "sometimes", "NaN only", "never"), strict=True):
+    for kind, words in zip(KINDS, ("always", "sometimes", "if it shows", "never"), strict=True):
         items += _dot(x, y + 18, kind)
         items.append(Words(x + 18, y + 18, words, "start"))
         x += text_width(words) + 50
