@@ -10,7 +10,7 @@ RIGHT = (
 )
 FIT = "Two axes meet here that do not fit: "
 MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
-KEYS = "keys.transpose(2, 3)"
+KEY = "key.transpose(2, 3)"
 WRONG = {
     1: {
         "the keys left": ({"W_key(x).view(split).transpose(1, 2)": "W_key(x).view(split)"}, FIT),
@@ -27,8 +27,8 @@ WRONG = {
         ),
     },
     3: {
-        "the queries turned": ({f"queries @ {KEYS}": "queries.transpose(2, 3) @ keys"}, FIT),
-        "the wrong axes": ({KEYS: "keys.transpose(1, 2)"}, FIT),
+        "the queries turned": ({f"query @ {KEY}": "query.transpose(2, 3) @ key"}, FIT),
+        "the wrong axes": ({KEY: "key.transpose(1, 2)"}, FIT),
     },
     4: {
         "no transpose": (
@@ -36,13 +36,13 @@ WRONG = {
             "The heads are put along dimension 1: they must go along the last.",
         ),
         "reshaped": (
-            {MERGED: "merged = context_vec.reshape(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.reshape(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
     5: {
         "no transpose": (
-            {MERGED: "merged = context_vec.view(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.view(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
@@ -52,13 +52,13 @@ WRONG = {
             "The heads get other columns of the queries than their own",
         ),
         "tokens for d_in": (
-            {"self.num_heads, self.head_dim)": "self.num_heads, x.shape[1])"},
+            {"self.num_heads, self.head_dim)": "self.num_heads, inputs.shape[1])"},
             "view keeps the number of elements",
         ),
     },
     7: {
         "another transpose": (
-            {MERGED: "merged = context_vec.transpose(2, 3).reshape(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.transpose(2, 3).reshape(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
@@ -71,7 +71,7 @@ WRONG = {
     9: {
         "transposed": (
             {
-                "(*x.shape[:2], self.num_heads": "(self.num_heads, *x.shape[:2]",
+                "(*inputs.shape[:2], self.num_heads": "(self.num_heads, *inputs.shape[:2]",
                 ".view(split).transpose(1, 2)": ".view(split).transpose(0, 1)",
             },
             "The split mixes tokens and heads of the queries, or texts: view goes through",
