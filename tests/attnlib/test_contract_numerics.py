@@ -148,18 +148,6 @@ def test_float64_as_default_dtype(case):
         assert result.dtype == torch.float64
 
 
-@pytest.mark.promise(number=13)
-def test_dtype_carries_everything(case):
-    """One call moves all; the result has the dtype of the weights."""
-    module = case.build(qkv_bias=True)
-    for dtype in (torch.float64, torch.bfloat16, torch.float16):
-        context_vec, attn_weights = module.to(dtype)(case.tokens(dtype=dtype), return_weights=True)
-        alone = module(case.tokens(dtype=dtype))
-        assert alone.dtype == context_vec.dtype == attn_weights.dtype == dtype
-        assert alone.isfinite().all()
-        assert context_vec.isfinite().all()
-
-
 # 14
 
 

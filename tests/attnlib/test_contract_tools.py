@@ -16,6 +16,11 @@ WAYS = pytest.mark.parametrize(
     [(case, 1) for case in CONTRACT] + [(case, 0) for case in IN_KERNEL],
     ids=lambda part: ("alone", "with weights")[part] if isinstance(part, int) else name(part),
 )
+TRACES = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",  # torch.jit is
+    "ignore::FutureWarning",  # not supported from Python 3.14 on, it says; it works
+    "ignore::torch.jit.TracerWarning",  # the checks of shapes are not recorded
+)
 COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 
 
@@ -129,3 +134,16 @@ def test_exports_for_any_length(case, way):
     for length in (2, T, CONTEXT_LENGTH):
         short = (x[:, :length], *given[1:])
         torch.testing.assert_close(exported(*short), module(*short))
+
+
+@pytest.mark.promise(number=19)
+@TRACES
+@ALL
+@pytest.mark.parametrize("recorded", [1, 7])
+def test_a_recorded_module_takes_other_sizes(case, recorded):
+    """Recorded with few tokens or many, it computes the same for all lengths that fit."""
+    module = case.build().eval()
+    traced = torch.jit.trace(module, (case.tokens(num_tokens=recorded),))
+    for b, num_tokens in ((2, 7), (3, 1), (1, 13)):
+        x = case.tokens(b, num_tokens, seed=num_tokens)
+        torch.testing.assert_close(traced(x), module(x))

@@ -160,13 +160,6 @@ def test_the_dtype_is_that_of_x(rotate):
     assert torch.equal(found, rotate(x.double(), *angles()).bfloat16())
 
 
-@ROTATE
-def test_gradcheck(rotate):
-    given = (draw(2, T, 4).requires_grad_(), *rotary_angles(torch.arange(T), 4, 3.0, torch.float64))
-    assert torch.autograd.gradcheck(rotate, given)
-    assert torch.autograd.gradgradcheck(rotate, given)
-
-
 # The class
 
 

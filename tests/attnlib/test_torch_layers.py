@@ -1,6 +1,5 @@
 """The rebuilt MultiheadAttention inside the layers of torch.nn."""
 
-import copy
 import re
 
 import numpy as np
@@ -19,11 +18,6 @@ FAST = pytest.mark.filterwarnings(  # PyTorch's own words on its fast path
     "ignore:enable_nested_tensor is True", "ignore:The PyTorch API of nested tensors"
 )
 CLOSE = {"atol": 1e-12, "rtol": 0.0}
-
-
-@pytest.fixture
-def ours(monkeypatch):
-    monkeypatch.setattr(LAYERS, "MultiheadAttention", MultiheadAttention)
 
 
 def attentions(module: nn.Module) -> set[type]:
@@ -113,39 +107,6 @@ def test_equals_pytorch(kind, batch_first, norm_first, how, monkeypatch):
     torch.testing.assert_close(results[1], results[0], **CLOSE)
 
 
-@FAST
-@KINDS
-@BATCH_FIRST
-def test_trains_as_pytorch_does(kind, batch_first, monkeypatch):
-    """Ten steps with dropout: the same seed drops the same elements everywhere."""
-    theirs, ours = twins(kind, monkeypatch, batch_first=batch_first, dropout=0.3)
-    inputs, masks = call(kind, batch_first, "causal")
-    losses = []
-    for module in (theirs, ours):
-        torch.manual_seed(7)
-        optimizer, losses = torch.optim.SGD(module.parameters(), lr=0.01), [*losses, []]
-        for _ in range(10):
-            optimizer.zero_grad()
-            loss = module(*inputs, **masks).square().mean()
-            loss.backward()
-            optimizer.step()
-            losses[-1].append(loss.item())
-    assert losses[1] == pytest.approx(losses[0], rel=1e-10)
-    assert losses[0][-1] != losses[0][0]
-
-
-@FAST
-@pytest.mark.usefixtures("ours")
-def test_starts_with_pytorchs_weights():
-    """A built layer, and a whole nn.Transformer, which draws them again."""
-    torch.manual_seed(1)
-    found = nn.Transformer(WIDTH, HEADS, 1, 1, HIDDEN).state_dict()
-    LAYERS.MultiheadAttention = nn.MultiheadAttention
-    torch.manual_seed(1)
-    expected = nn.Transformer(WIDTH, HEADS, 1, 1, HIDDEN).state_dict()
-    torch.testing.assert_close(found, expected, atol=0.0, rtol=0.0)
-
-
 def layer(**changes) -> nn.TransformerEncoderLayer:
     torch.manual_seed(1)
     built = nn.TransformerEncoderLayer(WIDTH, HEADS, HIDDEN, 0.0, batch_first=True)
@@ -186,18 +147,6 @@ def test_pytorchs_kernel_is_used_only_where_the_parameters_are_all(monkeypatch):
         assert (plain(x) - by_kernel).abs().max() > 1e-3
         assert layer(kdim=WIDTH, bias=False)(x).shape == x.shape
     assert taken == [1]
-
-
-@FAST
-def test_a_stack_pads_by_nested_tensors_as_pytorchs_does(monkeypatch):
-    """In eval nn.TransformerEncoder drops what is padded, and gives zeros in its place."""
-    theirs, ours = twins("Encoder", monkeypatch, batch_first=True)
-    assert ours.use_nested_tensor
-    with torch.no_grad():
-        x, masks = call("Encoder", True, "padding")
-        found, expected = (module.eval()(*x, **masks) for module in (ours, theirs))
-    torch.testing.assert_close(found, expected, **CLOSE)
-    assert not found[2, -3:].any()
 
 
 @FAST
@@ -268,9 +217,3 @@ def test_sizes_of_numpy_are_kept_as_pythons():
     assert repr(ours) == repr(MultiheadAttention(200, 2, 0.5, kdim=7))
     assert not any(isinstance(value, np.generic) for value in vars(ours).values())
     assert ours.in_proj_bias.shape == (600,)
-
-
-def test_copies_keep_what_the_layers_ask_for():
-    copied = copy.deepcopy(pair()[1])
-    assert copied._qkv_same_embed_dim
-    assert not MultiheadAttention(WIDTH, HEADS, kdim=5)._qkv_same_embed_dim

@@ -325,20 +325,6 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
 
 
 @browser_test
-def test_a_page_has_each_kind_of_colored_code_once(open_page: Callable[..., Page]):
-    """What the test above leaves out is there a second time."""
-    page = open_page(MUCH_CODE, 1000)
-    kinds = """() => [...new Set([...document.querySelectorAll(".highlight [class]")].map(word => {
-        const { color, fontWeight } = getComputedStyle(word);
-        return `${color} ${fontWeight}`;
-    }))].sort()"""
-    before, words = page.evaluate(kinds), page.locator(".highlight span[class]").count()
-    page.evaluate(ONE_OF_A_KIND)
-    assert page.evaluate(kinds) == before
-    assert len(before) < page.locator(".highlight span[class]").count() < words / 10
-
-
-@browser_test
 @pytest.mark.parametrize("key", ["Enter", "mouse"])
 def test_what_is_folded_opens(open_page: Callable[..., Page], key: str):
     """Guesses, hints and solutions: shut at first, opened by keyboard and by pointer."""

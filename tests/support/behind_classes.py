@@ -10,7 +10,7 @@ from torch import nn
 
 from attnlib import CausalAttention, causal_mask
 from support.many_styles import BY_HAND, EINSUM, FLAT, FUNCTION, LOOP, NANO, ROW_BY_ROW
-from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, several
+from support.wrong_classes import LAYERS, ONE_HEAD, SPLIT, STACKED, several
 
 FILLED = STACKED.replace(
     "        return torch.cat([head(x) for head in self.heads], dim=-1)\n",
@@ -112,16 +112,8 @@ NOTEBOOK = {
     "Z0": torch.ones(2, 6, 2),
     "Z1": torch.ones(2, 6, 2),
 }
-LAYERS = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, {}qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.dropout = nn.Dropout(dropout)
-"""
-HEAD = f"""{LAYERS.format("")}
+HEAD = f"""{LAYERS.format("")}        self.dropout = nn.Dropout(dropout)
+
     def forward(self, x):
         queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
         scores = queries @ keys.transpose(-2, -1) / keys.shape[-1] ** 0.5
@@ -131,9 +123,7 @@ HEAD = f"""{LAYERS.format("")}
         weights = self.dropout(torch.softmax(hidden, dim=-1))
         return weights @ values
 """
-OWN_SPLIT = (
-    LAYERS.format("num_heads, ")
-    + """\
+OWN_SPLIT = f"""{LAYERS.format("num_heads, ")}        self.dropout = nn.Dropout(dropout)
         self.num_heads, self.head_dim = num_heads, d_out // num_heads
         self.out_proj = nn.Linear(d_out, d_out)
 
@@ -152,7 +142,6 @@ OWN_SPLIT = (
         weights = self.dropout(torch.softmax(scores, dim=-1))
         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
 """
-)
 
 BASES = {
     "FILLED": FILLED,

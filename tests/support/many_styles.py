@@ -9,6 +9,7 @@ the line that holds the words given.
 from typing import NamedTuple
 
 from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
+from support.wrong_classes import LAYERS
 
 
 class Slip(NamedTuple):
@@ -31,9 +32,7 @@ class Mine(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out)
         self.dropout = nn.Dropout(dropout)
 """
-EINSUM = (
-    INIT
-    + """
+EINSUM = f"""{INIT}
     def forward(self, x):
         B, T, _ = x.shape
         q = self.W_query(x).reshape(B, T, self.n_head, self.size)
@@ -48,10 +47,7 @@ EINSUM = (
         y = y.reshape(B, T, self.d_out)
         return self.out_proj(y)
 """
-)
-HEADS_LAST = (
-    INIT
-    + """
+HEADS_LAST = f"""{INIT}
     def forward(self, x):
         B, T, _ = x.shape
         q, k, v = (f(x).unflatten(2, (self.n_head, self.size)) for f in (self.W_query, self.W_key, self.W_value))
@@ -64,10 +60,7 @@ HEADS_LAST = (
         y = torch.einsum("bijh,bjhd->bihd", att, v)
         return self.out_proj(y.flatten(2))
 """
-)
-LOOP = (
-    INIT
-    + """
+LOOP = f"""{INIT}
     def forward(self, x):
         q, k, v = self.W_query(x), self.W_key(x), self.W_value(x)
         T = x.size(1)
@@ -85,10 +78,7 @@ LOOP = (
         y = torch.cat(outs, -1)
         return self.out_proj(y)
 """
-)
-FLAT = (
-    INIT
-    + """
+FLAT = f"""{INIT}
     def fold(self, t):
         B, T, _ = t.shape
         t = t.view(B, T, self.n_head, self.size)
@@ -110,7 +100,6 @@ FLAT = (
         y = y.transpose(1, 2).contiguous().view(B, T, -1)
         return self.out_proj(y)
 """
-)
 NANO = """\
 class Mine(nn.Module):
     def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
@@ -138,9 +127,7 @@ class Mine(nn.Module):
         y = self.out_proj(y)
         return y
 """
-FUNCTION = (
-    INIT
-    + """
+FUNCTION = f"""{INIT}
     def forward(self, x):
         B, T, _ = x.shape
         heads = [f(x).view(B, T, self.n_head, -1).transpose(1, 2)
@@ -152,15 +139,8 @@ FUNCTION = (
         y = y.flatten(-2)
         return self.out_proj(y)
 """
-)
-BY_HAND = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.p = dropout
+BY_HAND = f"""\
+{LAYERS.format("")}        self.p = dropout
 
     def soft(self, s):
         e = torch.exp(s - s.max(dim=-1, keepdim=True).values)
@@ -203,14 +183,8 @@ class Mine(nn.Module):
         out = (alpha[..., None] * value[:, None, :, :]).sum(dim=2)
         return out
 """
-ROW_BY_ROW = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.drop = nn.Dropout(dropout)
+ROW_BY_ROW = f"""\
+{LAYERS.format("")}        self.drop = nn.Dropout(dropout)
 
     def forward(self, x):
         queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)

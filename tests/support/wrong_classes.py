@@ -17,14 +17,16 @@ from attnlib import CausalAttention
 
 # What learners write: other private parts than ours, the same names of parameters
 
-ONE_HEAD = """\
+LAYERS = """\
 class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+    def __init__(self, d_in, d_out, context_length, dropout, {}qkv_bias=False):
         super().__init__()
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.drop = nn.Dropout(dropout)
+"""
+ONE_HEAD = f"""\
+{LAYERS.format("")}        self.drop = nn.Dropout(dropout)
         mask = torch.triu(torch.ones(context_length, context_length), diagonal=1)
         self.register_buffer("mask", mask)
 
@@ -94,14 +96,8 @@ class Mine(nn.Module):
         )
         return self.out_proj(context.transpose(1, 2).flatten(2))
 """
-WITHOUT_MASK = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.drop = nn.Dropout(dropout)
+WITHOUT_MASK = f"""\
+{LAYERS.format("")}        self.drop = nn.Dropout(dropout)
 
     def forward(self, x):
         queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
