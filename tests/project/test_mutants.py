@@ -92,8 +92,3 @@ def test_what_cannot_be_planted_is_a_failure(project, capsys):
         plant(Mutant("moved", "some.py", {"a": "b"}, ""), "x = 1")
     with pytest.raises(ValueError, match=r"moved: some\.py holds 2 times"):
         plant(Mutant("moved", "some.py", {"x": "y"}, ""), "x = x")
-
-
-def test_too_slow_is_no_kill(project, monkeypatch):
-    monkeypatch.setattr(mutants, "LIMIT", 0.01)
-    assert [*mutants.verdicts([KILLED], project)] == ["NOT TESTED, exit code None: ran out of time"]

@@ -37,11 +37,6 @@ def test_what_is_installed_is_what_is_pinned():
     assert found == {name: PINS[name] for name in found}
 
 
-def test_reading_a_notebook_compiles_no_grammar():
-    """That takes 1.6 seconds, in JupyterLab and in every process that runs a notebook."""
-    assert "rfc3987-syntax" not in PINS
-
-
 def test_the_floors_of_the_readme_are_those_of_the_package():
     """The workflow runs both."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
