@@ -37,6 +37,11 @@ def test_what_is_installed_is_what_is_pinned():
     assert found == {name: PINS[name] for name in found}
 
 
+def test_reading_a_notebook_compiles_no_grammar():
+    """That takes 1.6 seconds, in JupyterLab and in every process that runs a notebook."""
+    assert "rfc3987-syntax" not in PINS
+
+
 def test_the_floors_of_the_readme_are_those_of_the_package():
     """The workflow runs both."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -49,3 +54,4 @@ def test_the_floors_of_the_readme_are_those_of_the_package():
     assert f"torch>={torch},<3" in project["dependencies"]
     assert f'torch: "{torch}.*"' in workflow
     assert f'python: ["{python}"]' in workflow
+    assert all((ROOT / file).is_file() for file in re.findall(r"tests/\S+?\.py", workflow))
