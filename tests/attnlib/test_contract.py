@@ -106,7 +106,7 @@ def test_gradients_reach_the_past_and_only_the_past(case):
                 assert torch.equal(reached, expected)
 
 
-# 7: the order of tokens is not free
+# 7: the order of tokens
 
 
 @pytest.mark.promise(number=7)
