@@ -1,5 +1,7 @@
 """The checks of whole modules: causality, rows, shapes, sameness."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -59,7 +61,7 @@ def test_nothing_is_changed_and_no_global_randomness_used(case):
     assert all(p.grad is None and p.requires_grad for p in module.parameters())
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [*CHECKS, partial(check_same, LESSON[0].build())])
 def test_a_module_that_fails_gets_a_sentence(check):
     sentence = check(Wrong(lambda out: out.view(-1, 4))).sentence
     assert sentence.removeprefix("Cannot be told. ").startswith("Stopped in ")
@@ -72,12 +74,6 @@ def test_a_result_that_is_not_token_by_token_gets_a_sentence(check, change):
     sentence = check(Wrong(change)).sentence
     assert "gives" in sentence
     assert sentence.endswith(": (b, num_tokens) must come first, as in x.")
-
-
-def test_a_module_that_fails_is_not_the_same():
-    module = LESSON[0].build()
-    sentence = check_same(module, Wrong(lambda out: out.view(-1, 4))).sentence
-    assert sentence.startswith("Cannot be told. Stopped in ")
 
 
 # The tokens
@@ -118,11 +114,6 @@ def test_nan_and_chance_leave_causality_open():
     verdict = check_causal(Wrong(lambda out: nn.functional.dropout(out, 0.5)))
     sentence = "Cannot be told. Two runs on the same x differ, though in eval."
     assert (verdict.holds, verdict.sentence) == (False, sentence)
-
-
-def test_one_token_of_context_has_no_future():
-    with pytest.raises(ValueError, match="x has 1 token; a future needs at least 2"):
-        check_causal(LESSON[0].build(context_length=1))
 
 
 # check_rows_sum_to_one

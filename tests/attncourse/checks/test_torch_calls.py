@@ -4,8 +4,6 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
 
 from attncourse.checks import (
     FusedAttention,
@@ -154,13 +152,3 @@ def test_the_checks_leave_the_readers_random_numbers_alone():
     check_padded(padded)
     run_calls(["mine(x)"], FusedAttention)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_sdpa_and_the_module_differ_in_what_true_means():
-    """What lesson 05 opens with, on the installed PyTorch."""
-    x, is_future = torch.rand(1, 5, 3), causal_mask(5)
-    module = nn.MultiheadAttention(3, 1, batch_first=True)
-    _, weights = module(x, x, x, attn_mask=is_future)
-    looks = F.scaled_dot_product_attention(x, x, torch.eye(5)[None], attn_mask=is_future)
-    assert not (weights[0] > 0)[is_future].any()
-    assert (looks[0] > 0).equal(is_future)

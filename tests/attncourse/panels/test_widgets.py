@@ -69,10 +69,6 @@ def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel):
     assert box.get_state("sheet")["sheet"] == sheet(panel.name)
 
 
-def test_no_page_is_left_to_the_kernel(box):
-    assert None not in box.get_state("sheet")["sheet"]["pages"]
-
-
 def test_the_browser_gets_the_module_and_its_looks():
     state = PanelBox(STACKED_HEADS).get_state()
     assert "export function mount(" in state["_esm"]
