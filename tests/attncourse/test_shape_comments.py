@@ -27,24 +27,14 @@ from support.shape_comments import comments_in, reading
 from support.small_llama import small_model
 
 COURSE = Path(attncourse.__file__).parent
+DRAWN = ("pictures/weights", "pictures/arcs", "learning/record", "panels/heads", "panels/steps")
+DRAWN += ("panels/weight_columns", "panels/torch_equality", "panels/gallery")
+DRAWN += ("panels/running_softmax",)
 
 
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
-    names = (
-        "pictures/weights",
-        "pictures/arcs",
-        "learning/record",
-        "panels/heads",
-        "panels/weight_columns",
-        "panels/steps",
-    )
-    names += (
-        "panels/torch_equality",
-        "panels/gallery",
-        "panels/running_softmax",
-    )
-    found = reading(*(COURSE / f"{name}.py" for name in names))
+    found = reading(*(COURSE / f"{name}.py" for name in DRAWN))
     weights = torch.full((H, T, T), 1 / T)
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
     found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
@@ -136,17 +126,9 @@ def test_no_other_module_has_some():
         for file in COURSE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
-    read = {"gpt2/model", "gpt2/writing"}
-    read |= {
-        "pictures/weights",
-        "panels/heads",
-        "panels/weight_columns",
-        "panels/steps",
-    }
-    read |= {"panels/torch_equality", "panels/gallery", "panels/running_softmax"}
-    read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
-    read |= {"learning/mini", "learning/two_looks", "language/model", "language/runs"}
-    read |= {"pictures/arcs", "learning/peeking", "language/reference", "panels/live"}
+    read = {*DRAWN, "panels/live", "gpt2/model", "gpt2/writing", "learning/mini"}
+    read |= {"learning/two_looks", "language/model", "language/runs", "language/reference"}
+    read |= {f"learning/{name}" for name in ("model", "patterns", "tasks", "peeking")}  # elsewhere
     assert have - read == {"variants/mistakes"}  # its comments are run where each mistake is
 
 

@@ -125,7 +125,7 @@ def test_the_grid_is_what_was_measured():
 
 
 def test_every_seed_draws_and_every_part_comes():
-    seen = {left(another(seed))[0] for seed in range(60)}
+    seen = {left(another(seed))[0] for seed in range(20)}
     assert seen == set(POOL)
     assert inspect.signature(another).parameters.keys() == {"seed"}
     assert mysteries.page(another(5)) == mysteries.page(another(5))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import train_mini
 from attncourse.learning.mini import COUNTRIES
 from attncourse.learning.two_looks import (
     QUESTIONS,
@@ -61,7 +62,8 @@ def test_a_muted_head_is_cut_out_of_what_out_proj_reads():
     assert muted != pytest.approx(read.probabilities)
 
 
-def test_a_training_ends_as_it_is_stored():
+def test_a_training_ends_as_it_is_stored(monkeypatch):
+    monkeypatch.setattr(train_mini, "STEPS", 400)  # of 800: these seeds need no more
     again = train_two_looks(num_heads=2, has_mlp=False, seed=TWIN_SEED)
     assert right_of(again) == right_journeys(2)[TWIN_SEED] == 56
 

