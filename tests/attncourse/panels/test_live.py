@@ -166,11 +166,12 @@ def test_the_model_of_letters_is_that_of_pytorch_with_places_muted(browser):
         cells = [[head, place] for head in range(4) for place in range(len(letters))]
         inputs.append([letters, draw.sample(cells, k=len(cells) * (i % 3) // 3)])
     shown = computed(browser, TYPED, "readLetters", inputs)
+    model = recorded_model(1200).double()
     for (letters, muted), found in zip(inputs, shown, strict=True):
-        model = recorded_model(1200)
-        for layer, attention_layer in enumerate(model.layers):
-            attention_layer.out_proj.register_forward_pre_hook(silence(muted, layer))
-        logits, weights = model.double()(torch.tensor([letters]), return_weights=True)
+        with ExitStack() as hooks:
+            for layer, its in enumerate(model.layers):
+                hooks.enter_context(its.out_proj.register_forward_pre_hook(silence(muted, layer)))
+            logits, weights = model(torch.tensor([letters]), return_weights=True)
         check_near(found["logits"], logits[0, :, 0])
         check_near(found["weights"], weights[0].flatten(end_dim=1))
 

@@ -22,7 +22,6 @@ from attnlib import MultiHeadAttention, causal_mask
 from support.cases import ALL_PANELS, sheet
 from support.pictures import SVG, boxes, outside, overlapping, text_in, texts, words
 
-
 INPUTS = journey().inputs
 
 
