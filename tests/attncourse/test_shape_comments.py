@@ -15,11 +15,7 @@ from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
 from attncourse.panels import live
-from attncourse.panels.gallery import GALLERY
-from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.running_softmax import TILES
-from attncourse.panels.steps import NUMBER_STEPS, OnePiece
-from attncourse.panels.weight_columns import WEIGHT_SPLIT
+from attncourse.panels.steps import OnePiece
 from attncourse.pictures import arcs_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
 from support.cases import ALL_PANELS, HEAD_DIM, B, H, T
@@ -30,6 +26,13 @@ COURSE = Path(attncourse.__file__).parent
 DRAWN = ("pictures/weights", "pictures/arcs", "learning/record", "panels/heads", "panels/steps")
 DRAWN += ("panels/weight_columns", "panels/torch_equality", "panels/gallery")
 DRAWN += ("panels/running_softmax",)
+OWN_SIZES = {
+    "tiles": {"head_dim": 2},
+    "stacked heads": {"head_dim": 2, "d_in": 5},
+    "number steps": {"num_tokens": 3, "d_in": 6},
+    "weight split": {"d_out": 12},
+    "gallery": {"num_heads": 2, "d_out": 8},
+}
 
 
 def test_in_the_pictures_and_panels():
@@ -48,17 +51,7 @@ def test_in_the_pictures_and_panels():
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
-            if panel is TILES:
-                sizes |= {"head_dim": 2}
-            if panel is STACKED_HEADS:
-                sizes |= {"head_dim": 2, "d_in": 5}
-            if panel is NUMBER_STEPS:
-                sizes |= {"num_tokens": 3, "d_in": 6}
-            if panel is WEIGHT_SPLIT:
-                sizes |= {"d_out": 12}
-            if panel is GALLERY:
-                sizes |= {"num_heads": 2, "d_out": 8}
-            sizes |= state
+            sizes |= OWN_SIZES.get(panel.name, {}) | state
             data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
             found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
     assert found.lies == []

@@ -19,7 +19,6 @@ FOLDER = Path(__file__).parents[1] / "golden"
 PRINTED = json.loads((FOLDER / "printed_tensors.json").read_text(encoding="utf-8"))
 WORKED = json.loads((FOLDER / "worked_example.json").read_text(encoding="utf-8"))
 OURS = ("stacked_heads_2", "stacked_heads_3", "weight_split")
-LINE = 80  # torch breaks a tensor's text before its grad_fn where a line would be longer
 
 
 def shown(tensor: Tensor) -> list:

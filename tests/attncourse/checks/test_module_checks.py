@@ -13,8 +13,7 @@ from attncourse.checks.module_checks import (
     check_shapes,
     tokens_for,
 )
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, stacked_to_split
-from attnlib.convert import join_heads
+from attnlib import CausalAttention, MultiHeadAttention
 from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, LESSON, H, T, name, tokens
 
 each_case = pytest.mark.parametrize("case", LESSON, ids=name)
@@ -92,15 +91,6 @@ def test_a_module_that_does_not_show_its_width_needs_x():
 
 
 # check_causal
-
-
-def test_causality_without_x():
-    verdict = check_causal(LESSON[2].build())
-    assert verdict.sentence == (
-        "Causal: no output moved by a single bit when later tokens changed (6 cuts tried)."
-    )
-    leaky = Wrong(lambda out: out + out.mean(dim=1, keepdim=True))
-    assert check_causal(leaky).sentence.startswith("Not causal: when the tokens after position 0 ")
 
 
 def test_nan_and_chance_leave_causality_open():
@@ -250,13 +240,3 @@ def test_more_tokens_than_a_module_takes_is_a_sentence():
     short = LESSON[0].build(context_length=3)
     sentence = check_same(LESSON[0].build(), short).sentence
     assert "ValueError: x has 7 tokens, more than context_length=3" in sentence
-
-
-# join_heads
-
-
-def test_join_heads_gives_the_state_of_the_split_class():
-    stacked = MultiHeadAttentionWrapper(D_IN, HEAD_DIM, CONTEXT_LENGTH, 0.0, H, qkv_bias=True)
-    joined, state = join_heads(stacked.state_dict()), stacked_to_split(stacked).state_dict()
-    assert joined.keys() == state.keys()
-    assert all(torch.equal(joined[key], state[key]) for key in state)

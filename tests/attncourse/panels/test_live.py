@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
 from attncourse.checks.mysteries import ALL_MISTAKES
@@ -23,9 +22,9 @@ from attncourse.panels.live import LEAK, MINI, MISTAKES, PAINTED, TYPED, LivePan
 from attncourse.panels.widgets import LiveBox
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import attention
-from book import FRONT_END, SHEET, live_section
+from book import live_section
 from support.panel_tools import photograph
-from support.touch_tools import in_place, opened, violations
+from support.touch_tools import opened, violations
 
 pytestmark = pytest.mark.browser
 
@@ -42,9 +41,6 @@ CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no J
     const module = await import(URL.createObjectURL(file));
     return inputs.map(input => module[name](...(sheet ? [sheet] : []), ...input));
 }"""
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head>
-<body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
 FRAME = """async ([root, selector]) => {  // milliseconds from an input to the next frame
     const drawn = new MutationObserver(() => {});
     drawn.observe(root, { subtree: true, childList: true, attributes: true, characterData: true });
@@ -57,18 +53,12 @@ FRAME = """async ([root, selector]) => {  // milliseconds from an input to the n
 
 
 @pytest.fixture
-def open_live(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Locator]]:
-    with ExitStack() as stack:
+def open_live(open_section: Callable[..., Page]) -> Callable[..., Locator]:
+    def box(panel: LivePanel, *how: Any, **options: Any) -> Locator:
+        page = open_section(live_section(panel), *how, **options)
+        return page.get_by_role("group", name=panel.title)
 
-        def box(panel: LivePanel, width: int = 900, state: str = "", **options: Any) -> Locator:
-            path = tmp_path / f"{panel.name}.html"
-            section = SHEET.sub(in_place, live_section(panel))
-            path.write_text(PAGE.replace("@", section + FRONT_END), encoding="utf-8")
-            viewport = {"width": width, "height": 800}
-            page = opened(browser, path.as_uri() + state, viewport=viewport, **options)
-            return stack.enter_context(page).get_by_role("group", name=panel.title)
-
-        yield box
+    return box
 
 
 def computed(

@@ -1,23 +1,19 @@
 """The panel of one's own sentence in a page without Python; test_in_jupyterlab has it with one."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 from attncourse.panels.sentence import MODULE, TEXTS, key_of, recorded_answers
-from book import FRONT_END, SHEET, sentence_section
+from book import sentence_section
 from support.panel_tools import photograph
-from support.touch_tools import in_place, opened, violations
+from support.touch_tools import violations
 
 pytestmark = pytest.mark.browser
 
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A sentence</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head>
-<body style="margin: 0"><main><h1>A sentence</h1>@</main></body></html>"""
 FRANCE, ITALY, JAPAN = TEXTS[:3]
 REOPENED = """async text => {  // the widget as JupyterLab restores it, without a kernel
     const file = new Blob([text], { type: "text/javascript" });
@@ -29,18 +25,12 @@ REOPENED = """async text => {  // the widget as JupyterLab restores it, without 
 
 
 @pytest.fixture
-def open_box(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Locator]]:
-    path = tmp_path / "page.html"
-    section = SHEET.sub(in_place, sentence_section())
-    path.write_text(PAGE.replace("@", section + FRONT_END, 1), encoding="utf-8")
-    with ExitStack() as stack:
+def open_box(open_section: Callable[..., Page]) -> Callable[..., Locator]:
+    def box(*how: Any, **options: Any) -> Locator:
+        page = open_section(sentence_section(), *how, **options)
+        return page.get_by_role("group", name="your sentence")
 
-        def box(width: int = 900, **options: object) -> Locator:
-            viewport = {"width": width, "height": 800}
-            page = opened(browser, path.as_uri(), viewport=viewport, **options)
-            return stack.enter_context(page).get_by_role("group", name="your sentence")
-
-        yield box
+    return box
 
 
 def says(box: Locator, text: str) -> None:

@@ -170,12 +170,6 @@ def test_flops_are_those_that_torch_counts(name):
     assert count_work(module, x()).flops == projection_flops(TEXTS, TOKENS, WIDTH) + every_pair
 
 
-def test_causal_flops_are_those_of_the_visible_pairs():
-    """Two products, each with two FLOPs for each of WIDTH columns and each visible pair."""
-    visible = sum(range(1, TOKENS + 1))
-    assert causal_flops(TEXTS, TOKENS, WIDTH) == TEXTS * visible * WIDTH * 2 * 2
-
-
 def test_the_floor_is_three_times_as_high_with_gradients():
     sizes = (TEXTS, TOKENS, WIDTH, 5)
     once = goals.products_of_floor(*sizes)
@@ -212,13 +206,6 @@ def test_a_token_costs_the_same_output_with_a_cache(num_kv_heads):
     for _ in range(2):  # each call forgets the token it added
         clock.require_equal(calls, 1e-6)
     assert calls["with cache"]().shape == (1, 1, WIDTH)
-
-
-def test_times_on_a_straight_line_have_no_spread():
-    straight = {tokens: 0.5 + 0.25 * tokens for tokens in (2, 4, 8)}
-    assert goals.flat_spread(straight) == pytest.approx(1.0)
-    bent = {2: 1.0, 4: 1.0, 8: 9.0}  # a line through these begins below zero
-    assert goals.flat_spread(bent) == float("inf")
 
 
 # The goals.
@@ -425,9 +412,3 @@ def test_a_run_stores_every_sample(ran):
     assert bench.title({**found, "machine": machine, "date": "2026-01-02"}) == (
         "Acme 7, 5 cores, 3 threads, torch 2.13.0, 2026-01-02"
     )
-
-
-def test_over_the_floor():
-    found = entry("all", fused=[1.0, 2.0, 3.0], sdpa=[4.0, 4.0, 4.0])
-    assert goals.over_floor(found, goals.FUSED) == pytest.approx((1.5, 2.0, 2.5))
-    assert goals.medians(found) == {goals.FUSED: 2.0, "sdpa": 4.0}
