@@ -4,12 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse.checks import (
-    check_broken_steps,
-    check_scores_row,
-    check_weights_row,
-    telling,
-)
+from attncourse.checks import check_broken_steps, check_scores_row, check_weights_row, telling
 from attncourse.examples import counting, published_steps
 from attncourse.tracing import trace
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads

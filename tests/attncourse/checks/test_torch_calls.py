@@ -5,13 +5,7 @@
 import pytest
 import torch
 
-from attncourse.checks import (
-    FusedAttention,
-    check_for_module,
-    check_fused,
-    check_padded,
-    run_calls,
-)
+from attncourse.checks import FusedAttention, check_for_module, check_fused, check_padded, run_calls
 from attncourse.checks.torch_calls import alone
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 

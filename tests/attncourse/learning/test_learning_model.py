@@ -7,11 +7,7 @@ import torch
 
 from attncourse.learning import model as models
 from attncourse.learning import patterns
-from attncourse.learning.model import (
-    AttentionModel,
-    mute_head,
-    reads_and_writes,
-)
+from attncourse.learning.model import AttentionModel, mute_head, reads_and_writes
 from support.shape_comments import reading
 
 SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5, "vocabulary": 17}

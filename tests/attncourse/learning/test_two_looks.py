@@ -5,13 +5,7 @@ import torch
 
 import train_mini
 from attncourse.learning.mini import COUNTRIES
-from attncourse.learning.two_looks import (
-    QUESTIONS,
-    TwoLooks,
-    journeys,
-    right_journeys,
-    two_looks,
-)
+from attncourse.learning.two_looks import QUESTIONS, TwoLooks, journeys, right_journeys, two_looks
 from train_mini import TWIN_SEED, right_of, train_two_looks
 
 TEXT = "A train from France to Italy runs"

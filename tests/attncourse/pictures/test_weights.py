@@ -5,14 +5,7 @@ import itertools
 import pytest
 import torch
 
-from attncourse.pictures.palette import (
-    FAINT,
-    INK,
-    QUIET,
-    WRONG,
-    head_color,
-    weight_color,
-)
+from attncourse.pictures.palette import FAINT, INK, QUIET, WRONG, head_color, weight_color
 from attncourse.pictures.scene import BOOK
 from attncourse.pictures.weights import leaks_picture, weights_picture
 from attnlib import causal_mask
