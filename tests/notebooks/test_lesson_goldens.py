@@ -72,26 +72,6 @@ def test_the_appendix_has_the_nine_published_shapes():
     assert len(made) == 9
 
 
-def test_the_worked_example_does_not_multiply_out():
-    """Its last key says where; these are the numbers of head 1."""
-    reasons = WORKED["where_it_does_not_multiply_out"]
-    queries, keys, values = (torch.tensor(WORKED[f"{which}_by_head"][0]) for which in "QKV")
-    scores = shown(queries @ keys.T)
-    (given,) = re.findall(r"\[\[.*?\]\]", reasons["step 7, scores"])
-    assert scores == json.loads(given)
-    assert scores != WORKED["scores_printed"][0]
-
-    scaled = torch.tensor(WORKED["scores_printed"][0][1][:2]) / WORKED["head_dim"] ** 0.5
-    assert shown(torch.softmax(scaled, dim=0)) == [0.0528, 0.9472]
-    assert "(0.0528, 0.9472), not (0.0724, 0.9276)" in reasons["step 8, softmax"]
-    assert WORKED["weights_printed"][0][1][:2] == [0.0724, 0.9276]
-
-    context_vec = shown(torch.tensor(WORKED["weights_printed"][0]) @ values)
-    assert context_vec[1][0] == 0.7681
-    assert "= 0.7681, not 0.8036" in reasons["step 9, context"]
-    assert WORKED["context_printed"][0][1][0] == 0.8036
-
-
 def test_the_worked_example_is_shown_to_the_digit():
     theirs = published_steps()
     assert counting().inputs.tolist() == WORKED["X"]

@@ -219,21 +219,16 @@ def test_modules_of_zeros_are_the_same():
 
 def test_weights_that_do_not_fit_are_named():
     head, stacked, split = (case.build() for case in LESSON)
-    assert not check_same(head, split)
-    assert check_same(head, split).sentence == (
-        "Not to be compared: W_query.weight is (15, 11) in one module, (5, 11) in the other."
-    )
     wide = MultiHeadAttention(D_IN, 30, CONTEXT_LENGTH, 0.0, H)
-    assert check_same(stacked, wide).sentence == (
-        "Not to be compared: W_query.weight is (30, 11) in one module, (15, 11) in the other."
-    )
     biased = LESSON[0].build(qkv_bias=True)
-    assert check_same(biased, head).sentence == (
-        "Not to be compared: W_query.bias is missing in one module, (5,) in the other."
-    )
-    assert check_same(head, biased).sentence == (
-        "Not to be compared: W_query.bias is (5,) in one module, missing in the other."
-    )
+    for one, other, said in (
+        (head, split, "weight is (15, 11) in one module, (5, 11) in the other."),
+        (stacked, wide, "weight is (30, 11) in one module, (15, 11) in the other."),
+        (biased, head, "bias is missing in one module, (5,) in the other."),
+        (head, biased, "bias is (5,) in one module, missing in the other."),
+    ):
+        assert not check_same(one, other)
+        assert check_same(one, other).sentence == f"Not to be compared: W_query.{said}"
 
 
 def test_more_tokens_than_a_module_takes_is_a_sentence():

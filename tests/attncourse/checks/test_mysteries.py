@@ -25,11 +25,8 @@ from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 
 X = journey().inputs[None]
-NO_CHECK = {
-    "mask with the diagonal": "NaN",
-    "mask inverted": "NaN",
-    "view without contiguous": "stops",
-}
+NO_CHECK = dict.fromkeys(("mask with the diagonal", "mask inverted"), "NaN")
+NO_CHECK |= {"view without contiguous": "stops"}
 MORE = {"mask after softmax": (False, True, True, True), "keys by W_query": (False,) * 3 + (True,)}
 each_mistake = pytest.mark.parametrize("mistake", ALL_MISTAKES, ids=lambda mistake: mistake.name)
 each_fault = pytest.mark.parametrize(

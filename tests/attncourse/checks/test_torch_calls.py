@@ -112,18 +112,14 @@ def test_the_reference_hides_nothing_and_is_attention():
 @pytest.mark.parametrize(
     ("call", "right"),
     [
-        ("mine(x, is_causal=True)", (2, 2)),
         ("mine(x)", (0, 2)),
-        ("mine(x, attn_mask=may_look)", (10, 10)),
         ("mine(x, attn_mask=~may_look)", (0, 10)),
         ("mine(x, attn_mask=may_look.expand(shape)[:, 0][:, None])", (10, 10)),
-        ("mine(x, memory)", (2, 2)),
         ("mine(new, text)", (2, 4)),
-        ("mine(new, text, attn_mask=causal_lower_right(n, m))", (4, 4)),
-        ("module(x, x, x, attn_mask=is_future)[0]", (2, 2)),
     ],
 )
 def test_a_call_is_right_on_as_many_inputs(call, right):
+    """Lesson 05 shows those that are right on all."""
     assert run_calls([call], FusedAttention) == {call: right}
 
 

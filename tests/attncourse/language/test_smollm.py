@@ -27,17 +27,10 @@ LENGTHS = (2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 37, 61, 101, 131, 257, 1000)
 EVERY_DAY = 131  # longer texts take half a minute: set ATTNLIB_LONG_TEXTS=1 to read them too
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        SIZE,
-        replace(SIZE, num_kv_heads=6),
-        replace(SIZE, num_kv_heads=1),
-        replace(SIZE, is_tied=True),
-    ],
-    ids=["three kv heads", "six", "one", "tied"],
-)
-def test_small_models_equal_hugging_faces(size):
+@pytest.mark.parametrize("num_kv_heads", [SIZE.num_kv_heads, 6, 1])
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_small_models_equal_hugging_faces(num_kv_heads, is_tied):
+    size = replace(SIZE, num_kv_heads=num_kv_heads, is_tied=is_tied)
     ours = small_model(size)
     token_ids = torch.randint(101, (37,), generator=torch.Generator().manual_seed(3))
     with torch.no_grad():

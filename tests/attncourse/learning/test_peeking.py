@@ -45,11 +45,6 @@ def test_without_a_mask_the_last_token_sees_what_it_saw_and_the_first_sees_more(
     assert not torch.allclose(seen[:, 0], masked(tokens)[:, 0])
 
 
-def test_with_one_token_there_is_nothing_to_hide():
-    masked, token = model(), torch.tensor([[4], [2]])
-    torch.testing.assert_close(without_mask(masked)(token), masked(token))
-
-
 def test_a_text_that_is_cut_has_nothing_ahead():
     """Each loss is that of the first tokens alone, and with a mask that of the whole text."""
     batch = Batch(torch.tensor([[3, 5, 0], [2, 2, 6]]), torch.tensor([[[5], [0], [1]]] * 2))

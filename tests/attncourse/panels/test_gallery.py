@@ -44,9 +44,7 @@ def catches(name: str, condition: str = "as usual") -> tuple[bool, ...]:
 
 @each_condition
 def test_the_right_page_passes_everything_everywhere(condition):
-    assert [bool(verdict) for verdict in examine(OnePageAttention, condition).values()] == [
-        True
-    ] * 4
+    assert all(examine(OnePageAttention, condition).values())
     assert build(OnePageAttention, condition)(tokens(condition)).isfinite().all()
 
 
@@ -92,11 +90,6 @@ def test_every_mistake_is_caught_somewhere(name):
         assert build(BY_NAME[name].cls, QUIET[name]).eval()(tokens()).isfinite().all()
     else:
         assert where == [QUIET[name]]
-
-
-def test_huge_scores_hide_a_wrong_scale():
-    for name in ("no scale", "scale by d_out", "scale by d_in"):
-        assert not any(catches(name, "large tokens"))
 
 
 # The panel

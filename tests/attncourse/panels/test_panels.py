@@ -331,17 +331,3 @@ def test_weight_split(state):
     assert head_colors_in(scene) == {tags.format(h): {head_color(h)} for h in range(num_heads)}
     touched = WEIGHT_SPLIT.touch(data, scene)
     assert [its.name for its in touched.maps] == [f"head {h}" for h in range(num_heads)]
-
-
-def test_a_head_without_a_column_looks_evenly():
-    data = WEIGHT_SPLIT.compute(num_heads=12, zeroed_column="2")
-    even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
-    torch.testing.assert_close(data.attn_weights[2], even)
-
-
-def test_the_head_count_leaves_weights_and_parameters_of_the_split_alone():
-    counts = WEIGHT_SPLIT.controls["num_heads"]
-    assert counts == (1, 2, 3, 4, 6, 12)  # the divisors only
-    data = [WEIGHT_SPLIT.compute(num_heads=n, zeroed_column="none") for n in counts]
-    assert {item.num_parameters for item in data} == {264}
-    assert all(torch.equal(item.W_query, data[0].W_query) for item in data)

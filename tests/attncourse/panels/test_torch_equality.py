@@ -60,10 +60,8 @@ def bounds(scene: Scene) -> dict[str, str]:
 @each_state
 def test_its_numbers_are_those_of_the_two_modules(num_heads):
     x, theirs, ours = both(num_heads)
-    (outputs, weights, gradients), (our_outputs, our_weights, our_gradients) = (
-        run(theirs, x),
-        run(ours, x),
-    )
+    outputs, weights, gradients = run(theirs, x)
+    our_outputs, our_weights, our_gradients = run(ours, x)
     data = TORCH_EQUALITY.compute(num_heads=num_heads)
     assert data.tokens == journey().tokens
     assert data.num_heads == num_heads

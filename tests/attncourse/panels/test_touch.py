@@ -43,12 +43,16 @@ def ends(panel: Panel) -> list[dict[str, Any]]:
 
 
 @each_panel
-def test_every_cell_says_the_weights_that_are_drawn(panel):
+def test_every_cell_lies_where_it_is_drawn_and_says_the_weights_there(panel):
     for state in ends(panel):
         data = panel.compute(**state)
         scene = panel.draw(data)
         touch = panel.touch(data, scene)
         assert touch.maps
+        drawn = {(b.x, b.y) for b in scene.items if isinstance(b, Box) and b.width == b.height}
+        for shown in touch.maps:
+            for place in range(len(next(iter(shown.numbers.values())))):
+                assert (shown.x, shown.y + place * shown.cell) in drawn
         heads = data.attn_weights.reshape(-1, *data.attn_weights.shape[-2:])
         said = {"gallery": "wrong", "torch equality": "ours"}.get(panel.name, "weight")
         for shown, weights in zip(touch.maps[-len(heads) :], heads, strict=True):
@@ -107,17 +111,6 @@ def test_listening_hears_every_layer_and_lets_go():
     made = listen(module, journey().inputs[None])
     assert (made.attn_scores.shape, made.values.shape) == ((2, 6, 6), (2, 6, 4))
     assert not any(part._forward_hooks for part in module.modules())
-
-
-@each_panel
-def test_the_cells_lie_where_they_are_drawn(panel):
-    for state in ends(panel):
-        data = panel.compute(**state)
-        scene = panel.draw(data)
-        drawn = {(b.x, b.y) for b in scene.items if isinstance(b, Box) and b.width == b.height}
-        for shown in panel.touch(data, scene).maps:
-            for place in range(len(next(iter(shown.numbers.values())))):
-                assert (shown.x + 0 * place, shown.y + place * shown.cell) in drawn
 
 
 def test_a_head_has_its_name_its_color_and_its_row():

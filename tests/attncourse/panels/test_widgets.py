@@ -144,18 +144,7 @@ def test_a_large_panel_draws_the_page_that_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    "message",
-    [
-        {},
-        {"draw": -1},
-        {"draw": 200},
-        {"draw": "7"},
-        {"draw": None},
-        {"draw": 1.5},
-        [],
-        "draw",
-        None,
-    ],
+    "message", [{}, *({"draw": place} for place in (-1, 200, "7", None, 1.5)), [], "draw", None]
 )
 def test_what_asks_for_no_page_gets_no_answer(message, capsys):
     """An error here would go to the log, where nobody looks."""
