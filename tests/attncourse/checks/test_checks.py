@@ -10,19 +10,11 @@ from torch import nn
 
 from attncourse.checks import Finding, Kind
 from attncourse.checks.module_checks import Verdict, check_causal, check_equal, check_weights
-from attncourse.checks.verdict import NO, OPEN, STOPPED, YES
 from attncourse.pictures.palette import contrast
 from attncourse.tracing.operations import SourceLine
-from attnlib import CausalAttention, MultiHeadAttention, causal_mask
 from support.cases import CASES, T, name, tokens
 
 DEFAULT = inspect.signature(check_equal).parameters["tolerance"].default
-
-
-def test_a_verdict_is_a_truth_and_a_sentence():
-    assert Verdict(True, "Yes.")
-    assert not Verdict(False, "No.")
-    assert repr(Verdict(False, "No.")) == "No."
 
 
 LINE = SourceLine("forward", 5, "y = x @ x < 2")
@@ -52,10 +44,6 @@ def test_a_verdict_is_seen_at_a_glance_and_heard(verdict, sign, said):
     assert contrast("#ffffff", badge.split("background: ")[1]) >= 5
     assert [code.text for code in root.iter("code")] == [LINE.text] * bool(verdict.line)
     assert len(list(root.iter("details"))) == bool(verdict.more)
-
-
-def test_four_kinds_of_verdict_have_four_colors():
-    assert len({look[2] for look in (YES, NO, STOPPED, OPEN)}) == 4
 
 
 # check_equal
@@ -105,17 +93,12 @@ def test_not_equal_in_shape():
 
 
 def test_nan_is_not_equal_to_anything():
-    a = torch.tensor([1.0, torch.nan])
-    for verdict in (check_equal(a, a), check_equal(a, torch.ones(2))):
+    nan, infinite = (torch.tensor([1.0, bad]) for bad in (torch.nan, torch.inf))
+    one = torch.ones(2)
+    for a, b, off in ((nan, nan, "nan"), (nan, one, "nan"), (infinite, one, "inf")):
+        verdict = check_equal(a, b)
         assert not verdict
-        assert verdict.sentence == "Not equal: the largest difference is nan, at (1,)."
-
-
-def test_infinities():
-    a = torch.tensor([1.0, torch.inf])
-    verdict = check_equal(a, torch.ones(2))
-    assert not verdict
-    assert verdict.sentence == "Not equal: the largest difference is inf, at (1,)."
+        assert verdict.sentence == f"Not equal: the largest difference is {off}, at (1,)."
 
 
 def test_nothing_equals_nothing():
@@ -152,14 +135,13 @@ class LooksAhead(nn.Module):
         return out
 
 
-@pytest.mark.parametrize(
-    ("output", "token", "cut"), [(0, 1, 0), (0, 6, 0), (3, 6, 3), (5, 6, 5), (2, 3, 2)]
-)
-def test_a_module_that_looks_ahead_is_not_causal(output, token, cut):
+@pytest.mark.parametrize(("output", "token"), [(0, 1), (0, 6), (3, 6), (5, 6), (2, 3)])
+def test_a_module_that_looks_ahead_is_not_causal(output, token):
     verdict = check_causal(LooksAhead(output, token), torch.ones(2, T, 3))
     assert not verdict
     assert verdict.sentence == (
-        f"Not causal: when the tokens after position {cut} changed, output {output} moved by 0.5."
+        f"Not causal: when the tokens after position {output} changed, "
+        f"output {output} moved by 0.5."
     )
 
 
@@ -176,14 +158,10 @@ def test_a_module_that_looks_back_is_causal(output, token):
     assert check_causal(LooksAhead(output, token), torch.ones(2, T, 3))
 
 
-def test_one_token_has_no_future():
-    with pytest.raises(ValueError, match="x has 1 token; a future needs at least 2"):
-        check_causal(nn.Identity(), torch.ones(2, 1, 3))
-
-
-def test_no_token_has_no_future_either():
-    with pytest.raises(ValueError, match="x has 0 token"):
-        check_causal(nn.Identity(), torch.ones(2, 0, 3))
+@pytest.mark.parametrize("num_tokens", [0, 1])
+def test_one_token_has_no_future_nor_has_none(num_tokens):
+    with pytest.raises(ValueError, match=f"x has {num_tokens} token; a future needs at least 2"):
+        check_causal(nn.Identity(), torch.ones(2, num_tokens, 3))
 
 
 # check_weights
@@ -218,24 +196,9 @@ def test_weights_that_are_no_causal_average(weights, sentence):
         assert verdict.sentence == sentence
 
 
-def test_weights_after_dropout_do_not_pass():
-    torch.manual_seed(1)
-    head = CausalAttention(11, 5, 13, dropout=0.5)
-    assert not check_weights(head(tokens(), return_weights=True)[1])
-    assert check_weights(head.eval()(tokens(), return_weights=True)[1])
-
-
 def test_the_tolerance_of_a_row_sum():
     weights = torch.tensor([[1.0, 0.0], [0.5, 0.501]])
     assert not check_weights(weights)
     assert check_weights(weights, tolerance=1e-2).sentence.startswith(
         "Weights: none negative, every row sums to 1 within 1e-02,"
     )
-
-
-def test_a_mask_on_the_wrong_side_is_seen():
-    """The transposed weights of a causal module leak."""
-    _, attn_weights = MultiHeadAttention(11, 15, 13, 0.0, 3)(tokens(), return_weights=True)
-    flipped = torch.softmax(torch.zeros(T, T).masked_fill(causal_mask(T).T, -torch.inf), dim=-1)
-    assert not check_weights(flipped)
-    assert not check_weights(attn_weights.transpose(2, 3))
