@@ -70,12 +70,13 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
 
 def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     """Tell heads of a stack that are made with another size than the one that was asked for."""
-    if finding.kind.step not in ("parameters", "error", "result"):
+    is_stack = trial.right is MultiHeadAttentionWrapper
+    if not is_stack or finding.kind.step not in ("parameters", "error", "result"):
         return None
     sizes, mine = trial.sizes(), trial.build()[0]
     head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
     query = getattr(head, "W_query", None)
-    if trial.right is not MultiHeadAttentionWrapper or query is None:
+    if query is None:
         return None
     made = {
         "d_in": getattr(query, "in_features", None),

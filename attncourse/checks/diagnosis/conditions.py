@@ -17,7 +17,7 @@ from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.quantities import HIDDEN
 from attncourse.checks.diagnosis.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Operation
+from attncourse.tracing.operations import Operation, SourceLine
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention
 
@@ -211,17 +211,19 @@ def initial_values(trial: Trial) -> Finding | None:
     twins = dict(other.named_parameters())
     matrices = {n: p.detach() for n, p in mine.named_parameters() if n in names and p.ndim == 2}
     for name, matrix in matrices.items():
-        line = trial.line_that_filled(name) or trial.line_of_parameter(name)
         size = float(matrix.abs().max())
         even = bool((matrix == matrix.flatten()[0]).all())
         value = f"{matrix.flatten()[0]:.4g}, all of them" if even else f"large as {size:.3g}"
         if even or not 1e-6 < size < 20:
-            return Finding(Kind.INIT_VALUES, line, {"name": name, "value": value})
+            return Finding(Kind.INIT_VALUES, _begins(trial, name), {"name": name, "value": value})
         if matrix.equal(twins[name]):
-            seeded = trial.text.line_with(r"manual_seed|seed\(") or line
+            seeded = trial.text.line_with(r"manual_seed|seed\(") or _begins(trial, name)
             return Finding(Kind.INIT_SEED, seeded, {"name": name})
     for (a, first), (b, second) in itertools.combinations(matrices.items(), 2):
         if first.shape == second.shape and first.equal(second):
-            line = trial.line_that_filled(b) or trial.line_of_parameter(b)
-            return Finding(Kind.INIT_EQUAL, line, {"name": a, "twin": b})
+            return Finding(Kind.INIT_EQUAL, _begins(trial, b), {"name": a, "twin": b})
     return None
+
+
+def _begins(trial: Trial, name: str) -> SourceLine | None:
+    return trial.line_that_filled(name) or trial.line_of_parameter(name)

@@ -111,7 +111,6 @@ def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
     """In training a weight is 0, or divided by 1 - p."""
     for num_heads in trial.head_counts:
         mine, x, calm, dropped = _in_training(trial, num_heads)
-        line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
         survived = dropped != 0
         wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
         if wrong.any():
@@ -122,9 +121,10 @@ def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
             factors = (dropped[wrong] / calm[wrong]).nan_to_num(0.0)
             twice = close(factors, torch.full_like(factors, (1 - DROPOUT) ** -2), 1e-4)
             kind = Kind.DROPOUT_TWICE if twice else Kind.DROPOUT_PLACE
-            return Finding(kind, line)
+            return Finding(kind, trial.line_of_dropout(mine, x, trial.weights(num_heads)))
         repeats = dropped.shape[-1] - NUM_TOKENS  # columns that copy the first ones
         if not survived[..., :repeats].equal(survived[..., NUM_TOKENS:]):
+            line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
             return Finding(Kind.DROPOUT_VALUES, line)
     return None
 
@@ -148,35 +148,40 @@ def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
     num_heads = trial.most_heads
     mine, _ = trial.build(num_heads, dropout=DROPOUT)
     x = trial.marked_tokens(b=16, num_heads=num_heads)
-    visible = torch.ones(NUM_TOKENS, NUM_TOKENS).tril().bool()
     set_mode(mine, training=True)
     torch.manual_seed(4)
     first, second = (
         trial.attn_weights_of(mine, x, num_heads)[..., :NUM_TOKENS] == 0 for _ in range(2)
     )
+    found = _pattern(first, second)
+    if found is None:
+        return None
     line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
+    if found.kind is Kind.DROPOUT_FIXED:
+        line = trial.text.line_with(r"seed|Generator\(") or line
+    if found.kind is Kind.DROPOUT_SHARE:
+        line = _line_of_another_p(trial) or line
+    return found.at(line)
+
+
+def _pattern(first: Tensor, second: Tensor) -> Finding | None:
+    """Tell what is wrong with the places at which two calls dropped weights."""
     if first.equal(second):
-        return Finding(Kind.DROPOUT_FIXED, trial.text.line_with(r"seed|Generator\(") or line)
+        return Finding(Kind.DROPOUT_FIXED)
+    visible = torch.ones(NUM_TOKENS, NUM_TOKENS).tril().bool()
     heads = first[..., visible].float().mean(dim=-1)
     rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
     columns = torch.stack([first[..., j:, j].float().mean(dim=-1) for j in (0, 1, 2)])
-    for what, shares in (
-        ("in whole heads", heads),
-        ("in whole rows", rows),
-        ("in whole columns", columns),
-    ):
-        if bool(((shares == 0) | (shares == 1)).all()):
-            return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
-    for what, one in (
-        ("the same in all heads", first[:, :1]),
-        ("the same in all texts", first[:1]),
-    ):
-        if first.equal(one.expand_as(first)) and (num_heads > 1 or len(one) == 1):
-            return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
-    share = float(first[..., visible].float().mean())
-    if abs(share - DROPOUT) > 0.12:
-        line = _line_of_another_p(trial) or line
-        return Finding(Kind.DROPOUT_SHARE, line, {"p": DROPOUT})
+    shares = {"in whole heads": heads, "in whole rows": rows, "in whole columns": columns}
+    for what, share in shares.items():
+        if bool(((share == 0) | (share == 1)).all()):
+            return Finding(Kind.DROPOUT_TOGETHER, None, {"what": what})
+    alike = {"the same in all heads": first[:, :1], "the same in all texts": first[:1]}
+    for what, one in alike.items():
+        if first.equal(one.expand_as(first)) and one.shape != first.shape:
+            return Finding(Kind.DROPOUT_TOGETHER, None, {"what": what})
+    if abs(float(heads.mean()) - DROPOUT) > 0.12:
+        return Finding(Kind.DROPOUT_SHARE, None, {"p": DROPOUT})
     return None
 
 
