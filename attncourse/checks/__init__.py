@@ -11,7 +11,7 @@ How a verdict on a learner's class comes about, from the ground up:
 
 What a learner writes as a function has checks of its own. Each runs it, compares what it returns
 with what the usual mistakes would return, and says which it is; answers has what they share.
-one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
+one_head and weight_split are about heads, torch_calls about PyTorch's attention, tiles
 about tiles of keys, patterns about where heads look, big_model about a model that speaks,
 steps_by_hand about numbers that one computes. module_checks holds the checks of tensors, and of a
 module for one property each; by_hand the same in a few lines, and mysteries hides some of the
@@ -36,11 +36,9 @@ from attncourse.checks.exercises import (
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.module_checks import (
     check_causal,
-    check_equal,
     check_rows_sum_to_one,
     check_same,
     check_shapes,
-    check_weights,
 )
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
@@ -62,7 +60,6 @@ from attncourse.checks.mysteries import (
 from attncourse.checks.one_head import check_causal_weights, check_look_back
 from attncourse.checks.patterns import check_induction, check_refuting
 from attncourse.checks.repairs import check_repair
-from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
     check_scores_row,
@@ -78,5 +75,9 @@ from attncourse.checks.torch_calls import (
     run_calls,
 )
 from attncourse.checks.verdict import Verdict
-from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
+from attncourse.checks.weight_split import (
+    check_copied_weights,
+    check_swapped_heads,
+    check_without_head,
+)
 from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make

@@ -45,6 +45,8 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR_GENERATOR: "torch wants a list here, not a loop in ( ) or a map: write it in [ ].",
     Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over, so that its numbers meet "
     "the wrong rows: add keepdim=True.",
+    Kind.ERROR_LAYER_MADE: "An nn layer is made here, from its sizes, and does not take the tensor "
+    "yet: make it in __init__, and call on the tensor what was made.",
     Kind.ERROR_LAYERS: "The heads themselves are joined here: it must be head(x) for each head.",
     Kind.ERROR_LIST: "A ModuleList is a list and cannot be called: call each head in it on x.",
     Kind.ERROR_MASK_CUT: "The mask is for all {context_length} tokens of the context, and x has "
@@ -61,9 +63,10 @@ CAUSES: dict[Kind, str] = {
     "must keep a layer, such as nn.Dropout(dropout), under this name.",
     Kind.ERROR_NUMPY: "NumPy keeps no gradients, so nothing before this line could learn: every "
     "step must be one of torch, and the root is a number, head_dim**0.5.",
-    Kind.ERROR_OVERFLOW: "-1e9 does not fit into half precision: fill with -torch.inf.",
     Kind.ERROR_RECURSION: "A function calls itself without an end: does forward call forward?",
     Kind.ERROR_REFUSED: "This refuses {given}: any number up to context_length must pass.",
+    Kind.ERROR_RESIDUAL: "x is added here to what attention made, and is not as wide. Attention "
+    "does not add x: the block around it does.",
     Kind.ERROR_SIZES: "Two axes meet here that do not fit: is a transpose missing, or * for @?",
     Kind.ERROR_SOFTMAX_DIM: "softmax must be told along which dimension: dim=-1, along each row.",
     Kind.ERROR_SUPER: "Begin __init__ with super().__init__().",
@@ -72,7 +75,7 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR_VIEW_ORDER: "After transpose the numbers are no longer in reading order, which view "
     "needs: put .contiguous() before .view(), or use .reshape().",
     Kind.ERROR_VIEW_SIZE: "view keeps the number of elements: the sizes must multiply to it. Is "
-    "head_dim d_out // num_heads, and num_heads self.num_heads?",
+    "head_dim d_out // num_heads, num_heads the argument, and num_tokens x.shape[1]?",
     Kind.ERROR_WIDTHS: "The last axis of the left one must be as wide as the right one expects: is "
     "a merge, a split or a transpose missing before this line?",
     # Parameters
@@ -102,6 +105,7 @@ CAUSES: dict[Kind, str] = {
     "same x, and their results go side by side.",
     Kind.HEADS_MANY: "With {num_heads} heads the result is wrong, with few it is right: are they "
     "in the order of their names as text, where '10' comes before '2'?",
+    Kind.HEADS_PART: "Head {head} gets another tensor than x here: each head must take x whole.",
     Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run, not {missing_}: go through all.",
     Kind.LOOP_RETURN: "The return is inside the loop and ends it after one round: indent it less.",
     # x and the projections
@@ -129,6 +133,8 @@ CAUSES: dict[Kind, str] = {
     "through the numbers in reading order, where each token's heads come one after the other.",
     Kind.SPLIT_NO_TRANSPOSE: "The {name} come from here with the tokens before the heads, so that "
     "the product compares the heads of one token: the heads must come first.",
+    Kind.SPLIT_TEXTS: "The {name} come from here with texts and tokens in one dimension, so that "
+    "tokens meet those of other texts: the texts must stay apart.",
     Kind.SPLIT_PARTS: "The projection makes {size} columns of queries, then {size} of keys, then "
     "{size} of values, each head by head: they must be taken apart in this order.",
     # Scores
@@ -170,8 +176,8 @@ CAUSES: dict[Kind, str] = {
     Kind.MASK_DIAGONAL: "The mask hides each token from itself too, and token 0 has nothing else "
     "to see: the diagonal must stay visible.",
     Kind.MASK_DIFFERS: "The mask differs between heads or texts: one triangle must serve all.",
-    Kind.MASK_EMPTY: f"{LEAK}the mask of this line hides nothing of these tokens. Is it cut to the "
-    "rows and columns of the tokens that there are?",
+    Kind.MASK_EMPTY: f"{LEAK}the mask of this line hides nothing of these tokens. Does it "
+    "reach the scores, and is it cut to the rows and columns of the tokens that there are?",
     Kind.MASK_EMPTY_ROW: "For token 0 no {name} are left here: token i must see itself too, so "
     "what is cut for it must end after token i.",
     Kind.MASK_EVERYTHING: "This mask hides every score of some tokens, the past too, and leaves "
@@ -231,7 +237,8 @@ CAUSES: dict[Kind, str] = {
     Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
     "0 in the first columns.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all of head 0 must come first.",
-    Kind.MERGE_AXIS: "The heads are put along dimension {dim}: they must go along the last.",
+    Kind.MERGE_AXIS: "The heads are put along dimension {dim}: they must go side by side, along "
+    "the last, where cat joins columns, and stack would add a dimension.",
     Kind.MERGE_MIXED: "The merge mixes tokens and heads: before view, the heads of a token must "
     "be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",
@@ -264,6 +271,8 @@ CAUSES: dict[Kind, str] = {
     Kind.RANDOM_LAYERS: "New layers are made in each call of forward: make them once, in __init__.",
     Kind.STATE: "Two calls on the same x differ: keep no tensors on self in forward.",
     Kind.STATE_KEPT: "self.{name} still holds what earlier calls made: make it anew in forward.",
+    Kind.LENGTH_CROPPED: "Of a text longer than context_length some rows never come out, and "
+    "nobody is told: raise an error, or return a row for each token.",
     Kind.LENGTH: "With context_length={length} it goes wrong: does a mask have a fixed size?",
     Kind.TRAINING: "With dropout=0.0 training and eval must compute the same, and yours do not: "
     "what depends on self.training?",
@@ -273,19 +282,18 @@ CAUSES: dict[Kind, str] = {
     "F.dropout needs training=self.training, SDPA dropout_p=p if self.training else 0.0.",
     Kind.DROPOUT_FIXED: "In training every call drops the same attention weights: is a seed set, "
     "or a pattern kept? Dropout must draw anew for each of them.",
+    Kind.DROPOUT_NOT_GROWN: "In training what is not dropped must be divided by 1 - dropout, so "
+    "that a row still sums to 1 on average.",
     Kind.DROPOUT_NONE: "In training nothing is dropped: is dropout passed on, and are the "
     "attention weights put through it?",
     Kind.DROPOUT_PLACE: "Dropout must come right after softmax, on the attention weights, once.",
     Kind.DROPOUT_SHARE: "Not the share dropout={p} is dropped: pass dropout on as it is.",
-    Kind.DROPOUT_SUMS: "In training the rows are made to sum to 1 again after dropout, which takes "
-    "back what it did: dropout must come last before the values.",
     Kind.DROPOUT_TOGETHER: "In training attention weights are dropped together, {what}: dropout "
     "must draw anew for every one of them.",
     Kind.DROPOUT_TWICE: "Dropout is applied twice: it must come once, right after softmax.",
     Kind.DROPOUT_VALUES: "In training dropout falls on single numbers of the values or the result: "
     "it must fall on the attention weights, right after softmax.",
     # Notes
-    Kind.NOTE_DTYPE: "In {dtype} it goes wrong: new tensors need dtype=x.dtype, what hides -inf.",
     Kind.NOTE_SCORES: "Where a row's largest score is hidden after exp, 0 / 0 is NaN.",
 }
 

@@ -401,7 +401,7 @@ STYLES: dict[str, Style] = {
         "past": Slip("S[:, i, i + 1:]", "S[:, i, :i]", "mask.past"),
         "columns": Slip("S[:, i, i + 1:]", "S[:, i + 1:, i]", "mask.past"),
         "scale": Slip("(Q.shape[-1] ** 0.5)", "(x.shape[-1] ** 0.5)", "scale.width"),
-        "no rescaling": Slip(" / (1 - self.p)", "", "dropout.place", "rand_like"),
+        "no rescaling": Slip(" / (1 - self.p)", "", "dropout.not-grown", "rand_like"),
         "keeps p": Slip(">= self.p", "< self.p", "dropout.share"),
         "by row": Slip("torch.rand_like(A) >=", "torch.rand_like(A[..., :1]) >=", "dropout.together"),
         "by column": Slip("torch.rand_like(A) >=", "torch.rand_like(A[:, :1]) >=", "dropout.together"),

@@ -119,7 +119,7 @@ class Found:
 
 
 def quantities(
-    x: Tensor, weights: Mapping[str, Tensor], num_heads: int, fused: bool = False
+    x: Tensor, weights: Mapping[str, Tensor], num_heads: int
 ) -> dict[str, tuple[Quantity, ...]]:
     """Return every quantity of causal attention by its name, in the variants that are right.
 
@@ -127,7 +127,6 @@ def quantities(
         x: (b, num_tokens, d_in).
         weights: of the right class, by the names of its parameters.
         num_heads: how many heads.
-        fused: whether one projection makes queries, keys and values together.
     """
     x = x.detach().double()
     parts = {}
@@ -175,9 +174,8 @@ def quantities(
             Quantity("steps of softmax", "bhi", (root * scores).amax(dim=-1)),
         ),
     }
-    if fused:
-        together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
-        named["projections"] = (Quantity("projections", "btphd", together),)
+    together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
+    named["projections"] = (Quantity("projections", "btphd", together),)
     if "out_proj.weight" in weights:
         weight, bias = (
             weights[f"out_proj.{kind}"].detach().double() for kind in ("weight", "bias")
