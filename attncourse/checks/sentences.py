@@ -36,15 +36,13 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR: "{message_}",
     Kind.ERROR_ARGUMENTS: "{message_} __init__ takes d_in, d_out, context_length, dropout, "
     "num_heads if it has heads, and qkv_bias=False; forward takes x.",
-    Kind.ERROR_DIMENSION: "There is no such dimension. They are counted from 0: would -1, the "
-    "last, and -2, the one before it, do?",
+    Kind.ERROR_DIMENSION: "There is no such dimension. Would -1, the last, do, or -2 before it?",
     Kind.ERROR_DTYPE: "Two dtypes meet here: make every new tensor with dtype=x.dtype.",
     Kind.ERROR_EXIT: "The code calls sys.exit() here, which would end the program that uses the "
     "class: raise an error instead, and only where the call is wrong.",
     Kind.ERROR_FLOAT_SIZE: "A size must be an int: // divides to an int, / to a float.",
     Kind.ERROR_GENERATOR: "torch wants a list here, not a loop in ( ) or a map: write it in [ ].",
-    Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over, so that its numbers meet "
-    "the wrong rows: add keepdim=True.",
+    Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over: add keepdim=True.",
     Kind.ERROR_LAYER_MADE: "An nn layer is made here, from its sizes, and does not take the tensor "
     "yet: make it in __init__, and call on the tensor what was made.",
     Kind.ERROR_LAYERS: "The heads themselves are joined here: it must be head(x) for each head.",
@@ -53,8 +51,7 @@ CAUSES: dict[Kind, str] = {
     "fewer. Cut it to the tokens that there are: [:num_tokens, :num_tokens].",
     Kind.ERROR_MASK_DIMS: "{name} has a dimension for the texts and none for the heads, so it "
     "cannot meet the scores: leave the texts out, (num_tokens, num_tokens) serves all.",
-    Kind.ERROR_MERGED_WIDTH: "The merged heads are num_heads * head_dim = {d_out} wide, not "
-    "{asked}: write self.d_out, or -1.",
+    Kind.ERROR_MERGED_WIDTH: "The merged heads are {d_out} wide, not {asked}: write self.d_out.",
     Kind.ERROR_NONE: "Something here is None: does a function that made it end without return?",
     Kind.ERROR_NO_ROOM: "This writes past the end of a tensor, which has no columns left there: is "
     "it as wide as all heads side by side, num_heads times one head?",
@@ -70,8 +67,7 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR_SIZES: "Two axes meet here that do not fit: is a transpose missing, or * for @?",
     Kind.ERROR_SOFTMAX_DIM: "softmax must be told along which dimension: dim=-1, along each row.",
     Kind.ERROR_SUPER: "Begin __init__ with super().__init__().",
-    Kind.ERROR_T: "{turn} is for matrices, and here are {dims} dimensions: write "
-    ".transpose(-2, -1), which swaps the last two.",
+    Kind.ERROR_T: "{turn} is for matrices: write .transpose(-2, -1), which swaps the last two.",
     Kind.ERROR_VIEW_ORDER: "After transpose the numbers are no longer in reading order, which view "
     "needs: put .contiguous() before .view(), or use .reshape().",
     Kind.ERROR_VIEW_SIZE: "view keeps the number of elements: the sizes must multiply to it. Is "
@@ -95,8 +91,7 @@ CAUSES: dict[Kind, str] = {
     Kind.PARAMETERS_TURNED: "{name} is {have_} where {want_} is right: nn.Linear takes the width "
     "that it gets first, nn.Linear(d_in, d_out).",
     Kind.INIT_EQUAL: "{name} and {twin} begin alike: each must be drawn in its own layer.",
-    Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__? All "
-    "layers of a model would begin alike.",
+    Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__?",
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
     Kind.HEADS_ARGUMENT: "The heads are made with {argument}={have}{which}, and must be made with "
     "{argument} as it is: {why}.",
@@ -109,15 +104,12 @@ CAUSES: dict[Kind, str] = {
     Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run, not {missing_}: go through all.",
     Kind.LOOP_RETURN: "The return is inside the loop and ends it after one round: indent it less.",
     # x and the projections
-    Kind.X_CHANGED: "x is changed before it is projected: this line {does}. Queries, keys and "
-    "values must come from x itself.",
+    Kind.X_CHANGED: "x is changed before it is projected (this line {does}): leave it as it is.",
     Kind.X_IN_PLACE: "forward changes x itself, which belongs to the caller, and which every head "
     "must see as it came in: leave that out, or change a copy, as x = x * 2 does.",
     Kind.OUTSIDE: "{Listed}: take sizes from x.shape, or keep what __init__ gets on self.",
-    Kind.PROJECTION_WRONG: "This is not what {layer} makes of x, x times its weight's transpose "
-    "plus its bias: call self.{layer}(x).",
-    Kind.PARTS_SWAPPED: "Here {swapped}: W_query must make the queries, W_key the keys and "
-    "W_value the values.",
+    Kind.PROJECTION_WRONG: "This is not what {layer} makes of x: call self.{layer}(x).",
+    Kind.PARTS_SWAPPED: "Here {swapped}: W_query must make queries, W_key keys, W_value values.",
     Kind.PARTS_TWICE: "Attention takes queries, keys and values, in this order, and here come "
     "{given[0]}, {given[1]} and {given[2]}.",
     Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): leave them as projected.",
@@ -149,8 +141,7 @@ CAUSES: dict[Kind, str] = {
     Kind.SCORES_TRANSPOSED: "The scores are keys times queries: the queries come first.",
     Kind.SCORES_WRONG: "Queries and keys are right before this line, but the scores it makes are "
     "not queries times keys, head by head.",
-    Kind.SCALE_CUT: "The root of {width} is cut to a whole number here: it must stay as it is, "
-    "without int(...), // or round.",
+    Kind.SCALE_CUT: "The root of {width} is cut to a whole number here: take it as it is.",
     Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: the "
     f"scores {ROOT}.",
     Kind.SCALE_LATE: "The division by the root comes after softmax, where it only makes the rows "
@@ -190,8 +181,7 @@ CAUSES: dict[Kind, str] = {
     "where the key comes after the query, and nothing else.",
     Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: all above the diagonal "
     "must be hidden, and nothing else.",
-    Kind.MASK_LENGTH: "The mask is for {length} tokens, and x has {num_tokens}: make it from "
-    "x.shape[1].",
+    Kind.MASK_LENGTH: "The mask is for {length} tokens, x has {num_tokens}: use x.shape[1].",
     Kind.MASK_NAN: "NaN arises here: 0 * inf is NaN, so hide with masked_fill; so is a root or a "
     "logarithm of a negative score.",
     Kind.MASK_NO_BUFFER: "On another device it stops: self.{name} is a tensor that the module does "
@@ -205,12 +195,10 @@ CAUSES: dict[Kind, str] = {
     "tokens 0 to i, so keys and values must be cut to [: i + 1].",
     Kind.MASK_TOO_MUCH: "Token {token} does not see token {other}, which is not in its future: "
     "the mask must hide what is above the diagonal, and nothing else.",
-    Kind.MASK_TRAINING: "The mask is there in eval only: in training the future must be hidden "
-    "too.",
+    Kind.MASK_TRAINING: "The mask is there in eval only: in training it must hide the future too.",
     Kind.MASK_UNUSED: "The future is hidden here, but the result is not kept: masked_fill returns "
     "a new tensor, masked_fill_ changes the old one.",
-    Kind.MASK_ZEROS: "This hides every score that is 0, and a score that token i may see can be 0 "
-    "too: hide by place, not by number.",
+    Kind.MASK_ZEROS: "This hides every score of 0, also a visible one: hide by place instead.",
     # Softmax, weights, values
     Kind.SOFTMAX_AXIS: "Softmax runs over {axes_}: it must run over the keys alone, dim=-1.",
     Kind.SOFTMAX_BY_HAND: "Softmax by hand goes wrong here, where it {does}: it is exp of the "
@@ -230,12 +218,10 @@ CAUSES: dict[Kind, str] = {
     Kind.VALUES_OTHER: "The attention weights multiply {the} here, and must multiply the values.",
     Kind.ATTENTION_WRONG: "Queries, keys and values are right, and their attention is not.",
     # Context vectors and result
-    Kind.CONTEXT_CHANGED: "The context vectors are right before this line: it {does}. Leave that "
-    "out.",
+    Kind.CONTEXT_CHANGED: "The context vectors are right until this line: it {does}. Leave it out.",
     Kind.CONTEXT_WRONG: "Attention weights and values are right before this line, and what it "
     "makes is not their product, head by head: it {does}.",
-    Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
-    "0 in the first columns.",
+    Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all of head 0 must come first.",
     Kind.MERGE_AXIS: "The heads are put along dimension {dim}: they must go side by side, along "
     "the last, where cat joins columns, and stack would add a dimension.",
@@ -243,8 +229,7 @@ CAUSES: dict[Kind, str] = {
     "be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",
     Kind.MERGE_REPEATED: "One head comes again where another belongs: use each head once.",
-    Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all heads must go side by "
-    "side, along the last dimension.",
+    Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all must go side by side.",
     Kind.MERGE_TEXTS: "The merge mixes texts and heads: whichever of the two came first when they "
     "were put into one dimension must come first here too.",
     Kind.OUT_PROJ_MISSING: "The context vectors are returned without out_proj: it must come last.",
@@ -266,16 +251,14 @@ CAUSES: dict[Kind, str] = {
     Kind.GRADIENT_IN_PLACE: "The backward pass fails: a number that a gradient needs is "
     "overwritten. Write a = a * b and not a *= b, and drop without inplace.",
     # Other calls, other modes
-    Kind.RANDOM: "Two runs on the same x differ, though in eval: random numbers come in here. In "
-    "eval, forward must not draw any.",
+    Kind.RANDOM: "Two runs on the same x differ: in eval, forward must draw no random numbers.",
     Kind.RANDOM_LAYERS: "New layers are made in each call of forward: make them once, in __init__.",
     Kind.STATE: "Two calls on the same x differ: keep no tensors on self in forward.",
     Kind.STATE_KEPT: "self.{name} still holds what earlier calls made: make it anew in forward.",
     Kind.LENGTH_CROPPED: "Of a text longer than context_length some rows never come out, and "
     "nobody is told: raise an error, or return a row for each token.",
     Kind.LENGTH: "With context_length={length} it goes wrong: does a mask have a fixed size?",
-    Kind.TRAINING: "With dropout=0.0 training and eval must compute the same, and yours do not: "
-    "what depends on self.training?",
+    Kind.TRAINING: "With dropout=0.0 training differs from eval: what depends on self.training?",
     Kind.MODE_CHANGED: "forward itself switches to eval, so that dropout never drops: the mode "
     "belongs to the caller, who calls train() and eval().",
     Kind.DROPOUT_ACTIVE: "Dropout is active in eval(): nn.Dropout from __init__ knows the mode, "

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, call, draw, run
+from attncourse.checks.attempt import Found, call, draw, has_own_lines, run
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.stub import has_own_lines
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
