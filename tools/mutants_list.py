@@ -544,20 +544,6 @@ AROUND = (
         "tests/attncourse/checks/test_checks.py::test_one_bit_counts_and_so_does_one_sequence_of_the_batch",
     ),
     Mutant(
-        "check-equal-passes-nan",
-        "attncourse/checks/module_checks.py",
-        {
-            "if not largest <= tolerance:  # so written": "if largest > tolerance:  # so written",
-        },
-        "tests/attncourse/checks/test_checks.py::test_nan_is_not_equal_to_anything",
-    ),
-    Mutant(
-        "check-weights-sums-columns",
-        "attncourse/checks/module_checks.py",
-        {"(attn_weights.sum(dim=-1) - 1)": "(attn_weights.sum(dim=-2) - 1)"},
-        "tests/attncourse/checks/test_checks.py::test_our_weights_pass",
-    ),
-    Mutant(
         "check-same-compares-outputs-only",
         "attncourse/checks/module_checks.py",
         {"[kind for kind in made[0] if kind in made[1]]": '["outputs"]'},

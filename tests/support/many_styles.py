@@ -347,7 +347,7 @@ STYLES: dict[str, Style] = {
         "loop from i": Slip("i + 1:]", "i:]", "mask.diagonal"),
         "columns": Slip("S[:, i, i + 1:]", "S[:, i + 1:, i]", "mask.past"),
         "scale": Slip("(Q.shape[-1] ** 0.5)", "(x.shape[-1] ** 0.5)", "scale.width"),
-        "no rescaling": Slip(" / (1 - self.p)", "", "dropout.place", "rand_like"),
+        "no rescaling": Slip(" / (1 - self.p)", "", "dropout.not-grown", "rand_like"),
         "keeps p": Slip(">= self.p", "< self.p", "dropout.share"),
         "one text": Slip("torch.rand_like(A) >=", "torch.rand_like(A[:1]) >=", "dropout.together"),
         "in eval": Slip("if self.training and self.p > 0", "if self.p > 0", "dropout.eval", "rand_like"),

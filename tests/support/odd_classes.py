@@ -22,7 +22,7 @@ from support.wrong_classes import ONE_HEAD, SPLIT, STACKED
 HIDDEN_FAULTS = {
     "relu of the queries": (SPLIT, [("self.W_query(x).view", "self.W_query(x).relu().view")], "parts.changed", "relu()"),
     "exp without the largest": (BY_HAND, [("torch.exp(s - s.max(dim=-1, keepdim=True).values)", "torch.exp(s)")], "softmax.largest", "torch.exp(s)"),
-    "the largest of all": (BY_HAND, [("s.max(dim=-1, keepdim=True).values", "s.max()")], "softmax.largest", "torch.exp(s"),
+    "the largest of all": (BY_HAND, [("s.max(dim=-1, keepdim=True).values", "s.max()")], "softmax.largest", "s.max()"),
     "heads by name": (STACKED, [("head(x) for head in self.heads", "head(x) for _, head in sorted(self.heads.named_children())")], "heads.many", "sorted("),
     # from call to call
     "keys of the first call": (EINSUM, [("        att = torch.einsum", "        if not hasattr(self, 'seen') or self.seen.shape != k.shape: self.seen = k.detach()\n        k = self.seen\n        att = torch.einsum")], "gradient", ""),

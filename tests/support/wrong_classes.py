@@ -193,7 +193,7 @@ WRONG_STACKS = {
     "a plain list": (("nn.ModuleList(", "list("), "parameters.plain-list", "__init__ 4"),
     "too few heads": (("range(num_heads)", "range(2)"), "heads.count", "__init__ 4"),
     "d_out shared out": (("sizes = d_in, d_out,", "sizes = d_in, d_out // num_heads,"), "heads.argument", "__init__ 4"),
-    "dropout not passed on": (("context_length, dropout, qkv_bias\n", "context_length, 0.0, qkv_bias\n"), "dropout.none", "__init__ 4"),
+    "dropout not passed on": (("context_length, dropout, qkv_bias\n", "context_length, 0.0, qkv_bias\n"), "heads.argument", "__init__ 4"),
     "a loop that breaks the values": (("head(x) for head in self.heads", "head(x) * (1 if len(self.heads) == 1 or x.shape[1] == 1 else h) for h, head in enumerate(self.heads)"), "context.changed", "forward 2"),
 }  # fmt: skip
 WRONG_SPLITS = {
