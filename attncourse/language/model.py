@@ -90,8 +90,10 @@ class Block(nn.Module):
     def after_attention(self, x: Tensor, written: Tensor) -> Tensor:
         """Add what attention wrote, then what the small network makes of it."""
         x = x + written  # (b, num_tokens, width)
-        gate, up = self.widen(self.norm_2(x)).chunk(2, dim=-1)  # each (b, num_tokens, hidden)
-        return x + cast(Tensor, self.narrow(F.silu(gate) * up))
+        gate, up = self.widen.weight.chunk(2)  # two products take less time than one twice as wide
+        read = self.norm_2(x)  # (b, num_tokens, width)
+        gated = F.silu(F.linear(read, gate)).mul_(F.linear(read, up))  # (b, num_tokens, hidden)
+        return x + cast(Tensor, self.narrow(gated))
 
 
 class Llama(nn.Module):
