@@ -196,7 +196,8 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "images", source / "images")
     (source / "notebooks").mkdir()
     front, at = source / "index.md", address()
-    panel = f"<style>{LOOKS.read_text('utf-8')}</style>\n{sentence_section()}"
+    looks = f"<style>{LOOKS.read_text('utf-8')}</style>"
+    panel = f'{looks}\n<div class="front">{sentence_section()}</div>'
     front.write_text(
         front.read_text("utf-8").replace(FIRST_PANEL, f"```{{raw}} html\n{panel}\n```\n"), "utf-8"
     )
