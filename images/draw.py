@@ -1,7 +1,7 @@
 """Draw the diagrams of the course: `python images/draw.py` writes each beside this file.
 
 Every number in a diagram is computed here, by attnlib, on the running example, or comes from the
-recording of a language model. All diagrams are equally wide, so that a page shows them at one scale.
+recording of a language model. All are equally wide, so that a page shows them at one scale.
 """
 
 from __future__ import annotations

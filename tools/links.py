@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 
-class Page(HTMLParser):
+class Tags(HTMLParser):
     """The tags of a page, each with its attributes; its anchors."""
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
 def dead_links(site: Path) -> list[str]:
     """Return a line for each link of a website that is not as it should be."""
-    pages = {path.resolve(): Page(path) for path in sorted(site.rglob("*.html"))}
+    pages = {path.resolve(): Tags(path) for path in sorted(site.rglob("*.html"))}
     return [
         f"{path.relative_to(site.resolve())}: {target} {problem}"
         for path, page in pages.items()
@@ -47,7 +47,7 @@ def dead_links(site: Path) -> list[str]:
     ]
 
 
-def _problem(pages: dict[Path, Page], path: Path, tag: str, target: str) -> str:
+def _problem(pages: dict[Path, Tags], path: Path, tag: str, target: str) -> str:
     if target.startswith("data:"):
         return ""
     if target.startswith("https://"):
