@@ -297,6 +297,20 @@ def test_time_plays_and_steps(open_page: Callable[..., Page]):
 
 
 @browser_test
+def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
+    """In the first screen of a laptop, without scrolling."""
+    page = open_page("index", 1366)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    panel = page.locator(".attn-sentence")
+    put = panel.get_by_role("radio", name="with its numbers from")
+    expect(put).to_be_in_viewport(ratio=1)
+    put.check()
+    expect(panel.get_by_role("listitem").first).to_contain_text("Rome")
+    expect(panel.get_by_role("listitem").first).to_be_in_viewport(ratio=1)
+    assert page.evaluate("scrollY") == 0
+
+
+@browser_test
 def test_nothing_plays_where_motion_is_not_wanted(open_page: Callable[..., Page]):
     box = box_of(open_page(TILES, reduced_motion="reduce"), TILES)
     expect(box.get_by_role("button")).to_have_text(["Step"])

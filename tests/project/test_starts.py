@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,7 @@ def address_of(*origin: str, folder: Path) -> str | None:
     return address(folder)
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 @pytest.mark.parametrize(
     "origin",
     ["https://github.com/a/b", "https://github.com/a/b.git", "git@github.com:a/b.git"],
