@@ -20,7 +20,7 @@ PROSE = {
     for number, lesson in LESSONS.items()
 }
 LINK = re.compile(r"\[(\d\d)\]\(\.\./notebooks/([\w.]+)\)")
-SECTION = re.compile(LINK.pattern + r"(?:,| \|) \*(.+?)\*(?= |,|$)(?: and \*(.+?)\*)?")
+SECTION = re.compile(LINK.pattern + r"(?:,| \|) \*(.+?)\*(?=[ ,:]|$)(?: and \*(.+?)\*)?")
 BLOCK = re.compile(r"^(`{3,4})(\w+)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 BLOCKS = {language: text for _, language, text in BLOCK.findall(PAGE)}
 
