@@ -12,7 +12,7 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student book pdf colab bench bench-quick bench-sliders digits mutants audit ablate clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student book site pdf release colab bench bench-quick bench-sliders digits mutants audit ablate clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -57,7 +57,17 @@ book: dev  ## write the course as a website into build/book, with sliders that m
 pdf: book  ## print the lessons of the book, each as a PDF, into build/pdf (needs Chromium)
 	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/pdf.py
 
-colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from)
+site: book  ## put the book into build/site as it goes on the web, and check its links
+	rm -rf build/site
+	cp -R build/book build/site
+	$(PY) tools/links.py build/site
+
+release: site pdf  ## put a release into build/release (make release TAG=v0.2.0): wheel, book, PDFs
+	rm -rf build/release
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir build/release .
+	$(PY) tools/release.py $(TAG)
+
+colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from, if git does not know)
 	$(PY) tools/colab_copies.py $(ADDRESS)
 
 bench: dev  ## time every variant on this machine (10 minutes), print the goals

@@ -5,19 +5,19 @@ on the page.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+import links
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.classroom.exercises import find_exercises
 from attncourse.panels.gallery import GALLERY
@@ -44,7 +44,7 @@ from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
 browser_test = pytest.mark.browser
 
 SHOWN = [(path, panel) for path in (*NOTEBOOKS, *APPENDICES) for _, panel in panels_of(read(path))]
-PAGES = ["index", "search", "docs/teaching", "docs/checks", "docs/contract"]
+PAGES = ["index", "search", *(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md"))]
 PAGES += [f"notebooks/{path.stem}" for path in (*NOTEBOOKS, *APPENDICES)]
 MUCH_CODE = "notebooks/06_right_shape_wrong_answer"
 MOST_BYTES = 15_000_000
@@ -81,38 +81,21 @@ CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(f
 })"""
 
 
-class Reader(HTMLParser):
-    """Notes the tags of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(path.read_text(encoding="utf-8"))
-        self.close()
-        self.anchors = {attrs["id"] for _, attrs in self.tags if attrs.get("id")}
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def all(self, name: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag == name]
-
-
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The book, as `make book` writes it."""
+    """The book, as `make book` writes it in a copy that has an address."""
     folder = tmp_path_factory.mktemp("made") / "book"
     command = [sys.executable, str(ROOT / "tools" / "book.py"), str(folder)]
-    made = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    where = os.environ | {"GITHUB_REPOSITORY": "a/b", "GITHUB_SERVER_URL": "https://github.com"}
+    made = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=where, check=False)
     assert (made.stderr, made.returncode) == ("", 0)
     assert made.stdout == f"{folder / 'index.html'}: open it in a browser\n"
     return folder
 
 
 @pytest.fixture(scope="module")
-def pages(book: Path) -> dict[str, Reader]:
-    return {path.relative_to(book).as_posix(): Reader(path) for path in book.rglob("*.html")}
+def pages(book: Path) -> dict[str, links.Tags]:
+    return {path.relative_to(book).as_posix(): links.Tags(path) for path in book.rglob("*.html")}
 
 
 def test_it_has_a_page_for_every_lesson_and_for_no_more_than_that(book, pages):
@@ -153,33 +136,57 @@ def test_a_page_holds_its_panels_and_shows_them_without_any_script(book, path):
         assert text.count(file.read_text(encoding="utf-8")) == bool(drawn)
 
 
-def test_every_link_leads_somewhere(book, pages):
-    """Inside the book: to a file, and to an anchor of it. Outside: only where one clicks."""
-    for name, reader in pages.items():
-        for tag, attrs in reader.tags:
-            for target in filter(None, (attrs.get("href"), attrs.get("src"))):
-                if target.startswith(("https://", "data:")):
-                    assert tag == "a" or target.startswith("data:"), (name, tag, target)
-                    continue
-                file, _, anchor = unquote(target).partition("#")
-                there = (reader.path.parent / file.partition("?")[0]) if file else reader.path
-                assert there.is_file(), (name, target)
-                if anchor and there.suffix == ".html":
-                    page = pages[there.resolve().relative_to(book).as_posix()]
-                    assert anchor in page.anchors, (name, target)
+def test_every_link_leads_somewhere(book, tmp_path, capsys):
+    """As the workflow asks it; and one that leads nowhere is found."""
+    assert links.main([str(book)]) == 0
+    assert capsys.readouterr().out == f"{book}: every link leads somewhere\n"
+    wrong = {
+        '<a href="b.html">': "leads nowhere",
+        '<a href="#c">': "names no anchor",
+        '<a href="ftp://d">': "leads nowhere",
+        '<script src="https://e.example/f.js">': "is loaded from elsewhere",
+    }
+    (tmp_path / "a.html").write_text("\n".join(wrong) + '<p id="g"><a href="a.html?h#g">', "utf-8")
+    assert links.main([str(tmp_path)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[2].partition(" ")[2] for line in told] == list(wrong.values())
 
 
-def test_figures_are_files_with_words_and_no_output_is_blank(pages):
+def test_the_first_page_begins_with_the_transplant(book):
+    """The panel of lesson 01, from the same file, before any other words than what it is."""
+    panels = [
+        re.search(
+            r'class="attn-panel attn-sentence">.*?src="(?:\.\./)?(_images/\w+\.js)"', text, re.S
+        )
+        for text in (
+            (book / f"{name}.html").read_text(encoding="utf-8")
+            for name in ("index", f"notebooks/{NOTEBOOKS[0].stem}")
+        )
+    ]
+    assert panels[0][1] == panels[1][1]
+    before = panels[0].string[: panels[0].start()].partition("<article")[2]
+    assert before.count("<p>") == 1
+
+
+def test_each_lesson_can_be_run_from_its_page(pages):
+    for path in NOTEBOOKS:
+        targets = [target for _, target in pages[f"notebooks/{path.stem}.html"].targets()]
+        for host in ("https://colab.research.google.com/", "https://mybinder.org/"):
+            (there,) = [target for target in targets if target.startswith(host)]
+            assert there.endswith(f"/{path.name}")
+
+
+def test_figures_are_files_with_words_and_no_output_is_blank(book, pages):
     """A page shows sooner without their bytes, and keeps the room that a figure will take."""
     for name, reader in pages.items():
-        images = reader.all("img")
+        images = [attributes for tag, attributes in reader.tags if tag == "img"]
         assert not [image["src"] for image in images if not image.get("alt")], name
         assert not any("data:" in image["src"] for image in images), name
         figures = [image for image in images if image.get("loading") == "lazy"]
         assert all(int(image["width"]) * int(image["height"]) for image in figures)
         if not name.startswith("notebooks/a"):  # an appendix may have tables alone
             assert bool(figures) == name.startswith("notebooks/")
-        text = reader.path.read_text(encoding="utf-8")
+        text = (book / name).read_text(encoding="utf-8")
         assert "application/json" not in text
         assert not re.search(r"<pre[^>]*><span></span>\s*</pre>", text), name
         assert not re.search(r"<mtext>[^<]*\\", text), name  # a name in an equation
@@ -287,6 +294,20 @@ def test_time_plays_and_steps(open_page: Callable[..., Page]):
     expect(button["Play"]).to_be_visible()
     button["Step"].click()  # after the end comes the beginning
     check_shows(page, box, TILES, TILES.default | {"step": values[0]})
+
+
+@browser_test
+def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
+    """In the first screen of a laptop, without scrolling."""
+    page = open_page("index", 1366)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    panel = page.locator(".attn-sentence")
+    put = panel.get_by_role("radio", name="with its numbers from")
+    expect(put).to_be_in_viewport(ratio=1)
+    put.check()
+    expect(panel.get_by_role("listitem").first).to_contain_text("Rome")
+    expect(panel.get_by_role("listitem").first).to_be_in_viewport(ratio=1)
+    assert page.evaluate("scrollY") == 0
 
 
 @browser_test
