@@ -91,7 +91,7 @@ def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     sizes, mine = trial.sizes() | {"dropout": DROPOUT}, trial.build(dropout=DROPOUT)[0]
     head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
     query = getattr(head, "W_query", None)
-    if query is None:
+    if head is None or query is None:
         return None
     drops = [part.p for part in head.modules() if isinstance(part, nn.Dropout)]
     made = {
