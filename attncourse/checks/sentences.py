@@ -92,7 +92,7 @@ CAUSES: dict[Kind, str] = {
     Kind.INIT_EQUAL: "{name} and {twin} begin alike: each must be drawn in its own layer.",
     Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__?",
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
-    Kind.HEADS_ARGUMENT: "The heads are made with {argument}={have}{which}: pass it on, {why}.",
+    Kind.HEADS_ARGUMENT: "Heads are made with {argument}={have}{which}: pass {argument} on, {why}.",
     Kind.HEADS_COUNT: "{have} heads are made, not {want}: through which numbers does range go?",
     Kind.HEADS_CHAINED: "Head {head} takes what head {before} has made: all heads must take the "
     "same x, and their results go side by side.",

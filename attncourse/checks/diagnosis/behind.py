@@ -301,10 +301,10 @@ def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
 BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
     heads_made_otherwise,  # or x is told to be too long, where num_heads is context_length
+    reason_of_the_shape,
     heads_that_do_not_run,
     variables_of_the_notebook,
     kept_on_self,  # or the second call is told as an error of sizes
-    reason_of_the_shape,
     mask_of_another_size,
     departure_before,
     end_of_forward,
