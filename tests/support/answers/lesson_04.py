@@ -32,7 +32,7 @@ WRONG = {
     },
     4: {
         "the wrong axes": ({KEYS: "keys.transpose(1, 3)"}, FIT),
-        "copied": ({KEYS: "keys.T.contiguous()"}, ".T is for matrices, and here are 4 dimensions"),
+        "copied": ({KEYS: "keys.T.contiguous()"}, ".T is for matrices: write .transpose(-2, -1)"),
     },
     5: {
         "no transpose": (
