@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
@@ -132,11 +131,6 @@ def run(
         facts = {"returned": f"tensor of {kind}", "use": use}
         raise Found(Finding(Kind.RESULT_TYPE, None, facts))
     return result
-
-
-def returns_weights(forward: Callable[..., Any]) -> bool:
-    """Return whether a forward can return the attention weights too."""
-    return "return_weights" in inspect.signature(forward).parameters
 
 
 def has_own_lines(code: CodeType) -> bool:

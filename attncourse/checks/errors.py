@@ -18,7 +18,7 @@ NO_SIZES: Mapping[str, int] = {}
 
 KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"softmax\(\) missing", Kind.ERROR_SOFTMAX_DIM),
-    (r"^(Softmax|Dropout|Linear|LayerNorm)\.__init__", Kind.ERROR_LAYER_MADE),
+    (r"Softmax\.__init__", Kind.ERROR_LAYER_MADE),
     (r"__init__\(\) [gmt]|forward\(\) [gmt]", Kind.ERROR_ARGUMENTS),  # got, missing, takes
     (r"recursion depth", Kind.ERROR_RECURSION),
     (r"before Module.__init__", Kind.ERROR_SUPER),

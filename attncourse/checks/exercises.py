@@ -29,12 +29,10 @@ def exercise_check(ours: Any) -> Callable[[Check], Callable[..., Verdict]]:
 
     Returns:
         A decorator for a check that takes the learner's function, calls it, and returns a Verdict,
-        or the sentence of a mistake. It need not guard against a function that fails. If that
-        raises a bare NotImplementedError: "not attempted yet", or, where it has lines beside those
-        of a stub, that they stop there. If it raises anything else: the line, the error, and the
-        shapes that met there. If it returns None, or something that the check cannot use: that. An
-        error that the check raises before the function has run is the check's own and is passed
-        on; so is a NameError or an ImportError of its own lines at any time.
+        or the sentence of a mistake. Where the function is a stub, raises an error, returns None or
+        something that the check cannot use, the verdict says so. An error that the check raises
+        before the function has run is its own and is passed on; so is a NameError or an ImportError
+        of its lines at any time.
 
     >>> @exercise_check(ours=lambda number: 2 * number)
     ... def check_double(double):

@@ -88,7 +88,6 @@ class Kind(StrEnum):
     PARTS_SWAPPED = "parts.swapped"
     PARTS_TWICE = "parts.twice"
     PARTS_CHANGED = "parts.changed"
-    PARTS_VIEWED = "parts.viewed"
     MULTIPLIED = "multiplied"
     ORDER = "order"
     SPLIT_COLUMNS = "split.columns"

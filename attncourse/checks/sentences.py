@@ -53,8 +53,7 @@ CAUSES: dict[Kind, str] = {
     "cannot meet the scores: leave the texts out, (num_tokens, num_tokens) serves all.",
     Kind.ERROR_MERGED_WIDTH: "The merged heads are {d_out} wide, not {asked}: write self.d_out.",
     Kind.ERROR_NONE: "Something here is None: does a function that made it end without return?",
-    Kind.ERROR_NO_ROOM: "This writes past the end of a tensor, which has no columns left there: is "
-    "it as wide as all heads side by side, num_heads times one head?",
+    Kind.ERROR_NO_ROOM: "This writes past the end of a tensor: is it as wide as all heads are?",
     Kind.ERROR_NOT_SPLIT: "{Names} are not split into heads: they are (b, num_tokens, d_out).",
     Kind.ERROR_NUMBER_CALLED: "A number or a tensor is called here as if it were a layer: __init__ "
     "must keep a layer, such as nn.Dropout(dropout), under this name.",
@@ -93,8 +92,7 @@ CAUSES: dict[Kind, str] = {
     Kind.INIT_EQUAL: "{name} and {twin} begin alike: each must be drawn in its own layer.",
     Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__?",
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
-    Kind.HEADS_ARGUMENT: "The heads are made with {argument}={have}{which}, and must be made with "
-    "{argument} as it is: {why}.",
+    Kind.HEADS_ARGUMENT: "Heads are made with {argument}={have}{which}: pass {argument} on, {why}.",
     Kind.HEADS_COUNT: "{have} heads are made, not {want}: through which numbers does range go?",
     Kind.HEADS_CHAINED: "Head {head} takes what head {before} has made: all heads must take the "
     "same x, and their results go side by side.",
@@ -113,8 +111,6 @@ CAUSES: dict[Kind, str] = {
     Kind.PARTS_TWICE: "Attention takes queries, keys and values, in this order, and here come "
     "{given[0]}, {given[1]} and {given[2]}.",
     Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): leave them as projected.",
-    Kind.PARTS_VIEWED: "view leaves all numbers in their order, so it does not exchange axes: the "
-    "{name} need a transpose of the last two.",
     Kind.MULTIPLIED: "{The} {are} multiplied by {factor:.4g}: nothing in attention does that.",
     Kind.ORDER: "The {what} of {the} are {how} here: they must keep their places.",
     Kind.SPLIT_COLUMNS: "The heads get other columns of the {name} than their own: the first "
@@ -179,9 +175,9 @@ CAUSES: dict[Kind, str] = {
     "round. True hides in masked_fill, and shows in where and in scaled_dot_product_attention.",
     Kind.MASK_LATE: f"{LEAK}the mask begins too late. Hidden must be all above the diagonal, "
     "where the key comes after the query, and nothing else.",
-    Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: all above the diagonal "
-    "must be hidden, and nothing else.",
-    Kind.MASK_LENGTH: "The mask is for {length} tokens, x has {num_tokens}: use x.shape[1].",
+    Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: hide all that does.",
+    Kind.MASK_LENGTH: "The mask is for {length} tokens, and x has {num_tokens}: make it from "
+    "x.shape[1].",
     Kind.MASK_NAN: "NaN arises here: 0 * inf is NaN, so hide with masked_fill; so is a root or a "
     "logarithm of a negative score.",
     Kind.MASK_NO_BUFFER: "On another device it stops: self.{name} is a tensor that the module does "
@@ -223,8 +219,7 @@ CAUSES: dict[Kind, str] = {
     "makes is not their product, head by head: it {does}.",
     Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all of head 0 must come first.",
-    Kind.MERGE_AXIS: "The heads are put along dimension {dim}: they must go side by side, along "
-    "the last, where cat joins columns, and stack would add a dimension.",
+    Kind.MERGE_AXIS: "The heads are put along dimension {dim}: torch.cat must join their columns.",
     Kind.MERGE_MIXED: "The merge mixes tokens and heads: before view, the heads of a token must "
     "be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",

@@ -220,7 +220,7 @@ BEHIND = {
     "everything hidden": (ONE_HEAD, [("self.mask.bool()[", "(self.mask >= 0)[")], "mask.everything", ">= 0", {}),
     "divided after softmax": (ONE_HEAD, [("        scores = scores / keys.shape[-1] ** 0.5\n", ""), ("weights = torch.softmax(scores, dim=-1)", "weights = torch.softmax(scores, dim=-1) / keys.shape[-1] ** 0.5")], "scale.after-softmax", "softmax(scores, dim=-1) /", {}),
     "scores of heads added": (EINSUM, [('->bhij", q, k)', '->bij", q, k)[:, None].expand(B, self.n_head, T, T)')], "scores.summed", "bihd,bjhd->bij", {}),
-    "a view for a transpose": (ONE_HEAD, [("keys.transpose(1, 2)", "keys.view(len(x), -1, num_tokens)")], "parts.viewed", "keys.view", {}),
+    "a view for a transpose": (ONE_HEAD, [("keys.transpose(1, 2)", "keys.view(len(x), -1, num_tokens)")], "parts.changed", "keys.view", {}),
     "relu after the merge": (SPLIT, [(".transpose(1, 2).flatten(2)\n", ".transpose(1, 2).flatten(2).relu()\n")], "context.changed", "relu()", {}),
     "a reshape after the merge": (SPLIT, [("self.out_proj(context)", "self.out_proj(context.reshape(b, -1, t).transpose(1, 2))")], "context.changed", "reshape(b, -1, t)", {}),
     "a mask for each text": (SPLIT, [("torch.full((t, t)", "torch.full((b, t, t)")], "error.mask-dims", "torch.full((b, t, t)", {}),

@@ -91,7 +91,7 @@ def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     sizes, mine = trial.sizes() | {"dropout": DROPOUT}, trial.build(dropout=DROPOUT)[0]
     head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
     query = getattr(head, "W_query", None)
-    if query is None:
+    if head is None or query is None:
         return None
     drops = [part.p for part in head.modules() if isinstance(part, nn.Dropout)]
     made = {
@@ -301,10 +301,10 @@ def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
 BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
     heads_made_otherwise,  # or x is told to be too long, where num_heads is context_length
+    reason_of_the_shape,
     heads_that_do_not_run,
     variables_of_the_notebook,
     kept_on_self,  # or the second call is told as an error of sizes
-    reason_of_the_shape,
     mask_of_another_size,
     departure_before,
     end_of_forward,

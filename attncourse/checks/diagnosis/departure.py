@@ -48,7 +48,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         heads.heads_added,  # or a mean over heads, or their maximum, is told as a mixed merge
         heads.numbers_changed,  # or relu of the queries is told as a wrong split
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
-        heads.view_for_a_transpose,  # or nobody says that view is no transpose
         heads.another_order,
         heads.mixed_split,
         heads.mixed_merge,
@@ -73,7 +72,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "steps of softmax": (scores.softmax_by_hand,),
     "all parts": (
-        results.one_part_twice,  # or keys for values is told as a wrong result
         scores.tokens_before_heads,
         results.scaled_before_pytorch,  # or the learner is told to divide, which the line does
         results.another_attention,
@@ -86,7 +84,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         results.another_context,  # the last of its kind: it quotes the line
     ),
     "parts": (
-        results.one_part_twice,
+        results.another_attention,  # of keys and values that are one tensor
         scores.part_changed,
         scores.scores_of_heads_added,
         scores.tokens_before_heads,

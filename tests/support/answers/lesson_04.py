@@ -32,12 +32,12 @@ WRONG = {
     },
     4: {
         "the wrong axes": ({KEYS: "keys.transpose(1, 3)"}, FIT),
-        "copied": ({KEYS: "keys.T.contiguous()"}, ".T is for matrices, and here are 4 dimensions"),
+        "copied": ({KEYS: "keys.T.contiguous()"}, ".T is for matrices: write .transpose(-2, -1)"),
     },
     5: {
         "no transpose": (
             {MERGED: "merged = context_vec.flatten(2)"},
-            "The heads are put along dimension 1: they must go along the last.",
+            "The heads are put along dimension 1: torch.cat must join their columns.",
         ),
         "reshaped": (
             {MERGED: "merged = context_vec.reshape(*x.shape[:2], -1)"},
