@@ -75,12 +75,12 @@ class Borrowed:
         )
 
     def _is_theirs(self, frame: FrameType | None) -> bool:
-        """Return whether the learner's code calls, not the course: PyTorch may be in between."""
+        """Return whether a learner's function calls, not the course; PyTorch may be in between."""
         while frame is not None and frame.f_globals is not self.space:
             if _package(frame.f_globals.get("__name__")) in COURSE:
                 return False
             frame = frame.f_back
-        return frame is not None
+        return frame is not None and frame.f_code.co_name != "<module>"  # which is the check
 
 
 def _package(module: object) -> str:

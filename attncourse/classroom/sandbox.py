@@ -78,24 +78,10 @@ def walls() -> tuple[str, ...]:
         raise NoWallsError(
             "bubblewrap, which makes the sandbox, is not installed: sudo apt-get install bubblewrap"
         )
-    solutions = course()
-    python = [sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parents[1], *LIBRARIES]
-    paths = [Path(path) for path in (*SYSTEM, *python, *PACKAGES, cache_folder())]
-    paths = [path for path in dict.fromkeys(paths) if path.exists()]
-    within = [path for path in paths if path.is_relative_to(solutions)]
-    options = ["--perms", "1777", "--size", str(SPACE), "--tmpfs", "/tmp"]
-    for path in [path for path in paths if path not in within]:
-        options += [*_way_to(path), "--ro-bind", str(path), str(path)]
-    options += [*_way_to(solutions), "--perms", "0755", "--tmpfs", str(solutions)]
-    for path in within:
-        options += [*_way_to(path), "--ro-bind", str(path), str(path)]
-    options += ["--dev", "/dev", "--proc", "/proc", "--hostname", "box", "--chdir", "/tmp"]
-    for path in (solutions, Path("/dev"), Path("/")):
-        options += ["--remount-ro", str(path)]
     alone = [f"--unshare-{what}" for what in ("ipc", "pid", "net", "uts", "cgroup")]
     is_root = os.geteuid() == 0  # whom no limit of processes holds: nobody runs the script
     user = [] if is_root else ["--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
-    made = [bubblewrap, "--die-with-parent", *alone, *user, *options]
+    made = [bubblewrap, "--die-with-parent", *alone, *user, *_list_mounts()]
     made += [*(NOBODY if is_root else []), *LIMITS]
     tried = subprocess.run([*made, "true"], env=INSIDE, capture_output=True, text=True)
     if tried.returncode != 0:
@@ -103,10 +89,22 @@ def walls() -> tuple[str, ...]:
     return tuple(made)
 
 
-def _way_to(path: Path) -> list[str]:
-    """Return what makes the folders above a path, for everybody to pass."""
-    above = [str(folder) for folder in reversed(path.parents)][1:]
-    return [word for folder in above for word in ("--perms", "0755", "--dir", folder)]
+def _list_mounts() -> list[str]:
+    """Return bubblewrap's options for what there is inside, in their order."""
+    hidden = course()  # its solutions; Python and the packages may be below it
+    python = [sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parents[1], *LIBRARIES]
+    there = map(Path, dict.fromkeys(map(str, (*SYSTEM, *python, *PACKAGES, cache_folder()))))
+    there = [hidden, *(path for path in there if path.exists() and path.parent != path)]
+    options = ["--perms", "1777", "--size", str(SPACE), "--tmpfs", "/tmp"]
+    for path in sorted(there, key=lambda path: path.is_relative_to(hidden)):
+        for folder in list(reversed(path.parents))[1:]:
+            options += ["--perms", "0755", "--dir", str(folder)]
+        empty = ["--perms", "0755", "--tmpfs", str(path)]
+        options += empty if path == hidden else ["--ro-bind", str(path), str(path)]
+    options += ["--dev", "/dev", "--proc", "/proc", "--hostname", "box", "--chdir", "/tmp"]
+    for folder in (str(hidden), "/dev", "/"):
+        options += ["--remount-ro", folder]
+    return options
 
 
 def run_script(script: Path, given: str, seconds: float, behind: Sequence[str] = ()) -> Ended:
