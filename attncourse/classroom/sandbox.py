@@ -92,9 +92,10 @@ def walls() -> tuple[str, ...]:
 def _list_mounts() -> list[str]:
     """Return bubblewrap's options for what there is inside, in their order."""
     hidden = course()  # its solutions; Python and the packages may be below it
-    python = [sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parents[1], *LIBRARIES]
-    there = map(Path, dict.fromkeys(map(str, (*SYSTEM, *python, *PACKAGES, cache_folder()))))
-    there = [hidden, *(path for path in there if path.exists() and path.parent != path)]
+    named = map(Path, [*SYSTEM, sys.prefix, sys.base_prefix, *LIBRARIES])
+    found = Path(sys.executable).resolve().parents[1], *PACKAGES, cache_folder()
+    shown = dict.fromkeys([*named, *found])
+    there = [hidden, *(path for path in shown if path.exists() and path.parent != path)]
     options = ["--perms", "1777", "--size", str(SPACE), "--tmpfs", "/tmp"]
     for path in sorted(there, key=lambda path: path.is_relative_to(hidden)):
         for folder in list(reversed(path.parents))[1:]:
@@ -102,8 +103,8 @@ def _list_mounts() -> list[str]:
         empty = ["--perms", "0755", "--tmpfs", str(path)]
         options += empty if path == hidden else ["--ro-bind", str(path), str(path)]
     options += ["--dev", "/dev", "--proc", "/proc", "--hostname", "box", "--chdir", "/tmp"]
-    for folder in (str(hidden), "/dev", "/"):
-        options += ["--remount-ro", folder]
+    for place in (str(hidden), "/dev", "/"):
+        options += ["--remount-ro", place]
     return options
 
 
