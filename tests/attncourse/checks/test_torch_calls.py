@@ -1,7 +1,5 @@
 """The checks around PyTorch's attention: right answers in other words pass, wrong ones are told."""
 
-# tables: one case on a line
-
 import pytest
 import torch
 

@@ -137,9 +137,8 @@ def test_a_reading_is_what_the_formula_says(mini, text):
         "numbers": numbers, "before": vectors[-1], "after": after, "logits": logits,
     }  # fmt: skip
     for name, numbers in expected.items():
-        torch.testing.assert_close(
-            getattr(reading, name), torch.tensor(numbers), rtol=1e-4, atol=1e-4
-        )
+        found = getattr(reading, name)
+        torch.testing.assert_close(found, torch.tensor(numbers), rtol=1e-4, atol=1e-4)
     ids = torch.tensor([[mini.words.index(word) for word in text.split()]])
     torch.testing.assert_close(mini(ids)[0, -1], reading.logits)
     assert reading.probabilities.sum().item() == pytest.approx(1)

@@ -111,7 +111,6 @@ def test_the_class_in_one_piece_is_the_class():
     theirs = MultiHeadAttention(4, 6, 5, 0.0, num_heads=2)
     theirs.load_state_dict(module.state_dict())
     noise = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(SEED)) / 10
-    for one, other in zip(
-        module(noise, return_weights=True), theirs(noise, return_weights=True), strict=True
-    ):
+    both = (its(noise, return_weights=True) for its in (module, theirs))
+    for one, other in zip(*both, strict=True):
         torch.testing.assert_close(one, other)
