@@ -116,16 +116,19 @@ PROBES: dict[str, Look] = {
 }
 
 
-@torch.no_grad()
-def differs(cls: type[MultiHeadAttention], probe: str) -> bool:
-    """Return whether a class differs from the right one with the same parameters, at one probe.
+RIGHT, WRONG, NAN = "right", "wrong", "NaN"
 
-    >>> differs(OnePageAttention, "one token")
-    False
+
+@torch.no_grad()
+def answer(cls: type[MultiHeadAttention], probe: str) -> str:
+    """Return what one probe finds of a class, beside the right one with the same parameters.
+
+    >>> answer(OnePageAttention, "one token")
+    'right'
     """
     heads = 1 if probe == "one head" else 2
-    right, wrong = (PROBES[probe](make(made, heads), _x()) for made in (OnePageAttention, cls))
-    return not is_near(wrong, right)
+    right, found = (PROBES[probe](make(made, heads), _x()) for made in (OnePageAttention, cls))
+    return NAN if found.isnan().any() else RIGHT if is_near(found, right) else WRONG
 
 
 # What is said of a learner's check

@@ -1,8 +1,7 @@
 """Classes that are wrong by a line and have no label, and what probes leave of the parts they have.
 
-POOL holds the faults of the hunt, part by part. What a fault of a part shows at each probe is
-measured on this pool: it shows always, never, or sometimes. A probe that says wrong strikes out the
-parts whose faults never show there, one that says right those whose faults always do.
+POOL holds the faults of the hunt, part by part. What each probe says of a fault is measured on this
+pool: right, wrong, or NaN. A probe strikes out the parts of whose faults it never says the same.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from random import Random
 
-from attncourse.checks.by_hand import PROBES, differs
+from attncourse.checks.by_hand import NAN, PROBES, RIGHT, answer
 from attncourse.checks.exercises import OPEN, value_check
 from attncourse.checks.verdict import Verdict
 from attncourse.tracing.diffs import Diff
@@ -118,6 +117,8 @@ POOL: dict[str, tuple[Change, ...]] = {
         (FILL, "attn_scores.masked_fill(is_future, -torch.inf)"),
         (FILL, "attn_scores = attn_scores.masked_fill(is_future, 0)"),
         (WEIGHTS, WEIGHTS.replace("dim=-1", "dim=-2")),
+        (MASK, MASK.replace("=1", "=0")),  # of this and the next come rows that see nothing
+        (FILL, FILL.replace("is_future", "~is_future")),
         *((MASK, f"{MASK} & (torch.arange(num_tokens) != {t})") for t in range(1, 6)),
     ),
     "values": (
@@ -142,8 +143,8 @@ POOL: dict[str, tuple[Change, ...]] = {
         (OUT, "context_vec = context_vec @ self.out_proj.weight + self.out_proj.bias"),
     ),
 }
-NEVER, SOMETIMES, ALWAYS = "never", "sometimes", "always"
-Grid = dict[str, dict[str, str]]  # by part and probe: whether its faults show there
+SHOWS = {frozenset({RIGHT}): "never show", frozenset({RIGHT, NAN}): "show as NaN only"}
+Grid = dict[str, dict[str, str]]  # by part and probe: how its faults show there
 
 
 def _case(change: Change, title: str) -> type[MultiHeadAttention]:
@@ -151,26 +152,31 @@ def _case(change: Change, title: str) -> type[MultiHeadAttention]:
 
 
 @cache
+def _said() -> dict[str, dict[str, frozenset[str]]]:
+    """Return, for each part and probe, all that the probe says of the faults of the pool."""
+    each = {part: [answers(_case(one, "Case")) for one in POOL[part]] for part in POOL}
+    return {
+        part: {probe: frozenset(one[probe] for one in said) for probe in PROBES}
+        for part, said in each.items()
+    }
+
+
 def grid() -> Grid:
-    """Return, for each part and probe, whether the faults of the pool show there.
+    """Return, for each part and probe, how the faults of the pool show there.
 
     >>> grid()["scale"]["one token"]
-    'never'
+    'never show'
     """
-    found: Grid = {}
-    for part, changes in POOL.items():
-        said = [answers(_case(change, "Case")) for change in changes]
-        shows = {probe: {each[probe] for each in said} for probe in PROBES}
-        found[part] = {
-            probe: SOMETIMES if len(seen) == 2 else ALWAYS if seen.pop() else NEVER
-            for probe, seen in shows.items()
-        }
-    return found
+
+    def kind(said: frozenset[str]) -> str:
+        return SHOWS.get(said, "sometimes show" if RIGHT in said else "always show")
+
+    return {part: {probe: kind(at[probe]) for probe in at} for part, at in _said().items()}
 
 
-def answers(cls: type[MultiHeadAttention]) -> dict[str, bool]:
-    """Return, for each probe, whether a class is wrong there."""
-    return {probe: differs(cls, probe) for probe in PROBES}
+def answers(cls: type[MultiHeadAttention]) -> dict[str, str]:
+    """Return what each probe says of a class."""
+    return {probe: answer(cls, probe) for probe in PROBES}
 
 
 def strikes(cls: type[MultiHeadAttention]) -> dict[str, str]:
@@ -180,10 +186,10 @@ def strikes(cls: type[MultiHeadAttention]) -> dict[str, str]:
     ['mask and softmax']
     """
     found: dict[str, str] = {}
-    wrong = answers(cls)
-    for part, shows in grid().items():
+    mine = answers(cls)
+    for part, said in _said().items():
         for probe in PROBES:
-            if shows[probe] == (NEVER if wrong[probe] else ALWAYS):
+            if mine[probe] not in said[probe]:
                 found.setdefault(part, probe)
     return found
 
@@ -215,7 +221,7 @@ mystery_1, mystery_2, mystery_3, mystery_4 = MYSTERIES.values()
 # The part that a learner blames
 
 
-@value_check(ours=lambda cls: left(cls)[0])
+@value_check(ours=lambda cls: next(iter(left(cls)), None))
 def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     """Say of a part whether the probes leave it, or which of them strikes it out.
 
@@ -230,8 +236,9 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
         return Verdict(False, f"{part!r} is no part. There are: {', '.join(POOL)}.")
     if (probe := strikes(cls).get(part)) is None:
         return Verdict(True, f"Right, the {part}: no probe leaves anything else.")
-    shows, here = grid()[part][probe], "wrong" if differs(cls, probe) else "right"
-    said = f"at '{probe}' its faults {shows} show, and this class is {here} there."
+    if (here := answer(cls, probe)) == NAN:
+        return Verdict(False, f"Not the {part}: at '{probe}' its faults never give NaN, as here.")
+    said = f"at '{probe}' its faults {grid()[part][probe]}, and this class is {here} there."
     return Verdict(False, f"Not the {part}: {said}")
 
 

@@ -60,7 +60,10 @@ def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
 
     def forward(dropout: float, training: bool, *texts: Tensor, **mask: Any) -> Tensor:
         with seeded(1):
-            module: nn.Module = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True)
+            module = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True)
+        if training:  # what is dropped must be seen: out_proj passes on what it gets
+            nn.init.eye_(module.out_proj.weight)
+            nn.init.zeros_(module.out_proj.bias)
         with seeded(2), torch.no_grad():
             output: Tensor = module.train(training)(*texts, **mask)
         return output
@@ -90,14 +93,30 @@ def _fused(forward: Callable[..., Tensor]) -> Verdict:
     mine = forward(0.0, False, x, is_causal=True)
     causal = _cross(right, x, x, x, causal_mask(5))
     _require_near(mine, causal, {"is_causal does not arrive: pass **mask on to SDPA.": mine})
-    kept, dropped = forward(0.5, False, x), forward(0.5, True, x)
     said = "It drops in eval mode too: SDPA does not know the mode. There dropout_p must be 0.0."
-    require(is_near(kept, _cross(right, x, x, x)), said)
-    said = "In training nothing is dropped: SDPA needs dropout_p=self.dropout.p there."
-    require(not is_near(dropped, kept), said)
+    require(is_near(forward(0.5, False, x), _cross(right, x, x, x)), said)
+    _require_dropped_weights(forward, right)
     return noted(
         "Right: one text or two, with attn_mask or is_causal, and dropout in training only."
     )
+
+
+def _require_dropped_weights(forward: Callable[..., Tensor], right: MultiHeadAttention) -> None:
+    """Require that dropout hits attention weights, with the share that the class was made with.
+
+    Of one key each head's weight is 1. So what a head gives is its value, or nothing if the weight
+    was dropped, and the value is stretched by 1 / (1 - p) if it was not.
+    """
+    x, memory = draw(8, 11, 7, seed=2), draw(8, 1, 7, seed=3)
+    values = split_heads(right.W_value(memory), right.num_heads)  # (8, 3, 1, 2)
+    for p in (0.5, 0.2):
+        left = split_heads(forward(p, True, x, memory), right.num_heads) / values
+        said = "In training no weight is dropped: SDPA needs dropout_p=self.dropout.p there."
+        require(not is_near(left, torch.ones_like(left)), said)
+        said = "Single numbers are dropped, not attention weights: leave the dropout to SDPA alone."
+        require(is_near(left[..., 0], left[..., 1], near=1e-3), said)
+        said = f"Made with dropout {p}, it drops another share: which one is in self.dropout.p."
+        require(is_near(left.max(), torch.tensor(1 / (1 - p)), near=1e-3), said)
 
 
 def _require_near(mine: Tensor, right: Tensor, usual: Mapping[str, Tensor]) -> None:
@@ -184,7 +203,8 @@ def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
 
     Args:
         padded_mask: takes is_padding, bool, (b, num_tokens), and returns a boolean mask,
-            (b, 1, num_tokens, num_tokens), True where a query may look.
+            (b, 1, num_tokens, num_tokens), True where a query may look. What padding sees, if it
+            sees something, is free.
 
     >>> print(check_padded(lambda is_padding: (~causal_mask(8) & ~is_padding[:, None])[:, None]))
     In text 1 query 0 may look at nothing: an average over nothing.
@@ -214,13 +234,14 @@ def _not_padded(mask: Tensor, num_padding: int) -> str | None:
     """Return what is wrong with one text's mask for padding on the left, or None."""
     num_tokens = len(mask)
     for query, token in (causal_mask(num_tokens) & mask).nonzero().tolist():
-        return f"query {query} sees token {token}: that is its future."
+        if query >= num_padding:
+            return f"query {query} sees token {token}: that is its future."
     seen = mask.sum(dim=-1).tolist()
     if 0 in seen:
         return f"query {seen.index(0)} may look at nothing: an average over nothing."
-    wanted = [1] * num_padding + list(range(1, num_tokens - num_padding + 1))
-    if seen != wanted:
-        return f"the queries see {seen} keys, not {wanted}. Are the padding's keys still seen?"
+    of_words, wanted = seen[num_padding:], list(range(1, num_tokens - num_padding + 1))
+    if of_words != wanted:
+        return f"the words see {of_words} keys, not {wanted}. Are the padding's keys still seen?"
     return None
 
 

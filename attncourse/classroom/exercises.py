@@ -1,8 +1,9 @@
 """The exercises of a notebook: found, taken apart, put together again.
 
 An exercise is a code cell, its stub, whose stored output is `not attempted yet`. The n-th stub of a
-notebook goes with its n-th folded solution, which binds a name that the stub binds too. What is
-left of a stub without the statements that bind such a name is its check.
+notebook goes with its n-th folded solution, which binds a name that the stub binds too, or has the
+lines that a repaired stub has in the place of others. What is left of a stub without the statements
+that bind such a name is its check.
 """
 
 from __future__ import annotations
@@ -57,11 +58,33 @@ def find_exercises(lesson: Notebook) -> list[Exercise]:
         stub, blocks = source(cell), PYTHON.findall(text)
         if len(blocks) != 1:
             raise ValueError(f"a solution has {len(blocks)} python blocks, not one: {text[:80]!r}")
-        names = [name for name in list_bound(blocks[0]) if name in list_bound(stub)]
-        if not names:
-            raise ValueError(f"a solution binds no name of its stub: {blocks[0][:80]!r}")
-        found.append(Exercise(names[-1], cell["id"], stub, blocks[0]))
+        solution = blocks[0]
+        if not set(list_bound(solution)) & set(list_bound(stub)):
+            solution = repair(stub, solution)
+        names = [name for name in list_bound(solution) if name in list_bound(stub)]
+        found.append(Exercise(names[-1], cell["id"], stub, solution))
     return found
+
+
+def repair(stub: str, lines: str) -> str:
+    r"""Return what a stub defines first, with lines in the place of those that assign their names.
+
+    >>> repair("def f(x):\n    y = x\n    return y\n\nprint(f(1))", "y = 2 * x")
+    'def f(x):\n    y = 2 * x\n    return y'
+
+    Raises:
+        ValueError: a line assigns a name that no line of the stub assigns.
+    """
+    repaired = (ast.get_source_segment(stub, ast.parse(stub).body[0]) or "").splitlines()
+    for line in lines.splitlines():
+        start = line.partition(" = ")[0] + " = "
+        for place, old in enumerate(repaired):
+            if old.lstrip().startswith(start):
+                repaired[place] = old[: len(old) - len(old.lstrip())] + line
+                break
+        else:
+            raise ValueError(f"a solution binds no name of its stub: {lines[:80]!r}")
+    return "\n".join(repaired)
 
 
 def _is_stub(cell: Mapping[str, Any]) -> bool:

@@ -216,6 +216,6 @@ GALLERY = Panel(
     touch=touch_gallery,
     telling=(
         {"mistake": "minus 1e4", "condition": "as usual"},
-        {"mistake": "minus 1e4", "condition": "large tokens"},
+        {"mistake": "mask one too late", "condition": "as usual"},
     ),
 )

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncourse.checks.mysteries import class_b
 from attncourse.examples import journey
 from attncourse.gpt2.recorded import TEXTS as GPT2_TEXTS
 from attncourse.gpt2.recorded import recorded
@@ -112,16 +113,17 @@ def _leak() -> dict[str, Any]:
 
 
 def _draw_leak() -> Scene:
-    """Return how far each output moves when one word is changed."""
+    """Return how far each output moves when one word is changed, in the class that leaks first."""
     tokens, inputs = journey()
-    layer = build(OnePageAttention)
+    layer = build(class_b)
     with torch.no_grad():
         before = layer(inputs[None])
         changed = inputs + 3 * torch.eye(len(tokens))[:, :, None]  # (num_tokens, num_tokens, d_in)
         moved = (layer(changed) - before).abs().amax(dim=-1)
-    title = "how far outputs move, a column per changed word"
+    title = "class_b: how far outputs move, a column per changed word"
     drawn = difference_picture(moved.T, tokens, title)
-    return replace(drawn, alt=f"A table: {title}. Right of the diagonal all is 0.")
+    alt = "Each output moves with its own word, those before, and the next; with no later one."
+    return replace(drawn, alt=f"A table: {title}. {alt}")
 
 
 LEAK = LivePanel("leak", "the leak detector", _leak, _draw_leak)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, PAPER, QUIET, WRONG, tint
+from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, PAPER, QUIET, tint
 from attncourse.pictures.scene import Box, Item, Scene, Words
 
 SLOT, HIGH, GAP, NAMES = 86.0, 30.0, 12.0, 250.0
 
 
-def axes_picture(
-    axes: Mapping[str, int], masks: Mapping[str, Sequence[int]], wrong: Collection[str] = ()
-) -> Scene:
+def axes_picture(axes: Mapping[str, int], masks: Mapping[str, Sequence[int]]) -> Scene:
     """Draw the shapes of masks below that of the scores, matched from the right.
 
     Args:
         axes: of the scores, each with its size.
         masks: by what is said of it, the shape of a mask.
-        wrong: masks that fit and mean something else; their first size has a red frame.
 
     Returns:
         A Scene: a row for each mask; a size of 1, or none, is stretched to that of the scores.
@@ -53,9 +50,7 @@ def axes_picture(
                 words = Words(0, 0, f"{one} → {size}", color=FAINT)
             else:
                 kept.append(name)
-                bad = said in wrong and len(kept) == 1
-                stroke, thick = (WRONG, 3.0) if bad else (INK, 1.0)
-                items.append(Box(x, y, SLOT, HIGH, colors[place], stroke, thick, radius=3.0))
+                items.append(Box(x, y, SLOT, HIGH, colors[place], INK, 1.0, radius=3.0))
             items.append(words._replace(x=x + SLOT / 2, y=y + HIGH / 2))
         others = ", ".join(name for name in axes if name not in kept)
         told.append(f"{said}, {tuple(shape)}: {', '.join(kept)} kept; {others} stretched.")

@@ -18,27 +18,35 @@ from attncourse.pictures.palette import (
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
 
 NAMES, HIGH, DOT = 160.0, 30.0, 14.0
-SAID = {True: (HEAD_COLORS[1], "wrong"), False: (PAPER, "right")}
+FILLS = {"right": PAPER, "wrong": HEAD_COLORS[1], "NaN": QUIET}
+ALWAYS, SOMETIMES, NAN_ONLY, NEVER = KINDS = (
+    "always show",
+    "sometimes show",
+    "show as NaN only",
+    "never show",
+)
 Strikes = Mapping[str, str]  # by row the column that strikes it out
 
 
 def strikes_picture(
     shows: Mapping[str, Mapping[str, str]],
-    answers: Mapping[str, Mapping[str, bool]] | None = None,
+    answers: Mapping[str, Mapping[str, str]] | None = None,
     struck: Strikes | None = None,
 ) -> Scene:
-    """Draw whether a fault of each part always, sometimes or never shows at each probe.
+    """Draw how the faults of each part show at each probe.
 
     Args:
-        shows: by part and probe "always", "sometimes" or "never".
-        answers: by name of a class whether each probe finds it wrong, drawn above the table.
+        shows: by part and probe one of KINDS.
+        answers: by name of a class what each probe finds, right, wrong or NaN, drawn above the
+            table.
         struck: the parts that the answers strike out, each with a probe that does.
 
     Returns:
-        A Scene: a full dot for always, a half one for sometimes, none for never. A name that
-        is struck out has a line through it, and its row a frame at the answer that does it.
+        A Scene: a full dot for always, a half one for sometimes, NaN for NaN only, none for never.
+        A name that is struck out has a line through it, and its row a frame at the answer that
+        does it.
 
-    >>> strikes_picture({"mask": {"one token": "never"}}).alt
+    >>> strikes_picture({"mask": {"one token": "never show"}}).alt
     'Faults of the mask never show at one token.'
     """
     probes = list(next(iter(shows.values())))
@@ -50,12 +58,15 @@ def strikes_picture(
     for name, said in (answers or {}).items():
         items.append(Words(NAMES - 12, y + HIGH / 2, name, "end"))
         for probe, x in middles.items():
-            fill, word = SAID[said[probe]]
+            fill = FILLS[said[probe]]
             items.append(Box(x - 27, y + 3, 54, HIGH - 6, fill, FAINT, radius=4.0))
-            items.append(Words(x, y + HIGH / 2, word, color=text_color(fill)))
+            items.append(Words(x, y + HIGH / 2, said[probe], color=text_color(fill)))
         y += HIGH
-        bad = [probe for probe in probes if said[probe]]
-        told.append(f"{name} is wrong at {', '.join(bad) or 'none'}.")
+        told += [
+            f"{name} is {found} at {', '.join(probe for probe in probes if said[probe] == found)}."
+            for found in ("wrong", "NaN")
+            if found in said.values()
+        ]
     items.append(Line(((0, y + 4), (BOOK, y + 4)), QUIET, 1.0))
     y += 8
     for part, at in shows.items():
@@ -71,25 +82,27 @@ def strikes_picture(
         y += HIGH
         told.append(_said(part, at, struck or {}))
     x = NAMES
-    for kind, words in (("always", "always shows"), ("sometimes", "sometimes"), ("never", "never")):
+    for kind, words in zip(KINDS, ("always", "sometimes", "if it shows", "never"), strict=True):
         items += _dot(x, y + 18, kind)
-        items.append(Words(x + 14, y + 18, words, "start"))
+        items.append(Words(x + 18, y + 18, words, "start"))
         x += text_width(words) + 50
     return Scene(BOOK, y + 32, " ".join(told), tuple(items))
 
 
 def _dot(x: float, y: float, kind: str) -> list[Item]:
-    """Return a full dot, a half one, or a small mark where nothing shows."""
-    if kind == "never":
+    """Return a full dot, a half one, NaN, or a small mark where nothing shows."""
+    if kind == NEVER:
         return [Line(((x - 4, y), (x + 4, y)), FAINT, 1.0)]
-    color = HEAD_COLORS[0] if kind == "always" else tint(HEAD_COLORS[0], 0.3)
+    if kind == NAN_ONLY:
+        return [Words(x, y, "NaN")]
+    color = HEAD_COLORS[0] if kind == ALWAYS else tint(HEAD_COLORS[0], 0.3)
     return [Box(x - DOT / 2, y - DOT / 2, DOT, DOT, color, HEAD_COLORS[0], 1.0, radius=DOT / 2)]
 
 
 def _said(part: str, at: Mapping[str, str], struck: Strikes) -> str:
     by_kind = [
-        f"{kind} show at {', '.join(probe for probe, shows in at.items() if shows == kind)}"
-        for kind in ("always", "sometimes", "never")
+        f"{kind} at {', '.join(probe for probe, shows in at.items() if shows == kind)}"
+        for kind in KINDS
         if kind in at.values()
     ]
     out = f" It is struck out by {struck[part]}." if part in struck else ""

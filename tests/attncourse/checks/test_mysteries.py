@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attncourse.checks import by_hand, check_weight_split, mysteries
-from attncourse.checks.by_hand import CHECKS, PROBES, ask, differs, make
+from attncourse.checks.by_hand import CHECKS, NAN, PROBES, answer, ask, make
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
     MYSTERIES,
@@ -102,8 +102,9 @@ def test_every_fault_of_the_hunt_leaves_its_part_alone(part, change):
     """So every case is decidable, and no other part would be an answer as good."""
     cls = mysteries._case(change, "Case")
     assert left(cls) == [part]
-    assert make(cls)(X).isfinite().all()
-    assert ask(make(cls), X)["equality"] == "CAUGHT"
+    has_numbers = make(cls)(X).isfinite().all()
+    assert ask(make(cls), X)["equality"] == ("CAUGHT" if has_numbers else "NaN")
+    assert has_numbers or part == "mask and softmax"
     assert not check_weight_split(cls)
 
 
@@ -113,12 +114,42 @@ def test_the_mysteries_of_the_page_are_decidable_too():
 
 
 def test_the_grid_is_what_was_measured():
+    assert sum(map(len, POOL.values())) == 37  # as the page says
     for part, changes in POOL.items():
         for probe in PROBES:
-            shown = {differs(mysteries._case(change, "Case"), probe) for change in changes}
-            expected = {True: "always", False: "never"}
-            kind = "sometimes" if len(shown) == 2 else expected[shown.pop()]
+            said = [answer(mysteries._case(change, "Case"), probe) for change in changes]
+            kind = "sometimes show"
+            if "right" not in said:
+                kind = "always show"
+            elif set(said) == {"right"}:
+                kind = "never show"
+            elif "wrong" not in said:
+                kind = "show as NaN only"
             assert grid()[part][probe] == kind
+
+
+def test_what_is_left_of_a_fault_in_two_parts_or_in_none_as_the_page_says():
+    """All others of the sheet that run leave the part that they are in."""
+    cases = [mistake for mistake in ALL_MISTAKES if mistake.name != "view without contiguous"]
+    found = {mistake.name: left(mistake.cls) for mistake in cases}
+    seen = {mistake.name: set(mysteries.answers(mistake.cls).values()) for mistake in cases}
+    unseen = {name for name in found if seen[name] == {"right"}}
+    assert unseen == {"minus 1e9", "dropout before softmax", "dropout in eval"}
+    nothing = {"minus 1e4", "keys and values swapped"}
+    assert {name for name in found if not found[name]} == unseen | nothing
+    assert found["both without transpose"] == ["split"]
+    assert max(map(len, found.values())) == 1
+    swapped = next(mistake for mistake in cases if mistake.name == "keys and values swapped")
+    assert str(check_part("values", swapped.cls)).startswith("Not the values: at 'the weights'")
+    for name in ("mask with the diagonal", "mask inverted"):
+        assert found[name] == ["mask and softmax"]
+
+
+def test_a_part_that_gives_no_nan_is_told_so():
+    cls = next(mistake.cls for mistake in ALL_MISTAKES if mistake.name == "mask inverted")
+    assert answer(cls, "one token") == NAN
+    said = "Not the values: at 'one head' its faults never give NaN, as here."
+    assert str(check_part("values", cls)) == said
 
 
 def test_every_seed_draws_and_every_part_comes():
@@ -135,10 +166,9 @@ def test_a_part_that_is_blamed_wrongly_hears_of_a_probe(part):
         assert bool(verdict) == ([part] == left(cls))
         if not verdict:
             probe = strikes(cls)[part]
-            here = "wrong" if differs(cls, probe) else "right"
             assert str(verdict) == (
-                f"Not the {part}: at '{probe}' its faults {grid()[part][probe]} show, and this "
-                f"class is {here} there."
+                f"Not the {part}: at '{probe}' its faults {grid()[part][probe]}, and this class is "
+                f"{answer(cls, probe)} there."
             )
 
 

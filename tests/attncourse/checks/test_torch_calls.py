@@ -76,6 +76,16 @@ def test_a_padding_mask_that_is_not_causal_is_told(shown):
     )
 
 
+@pytest.mark.parametrize("seen", [torch.ones(8, 8) > 0, ~causal_mask(8)], ids=["all", "the past"])
+def test_what_padding_sees_is_free(seen):
+    def padded_mask(is_padding):
+        n = is_padding.shape[1]
+        may_look = ~causal_mask(n) & ~is_padding[:, None]
+        return (may_look | (is_padding[:, :, None] & seen[:n, :n]))[:, None]
+
+    assert str(check_padded(padded_mask)).startswith("Right: no row is empty")
+
+
 def test_the_right_number_of_wrong_keys_is_told():
     def padded_mask(is_padding):
         mask = padded(is_padding)

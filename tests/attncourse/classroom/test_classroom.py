@@ -116,6 +116,16 @@ def test_an_answer_takes_the_place_of_all_that_it_binds():
     assert put(answer, stub) == expected
 
 
+def test_a_solution_may_be_the_lines_that_change():
+    stub = "class A:\n    def f(x):\n        y = x\n        return y\n\n\nprint(A)"
+    repaired = "class A:\n    def f(x):\n        y = 2 * x\n        return y"
+    cells = [cell("stub", stub, "not attempted yet\n")]
+    folded = {"cell_type": "markdown", "source": SOLUTION.format("y = 2 * x")}
+    (found,) = find_exercises({"cells": [*cells, folded]})
+    assert (found.name, found.solution) == ("A", repaired)
+    assert put(found.solution, found.stub) == f"{repaired}\n\n\nprint(A)"
+
+
 def test_stubs_and_solutions_must_go_together():
     one_less = lesson()
     one_less["cells"].pop()

@@ -10,7 +10,7 @@ RIGHT = (
 )
 FIT = "Two axes meet here that do not fit: "
 MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
-KEYS = "keys.transpose(2, 3)"
+KEY = "key.transpose(2, 3)"
 WRONG = {
     1: {
         "the keys left": ({"W_key(x).view(split).transpose(1, 2)": "W_key(x).view(split)"}, FIT),
@@ -27,63 +27,55 @@ WRONG = {
         ),
     },
     3: {
-        "the queries turned": ({f"queries @ {KEYS}": "queries.transpose(2, 3) @ keys"}, FIT),
-        "the wrong axes": ({KEYS: "keys.transpose(1, 2)"}, FIT),
+        "the queries turned": ({f"query @ {KEY}": "query.transpose(2, 3) @ key"}, FIT),
+        "the wrong axes": ({KEY: "key.transpose(1, 2)"}, FIT),
     },
     4: {
-        "the wrong axes": ({KEYS: "keys.transpose(1, 3)"}, FIT),
-        "copied": ({KEYS: "keys.T.contiguous()"}, ".T is for matrices: write .transpose(-2, -1)"),
-    },
-    5: {
         "no transpose": (
             {MERGED: "merged = context_vec.flatten(2)"},
             "The heads are put along dimension 1: torch.cat must join their columns.",
         ),
         "reshaped": (
-            {MERGED: "merged = context_vec.reshape(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.reshape(*stream.shape[:2], -1)"},
+            "The merge mixes tokens and heads",
+        ),
+    },
+    5: {
+        "no transpose": (
+            {MERGED: "merged = context_vec.view(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
     6: {
-        "no transpose": (
-            {MERGED: "merged = context_vec.view(*x.shape[:2], -1)"},
-            "The merge mixes tokens and heads",
-        ),
-    },
-    7: {
         "heads and width swapped": (
             {"self.num_heads, self.head_dim)": "self.head_dim, self.num_heads)"},
             "The heads get other columns of the queries than their own",
         ),
         "tokens for d_in": (
-            {"self.num_heads, self.head_dim)": "self.num_heads, x.shape[1])"},
+            {"self.num_heads, self.head_dim)": "self.num_heads, inputs.shape[1])"},
             "view keeps the number of elements",
         ),
     },
-    8: {
+    7: {
         "another transpose": (
-            {MERGED: "merged = context_vec.transpose(2, 3).reshape(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.transpose(2, 3).reshape(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
-    9: {
+    8: {
         "reversed": (
             {MERGED: "merged = context_vec.flip(1).transpose(1, 2).flatten(2)"},
             "The heads of the context vectors are in another order here",
         ),
     },
-}
-ANSWERS = {f"Broken{i}": Answers(RIGHT.format(i), wrong) for i, wrong in WRONG.items()}
-ANSWERS["Broken10"] = Answers(
-    "Right: with 2 texts and with 3 every text is read as if it were alone.",
-    {
-        "queries hidden": (
-            {"[:, None, None]": "[:, None, :, None]"},
-            "A query sees no key, and its row is NaN: hide keys, the last axis of the scores.",
-        ),
-        "all texts alike": (
-            {"is_padding[:, None, None]": "is_padding[:1, None, None]"},
-            "With 2 texts and 2 heads the words of a padded text do not come out as if it were",
+    9: {
+        "transposed": (
+            {
+                "(*inputs.shape[:2], self.num_heads": "(self.num_heads, *inputs.shape[:2]",
+                ".view(split).transpose(1, 2)": ".view(split).transpose(0, 1)",
+            },
+            "The split mixes tokens and heads of the queries, or texts: view goes through",
         ),
     },
-)
+}
+ANSWERS = {f"Broken{i}": Answers(RIGHT.format(i), wrong) for i, wrong in WRONG.items()}

@@ -47,7 +47,20 @@ ANSWERS = {
             ),
             "never drops": (
                 {"self.dropout.p if self.training else 0.0": "0.0"},
-                "In training nothing is dropped: SDPA needs dropout_p=self.dropout.p",
+                "In training no weight is dropped: SDPA needs dropout_p=self.dropout.p",
+            ),
+            "drops a constant share": (
+                {"self.dropout.p if self.training": "0.5 if self.training"},
+                "Made with dropout 0.2, it drops another share: which one is in self.dropout.p.",
+            ),
+            "drops of the output": (
+                {
+                    "dropout_p=p, ": "",
+                    "attnlib.merge_heads(context_vec)": (
+                        "self.dropout(attnlib.merge_heads(context_vec))"
+                    ),
+                },
+                "Single numbers are dropped, not attention weights: leave the dropout to SDPA",
             ),
             "returns two": (
                 {"return self": "return context_vec, self"},
@@ -60,7 +73,7 @@ ANSWERS = {
         {
             "padding forgotten": (
                 {" & ~is_padding[:, None]": " & torch.ones(len(is_padding), 1, 1).bool()"},
-                "In text 1 the queries see [1, 2, 3, 4, 5, 6, 7, 8] keys, not [1, 1, 1, 2, 3,",
+                "In text 1 the words see [3, 4, 5, 6, 7, 8] keys, not [1, 2, 3, 4, 5, 6].",
             ),
             "one mask": (
                 {" & ~is_padding[:, None]": "", "[:, None]": "[None, None]"},

@@ -134,7 +134,7 @@ ANSWERS = {
         "Right, the values: no probe leaves anything else.",
         {
             "another part": (
-                {"part = (set(checks.grid()) - set(checks.strikes(case))).pop()": 'part = "merge"'},
+                {'"values"': '"merge"'},
                 "Not the merge: at 'one head' its faults never show, and this class is wrong",
             ),
         },
