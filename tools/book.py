@@ -269,13 +269,11 @@ def words_in(text: str) -> str:
     return " ".join(html.unescape(TAG.sub("", text)).replace("¶", "").split())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the book; what Sphinx warns of is an error."""
+def publish(source: Path, book: Path) -> int:
+    """Make a book of what stands in a folder; what Sphinx warns of is an error."""
     from sphinx.cmd.build import build_main
 
-    book = Path(arguments[0]) if arguments else BOOK
-    source, doctrees = (book.with_name(f"{book.name}-{kind}") for kind in ("source", "doctrees"))
-    put_together(source)
+    doctrees = book.with_name(f"{book.name}-doctrees")
     shutil.rmtree(book, ignore_errors=True)
     failed = build_main(
         ["-b", "html", "-W", "--keep-going", "-q", "-d", str(doctrees), str(source), str(book)]
@@ -288,6 +286,14 @@ def main(arguments: Sequence[str]) -> int:
     (book / "_static" / "lines.js").write_text(index, encoding="utf-8")
     print(f"{book / 'index.html'}: open it in a browser")
     return failed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the book."""
+    book = Path(arguments[0]) if arguments else BOOK
+    source = book.with_name(f"{book.name}-source")
+    put_together(source)
+    return publish(source, book)
 
 
 if __name__ == "__main__":
