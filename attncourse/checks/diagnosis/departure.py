@@ -79,7 +79,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "attn_weights": (
         results.weights_changed,
         results.weights_meet_no_values,
-        results.weights_transposed,
+        results.weights_transposed,  # or the product is told to be wrong, and not why
         scores.of_another_head,  # values[0] in a loop over heads
         results.another_context,  # the last of its kind: it quotes the line
     ),
