@@ -203,7 +203,7 @@ def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
 def readout_gallery(data: Exhibit) -> str:
     """Return the outcome of each check, and how far off the outputs are."""
     off = "forward stops" if data.difference is None else f"off by {data.difference.max():.3g}"
-    return f"{data.mistake.name} | {data.condition} | {_outcomes(data.verdicts, ' | ')} | {off}"
+    return f"{data.mistake.name}; {data.condition}; {_outcomes(data.verdicts, '; ')}; {off}"
 
 
 GALLERY = Panel(

@@ -174,9 +174,9 @@ def readout_stacked_heads(data: Heads) -> str:
     columns = ", ".join(map(str, data.moved))
     moved = f"columns {columns} move (framed)" if columns else "nothing moves"
     return (
-        f"num_heads = {data.num_heads} | head {data.num_heads - 1} looks "
-        f"{LOOKS[data.num_heads - 1]} | {data.context_vec.shape[1]} columns | "
-        f"matrix products {data.num_products} | swap {swapped}: in the row of "
+        f"num_heads = {data.num_heads}; head {data.num_heads - 1} looks "
+        f"{LOOKS[data.num_heads - 1]}; {data.context_vec.shape[1]} columns; "
+        f"matrix products {data.num_products}; swap {swapped}: in the row of "
         f"{data.tokens[ASKING]}, {moved}"
     )
 

@@ -98,15 +98,15 @@ const isIn = (x, y, left, top, width, height) =>
 // Numbers that attnlib has written, put into a sentence: of a cell, or with no key of a whole row.
 function sentence(map, tokens, query, key) {
     const numbers = Object.entries(map.numbers).map(([what, rows]) => [what, rows[query].split(" ")]);
-    const start = `${map.name} | query ${tokens[query]}`;
+    const start = `${map.name}; query ${tokens[query]}`;
     if (key === null) {
         const [what, row] = numbers.at(-1);
-        return `${start} | ${what}: ${row.map((number, k) => `${tokens[k]} ${number}`).join(", ")}`;
+        return `${start}; ${what}: ${row.map((number, k) => `${tokens[k]} ${number}`).join(", ")}`;
     }
     const told = numbers.map(([what, row]) => `${what} ${row[key] ?? "none"}`);
     if (numbers.every(([, row]) => key >= row.length)) told.splice(0, Infinity, "hidden: in the future");
     else if (map.values.length) told.push(`mixes in the value ${map.values[key]}`);
-    return `${start}, key ${tokens[key]} | ${told.join(" | ")}`;
+    return `${start}, key ${tokens[key]}; ${told.join("; ")}`;
 }
 
 // The same beside the pointer, as short as it can be: who looks at whom, and the last of its numbers.
@@ -328,6 +328,18 @@ function drawing(box, { parts, colors }) {
     };
 }
 
+// Put a line in words into its element; the parts that are new are bold.
+function tell(line, words) {
+    const parts = words.split(/(?<=; )/), old = [...line.children];
+    old.slice(parts.length).forEach(part => part.remove());
+    parts.forEach((text, i) => {
+        const changed = i < old.length && old[i].textContent !== text;
+        if (!old[i]) line.append(element("span", {}, text));
+        else if (changed) old[i].textContent = text;
+        line.children[i].classList.toggle("attn-new", changed);
+    });
+}
+
 // Put a panel into an element. `ask` is called with the place of a state that is not drawn yet.
 export function mount(root, panel, ask = () => {}) {
     const places = Object.fromEntries(panel.controls.map(c => [c.name, c.start]));
@@ -335,7 +347,7 @@ export function mount(root, panel, ask = () => {}) {
     for (const page of panel.pages)
         if (page?.touch) page.touch.maps = page.touch.maps.map(i => panel.maps[i]);
     const start = panel.pages[index()];
-    const line = element("p", { role: "status" });
+    const line = element("p", { role: "status", "aria-atomic": "false" }); // only what changed is read out
     // the longest lines lie under the one that is shown, unseen: so its room is that of the longest
     const lines = panel.pages.filter(Boolean).map(page => page.line);
     lines.sort((one, other) => other.length - one.length);
@@ -350,7 +362,7 @@ export function mount(root, panel, ask = () => {}) {
         for (const control of panel.controls) made[control.name].show(places[control.name]);
         const page = now();
         if (!page) return ask(index());
-        line.textContent = page.line;
+        tell(line, page.line);
         draw(page);
         const svg = picture.firstElementChild;
         for (const side of ["width", "height"]) {
@@ -370,6 +382,15 @@ export function mount(root, panel, ask = () => {}) {
         const { x, y, width } = lens.getBoundingClientRect();
         return [event.clientX - x, event.clientY - y].map(far => far * panel.width / width);
     };
+
+    const chosenAt = event => now()?.choices?.find(([, , room]) => isIn(...point(event), ...room));
+    stage.addEventListener("pointermove", event => stage.classList.toggle("attn-choice", Boolean(chosenAt(event))));
+    stage.addEventListener("click", event => { // on what is chosen already: back to the start
+        const [name, place] = chosenAt(event) ?? [];
+        if (!name) return;
+        places[name] = places[name] === place ? panel.controls.find(c => c.name === name).start : place;
+        turn();
+    });
 
     let up = null; // the place of the map that is as large as the stage lets it be
     const enlarge = () => {

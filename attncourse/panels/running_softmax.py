@@ -277,8 +277,8 @@ def readout_tile_step(data: TileStep) -> str:
     skipped = ": not read, its keys are the future" if data.skipped else ""
     x, y = data.now.mixed.tolist()
     return (
-        f"query {TOKENS[data.query]} | step {data.step} of {len(STEPS) - 1} | {where}{skipped}"
-        f" | largest {_told(data.now.largest)} | total {_told(data.now.total)} | "
+        f"query {TOKENS[data.query]}; step {data.step} of {len(STEPS) - 1}; {where}{skipped}"
+        f"; largest {_told(data.now.largest)}; total {_told(data.now.total)}; "
         f"mixed ({_told(x)}, {_told(y)})"
     )
 

@@ -58,6 +58,14 @@ class Panel:
         data = self.compute(**state)
         scene = self.draw(data)
         page: Page = {"line": self.readout(data), "picture": scene.svg()}
+        choices = [
+            [control, place, [box.x, box.y, box.width, box.height]]
+            for control, values in self.controls.items()
+            for place, value in enumerate(values)
+            for box in scene.named(spell(value))
+        ]
+        if choices:  # a click on a box whose name is that of a value chooses it
+            page["choices"] = choices
         if self.touch is not None:
             page["touch"] = self._in_json(self.touch(data, scene))
         return page, scene

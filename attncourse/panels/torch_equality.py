@@ -136,10 +136,10 @@ def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
 
 def readout_torch_equality(data: TorchEquality) -> str:
     """Return how far apart the two modules are."""
-    bounds = " | ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
+    bounds = "; ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
     return (
-        f"num_heads = {data.num_heads} | head_dim = {EMBED_DIM // data.num_heads} | "
-        f"{data.call} | largest difference: {bounds}"
+        f"num_heads = {data.num_heads}; head_dim = {EMBED_DIM // data.num_heads}; "
+        f"{data.call}; largest difference: {bounds}"
     )
 
 

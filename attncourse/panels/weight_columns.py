@@ -43,7 +43,7 @@ def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
     """
     example = journey()
     x = example.inputs[None]  # (b, num_tokens, d_in)
-    column = None if zeroed_column == NO_COLUMN else int(zeroed_column)
+    column = None if zeroed_column == NO_COLUMN else int(zeroed_column.removeprefix("column "))
     with seeded():
         module = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
     with torch.no_grad():
@@ -82,29 +82,32 @@ def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
 def readout_weight_split(data: Blocks) -> str:
     """Return what changes with the head count, and what does not."""
     line = (
-        f"num_heads = {data.num_heads} | head_dim = {data.W_query.shape[1]} / {data.num_heads} = "
-        f"{data.head_dim} | scores / {data.head_dim**0.5:.2f} | "
-        f"parameters {data.num_parameters} | matrix products {data.num_products}"
+        f"num_heads = {data.num_heads}; head_dim = {data.W_query.shape[1]} / {data.num_heads} = "
+        f"{data.head_dim}; scores / {data.head_dim**0.5:.2f}; "
+        f"parameters {data.num_parameters}; matrix products {data.num_products}"
     )
     if data.zeroed_column is None:
         return line
     owner = data.zeroed_column // data.head_dim
     others = ", no other" if data.num_heads > 1 else ""
     changed = f"head {owner} changes by {data.moved[owner]:.2f}{others}"
-    return f"{line} | column {data.zeroed_column} is 0: {changed}"
+    return f"{line}; column {data.zeroed_column} is 0: {changed}"
 
 
 WEIGHT_SPLIT = Panel(
     name="weight split",
-    controls={"num_heads": tuple(divisors(12)), "zeroed_column": (NO_COLUMN, "2", "4", "6", "11")},
+    controls={
+        "num_heads": tuple(divisors(12)),
+        "zeroed_column": (NO_COLUMN, *(f"column {c}" for c in range(12))),
+    },
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,
     draw=draw_weight_split,
     readout=readout_weight_split,
     touch=touch_weight_split,
     telling=(
-        {"num_heads": 1, "zeroed_column": "2"},
-        {"num_heads": 2, "zeroed_column": "2"},
-        {"num_heads": 12, "zeroed_column": "2"},
+        {"num_heads": 1, "zeroed_column": "column 2"},
+        {"num_heads": 2, "zeroed_column": "column 2"},
+        {"num_heads": 12, "zeroed_column": "column 2"},
     ),
 )

@@ -181,13 +181,14 @@ def blocks_and_maps_picture(
             set to 0; written below its map.
 
     Returns:
-        A Scene, as large for any number of heads. The first cell of each map is named "map".
+        A Scene, as large for any number of heads. The first cell of each map is named "map", the
+        numbers of column c with what stands above them "column c".
     """
     (d_in, d_out), num_heads = weight.shape, len(attn_weights)
     wide, slot = d_out * WIDE, d_out * WIDE / num_heads
     side, narrow = _map_side(slot), slot < NARROW
     top, end, lower = 60.0, 60.0 + d_in * HIGH, 96.0 + d_in * HIGH
-    legend = "maps: query ↓, key →; a weight of 0 is white, 1 the full color"
+    legend = "maps: query ↓, key →; a weight of 0 has no color, 1 the full color"
     items: list[Item] = [
         Words(LEFT, 11, f"W_query  ({d_in}, {d_out})", "start", bold=True),
         Words(LEFT + wide, 11, legend, "end", FAINT),
@@ -198,6 +199,7 @@ def blocks_and_maps_picture(
         items.append(Words(LEFT - 6, top - 11, "head", "end", bold=True))
     for c in range(d_out):
         items.append(Words(LEFT + (c + 0.5) * WIDE, top - 29, f"{c}", color=FAINT))
+        items.append(Box(LEFT + c * WIDE, 20, WIDE, end - 20, name=f"column {c}"))
     items += _numbers(LEFT, top, weight, lambda _row, column: column * num_heads // d_out)
     if zeroed is not None:
         items += frame(LEFT + zeroed * WIDE, top, WIDE, d_in * HIGH)

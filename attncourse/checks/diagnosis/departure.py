@@ -90,7 +90,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.part_changed,
         scores.scores_of_heads_added,
         scores.tokens_before_heads,
-        scores.columns_of_no_head,  # or split(num_heads), pieces of so many columns, has no cause
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),
@@ -187,7 +186,10 @@ def _is_partly_filled(path: Path, number: int) -> bool:
     operation = path.operations[number]
     if operation.name not in ASSIGNS or number == path.result:
         return False
-    if any(path.is_good(n) for n in operation.parents[:1]):
+    again = (later for later in path.operations if later.parents[:1] == (number,))
+    if any(path.is_good(n) for n in operation.parents[:1]) or not any(
+        later.name in ASSIGNS for later in again
+    ):
         return False
     while operation.name in ASSIGNS and operation.parents:
         operation = path.operations[operation.parents[0]]

@@ -37,7 +37,7 @@ WHOLE = (*RUNS, "whole")
 DROPS = (*WHOLE, "dropout in training")
 
 # Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
-# left behind, dropout in place, scores of 0 taken for hidden ones, other dtypes (a note)
+# left behind, dropout in place, scores of 0 taken for hidden ones
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
@@ -57,7 +57,6 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question("dropout by number", training.each_weight_is_dropped_for_itself, DROPS),
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
-    Question("other dtypes", conditions.other_dtypes, WHOLE),
     Question("initial values", conditions.initial_values, RUNS[:2]),
     Question("another device", conditions.another_device, WHOLE),
 )
@@ -73,14 +72,7 @@ def diagnose(
     skip: tuple[str, ...] = (),
     seconds: float = SECONDS,
 ) -> Verdict:
-    """Put all questions to a class.
-
-    Args:
-        given: a class, a function that makes a module, or a module.
-        right: the class of attnlib beside which it runs.
-        names: what is called otherwise.
-        skip: names of questions to leave out, or of arguments that the class does not take.
-        seconds: the time that all of it may take.
+    """Put all questions to a class, beside the right one of attnlib; the rest is as in the checks.
 
     Raises:
         ValueError: skip holds what is neither a question nor an argument.

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, call, draw, run
+from attncourse.checks.attempt import Found, call, draw, has_own_lines, run
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.stub import has_own_lines
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
@@ -173,6 +172,9 @@ def the_whole(trial: Trial) -> Finding | None:
             x = kept.clone()
             have, want = trial.run(mine, x, weights), run(ours, kept, weights)
             if not close(have, want, 1e-4):
+                fresh, _ = trial.build(**({"qkv_bias": True} if qkv_bias else {}))
+                if close(trial.run(fresh, x.detach(), weights), want, 1e-4):
+                    return Finding(Kind.STATE)  # earlier calls make the difference
                 where = trial.usual_departure or trial.departure(
                     mine, x.detach(), weights, trial.most_heads
                 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from attncourse.checks.diagnosis.masks import mask_maker
@@ -192,4 +194,6 @@ def _never_written(path: Path, number: int) -> Finding | None:
     same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
     if same.all() or not any(same.movedim(a, 0).flatten(1).all(1).any() for a in range(same.ndim)):
         return None
-    return path.at(end, Kind.RESULT_UNWRITTEN, filler=begun.name)
+    writes = [(a.values != b.values).sum() for a, b in itertools.pairwise(chain)]
+    apart = bool(sum(writes) <= (begun.values != end.values).sum())  # none overwrites another
+    return path.at(end, Kind.RESULT_UNWRITTEN, filler=begun.name, apart=apart)

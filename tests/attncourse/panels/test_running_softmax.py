@@ -118,5 +118,5 @@ def test_a_tile_that_is_named_is_framed_also_if_it_is_not_read():
 
 def test_the_words_say_what_the_step_does():
     said = [TILES.readout(compute_tile_step("step", step)) for step in ALL_STEPS]
-    assert "tile 2, correction 0.632 | largest 1.419" in said[8]
+    assert "tile 2, correction 0.632; largest 1.419" in said[8]
     assert DIVIDE in said[-1]

@@ -93,13 +93,6 @@ def test_the_eleven_steps_end_where_the_class_ends(num_heads):
     torch.testing.assert_close(eleven_steps(num_heads)[7].tensors["attn_weights"][0], attn_weights)
 
 
-def test_the_worked_weights_are_not_saturated():
-    attn_weights, _ = eleven_steps(2)[7].tensors["attn_weights"]
-    largest = attn_weights[0, :, 1:].max(dim=-1).values  # the first query sees one key only
-    assert largest.max() < 0.95
-    assert largest.min() > 0.4
-
-
 def test_every_number_of_every_state_stands_in_its_picture():
     for state in NUMBER_STEPS.states():
         data = NUMBER_STEPS.compute(**state)

@@ -17,7 +17,7 @@ from attncourse.pictures.palette import HEAD_COLORS, contrast, head_color, line_
 from attncourse.pictures.scene import Box, Scene
 from attnlib import MultiHeadAttention
 from support.cases import ALL_PANELS
-from support.touch_tools import box_of, opened, violations, write_page
+from support.touch_tools import box_of, opened, write_page
 
 browser_test = pytest.mark.browser
 WITH_MAPS = (STACKED_HEADS, WEIGHT_SPLIT)
@@ -43,12 +43,16 @@ def ends(panel: Panel) -> list[dict[str, Any]]:
 
 
 @each_panel
-def test_every_cell_says_the_weights_that_are_drawn(panel):
+def test_every_cell_lies_where_it_is_drawn_and_says_the_weights_there(panel):
     for state in ends(panel):
         data = panel.compute(**state)
         scene = panel.draw(data)
         touch = panel.touch(data, scene)
         assert touch.maps
+        drawn = {(b.x, b.y) for b in scene.items if isinstance(b, Box) and b.width == b.height}
+        for shown in touch.maps:
+            for place in range(len(next(iter(shown.numbers.values())))):
+                assert (shown.x, shown.y + place * shown.cell) in drawn
         heads = data.attn_weights.reshape(-1, *data.attn_weights.shape[-2:])
         said = {"gallery": "wrong", "torch equality": "ours"}.get(panel.name, "weight")
         for shown, weights in zip(touch.maps[-len(heads) :], heads, strict=True):
@@ -109,17 +113,6 @@ def test_listening_hears_every_layer_and_lets_go():
     assert not any(part._forward_hooks for part in module.modules())
 
 
-@each_panel
-def test_the_cells_lie_where_they_are_drawn(panel):
-    for state in ends(panel):
-        data = panel.compute(**state)
-        scene = panel.draw(data)
-        drawn = {(b.x, b.y) for b in scene.items if isinstance(b, Box) and b.width == b.height}
-        for shown in panel.touch(data, scene).maps:
-            for place in range(len(next(iter(shown.numbers.values())))):
-                assert (shown.x + 0 * place, shown.y + place * shown.cell) in drawn
-
-
 def test_a_head_has_its_name_its_color_and_its_row():
     scene = Scene(40, 40, "", (Box(3, 5, 7, 7, name="map"), Box(13, 5, 7, 7, name="map")))
     values = torch.tensor([[[1.0, -0.001]], [[0.0, 2.0]]])
@@ -152,14 +145,14 @@ def page_of(name: str, state: tuple[Any, ...]) -> dict[str, Any]:
 def sentence(panel: Panel, state: dict[str, Any], head: int, query: int, key: int) -> str:
     touch = touched(panel, state)
     shown = touch["maps"][head]
-    start = f"{shown['name']} | query {touch['tokens'][query]}, key {touch['tokens'][key]} | "
+    start = f"{shown['name']}; query {touch['tokens'][query]}, key {touch['tokens'][key]}; "
     rows = {what: lines[query].split(" ") for what, lines in shown["numbers"].items()}
     if all(key >= len(row) for row in rows.values()):
         return start + "hidden: in the future"
     told = [f"{what} {row[key]}" for what, row in rows.items()]
     if shown["values"]:
         told.append(f"mixes in the value {shown['values'][key]}")
-    return start + " | ".join(told)
+    return start + "; ".join(told)
 
 
 def middle(page: Page, box: Locator, panel: Panel, state: dict, cell: tuple[int, int, int]) -> Any:
@@ -225,7 +218,7 @@ def test_a_token_shows_its_row_and_its_arcs(page):
                 journey().tokens, weights[0, query, : query + 1].tolist(), strict=False
             )
         )
-        expect(box.locator(".attn-hint p")).to_have_text(f"head 0 | query {token} | weight: {row}")
+        expect(box.locator(".attn-hint p")).to_have_text(f"head 0; query {token}; weight: {row}")
         expect(box.locator(".attn-arcs i")).to_have_count(query + 1)
     drawn = box.locator(".attn-arcs i").evaluate_all("all => all.map(i => i.style.borderWidth)")
     wide = [float(width.removesuffix("px")) for width in drawn]
@@ -238,7 +231,7 @@ def test_a_map_is_brought_up_and_goes_back(page):
     grid = box.get_by_role("grid", name="head 1", exact=True)
     small, whole = grid.bounding_box(), box.bounding_box()
     page.mouse.click(*middle(page, box, STACKED_HEADS, state, (1, 3, 2)))
-    weight = sentence(STACKED_HEADS, state, 1, 3, 2).split("weight ")[1].split(" |")[0]
+    weight = sentence(STACKED_HEADS, state, 1, 3, 2).split("weight ")[1].split(";")[0]
     expect(box.locator(".attn-tip")).to_have_text(f"with → starts: {weight}")
     assert grid.bounding_box()["width"] == small["width"]  # a touch reads, and moves nothing
     box.get_by_role("button", name="Enlarge this map").click()
@@ -326,18 +319,6 @@ def test_touching_moves_nothing_and_one_size_larger_is_for_a_wall(page):
 
 
 @browser_test
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
-def test_nothing_stands_in_the_way_of_anybody(browser, address, scheme, width):
-    """axe-core finds no violation in any panel, one of them touched and large."""
-    window = {"width": width, "height": 900}
-    with opened(browser, address, color_scheme=scheme, viewport=window) as page:
-        box = box_of(page, STACKED_HEADS)
-        box.get_by_role("gridcell").first.press("ArrowRight")
-        box.get_by_role("checkbox", name="large").check()
-        assert violations(page) == []
-
-
-@browser_test
 def test_a_laptop_shows_the_controls_and_the_picture_together(browser, address):
     """The paper of JupyterLab is 647 pixels high and some 1000 wide on a screen of 1366 x 768."""
     with opened(browser, address, viewport={"width": 1000, "height": 647}) as page:
@@ -345,6 +326,16 @@ def test_a_laptop_shows_the_controls_and_the_picture_together(browser, address):
             box = box_of(page, panel).bounding_box()
             sheet = box_of(page, panel).locator(".attn-sheet").bounding_box()
             assert sheet["y"] + sheet["height"] - box["y"] <= 647, panel.name
+
+
+@browser_test
+def test_a_click_on_a_column_of_the_matrix_zeroes_it_and_another_brings_it_back(page):
+    box = box_of(page, WEIGHT_SPLIT)
+    column, line = box.locator(".attn-picture").get_by_text("7", exact=True).first, []
+    for _ in range(3):
+        column.click(force=True)
+        line.append(box.get_by_role("status").text_content())
+    assert ["column 7 is 0: head 1 changes by" in said for said in line] == [True, False, True]
 
 
 COUNT = """() => {
