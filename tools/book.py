@@ -57,6 +57,7 @@ FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_P
 SENTENCE_END = in_page(
     sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
 )
+RUN_IT = "run-it"
 FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
@@ -177,9 +178,10 @@ def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_badges(notebook: dict[str, Any], name: str, at: str | None) -> dict[str, Any]:
-    """Return a notebook whose first cell ends with the links that run it, if it is anywhere."""
-    first = notebook["cells"][0]
-    first["source"] = "\n\n".join(filter(None, ("".join(first["source"]), badges(name, at))))
+    """Return a notebook whose second cell has the links that run it, if it is anywhere."""
+    if source := badges(name, at):
+        cell = {"cell_type": "markdown", "id": RUN_IT, "metadata": {}, "source": source}
+        notebook["cells"].insert(1, cell)
     return notebook
 
 
@@ -269,13 +271,11 @@ def words_in(text: str) -> str:
     return " ".join(html.unescape(TAG.sub("", text)).replace("¶", "").split())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the book; what Sphinx warns of is an error."""
+def publish(source: Path, book: Path) -> int:
+    """Make a book of what stands in a folder; what Sphinx warns of is an error."""
     from sphinx.cmd.build import build_main
 
-    book = Path(arguments[0]) if arguments else BOOK
-    source, doctrees = (book.with_name(f"{book.name}-{kind}") for kind in ("source", "doctrees"))
-    put_together(source)
+    doctrees = book.with_name(f"{book.name}-doctrees")
     shutil.rmtree(book, ignore_errors=True)
     failed = build_main(
         ["-b", "html", "-W", "--keep-going", "-q", "-d", str(doctrees), str(source), str(book)]
@@ -288,6 +288,14 @@ def main(arguments: Sequence[str]) -> int:
     (book / "_static" / "lines.js").write_text(index, encoding="utf-8")
     print(f"{book / 'index.html'}: open it in a browser")
     return failed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the book."""
+    book = Path(arguments[0]) if arguments else BOOK
+    source = book.with_name(f"{book.name}-source")
+    put_together(source)
+    return publish(source, book)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ on the page.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -27,8 +28,10 @@ from attncourse.panels.sentence import recorded_sheet
 from attncourse.panels.states import Panel
 from book import LIVE_BOX, LOOKS, MODULE, SENTENCE_BOX, SHEET_FILE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
+from student_book import without_teachers
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS, sheet
+from support.leaks import leaks
 from support.notebook_tools import (
     APPENDICES,
     NOTEBOOKS,
@@ -200,6 +203,23 @@ def test_nothing_that_nobody_attempted_is_shown_and_figures_have_numbers(book: P
         number = path.name[:2].removeprefix("0")
         assert found == [f"{number}.{i + 1}" for i in range(len(found))]
         assert found, path.name
+
+
+def test_the_students_book_gives_nothing_away_and_has_no_page_for_teachers(book, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(book.with_name("book-source"), source)
+    assert (source / "docs" / "teaching.md").exists()
+    without_teachers(source)
+    for path in (*NOTEBOOKS, *APPENDICES):
+        mine = read(source / "notebooks" / path.name)
+        assert [leak for one in find_exercises(read(path)) for leak in leaks(mine, one)] == []
+        assert "<summary>Solution" not in json.dumps(mine)
+        assert "https://colab" not in json.dumps(mine)
+    pages = {page.stem for page in (source / "docs").glob("*.md")}
+    front = (source / "index.md").read_text(encoding="utf-8")
+    assert pages == set(re.findall(r"^docs/(\w+)$", front, re.MULTILINE))
+    assert "teaching" not in pages
+    assert "eachers" not in front
 
 
 def test_what_stands_in_a_script_does_not_end_it():

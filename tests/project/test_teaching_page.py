@@ -79,8 +79,9 @@ def test_its_exercise_is_one():
     shown = run_cell(BLOCKS["python"], {}, "page")
     assert shown == NOT_ATTEMPTED
     output = {"output_type": "execute_result", "data": {"text/plain": shown}}
-    stub = {"cell_type": "code", "id": "a", "source": BLOCKS["python"], "outputs": [output]}
-    folded = {"cell_type": "markdown", "id": "b", "source": BLOCKS["markdown"]}
+    stub = {"cell_type": "code", "id": "a", "source": BLOCKS["python"]}
+    stub |= {"metadata": {}, "outputs": [output]}
+    folded = {"cell_type": "markdown", "id": "b", "source": BLOCKS["markdown"], "metadata": {}}
     lesson = {"cells": [stub, folded]}
     (exercise,) = find_exercises(lesson)
     assert exercise.name == "mean_weight"

@@ -9,7 +9,14 @@ import torch
 
 from attncourse.checks import check_repair, repairs, telling
 from attncourse.checks.attempt import NOT_ATTEMPTED
-from attncourse.checks.repairs import BROKEN, PADDED, PaddedAttention, WholeAttention, broken
+from attncourse.checks.repairs import (
+    BROKEN,
+    PADDED,
+    PaddedAttention,
+    WholeAttention,
+    broken,
+    in_hand,
+)
 from attncourse.tracing import trace
 from attncourse.variants.changes import class_of
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
@@ -44,7 +51,8 @@ def test_the_same_message_says_which_tensor_by_its_size_alone():
     sizes = {}
     for name in ("Broken1", "Broken2"):
         failure = trace(*telling(as_broken(name))).failure
-        sizes[name] = failure.shapes["attn_scores"][-1], failure.shapes["is_future"][-1]
+        scores, mask = (in_hand(name, word) for word in ("attn_scores", "is_future"))
+        sizes[name] = failure.shapes[scores][-1], failure.shapes[mask][-1]
         first = 0 if name == "Broken1" else 1
         assert f"tensor a ({sizes[name][first]})" in str(failure.error)
 
@@ -73,7 +81,7 @@ def test_what_is_as_it_was_is_not_attempted_and_ours_is_right(name):
 
 
 def test_a_line_that_was_changed_is_an_attempt():
-    text = broken("Broken3").replace("queries @ keys", "queries * keys")
+    text = broken("Broken3").replace("query @ key", "query * key")
     cls = class_of(f"class Broken3(MultiHeadAttention):\n{text}", "Broken3", "x", vars(repairs))
     verdict = check_repair(cls)
     assert not verdict

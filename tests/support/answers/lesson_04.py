@@ -10,7 +10,7 @@ RIGHT = (
 )
 FIT = "Two axes meet here that do not fit: "
 MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
-KEYS = "keys.transpose(2, 3)"
+KEY = "key.transpose(2, 3)"
 WRONG = {
     1: {
         "the keys left": ({"W_key(x).view(split).transpose(1, 2)": "W_key(x).view(split)"}, FIT),
@@ -27,12 +27,12 @@ WRONG = {
         ),
     },
     3: {
-        "the queries turned": ({f"queries @ {KEYS}": "queries.transpose(2, 3) @ keys"}, FIT),
-        "the wrong axes": ({KEYS: "keys.transpose(1, 2)"}, FIT),
+        "the queries turned": ({f"query @ {KEY}": "query.transpose(2, 3) @ key"}, FIT),
+        "the wrong axes": ({KEY: "key.transpose(1, 2)"}, FIT),
     },
     4: {
-        "the wrong axes": ({KEYS: "keys.transpose(1, 3)"}, FIT),
-        "copied": ({KEYS: "keys.T.contiguous()"}, ".T is for matrices, and here are 4 dimensions"),
+        "the wrong axes": ({KEY: "key.transpose(1, 3)"}, FIT),
+        "copied": ({KEY: "key.T.contiguous()"}, ".T is for matrices, and here are 4 dimensions"),
     },
     5: {
         "no transpose": (
@@ -40,13 +40,13 @@ WRONG = {
             "The heads are put along dimension 1: they must go along the last.",
         ),
         "reshaped": (
-            {MERGED: "merged = context_vec.reshape(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.reshape(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
     6: {
         "no transpose": (
-            {MERGED: "merged = context_vec.view(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.view(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
@@ -56,13 +56,13 @@ WRONG = {
             "The heads get other columns of the queries than their own",
         ),
         "tokens for d_in": (
-            {"self.num_heads, self.head_dim)": "self.num_heads, x.shape[1])"},
+            {"self.num_heads, self.head_dim)": "self.num_heads, inputs.shape[1])"},
             "view keeps the number of elements",
         ),
     },
     8: {
         "another transpose": (
-            {MERGED: "merged = context_vec.transpose(2, 3).reshape(*x.shape[:2], -1)"},
+            {MERGED: "merged = context_vec.transpose(2, 3).reshape(*stream.shape[:2], -1)"},
             "The merge mixes tokens and heads",
         ),
     },
