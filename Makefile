@@ -71,9 +71,10 @@ student-book: book  ## write the book without solutions and teachers' pages into
 pdf: book  ## print the lessons of the book, each as a PDF, into build/pdf (needs Chromium)
 	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/pdf.py
 
-site: book  ## put the book into build/site as it goes on the web, and check its links
+site: book student-book  ## put both books into build/site as they go on the web, and check their links
 	rm -rf build/site
 	cp -R build/book build/site
+	cp -R build/student-book build/site/students
 	$(PY) tools/links.py build/site
 
 release: site pdf  ## put a release into build/release (make release TAG=v0.2.0): wheel, book, PDFs

@@ -57,6 +57,7 @@ FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_P
 SENTENCE_END = in_page(
     sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
 )
+RUN_IT = "run-it"
 FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
@@ -177,9 +178,10 @@ def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_badges(notebook: dict[str, Any], name: str, at: str | None) -> dict[str, Any]:
-    """Return a notebook whose first cell ends with the links that run it, if it is anywhere."""
-    first = notebook["cells"][0]
-    first["source"] = "\n\n".join(filter(None, ("".join(first["source"]), badges(name, at))))
+    """Return a notebook whose second cell has the links that run it, if it is anywhere."""
+    if source := badges(name, at):
+        cell = {"cell_type": "markdown", "id": RUN_IT, "metadata": {}, "source": source}
+        notebook["cells"].insert(1, cell)
     return notebook
 
 

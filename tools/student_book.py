@@ -3,7 +3,7 @@
     python tools/student_book.py [folder of the book]
 
 It is made beside the book, in a folder whose name begins with student-, from what tools/book.py
-has put together there.
+has put together there. Nor has it the links that run a lesson: what they open has solutions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attncourse.classroom.lessons import read_notebook, write_notebook
-from book import BOOK, publish
+from book import BOOK, RUN_IT, publish
 from student_copies import without_solutions
 
 TEACHERS = re.compile(
@@ -26,7 +26,9 @@ TEACHERS = re.compile(
 def without_teachers(source: Path) -> None:
     """Take out of what a book is made from the solutions, and every page that is for teachers."""
     for path in (source / "notebooks").glob("*.ipynb"):
-        write_notebook(without_solutions(read_notebook(path)), path)
+        lesson = without_solutions(read_notebook(path))
+        lesson["cells"] = [cell for cell in lesson["cells"] if cell["id"] != RUN_IT]
+        write_notebook(lesson, path)
     front = source / "index.md"
     text = front.read_text(encoding="utf-8")
     for page in "".join(TEACHERS.findall(text)).split():

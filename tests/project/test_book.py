@@ -214,6 +214,7 @@ def test_the_students_book_gives_nothing_away_and_has_no_page_for_teachers(book,
         mine = read(source / "notebooks" / path.name)
         assert [leak for one in find_exercises(read(path)) for leak in leaks(mine, one)] == []
         assert "<summary>Solution" not in json.dumps(mine)
+        assert "https://colab" not in json.dumps(mine)
     pages = {page.stem for page in (source / "docs").glob("*.md")}
     front = (source / "index.md").read_text(encoding="utf-8")
     assert pages == set(re.findall(r"^docs/(\w+)$", front, re.MULTILINE))
