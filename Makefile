@@ -3,6 +3,8 @@ PYTHON ?= python3
 
 VENV := .venv
 PY   := $(VENV)/bin/python
+NBGRADER := build/nbgrader-venv
+COURSE := build/nbgrader
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -12,7 +14,7 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student book pdf colab bench bench-quick bench-sliders digits mutants audit ablate clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student nbgrader nbgrader-test book student-book site pdf release colab bench bench-quick bench-sliders digits mutants audit ablate clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -51,13 +53,36 @@ images: dev  ## redraw the diagrams
 student: setup  ## write the notebooks without solutions into build/student, with them into build/solutions
 	$(PY) tools/student_copies.py
 
+nbgrader: setup $(NBGRADER)/.ready  ## write the course for nbgrader into build/nbgrader, points and hidden tests with it
+	$(PY) tools/nbgrader_course.py $(COURSE)
+	export PATH="$(CURDIR)/$(NBGRADER)/bin:$$PATH" && cd $(COURSE) && for lesson in source/*; do nbgrader generate_assignment --force "$${lesson#*/}" || exit; done
+
+nbgrader-test:  ## let nbgrader collect and grade thirty made-up submissions (some minutes)
+	rm -rf build/rehearsal
+	$(MAKE) nbgrader COURSE=build/rehearsal
+	PATH="$(CURDIR)/$(NBGRADER)/bin:$$PATH" $(PY) tools/nbgrader_rehearsal.py build/rehearsal
+
 book: dev  ## write the course as a website into build/book, with sliders that move without Python
 	$(PY) tools/book.py
+
+student-book: book  ## write the book without solutions and teachers' pages into build/student-book
+	$(PY) tools/student_book.py
 
 pdf: book  ## print the lessons of the book, each as a PDF, into build/pdf (needs Chromium)
 	PYTHONPATH="$(CURDIR):$(CURDIR)/tests" $(PY) tools/pdf.py
 
-colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from)
+site: book student-book  ## put both books into build/site as they go on the web, and check their links
+	rm -rf build/site
+	cp -R build/book build/site
+	cp -R build/student-book build/site/students
+	$(PY) tools/links.py build/site
+
+release: site pdf  ## put a release into build/release (make release TAG=v0.2.0): wheel, book, PDFs
+	rm -rf build/release
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir build/release .
+	$(PY) tools/release.py $(TAG)
+
+colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from, if git does not know)
 	$(PY) tools/colab_copies.py $(ADDRESS)
 
 bench: dev  ## time every variant on this machine (10 minutes), print the goals
@@ -97,6 +122,12 @@ $(VENV)/.learner: requirements.txt requirements-model.txt constraints.txt pyproj
 	$(PY) -c "from attncourse.language import language_model; language_model()"
 	$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	$(PY) -c "import matplotlib.pyplot"
+	touch $@
+
+$(NBGRADER)/.ready: constraints.txt | $(VENV)/.learner
+	$(PYTHON) -m venv $(NBGRADER)
+	$(NBGRADER)/bin/python -m pip install nbgrader==0.9.6 -c constraints.txt
+	$(PY) -m ipykernel install --prefix $(NBGRADER) --name python3  # the lessons run where they are at home
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.learner requirements-dev.txt

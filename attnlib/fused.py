@@ -367,11 +367,11 @@ class FusedMultiHeadAttention(CausalModule):
         qkv = self.W_qkv(x)  # (b, num_tokens, d_out + 2 * num_kv_heads * head_dim)
         heads = split_heads(qkv, self.num_heads + 2 * self.num_kv_heads)
         turned = self.num_heads + self.num_kv_heads
-        turning, values = torch.split(heads, [turned, self.num_kv_heads], dim=1)
+        turning, values = heads.split_with_sizes([turned, self.num_kv_heads], dim=1)
         if self.rotary_base is not None:
             cos, sin = self.angles(x, cache) if angles is None else angles
             turning = ROTATIONS[self.rotary_layout](turning, cos, sin)
-        queries, keys = torch.split(turning, [self.num_heads, self.num_kv_heads], dim=1)
+        queries, keys = turning.split_with_sizes([self.num_heads, self.num_kv_heads], dim=1)
         if cache is not None:
             keys, values = cache.write(keys, values)
 

@@ -86,8 +86,9 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     Source: the layout of GPT-NeoX, of Llama in transformers, and of the models that follow it.
     """
     _require_angles(x, cos, sin)
-    first, second = x.chunk(2, dim=-1)
-    turned = _turned(first, second, cos, sin)
+    wide = torch.promote_types(x.dtype, torch.float32)  # no complex numbers are of half size
+    first, second = x.to(wide).chunk(2, dim=-1)
+    turned = torch.complex(first, second) * torch.complex(cos.to(wide), sin.to(wide))
     return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
 
 
@@ -117,16 +118,11 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     Source: Su et al. 2021, equation 34; the layout of Llama as Meta released it, and of GPT-J.
     """
     _require_angles(x, cos, sin)
-    turned = _turned(x[..., 0::2], x[..., 1::2], cos, sin)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    x_wide = x.to(wide, copy=True, memory_format=torch.contiguous_format)
+    pairs = torch.view_as_complex(x_wide.view(*x.shape[:-1], -1, 2))
+    turned = pairs * torch.complex(cos.to(wide), sin.to(wide))
     return torch.view_as_real(turned).flatten(-2).to(x.dtype)
-
-
-def _turned(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn pairs of numbers as one complex product, several times as fast as four real ones."""
-    wide = torch.promote_types(first.dtype, torch.float32)  # no complex numbers are of half size
-    return torch.complex(first.to(wide), second.to(wide)) * torch.complex(
-        cos.to(wide), sin.to(wide)
-    )
 
 
 ROTATIONS = {"halves": rotate_halves, "pairs": rotate_pairs}

@@ -1,7 +1,7 @@
 """Draw the diagrams of the course: `python images/draw.py` writes each beside this file.
 
-Every number in a diagram is computed here, by attnlib, on the running example. All diagrams are
-equally wide, so that a page shows them at one scale.
+Every number in a diagram is computed here, by attnlib, on the running example, or comes from the
+recording of a language model. All are equally wide, so that a page shows them at one scale.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import Tensor
 
 import attnlib
 from attncourse.examples import SEED, journey
+from attncourse.panels.sentence import draw_telling
 from attncourse.pictures.cells import head_tag
 from attncourse.pictures.letters import SIZE
 from attncourse.pictures.palette import (
@@ -28,7 +29,7 @@ from attncourse.pictures.palette import (
     text_color,
     tint,
 )
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words, shift
 
 WIDTH, MARGIN = 700.0, 16.0  # the width of a page, so that nothing is shrunk
 RIGHT = WIDTH - MARGIN
@@ -156,6 +157,13 @@ def bent_arrow(*points: Point, color: str = INK) -> list[Item]:
 
 
 # The diagrams.
+
+
+def transplant() -> Scene:
+    """Return what the panel of the first page leaves where nothing can be moved, on a page."""
+    told = draw_telling()
+    items = tuple(shift(told.items, 12, 9))  # its own margins are narrower
+    return Scene(WIDTH, told.height + 15, told.alt, items)
 
 
 def two_heads() -> Scene:
@@ -470,6 +478,7 @@ def all_reduce(top: float, out: Tensor) -> list[Item]:
 
 
 DIAGRAMS: dict[str, Callable[[], Scene]] = {
+    "transplant": transplant,
     "two_heads": two_heads,
     "view_and_transpose": view_and_transpose,
     "view_alone": view_alone,

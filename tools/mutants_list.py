@@ -382,7 +382,7 @@ COMPUTATION = (
         "tiles-forget-to-correct",
         TILED,
         {"mixed[..., seeing, :] *= correction": "mixed[..., seeing, :] *= 1"},
-        "tests/attnlib/test_tiled.py::test_it_equals_loops_without_torch",
+        "tests/attnlib/test_tiled.py::test_it_equals_attention_forward_and_backward",
     ),
     Mutant(
         "tiles-under-autocast",
@@ -412,19 +412,19 @@ COMPUTATION = (
         "torch-mask-flipped",
         TORCH,
         {"attn_scores.masked_fill(mask, -torch.inf)": "attn_scores.masked_fill(~mask, -torch.inf)"},
-        "tests/attnlib/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
+        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-scaling-by-embed-dim",
         TORCH,
         {"queries = queries / self.head_dim**0.5": "queries = queries / self.embed_dim**0.5"},
-        "tests/attnlib/test_torch_compatible.py::test_is_the_attention_of_the_lesson",
+        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-weights-not-averaged",
         TORCH,
         {"attn_weights.mean(dim=1)": "attn_weights.sum(dim=1)"},
-        "tests/attnlib/test_torch_compatible.py::test_the_weights_are_averaged_and_never_change_the_result",
+        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-zero-position-in-front",
@@ -433,7 +433,7 @@ COMPUTATION = (
             "keys = F.pad(keys, (0, 0, 0, 1))": "keys = F.pad(keys, (0, 0, 1, 0))",
             "values = F.pad(values, (0, 0, 0, 1))": "values = F.pad(values, (0, 0, 1, 0))",
         },
-        "tests/attnlib/test_torch_compatible.py::test_add_zero_attn_appends_a_position_of_zeros",
+        "tests/attnlib/test_torch_compatible.py::test_agrees_with_pytorch",
     ),
     Mutant(
         "torch-value-bias-dropped",
@@ -542,20 +542,6 @@ AROUND = (
         "attncourse/checks/module_checks.py",
         {"(grown > rounding).any()": "(grown > 1e9).any()"},
         "tests/attncourse/checks/test_checks.py::test_one_bit_counts_and_so_does_one_sequence_of_the_batch",
-    ),
-    Mutant(
-        "check-equal-passes-nan",
-        "attncourse/checks/module_checks.py",
-        {
-            "if not largest <= tolerance:  # so written": "if largest > tolerance:  # so written",
-        },
-        "tests/attncourse/checks/test_checks.py::test_nan_is_not_equal_to_anything",
-    ),
-    Mutant(
-        "check-weights-sums-columns",
-        "attncourse/checks/module_checks.py",
-        {"(attn_weights.sum(dim=-1) - 1)": "(attn_weights.sum(dim=-2) - 1)"},
-        "tests/attncourse/checks/test_checks.py::test_our_weights_pass",
     ),
     Mutant(
         "check-same-compares-outputs-only",

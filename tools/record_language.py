@@ -44,7 +44,7 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "The capital of Peru is",
     "The currency of Japan is the",
     "As the spaceship was approaching the",
-    "As the train was approaching the",
+    "The plural of mouse is",
     "When John and Mary went to the shops, Mary gave the bag to",
     "The king sat on his",
     "The opposite of hot is",
@@ -56,7 +56,7 @@ OTHERS = (  # runs as they are, and with the carrier muted
 SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
 IN_LAYER_23 = {  # on which head of that layer each leans: lesson 02
     CAPITAL.format("France"): 4,
-    "As the train was approaching the": 5,
+    "The plural of mouse is": 5,
     "The dog chased the cat. The cat was chased by the": 3,
 }
 ROWS = {"blk.23.attn_q.weight": (256, 320)}  # in the file, head 4's in lesson 03

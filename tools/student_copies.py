@@ -2,9 +2,10 @@
 
     python tools/student_copies.py
 
-build/student/ has hints and stubs, but no solution. In build/solutions/ each stub is replaced by
-its solution; those cells have not been run. Both have their images beside them, so they can be
-handed out as they are. `attnlib grade` grades what comes back.
+build/student/ has hints and stubs, but no solution, and nothing that gives one away: cells tagged
+`solution` go as well, and what settles a guess shows when it is run. In build/solutions/ each stub
+is replaced by its solution; those cells have not been run. Both have their images beside them, so
+they can be handed out as they are. `attnlib grade` grades what comes back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pathlib import Path
 
 from attncourse.classroom.exercises import SOLUTION, Notebook, find_exercises, put, source
 from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
+from working_copy import without_answers
 
+TAG = "solution"  # of a cell that opens, or shows by hand, what an exercise asks for
 BUILD = Path(__file__).parents[1] / "build"
 
 
@@ -27,8 +30,17 @@ def without_solutions(lesson: Notebook) -> Notebook:
     for cell in lesson["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = SOLUTION.sub("", source(cell)).strip()
-    lesson["cells"] = [c for c in lesson["cells"] if c["cell_type"] == "code" or c["source"]]
+    lesson["cells"] = [
+        cell
+        for cell in lesson["cells"]
+        if TAG not in cell["metadata"].get("tags", ()) and source(cell)
+    ]
     return lesson
+
+
+def hand_out(lesson: Notebook) -> Notebook:
+    """Return a lesson without solutions that tells nothing before its cells have run."""
+    return without_answers(without_solutions(lesson))
 
 
 def with_solutions(lesson: Notebook) -> Notebook:
@@ -44,7 +56,7 @@ def with_solutions(lesson: Notebook) -> Notebook:
 
 
 SETS: dict[str, Callable[[Notebook], Notebook]] = {
-    "student": without_solutions,
+    "student": hand_out,
     "solutions": with_solutions,
 }
 

@@ -4,19 +4,18 @@ How a verdict on a learner's class comes about, from the ground up:
 
 - findings says what can be wrong, as data: a Kind, a line, facts. sentences is the one file that
   makes words of it, and nothing reads them again. errors alone reads what PyTorch says.
-- guard runs code without harm, stub tells whether anything was written, attempt turns what happens
+- guard runs code without harm, attempt tells whether anything was written and turns what happens
   into a finding, door takes what was given. verdict is what comes out.
 - diagnosis asks all questions of a class, and looks for the line and the cause.
 - exercises has the checks.
 
 What a learner writes as a function has checks of its own. Each runs it, compares what it returns
 with what the usual mistakes would return, and says which it is; answers has what they share.
-one_head, stacks and weight_split are about heads, torch_calls about PyTorch's attention, tiles
-about tiles of keys, patterns about where heads look, big_model about a model that speaks,
-steps_by_hand about numbers that one computes. module_checks holds the checks of tensors, and of a
-module for one property each; by_hand the same in a few lines, and mysteries hides some of the
-classes of variants that are wrong by one line. This folder imports only the core, tracing and
-variants.
+one_head and weight_split are about heads, torch_calls about PyTorch's attention, tiles about tiles
+of keys, big_model about a model that speaks, steps_by_hand about numbers that one computes.
+module_checks holds the checks of a module for one property each; by_hand the same in a few lines,
+and mysteries hides some of the classes of variants that are wrong by one line. This folder imports
+only the core, tracing and variants.
 """
 
 from attncourse.checks.big_model import check_remember, check_rotate, check_share
@@ -36,11 +35,9 @@ from attncourse.checks.exercises import (
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.module_checks import (
     check_causal,
-    check_equal,
     check_rows_sum_to_one,
     check_same,
     check_shapes,
-    check_weights,
 )
 from attncourse.checks.mysteries import (
     ALL_MISTAKES,
@@ -59,10 +56,13 @@ from attncourse.checks.mysteries import (
     opened,
     strikes,
 )
-from attncourse.checks.one_head import check_causal_weights, check_look_back
-from attncourse.checks.patterns import check_induction, check_refuting
+from attncourse.checks.one_head import (
+    check_causal_weights,
+    check_induction,
+    check_look_back,
+    check_refuting,
+)
 from attncourse.checks.repairs import check_repair
-from attncourse.checks.stacks import check_without_head
 from attncourse.checks.steps_by_hand import (
     check_broken_steps,
     check_scores_row,
@@ -78,5 +78,9 @@ from attncourse.checks.torch_calls import (
     run_calls,
 )
 from attncourse.checks.verdict import Verdict
-from attncourse.checks.weight_split import check_copied_weights, check_swapped_heads
+from attncourse.checks.weight_split import (
+    check_copied_weights,
+    check_swapped_heads,
+    check_without_head,
+)
 from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make

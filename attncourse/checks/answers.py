@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from attncourse.checks.attempt import Diagnosis
-from attncourse.checks.verdict import Note, Verdict
+from attncourse.checks.verdict import Verdict
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 FINITE = "A score could be lower than the number that hides. Below every number is -torch.inf."
@@ -73,7 +73,7 @@ def noted(sentence: str, *notes: str) -> Verdict:
     Right. Note: It is slow.
     """
     said = " ".join([sentence, *(f"Note: {note}" for note in notes)])
-    return Verdict(True, said, notes=tuple(map(Note, notes)))
+    return Verdict(True, said, notes=notes)
 
 
 class FailedCall(TorchFunctionMode):

@@ -18,13 +18,13 @@ NO_SIZES: Mapping[str, int] = {}
 
 KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"softmax\(\) missing", Kind.ERROR_SOFTMAX_DIM),
+    (r"Softmax\.__init__", Kind.ERROR_LAYER_MADE),
     (r"__init__\(\) [gmt]|forward\(\) [gmt]", Kind.ERROR_ARGUMENTS),  # got, missing, takes
     (r"recursion depth", Kind.ERROR_RECURSION),
     (r"before Module.__init__", Kind.ERROR_SUPER),
     (r"view size is not compatible", Kind.ERROR_VIEW_ORDER),
     (r"is invalid for input of size", Kind.ERROR_VIEW_SIZE),
     (r"but got float|float' object cannot be interpreted|of type float", Kind.ERROR_FLOAT_SIZE),
-    (r"without overflow", Kind.ERROR_OVERFLOW),
     (r"same dtype|expected scalar type|must have the same|dtypes must be", Kind.ERROR_DTYPE),
     (r"t\(\) expects a tensor with <= 2", Kind.ERROR_T),
     (r"Dimension out of range", Kind.ERROR_DIMENSION),
@@ -71,6 +71,11 @@ def finding_of(failure: Failure, sizes: Mapping[str, int] = NO_SIZES, when: str 
             return Finding(Kind.ERROR_REFUSED, line, {**facts, "given": said})
     named = (kind for words, kind in KINDS if re.search(words, facts["message"]))
     kind = Kind.ERROR if raised else next(named, Kind.ERROR)
+    x = tuple(sizes.get(name, 0) for name in ("b", "num_tokens", "d_in"))
+    like_x = "|".join(name for name, shape in failure.shapes.items() if shape == x)
+    added = like_x and re.search(rf"\b({like_x}) \+|\+=? ({like_x})$", failure.source)
+    if kind is Kind.ERROR_SIZES and added:
+        return Finding(Kind.ERROR_RESIDUAL, line, facts)
     return _by_shapes(Finding(kind, line, facts), failure, sizes)
 
 

@@ -6,13 +6,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from attncourse.checks.attempt import NOT_ATTEMPTED, Diagnosis, Found, reporting
 from attncourse.checks.diagnosis.diagnose import diagnose
-from attncourse.checks.door import NO_NAMES, Given
+from attncourse.checks.door import Given
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.guard import SECONDS
 from attncourse.checks.sentences import cause_of, details
 from attncourse.checks.verdict import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
@@ -30,12 +29,10 @@ def exercise_check(ours: Any) -> Callable[[Check], Callable[..., Verdict]]:
 
     Returns:
         A decorator for a check that takes the learner's function, calls it, and returns a Verdict,
-        or the sentence of a mistake. It need not guard against a function that fails. If that
-        raises a bare NotImplementedError: "not attempted yet", or, where it has lines beside those
-        of a stub, that they stop there. If it raises anything else: the line, the error, and the
-        shapes that met there. If it returns None, or something that the check cannot use: that. An
-        error that the check raises before the function has run is the check's own and is passed
-        on; so is a NameError or an ImportError of its own lines at any time.
+        or the sentence of a mistake. Where the function is a stub, raises an error, returns None or
+        something that the check cannot use, the verdict says so. An error that the check raises
+        before the function has run is its own and is passed on; so is a NameError or an ImportError
+        of its lines at any time.
 
     >>> @exercise_check(ours=lambda number: 2 * number)
     ... def check_double(double):
@@ -120,13 +117,15 @@ def _is_own_mistake(error: Exception, check: Callable[..., object]) -> bool:
     return missing and innermost == check.__code__.co_filename
 
 
-def check_causal_attention(
-    written: Given,
-    *,
-    names: Mapping[str, str] = NO_NAMES,
-    skip: tuple[str, ...] = (),
-    seconds: float = SECONDS,
-) -> Verdict:
+class Options(TypedDict, total=False):
+    """What the checks of a class take beside it, as check_causal_attention says."""
+
+    names: Mapping[str, str]
+    skip: tuple[str, ...]
+    seconds: float
+
+
+def check_causal_attention(written: Given, **options: Unpack[Options]) -> Verdict:
     """Examine a class written like CausalAttention, and name the line that is likely wrong.
 
     Args:
@@ -148,17 +147,10 @@ def check_causal_attention(
     >>> check_causal_attention(None)
     not attempted yet
     """
-    verdict = diagnose(written, CausalAttention, names, skip, seconds)
-    return _verdict(verdict, written, CausalAttention)
+    return _verdict(diagnose(written, CausalAttention, **options), written, CausalAttention)
 
 
-def check_stacked_heads(
-    written: Given,
-    *,
-    names: Mapping[str, str] = NO_NAMES,
-    skip: tuple[str, ...] = (),
-    seconds: float = SECONDS,
-) -> Verdict:
+def check_stacked_heads(written: Given, **options: Unpack[Options]) -> Verdict:
     """Examine a class written like MultiHeadAttentionWrapper, as check_causal_attention does.
 
     It is made with num_heads too, d_out is that of each head, and its heads are in an nn.ModuleList
@@ -167,17 +159,12 @@ def check_stacked_heads(
     >>> check_stacked_heads(MultiHeadAttentionWrapper).holds
     True
     """
-    verdict = diagnose(written, MultiHeadAttentionWrapper, names, skip, seconds)
-    return _verdict(verdict, written, MultiHeadAttentionWrapper)
+    return _verdict(
+        diagnose(written, MultiHeadAttentionWrapper, **options), written, MultiHeadAttentionWrapper
+    )
 
 
-def check_weight_split(
-    written: Given,
-    *,
-    names: Mapping[str, str] = NO_NAMES,
-    skip: tuple[str, ...] = (),
-    seconds: float = SECONDS,
-) -> Verdict:
+def check_weight_split(written: Given, **options: Unpack[Options]) -> Verdict:
     """Examine a class written like MultiHeadAttention, as check_causal_attention does.
 
     It is made with num_heads too, d_out is that of all heads together, and its parts are named
@@ -186,5 +173,4 @@ def check_weight_split(
     >>> check_weight_split(MultiHeadAttention).holds
     True
     """
-    verdict = diagnose(written, MultiHeadAttention, names, skip, seconds)
-    return _verdict(verdict, written, MultiHeadAttention)
+    return _verdict(diagnose(written, MultiHeadAttention, **options), written, MultiHeadAttention)

@@ -33,6 +33,7 @@ class Kind(StrEnum):
     ERROR_FLOAT_SIZE = "error.float-size"
     ERROR_GENERATOR = "error.generator"
     ERROR_KEEPDIM = "error.keepdim"
+    ERROR_LAYER_MADE = "error.layer-made"
     ERROR_LAYERS = "error.layers"
     ERROR_LIST = "error.list"
     ERROR_MASK_CUT = "error.mask-cut"
@@ -43,8 +44,8 @@ class Kind(StrEnum):
     ERROR_NOT_SPLIT = "error.not-split"
     ERROR_NUMBER_CALLED = "error.number-called"
     ERROR_NUMPY = "error.numpy"
-    ERROR_OVERFLOW = "error.overflow"
     ERROR_RECURSION = "error.recursion"
+    ERROR_RESIDUAL = "error.residual"
     ERROR_REFUSED = "error.refused"
     ERROR_SIZES = "error.sizes"
     ERROR_SOFTMAX_DIM = "error.softmax-dim"
@@ -75,6 +76,7 @@ class Kind(StrEnum):
     # The heads of a stack
     HEADS_CHAINED = "heads.chained"
     HEADS_MANY = "heads.many"
+    HEADS_PART = "heads.part"
     HEADS_NOT_RUN = "heads.not-run"
     LOOP_RETURN = "loop.return"
 
@@ -86,12 +88,12 @@ class Kind(StrEnum):
     PARTS_SWAPPED = "parts.swapped"
     PARTS_TWICE = "parts.twice"
     PARTS_CHANGED = "parts.changed"
-    PARTS_VIEWED = "parts.viewed"
     MULTIPLIED = "multiplied"
     ORDER = "order"
     SPLIT_COLUMNS = "split.columns"
     SPLIT_MISSING = "split.missing"
     SPLIT_MIXED = "split.mixed"
+    SPLIT_TEXTS = "split.texts"
     SPLIT_NO_TRANSPOSE = "split.no-transpose"
     SPLIT_PARTS = "split.parts"
 
@@ -183,20 +185,20 @@ class Kind(StrEnum):
     STATE = "state"
     STATE_KEPT = "state.kept"
     LENGTH = "length"
+    LENGTH_CROPPED = "length.cropped"
     TRAINING = "training"
     MODE_CHANGED = "mode.changed"
     DROPOUT_ACTIVE = "dropout.eval"
     DROPOUT_FIXED = "dropout.fixed"
+    DROPOUT_NOT_GROWN = "dropout.not-grown"
     DROPOUT_NONE = "dropout.none"
     DROPOUT_PLACE = "dropout.place"
     DROPOUT_SHARE = "dropout.share"
-    DROPOUT_SUMS = "dropout.sums"
     DROPOUT_TOGETHER = "dropout.together"
     DROPOUT_TWICE = "dropout.twice"
     DROPOUT_VALUES = "dropout.values"
 
     # Worth a word, and no fault
-    NOTE_DTYPE = "note.dtype"
     NOTE_SCORES = "note.scores"
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import ParamSpec
@@ -17,7 +18,6 @@ from attncourse.checks.attempt import (
     draw,
     evaluating,
     reporting,
-    returns_weights,
     run,
 )
 from attncourse.checks.door import NO_NAMES, Given, as_module
@@ -25,7 +25,6 @@ from attncourse.checks.verdict import Verdict
 from attncourse.compare import TOLERANCES, all_gradients, at_most
 from attncourse.examples import seeded
 from attnlib.convert import join_heads
-from attnlib.functional import causal_mask
 
 P = ParamSpec("P")
 MUCH = 64.0  # as a change of a token
@@ -65,33 +64,6 @@ def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
     num_tokens = min(most, getattr(module, "context_length", most))
     x = draw(2, num_tokens, d_in)
     return x if linear is None else x.to(linear.weight)
-
-
-def check_equal(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> Verdict:
-    """Check that two tensors agree number by number.
-
-    Equation:
-        max |a - b| <= tolerance
-
-    Args:
-        a: any floating tensor.
-        b: a tensor of the same shape.
-        tolerance: the largest difference that passes.
-
-    >>> check_equal(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]))
-    Equal within 1e-05: the largest difference is at most 1e-06.
-    """
-    if a.shape != b.shape:
-        shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
-        return Verdict(False, f"Not equal: the shapes differ, {shapes}.")
-    difference = (a - b).abs()
-    largest = difference.max().item() if a.numel() else 0.0
-    if not largest <= tolerance:  # so written that NaN does not pass
-        place = tuple(int(i) for i in torch.unravel_index(difference.argmax(), a.shape))
-        return Verdict(False, f"Not equal: the largest difference is {largest:.4g}, at {place}.")
-    bound = at_most(largest, floor=tolerance / 10)  # the same on every machine
-    sentence = f"Equal within {tolerance:.0e}: the largest difference is at most {bound:.0e}."
-    return Verdict(True, sentence)
 
 
 @_open_where_it_stops
@@ -164,29 +136,6 @@ def _moved(module: nn.Module, x: Tensor, before: Tensor, t: int, change: float) 
     changed[:, t + 1 :] += change
     moved: Tensor = (_by_token(module, changed) - before)[:, : t + 1].abs().amax(dim=(0, 2))
     return moved
-
-
-def check_weights(attn_weights: Tensor, tolerance: float = 1e-5) -> Verdict:
-    """Check that weights are a causal average: not negative, rows sum to 1, the future at 0.
-
-    Args:
-        attn_weights: (..., num_tokens, num_tokens).
-        tolerance: how far a row sum may be from 1.
-
-    >>> check_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
-    Weights: none negative, every row sums to 1 within 1e-05, exactly 0 above the diagonal.
-    """
-    is_future = causal_mask(attn_weights.shape[-1], device=attn_weights.device)
-    if attn_weights.lt(0).any():
-        return Verdict(False, f"A weight is negative: {attn_weights.min().item():.4g}.")
-    furthest = (attn_weights.sum(dim=-1) - 1).abs().max().item()
-    if not furthest <= tolerance:
-        return Verdict(False, f"A row's sum is off from 1 by {furthest:.4g}.")
-    if attn_weights[..., is_future].any():
-        leak = attn_weights[..., is_future].max().item()
-        return Verdict(False, f"A weight above the diagonal is {leak:.4g}, not 0.")
-    rows = f"every row sums to 1 within {tolerance:.0e}"
-    return Verdict(True, f"Weights: none negative, {rows}, exactly 0 above the diagonal.")
 
 
 @_open_where_it_stops
@@ -339,7 +288,7 @@ def _outputs_and_gradients(
     made = {}
     with torch.enable_grad(), evaluating(module), seeded(0):
         made["outputs"] = outputs = run(module, x, weights)
-        if returns_weights(module.forward):
+        if "return_weights" in inspect.signature(module.forward).parameters:
             made["attention weights"] = call(module, x, weights, return_weights=True)[1]
         with reporting():
             made["gradients"] = all_gradients(outputs, inputs)

@@ -36,43 +36,41 @@ CAUSES: dict[Kind, str] = {
     Kind.ERROR: "{message_}",
     Kind.ERROR_ARGUMENTS: "{message_} __init__ takes d_in, d_out, context_length, dropout, "
     "num_heads if it has heads, and qkv_bias=False; forward takes x.",
-    Kind.ERROR_DIMENSION: "There is no such dimension. They are counted from 0: would -1, the "
-    "last, and -2, the one before it, do?",
+    Kind.ERROR_DIMENSION: "There is no such dimension. Would -1, the last, do, or -2 before it?",
     Kind.ERROR_DTYPE: "Two dtypes meet here: make every new tensor with dtype=x.dtype.",
     Kind.ERROR_EXIT: "The code calls sys.exit() here, which would end the program that uses the "
     "class: raise an error instead, and only where the call is wrong.",
     Kind.ERROR_FLOAT_SIZE: "A size must be an int: // divides to an int, / to a float.",
     Kind.ERROR_GENERATOR: "torch wants a list here, not a loop in ( ) or a map: write it in [ ].",
-    Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over, so that its numbers meet "
-    "the wrong rows: add keepdim=True.",
+    Kind.ERROR_KEEPDIM: "{reduces} drops the dimension that it runs over: add keepdim=True.",
+    Kind.ERROR_LAYER_MADE: "An nn layer is made here, from its sizes, and does not take the tensor "
+    "yet: make it in __init__, and call on the tensor what was made.",
     Kind.ERROR_LAYERS: "The heads themselves are joined here: it must be head(x) for each head.",
     Kind.ERROR_LIST: "A ModuleList is a list and cannot be called: call each head in it on x.",
     Kind.ERROR_MASK_CUT: "The mask is for all {context_length} tokens of the context, and x has "
     "fewer. Cut it to the tokens that there are: [:num_tokens, :num_tokens].",
     Kind.ERROR_MASK_DIMS: "{name} has a dimension for the texts and none for the heads, so it "
     "cannot meet the scores: leave the texts out, (num_tokens, num_tokens) serves all.",
-    Kind.ERROR_MERGED_WIDTH: "The merged heads are num_heads * head_dim = {d_out} wide, not "
-    "{asked}: write self.d_out, or -1.",
+    Kind.ERROR_MERGED_WIDTH: "The merged heads are {d_out} wide, not {asked}: write self.d_out.",
     Kind.ERROR_NONE: "Something here is None: does a function that made it end without return?",
-    Kind.ERROR_NO_ROOM: "This writes past the end of a tensor, which has no columns left there: is "
-    "it as wide as all heads side by side, num_heads times one head?",
+    Kind.ERROR_NO_ROOM: "This writes past the end of a tensor: is it as wide as all heads are?",
     Kind.ERROR_NOT_SPLIT: "{Names} are not split into heads: they are (b, num_tokens, d_out).",
     Kind.ERROR_NUMBER_CALLED: "A number or a tensor is called here as if it were a layer: __init__ "
     "must keep a layer, such as nn.Dropout(dropout), under this name.",
     Kind.ERROR_NUMPY: "NumPy keeps no gradients, so nothing before this line could learn: every "
     "step must be one of torch, and the root is a number, head_dim**0.5.",
-    Kind.ERROR_OVERFLOW: "-1e9 does not fit into half precision: fill with -torch.inf.",
     Kind.ERROR_RECURSION: "A function calls itself without an end: does forward call forward?",
     Kind.ERROR_REFUSED: "This refuses {given}: any number up to context_length must pass.",
+    Kind.ERROR_RESIDUAL: "x is added here to what attention made, and is not as wide. Attention "
+    "does not add x: the block around it does.",
     Kind.ERROR_SIZES: "Two axes meet here that do not fit: is a transpose missing, or * for @?",
     Kind.ERROR_SOFTMAX_DIM: "softmax must be told along which dimension: dim=-1, along each row.",
     Kind.ERROR_SUPER: "Begin __init__ with super().__init__().",
-    Kind.ERROR_T: "{turn} is for matrices, and here are {dims} dimensions: write "
-    ".transpose(-2, -1), which swaps the last two.",
+    Kind.ERROR_T: "{turn} is for matrices: write .transpose(-2, -1), which swaps the last two.",
     Kind.ERROR_VIEW_ORDER: "After transpose the numbers are no longer in reading order, which view "
     "needs: put .contiguous() before .view(), or use .reshape().",
     Kind.ERROR_VIEW_SIZE: "view keeps the number of elements: the sizes must multiply to it. Is "
-    "head_dim d_out // num_heads, and num_heads self.num_heads?",
+    "head_dim d_out // num_heads, num_heads the argument, and num_tokens x.shape[1]?",
     Kind.ERROR_WIDTHS: "The last axis of the left one must be as wide as the right one expects: is "
     "a merge, a split or a transpose missing before this line?",
     # Parameters
@@ -92,33 +90,27 @@ CAUSES: dict[Kind, str] = {
     Kind.PARAMETERS_TURNED: "{name} is {have_} where {want_} is right: nn.Linear takes the width "
     "that it gets first, nn.Linear(d_in, d_out).",
     Kind.INIT_EQUAL: "{name} and {twin} begin alike: each must be drawn in its own layer.",
-    Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__? All "
-    "layers of a model would begin alike.",
+    Kind.INIT_SEED: "Two new modules begin with the same {name}: is a seed set in __init__?",
     Kind.INIT_VALUES: "The numbers of {name} begin as {value}: let nn.Linear draw them.",
-    Kind.HEADS_ARGUMENT: "The heads are made with {argument}={have}{which}, and must be made with "
-    "{argument} as it is: {why}.",
+    Kind.HEADS_ARGUMENT: "Heads are made with {argument}={have}{which}: pass {argument} on, {why}.",
     Kind.HEADS_COUNT: "{have} heads are made, not {want}: through which numbers does range go?",
     Kind.HEADS_CHAINED: "Head {head} takes what head {before} has made: all heads must take the "
     "same x, and their results go side by side.",
     Kind.HEADS_MANY: "With {num_heads} heads the result is wrong, with few it is right: are they "
     "in the order of their names as text, where '10' comes before '2'?",
+    Kind.HEADS_PART: "Head {head} gets another tensor than x here: each head must take x whole.",
     Kind.HEADS_NOT_RUN: "Only {ran} of {num_heads} heads run, not {missing_}: go through all.",
     Kind.LOOP_RETURN: "The return is inside the loop and ends it after one round: indent it less.",
     # x and the projections
-    Kind.X_CHANGED: "x is changed before it is projected: this line {does}. Queries, keys and "
-    "values must come from x itself.",
+    Kind.X_CHANGED: "x is changed before it is projected (this line {does}): leave it as it is.",
     Kind.X_IN_PLACE: "forward changes x itself, which belongs to the caller, and which every head "
     "must see as it came in: leave that out, or change a copy, as x = x * 2 does.",
     Kind.OUTSIDE: "{Listed}: take sizes from x.shape, or keep what __init__ gets on self.",
-    Kind.PROJECTION_WRONG: "This is not what {layer} makes of x, x times its weight's transpose "
-    "plus its bias: call self.{layer}(x).",
-    Kind.PARTS_SWAPPED: "Here {swapped}: W_query must make the queries, W_key the keys and "
-    "W_value the values.",
+    Kind.PROJECTION_WRONG: "This is not what {layer} makes of x: call self.{layer}(x).",
+    Kind.PARTS_SWAPPED: "Here {swapped}: W_query must make queries, W_key keys, W_value values.",
     Kind.PARTS_TWICE: "Attention takes queries, keys and values, in this order, and here come "
     "{given[0]}, {given[1]} and {given[2]}.",
     Kind.PARTS_CHANGED: "This line changes the {name} (it {does}): leave them as projected.",
-    Kind.PARTS_VIEWED: "view leaves all numbers in their order, so it does not exchange axes: the "
-    "{name} need a transpose of the last two.",
     Kind.MULTIPLIED: "{The} {are} multiplied by {factor:.4g}: nothing in attention does that.",
     Kind.ORDER: "The {what} of {the} are {how} here: they must keep their places.",
     Kind.SPLIT_COLUMNS: "The heads get other columns of the {name} than their own: the first "
@@ -129,6 +121,8 @@ CAUSES: dict[Kind, str] = {
     "through the numbers in reading order, where each token's heads come one after the other.",
     Kind.SPLIT_NO_TRANSPOSE: "The {name} come from here with the tokens before the heads, so that "
     "the product compares the heads of one token: the heads must come first.",
+    Kind.SPLIT_TEXTS: "The {name} come from here with texts and tokens in one dimension, so that "
+    "tokens meet those of other texts: the texts must stay apart.",
     Kind.SPLIT_PARTS: "The projection makes {size} columns of queries, then {size} of keys, then "
     "{size} of values, each head by head: they must be taken apart in this order.",
     # Scores
@@ -143,8 +137,7 @@ CAUSES: dict[Kind, str] = {
     Kind.SCORES_TRANSPOSED: "The scores are keys times queries: the queries come first.",
     Kind.SCORES_WRONG: "Queries and keys are right before this line, but the scores it makes are "
     "not queries times keys, head by head.",
-    Kind.SCALE_CUT: "The root of {width} is cut to a whole number here: it must stay as it is, "
-    "without int(...), // or round.",
+    Kind.SCALE_CUT: "The root of {width} is cut to a whole number here: take it as it is.",
     Kind.SCALE_HALF: f"{{width}}**1/2 is half of {{width}}, since ** binds before /: the "
     f"scores {ROOT}.",
     Kind.SCALE_LATE: "The division by the root comes after softmax, where it only makes the rows "
@@ -170,8 +163,8 @@ CAUSES: dict[Kind, str] = {
     Kind.MASK_DIAGONAL: "The mask hides each token from itself too, and token 0 has nothing else "
     "to see: the diagonal must stay visible.",
     Kind.MASK_DIFFERS: "The mask differs between heads or texts: one triangle must serve all.",
-    Kind.MASK_EMPTY: f"{LEAK}the mask of this line hides nothing of these tokens. Is it cut to the "
-    "rows and columns of the tokens that there are?",
+    Kind.MASK_EMPTY: f"{LEAK}the mask of this line hides nothing of these tokens. Does it "
+    "reach the scores, and is it cut to the rows and columns of the tokens that there are?",
     Kind.MASK_EMPTY_ROW: "For token 0 no {name} are left here: token i must see itself too, so "
     "what is cut for it must end after token i.",
     Kind.MASK_EVERYTHING: "This mask hides every score of some tokens, the past too, and leaves "
@@ -182,8 +175,7 @@ CAUSES: dict[Kind, str] = {
     "round. True hides in masked_fill, and shows in where and in scaled_dot_product_attention.",
     Kind.MASK_LATE: f"{LEAK}the mask begins too late. Hidden must be all above the diagonal, "
     "where the key comes after the query, and nothing else.",
-    Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: all above the diagonal "
-    "must be hidden, and nothing else.",
+    Kind.MASK_LEAKS: "Token {token} sees token {other}, which comes later: hide all that does.",
     Kind.MASK_LENGTH: "The mask is for {length} tokens, and x has {num_tokens}: make it from "
     "x.shape[1].",
     Kind.MASK_NAN: "NaN arises here: 0 * inf is NaN, so hide with masked_fill; so is a root or a "
@@ -199,12 +191,10 @@ CAUSES: dict[Kind, str] = {
     "tokens 0 to i, so keys and values must be cut to [: i + 1].",
     Kind.MASK_TOO_MUCH: "Token {token} does not see token {other}, which is not in its future: "
     "the mask must hide what is above the diagonal, and nothing else.",
-    Kind.MASK_TRAINING: "The mask is there in eval only: in training the future must be hidden "
-    "too.",
+    Kind.MASK_TRAINING: "The mask is there in eval only: in training it must hide the future too.",
     Kind.MASK_UNUSED: "The future is hidden here, but the result is not kept: masked_fill returns "
     "a new tensor, masked_fill_ changes the old one.",
-    Kind.MASK_ZEROS: "This hides every score that is 0, and a score that token i may see can be 0 "
-    "too: hide by place, not by number.",
+    Kind.MASK_ZEROS: "This hides every score of 0, also a visible one: hide by place instead.",
     # Softmax, weights, values
     Kind.SOFTMAX_AXIS: "Softmax runs over {axes_}: it must run over the keys alone, dim=-1.",
     Kind.SOFTMAX_BY_HAND: "Softmax by hand goes wrong here, where it {does}: it is exp of the "
@@ -224,20 +214,17 @@ CAUSES: dict[Kind, str] = {
     Kind.VALUES_OTHER: "The attention weights multiply {the} here, and must multiply the values.",
     Kind.ATTENTION_WRONG: "Queries, keys and values are right, and their attention is not.",
     # Context vectors and result
-    Kind.CONTEXT_CHANGED: "The context vectors are right before this line: it {does}. Leave that "
-    "out.",
+    Kind.CONTEXT_CHANGED: "The context vectors are right until this line: it {does}. Leave it out.",
     Kind.CONTEXT_WRONG: "Attention weights and values are right before this line, and what it "
     "makes is not their product, head by head: it {does}.",
-    Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side, head "
-    "0 in the first columns.",
+    Kind.MERGE_ADDED: "The heads become one here, by {added}: they must go side by side.",
     Kind.MERGE_ALTERNATING: "The columns of the heads alternate: all of head 0 must come first.",
-    Kind.MERGE_AXIS: "The heads are put along dimension {dim}: they must go along the last.",
+    Kind.MERGE_AXIS: "The heads are put along dimension {dim}: torch.cat must join their columns.",
     Kind.MERGE_MIXED: "The merge mixes tokens and heads: before view, the heads of a token must "
     "be next to each other, (b, num_tokens, num_heads, head_dim).",
     Kind.MERGE_ORDER: "The heads come out {how}: head 0 must be in the first columns, then head 1.",
     Kind.MERGE_REPEATED: "One head comes again where another belongs: use each head once.",
-    Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all heads must go side by "
-    "side, along the last dimension.",
+    Kind.MERGE_SOME_HEADS: "Only {some_heads} of {num_heads} come out: all must go side by side.",
     Kind.MERGE_TEXTS: "The merge mixes texts and heads: whichever of the two came first when they "
     "were put into one dimension must come first here too.",
     Kind.OUT_PROJ_MISSING: "The context vectors are returned without out_proj: it must come last.",
@@ -259,33 +246,32 @@ CAUSES: dict[Kind, str] = {
     Kind.GRADIENT_IN_PLACE: "The backward pass fails: a number that a gradient needs is "
     "overwritten. Write a = a * b and not a *= b, and drop without inplace.",
     # Other calls, other modes
-    Kind.RANDOM: "Two runs on the same x differ, though in eval: random numbers come in here. In "
-    "eval, forward must not draw any.",
+    Kind.RANDOM: "Two runs on the same x differ: in eval, forward must draw no random numbers.",
     Kind.RANDOM_LAYERS: "New layers are made in each call of forward: make them once, in __init__.",
     Kind.STATE: "Two calls on the same x differ: keep no tensors on self in forward.",
     Kind.STATE_KEPT: "self.{name} still holds what earlier calls made: make it anew in forward.",
+    Kind.LENGTH_CROPPED: "Of a text longer than context_length some rows never come out, and "
+    "nobody is told: raise an error, or return a row for each token.",
     Kind.LENGTH: "With context_length={length} it goes wrong: does a mask have a fixed size?",
-    Kind.TRAINING: "With dropout=0.0 training and eval must compute the same, and yours do not: "
-    "what depends on self.training?",
+    Kind.TRAINING: "With dropout=0.0 training differs from eval: what depends on self.training?",
     Kind.MODE_CHANGED: "forward itself switches to eval, so that dropout never drops: the mode "
     "belongs to the caller, who calls train() and eval().",
     Kind.DROPOUT_ACTIVE: "Dropout is active in eval(): nn.Dropout from __init__ knows the mode, "
     "F.dropout needs training=self.training, SDPA dropout_p=p if self.training else 0.0.",
     Kind.DROPOUT_FIXED: "In training every call drops the same attention weights: is a seed set, "
     "or a pattern kept? Dropout must draw anew for each of them.",
+    Kind.DROPOUT_NOT_GROWN: "In training what is not dropped must be divided by 1 - dropout, so "
+    "that a row still sums to 1 on average.",
     Kind.DROPOUT_NONE: "In training nothing is dropped: is dropout passed on, and are the "
     "attention weights put through it?",
     Kind.DROPOUT_PLACE: "Dropout must come right after softmax, on the attention weights, once.",
     Kind.DROPOUT_SHARE: "Not the share dropout={p} is dropped: pass dropout on as it is.",
-    Kind.DROPOUT_SUMS: "In training the rows are made to sum to 1 again after dropout, which takes "
-    "back what it did: dropout must come last before the values.",
     Kind.DROPOUT_TOGETHER: "In training attention weights are dropped together, {what}: dropout "
     "must draw anew for every one of them.",
     Kind.DROPOUT_TWICE: "Dropout is applied twice: it must come once, right after softmax.",
     Kind.DROPOUT_VALUES: "In training dropout falls on single numbers of the values or the result: "
     "it must fall on the attention weights, right after softmax.",
     # Notes
-    Kind.NOTE_DTYPE: "In {dtype} it goes wrong: new tensors need dtype=x.dtype, what hides -inf.",
     Kind.NOTE_SCORES: "Where a row's largest score is hidden after exp, 0 / 0 is NaN.",
 }
 

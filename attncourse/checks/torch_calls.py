@@ -60,14 +60,13 @@ def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
 
     def forward(dropout: float, training: bool, *texts: Tensor, **mask: Any) -> Tensor:
         with seeded(1):
-            made = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True)
+            module = cls(7, 6, 11, dropout, num_heads=3, qkv_bias=True)
         if training:  # what is dropped must be seen: out_proj passes on what it gets
-            nn.init.eye_(made.out_proj.weight)
-            nn.init.zeros_(made.out_proj.bias)
-        module: nn.Module = made
+            nn.init.eye_(module.out_proj.weight)
+            nn.init.zeros_(module.out_proj.bias)
+        run: Callable[..., Tensor] = module.train(training)
         with seeded(2), torch.no_grad():
-            output: Tensor = module.train(training)(*texts, **mask)
-        return output
+            return run(*texts, **mask)
 
     return replace(_fused(forward), written=cls)
 

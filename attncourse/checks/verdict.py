@@ -17,26 +17,6 @@ OPEN = ("○", "Not attempted yet", "#5f6873")
 CODE = "font-size: 0.93em; white-space: pre-wrap; overflow-wrap: anywhere"
 
 
-class Note(str):
-    """What is worth a word and no fault.
-
-    Args:
-        text: a sentence.
-        code: short and stable, for counting.
-
-    >>> Note("The mask broadcasts.", "note.broadcasts").code
-    'note.broadcasts'
-    """
-
-    code: str
-
-    def __new__(cls, text: str, code: str = "") -> Note:
-        """Make a string that carries a code."""
-        note = super().__new__(cls, text)
-        note.code = code
-        return note
-
-
 @dataclass(frozen=True)
 class Verdict:
     """Whether a claim holds, and a sentence that says so.
@@ -58,7 +38,7 @@ class Verdict:
     holds: bool
     sentence: str
     faults: tuple[Finding, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[str, ...] = ()
     not_asked: tuple[str, ...] = ()
     more: str = ""
     cause: str = ""

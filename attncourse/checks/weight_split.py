@@ -1,4 +1,4 @@
-"""Checks of what a learner does with the parameters of many heads in one matrix."""
+"""Checks of what a learner does with the parameters of many heads, stacked or in one matrix."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attncourse.checks.answers import (
     FailedCall,
     in_words,
+    is_near,
     noted,
     of_parameters,
     remedied,
@@ -20,12 +21,12 @@ from attncourse.checks.answers import (
 )
 from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
-from attncourse.checks.module_checks import check_equal
 from attncourse.checks.verdict import Verdict
-from attncourse.examples import seeded
+from attncourse.examples import journey, seeded
 from attnlib.convert import PROJECTIONS, join_heads
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
 
+OTHERWISE = "The parameters are right, and the outputs differ: leave all else as it was."
 GIVEN = "Here are 3 heads of width 5, for tokens of width 7."
 
 
@@ -74,8 +75,8 @@ def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
     require(out.equal(right["out_proj.weight"]), said)
     require(not bias.any(), "out_proj.bias must be 0: it is added to every output.")
     x = draw(2, 11, 7)
-    same = check_equal(written(x), stacked(x))
-    return noted("Right: three heads of width 5, and one split of width 15.") if same else same
+    require(is_near(written(x), stacked(x)), OTHERWISE)
+    return noted("Right: three heads of width 5, and one split of width 15.")
 
 
 def _is_as(module: nn.Module, before: Mapping[str, Tensor]) -> bool:
@@ -144,8 +145,8 @@ def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
     said = "out_proj.bias has changed: it is added once, belongs to no head, and stays."
     require(swapped.out_proj.bias.equal(given.out_proj.bias), said)
     x = draw(2, 7, 3)
-    same = check_equal(swapped(x), given(x))
-    return noted("Right: the heads have changed places, the output has not.") if same else same
+    require(is_near(swapped(x), given(x)), OTHERWISE)
+    return noted("Right: the heads have changed places, the output has not.")
 
 
 def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:
@@ -165,3 +166,49 @@ def _not_swapped(before: Tensor, after: Tensor, dim: int, name: str) -> str:
             view = "A slice is a view, and changes with the matrix: .clone() it first."
             return f": both heads hold the {of} of head {h} now. {view}"
     return f": its {of} have not changed places by head."
+
+
+def _without_head(stacked: MultiHeadAttentionWrapper, h: int) -> MultiHeadAttentionWrapper:
+    silent = deepcopy(stacked)
+    nn.init.zeros_(silent.get_parameter(f"heads.{h}.W_value.weight"))
+    return silent
+
+
+@exercise_check(ours=_without_head)
+def check_without_head(without_head: Callable[..., nn.Module]) -> Verdict:
+    """Check a function that silences one head of a stack.
+
+    Args:
+        without_head: takes a MultiHeadAttentionWrapper and the number of a head, counted from 0,
+            and returns a copy whose columns of that head are 0, the others as they were.
+
+    >>> check_without_head(lambda stacked, h: stacked)
+    Head 1 must be silent, and its columns are as they were.
+    """
+    with seeded():
+        stacked = MultiHeadAttentionWrapper(3, 2, context_length=6, dropout=0.0, num_heads=3)
+    x = journey().batch()
+    with torch.no_grad():
+        before = stacked(x)
+    for h in (1, 0, 2):
+        with remedied(of_parameters):
+            silenced = without_head(stacked, h)
+        with torch.no_grad():
+            after, still = silenced(x), stacked(x)
+        said = "The stack itself has changed: silence a head of copy.deepcopy(stacked)."
+        require(still.equal(before), said)
+        require_shape(after, tuple(before.shape), ": a silent head keeps its columns, as zeros")
+        by_head = (torch.split(columns, 2, dim=-1) for columns in (after, before))
+        pairs = list(zip(*by_head, strict=True))
+        for i, (now, then) in enumerate(pairs):
+            said = f"Head {h} must be silent, and the columns of head {i} have changed."
+            require(i == h or now.equal(then), said)
+        silent, spoken = pairs[h]
+        said = f"Head {h} must be silent, and its columns are as they were."
+        require(not silent.equal(spoken), said)
+        require(
+            not silent.any(),
+            f"Head {h} still writes up to {silent.abs().max().item():.2f}. An even look is a "
+            "look: which of the three matrices makes what is written?",
+        )
+    return noted("Right: the columns of the silent head are 0, and no other number moved.")

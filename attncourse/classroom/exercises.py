@@ -22,6 +22,7 @@ SOLUTION = re.compile(
     r"<details>\s*<summary>Solution</summary>\n\n(.*?)\n\n</details>\n*", re.DOTALL
 )
 MAGIC = re.compile(r"^[%!?].*$", re.MULTILINE)
+STAR = re.compile(r"^\s*from\s.*\bimport\s*\*", re.MULTILINE)  # binds names that nobody sees
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -137,14 +138,15 @@ def check_of(exercise: Exercise) -> str:
 def list_needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:
     """Return the cells that some cells build on, and these, in their order.
 
-    That is the first cell, and every cell that binds a name which a later one of them uses. What
-    a cell does in place to a tensor of another is not seen. Cells are given as code, by their ids.
+    That is the first cell, every cell that binds a name which a later one of them uses, and all
+    that import with a star. What a cell does in place to a tensor of another is not seen. Cells are
+    given as code, by their ids.
     """
     wanted: set[str] = set()
     kept = {*targets, *list(cells)[:1]}
     for cell in reversed(cells):
         binds, uses = _names(cells[cell])
-        if cell in kept or binds & wanted:
+        if cell in kept or binds & wanted or STAR.search(cells[cell]):
             kept.add(cell)
             wanted = wanted - binds | uses
     return [cell for cell in cells if cell in kept]

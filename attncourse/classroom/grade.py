@@ -1,9 +1,10 @@
 """A folder of learners' notebooks, graded: exercise by exercise, in a table.
 
-Each notebook runs in a kernel of its own, in the sandbox: the cells that its exercises build on,
+Each notebook runs in a Python of its own, in the sandbox: the cells that its exercises build on,
 as the learner left them. Behind each exercise the check runs as the course wrote it, whatever the
 learner made of its lines; if the learner answered in a cell of their own, it runs behind that too.
-Solved is what makes the check say what it says of the course's own solution.
+Solved is what makes the check say what it says of the course's own solution, and is made of no
+attention that the course's own solution does not borrow.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import csv
 import html
 import json
 import os
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
-from attncourse.classroom import inside
 from attncourse.classroom.exercises import (
     OWN,
     Exercise,
@@ -37,12 +35,11 @@ from attncourse.classroom.exercises import (
     source,
 )
 from attncourse.classroom.lessons import lessons, read_notebook
-from attncourse.classroom.sandbox import run_program
+from attncourse.classroom.sandbox import run_script
 
-START = 60.0  # seconds that a kernel may take to start, on a busy machine
+INSIDE = Path(__file__).with_name("inside.py")
 CHECK = " (check)"
-MOST = 10_000_000  # bytes of what a run tells
-ENDS = ("slow", "dead")  # how a cell can end the kernel; the others are ran and raised
+IN_ALL = 5  # times what a cell may take, for a notebook of many that hang
 
 
 class Grade(NamedTuple):
@@ -54,12 +51,23 @@ class Grade(NamedTuple):
     said: str  # what the check said, or why there is nothing to grade
 
 
-def grade(paths: Iterable[Path], seconds: float = 60.0) -> Iterator[tuple[str, list[Grade]]]:
+class Told(NamedTuple):
+    """What became of one cell, or of one check."""
+
+    kind: str  # ran, raised, or ended: Python ended there, or was ended
+    said: str
+    borrowed: frozenset[str] = frozenset()  # what a checked answer has of a package, in words
+
+
+def grade(
+    paths: Iterable[Path], walls: Sequence[str], seconds: float = 60.0
+) -> Iterator[tuple[str, list[Grade]]]:
     """Grade notebooks, one after the other.
 
     Args:
         paths: the learners' notebooks, under any names.
-        seconds: how long a cell may take.
+        walls: those of the sandbox; none for notebooks that are trusted.
+        seconds: how long a cell may take, waiting for a busy processor not counted.
 
     Yields:
         The name of a notebook, and a Grade for each exercise of the lesson that it is a copy of.
@@ -67,7 +75,7 @@ def grade(paths: Iterable[Path], seconds: float = 60.0) -> Iterator[tuple[str, l
     """
     for name, path in labels(paths).items():
         try:
-            yield name, grade_one(name, path, seconds)
+            yield name, grade_one(name, path, tuple(walls), seconds)
         except Exception as error:  # one notebook must not take the others with it
             said = f"could not be graded: {type(error).__name__}: {error}"
             yield name, [Grade(name, "", "failed", said[:1000])]
@@ -86,7 +94,7 @@ def labels(paths: Iterable[Path]) -> dict[str, Path]:
     return {path.relative_to(common).as_posix(): path for path in there}
 
 
-def grade_one(name: str, path: Path, seconds: float) -> list[Grade]:
+def grade_one(name: str, path: Path, walls: tuple[str, ...], seconds: float) -> list[Grade]:
     """Grade one notebook."""
     try:
         mine = read_notebook(path)
@@ -94,10 +102,10 @@ def grade_one(name: str, path: Path, seconds: float) -> list[Grade]:
     except (OSError, ValueError) as error:
         return [Grade(name, "", "failed", str(error))]
     exercises = find_exercises(lesson)
-    expected = _solve(lesson["cells"][0].get("id", ""), seconds)
+    expected = _solve(lesson["cells"][0].get("id", ""), walls, seconds)
     cells = by_lesson(mine, lesson)
-    told = _run_apart(cells, exercises, seconds)
-    return [_grade(name, exercise, cells, told, expected) for exercise in exercises]
+    told = _run(cells, [e for e in exercises if not _is_untouched(e, cells)], walls, seconds)
+    return [Grade(name, e.name, *_state(e, cells, told, expected[e.cell])) for e in exercises]
 
 
 def _lesson_of(mine: Notebook) -> Notebook:
@@ -119,110 +127,104 @@ def _lesson_of(mine: Notebook) -> Notebook:
 
 
 @cache
-def _solve(first_cell: str, seconds: float) -> dict[str, str]:
-    """Return what the checks of a lesson say of the course's own solutions."""
+def _solve(first_cell: str, walls: tuple[str, ...], seconds: float) -> dict[str, Told]:
+    """Return what the checks of a lesson tell of the course's own solutions."""
     every = map(read_notebook, lessons())
     (lesson,) = (x for x in every if x["cells"][0].get("id", "") == first_cell)
     exercises = find_exercises(lesson)
     cells = {c["id"]: source(c) for c in lesson["cells"] if c["cell_type"] == "code"}
     cells |= {e.cell: put(e.solution, e.stub) for e in exercises}
-    told = _run_apart(cells, exercises, max(seconds, 300.0))
+    told = _run(cells, exercises, walls, max(seconds, 300.0))
     for exercise in exercises:
-        if told.get(exercise.cell + CHECK, ("", ""))[0] != "ran":
+        if told[exercise.cell + CHECK].kind != "ran":
             raise RuntimeError(f"the course's own {exercise.name} could not be graded: {told}")
-    return {e.cell: told[e.cell + CHECK][1] for e in exercises}
+    return {e.cell: told[e.cell + CHECK] for e in exercises}
 
 
-def _run_apart(
-    cells: dict[str, str], exercises: Sequence[Exercise], seconds: float
-) -> dict[str, tuple[str, str]]:
-    """Run what the exercises build on; where one ends the kernel, run each with a kernel alone."""
-    there = [exercise for exercise in exercises if answers(exercise, cells)]
-    told = _run(cells, there, seconds)
-    whole = all(_name_check(e, cell) in told for e in there for cell in answers(e, cells))
-    if len(there) < 2 or (whole and not any(kind in ENDS for kind, _ in told.values())):
-        return told
-    for exercise in there:
-        told |= _run(cells, [exercise], seconds)
-    return told
+def _is_untouched(exercise: Exercise, cells: dict[str, str]) -> bool:
+    return [cells[cell].split() for cell in answers(exercise, cells)] == [exercise.stub.split()]
 
 
 def _run(
-    cells: dict[str, str], exercises: Sequence[Exercise], seconds: float
-) -> dict[str, tuple[str, str]]:
-    """Run the cells that exercises build on in the sandbox, and their checks behind them."""
-    checks = [
-        (cell, _name_check(exercise, cell), check_of(exercise))
-        for exercise in exercises
+    cells: dict[str, str], exercises: Sequence[Exercise], walls: tuple[str, ...], seconds: float
+) -> dict[str, Told]:
+    """Run what exercises build on, and their checks.
+
+    Where a cell ends Python, those that need it have their answer, and the others run once more.
+    """
+    told: dict[str, Told] = {}
+    left, taken = [e for e in exercises if _checks(e, cells)], 0.0
+    while left:
+        job = _list_job(cells, left)
+        ended = run_script(INSIDE, json.dumps(job), seconds, walls)
+        told |= (new := _read_told(ended.told))
+        taken += ended.seconds
+        left = [e for e in left if not _checks(e, cells).keys() <= told.keys()]
+        stuck = next((name for name, *_ in job if name not in new), None)
+        hit = [e for e in left if stuck in [name for name, *_ in _list_job(cells, [e])]]
+        if taken > IN_ALL * seconds or not hit:
+            hit = left
+        for exercise in hit:
+            told = dict.fromkeys(_checks(exercise, cells), Told("ended", ended.why)) | told
+        left = [e for e in left if e not in hit]
+    return told
+
+
+def _checks(exercise: Exercise, cells: dict[str, str]) -> dict[str, str]:
+    """Return the cells that may answer an exercise, by the names of the checks behind them."""
+    return {
+        cell + CHECK if cell == exercise.cell else f"{cell}{CHECK} of {exercise.name}": cell
         for cell in answers(exercise, cells)
-    ]
-    with_checks = dict(cells)
-    for cell, _, check in checks:
-        with_checks[cell] += f"\n{check}"
-    order = list_needed(with_checks, [cell for cell, _, _ in checks])
-    job = [[cell, cells[cell]] for cell in order]
-    for cell, called, check in checks:
-        place = next(i for i, (name, _) in enumerate(job) if name == cell)
-        job.insert(place + 1, [called, check])
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        text = json.dumps({"cells": job, "seconds": seconds})
-        (folder / "job.json").write_text(text, encoding="utf-8")
-        command = [sys.executable, inside.__file__]  # by its path: it needs nothing of attnlib
-        ended = run_program(command, folder, START + seconds * 3)
-        told = _read_told(folder / "told.jsonl")
-    if ended.status != 0 and len(told) < len(job):
-        why = "took too long" if ended.status is None else "the kernel died"
-        told[job[len(told)][0]] = ("dead", why)
+    }
+
+
+def _list_job(cells: dict[str, str], exercises: Sequence[Exercise]) -> list[tuple[str, str, str]]:
+    """Return what inside.py runs: cells that exercises build on, and checks behind answers."""
+    behind: dict[str, list[tuple[str, str, str]]] = {cell: [] for cell in cells}
+    code = dict(cells)
+    for exercise in exercises:
+        for name, cell in _checks(exercise, cells).items():
+            behind[cell].append((name, check_of(exercise), exercise.name))
+            code[cell] += f"\n{check_of(exercise)}"
+    needed = list_needed(code, [cell for cell in cells if behind[cell]])
+    return [one for cell in needed for one in [(cell, cells[cell], ""), *behind[cell]]]
+
+
+def _read_told(text: bytes) -> dict[str, Told]:
+    """Read what was told; a learner's code may have written anything."""
+    told: dict[str, Told] = {}
+    with suppress(ValueError, TypeError, RecursionError):
+        for line in text.decode("utf-8", "replace").splitlines():
+            name, kind, said, borrowed = json.loads(line)
+            said = str(said).encode("utf-8", "replace").decode("utf-8")
+            told[str(name)] = Told(str(kind), said, frozenset(map(str, borrowed)))
     return told
 
 
-def _name_check(exercise: Exercise, cell: str) -> str:
-    """Return how the check behind a cell is called."""
-    return cell + CHECK if cell == exercise.cell else f"{cell}{CHECK} of {exercise.name}"
-
-
-def _read_told(path: Path) -> dict[str, tuple[str, str]]:
-    """Read what was written down; a learner's code may have damaged, removed or replaced it."""
-    told: dict[str, tuple[str, str]] = {}
-    if path.is_symlink() or not path.is_file():  # a pipe would never end
-        return told
-    with suppress(OSError, ValueError, TypeError, RecursionError), path.open("rb") as file:
-        for line in file.read(MOST).decode("utf-8", "replace").splitlines():
-            name, kind, said = json.loads(line)
-            told[str(name)] = (str(kind), str(said).encode("utf-8", "replace").decode("utf-8"))
-    return told
-
-
-def _grade(
-    notebook: str,
-    exercise: Exercise,
-    cells: dict[str, str],
-    told: dict[str, tuple[str, str]],
-    expected: dict[str, str],
-) -> Grade:
-    def is_(state: str, said: str) -> Grade:
-        return Grade(notebook, exercise.name, state, said)
-
-    there = answers(exercise, cells)
-    checked = [(cell, *told.get(_name_check(exercise, cell), ("", ""))) for cell in there]
-    if not checked:
-        return is_("not attempted", "its cell is gone")
-    ran = [said for _, kind, said in checked if kind == "ran"]
-    tried = [said for said in ran if said != NOT_ATTEMPTED]
-    for said in tried:
-        if said.partition(" Note: ")[0] == expected[exercise.cell]:  # a note is no fault
-            return is_("solved", said)
+def _state(
+    exercise: Exercise, cells: dict[str, str], told: dict[str, Told], expected: Told
+) -> tuple[str, str]:
+    """Return the state of an exercise, and why."""
+    checks = _checks(exercise, cells)
+    if not checks:
+        return "not attempted", "its cell is gone"
+    checked = {cell: told[name] for name, cell in checks.items() if name in told}
+    tried = [one for one in checked.values() if one.kind == "ran" and one.said != NOT_ATTEMPTED]
+    right = [one for one in tried if one.said.partition(" Note: ")[0] == expected.said]
+    for one in right:  # a note is no fault
+        if one.borrowed <= expected.borrowed:
+            return "solved", one.said
+    if right:
+        borrowed = " and ".join(sorted(right[-1].borrowed - expected.borrowed))
+        return "attempted", f"right, but not the learner's own: it {borrowed}"
     if tried:
-        return is_("attempted", tried[-1])
-    for cell, kind, said in checked:
-        if kind == "raised":
-            own, error = told.get(cell, ("", ""))
-            return is_("attempted", error if own == "raised" else said)
-    stopped = [said for kind, said in told.values() if kind in ENDS]
-    if ran and len(ran) == len(checked):
-        return is_("not attempted", NOT_ATTEMPTED)
-    return is_("failed", stopped[-1] if stopped else "it ended without an answer")
+        return "attempted", tried[-1].said
+    for cell, one in checked.items():
+        if one.kind == "raised":
+            own = told.get(cell, one)
+            return "attempted", own.said if own.kind == "raised" else one.said
+    ends = [one.said for one in checked.values() if one.kind != "ran"]
+    return ("failed", ends[-1]) if ends else ("not attempted", NOT_ATTEMPTED)
 
 
 def write_csv(grades: Sequence[Grade], path: Path) -> None:

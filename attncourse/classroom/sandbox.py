@@ -1,14 +1,14 @@
-"""Run a program that may be hostile: with a time limit, in a folder of its own.
+"""Run a script that may be hostile: behind bubblewrap's walls, and watched from outside.
 
-Where Linux lets a user make namespaces (util-linux's `unshare`), the program has no network, sees
-no process but its own, and can write to its own folder alone; all else is read-only. Elsewhere it
-still has its own folder, home and time limit, and `walls()` says that there is no more than that.
+Behind the walls there are the system's programs, this Python and the two packages, read-only; one
+folder in memory, /tmp, can be written to. There is no network, socket, process or variable of the
+host, no solution of the course, no capability and no way to get one. Limits of the system hold
+for each process; time, and memory in all, are watched.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,98 +17,172 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple
+from shutil import which
+from time import monotonic
+from typing import NamedTuple
 
-# In the new namespaces: the folder becomes a mount of its own, every other mount read-only.
-ENTER = r"""
-set -e
-mount --make-rprivate /
-mount --bind "$1" "$1"
-while read -r _ _ _ _ point _; do
-    point=$(printf %b "$point")
-    [ "$point" = "$1" ] || mount -o remount,bind,ro "$point" 2>/dev/null || [ "$point" != / ]
-done < /proc/self/mountinfo
-mount -t proc proc /proc
-cd "$1"
-shift
-exec "$@"
-"""
-UNSHARE = ("--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child")
+import attnlib
+from attncourse.classroom.lessons import course
+from attncourse.language.kept import cache_folder
+
+MEMORY = 8 * 10**9  # bytes: a slip of the pen must not use up the machine
+SPACE = 256 * 10**6  # bytes that can be written
+PROCESSES = 256
+TOLD = 10_000_000  # bytes that a script may tell
+START = 60.0  # seconds until Python runs, and for what is imported first
+TICK = 0.2  # seconds from one look to the next
+
+SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"]
+SYSTEM += ["/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/localtime"]
+PACKAGES = (Path(attnlib.__file__).parent, Path(__file__).parents[1])
+LIBRARIES = [path for path in sys.path if path.endswith("-packages")]
+SETTINGS = {
+    "PYTHONPATH": os.pathsep.join([*(str(package.parent) for package in PACKAGES), *LIBRARIES]),
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MPLBACKEND": "agg",
+    "OMP_NUM_THREADS": "1",
+}
+INSIDE = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "USER": "learner",
+    "LANG": "C.UTF-8",
+    "XDG_CACHE_HOME": str(cache_folder().parent),
+}
+LIMITS = ["prlimit", f"--as={MEMORY}", f"--fsize={SPACE}", f"--nproc={PROCESSES}", "--core=0"]
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+NOBODY += ["--bounding-set=-all", "--inh-caps=-all"]
+
+
+class NoWallsError(RuntimeError):
+    """This system makes no sandbox; the message says what would help."""
 
 
 class Ended(NamedTuple):
-    """How a program ended: its exit status, None if it ran out of time; what it wrote last."""
+    """How a script ended, and what it had told by then."""
 
-    status: int | None
-    said: str
+    told: bytes
+    why: str
+    seconds: float  # that it took, without those in which it waited for a busy processor
 
 
-def run_program(command: Sequence[str], folder: Path, seconds: float) -> Ended:
-    """Run a program in a folder and end it, with all that it started, after some seconds.
+@cache
+def walls() -> tuple[str, ...]:
+    """Return the command that puts another one behind walls.
+
+    Raises:
+        NoWallsError: bubblewrap is not installed, or may not do its work here.
+    """
+    bubblewrap = which("bwrap")
+    if bubblewrap is None:
+        raise NoWallsError(
+            "bubblewrap, which makes the sandbox, is not installed: sudo apt-get install bubblewrap"
+        )
+    alone = [f"--unshare-{what}" for what in ("ipc", "pid", "net", "uts", "cgroup")]
+    is_root = os.geteuid() == 0  # whom no limit of processes holds: nobody runs the script
+    user = [] if is_root else ["--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
+    made = [bubblewrap, "--die-with-parent", *alone, *user, *_list_mounts()]
+    made += [*(NOBODY if is_root else []), *LIMITS]
+    tried = subprocess.run([*made, "true"], env=INSIDE, capture_output=True, text=True)
+    if tried.returncode != 0:
+        raise NoWallsError(f"bubblewrap makes no sandbox here: {tried.stderr.strip()}")
+    return tuple(made)
+
+
+def _list_mounts() -> list[str]:
+    """Return bubblewrap's options for what there is inside, in their order."""
+    hidden = course()  # its solutions; Python and the packages may be below it
+    named = map(Path, [*SYSTEM, sys.prefix, sys.base_prefix, *LIBRARIES])
+    found = Path(sys.executable).resolve().parents[1], *PACKAGES, cache_folder()
+    shown = dict.fromkeys([*named, *found])
+    there = [hidden, *(path for path in shown if path.exists() and path.parent != path)]
+    options = ["--perms", "1777", "--size", str(SPACE), "--tmpfs", "/tmp"]
+    for path in sorted(there, key=lambda path: path.is_relative_to(hidden)):
+        for folder in list(reversed(path.parents))[1:]:
+            options += ["--perms", "0755", "--dir", str(folder)]
+        empty = ["--perms", "0755", "--tmpfs", str(path)]
+        options += empty if path == hidden else ["--ro-bind", str(path), str(path)]
+    options += ["--dev", "/dev", "--proc", "/proc", "--hostname", "box", "--chdir", "/tmp"]
+    for place in (str(hidden), "/dev", "/"):
+        options += ["--remount-ro", place]
+    return options
+
+
+def run_script(script: Path, given: str, seconds: float, behind: Sequence[str] = ()) -> Ended:
+    """Run a script of Python, and end it with all that it started if it takes too much.
 
     Args:
-        command: the program and its arguments.
-        folder: where it runs, and where alone it may write.
-        seconds: how long it may take.
+        script: its path.
+        given: what it reads.
+        seconds: how long it may go without telling a line; START more before the first.
+        behind: the walls around it; none for a script that is trusted.
     """
-    folder = folder.resolve()
-    home = folder / "home"
-    home.mkdir(exist_ok=True)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-    environment = kept | {
-        "HOME": str(home),
-        "TMPDIR": str(home),
-        "IPYTHONDIR": str(home / "ipython"),
-        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
-        "JUPYTER_DATA_DIR": str(home / "data"),
-        "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "MPLCONFIGDIR": str(home / "matplotlib"),
-        "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "OMP_NUM_THREADS": "1",
-    }
-    if walls():
-        command = ["unshare", *UNSHARE, "sh", "-c", ENTER, "sh", str(folder), *command]
-    with tempfile.TemporaryFile() as out:  # a pipe would stay open as long as any child of theirs
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    variables = SETTINGS | (INSIDE if behind else dict(os.environ) | SETTINGS)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        reads, tells = Path(name) / "given", Path(name) / "told"
+        reads.write_text(given, encoding="utf-8")
+        with reads.open("rb") as source, tells.open("wb") as target:
+            process = subprocess.Popen(
+                [*behind, sys.executable, "-P", str(script)],
+                cwd=name,
+                env=variables,
+                stdin=source,
+                stdout=target,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         try:
-            status: int | None = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            status = None
+            why, taken = _watch(process, tells, seconds)
         finally:
             _end(process)
-        process.wait()
-        return Ended(status, _last(out))
+        with tells.open("rb") as file:
+            return Ended(file.read(TOLD), why, taken)
 
 
-def _last(out: IO[bytes]) -> str:
-    """Return the end of what was written to a file."""
-    out.seek(max(0, out.seek(0, os.SEEK_END) - 2000))
-    return out.read(2000).decode("utf-8", "replace")
+def _watch(process: subprocess.Popen[bytes], tells: Path, seconds: float) -> tuple[str, float]:
+    """Return how a script ended, or why it was ended, and how long it took."""
+    taken = since = computed = 0.0
+    size, before = 0, monotonic()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            status = process.wait(TICK)
+            return f"Python ended (status {status})", taken
+        now, (used, memory, is_busy) = monotonic(), _look(process.pid)
+        step = max(0.0, used - computed) if is_busy else now - before
+        taken, since, computed, before = taken + step, since + step, used, now
+        told = tells.stat().st_size
+        if told > size:
+            size, since = told, 0.0
+        if told > TOLD:
+            return f"told more than {TOLD // 10**6} MB", taken
+        if memory > MEMORY:
+            return f"took more than {MEMORY / 10**9:g} GB of memory", taken
+        if since > seconds + START * (size == 0):
+            return f"took longer than {seconds:g} seconds", taken
+
+
+def _look(pid: int) -> tuple[float, int, bool]:
+    """Return the seconds that a process and its children computed, their memory, and if any can.
+
+    One that can compute and does not waits for a processor. Only Linux tells.
+    """
+    import psutil
+
+    seconds, memory, is_busy = 0.0, 0, False
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error), one.oneshot():
+                seconds += sum(one.cpu_times()[:4])
+                memory += one.memory_info().rss
+                is_busy |= psutil.LINUX and one.status() == psutil.STATUS_RUNNING
+    return seconds, memory, is_busy
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and every process of its session."""
+    """End a script and every process of its session; behind walls, all."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
-
-
-@cache
-def walls() -> bool:
-    """Return whether programs run without network, with nothing writable but their folder."""
-    if not sys.platform.startswith("linux") or not shutil.which("unshare"):
-        return False
-    with tempfile.TemporaryDirectory() as folder:
-        enter = ["unshare", *UNSHARE, "sh", "-c", ENTER, "sh", os.path.realpath(folder), "true"]
-        return subprocess.run(enter, capture_output=True).returncode == 0
+    process.wait()

@@ -3,7 +3,7 @@
 files opens a GGUF file, words cuts texts, model is the rest of a Llama, kept holds what was
 unpacked, load finds the installed model. reader reads and writes, runs is one reading,
 interventions what can be changed in it, hooks how; recorded stands in where no model is installed;
-reference is what another implementation answers.
+reference is what another implementation answers; parallel shares heads out over processes.
 """
 
 from attncourse.language.interventions import Cut, Mute, Put

@@ -15,11 +15,7 @@ from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
 from attncourse.panels import live
-from attncourse.panels.gallery import GALLERY
-from attncourse.panels.heads import STACKED_HEADS
-from attncourse.panels.running_softmax import TILES
-from attncourse.panels.steps import NUMBER_STEPS, OnePiece
-from attncourse.panels.weight_columns import WEIGHT_SPLIT
+from attncourse.panels.steps import OnePiece
 from attncourse.pictures import arcs_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
 from support.cases import ALL_PANELS, HEAD_DIM, B, H, T
@@ -27,24 +23,21 @@ from support.shape_comments import comments_in, reading
 from support.small_llama import small_model
 
 COURSE = Path(attncourse.__file__).parent
+DRAWN = ("pictures/weights", "pictures/arcs", "learning/record", "panels/heads", "panels/steps")
+DRAWN += ("panels/weight_columns", "panels/torch_equality", "panels/gallery")
+DRAWN += ("panels/running_softmax",)
+OWN_SIZES = {
+    "tiles": {"head_dim": 2},
+    "stacked heads": {"head_dim": 2, "d_in": 5},
+    "number steps": {"num_tokens": 3, "d_in": 6},
+    "weight split": {"d_out": 12},
+    "gallery": {"num_heads": 2, "d_out": 8},
+}
 
 
 def test_in_the_pictures_and_panels():
     """Their sizes are those of their examples; the fields of their results count too."""
-    names = (
-        "pictures/weights",
-        "pictures/arcs",
-        "learning/record",
-        "panels/heads",
-        "panels/weight_columns",
-        "panels/steps",
-    )
-    names += (
-        "panels/torch_equality",
-        "panels/gallery",
-        "panels/running_softmax",
-    )
-    found = reading(*(COURSE / f"{name}.py" for name in names))
+    found = reading(*(COURSE / f"{name}.py" for name in DRAWN))
     weights = torch.full((H, T, T), 1 / T)
     sizes = {"num_layers": 2, "num_heads": H, "num_tokens": T}
     found.run(sizes, lambda: weights_picture(weights, "abcdefg"))
@@ -58,17 +51,7 @@ def test_in_the_pictures_and_panels():
     for panel in ALL_PANELS:
         for state in (panel.states()[0], panel.states()[-1]):
             sizes = {"b": 1, "num_tokens": 6, "d_in": 3, "embed_dim": 12}
-            if panel is TILES:
-                sizes |= {"head_dim": 2}
-            if panel is STACKED_HEADS:
-                sizes |= {"head_dim": 2, "d_in": 5}
-            if panel is NUMBER_STEPS:
-                sizes |= {"num_tokens": 3, "d_in": 6}
-            if panel is WEIGHT_SPLIT:
-                sizes |= {"d_out": 12}
-            if panel is GALLERY:
-                sizes |= {"num_heads": 2, "d_out": 8}
-            sizes |= state
+            sizes |= OWN_SIZES.get(panel.name, {}) | state
             data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
             found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
     assert found.lies == []
@@ -136,17 +119,9 @@ def test_no_other_module_has_some():
         for file in COURSE.rglob("*.py")
         if comments_in(file.read_text("utf-8"))
     }
-    read = {"gpt2/model", "gpt2/writing"}
-    read |= {
-        "pictures/weights",
-        "panels/heads",
-        "panels/weight_columns",
-        "panels/steps",
-    }
-    read |= {"panels/torch_equality", "panels/gallery", "panels/running_softmax"}
-    read |= {"learning/model", "learning/patterns", "learning/tasks"}  # in their own tests
-    read |= {"learning/mini", "learning/two_looks", "language/model", "language/runs"}
-    read |= {"pictures/arcs", "learning/peeking", "language/reference", "panels/live"}
+    read = {*DRAWN, "panels/live", "gpt2/model", "gpt2/writing", "learning/mini"}
+    read |= {"learning/two_looks", "language/model", "language/runs", "language/reference"}
+    read |= {f"learning/{name}" for name in ("model", "patterns", "tasks", "peeking")}  # elsewhere
     assert have - read == {"variants/mistakes"}  # its comments are run where each mistake is
 
 

@@ -1,6 +1,5 @@
 """With a cache, token by token or in pieces of any size, the result is that of the full pass."""
 
-import copy
 from itertools import pairwise, product
 
 import pytest
@@ -9,11 +8,10 @@ from torch import Tensor, nn
 
 from attnlib import FusedMultiHeadAttention
 from attnlib.fused import KeyValueCache
-from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, T, refused, tokens
+from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, Case, T, refused, tokens
 
 H = 6
 MAX_TOKENS = 11
-SHARED = pytest.mark.parametrize("num_kv_heads", [1, 2, 3, 6])
 PIECES = [
     [stop - start for start, stop in pairwise([0, *cuts, T])]
     for chosen in product([False, True], repeat=T - 1)
@@ -22,13 +20,8 @@ PIECES = [
 
 
 def build(num_kv_heads: int = 2, **changes) -> FusedMultiHeadAttention:
-    sizes = {"d_in": D_IN, "d_out": H * HEAD_DIM, "context_length": CONTEXT_LENGTH}
-    torch.manual_seed(1)
-    arguments = {**sizes, "dropout": 0.0, "num_heads": H, "qkv_bias": True, **changes}
-    module = FusedMultiHeadAttention(**arguments, num_kv_heads=num_kv_heads)
-    for weight in module.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
-    return module
+    case = Case(FusedMultiHeadAttention, num_kv_heads=num_kv_heads)
+    return case.build(num_heads=H, **{"qkv_bias": True, **changes})
 
 
 def in_pieces(module: nn.Module, x: Tensor, pieces: list[int], cache: KeyValueCache) -> Tensor:
@@ -45,12 +38,6 @@ def bits(cache: KeyValueCache) -> tuple[int, bytes, bytes]:
 # Equal to the full pass
 
 
-def test_the_pieces_are_all_there_are():
-    assert len(PIECES) == len({tuple(pieces) for pieces in PIECES}) == 2 ** (T - 1)
-    assert [1] * T in PIECES
-    assert [T] in PIECES
-
-
 @pytest.mark.promise(number=8)
 @pytest.mark.parametrize(
     ("num_kv_heads", "dtype", "tolerance"),
@@ -59,6 +46,8 @@ def test_the_pieces_are_all_there_are():
         (2, torch.float64, 1e-12),
         (3, torch.float32, 1e-5),
         (6, torch.float32, 1e-5),
+        (2, torch.bfloat16, 0.02),
+        (2, torch.float16, 0.02),
     ],
 )
 def test_in_pieces_of_any_size_it_equals_the_full_pass(num_kv_heads, dtype, tolerance):
@@ -66,49 +55,10 @@ def test_in_pieces_of_any_size_it_equals_the_full_pass(num_kv_heads, dtype, tole
     expected = module(x)
     for pieces in PIECES:
         cache = module.new_cache(B, MAX_TOKENS)
+        assert cache.keys.dtype == cache.values.dtype == dtype
         found = in_pieces(module, x, pieces, cache)
         torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance)
         assert cache.num_tokens == T
-
-
-@pytest.mark.promise(number=8)
-@SHARED
-def test_the_weights_in_pieces_are_rows_of_all_weights(num_kv_heads):
-    module, x = build(num_kv_heads), tokens()
-    context_vec, attn_weights = module(x, return_weights=True)
-    for pieces in ([1] * T, [1, 2, 4], [T]):
-        cache, start = module.new_cache(B, T), 0
-        for piece in x.split(pieces, 1):
-            stop = start + piece.shape[1]
-            with torch.no_grad():
-                found, weights = module(piece, return_weights=True, cache=cache)
-            torch.testing.assert_close(found, context_vec[:, start:stop])
-            torch.testing.assert_close(weights, attn_weights[:, :, start:stop, :stop])
-            start = stop
-
-
-def test_no_new_tokens_change_nothing():
-    module, x = build(), tokens()
-    cache = module.new_cache(B, T)
-    for piece in (x[:, :0], x[:, :3], x[:, :0], x[:, 3:]):
-        with torch.no_grad():
-            context_vec, weights = module(piece, True, cache)
-            assert module(x[:, :0], cache=cache).shape == (B, 0, H * HEAD_DIM)
-        assert context_vec.shape == (B, piece.shape[1], H * HEAD_DIM)
-        assert weights.shape == (B, H, piece.shape[1], cache.num_tokens)
-    torch.testing.assert_close(context_vec, module(x)[:, 3:])
-
-
-@pytest.mark.promise(number=8)
-def test_a_later_token_of_a_piece_does_not_touch_an_earlier_one():
-    """Bit by bit: the mask of a piece is aligned to its last key, not to its first."""
-    module, x = build(), tokens()
-    changed = x.clone()
-    changed[:, 5:] += 1
-    for pieces in ([3, 4], [2, 5], [1, 6], [4, 2, 1], [T]):
-        found, other = (in_pieces(module, y, pieces, module.new_cache(B, T)) for y in (x, changed))
-        assert torch.equal(found[:, :5], other[:, :5])
-        assert (found[:, 5:] != other[:, 5:]).all()
 
 
 def test_what_lies_beyond_the_last_token_is_never_read():
@@ -129,15 +79,6 @@ def test_after_a_reset_it_begins_anew():
     assert cache.num_tokens == 0
     torch.testing.assert_close(in_pieces(module, x, [3, 4], cache), module(x))
     assert cache.keys.data_ptr() == keys
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_in_half_precision(dtype):
-    module, x = build().to(dtype), tokens(dtype=dtype)
-    cache = module.new_cache(B, T)
-    assert cache.keys.dtype == cache.values.dtype == dtype
-    found = in_pieces(module, x, [2, 1, 4], cache)
-    torch.testing.assert_close(found, module(x), atol=0.02, rtol=0.02)
 
 
 @pytest.mark.parametrize("return_weights", [False, True])
@@ -165,28 +106,7 @@ def test_in_inference_mode_and_after_it(made_inside):
     torch.testing.assert_close(found, module(x).detach())
 
 
-def test_dropout_in_training_only():
-    module, x = build(dropout=0.5), tokens()
-    expected = module.eval()(x)
-    torch.testing.assert_close(in_pieces(module, x, [1] * T, module.new_cache(B, T)), expected)
-    torch.manual_seed(3)
-    found = in_pieces(module.train(), x, [1] * T, module.new_cache(B, T))
-    assert not torch.allclose(found, expected, atol=1e-2)
-
-
 # Its size
-
-
-def test_the_memory_is_smaller_by_the_factor_of_sharing():
-    """Counted in bytes: 2 tensors of 4 bytes a number."""
-    sizes = {}
-    for num_kv_heads in (1, 2, 3, 6):
-        cache = build(num_kv_heads).new_cache(B, MAX_TOKENS)
-        sizes[num_kv_heads] = cache.keys.nbytes + cache.values.nbytes
-        held = [part.untyped_storage().nbytes() for part in (cache.keys, cache.values)]
-        assert sum(held) == sizes[num_kv_heads]
-    assert sizes[6] == 2 * 4 * B * 6 * MAX_TOKENS * HEAD_DIM
-    assert {kv: sizes[6] / size for kv, size in sizes.items()} == {1: 6, 2: 3, 3: 2, 6: 1}
 
 
 def test_it_is_filled_in_place():
@@ -206,15 +126,6 @@ def test_repr_says_how_full_it_is():
         "KeyValueCache(7 of 11 tokens, batch_size=2, num_kv_heads=2, head_dim=5, "
         "dtype=torch.float32, device=cpu)"
     )
-
-
-def test_a_copy_is_independent():
-    module, x = build(), tokens()
-    cache = module.new_cache(B, T)
-    in_pieces(module, x[:, :3], [3], cache)
-    before, twin = bits(cache), copy.deepcopy(cache)
-    torch.testing.assert_close(in_pieces(module, x[:, 3:], [4], twin), module(x)[:, 3:])
-    assert bits(cache) == before
 
 
 # What is refused, and leaves the cache as it was
@@ -239,32 +150,6 @@ def test_an_overrun_changes_nothing(held, more):
     torch.testing.assert_close(found, module(x[:, :MAX_TOKENS])[:, held:])
 
 
-NEEDED = "batch_size=2, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu"
-
-
-@pytest.mark.parametrize(
-    ("sizes", "held"),
-    [
-        ((3, 2, T, 5), "batch_size=3, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu"),
-        ((2, 6, T, 5), "batch_size=2, num_kv_heads=6, head_dim=5, dtype=torch.float32, device=cpu"),
-        ((2, 2, T, 7), "batch_size=2, num_kv_heads=2, head_dim=7, dtype=torch.float32, device=cpu"),
-        ((2, 2, T, 5, torch.float64), "head_dim=5, dtype=torch.float64, device=cpu"),
-        ((2, 2, T, 5, torch.float32, "meta"), "dtype=torch.float32, device=meta"),
-    ],
-    ids=["batch", "heads", "head_dim", "dtype", "device"],
-)
-def test_a_cache_for_something_else(sizes, held):
-    cache = KeyValueCache(*sizes)
-    before = None if cache.keys.is_meta else bits(cache)
-    words = (
-        f"{held}, not for keys of {NEEDED}; create it with new_cache() of the module that uses it"
-    )
-    with torch.no_grad(), refused(ValueError, words):
-        build()(tokens(), cache=cache)
-    assert cache.num_tokens == 0
-    assert before is None or bits(cache) == before
-
-
 def test_a_cache_is_no_place_for_gradients():
     """Neither the weights' nor the input's; frozen ones need no no_grad."""
     words = "a cache carries no gradients; call the module under torch.no_grad() or"
@@ -282,6 +167,8 @@ def test_a_cache_is_no_place_for_gradients():
 
 
 KEYS = torch.ones(B, 2, 3, HEAD_DIM)
+SIZES = (KEYS[:1], KEYS[:, :1], KEYS[..., :1])
+FOR = "batch_size=2, num_kv_heads=2, head_dim=5, dtype=torch.float32, device=cpu, not for "
 
 
 @pytest.mark.promise(number=25)
@@ -289,7 +176,15 @@ KEYS = torch.ones(B, 2, 3, HEAD_DIM)
     ("keys", "values", "error", "words"),
     [
         (KEYS, KEYS.clone().requires_grad_(), ValueError, "a cache carries no gradients; call"),
-        (KEYS, KEYS[:, :, :2], ValueError, "not for values of batch_size=2, num_kv_heads=2"),
+        *((x, x, ValueError, f"the cache is for {FOR}keys of batch_size=") for x in SIZES),
+        (KEYS.double(), KEYS.double(), ValueError, "head_dim=5, dtype=torch.float64, device=cpu;"),
+        (
+            KEYS.to("meta"),
+            KEYS.to("meta"),
+            ValueError,
+            "device=meta; create it with new_cache() of",
+        ),
+        (KEYS, KEYS[:, :, :2], ValueError, FOR + "values of batch_size=2, num_kv_heads=2"),
         (KEYS, KEYS.double(), ValueError, "not for values of batch_size=2"),
         (KEYS, KEYS[:1], ValueError, "not for values of batch_size=1"),
         (KEYS[0], KEYS[0], ValueError, "not for keys of shape (2, 3, 5)"),

@@ -133,33 +133,6 @@ def test_autocast(case, dtype):
             assert weight.grad.isfinite().all()
 
 
-@pytest.mark.promise(number=13)
-def test_float64_as_default_dtype(case):
-    """For building, and for running: nothing is made in float32 on the way."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        module = case.build()
-        results = both_ways(module, case.tokens())
-    finally:
-        torch.set_default_dtype(before)
-    assert {weight.dtype for weight in module.parameters()} == {torch.float64}
-    for result in (*results, *both_ways(module, case.tokens(dtype=torch.float64))):
-        assert result.dtype == torch.float64
-
-
-@pytest.mark.promise(number=13)
-def test_dtype_carries_everything(case):
-    """One call moves all; the result has the dtype of the weights."""
-    module = case.build(qkv_bias=True)
-    for dtype in (torch.float64, torch.bfloat16, torch.float16):
-        context_vec, attn_weights = module.to(dtype)(case.tokens(dtype=dtype), return_weights=True)
-        alone = module(case.tokens(dtype=dtype))
-        assert alone.dtype == context_vec.dtype == attn_weights.dtype == dtype
-        assert alone.isfinite().all()
-        assert context_vec.isfinite().all()
-
-
 # 14
 
 

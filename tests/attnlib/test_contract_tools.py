@@ -16,6 +16,11 @@ WAYS = pytest.mark.parametrize(
     [(case, 1) for case in CONTRACT] + [(case, 0) for case in IN_KERNEL],
     ids=lambda part: ("alone", "with weights")[part] if isinstance(part, int) else name(part),
 )
+TRACES = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",  # torch.jit is
+    "ignore::FutureWarning",  # not supported from Python 3.14 on, it says; it works
+    "ignore::torch.jit.TracerWarning",  # the checks of shapes are not recorded
+)
 COMPILES = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 
 
@@ -32,19 +37,6 @@ def test_asking_for_the_weights_does_not_change_the_result(case):
         context_vec, _ = module(x, return_weights=True)
         torch.testing.assert_close(context_vec, alone)
         assert case.in_kernel or torch.equal(context_vec, alone)
-
-
-@pytest.mark.promise(number=19)
-@ALL
-def test_called_with_other_weights(case):
-    """By functional_call, without touching its own."""
-    module, other, x = case.build(1), case.build(2), case.tokens()
-    for asked in (False, True):
-        with_others = functional_call(module, dict(other.named_parameters()), (x, asked))
-        expected, own = both_ways(other, x)[asked], both_ways(module, x)[asked]
-        with_others = with_others[0] if asked else with_others
-        assert torch.equal(with_others, expected)
-        assert not torch.equal(with_others, own)
 
 
 @pytest.mark.promise(number=19)
@@ -129,3 +121,16 @@ def test_exports_for_any_length(case, way):
     for length in (2, T, CONTEXT_LENGTH):
         short = (x[:, :length], *given[1:])
         torch.testing.assert_close(exported(*short), module(*short))
+
+
+@pytest.mark.promise(number=19)
+@TRACES
+@ALL
+@pytest.mark.parametrize("recorded", [1, 7])
+def test_a_recorded_module_takes_other_sizes(case, recorded):
+    """Recorded with few tokens or many, it computes the same for all lengths that fit."""
+    module = case.build().eval()
+    traced = torch.jit.trace(module, (case.tokens(num_tokens=recorded),))
+    for b, num_tokens in ((2, 7), (3, 1), (1, 13)):
+        x = case.tokens(b, num_tokens, seed=num_tokens)
+        torch.testing.assert_close(traced(x), module(x))

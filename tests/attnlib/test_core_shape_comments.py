@@ -31,16 +31,14 @@ def test_in_the_classes_and_their_functions():
     is_hidden = torch.zeros(T, 17, dtype=torch.bool)
     dropout = torch.nn.Dropout(0.5)
     found.run(cross, lambda: attnlib.attention(queries, keys, values, is_hidden, dropout))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_in_attention_over_tiles():
     found = reading(PACKAGE / "tiled.py")
     queries, values = torch.ones(B, H, T, HEAD_DIM), torch.ones(B, H, T, 19)
     found.run(SEVERAL, lambda: attnlib.tiled_attention(queries, queries, values, tile_size=3))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_in_the_module_of_pytorch():
@@ -54,8 +52,7 @@ def test_in_the_module_of_pytorch():
     found.run(sizes, lambda: module(query, key, key, *masks))
     module.batch_first, query, key = True, query.transpose(0, 1), key.transpose(0, 1)
     found.run(sizes, lambda: module(query, key, key, *masks))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_in_the_fused_class():
@@ -73,8 +70,7 @@ def test_in_the_fused_class():
             sizes | {"num_tokens": 2, "num_queries": 2, "num_keys": 5},
             lambda: module(tokens(num_tokens=2), cache=cache),
         )
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_no_other_module_has_some():

@@ -3,10 +3,7 @@
 What every attention class must survive is in test_contract.py; here is what is special.
 """
 
-import copy
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -17,16 +14,13 @@ from attncourse.examples import SEED
 from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
-    attention,
-    causal_mask,
     fused_to_split,
     split_to_fused,
 )
 from attnlib import fused as fused_module
 from attnlib.fused import fused_attention, repeat_heads
-from support.cases import CONTEXT_LENGTH, D_IN, HEAD_DIM, B, H, LargestTensor, T, tokens
+from support.cases import CONTEXT_LENGTH, HEAD_DIM, B, Case, H, LargestTensor, T, tokens
 
-HEADS = pytest.mark.parametrize("num_heads", [1, 2, 3, 12])
 BIAS = pytest.mark.parametrize("qkv_bias", [False, True], ids=["no bias", "bias"])
 DTYPES = pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str
@@ -35,12 +29,7 @@ SHARED = pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(3, 1), (6, 1),
 
 
 def build(cls: type = FusedMultiHeadAttention, num_heads: int = H, **changes) -> nn.Module:
-    sizes = {"d_in": D_IN, "d_out": num_heads * HEAD_DIM, "context_length": CONTEXT_LENGTH}
-    torch.manual_seed(1)
-    module = cls(**{**sizes, "dropout": 0.0, "num_heads": num_heads, **changes})
-    for weight in module.parameters():
-        nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
-    return module
+    return Case(cls).build(num_heads=num_heads, **changes)
 
 
 def with_gradients(module: nn.Module, x: Tensor, **how: bool) -> tuple[Tensor, dict[str, Tensor]]:
@@ -120,28 +109,6 @@ def test_as_many_shared_heads_as_heads_is_the_usual_attention():
     assert torch.equal(build(num_kv_heads=H)(tokens()), build()(tokens()))
 
 
-@pytest.mark.promise(number=6)
-def test_the_order_of_groups_is_free_and_of_heads_in_a_group():
-    """Two groups of three heads change places, and so do the heads in them."""
-    order, kv_order = [4, 5, 3, 1, 0, 2], [1, 0]
-    fused, x = build(num_heads=6, num_kv_heads=2, qkv_bias=True), tokens()
-    twin = copy.deepcopy(fused)
-    entries = twin.state_dict()  # in the module's own memory
-    for part in ("weight", "bias"):
-        for rows, places in zip(
-            entries[f"W_qkv.{part}"].split(fused.widths), (order, kv_order, kv_order), strict=True
-        ):
-            heads = rows.unflatten(0, (-1, HEAD_DIM))
-            heads.copy_(heads[places])
-    columns = entries["out_proj.weight"].unflatten(1, (-1, HEAD_DIM))
-    columns.copy_(columns[:, order])
-    assert not torch.equal(twin.W_qkv.weight, fused.W_qkv.weight)
-    assert_close(twin(x), fused(x), 1e-6)
-    context_vec, attn_weights = twin(x, return_weights=True)
-    assert_close(context_vec, fused(x), 1e-6)
-    assert_close(attn_weights, fused(x, return_weights=True)[1][:, order], 1e-6)
-
-
 @pytest.mark.parametrize(
     ("device", "dtype", "has_mask", "shares"),
     [
@@ -190,19 +157,6 @@ def test_repeated_heads_stand_next_to_each_other():
 
 
 # The newest tokens
-
-
-@pytest.mark.parametrize("num_new", range(1, T + 1))
-def test_the_newest_queries_get_what_they_get_in_the_full_pass(num_new):
-    """The rows of attention over all tokens; is_causal=True alone would miss all but two."""
-    queries, keys, values = tokens(3 * B * H, T, HEAD_DIM).view(3, B, H, T, HEAD_DIM)
-    is_hidden = causal_mask(T)
-    expected, _ = attention(queries, keys, values, is_hidden)
-    newest = queries[:, :, T - num_new :]
-    assert_close(fused_attention(newest, keys, values), expected[:, :, T - num_new :], 1e-6)
-    upper_left = nn.functional.scaled_dot_product_attention(newest, keys, values, is_causal=True)
-    same = torch.allclose(upper_left, expected[:, :, T - num_new :], atol=1e-3)
-    assert same == (num_new == T)
 
 
 # Bad arguments
@@ -257,10 +211,6 @@ def test_num_kv_heads(num_heads, num_kv_heads, error, words):
         build(num_heads=num_heads, num_kv_heads=num_kv_heads)
 
 
-def test_repr_shows_the_shared_heads():
-    assert "num_heads=6, num_kv_heads=2\n" in repr(build(num_heads=6, num_kv_heads=2))
-
-
 # No num_tokens x num_tokens tensor
 
 
@@ -283,23 +233,3 @@ def test_no_operation_makes_all_weights(num_kv_heads, dtype):
     with LargestTensor() as seen:
         fused(x, return_weights=True)
     assert seen.numbers == 4 * long * long
-
-
-LONG = """
-import resource, sys, torch, attnlib
-unit = 1 if sys.platform == "darwin" else 1024
-def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-fused = attnlib.FusedMultiHeadAttention(64, 64, 16384, dropout=0.1, num_heads=4).eval()
-x = torch.randn(1, 16384, 64)
-before = peak()
-with torch.no_grad():
-    fused(x)
-print(peak() - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource module")
-def test_a_pass_over_16384_tokens_adds_little_memory():
-    """The scores of one head alone would be 1.07 GB, those of all four 4.3 GB."""
-    ran = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True)
-    assert int(ran.stdout) < 0.2e9

@@ -12,19 +12,12 @@ from attncourse.examples import SEED, journey
 
 FOLDER = Path(__file__).parents[1] / "golden"
 PRINTED = json.loads((FOLDER / "printed_tensors.json").read_text(encoding="utf-8"))
-WORKED = json.loads((FOLDER / "worked_example.json").read_text(encoding="utf-8"))
 OURS = ("stacked_heads_2", "stacked_heads_3", "weight_split")
 LINE = 80  # torch breaks a tensor's text before its grad_fn where a line would be longer
 
 
 def text_of(numbers: list, grad_fn: str) -> str:
-    """Write a 3-dimensional tensor as torch prints it, in plain Python.
-
-    >>> print(text_of([[[1.0, -0.5]], [[0.25, 0.0]]], "CatBackward0"))
-    tensor([[[ 1.0000, -0.5000]],
-    <BLANKLINE>
-            [[ 0.2500,  0.0000]]], grad_fn=<CatBackward0>)
-    """
+    """Write a 3-dimensional tensor as torch prints it, in plain Python."""
     rows = [[", ".join(f"{number:7.4f}" for number in row) for row in item] for item in numbers]
     items = [(",\n" + " " * 9).join(f"[{row}]" for row in item) for item in rows]
     text = "tensor([" + (",\n\n" + " " * 8).join(f"[{item}]" for item in items) + "],"

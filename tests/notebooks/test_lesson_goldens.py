@@ -14,11 +14,11 @@ from attncourse.tracing import trace
 from support.notebook_tools import ROOT, code_cells, markdown_cells, read
 from support.notebook_tools import text_of as text_shown
 
+NOTEBOOKS = ROOT / "notebooks"
 FOLDER = Path(__file__).parents[1] / "golden"
 PRINTED = json.loads((FOLDER / "printed_tensors.json").read_text(encoding="utf-8"))
 WORKED = json.loads((FOLDER / "worked_example.json").read_text(encoding="utf-8"))
 OURS = ("stacked_heads_2", "stacked_heads_3", "weight_split")
-LINE = 80  # torch breaks a tensor's text before its grad_fn where a line would be longer
 
 
 def shown(tensor: Tensor) -> list:
@@ -26,34 +26,23 @@ def shown(tensor: Tensor) -> list:
     return [shown(part) if part.ndim else round(part.item(), 4) + 0.0 for part in tensor.detach()]
 
 
-def test_the_lesson_on_one_head_prints_the_first_two_columns_that_were_published():
-    lesson = read(ROOT / "notebooks" / "01_causal_attention.ipynb")
-    printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
-    rows, _ = PRINTED["stacked_heads_2"]["printed"]
-    numbers = [f"{x:.4f}" for row in rows for x in row[:2]]
-    assert numbers in [re.findall(r"-?\d\.\d{4}", text) for text in printed]
-
-
-@pytest.mark.parametrize("which", ["stacked_heads_2", "stacked_heads_3"])
-def test_the_lesson_on_stacked_heads_prints_the_published_tensors(which):
-    golden = PRINTED[which]
-    lesson = read(ROOT / "notebooks" / "02_stacked_heads.ipynb")
-    printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
-    ending = f"context_vec.shape: {torch.Size(golden['shape'])}"
-    (text,) = [text.partition("grad_fn")[0] for text in printed if ending in text]
-    first, second = golden["printed"]  # the batch holds one text twice; the lesson prints it once
-    assert re.findall(r"-?\d\.\d{4}", text) == [f"{x:.4f}" for row in first for x in row]
+@pytest.mark.parametrize(
+    ("lesson", "which", "columns"),
+    [
+        ("01_causal_attention", "stacked_heads_2", 2),
+        ("02_stacked_heads", "stacked_heads_2", None),
+        ("02_stacked_heads", "stacked_heads_3", None),
+        ("03_weight_split", "weight_split", None),
+    ],
+)
+def test_a_lesson_prints_the_published_tensor(lesson, which, columns):
+    """The lesson on one head prints its columns alone."""
+    first, second = PRINTED[which]["printed"]  # the batch holds one text twice
     assert first == second
-
-
-def test_the_lesson_on_the_weight_split_prints_the_published_tensor():
-    golden = PRINTED["weight_split"]
-    lesson = read(ROOT / "notebooks" / "03_weight_split.ipynb")
-    printed = [text_shown(output) for _, cell in code_cells(lesson) for output in cell["outputs"]]
-    first, second = golden["printed"]  # the batch holds one text twice; the lesson prints it once
-    numbers = [f"{x:.4f}" for row in first for x in row]
+    outputs = [o for _, c in code_cells(read(NOTEBOOKS / f"{lesson}.ipynb")) for o in c["outputs"]]
+    printed = [text_shown(output).partition("grad_fn")[0] for output in outputs]
+    numbers = [f"{x:.4f}" for row in first for x in row[:columns]]
     assert numbers in [re.findall(r"-?\d\.\d{4}", text) for text in printed]
-    assert first == second
 
 
 @pytest.mark.parametrize("which", OURS)
@@ -69,7 +58,7 @@ def test_the_examples_by_name_are_the_published_inputs(which):
 
 def test_the_appendix_has_the_nine_published_shapes():
     """As the appendix lists them, and as our class makes them."""
-    lesson = read(ROOT / "notebooks" / "a1_worked_examples.ipynb")
+    lesson = read(NOTEBOOKS / "a1_worked_examples.ipynb")
     (text,) = [text for _, text in markdown_cells(lesson) if "*Wait, no!*" in text]
     listed = re.findall(r"^\| [a-z ]+ \| (\(.*?\)) \|$", text, re.MULTILINE)
     module = OnePiece(6, 6, context_length=3, dropout=0.0, num_heads=2)
@@ -81,26 +70,6 @@ def test_the_appendix_has_the_nine_published_shapes():
     ]
     assert listed == made
     assert len(made) == 9
-
-
-def test_the_worked_example_does_not_multiply_out():
-    """Its last key says where; these are the numbers of head 1."""
-    reasons = WORKED["where_it_does_not_multiply_out"]
-    queries, keys, values = (torch.tensor(WORKED[f"{which}_by_head"][0]) for which in "QKV")
-    scores = shown(queries @ keys.T)
-    (given,) = re.findall(r"\[\[.*?\]\]", reasons["step 7, scores"])
-    assert scores == json.loads(given)
-    assert scores != WORKED["scores_printed"][0]
-
-    scaled = torch.tensor(WORKED["scores_printed"][0][1][:2]) / WORKED["head_dim"] ** 0.5
-    assert shown(torch.softmax(scaled, dim=0)) == [0.0528, 0.9472]
-    assert "(0.0528, 0.9472), not (0.0724, 0.9276)" in reasons["step 8, softmax"]
-    assert WORKED["weights_printed"][0][1][:2] == [0.0724, 0.9276]
-
-    context_vec = shown(torch.tensor(WORKED["weights_printed"][0]) @ values)
-    assert context_vec[1][0] == 0.7681
-    assert "= 0.7681, not 0.8036" in reasons["step 9, context"]
-    assert WORKED["context_printed"][0][1][0] == 0.8036
 
 
 def test_the_worked_example_is_shown_to_the_digit():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from working_copy import RECORD, answers, read, start_over, update, without_answers
+from working_copy import RECORD, answers, keep_sliders, read, start_over, update, without_answers
 
 
 def notebook(*cells: tuple[str, str]) -> dict:
@@ -143,3 +143,13 @@ def test_in_the_place_of_a_slider_stands_the_key_that_brings_it(text):
     (output,) = lesson["cells"][1]["outputs"]
     assert "Shift+Enter" in output["data"]["text/plain"][0]
     assert "<b>" in output["data"]["text/html"][0]
+
+
+def test_the_settings_keep_what_else_is_set(tmp_path):
+    path = tmp_path / "settings" / "overrides.json"
+    keep_sliders(path)
+    assert read(path) == {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
+    path.write_text('{"other": {"a": 1}, "@jupyter-widgets/jupyterlab-manager:plugin": {"b": 2}}')
+    keep_sliders(path)
+    widgets = {"b": 2, "saveState": True}
+    assert read(path) == {"other": {"a": 1}, "@jupyter-widgets/jupyterlab-manager:plugin": widgets}

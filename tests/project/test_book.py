@@ -5,19 +5,20 @@ on the page.
 """
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+import links
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.classroom.exercises import find_exercises
 from attncourse.panels.gallery import GALLERY
@@ -27,8 +28,10 @@ from attncourse.panels.sentence import recorded_sheet
 from attncourse.panels.states import Panel
 from book import LIVE_BOX, LOOKS, MODULE, SENTENCE_BOX, SHEET_FILE, in_script, panels_of
 from pdf import print_lesson, put_on_paper
+from student_book import without_teachers
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS, sheet
+from support.leaks import leaks
 from support.notebook_tools import (
     APPENDICES,
     NOTEBOOKS,
@@ -44,7 +47,7 @@ from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
 browser_test = pytest.mark.browser
 
 SHOWN = [(path, panel) for path in (*NOTEBOOKS, *APPENDICES) for _, panel in panels_of(read(path))]
-PAGES = ["index", "search", "docs/teaching", "docs/checks", "docs/contract"]
+PAGES = ["index", "search", *(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md"))]
 PAGES += [f"notebooks/{path.stem}" for path in (*NOTEBOOKS, *APPENDICES)]
 MUCH_CODE = "notebooks/06_right_shape_wrong_answer"
 MOST_BYTES = 15_000_000
@@ -81,38 +84,21 @@ CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(f
 })"""
 
 
-class Reader(HTMLParser):
-    """Notes the tags of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(path.read_text(encoding="utf-8"))
-        self.close()
-        self.anchors = {attrs["id"] for _, attrs in self.tags if attrs.get("id")}
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def all(self, name: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag == name]
-
-
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The book, as `make book` writes it."""
+    """The book, as `make book` writes it in a copy that has an address."""
     folder = tmp_path_factory.mktemp("made") / "book"
     command = [sys.executable, str(ROOT / "tools" / "book.py"), str(folder)]
-    made = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    where = os.environ | {"GITHUB_REPOSITORY": "a/b", "GITHUB_SERVER_URL": "https://github.com"}
+    made = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=where, check=False)
     assert (made.stderr, made.returncode) == ("", 0)
     assert made.stdout == f"{folder / 'index.html'}: open it in a browser\n"
     return folder
 
 
 @pytest.fixture(scope="module")
-def pages(book: Path) -> dict[str, Reader]:
-    return {path.relative_to(book).as_posix(): Reader(path) for path in book.rglob("*.html")}
+def pages(book: Path) -> dict[str, links.Tags]:
+    return {path.relative_to(book).as_posix(): links.Tags(path) for path in book.rglob("*.html")}
 
 
 def test_it_has_a_page_for_every_lesson_and_for_no_more_than_that(book, pages):
@@ -153,33 +139,57 @@ def test_a_page_holds_its_panels_and_shows_them_without_any_script(book, path):
         assert text.count(file.read_text(encoding="utf-8")) == bool(drawn)
 
 
-def test_every_link_leads_somewhere(book, pages):
-    """Inside the book: to a file, and to an anchor of it. Outside: only where one clicks."""
-    for name, reader in pages.items():
-        for tag, attrs in reader.tags:
-            for target in filter(None, (attrs.get("href"), attrs.get("src"))):
-                if target.startswith(("https://", "data:")):
-                    assert tag == "a" or target.startswith("data:"), (name, tag, target)
-                    continue
-                file, _, anchor = unquote(target).partition("#")
-                there = (reader.path.parent / file.partition("?")[0]) if file else reader.path
-                assert there.is_file(), (name, target)
-                if anchor and there.suffix == ".html":
-                    page = pages[there.resolve().relative_to(book).as_posix()]
-                    assert anchor in page.anchors, (name, target)
+def test_every_link_leads_somewhere(book, tmp_path, capsys):
+    """As the workflow asks it; and one that leads nowhere is found."""
+    assert links.main([str(book)]) == 0
+    assert capsys.readouterr().out == f"{book}: every link leads somewhere\n"
+    wrong = {
+        '<a href="b.html">': "leads nowhere",
+        '<a href="#c">': "names no anchor",
+        '<a href="ftp://d">': "leads nowhere",
+        '<script src="https://e.example/f.js">': "is loaded from elsewhere",
+    }
+    (tmp_path / "a.html").write_text("\n".join(wrong) + '<p id="g"><a href="a.html?h#g">', "utf-8")
+    assert links.main([str(tmp_path)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[2].partition(" ")[2] for line in told] == list(wrong.values())
 
 
-def test_figures_are_files_with_words_and_no_output_is_blank(pages):
+def test_the_first_page_begins_with_the_transplant(book):
+    """The panel of lesson 01, from the same file, before any other words than what it is."""
+    panels = [
+        re.search(
+            r'class="attn-panel attn-sentence">.*?src="(?:\.\./)?(_images/\w+\.js)"', text, re.S
+        )
+        for text in (
+            (book / f"{name}.html").read_text(encoding="utf-8")
+            for name in ("index", f"notebooks/{NOTEBOOKS[0].stem}")
+        )
+    ]
+    assert panels[0][1] == panels[1][1]
+    before = panels[0].string[: panels[0].start()].partition("<article")[2]
+    assert before.count("<p>") == 1
+
+
+def test_each_lesson_can_be_run_from_its_page(pages):
+    for path in NOTEBOOKS:
+        targets = [target for _, target in pages[f"notebooks/{path.stem}.html"].targets()]
+        for host in ("https://colab.research.google.com/", "https://mybinder.org/"):
+            (there,) = [target for target in targets if target.startswith(host)]
+            assert there.endswith(f"/{path.name}")
+
+
+def test_figures_are_files_with_words_and_no_output_is_blank(book, pages):
     """A page shows sooner without their bytes, and keeps the room that a figure will take."""
     for name, reader in pages.items():
-        images = reader.all("img")
+        images = [attributes for tag, attributes in reader.tags if tag == "img"]
         assert not [image["src"] for image in images if not image.get("alt")], name
         assert not any("data:" in image["src"] for image in images), name
         figures = [image for image in images if image.get("loading") == "lazy"]
         assert all(int(image["width"]) * int(image["height"]) for image in figures)
         if not name.startswith("notebooks/a"):  # an appendix may have tables alone
             assert bool(figures) == name.startswith("notebooks/")
-        text = reader.path.read_text(encoding="utf-8")
+        text = (book / name).read_text(encoding="utf-8")
         assert "application/json" not in text
         assert not re.search(r"<pre[^>]*><span></span>\s*</pre>", text), name
         assert not re.search(r"<mtext>[^<]*\\", text), name  # a name in an equation
@@ -193,6 +203,23 @@ def test_nothing_that_nobody_attempted_is_shown_and_figures_have_numbers(book: P
         number = path.name[:2].removeprefix("0")
         assert found == [f"{number}.{i + 1}" for i in range(len(found))]
         assert found, path.name
+
+
+def test_the_students_book_gives_nothing_away_and_has_no_page_for_teachers(book, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(book.with_name("book-source"), source)
+    assert (source / "docs" / "teaching.md").exists()
+    without_teachers(source)
+    for path in (*NOTEBOOKS, *APPENDICES):
+        mine = read(source / "notebooks" / path.name)
+        assert [leak for one in find_exercises(read(path)) for leak in leaks(mine, one)] == []
+        assert "<summary>Solution" not in json.dumps(mine)
+        assert "https://colab" not in json.dumps(mine)
+    pages = {page.stem for page in (source / "docs").glob("*.md")}
+    front = (source / "index.md").read_text(encoding="utf-8")
+    assert pages == set(re.findall(r"^docs/(\w+)$", front, re.MULTILINE))
+    assert "teaching" not in pages
+    assert "eachers" not in front
 
 
 def test_what_stands_in_a_script_does_not_end_it():
@@ -290,6 +317,20 @@ def test_time_plays_and_steps(open_page: Callable[..., Page]):
 
 
 @browser_test
+def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
+    """In the first screen of a laptop, without scrolling."""
+    page = open_page("index", 1366)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    panel = page.locator(".attn-sentence")
+    put = panel.get_by_role("radio", name="with its numbers from")
+    expect(put).to_be_in_viewport(ratio=1)
+    put.check()
+    expect(panel.get_by_role("listitem").first).to_contain_text("Rome")
+    expect(panel.get_by_role("listitem").first).to_be_in_viewport(ratio=1)
+    assert page.evaluate("scrollY") == 0
+
+
+@browser_test
 def test_nothing_plays_where_motion_is_not_wanted(open_page: Callable[..., Page]):
     box = box_of(open_page(TILES, reduced_motion="reduce"), TILES)
     expect(box.get_by_role("button")).to_have_text(["Step"])
@@ -325,38 +366,6 @@ def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page
 
 
 @browser_test
-def test_a_page_has_each_kind_of_colored_code_once(open_page: Callable[..., Page]):
-    """What the test above leaves out is there a second time."""
-    page = open_page(MUCH_CODE, 1000)
-    kinds = """() => [...new Set([...document.querySelectorAll(".highlight [class]")].map(word => {
-        const { color, fontWeight } = getComputedStyle(word);
-        return `${color} ${fontWeight}`;
-    }))].sort()"""
-    before, words = page.evaluate(kinds), page.locator(".highlight span[class]").count()
-    page.evaluate(ONE_OF_A_KIND)
-    assert page.evaluate(kinds) == before
-    assert len(before) < page.locator(".highlight span[class]").count() < words / 10
-
-
-@browser_test
-@pytest.mark.parametrize("key", ["Enter", "mouse"])
-def test_what_is_folded_opens(open_page: Callable[..., Page], key: str):
-    """Guesses, hints and solutions: shut at first, opened by keyboard and by pointer."""
-    page = open_page(MUCH_CODE)
-    for kind in ("Look", "Hint", "Solution"):
-        summary = page.locator("summary", has_text=re.compile(f"^{kind}$")).first
-        folded = summary.locator("xpath=..")
-        inside = folded.locator(":scope > :not(summary)").first
-        expect(inside).not_to_be_visible()
-        if key == "mouse":
-            summary.click()
-        else:
-            summary.press(key)
-        expect(inside).to_be_visible()
-    assert page.locator("details[open]").count() == 3
-
-
-@browser_test
 def test_a_cell_is_copied_as_it_stands(open_page: Callable[..., Page]):
     """Also the solution that was folded; what a cell prints can be copied too."""
     page = open_page(MUCH_CODE)
@@ -378,9 +387,9 @@ def test_a_cell_is_copied_as_it_stands(open_page: Callable[..., Page]):
 
 
 @browser_test
-@pytest.mark.parametrize("path", NOTEBOOKS[:1], ids=lambda path: path.stem)
-def test_a_lesson_on_paper(browser: Browser, book: Path, tmp_path: Path, path: Path):
-    """Pages, nothing folded away, no address of this machine, and no figure cut."""
+def test_a_lesson_on_paper(browser: Browser, book: Path, tmp_path: Path):
+    """Pages, nothing folded away, no address of this machine."""
+    path = NOTEBOOKS[0]
     lesson, pdf = book / "notebooks" / f"{path.stem}.html", tmp_path / "lesson.pdf"
     print_lesson(browser, lesson, pdf)
     text = pdf.read_bytes()
@@ -393,7 +402,6 @@ def test_a_lesson_on_paper(browser: Browser, book: Path, tmp_path: Path, path: P
     assert page.locator(".at-the-end summary", has_text="Solution").count() == stored.count(
         "<summary>Solution</summary>"
     )
-    assert cut(page) == []
     page.close()
 
 

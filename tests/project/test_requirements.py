@@ -54,3 +54,4 @@ def test_the_floors_of_the_readme_are_those_of_the_package():
     assert f"torch>={torch},<3" in project["dependencies"]
     assert f'torch: "{torch}.*"' in workflow
     assert f'python: ["{python}"]' in workflow
+    assert all((ROOT / file).is_file() for file in re.findall(r"tests/\S+?\.py", workflow))

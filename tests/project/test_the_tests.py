@@ -6,7 +6,6 @@ dropped (B015), a second test of one name, which hides the first (F811).
 
 import ast
 import tomllib
-from typing import NamedTuple
 
 import pytest
 
@@ -14,58 +13,37 @@ from support.notebook_tools import ROOT
 
 FILES = sorted((ROOT / "tests").rglob("*.py"))
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-ASSERTS = {"raises", "fail"}
+Functions = list[tuple[str, set[str]]]  # of each its name, and what it does that may fail
 
 
-class Function(NamedTuple):
-    """What a function of a module may fail by."""
-
-    name: str
-    asserts: bool  # by itself
-    calls: set[str]
+def functions(text: str) -> Functions:
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return [(node.name, set(map(done, ast.walk(node)))) for node in nodes]
 
 
-def called(node: ast.AST) -> str:
+def done(node: ast.AST) -> str:
+    """Return the name of what a node calls; a true assertion is called `assert_`."""
+    if isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant):
+        return "assert_"
     function = node.func if isinstance(node, ast.Call) else None
     return getattr(function, "attr", getattr(function, "id", ""))
 
 
-def functions(text: str) -> list[Function]:
-    found = []
-    for function in ast.walk(ast.parse(text)):
-        if isinstance(function, ast.FunctionDef):
-            inside = list(ast.walk(function))
-            asserts = any(
-                isinstance(node, ast.Assert) and not isinstance(node.test, ast.Constant)
-                for node in inside
-            )
-            found.append(Function(function.name, asserts, set(map(called, inside))))
+def can_fail(does: set[str], helpers: set[str]) -> bool:
+    return bool(does & helpers) or any(name.startswith("assert_") for name in does)
+
+
+def asserting(functions: Functions) -> set[str]:
+    """Return the names of the functions that assert, by themselves or through others."""
+    found = {"raises", "fail"}
+    while more := {name for name, does in functions if can_fail(does, found)} - found:
+        found |= more
     return found
 
 
-def can_fail(function: Function, helpers: set[str]) -> bool:
-    """Return whether a function asserts, by itself or through what it calls."""
-    calls = function.calls
-    return (
-        function.asserts
-        or not calls.isdisjoint(ASSERTS | helpers)
-        or any(name.startswith("assert_") for name in calls)
-    )
-
-
-def asserting(functions: list[Function]) -> set[str]:
-    """Return the names of the functions that assert, by themselves or through others."""
-    found: set[str] = set()
-    while True:
-        more = {function.name for function in functions if can_fail(function, found)} - found
-        if not more:
-            return found
-        found |= more
-
-
-def without_assertion(functions: list[Function], helpers: set[str]) -> list[str]:
-    tests = (function for function in functions if function.name.startswith("test_"))
-    return [test.name for test in tests if not can_fail(test, helpers)]
+def without_assertion(functions: Functions, helpers: set[str]) -> list[str]:
+    tests = [(name, does) for name, does in functions if name.startswith("test_")]
+    return [name for name, does in tests if not can_fail(does, helpers)]
 
 
 @pytest.mark.promise(number=20)
@@ -89,11 +67,8 @@ def test_by_a_helper(): helper()
 @pytest.mark.promise(number=20)
 def test_a_test_that_cannot_fail_is_found():
     found = functions(FAULTY)
-    assert without_assertion(found, asserting(found)) == [
-        "test_nothing",
-        "test_always",
-        "test_dropped",
-    ]
+    wrong = ["test_nothing", "test_always", "test_dropped"]
+    assert without_assertion(found, asserting(found)) == wrong
 
 
 @pytest.mark.promise(number=20)
@@ -105,15 +80,3 @@ def test_the_settings_are_strict():
     for warning in settings["filterwarnings"][1:]:  # each names whose it is
         assert warning.startswith("ignore:"), warning
         assert len(warning.split(":")) >= 3, warning
-
-
-@pytest.mark.promise(number=20)
-def test_the_sizes_are_primes_and_no_two_alike():
-    source = (ROOT / "tests/support/cases.py").read_text(encoding="utf-8")
-    sizes = [
-        node.value.value
-        for node in ast.parse(source).body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-    ]
-    assert len(sizes) == len(set(sizes)) == 6
-    assert all(all(size % factor for factor in range(2, size)) for size in sizes)

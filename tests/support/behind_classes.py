@@ -10,7 +10,7 @@ from torch import nn
 
 from attnlib import CausalAttention, causal_mask
 from support.many_styles import BY_HAND, EINSUM, FLAT, FUNCTION, LOOP, NANO, ROW_BY_ROW
-from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, several
+from support.wrong_classes import LAYERS, ONE_HEAD, SPLIT, STACKED, several
 
 FILLED = STACKED.replace(
     "        return torch.cat([head(x) for head in self.heads], dim=-1)\n",
@@ -38,13 +38,6 @@ BUFFER = ONE_HEAD.replace(
     "        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n",
     "        hide = self.mask.bool()[:num_tokens, :num_tokens]\n"
     "        scores = scores.masked_fill(hide, -torch.inf)\n",
-)
-HELPED = ONE_HEAD.replace(
-    "        keys, queries, values = self.W_key(x), self.W_query(x), self.W_value(x)\n",
-    "        queries, keys, values = self.three(x)\n",
-) + (
-    "\n    def three(self, given):\n"
-    "        return self.W_query(given), self.W_key(given), self.W_value(given)\n"
 )
 SUMMED = BY_HAND.replace(
     "        for i in range(n):\n            S[:, i, i + 1:] = -torch.inf\n        A = self.soft(S)\n",
@@ -112,16 +105,8 @@ NOTEBOOK = {
     "Z0": torch.ones(2, 6, 2),
     "Z1": torch.ones(2, 6, 2),
 }
-LAYERS = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, {}qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.dropout = nn.Dropout(dropout)
-"""
-HEAD = f"""{LAYERS.format("")}
+HEAD = f"""{LAYERS.format("")}        self.dropout = nn.Dropout(dropout)
+
     def forward(self, x):
         queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
         scores = queries @ keys.transpose(-2, -1) / keys.shape[-1] ** 0.5
@@ -131,9 +116,7 @@ HEAD = f"""{LAYERS.format("")}
         weights = self.dropout(torch.softmax(hidden, dim=-1))
         return weights @ values
 """
-OWN_SPLIT = (
-    LAYERS.format("num_heads, ")
-    + """\
+OWN_SPLIT = f"""{LAYERS.format("num_heads, ")}        self.dropout = nn.Dropout(dropout)
         self.num_heads, self.head_dim = num_heads, d_out // num_heads
         self.out_proj = nn.Linear(d_out, d_out)
 
@@ -152,14 +135,12 @@ OWN_SPLIT = (
         weights = self.dropout(torch.softmax(scores, dim=-1))
         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
 """
-)
 
 BASES = {
     "FILLED": FILLED,
     "PRIOR": PRIOR,
     "LINEAR": LINEAR,
     "BUFFER": BUFFER,
-    "HELPED": HELPED,
     "SUMMED": SUMMED,
     "BY_LOOP": BY_LOOP,
     "LOOP_OVER_HEADS": LOOP_OVER_HEADS,
@@ -175,24 +156,29 @@ BEHIND = {
     "columns that overlap": (LOOP, [("slice(h * self.size, (h + 1) * self.size)", "slice(h, h + self.size)")], "split.missing", "q[:, :, cols]", {}),
     "texts and heads": (FLAT, [("y.view(B, self.n_head, T, self.size)", "y.view(self.n_head, B, T, self.size).transpose(0, 1)")], "merge.texts", "y = y.view(self.n_head, B,", {}),
     "heads like tokens": (LOOP, [("y = torch.cat(outs, -1)", "y = torch.cat(outs, 1).view(*x.shape[:2], -1)")], "merge.axis", "torch.cat(outs, 1)", {}),
-    "a bound": (FILLED, [("begin = place * part.shape[-1]", "begin = place")], "result.unwritten", "made[..., begin", {}),
+    "a loop without the last head": (LOOP, [("outs = []", "y = torch.zeros_like(q)"), ("outs.append(a @ vh)", "y[..., cols] = a @ vh"), ("        y = torch.cat(outs, -1)\n", ""), ("range(self.n_head)", "range(self.n_head - 1)")], "result.unwritten", "range(self.n_head - 1)", {}),
+    "columns written apart": (LOOP, [("y = torch.cat(outs, -1)", "y = torch.zeros_like(x[..., :1]).repeat(1, 1, 57)\n        for h, out in enumerate(outs):\n            y[..., h::3] = out")], "merge.alternating", "y[..., h::3]", {}),
+    "a slice of x": (STACKED, [("head(x) for head in self.heads", "head(part) for head, part in zip(self.heads, x.chunk(3, -1))")], "heads.part", "x.chunk(3, -1)", {}),
+    "the last head first": (LOOP_OVER_HEADS, [("for head in self.heads:", "for i in range(len(self.heads)):"), ("head(x)", "self.heads[i - 1](x)")], "merge.order", "self.heads[i - 1](x)", {}),
+    "heads sorted by name": (LOOP_OVER_HEADS, [("for head in self.heads:", "for _, head in sorted(self.heads.named_children()):")], "heads.many", "sorted(", {}),
+    "texts one after the other": (FLAT, [("t = t.view(B, T, self.n_head, self.size)\n        t = t.permute(0, 2, 1, 3)\n        return t.reshape(B * self.n_head, T, self.size)", "return t.view(B * T, self.n_head, self.size).transpose(0, 1)"), ("mask.expand(len(q), T, T)", "torch.zeros(len(q), B * T, B * T)")], "split.texts", "B * T", {}),
+    "x is added": (SPLIT, [("self.out_proj(context)", "self.out_proj(context) + x")], "error.residual", "+ x", {}),
+    "a layer called as it is made": (ONE_HEAD, [("torch.softmax(scores, dim=-1)", "nn.Softmax(scores, dim=-1)")], "error.layer-made", "nn.Softmax(", {}),
+    "a text that is cropped": (ONE_HEAD, [("        num_tokens = x.shape[1]\n", "        x = x[:, : len(self.mask)]\n        num_tokens = x.shape[1]\n")], "length.cropped", "x = x[:, : len(self.mask)]", {}),
+    "a mask cut for good": (ONE_HEAD, [("        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n", "        self.mask = self.mask[:num_tokens, :num_tokens]\n        scores.masked_fill_(self.mask.bool(), -torch.inf)\n"), ("if num_tokens > len(self.mask)", "if False")], "state.kept", "self.mask = self.mask[:num_tokens", {}),
     "a loop without the last": (FILLED, [("enumerate(self.heads)", "enumerate(self.heads[:2])")], "heads.not-run", "enumerate(self.heads[:2])", {}),
     "a step of two": (PRIOR, [("at += 1", "at += 2")], "result.unwritten", "rows[:, :, at]", {}),
-    "a late begin": (PRIOR, [("torch.zeros_like(values), 0", "torch.zeros_like(values), 1")], "result.unwritten", "", {}),
     "a mask cut once": (BUFFER, [("self.mask.bool()[:num_tokens, :num_tokens]", "self.mask.bool()[:, :num_tokens]")], "mask.cut", "hide = self.mask.bool()[:, :num_tokens]", {}),
     "a mask too small": (BUFFER, [("torch.ones(context_length, context_length)", "torch.ones(d_out, d_out)"), ("if num_tokens > len(self.mask)", "if False")], "mask.length", "torch.ones(d_out, d_out)", {}),
     "texts instead of tokens": (BUFFER, [("num_tokens = x.shape[1]", "num_tokens, texts, _ = x.shape"), ("if num_tokens > len(self.mask)", "if False")], "mask.cut", "hide = ", {}),
-    "out in another order": (HELPED, [("self.W_query(given), self.W_key(given)", "self.W_key(given), self.W_query(given)")], "parts.swapped", "self.three(x)", {}),
     "no bias": (LINEAR, [("self.W_value.weight, self.W_value.bias", "self.W_value.weight")], "projection.wrong", "nn.functional.linear(x, self.W_value.weight)", {}),
     "no bias, which changes no weight": (SPLIT, [("self.W_key(x).view", "nn.functional.linear(x, self.W_key.weight).view")], "gradient.bias", "nn.functional.linear(x, self.W_key.weight)", {}),
     "summed over the queries": (SUMMED, [("powers.sum(-1, keepdim=True)", "powers.sum(1, keepdim=True)")], "softmax.axis", "A = powers / whole", {}),
     "summed before": (SUMMED, [("        powers = powers * past\n        whole = powers.sum(-1, keepdim=True)\n", "        whole = powers.sum(-1, keepdim=True)\n        powers = powers * past\n")], "mask.after-softmax", "powers * past", {}),
-    "the wrong side of what may be seen": (EINSUM, [("device=x.device).tril()", "device=x.device).triu()")], "mask.past", "triu()", {}),
-    "where's two numbers swapped": (EINSUM, [('torch.where(keep, att, float("-inf"))', 'torch.where(keep, float("-inf"), att)')], "mask.inverted", "torch.where(keep, float", {}),
     "eval in forward": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        self.train(False)\n")], "mode.changed", "self.train(False)", {}),
     "a new layer in each call": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "nn.Dropout(self.drop.p)(scores.softmax(dim=-1))")], "dropout.eval", "nn.Dropout(self.drop.p)", {}),
     "torch's attention drops in eval": (FUNCTION, [("self.dropout.p if self.training else 0.0", "self.dropout.p")], "dropout.eval", "", {}),
-    "sums after dropout": (NANO, [("        y = att @ v\n", "        att = att / (att.sum(-1, keepdim=True) + 1e-9)\n        y = att @ v\n")], "dropout.sums", "att = att / (att.sum", {}),
+    "sums after dropout": (NANO, [("        y = att @ v\n", "        att = att / (att.sum(-1, keepdim=True) + 1e-9)\n        y = att @ v\n")], "dropout.place", "self.attn_dropout(att)", {}),
     "in place": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout(dropout, True)")], "gradient.in-place", "", {}),
     "no buffer": (ONE_HEAD, [('self.register_buffer("mask", mask)', "self.mask = mask")], "mask.no-buffer", "self.mask = mask", {}),
     "zeros are padding": (SPLIT, [("        weights = self.drop", "        empty = (x == 0).all(-1)[:, None, None]\n        scores = scores.masked_fill(empty, -1e30)\n        weights = self.drop")], "mask.too-much", "masked_fill(empty", {}),
@@ -203,8 +189,6 @@ BEHIND = {
     "an argument too many": (ONE_HEAD, [("def forward(self, x):", "def forward(self, x, padding):")], "error.arguments", "def forward(self, x, padding", {}),
     "less comes out": (SPLIT, [("        b, t, _ = x.shape\n", "        x = x[:, 1:]\n        b, t, _ = x.shape\n")], "result.shape", "flatten(2)", {}),
     "a loop that begins early": (BY_LOOP, [("range(i + 1,", "range(i,")], "mask.diagonal", "mask[i, j]", {}),
-    "places exchanged": (BY_LOOP, [("mask[i, j]", "mask[j, i]")], "mask.past", "mask[j, i] = -torch.inf", {}),
-    "a number in a loop": (BY_LOOP, [("= -torch.inf", "= -9.0")], "mask.fill", "mask[i, j] = -9.0", {}),
     "one row for all": (BY_LOOP, [("[:num_tokens, :num_tokens].to", "[num_tokens - 1, :num_tokens].to")], "mask.empty", "[num_tokens - 1", {}),
     "a scale from the constructor": (ONE_HEAD, [(TRIANGLE, TRIANGLE + "        self.scale = d_in**-0.5\n"), ("scores / keys.shape[-1] ** 0.5", "scores * self.scale")], "scale.width", "self.scale = d_in**-0.5", {}),
     "a scaling that nothing reads": (ONE_HEAD, [("scores = scores / keys", "scaled = scores / keys")], "scale.none", "", {}),
@@ -222,7 +206,9 @@ BEHIND = {
     "a helper without return": (BY_HAND, [("        return e / e.sum", "        e / e.sum")], "error.none", "", {}),
     "a number that is called": (ONE_HEAD, [("self.drop = nn.Dropout(dropout)", "self.drop = dropout")], "error.number-called", "self.drop(weights)", {}),
     "arguments that changed places": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, dropout, context_length)")], "error", "CausalAttention(d_in, d_out, dropout, context_length)", {}),
-    "a number for an argument": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, 0.0, qkv_bias)")], "dropout.none", "context_length, 0.0", {}),
+    "a number for an argument": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, 0.0, qkv_bias)")], "heads.argument", "context_length, 0.0", {}),
+    "a share for all heads": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, dropout / num_heads, qkv_bias)")], "heads.argument", "dropout / num_heads", {}),
+    "a share for each token": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout / 5)")], "dropout.share", "dropout / 5", {}),
     "an argument not passed on": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, dropout)")], "parameters.bias-never", "context_length, dropout)", {}),
     "three parts in another order": (NANO, [("split(self.n_embd, dim=2)", "unflatten(2, (self.n_head, 3, -1)).unbind(3)")] + [(f"{n} = {n}.view(B, T, self.n_head, self.n_embd // self.n_head).tr", f"{n} = {n}.tr") for n in "kqv"], "split.parts", "q, k, v =", {}),
     "a row that sees one token too many": (ROW_BY_ROW, [("slice(0, t + 1)", "slice(0, t + 2)")], "mask.rows", "", {}),
@@ -233,9 +219,8 @@ BEHIND = {
     "scores that are 0 hidden": (ONE_HEAD, [("scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)", "scores = scores.masked_fill(scores.tril() == 0, -torch.inf)")], "mask.zeros", "tril() == 0", {}),
     "everything hidden": (ONE_HEAD, [("self.mask.bool()[", "(self.mask >= 0)[")], "mask.everything", ">= 0", {}),
     "divided after softmax": (ONE_HEAD, [("        scores = scores / keys.shape[-1] ** 0.5\n", ""), ("weights = torch.softmax(scores, dim=-1)", "weights = torch.softmax(scores, dim=-1) / keys.shape[-1] ** 0.5")], "scale.after-softmax", "softmax(scores, dim=-1) /", {}),
-    "softmax over all rows": (SPLIT, [("scores.softmax(dim=-1)", "scores.flatten(2).softmax(-1).view(b, self.n, t, t)")], "softmax.axis", "flatten(2).softmax", {}),
     "scores of heads added": (EINSUM, [('->bhij", q, k)', '->bij", q, k)[:, None].expand(B, self.n_head, T, T)')], "scores.summed", "bihd,bjhd->bij", {}),
-    "a view for a transpose": (ONE_HEAD, [("keys.transpose(1, 2)", "keys.view(len(x), -1, num_tokens)")], "parts.viewed", "keys.view", {}),
+    "a view for a transpose": (ONE_HEAD, [("keys.transpose(1, 2)", "keys.view(len(x), -1, num_tokens)")], "parts.changed", "keys.view", {}),
     "relu after the merge": (SPLIT, [(".transpose(1, 2).flatten(2)\n", ".transpose(1, 2).flatten(2).relu()\n")], "context.changed", "relu()", {}),
     "a reshape after the merge": (SPLIT, [("self.out_proj(context)", "self.out_proj(context.reshape(b, -1, t).transpose(1, 2))")], "context.changed", "reshape(b, -1, t)", {}),
     "a mask for each text": (SPLIT, [("torch.full((t, t)", "torch.full((b, t, t)")], "error.mask-dims", "torch.full((b, t, t)", {}),
@@ -243,22 +228,13 @@ BEHIND = {
     "the notebook's width": (HEAD, [("keys.shape[-1] ** 0.5", "d_out**0.5")], "outside", "d_out**0.5", NOTEBOOK),
     "the notebook's width under a name": (HEAD, [("        scores = queries", "        root = d_out**0.5\n        scores = queries"), ("keys.shape[-1] ** 0.5", "root")], "outside", "root = d_out**0.5", NOTEBOOK),
     "the notebook's mask": (HEAD, [("        place = torch.arange(x.shape[1])\n        is_future = place[None, :] > place[:, None]\n", "")], "outside", "masked_fill", NOTEBOOK),
-    "the notebook's places": (HEAD, [("        place = torch.arange(x.shape[1])\n", "")], "outside", "is_future =", NOTEBOOK),
-    "the notebook's layer": (HEAD, [("self.W_query(x)", "W_query(x)")], "outside", "W_query(x)", NOTEBOOK),
-    "the notebook's weights": (HEAD, [("weights @ values", "attn_weights @ values")], "outside", "attn_weights", NOTEBOOK),
     "the notebook's result": (HEAD, [("return weights @ values", "return context_vec")], "outside", "return context_vec", NOTEBOOK),
     "the notebook's results": (STACKED, [("[head(x) for head in self.heads]", "(Z0, Z1)")], "outside", "(Z0, Z1)", NOTEBOOK),
-    "the notebook's head": (STACKED, [("[head(x) for head in self.heads]", "(head_0(x),)")], "outside", "head_0(x)", NOTEBOOK),
     "the notebook's texts": (STACKED, [("head(x) for", "head(batch) for")], "outside", "head(batch)", NOTEBOOK),
     "the notebook's head width": (OWN_SPLIT, [("/ self.head_dim**0.5", "/ head_dim**0.5")], "outside", "/ head_dim**0.5", NOTEBOOK),
-    "the notebook's sizes": (OWN_SPLIT, [("        b, num_tokens, _ = made.shape\n", "")], "outside", "made.view", NOTEBOOK),
     "the notebook's number of heads": (OWN_SPLIT, [("self.num_heads, self.head_dim)", "num_heads, self.head_dim)")], "outside", "num_heads, self.head_dim)", NOTEBOOK),
     "the notebook's number of tokens": (OWN_SPLIT, [("        num_tokens = x.shape[1]\n", "")], "outside", "", NOTEBOOK),
     "a mask for 6": (HEAD, [("arange(x.shape[1])", "arange(6)")], "mask.length", "arange(6)", {}),
-    "a mask for the texts": (HEAD, [("arange(x.shape[1])", "arange(x.shape[0])")], "mask.length", "arange(x.shape[0])", {}),
-    "a mask for the width": (HEAD, [("arange(x.shape[1])", "arange(x.shape[-1])")], "mask.length", "arange(x.shape[-1])", {}),
-    "one side of a mask": (HEAD, [("> place[:, None]", "> torch.arange(6)[:, None]")], "mask.length", "arange(6)", {}),
     "a mask for six tokens of the notebook": (OWN_SPLIT, [("causal_mask(num_tokens)", "causal_mask(6)")], "mask.length", "causal_mask(6)", NOTEBOOK),
     "the number of texts": (HEAD, [("keys.shape[-1] ** 0.5", "x.shape[0] ** 0.5")], "scale.width", "x.shape[0] ** 0.5", {}),
-    "a width of another layer": (HEAD, [("keys.shape[-1] ** 0.5", "W_query.weight.shape[0] ** 0.5")], "scale.wrong", "W_query", NOTEBOOK),
 }  # fmt: skip

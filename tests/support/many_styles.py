@@ -9,6 +9,7 @@ the line that holds the words given.
 from typing import NamedTuple
 
 from attncourse.checks import check_causal_attention, check_stacked_heads, check_weight_split
+from support.wrong_classes import LAYERS
 
 
 class Slip(NamedTuple):
@@ -31,9 +32,7 @@ class Mine(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out)
         self.dropout = nn.Dropout(dropout)
 """
-EINSUM = (
-    INIT
-    + """
+EINSUM = f"""{INIT}
     def forward(self, x):
         B, T, _ = x.shape
         q = self.W_query(x).reshape(B, T, self.n_head, self.size)
@@ -48,10 +47,7 @@ EINSUM = (
         y = y.reshape(B, T, self.d_out)
         return self.out_proj(y)
 """
-)
-HEADS_LAST = (
-    INIT
-    + """
+HEADS_LAST = f"""{INIT}
     def forward(self, x):
         B, T, _ = x.shape
         q, k, v = (f(x).unflatten(2, (self.n_head, self.size)) for f in (self.W_query, self.W_key, self.W_value))
@@ -64,10 +60,7 @@ HEADS_LAST = (
         y = torch.einsum("bijh,bjhd->bihd", att, v)
         return self.out_proj(y.flatten(2))
 """
-)
-LOOP = (
-    INIT
-    + """
+LOOP = f"""{INIT}
     def forward(self, x):
         q, k, v = self.W_query(x), self.W_key(x), self.W_value(x)
         T = x.size(1)
@@ -85,10 +78,7 @@ LOOP = (
         y = torch.cat(outs, -1)
         return self.out_proj(y)
 """
-)
-FLAT = (
-    INIT
-    + """
+FLAT = f"""{INIT}
     def fold(self, t):
         B, T, _ = t.shape
         t = t.view(B, T, self.n_head, self.size)
@@ -110,7 +100,6 @@ FLAT = (
         y = y.transpose(1, 2).contiguous().view(B, T, -1)
         return self.out_proj(y)
 """
-)
 NANO = """\
 class Mine(nn.Module):
     def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
@@ -138,9 +127,7 @@ class Mine(nn.Module):
         y = self.out_proj(y)
         return y
 """
-FUNCTION = (
-    INIT
-    + """
+FUNCTION = f"""{INIT}
     def forward(self, x):
         B, T, _ = x.shape
         heads = [f(x).view(B, T, self.n_head, -1).transpose(1, 2)
@@ -152,15 +139,8 @@ FUNCTION = (
         y = y.flatten(-2)
         return self.out_proj(y)
 """
-)
-BY_HAND = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.p = dropout
+BY_HAND = f"""\
+{LAYERS.format("")}        self.p = dropout
 
     def soft(self, s):
         e = torch.exp(s - s.max(dim=-1, keepdim=True).values)
@@ -203,14 +183,8 @@ class Mine(nn.Module):
         out = (alpha[..., None] * value[:, None, :, :]).sum(dim=2)
         return out
 """
-ROW_BY_ROW = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.drop = nn.Dropout(dropout)
+ROW_BY_ROW = f"""\
+{LAYERS.format("")}        self.drop = nn.Dropout(dropout)
 
     def forward(self, x):
         queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
@@ -291,43 +265,27 @@ STYLES: dict[str, Style] = {
         "queries with queries": Slip('->bhij", q, k)', '->bhij", q, q)', "scores.pair"),
         "summed over heads": Slip('"bihd,bjhd->bhij", q, k)', '"bihd,bjgd->bhij", q, k)', "scores.wrong", "bjgd"),
         "no scale": Slip("        att = att * self.size ** -0.5\n", "", "scale.none", "bihd,bjhd->bhij"),
-        "scale by all": Slip("self.size ** -0.5", "self.d_out ** -0.5", "scale.width"),
-        "scale by tokens": Slip("self.size ** -0.5", "T ** -0.5", "scale.width"),
-        "scale by heads": Slip("self.size ** -0.5", "self.n_head ** -0.5", "scale.width"),
         "multiplied": Slip("self.size ** -0.5", "self.size ** 0.5", "scale.times"),
-        "where inverted": Slip("torch.where(keep, att, float", "torch.where(~keep, att, float", "mask.inverted"),
-        "where zero": Slip('att, float("-inf"))', "att, 0.0)", "mask.fill"),
-        "lower strictly": Slip(".tril()", ".tril(-1)", "mask.diagonal"),
-        "one more": Slip(".tril()", ".tril(1)", "mask.late"),
         "upper": Slip(".tril()", ".triu()", "mask.past"),
-        "softmax down": Slip("att.softmax(-1)", "att.softmax(-2)", "softmax.axis"),
-        "softmax over heads": Slip("att.softmax(-1)", "att.softmax(1)", "softmax.axis"),
         "sigmoid": Slip("att.softmax(-1)", "att.sigmoid()", "softmax.other"),
         "values wrong": Slip('"bhij,bjhd->bihd", att, v', '"bhij,bihd->bjhd", att, v', "weights.transposed"),
         "keys mixed": Slip("->bihd\", att, v)", "->bihd\", att, k)", "values.other"),
         "heads scrambled": Slip("y = y.reshape(B, T, self.d_out)", "y = y.transpose(1, 2).reshape(B, T, self.d_out)", "merge.mixed"),
-        "interleaved": Slip("y = y.reshape(B, T, self.d_out)", "y = y.transpose(2, 3).reshape(B, T, self.d_out)", "merge.alternating"),
-        "interleaved split": Slip("self.W_query(x).reshape(B, T, self.n_head, self.size)", "self.W_query(x).reshape(B, T, self.size, self.n_head).mT", "split.columns"),
-        "no projection": Slip("return self.out_proj(y)", "return y", "out_proj.missing", "y"),
         "residual": Slip("return self.out_proj(y)", "return self.out_proj(y) + y", "context.changed"),
         "dropout on scores": Slip("self.dropout(att.softmax(-1))", "self.dropout(att).softmax(-1)", "dropout.place"),
         "dropout on result": Slip("return self.out_proj(y)", "return self.dropout(self.out_proj(y))", "dropout.twice"),
         "no dropout": Slip("self.dropout(att.softmax(-1))", "att.softmax(-1)", "dropout.none"),
         "default p": Slip("nn.Dropout(dropout)", "nn.Dropout()", "dropout.share", "nn.Dropout()"),
-        "gelu on values": Slip("v = self.W_value(x).reshape", "v = nn.functional.gelu(self.W_value(x)).reshape", "parts.changed"),
         "normed x": Slip("B, T, _ = x.shape", "B, T, _ = x.shape; x = nn.functional.layer_norm(x, x.shape[-1:])", "x.changed", "layer_norm"),
         "centered": Slip("        q = self", "        x = x - x.mean(dim=1, keepdim=True)\n        q = self", "x.changed", "mean"),
         "noise": Slip('bhij", q, k)', 'bhij", q, k) + 1e-3 * torch.randn(1)', "random"),
     }),
     "heads last": Style(check_weight_split, HEADS_LAST, {}, {
-        "softmax over heads": Slip("dim=2", "dim=-1", "softmax.axis"),
         "softmax over queries": Slip("dim=2", "dim=1", "softmax.axis"),
-        "hides the past": Slip("pos[None, :] > pos[:, None]", "pos[None, :] < pos[:, None]", "mask.past"),
         "hides itself": Slip("pos[None, :] > pos[:, None]", "pos[None, :] >= pos[:, None]", "mask.diagonal"),
         "window": Slip("pos[None, :] > pos[:, None]", "(pos[None, :] > pos[:, None]) | (pos[:, None] - pos[None, :] > 2)", "mask.too-much"),
         "no root": Slip("math.sqrt(self.size)", "self.size", "scale.no-root"),
         "twice": Slip("/ math.sqrt(self.size)", "/ math.sqrt(self.size) / math.sqrt(self.size)", "scale.no-root"),
-        "values and keys": Slip("(self.W_query, self.W_key, self.W_value))", "(self.W_query, self.W_value, self.W_key))", "parts.swapped"),
         "queries and keys": Slip("q, k, v = (f", "k, q, v = (f", "parts.swapped"),
         "mask not kept": Slip("att = att.masked_fill(", "att.masked_fill(", "mask.unused"),
         "averaged heads": Slip("self.out_proj(y.flatten(2))", "self.out_proj(y.mean(2).repeat(1, 1, self.n_head))", "merge.added"),
@@ -337,27 +295,20 @@ STYLES: dict[str, Style] = {
         "every third": Slip("slice(h * self.size, (h + 1) * self.size)", "slice(h, None, self.n_head)", "scores.wrong", "qh @ kh"),
         "values shifted": Slip("vh = v[:, :, cols]", "vh = v[:, :, cols].roll(1, dims=1)", "order"),
         "reversed": Slip("torch.cat(outs, -1)", "torch.cat(outs[::-1], -1)", "merge.order"),
-        "stacked": Slip("torch.cat(outs, -1)", "torch.stack(outs, -1).flatten(2)", "merge.alternating"),
         "sums": Slip("torch.cat(outs, -1)", "torch.stack(outs).sum(0).repeat(1, 1, self.n_head)", "merge.added"),
-        "no transpose, square": Slip("s = s / self.size ** 0.5", "s = s / self.d_out", "scale.width"),
         "value heads one off": Slip("outs.append(a @ vh)", "outs.append(a @ v[:, :, :self.size])", "scores.apart", "v[:, :, :self.size]"),
         "additive -10": Slip('float("-inf"), dtype', "-10.0, dtype", "mask.fill", "s = s +"),
         "additive -100": Slip('float("-inf"), dtype', "-100.0, dtype", "mask.not-low", "s = s +"),
-        "additive -1e4": Slip('float("-inf"), dtype', "-1e4, dtype", "mask.not-low", "s = s +"),
         "mask added after": Slip("a = self.dropout(torch.softmax(s, -1))", "a = self.dropout(torch.softmax(s, -1)) * 2", "multiplied"),
         "first key only": Slip("kh = k[:, :, cols]", "kh = k[:, :1, cols].expand_as(qh)", "softmax.axis", "-"),
     }),
     "flattened heads": Style(check_weight_split, FLAT, {}, {
-        "no permute": Slip("        t = t.permute(0, 2, 1, 3)\n", "", "split.mixed", "t.reshape"),
         "view across": Slip("t = t.view(B, T, self.n_head, self.size)\n        t = t.permute(0, 2, 1, 3)", "t = t.view(B, self.n_head, T, self.size)", "split.mixed"),
-        "merge across": Slip("y = y.transpose(1, 2).contiguous().view(B, T, -1)", "y = y.contiguous().view(B, T, -1)", "merge.mixed"),
         "heads before texts": Slip("y = y.view(B, self.n_head, T, self.size)", "y = y.view(self.n_head, B, T, self.size).transpose(0, 1)", "merge.texts"),
         "scale of d_out": Slip("q * self.size ** -0.5", "q * self.d_out ** -0.5", "scale.width"),
         "both scaled": Slip("k = self.fold(self.W_key(x))", "k = self.fold(self.W_key(x)) * self.size ** -0.5", "scale.no-root", "-"),
         "mask of zeros": Slip("-torch.inf, dtype=x.dtype", "0.0, dtype=x.dtype", "mask.empty", "-"),
-        "diagonal 0": Slip("diagonal=1", "diagonal=0", "mask.diagonal"),
         "always drops": Slip("self.dropout.p, self.training)", "self.dropout.p)", "dropout.eval"),
-        "never drops": Slip("self.dropout.p, self.training)", "self.dropout.p, False)", "dropout.none", "softmax"),
         "query for key": Slip("k = self.fold(self.W_key(x))", "k = self.fold(self.W_query(x))", "parts.swapped"),
         "detached": Slip("k.transpose(1, 2))", "k.transpose(1, 2).detach())", "gradient"),
     }),
@@ -365,10 +316,7 @@ STYLES: dict[str, Style] = {
         "order": Slip("q, k, v = self.W_qkv(x)", "k, v, q = self.W_qkv(x)", "parts.swapped"),
         "tri inverted": Slip("[:, :, :T, :T] == 0", "[:, :, :T, :T] == 1", "mask.inverted"),
         "triu": Slip("torch.tril(torch.ones", "torch.triu(torch.ones", "mask.past"),
-        "minus one": Slip('float("-inf")', "-1.0", "mask.fill"),
-        "minus 1e-9": Slip('float("-inf")', "-1e-9", "mask.fill"),
         "positive": Slip('float("-inf")', 'float("inf")', "mask.fill"),
-        "C for head": Slip("math.sqrt(k.size(-1))", "math.sqrt(C)", "scale.width"),
         "wrong axis": Slip("math.sqrt(k.size(-1))", "math.sqrt(k.size(1))", "scale.width"),
         "k not split": Slip("k = k.view(B, T, self.n_head, self.n_embd // self.n_head).transpose(1, 2)", "k = k.reshape(B, self.n_head, T, self.n_embd // self.n_head)", "split.mixed"),
         "v by columns": Slip("v = v.view(B, T, self.n_head, self.n_embd // self.n_head).transpose(1, 2)", "v = v.view(B, T, self.n_embd // self.n_head, self.n_head).permute(0, 3, 1, 2)", "split.columns"),
@@ -387,7 +335,6 @@ STYLES: dict[str, Style] = {
         "drops in eval": Slip("self.dropout.p if self.training else 0.0", "self.dropout.p", "dropout.eval", "scaled_dot"),
         "order": Slip("(self.W_query, self.W_key, self.W_value)", "(self.W_key, self.W_query, self.W_value)", "parts.twice", "scaled_dot"),
         "merge": Slip("y = y.transpose(1, 2)\n        y = y.flatten(-2)", "y = y.reshape(B, T, -1)", "merge.mixed"),
-        "no split": Slip("view(B, T, self.n_head, -1).transpose(1, 2)", "view(B, self.n_head, T, -1)", "split.mixed"),
         "upper": Slip("torch.tril(torch", "torch.triu(torch", "mask.past"),
         "one late": Slip("dtype=torch.bool))", "dtype=torch.bool), 1)", "mask.late"),
         "tril -1": Slip("dtype=torch.bool))", "dtype=torch.bool), -1)", "mask.diagonal"),
@@ -398,13 +345,10 @@ STYLES: dict[str, Style] = {
         "no sum": Slip("return e / e.sum(dim=-1, keepdim=True)", "return e", "softmax.unfinished", "exp"),
         "loop one late": Slip("i + 1:]", "i + 2:]", "mask.late"),
         "loop from i": Slip("i + 1:]", "i:]", "mask.diagonal"),
-        "past": Slip("S[:, i, i + 1:]", "S[:, i, :i]", "mask.past"),
         "columns": Slip("S[:, i, i + 1:]", "S[:, i + 1:, i]", "mask.past"),
         "scale": Slip("(Q.shape[-1] ** 0.5)", "(x.shape[-1] ** 0.5)", "scale.width"),
-        "no rescaling": Slip(" / (1 - self.p)", "", "dropout.place", "rand_like"),
+        "no rescaling": Slip(" / (1 - self.p)", "", "dropout.not-grown", "rand_like"),
         "keeps p": Slip(">= self.p", "< self.p", "dropout.share"),
-        "by row": Slip("torch.rand_like(A) >=", "torch.rand_like(A[..., :1]) >=", "dropout.together"),
-        "by column": Slip("torch.rand_like(A) >=", "torch.rand_like(A[:, :1]) >=", "dropout.together"),
         "one text": Slip("torch.rand_like(A) >=", "torch.rand_like(A[:1]) >=", "dropout.together"),
         "in eval": Slip("if self.training and self.p > 0", "if self.p > 0", "dropout.eval", "rand_like"),
         "K": Slip("torch.matmul(A, V)", "torch.matmul(A, K)", "values.other"),
@@ -423,14 +367,11 @@ STYLES: dict[str, Style] = {
         "zero": Slip('float("-inf")', "0", "mask.fill"),
         "future inverted": Slip("self.future[:n, :n]", "~self.future[:n, :n]", "mask.inverted"),
         "triu 2": Slip(".triu(1)", ".triu(2)", "mask.late"),
-        "dropout twice": Slip("return out", "return self.drop(out)", "dropout.twice"),
         "d_out once more": Slip("self.d_out ** -0.5", "self.d_out ** -1", "scale.no-root"),
-        "half the root": Slip("self.d_out ** -0.5", "self.d_out ** -0.25", "scale.wrong"),
     }),
     "row by row": Style(check_causal_attention, ROW_BY_ROW, {}, {
         "all": Slip("slice(0, t + 1)", "slice(0, None)", "mask.rows", "-"),
         "without itself": Slip("slice(0, t + 1)", "slice(0, max(t, 1))", "mask.rows", "-"),
-        "from t": Slip("slice(0, t + 1)", "slice(t, None)", "mask.rows", "-"),
         "window of two": Slip("slice(0, t + 1)", "slice(max(0, t - 1), t + 1)", "mask.rows", "-"),
         "no scale": Slip("            score = score * queries.shape[-1] ** -0.5\n", "", "scale.none", "einsum"),
         "scale by t": Slip("queries.shape[-1] ** -0.5", "(t + 1) ** -0.5", "scale.wrong", ""),
@@ -438,14 +379,11 @@ STYLES: dict[str, Style] = {
         "queries": Slip('->bd", weight, values', '->bd", weight, queries', "values.other"),
     }),
     "own heads": Style(check_stacked_heads, OWN_HEADS, {}, {
-        "along the tokens": Slip("dim=2", "dim=1", "merge.axis"),
         "summed": Slip("torch.cat(parts, dim=2)", "sum(parts)", "merge.added"),
         "last head only": Slip("parts.append(head(x))", "parts.append(self.heads[-1](x))", "merge.repeated"),
-        "chained": Slip("parts.append(head(x))", "parts.insert(0, head(x))", "merge.order", "-"),
         "no scale": Slip(" * k.size(-1) ** -0.5", "", "scale.none", "q @ k.mT"),
         "scale by tokens": Slip("k.size(-1) ** -0.5", "k.size(-2) ** -0.5", "scale.width"),
         "leaks": Slip(".triu(1)", ".triu(2)", "mask.late"),
-        "drop": Slip("self.drop(s.masked_fill(ahead, -math.inf).softmax(-1))", "s.masked_fill(ahead, -math.inf).softmax(-1)", "dropout.none"),
         "shared": Slip("self.heads.append(Head(d_in, d_out, context_length, dropout, qkv_bias))", "self.heads.append(self.heads[0] if len(self.heads) else Head(d_in, d_out, context_length, dropout, qkv_bias))", "parameters.repeated-head", "heads"),
         "tied keys": Slip("self.W_key = nn.Linear(d_in, d_out, bias=bias)", "self.W_key = self.W_query", "parameters.shared", "-"),
     }),
@@ -457,6 +395,5 @@ STYLES: dict[str, Style] = {
         "mask after": Slip("alpha = self.drop(alpha)", "alpha = self.drop(alpha.tril(-1))", "weights.changed"),
         "not dropped": Slip("        alpha = self.drop(alpha)\n", "", "dropout.none", "softmax"),
         "zeros": Slip("torch.randn(d_in, d_out) / d_in ** 0.5)\n        self.W_key", "torch.zeros(d_in, d_out))\n        self.W_key", "init.values", "zeros"),
-        "ones": Slip("self.W_value = nn.Parameter(torch.randn(d_in, d_out) / d_in ** 0.5)", "self.W_value = nn.Parameter(torch.ones(d_in, d_out))", "init.values"),
     }),
 }  # fmt: skip

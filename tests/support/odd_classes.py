@@ -22,7 +22,7 @@ from support.wrong_classes import ONE_HEAD, SPLIT, STACKED
 HIDDEN_FAULTS = {
     "relu of the queries": (SPLIT, [("self.W_query(x).view", "self.W_query(x).relu().view")], "parts.changed", "relu()"),
     "exp without the largest": (BY_HAND, [("torch.exp(s - s.max(dim=-1, keepdim=True).values)", "torch.exp(s)")], "softmax.largest", "torch.exp(s)"),
-    "the largest of all": (BY_HAND, [("s.max(dim=-1, keepdim=True).values", "s.max()")], "softmax.largest", "torch.exp(s"),
+    "the largest of all": (BY_HAND, [("s.max(dim=-1, keepdim=True).values", "s.max()")], "softmax.largest", "s.max()"),
     "heads by name": (STACKED, [("head(x) for head in self.heads", "head(x) for _, head in sorted(self.heads.named_children())")], "heads.many", "sorted("),
     # from call to call
     "keys of the first call": (EINSUM, [("        att = torch.einsum", "        if not hasattr(self, 'seen') or self.seen.shape != k.shape: self.seen = k.detach()\n        k = self.seen\n        att = torch.einsum")], "gradient", ""),
@@ -49,13 +49,11 @@ HIDDEN_FAULTS = {
     # initial values
     "frozen": (SPLIT, [("        self.drop", "        self.W_query.weight.requires_grad_(False)\n        self.drop")], "parameters.frozen", "W_query"),
     "frozen by detach": (MATRICES, [("self.W_key = nn.Parameter(torch.randn(d_in, d_out) / d_in ** 0.5)", "self.W_key = nn.Parameter(torch.randn(d_in, d_out) / d_in ** 0.5, requires_grad=False)")], "parameters.frozen", "W_key"),
-    "all alike": (SPLIT, [("        self.drop", "        nn.init.constant_(self.W_key.weight, 0.02)\n        self.drop")], "init.values", "W_key"),
     "equal": (SPLIT, [("        self.drop", "        self.W_key.load_state_dict(self.W_query.state_dict())\n        self.drop")], "init.equal", "W_key"),
     "a seed inside": (SPLIT, [("        super().__init__()\n", "        super().__init__()\n        torch.manual_seed(42)\n")], "init.seed", "manual_seed"),
     "tied": (SPLIT, [("        self.out_proj", "        self.W_key = self.W_query\n        self.out_proj")], "parameters.shared", "W_key"),
     "default dtype": (SPLIT, [("        super().__init__()\n", "        super().__init__()\n        torch.set_default_dtype(torch.float64)\n")], "settings", "set_default"),
     # names
-    "foward": (SPLIT, [("def forward", "def foward")], "forward.name", ""),
     "call": (SPLIT, [("def forward", "def __call__")], "forward.name", ""),
     "run": (SPLIT, [("def forward", "def attend")], "forward.name", ""),
     # noise and state in one head
@@ -68,10 +66,8 @@ HIDDEN_FAULTS = {
     "exits": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        raise SystemExit(1)\n")], "error.exit", "SystemExit"),
     "recursion": (SPLIT, [("return self.out_proj(context)", "return self(context)")], "error.widths", ""),
     "numpy": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).detach().numpy()")], "result.type", "numpy"),
-    "sparse": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).to_sparse()")], "result.type", "to_sparse"),
     "integers": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).long()")], "result.type", "long"),
     "complex": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context) + 0j")], "result.type", "0j"),
-    "a string": (SPLIT, [("return self.out_proj(context)", "return 'context'")], "result.type", "return"),
     "no grad": (SPLIT, [("    def forward", "    @torch.no_grad()\n    def forward")], "gradient", ""),
     "grad off for all": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        torch.set_grad_enabled(False)\n")], "gradient", ""),
     "a generator": (SPLIT, [("return self.out_proj(context)", "yield self.out_proj(context)")], "result.type", ""),
@@ -85,7 +81,6 @@ RIGHT = {
     "a float tensor as root": (SPLIT, [("* self.width**-0.5", "/ torch.sqrt(torch.FloatTensor([self.width])).to(x.dtype)")], {}),
     "lowest number": (SPLIT, [("-torch.inf, dtype=x.dtype).triu(1)", "torch.finfo(x.dtype).min / 2, dtype=x.dtype).triu(1)")], {}),
     "minus 1e9": (LOOP, [('float("-inf"), dtype', "-1e9, dtype")], {}),
-    "minus 1e9 filled": (ONE_HEAD, [("-torch.inf", "-1e9")], {}),
     "no limit on tokens": (ONE_HEAD, [("if num_tokens > len(self.mask)", "if False")], {}),
     "a frozen scale": (SPLIT, [("        self.drop", "        self.scale = nn.Parameter(torch.tensor(self.width**-0.5), requires_grad=False)\n        self.drop"), ("self.width**-0.5\n        scores", "self.scale\n        scores")], {}),
     "other names": (SPLIT, [("W_query", "to_q"), ("W_key", "to_k"), ("W_value", "to_v"), ("out_proj", "to_out")], {"names": {"W_query": "to_q", "W_key": "to_k", "W_value": "to_v", "out_proj": "to_out"}}),
@@ -105,10 +100,8 @@ RIGHT = {
     "both by the fourth root": (FLAT, [("q = q * self.size ** -0.5", "q, k = q * self.size ** -0.25, k * self.size ** -0.25")], {}),
     "jit of softmax": (SPLIT, [("scores.softmax(dim=-1)", "torch.exp(torch.log_softmax(scores, dim=-1))")], {}),
     "a mask kept from call to call": (SPLIT, [("torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)", "self.cached(t, x)"), ("    def forward", "    def cached(self, t, x):\n        if getattr(self, 'm', None) is None or len(self.m) != t or self.m.dtype != x.dtype:\n            self.m = torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)\n        return self.m\n\n    def forward")], {}),
-    "stacked": (STACKED, [], {}),
     "mask of the first length": (ONE_HEAD, [("        scores.masked_fill_(self.mask", "        if not hasattr(self, 'cut'): self.cut = num_tokens\n        scores.masked_fill_(self.mask")], {}),
     "eval is a number": (SPLIT, [("        self.drop", "        self.eval = 1\n        self.half = self.double = self.train = self.n // 2\n        self.drop")], {}),
-    "half is the head": (SPLIT, [("        self.drop", "        self.half = self.width // 2\n        self.drop")], {}),
     "prints": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        print('shape', x.shape)\n")], {}),
     "warns": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        import warnings; warnings.warn('slow')\n")], {}),
     "train without return": (SPLIT, [("    def forward", "    def train(self, mode=True):\n        self.training = mode\n\n    def eval(self):\n        self.training = False\n\n    def forward")], {}),

@@ -4,7 +4,6 @@ Nothing here comes from torch or attnlib but the weights themselves, read out as
 """
 
 import math
-from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -37,45 +36,27 @@ def one_head(queries: Matrix, keys: Matrix, values: Matrix) -> tuple[Matrix, Mat
     return context_vec, attn_weights
 
 
-class Parameters(NamedTuple):
-    """A module's weights as lists under the names of its state_dict, and how to read them."""
-
-    entries: dict[str, Any]
-    num_heads: int
-    stacked: bool  # heads.0.W_query, heads.1.W_query ... instead of one W_query for all heads
-
-    def projection(self, which: str, head: int) -> tuple[Matrix, Vector]:
-        """Return the weight and the bias with which one head makes its queries, keys or values."""
-        prefix = f"heads.{head}." if self.stacked else ""
-        weight = self.entries[f"{prefix}{which}.weight"]
-        bias = self.entries.get(f"{prefix}{which}.bias") or [0.0 for _ in weight]
-        if self.stacked:
-            return weight, bias
-        head_dim = len(weight) // self.num_heads
-        rows = slice(head * head_dim, (head + 1) * head_dim)
-        return weight[rows], bias[rows]
-
-
-def read(module: nn.Module) -> Parameters:
-    """Return the weights of a module."""
-    entries = {name: entry.tolist() for name, entry in module.state_dict().items()}
-    stacked = any(name.startswith("heads.") for name in entries)
-    return Parameters(entries, getattr(module, "num_heads", 1), stacked)
-
-
-def forward(parameters: Parameters, x: Matrix) -> tuple[Matrix, list[Matrix]]:
+def forward(module: nn.Module, x: Matrix) -> tuple[Matrix, list[Matrix]]:
     """Return for one sequence the context vectors and, for each head, the weights."""
-    contexts, attn_weights = [], []
-    for head in range(parameters.num_heads):
-        queries, keys, values = (
-            project(x, *parameters.projection(which, head))
-            for which in ("W_query", "W_key", "W_value")
-        )
-        context_vec, weights = one_head(queries, keys, values)
-        contexts.append(context_vec)
-        attn_weights.append(weights)
+    entries = {name: entry.tolist() for name, entry in module.state_dict().items()}
+    stacked, num_heads = hasattr(module, "heads"), getattr(module, "num_heads", 1)
+
+    def part(which: str, head: int) -> Matrix:
+        """Return one head's queries, keys or values."""
+        prefix = f"heads.{head}." if stacked else ""
+        weight = entries[f"{prefix}{which}.weight"]
+        bias = entries.get(f"{prefix}{which}.bias") or [0.0 for _ in weight]
+        head_dim = len(weight) if stacked else len(weight) // num_heads
+        first = 0 if stacked else head * head_dim
+        rows = slice(first, first + head_dim)
+        return project(x, weight[rows], bias[rows])
+
+    heads = [
+        one_head(*(part(which, head) for which in ("W_query", "W_key", "W_value")))
+        for head in range(num_heads)
+    ]
+    contexts, attn_weights = zip(*heads, strict=True)
     together = [[c for part in parts for c in part] for parts in zip(*contexts, strict=True)]
-    if "out_proj.weight" in parameters.entries:
-        out_proj = (parameters.entries[f"out_proj.{part}"] for part in ("weight", "bias"))
-        together = project(together, *out_proj)
-    return together, attn_weights
+    if "out_proj.weight" in entries:
+        together = project(together, entries["out_proj.weight"], entries["out_proj.bias"])
+    return together, list(attn_weights)

@@ -86,11 +86,7 @@ def note(printed: str, sharp: str, draws: bool) -> None:
 
 
 def noted_text(value: Any, spec: str, draws: bool) -> str:
-    """Return what `f"{value:spec}"` is, and note it.
-
-    >>> noted_text(0.12345001, ">8.4f", False), noted.popitem()[0]
-    ('  0.1235', ('0.1235', '0.1234500100', False))
-    """
+    """Return what `f"{value:spec}"` is, and note it."""
     text = format(value, spec)
     if PRECISION.search(spec):
         note(text, format(value, PRECISION.sub(f".{DIGITS}", spec)), draws)
@@ -98,11 +94,7 @@ def noted_text(value: Any, spec: str, draws: bool) -> str:
 
 
 def noted_round(draws: bool, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Return what a function or method named `round` returns, and note it.
-
-    >>> noted_round(True, round, 0.12345001, 4), noted.popitem()[0]
-    (0.1235, ('0.1235', '0.1234500100', True))
-    """
+    """Return what a function or method named `round` returns, and note it."""
     result = function(*arguments, **named)
     owner = getattr(function, "__self__", None)
     before = owner if hasattr(owner, "__float__") else arguments[0]
@@ -244,12 +236,7 @@ def numbers(cell: dict) -> Iterator[str]:
 
 
 def why_unsafe(text: str, sharp: str) -> str | None:
-    """Return why it is unsafe to print as this text what has more decimals, or None.
-
-    >>> why_unsafe("0.1235", "0.12345001")
-    'stands for 0.12345001, on a rounding boundary'
-    >>> why_unsafe("0.1235", "0.12347")
-    """
+    """Return why it is unsafe to print as this text what has more decimals, or None."""
     printed, value = Decimal(text), Decimal(sharp)
     unit = Decimal(1).scaleb(printed.as_tuple().exponent)
     decimals = len(text.partition(".")[2].lower().partition("e")[0])

@@ -17,14 +17,16 @@ from attnlib import CausalAttention
 
 # What learners write: other private parts than ours, the same names of parameters
 
-ONE_HEAD = """\
+LAYERS = """\
 class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+    def __init__(self, d_in, d_out, context_length, dropout, {}qkv_bias=False):
         super().__init__()
         self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
         self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.drop = nn.Dropout(dropout)
+"""
+ONE_HEAD = f"""\
+{LAYERS.format("")}        self.drop = nn.Dropout(dropout)
         mask = torch.triu(torch.ones(context_length, context_length), diagonal=1)
         self.register_buffer("mask", mask)
 
@@ -94,14 +96,8 @@ class Mine(nn.Module):
         )
         return self.out_proj(context.transpose(1, 2).flatten(2))
 """
-WITHOUT_MASK = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
-        super().__init__()
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.drop = nn.Dropout(dropout)
+WITHOUT_MASK = f"""\
+{LAYERS.format("")}        self.drop = nn.Dropout(dropout)
 
     def forward(self, x):
         queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
@@ -149,32 +145,22 @@ WRONG_HEADS = {
     "mask of the past": (("torch.triu(torch.ones(context_length, context_length), diagonal=1)", "torch.tril(torch.ones(context_length, context_length), diagonal=-1)"), "mask.past", "__init__ 7"),
     "mask inverted": (("self.mask.bool()", "(self.mask == 0)"), "mask.inverted", "forward 8"),
     "no diagonal=1": ((", diagonal=1", ""), "mask.diagonal", "__init__ 7"),
-    "no diagonal=1, a number for -inf": ((', diagonal=1)\n        self.register_buffer("mask", mask)', ')\n        self.register_buffer("mask", mask * 2)'), "mask.diagonal", "__init__ 7"),
     "-inf times 0": (("scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)", "scores = scores + self.mask[:num_tokens, :num_tokens] * -torch.inf"), "mask.nan", "forward 8"),
     "hides too much": (("        scores.masked", "        scores[:, 3:4, :1] = -torch.inf\n        scores.masked"), "mask.too-much", "forward 8"),
     "no triangle": (("        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n", "        scores[:, 2:3, 4:] = -torch.inf\n        scores[:, 1:2, :1] = -torch.inf\n"), "mask.leaks", "forward 9"),
     "mask not cut": (("[:num_tokens, :num_tokens]", ""), "error.mask-cut", "forward 8"),
     "transpose forgotten": (("keys.transpose(1, 2)", "keys"), "error.sizes", "forward 6"),
-    "keys on the left": (("queries @ keys.transpose(1, 2)", "keys @ queries.transpose(1, 2)"), "scores.transposed", "forward 6"),
-    "keys from W_query": (("self.W_key(x), self.W_query(x)", "self.W_query(x), self.W_query(x)"), "parts.swapped", "forward 5"),
-    "queries from W_key": (("self.W_key(x), self.W_query(x)", "self.W_key(x), self.W_key(x)"), "parts.swapped", "forward 5"),
     "scores are something else": (("queries @ keys.transpose(1, 2)", "queries @ keys.transpose(1, 2) + (queries @ keys.transpose(1, 2)) ** 3"), "scores.changed", "forward 6"),
     "not at all": ((" / keys.shape[-1] ** 0.5", ""), "scale.none", "forward 6"),
     "no root": ((" ** 0.5", ""), "scale.no-root", "forward 7"),
     "** 1 / 2": (("** 0.5", "** 1 / 2"), "scale.half", "forward 7"),
-    "the root of num_tokens": (("keys.shape[-1]", "num_tokens"), "scale.width", "forward 7"),
-    "the root of context_length": (("keys.shape[-1]", "len(self.mask)"), "scale.width", "forward 7"),
-    "the root of d_in": (("keys.shape[-1]", "x.shape[-1]"), "scale.width", "forward 7"),
     "times": (("scores / keys", "scores * keys"), "scale.times", "forward 7"),
-    "a number": (("keys.shape[-1] ** 0.5", "8.0"), "scale.wrong", "forward 7"),
     "another length": (("return context", "return context + 0.125 * (num_tokens == len(self.mask))"), "context.changed", "forward 12"),
     "over the queries": (("dim=-1", "dim=1"), "softmax.axis", "forward 9"),
-    "over the batch": (("dim=-1", "dim=0"), "softmax.axis", "forward 9"),
     "no softmax": (("torch.softmax(scores, dim=-1)", "scores"), "softmax.none", "forward 11"),
     "0 after softmax": (("        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n        weights = torch.softmax(scores, dim=-1)", "        weights = torch.softmax(scores, dim=-1)\n        weights = weights * (1 - self.mask[:num_tokens, :num_tokens])"), "mask.after-softmax", "forward 9"),
     "weights scaled": (("weights = self.drop(weights)", "weights = self.drop(weights) / (1 + torch.arange(num_tokens)[:, None])"), "weights.changed", "forward 10"),
     "weights @ keys": (("weights @ values", "weights @ keys"), "values.other", "forward 11"),
-    "weights @ queries": (("weights @ values", "weights @ queries"), "values.other", "forward 11"),
     "values squared": (("weights @ values", "weights @ values**2"), "parts.changed", "forward 11"),
     "weights @ x": (("weights @ values", "weights @ x"), "values.other", "forward 11"),
     "weights transposed": (("weights @ values", "weights.mT @ values"), "weights.transposed", "forward 11"),
@@ -188,19 +174,16 @@ WRONG_HEADS = {
     "another argument": (("d_out, context_length, dropout, qkv_bias", "d_model, context_length, dropout, qkv_bias"), "error.arguments", "__init__ 1"),
     "none": (("        weights = self.drop(weights)\n", ""), "dropout.none", "forward 9"),
     "twice": (("return context", "return self.drop(context)"), "dropout.twice", "forward 12"),
-    "another p": (("nn.Dropout(dropout)", "nn.Dropout(0.5)"), "dropout.share", "__init__ 6"),
     "on the result": (("        weights = self.drop(weights)\n        context = weights @ values", "        context = self.drop(weights @ values)"), "dropout.values", "forward 10"),
     "two results": (("return context", "return context, weights"), "result.type", "forward 12"),
     "mean over the tokens": (("return context", "return context.mean(dim=1)"), "result.shape", "forward 12"),
     "a name mistyped": (("weights @ values", "weights @ value"), "error", "forward 11"),
     "detached": (("weights @ values", "weights.detach() @ values"), "gradient", "forward 11"),
-    "no gradient at all": (("return context", "return context.detach()"), "gradient", "forward 12"),
     "x changed": (("        num_tokens = x.shape[1]", "        num_tokens = x.shape[1]\n        x *= 1.0"), "x.in-place", "forward 3"),
     "depends on the batch": (("return context", "return context * (1 if len(x) == 1 else (2.0 if num_tokens > 5 else 1))"), "multiplied", "forward 12"),
 }  # fmt: skip
 WRONG_STACKS = {
     "joined along the tokens": (("dim=-1", "dim=1"), "merge.axis", "forward 2"),
-    "joined along the batch": ((", dim=-1", ""), "merge.axis", "forward 2"),
     "stacked": (("torch.cat", "torch.stack"), "merge.axis", "forward 2"),
     "added": (("torch.cat([head(x) for head in self.heads], dim=-1)", "sum(head(x) for head in self.heads)"), "merge.added", "forward 2"),
     "alternating": (("torch.cat([head(x) for head in self.heads], dim=-1)", "torch.stack([head(x) for head in self.heads], dim=-1).flatten(2)"), "merge.alternating", "forward 2"),
@@ -210,14 +193,11 @@ WRONG_STACKS = {
     "a plain list": (("nn.ModuleList(", "list("), "parameters.plain-list", "__init__ 4"),
     "too few heads": (("range(num_heads)", "range(2)"), "heads.count", "__init__ 4"),
     "d_out shared out": (("sizes = d_in, d_out,", "sizes = d_in, d_out // num_heads,"), "heads.argument", "__init__ 4"),
-    "bias not passed on": (("dropout, qkv_bias\n", "dropout\n"), "parameters.bias-never", "__init__ 4"),
-    "dropout not passed on": (("context_length, dropout, qkv_bias\n", "context_length, 0.0, qkv_bias\n"), "dropout.none", "__init__ 4"),
-    "one head after the other": (("        return torch.cat([head(x) for head in self.heads], dim=-1)", "        for head in self.heads:\n            x = head(x)\n        return x"), "heads.chained", "forward 3"),
+    "dropout not passed on": (("context_length, dropout, qkv_bias\n", "context_length, 0.0, qkv_bias\n"), "heads.argument", "__init__ 4"),
     "a loop that breaks the values": (("head(x) for head in self.heads", "head(x) * (1 if len(self.heads) == 1 or x.shape[1] == 1 else h) for h, head in enumerate(self.heads)"), "context.changed", "forward 2"),
 }  # fmt: skip
 WRONG_SPLITS = {
     "split by view": (("view(b, t, self.n, self.width).transpose(1, 2)", "view(b, self.n, t, self.width)"), "split.mixed", "forward 3"),
-    "only the queries split by view": (("self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)", "self.W_query(x).view(b, self.n, t, self.width)"), "split.mixed", "forward 3"),
     "only the values split by view": (("self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)", "self.W_value(x).view(b, self.n, t, self.width)"), "split.mixed", "forward 5"),
     "merged by view": ((".transpose(1, 2).flatten(2)", ".reshape(b, t, -1)"), "merge.mixed", "forward 9"),
     "merged in another order": ((".transpose(1, 2).flatten(2)", ".permute(0, 2, 3, 1).flatten(2)"), "merge.alternating", "forward 9"),

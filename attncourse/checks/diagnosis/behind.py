@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.departure import departure, departure_before_an_error
 from attncourse.checks.diagnosis.heads import shape_of_the_result
-from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, ODD, B, Trial
+from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, DROPOUT, NUM_TOKENS, ODD, B, Trial
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import statements_of
@@ -45,13 +45,18 @@ def behind(finding: Finding, trial: Trial) -> Finding:
 
 def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
     """Tell a stack of which some heads are not called, or not on x."""
-    if trial.right is not MultiHeadAttentionWrapper or finding.kind.step in MADE_BEFORE:
+    many = finding.kind is Kind.HEADS_MANY
+    if trial.right is not MultiHeadAttentionWrapper or (
+        finding.kind.step in MADE_BEFORE and not many
+    ):
         return None
-    calls = trial.head_calls()
+    calls = trial.head_calls(finding.facts.get("num_heads", trial.most_heads))
     for call in calls:
         if call.takes_head is not None:
             facts = {"head": call.head, "before": call.takes_head}
             return Finding(Kind.HEADS_CHAINED, call.line, facts)
+        if call.takes[:2] == (B, NUM_TOKENS) and call.takes[2:] != (trial.d_in(),) and not many:
+            return Finding(Kind.HEADS_PART, call.line, {"head": call.head})
     num_heads, ran = trial.most_heads, sorted({call.head for call in calls})
     if not calls or finding.kind.step == "error":
         return None
@@ -65,33 +70,49 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
         missing = tuple(head for head in range(num_heads) if head not in ran)
         some = {"ran": len(ran), "num_heads": num_heads, "missing": missing}
         return Finding(Kind.HEADS_NOT_RUN, _header_of(trial, loop, line), some)
-    return None
+    if finding.kind.step not in ("merge", "heads"):
+        return None
+    line, order = calls[-1].line, [call.head for call in calls]
+    if len(order) == len(ran) and order != ran and line is not None:
+        header = _header_of(trial, trial.text.loop_around(line), line)
+        goes_through = header and "range" not in header.text and "heads" in header.text
+        return finding.at(header if goes_through else line)
+    inside = (
+        finding.line is not None and line is not None and finding.line.function != line.function
+    )
+    return finding.at(line) if inside else None
 
 
 def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     """Tell heads of a stack that are made with another size than the one that was asked for."""
-    if finding.kind.step not in ("parameters", "error", "result"):
+    is_stack = trial.right is MultiHeadAttentionWrapper
+    if not is_stack or finding.kind.step not in MADE_SO:
         return None
-    sizes, mine = trial.sizes(), trial.build()[0]
+    sizes, mine = trial.sizes() | {"dropout": DROPOUT}, trial.build(dropout=DROPOUT)[0]
     head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
     query = getattr(head, "W_query", None)
-    if trial.right is not MultiHeadAttentionWrapper or query is None:
+    if head is None or query is None:
         return None
+    drops = [part.p for part in head.modules() if isinstance(part, nn.Dropout)]
     made = {
+        "dropout": drops[0] if drops else None,
         "d_in": getattr(query, "in_features", None),
         "d_out": getattr(query, "out_features", None),
         "context_length": getattr(head, "context_length", None),
     }
     for argument, have in made.items():
-        if isinstance(have, int) and have != sizes[argument]:
+        if isinstance(have, (int, float)) and have != sizes[argument]:
             which = "".join(f", which is {name}" for name, size in sizes.items() if size == have)
-            facts = {"argument": argument, "have": have, "which": which, "why": WHOLE[argument]}
+            shown = have if isinstance(have, int) else round(have, 4)
+            facts = {"argument": argument, "have": shown, "which": which, "why": WHOLE[argument]}
             line = trial.text.line_with(rf"\b{type(head).__name__}\(|\.append\(", among="__init__")
             return Finding(Kind.HEADS_ARGUMENT, line or trial.line_of_parameter("heads"), facts)
     return None
 
 
+MADE_SO = ("parameters", "error", "result", "dropout", "training")
 WHOLE = {
+    "dropout": "it is the share that each head drops",
     "d_in": "each head takes x whole",
     "d_out": "it is the width of one head",
     "context_length": "each head takes texts as long as that",
@@ -235,6 +256,8 @@ def reason_of_the_shape(finding: Finding, trial: Trial) -> Finding | None:
 def end_of_forward(finding: Finding, trial: Trial) -> Finding | None:
     """Tell of what is missing at the end of forward there."""
     forward = trial.text.forward
+    if finding.kind is Kind.RESULT_UNWRITTEN and finding.line and finding.facts["apart"]:
+        return finding.at(_header_of(trial, trial.text.loop_around(finding.line), finding.line))
     if finding.kind is Kind.ERROR_ARGUMENTS and finding.line is None and forward:
         statements = statements_of(trial.text.functions[forward].__code__)[1]
         return finding.at(SourceLine(forward, 1, statements[1].text))
@@ -247,7 +270,8 @@ def end_of_forward(finding: Finding, trial: Trial) -> Finding | None:
 def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
     """Tell a wrong scale of the line that computed it, in __init__ or above."""
     line = finding.line
-    if finding.kind.step != "scale" or line is None or finding.kind is Kind.SCALE_NONE:
+    used_wrongly = (Kind.SCALE_NONE, Kind.SCALE_TWICE, Kind.SCALE_LATE)
+    if finding.kind.step != "scale" or line is None or finding.kind in used_wrongly:
         return None
     by = finding.facts.get("by", "")
     for made in trial.text.makers(line):
@@ -277,10 +301,10 @@ def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
 BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
     heads_made_otherwise,  # or x is told to be too long, where num_heads is context_length
+    reason_of_the_shape,
     heads_that_do_not_run,
     variables_of_the_notebook,
     kept_on_self,  # or the second call is told as an error of sizes
-    reason_of_the_shape,
     mask_of_another_size,
     departure_before,
     end_of_forward,

@@ -1,23 +1,23 @@
 """Questions about conditions that one usual run does not meet.
 
-Another call, another length, large scores, other dtypes: a class may be right on a few tokens and
-fail here. What only another dtype shows is a note, since no exercise asks for one.
+Another call, another length, large scores, another device: a class may be right on a few tokens
+and fail here. Another dtype is not asked for, since no exercise asks for one.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, draw, reporting, run
+from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.quantities import HIDDEN
-from attncourse.checks.diagnosis.trial import HEAD_DIM, NUM_TOKENS, B, Trial, close
+from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, HEAD_DIM, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
-from attncourse.tracing.operations import Operation
+from attncourse.tracing.operations import Operation, SourceLine
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention
 
@@ -66,7 +66,13 @@ def _hides_a_row(operation: Operation) -> bool:
 
 
 def many_tokens(trial: Trial) -> Finding | None:
-    """A context that is longer than the others asked for."""
+    """A text longer than context_length, and a context that is longer than the others asked for."""
+    mine, _ = trial.build()
+    x = trial.usual_x(num_tokens=CONTEXT_LENGTH + 2)
+    with suppress(Found):  # it may refuse
+        if run(mine, x).shape[:2] != x.shape[:2]:
+            cut = trial.first(mine, x, lambda o: o.values.shape[:2] == (B, CONTEXT_LENGTH))
+            return Finding(Kind.LENGTH_CROPPED, cut.line if cut else None)
     mine, ours = trial.build(context_length=MANY_TOKENS)
     weights = trial.random_weights(ours)
     x = draw(1, MANY_TOKENS, trial.d_in(), seed=1)
@@ -140,7 +146,8 @@ def _rows_far_apart(trial: Trial, mine: nn.Module, x: Tensor) -> Finding | None:
     odd = trial.attn_weights_of(mine, x, 1, **matrices).isnan().any(dim=-1)[0, 0]
     if not odd.any():
         return None
-    made = trial.first(mine, x, lambda made: "exp" in made.name, trial.weights(1, **matrices))
+    wrong = ("exp", "max", "amax")  # the largest of all rows, or of none
+    made = trial.first(mine, x, lambda o: o.name.startswith(wrong), trial.weights(1, **matrices))
     level = float(levels[odd.nonzero()[0, 0]])
     facts = {"level": level, "exp": "infinite" if level > 0 else "0"}
     return made and Finding(Kind.SOFTMAX_LARGEST, made.line, facts)
@@ -152,29 +159,6 @@ def _is_filled(operation: Operation) -> bool:
     if values.shape[-2:] != (NUM_TOKENS, NUM_TOKENS) or not values.is_floating_point():
         return bool(operation.parents and values.is_floating_point() and (values < -15).any())
     return bool((values[..., causal_mask(NUM_TOKENS)] < -15).all())
-
-
-def other_dtypes(trial: Trial) -> Finding | None:
-    """In float64 and in half precision: what goes wrong there alone is a note."""
-    turns: tuple[tuple[str, torch.dtype, Callable[[nn.Module], nn.Module]], ...] = (
-        ("float64", torch.float64, nn.Module.double),
-        ("half precision", torch.float16, nn.Module.half),
-    )
-    for when, dtype, turn in turns:
-        mine, _ = trial.build(num_heads=1)
-        with reporting():
-            turn(mine)
-        x, zero = trial.marked_tokens().to(dtype), torch.zeros(HEAD_DIM, trial.d_in(1))
-        try:
-            attn_weights = trial.attn_weights_of(mine, x, 1, W_key=zero)
-        except Found as found:
-            if found.finding.kind not in (Kind.RESULT_DTYPE, Kind.ERROR_DTYPE, Kind.ERROR_OVERFLOW):
-                raise
-            trial.note(Kind.NOTE_DTYPE, dtype=when)
-            return None
-        if attn_weights.isnan().any() or (attn_weights[:, 0, 0, 1:NUM_TOKENS] > 1e-2).any():
-            trial.note(Kind.NOTE_DTYPE, dtype=when)
-    return None
 
 
 def another_device(trial: Trial) -> Finding | None:
@@ -211,17 +195,19 @@ def initial_values(trial: Trial) -> Finding | None:
     twins = dict(other.named_parameters())
     matrices = {n: p.detach() for n, p in mine.named_parameters() if n in names and p.ndim == 2}
     for name, matrix in matrices.items():
-        line = trial.line_that_filled(name) or trial.line_of_parameter(name)
         size = float(matrix.abs().max())
         even = bool((matrix == matrix.flatten()[0]).all())
         value = f"{matrix.flatten()[0]:.4g}, all of them" if even else f"large as {size:.3g}"
         if even or not 1e-6 < size < 20:
-            return Finding(Kind.INIT_VALUES, line, {"name": name, "value": value})
+            return Finding(Kind.INIT_VALUES, _begins(trial, name), {"name": name, "value": value})
         if matrix.equal(twins[name]):
-            seeded = trial.text.line_with(r"manual_seed|seed\(") or line
+            seeded = trial.text.line_with(r"manual_seed|seed\(") or _begins(trial, name)
             return Finding(Kind.INIT_SEED, seeded, {"name": name})
     for (a, first), (b, second) in itertools.combinations(matrices.items(), 2):
         if first.shape == second.shape and first.equal(second):
-            line = trial.line_that_filled(b) or trial.line_of_parameter(b)
-            return Finding(Kind.INIT_EQUAL, line, {"name": a, "twin": b})
+            return Finding(Kind.INIT_EQUAL, _begins(trial, b), {"name": a, "twin": b})
     return None
+
+
+def _begins(trial: Trial, name: str) -> SourceLine | None:
+    return trial.line_that_filled(name) or trial.line_of_parameter(name)

@@ -48,7 +48,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         heads.heads_added,  # or a mean over heads, or their maximum, is told as a mixed merge
         heads.numbers_changed,  # or relu of the queries is told as a wrong split
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
-        heads.view_for_a_transpose,  # or nobody says that view is no transpose
         heads.another_order,
         heads.mixed_split,
         heads.mixed_merge,
@@ -73,7 +72,6 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "steps of softmax": (scores.softmax_by_hand,),
     "all parts": (
-        results.one_part_twice,  # or keys for values is told as a wrong result
         scores.tokens_before_heads,
         results.scaled_before_pytorch,  # or the learner is told to divide, which the line does
         results.another_attention,
@@ -81,16 +79,15 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "attn_weights": (
         results.weights_changed,
         results.weights_meet_no_values,
-        results.weights_transposed,
+        results.weights_transposed,  # or the product is told to be wrong, and not why
         scores.of_another_head,  # values[0] in a loop over heads
         results.another_context,  # the last of its kind: it quotes the line
     ),
     "parts": (
-        results.one_part_twice,
+        results.another_attention,  # of keys and values that are one tensor
         scores.part_changed,
         scores.scores_of_heads_added,
         scores.tokens_before_heads,
-        scores.columns_of_no_head,  # or split(num_heads), pieces of so many columns, has no cause
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),
@@ -187,7 +184,10 @@ def _is_partly_filled(path: Path, number: int) -> bool:
     operation = path.operations[number]
     if operation.name not in ASSIGNS or number == path.result:
         return False
-    if any(path.is_good(n) for n in operation.parents[:1]):
+    again = (later for later in path.operations if later.parents[:1] == (number,))
+    if any(path.is_good(n) for n in operation.parents[:1]) or not any(
+        later.name in ASSIGNS for later in again
+    ):
         return False
     while operation.name in ASSIGNS and operation.parents:
         operation = path.operations[operation.parents[0]]

@@ -18,7 +18,7 @@ from attncourse.checks.door import NO_NAMES, Given, Maker
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.guard import SECONDS, TimeIsUp, guarded
 from attncourse.checks.sentences import cause_of, details, sentence
-from attncourse.checks.verdict import Note, Verdict
+from attncourse.checks.verdict import Verdict
 from attncourse.examples import seeded
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
@@ -34,10 +34,12 @@ class Question(NamedTuple):
 
 RUNS = ("returns", "parameters")
 WHOLE = (*RUNS, "whole")
+CALM = (*RUNS, "training", "dropout in eval")
+SOME = (*WHOLE, "dropout at all")
 DROPS = (*WHOLE, "dropout in training")
 
 # Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
-# left behind, dropout in place, scores of 0 taken for hidden ones, other dtypes (a note)
+# left behind, dropout in place, scores of 0 taken for hidden ones
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
@@ -49,15 +51,10 @@ QUESTIONS: tuple[Question, ...] = (
     Question("large scores", conditions.large_scores, WHOLE),
     Question("training", training.training_without_dropout, (*RUNS, "random")),
     Question("dropout in eval", training.dropout_in_eval, (*RUNS, "random")),
-    Question(
-        "dropout at all", training.something_is_dropped, (*RUNS, "training", "dropout in eval")
-    ),
-    Question(
-        "dropout in training", training.each_weight_is_dropped_or_grown, (*WHOLE, "dropout at all")
-    ),
+    Question("dropout at all", training.something_is_dropped, CALM),
+    Question("dropout in training", training.each_weight_is_dropped_or_grown, SOME),
     Question("dropout by number", training.each_weight_is_dropped_for_itself, DROPS),
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
-    Question("other dtypes", conditions.other_dtypes, WHOLE),
     Question("initial values", conditions.initial_values, RUNS[:2]),
     Question("another device", conditions.another_device, WHOLE),
 )
@@ -73,14 +70,7 @@ def diagnose(
     skip: tuple[str, ...] = (),
     seconds: float = SECONDS,
 ) -> Verdict:
-    """Put all questions to a class.
-
-    Args:
-        given: a class, a function that makes a module, or a module.
-        right: the class of attnlib beside which it runs.
-        names: what is called otherwise.
-        skip: names of questions to leave out, or of arguments that the class does not take.
-        seconds: the time that all of it may take.
+    """Put all questions to a class, beside the right one of attnlib; the rest is as in the checks.
 
     Raises:
         ValueError: skip holds what is neither a question nor an argument.
@@ -180,7 +170,7 @@ def _where_time_ran_out(error: BaseException) -> SourceLine | None:
 
 def _verdict(inquiry: Inquiry, skip: tuple[str, ...]) -> Verdict:
     faults, trial, right = tuple(inquiry.faults), inquiry.trial, inquiry.right.__name__
-    notes = tuple(Note(cause_of(note), note.code) for note in (trial.notes if trial else ()))
+    notes = tuple(cause_of(note) for note in (trial.notes if trial else ()))
     asked = {fault.question for fault in faults}
     not_asked = tuple(q.name for q in QUESTIONS if q.name in inquiry.failed - asked)
     if faults:

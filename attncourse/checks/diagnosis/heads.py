@@ -45,19 +45,6 @@ def changed_after_the_merge(path: Path, operation: Operation) -> Finding | None:
     return None
 
 
-def view_for_a_transpose(path: Path, operation: Operation) -> Finding | None:
-    """Tell a view that gives the shape of a transpose, and leaves the numbers in their order."""
-    made = misplaced(path, operation)
-    if made is None or operation.name not in {"view", "reshape"} or made.name not in PARTS:
-        return None
-    old = path.operations[path.parents(operation)[0]].values
-    if old.ndim < 3 or operation.values.shape != old.mT.shape:
-        return None
-    if path.num_heads > 1 and old.ndim == 3:
-        return None
-    return path.at(operation, Kind.PARTS_VIEWED, name=made.name)
-
-
 def another_order(path: Path, operation: Operation) -> Finding | None:
     """Tell heads, tokens or columns that have changed places."""
     made = misplaced(path, operation)

@@ -283,14 +283,14 @@ def _weak_mask(path: Path, operation: Operation, masks: list[int]) -> Finding | 
             continue
         above, below = values[..., future], values[..., ~future]
         number = float(above.flatten()[0])
-        if bool((above == number).all()) and bool((below != number).all()):
+        if number > HIDDEN and bool((above == number).all()) and bool((below != number).all()):
+            if {number, *below.flatten().tolist()} == {0.0, 1.0}:
+                return path.at(operation, Kind.MASK_ADDED)
             made = path.operations[n]
             while made.name in KEEPS and made.parents:
                 made = path.operations[made.parents[0]]
             made = made if made.line is not None else operation
-            both = {number, *below.flatten().tolist()} == {0.0, 1.0}
-            kind = Kind.MASK_ADDED if both else Kind.MASK_FILL
-            return path.at(made, kind, number=number)
+            return path.at(made, Kind.MASK_FILL, number=number)
     return None
 
 
@@ -317,8 +317,9 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
             one = float(numbers[0])
             sums = operation.name.strip("_") in {"add", "iadd", "radd", "sub"}
             maker = maker_named(path, operation, ASSIGNS | FILLERS) if sums else None
-            kind = Kind.MASK_ADDED if is_added and one == 1 else Kind.MASK_FILL
-            return path.at(maker or operation, kind, number=one)
+            if is_added and one == 1:
+                return path.at(operation, Kind.MASK_ADDED)
+            return path.at(maker or operation, Kind.MASK_FILL, number=one)
     return path.at(operation, Kind.SCORES_CHANGED)
 
 

@@ -8,7 +8,9 @@ then has a meaning, or the numbers are mixed up.
 
 from __future__ import annotations
 
+import bisect
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +24,7 @@ from attnlib.functional import causal_mask, merge_heads, split_heads
 
 HIDDEN = -1000.0  # a score below this hides
 TOLERANCE = 2e-5
+FIRST, SAMPLE = 64, 6  # numbers of a tensor that are looked through, and up
 
 AXES = {
     "b": "texts",
@@ -49,6 +52,33 @@ class Quantity:
         """All numbers in order, and where each of them is."""
         numbers, order = self.values.flatten().sort()
         return numbers, order
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        """All numbers in order."""
+        return self.table[0].tolist()
+
+    @cached_property
+    def tolerance(self) -> float:
+        """How far off a number may be."""
+        return TOLERANCE * max(1.0, float(self.values[self.values.isfinite()].abs().max()))
+
+    def may_hold(self, numbers: list[float]) -> bool:
+        """Return whether the first numbers that tell something are among those of the quantity."""
+        told = (n for n in numbers if self.tells(n))
+        return all(map(self._is_near, itertools.islice(told, SAMPLE)))
+
+    def tells(self, number: float) -> bool:
+        """Return whether a number is not one that occurs anywhere, such as 0 and 1."""
+        hides = self.axes == "bhij" and number < HIDDEN
+        off = min(abs(number), abs(number - 1))
+        return off > self.tolerance and math.isfinite(number) and not hides
+
+    def _is_near(self, number: float) -> bool:
+        place = bisect.bisect(self.numbers, number)
+        return any(
+            abs(n - number) <= self.tolerance for n in self.numbers[max(place - 1, 0) : place + 1]
+        )
 
 
 class Mixture(NamedTuple):
@@ -89,7 +119,7 @@ class Found:
 
 
 def quantities(
-    x: Tensor, weights: Mapping[str, Tensor], num_heads: int, fused: bool = False
+    x: Tensor, weights: Mapping[str, Tensor], num_heads: int
 ) -> dict[str, tuple[Quantity, ...]]:
     """Return every quantity of causal attention by its name, in the variants that are right.
 
@@ -97,7 +127,6 @@ def quantities(
         x: (b, num_tokens, d_in).
         weights: of the right class, by the names of its parameters.
         num_heads: how many heads.
-        fused: whether one projection makes queries, keys and values together.
     """
     x = x.detach().double()
     parts = {}
@@ -145,9 +174,8 @@ def quantities(
             Quantity("steps of softmax", "bhi", (root * scores).amax(dim=-1)),
         ),
     }
-    if fused:
-        together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
-        named["projections"] = (Quantity("projections", "btphd", together),)
+    together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
+    named["projections"] = (Quantity("projections", "btphd", together),)
     if "out_proj.weight" in weights:
         weight, bias = (
             weights[f"out_proj.{kind}"].detach().double() for kind in ("weight", "bias")
@@ -162,21 +190,16 @@ def quantities(
 
 def find(tensor: Tensor, quantity: Quantity) -> Found | None:
     """Return how a tensor holds a quantity, or None if its numbers are others."""
+    if not quantity.may_hold(tensor.flatten()[:FIRST].tolist()):
+        return None  # so it is with most, and this is quick
     tensor = tensor.double()
     if quantity.axes == "bhij":
         tensor = torch.where(tensor < HIDDEN, -torch.inf, tensor)
-    table, order = quantity.table
-    tolerance = TOLERANCE * max(1.0, float(quantity.values[quantity.values.isfinite()].abs().max()))
-    told = tensor.isfinite() & (tensor.abs() > tolerance) & ((tensor - 1).abs() > tolerance)
-    if not told.any():
-        return None
-    sample = tensor[told][:6]
-    if not (_nearest(sample, table)[1] <= tolerance).all():
-        return None
-    place, off = _nearest(tensor.flatten(), table)
-    told &= (off <= tolerance).view(tensor.shape)
+    (table, order), tolerance = quantity.table, quantity.tolerance
     known = tensor.isfinite() & (tensor.abs() > tolerance) & ((tensor - 1).abs() > tolerance)
-    if told.sum() < 0.98 * known.sum():
+    place, off = _nearest(tensor.flatten(), table)
+    told = known & (off <= tolerance).view(tensor.shape)
+    if not told.any() or told.sum() < 0.98 * known.sum():
         return None
     origin = _unravel(order[place].view(tensor.shape), quantity.values.shape)
     layout = [""] * tensor.ndim
@@ -249,22 +272,28 @@ def _along(
 
     None if the places along the axis are mixed up.
     """
-    for dim in [None, *range(where.ndim)]:
-        if dim is None:
-            rows, seen = where.reshape(1, -1), told.reshape(1, -1)
-        else:
-            if where.shape[dim] == 1:
-                continue
-            rows, seen = (part.movedim(dim, 0).flatten(1) for part in (where, told))
-        known = torch.where(seen, rows.double(), torch.nan).nanmedian(dim=1).values
-        agrees = (rows == known[:, None]) & seen
-        if agrees.sum() >= share * seen.sum():  # numbers may be near each other by chance
+    places, count = torch.where(told, where.double(), torch.nan), int(told.sum())
+    dims = [dim for dim in range(where.ndim) if where.shape[dim] > 1]
+    ways = [(None, _middle, share), *((dim, _largest, 1.0) for dim in dims)]
+    for dim, known_of, least in (*ways, *((dim, _middle, share) for dim in dims)):
+        rows = places.reshape(1, -1) if dim is None else places.movedim(dim, 0).flatten(1)
+        known = known_of(rows)
+        if int((rows == known[:, None]).sum()) >= least * count:
             shape = [1] * where.ndim
             if dim is not None:
                 shape[dim] = -1
             index = _fill(known, size).long().clamp(0, size - 1)
             return dim, index.view(shape), ~known.isnan()
     return None
+
+
+def _largest(rows: Tensor) -> Tensor:
+    largest = rows.nan_to_num(-1.0).amax(dim=1)
+    return torch.where(largest < 0, torch.nan, largest)
+
+
+def _middle(rows: Tensor) -> Tensor:  # slow, but a number may be near another by chance
+    return rows.nanmedian(dim=1).values
 
 
 def _mixture(quantity: Quantity, origin: list[Tensor], told: Tensor) -> Mixture:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, call, draw, run
+from attncourse.checks.attempt import Found, call, draw, has_own_lines, run
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.stub import has_own_lines
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
@@ -85,14 +84,6 @@ def _wrong_count(
     return Finding(Kind.HEADS_COUNT, line, {"have": made, "want": asked})
 
 
-def _remedy_of(missing: Sequence[str], *, may_be_renamed: bool) -> str:
-    if list(missing) == ["out_proj.bias"]:
-        return " out_proj must be nn.Linear(d_out, d_out), with a bias."
-    part = missing[0].rpartition(".")[0]
-    told = f' If it is named otherwise, tell the check: names={{"{part}": "..."}}.'
-    return told if may_be_renamed else ""
-
-
 def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool) -> Finding | None:
     def of(kind: Kind, name: str, **facts: object) -> Finding:
         line = trial.line_of_parameter(name)
@@ -127,11 +118,12 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
         return counted
     if missing:
         part = missing[0].rpartition(".")[0]
-        otherwise = _remedy_of(missing, may_be_renamed=bool(extra) and "heads" not in part)
+        may_be_renamed = bool(extra) and "heads" not in part
+        named = f' If it is named otherwise, tell the check: names={{"{part}": "..."}}.'
         has = ", ".join(have) or "no parameters at all"
         shown = part if part.split(".")[0] in vars(mine)["_modules"] or not extra else extra[0]
         missed = Finding(Kind.PARAMETERS_MISSING, trial.line_of_parameter(shown))
-        return missed.knowing(name=missing[0], has=has, otherwise=otherwise)
+        return missed.knowing(name=missing[0], has=has, otherwise=named * may_be_renamed)
     return of(Kind.PARAMETERS_EXTRA, extra[0]) if extra else None
 
 
@@ -173,6 +165,9 @@ def the_whole(trial: Trial) -> Finding | None:
             x = kept.clone()
             have, want = trial.run(mine, x, weights), run(ours, kept, weights)
             if not close(have, want, 1e-4):
+                fresh, _ = trial.build(**({"qkv_bias": True} if qkv_bias else {}))
+                if close(trial.run(fresh, x.detach(), weights), want, 1e-4):
+                    return Finding(Kind.STATE)  # earlier calls make the difference
                 where = trial.usual_departure or trial.departure(
                     mine, x.detach(), weights, trial.most_heads
                 )

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from attncourse.checks.diagnosis.masks import mask_maker
-from attncourse.checks.diagnosis.path import (
-    ASSIGNS,
-    PARTS,
-    Path,
-    holds,
-    turned_at,
-)
+from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, holds, turned_at
 from attncourse.checks.diagnosis.scores import scale_finding
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation
 
 # Rules: queries, keys and values come in together, as into PyTorch's attention
-
-
-def one_part_twice(path: Path, operation: Operation) -> Finding | None:
-    """Tell what comes into PyTorch's attention, if one of the three comes twice."""
-    given = [found.name for n in operation.parents[:3] if (found := path.found.get(n))]
-    if operation.name != "scaled_dot_product_attention" or len(set(given)) == len(given):
-        return None
-    if len(given) < 3 or not set(given) <= set(PARTS):
-        return None
-    return path.at(operation, Kind.PARTS_TWICE, given=tuple(given))
 
 
 def scaled_before_pytorch(path: Path, operation: Operation) -> Finding | None:
@@ -50,6 +36,8 @@ def scaled_before_pytorch(path: Path, operation: Operation) -> Finding | None:
 
 def another_attention(path: Path, operation: Operation) -> Finding | None:
     """Tell the order, the mask or the scale with which three right parts give this result."""
+    if "attention" not in operation.name and not path.names(operation) >= set(PARTS):
+        return None
     q, k, v = (path.right(name) for name in PARTS)
     ones = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool)
     masks = {
@@ -64,27 +52,24 @@ def another_attention(path: Path, operation: Operation) -> Finding | None:
     carried = 1.0
     for found in path.held(operation).values():
         carried *= found.factor
+    for given in itertools.product(PARTS, repeat=3):
+        a, b, c = map(path.right, given)
+        weights = (path.root * a @ b.mT).masked_fill(masks[None], -torch.inf).softmax(dim=-1)
+        if given != PARTS and any(holds(operation.values, made) for made in (weights @ c, weights)):
+            return path.at(operation, Kind.PARTS_TWICE, given=given)
     others = (scale.factor for scale in path.scales)
     factors = dict.fromkeys([path.root, carried * path.root, carried, 1.0, *others])
-    orders = {"qkv": (q, k, v), "kqv": (k, q, v), "qvk": (q, v, k)}
-    orders |= {"vkq": (v, k, q), "kvq": (k, v, q), "vqk": (v, q, k)}
-    for order, (a, b, c) in orders.items():
-        for factor in factors:
-            for kind, mask in masks.items():
-                weights = (factor * a @ b.mT).masked_fill(mask, -torch.inf).softmax(dim=-1)
-                if not any(holds(operation.values, made) for made in (weights @ c, weights)):
-                    continue
-                if order != "qkv":
-                    names = {name[0]: name for name in PARTS}
-                    given = tuple(names[letter] for letter in order)
-                    return path.at(operation, Kind.PARTS_TWICE, given=given)
-                if kind is None:
-                    wrong = scale_finding(factor, path.root, path.scales)
-                    return path.at(operation, wrong.kind, **wrong.facts)
-                maker = mask_maker(path, operation) or operation
-                if kind is Kind.MASK_INVERTED and maker.line is not None:
-                    maker = operation if operation.line != maker.line else maker
-                return path.at(maker, kind)
+    for factor, (kind, mask) in itertools.product(factors, masks.items()):
+        weights = (factor * q @ k.mT).masked_fill(mask, -torch.inf).softmax(dim=-1)
+        if not any(holds(operation.values, made) for made in (weights @ v, weights)):
+            continue
+        if kind is None:
+            wrong = scale_finding(factor, path.root, path.scales)
+            return path.at(operation, wrong.kind, **wrong.facts)
+        maker = mask_maker(path, operation) or operation
+        if kind is Kind.MASK_INVERTED and maker.line is not None:
+            maker = operation if operation.line != maker.line else maker
+        return path.at(maker, kind)
     for mask in (ones.tril(), ones.triu(1), ones.triu()):
         weights = (path.root * q @ k.mT + mask).softmax(dim=-1)
         if holds(operation.values, weights @ v):
@@ -192,4 +177,6 @@ def _never_written(path: Path, number: int) -> Finding | None:
     same = (begun.values == end.values) | (begun.values.isnan() & end.values.isnan())
     if same.all() or not any(same.movedim(a, 0).flatten(1).all(1).any() for a in range(same.ndim)):
         return None
-    return path.at(end, Kind.RESULT_UNWRITTEN, filler=begun.name)
+    writes = [(a.values != b.values).sum() for a, b in itertools.pairwise(chain)]
+    apart = bool(sum(writes) <= (begun.values != end.values).sum())  # none overwrites another
+    return path.at(end, Kind.RESULT_UNWRITTEN, filler=begun.name, apart=apart)

@@ -29,7 +29,11 @@ from attncourse.tracing.operations import Operation
 def tokens_before_heads(path: Path, operation: Operation) -> Finding | None:
     """Tell queries, keys or values whose product would compare the heads of one token."""
     for number, found in path.held(operation).items():
-        if found.name not in PARTS or found.layout is None or len(found.layout) != 4:
+        if found.name not in PARTS or found.layout is None:
+            continue
+        if {"b", "t"} in map(set, found.layout):
+            return path.at(made_at(path, number), Kind.SPLIT_TEXTS, name=found.name)
+        if len(found.layout) != 4:
             continue
         *leading, last, columns = found.layout
         if {last, columns} == {"h", "d"} and "t" in leading and "einsum" not in operation.name:
@@ -87,18 +91,6 @@ def of_another_head(path: Path, operation: Operation) -> Finding | None:
 
 
 PAIRED = {"chunk", "split", "unbind", "tensor_split", "__iter__"}
-
-
-def columns_of_no_head(path: Path, operation: Operation) -> Finding | None:
-    """Tell queries, keys or values cut to other columns than those of one head."""
-    width = path.right("queries").shape[-1]
-    for number, found in path.held(operation).items():
-        columns = found.index["d"] + width * found.index["h"]
-        cut = cut_at(path, number, "d")
-        if cut is not None and found.index["d"].numel() < width and "einsum" not in operation.name:
-            places = tuple(sorted(set(columns.flatten().tolist())))
-            return path.at(cut, Kind.SPLIT_MISSING, name=found.name, columns=places)
-    return None
 
 
 def another_product(path: Path, operation: Operation) -> Finding | None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import torch
 from torch import Tensor, nn
 
 from attncourse.checks.attempt import reporting
-from attncourse.checks.diagnosis.path import RANDOM
-from attncourse.checks.diagnosis.trial import NUM_TOKENS, Trial, close, set_mode
+from attncourse.checks.diagnosis.trial import DROPOUT, NUM_TOKENS, Trial, close, set_mode
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import SourceLine
 
-DROPOUT = 0.25
 ANOTHER_P = r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])"  # not nn.Dropout(dropout)
 
 
@@ -27,8 +23,7 @@ def training_without_dropout(trial: Trial) -> Finding | None:
     if calm.isnan().any() or close(trial.run(mine, x, weights), calm, 1e-4):
         return None
     if line := trial.line_of_dropout(mine, x, weights):
-        own = _line_of_another_p(trial) or _line_of_a_head(trial, mine, 0.0)
-        return Finding(Kind.DROPOUT_SHARE, own or line, {"p": 0.0})
+        return Finding(Kind.DROPOUT_SHARE, _line_of_another_p(trial) or line, {"p": 0.0})
     where = trial.departure(mine, x, weights, trial.most_heads)
     if where is not None and where.kind is Kind.MASK_NONE:
         path = trial.usual_path()  # in eval, where the mask is there
@@ -84,21 +79,12 @@ def something_is_dropped(trial: Trial) -> Finding | None:
             line = trial.line_of_dropout(mine, x, trial.weights(num_heads)) or _line_of_another_p(
                 trial
             )
-            return Finding(Kind.DROPOUT_NONE, line or _line_of_the_weights(trial, mine))
+            return Finding(Kind.DROPOUT_NONE, line or _line_of_the_weights(trial))
     return None
 
 
-def _line_of_a_head(trial: Trial, mine: nn.Module, p: float) -> SourceLine | None:
-    for name, part in mine.named_modules():
-        if isinstance(part, nn.Dropout) and part.p != p and "." in name:
-            return trial.line_that_filled(f"{name.rpartition('.')[0]}.W_query.weight")
-    return None
-
-
-def _line_of_the_weights(trial: Trial, mine: nn.Module) -> SourceLine | None:
-    """Return the line of the heads whose dropout is another, or that makes the weights."""
-    if line := _line_of_a_head(trial, mine, DROPOUT):
-        return line
+def _line_of_the_weights(trial: Trial) -> SourceLine | None:
+    """Return the line that makes the weights."""
     path = trial.usual_path()
     for wanted in ("attn_weights", "context_vec"):
         for number, found in path.found.items() if path else ():
@@ -111,36 +97,26 @@ def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
     """In training a weight is 0, or divided by 1 - p."""
     for num_heads in trial.head_counts:
         mine, x, calm, dropped = _in_training(trial, num_heads)
-        line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
         survived = dropped != 0
         wrong = survived & ~((dropped - calm / (1 - DROPOUT)).abs() < 1e-5)
         if wrong.any():
-            sums = dropped[..., :NUM_TOKENS].sum(dim=-1).nan_to_num(0.0)
-            again = _line_of_the_sums(trial, mine, x, num_heads)
-            if again and bool(((sums - 1).abs().lt(1e-3) | sums.abs().lt(1e-3)).all()):
-                return Finding(Kind.DROPOUT_SUMS, again)
             factors = (dropped[wrong] / calm[wrong]).nan_to_num(0.0)
-            twice = close(factors, torch.full_like(factors, (1 - DROPOUT) ** -2), 1e-4)
-            kind = Kind.DROPOUT_TWICE if twice else Kind.DROPOUT_PLACE
-            return Finding(kind, line)
+            factor, line = (
+                float(factors[0]),
+                trial.line_of_dropout(mine, x, trial.weights(num_heads)),
+            )
+            if not close(factors, torch.full_like(factors, factor), 1e-4):
+                return Finding(Kind.DROPOUT_PLACE, line)
+            if abs(factor - 1) < 1e-4:
+                return Finding(Kind.DROPOUT_NOT_GROWN, line)
+            if abs(factor - (1 - DROPOUT) ** -2) < 1e-4:
+                return Finding(Kind.DROPOUT_TWICE, line)
+            return Finding(Kind.DROPOUT_SHARE, _line_of_another_p(trial) or line, {"p": DROPOUT})
         repeats = dropped.shape[-1] - NUM_TOKENS  # columns that copy the first ones
         if not survived[..., :repeats].equal(survived[..., NUM_TOKENS:]):
+            line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
             return Finding(Kind.DROPOUT_VALUES, line)
     return None
-
-
-def _line_of_the_sums(
-    trial: Trial, mine: nn.Module, x: Tensor, num_heads: int
-) -> SourceLine | None:
-    """Return the line that divides by the sum of a row after dropout."""
-    made = trial.all_of(mine, x, lambda o: True, trial.weights(num_heads))
-    weights = next((o.number for o in made if re.search("softmax|exp$", o.name)), None)
-    if weights is None:
-        return None
-    drops = [o.number for o in made if o.number > weights and RANDOM.search(o.name)]
-    divides = re.compile("div|normalize|softmax")
-    after = (o.line for o in made if drops and o.number > drops[-1] and divides.search(o.name))
-    return next(after, None)
 
 
 def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
@@ -148,35 +124,40 @@ def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
     num_heads = trial.most_heads
     mine, _ = trial.build(num_heads, dropout=DROPOUT)
     x = trial.marked_tokens(b=16, num_heads=num_heads)
-    visible = torch.ones(NUM_TOKENS, NUM_TOKENS).tril().bool()
     set_mode(mine, training=True)
     torch.manual_seed(4)
     first, second = (
         trial.attn_weights_of(mine, x, num_heads)[..., :NUM_TOKENS] == 0 for _ in range(2)
     )
+    found = _pattern(first, second)
+    if found is None:
+        return None
     line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
+    if found.kind is Kind.DROPOUT_FIXED:
+        line = trial.text.line_with(r"seed|Generator\(") or line
+    if found.kind is Kind.DROPOUT_SHARE:
+        line = _line_of_another_p(trial) or line
+    return found.at(line)
+
+
+def _pattern(first: Tensor, second: Tensor) -> Finding | None:
+    """Tell what is wrong with the places at which two calls dropped weights."""
     if first.equal(second):
-        return Finding(Kind.DROPOUT_FIXED, trial.text.line_with(r"seed|Generator\(") or line)
+        return Finding(Kind.DROPOUT_FIXED)
+    visible = torch.ones(NUM_TOKENS, NUM_TOKENS).tril().bool()
     heads = first[..., visible].float().mean(dim=-1)
     rows = torch.stack([first[..., i, : i + 1].float().mean(dim=-1) for i in (2, 3, 4)])
     columns = torch.stack([first[..., j:, j].float().mean(dim=-1) for j in (0, 1, 2)])
-    for what, shares in (
-        ("in whole heads", heads),
-        ("in whole rows", rows),
-        ("in whole columns", columns),
-    ):
-        if bool(((shares == 0) | (shares == 1)).all()):
-            return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
-    for what, one in (
-        ("the same in all heads", first[:, :1]),
-        ("the same in all texts", first[:1]),
-    ):
-        if first.equal(one.expand_as(first)) and (num_heads > 1 or len(one) == 1):
-            return Finding(Kind.DROPOUT_TOGETHER, line, {"what": what})
-    share = float(first[..., visible].float().mean())
-    if abs(share - DROPOUT) > 0.12:
-        line = _line_of_another_p(trial) or line
-        return Finding(Kind.DROPOUT_SHARE, line, {"p": DROPOUT})
+    shares = {"in whole heads": heads, "in whole rows": rows, "in whole columns": columns}
+    for what, share in shares.items():
+        if bool(((share == 0) | (share == 1)).all()):
+            return Finding(Kind.DROPOUT_TOGETHER, None, {"what": what})
+    alike = {"the same in all heads": first[:, :1], "the same in all texts": first[:1]}
+    for what, one in alike.items():
+        if first.equal(one.expand_as(first)) and one.shape != first.shape:
+            return Finding(Kind.DROPOUT_TOGETHER, None, {"what": what})
+    if abs(float(heads.mean()) - DROPOUT) > 0.12:
+        return Finding(Kind.DROPOUT_SHARE, None, {"p": DROPOUT})
     return None
 
 

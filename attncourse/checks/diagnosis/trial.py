@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +30,7 @@ from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttent
 # Distinct primes: a wrong axis cannot pass by coincidence, and a product tells its factors. Nor
 # does d_in // num_heads, head_dim // num_heads or the root of head_dim, cut, equal another size
 B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 19, 23, 11
+DROPOUT = 0.25
 NO_WEIGHTS: Mapping[str, Tensor] = {}
 ODD = (Found, RuntimeError, LookupError, TypeError, ValueError)  # tensors too odd to look up
 
@@ -40,6 +41,7 @@ class HeadCall(NamedTuple):
     head: int
     line: SourceLine | None
     takes_head: int | None  # the head whose result it takes
+    takes: tuple[int, ...]  # the shape of what it takes
 
 
 class Trial:
@@ -55,6 +57,7 @@ class Trial:
         self.one_width = len({make.names.get(name, name) for name in ("d_in", "d_out")}) == 1
         self.notes: list[Finding] = []
         self._constructed: dict[int, tuple[nn.Module, Recording]] = {}
+        self._ours = cache(lambda sizes: right(**dict(sizes)).eval())  # they stay as they are
 
     # Sizes
 
@@ -124,7 +127,7 @@ class Trial:
             mine = self.make(**arguments)
         self._constructed[id(mine)] = mine, recording
         set_mode(mine, training=False)
-        return mine, self.right(**arguments).eval()
+        return mine, self._ours(tuple(arguments.items()))
 
     def weights(self, num_heads: int = NUM_HEADS, **matrices: Tensor) -> dict[str, Tensor]:
         """Return the three projections, under the names of this class; out_proj does nothing.
@@ -256,9 +259,7 @@ class Trial:
             number = len(recording.operations) - 1
         if number is None or start is None:
             return None
-        called = self.make.parameter_names(mine, weights)
-        first, second = (called.get(f"{name}.weight") for name in PROJECTIONS[:2])
-        named = quantities(x, weights, num_heads, first is not None and first == second)
+        named = quantities(x, weights, num_heads)
         scales = self.wrong_scales(num_heads, x.shape[1])
         return Path(recording.operations, number, start, named, scales, self.head_width)
 
@@ -299,9 +300,9 @@ class Trial:
                 return replace(found, kind=Kind.SCALE_OTHER)
         return found
 
-    def head_calls(self) -> list[HeadCall]:
+    def head_calls(self, num_heads: int) -> list[HeadCall]:
         """Return how forward calls the heads of a stack, as far as it comes."""
-        mine, _ = self.build()
+        mine, _ = self.build(num_heads)
         heads = list(getattr(mine, self.make.names.get("heads", "heads"), ()))
         calls: list[HeadCall] = []
         results: list[tuple[int, Tensor]] = []
@@ -310,7 +311,7 @@ class Trial:
         def before(head: int) -> Any:
             def note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
                 takes = next((h for h, made in results if made is inputs[0]), None)
-                calls.append(HeadCall(head, _own_line(), takes))
+                calls.append(HeadCall(head, _own_line(), takes, tuple(inputs[0].shape)))
 
             return note
 
@@ -379,13 +380,17 @@ class Trial:
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor]
     ) -> SourceLine | None:
         """Return the line that drops something, the last one if there are several."""
-        drops = self.all_of(
-            mine,
-            x,
-            lambda o: RANDOM.search(o.name) or o.name == "scaled_dot_product_attention",
-            weights,
-        )
-        return drops[-1].line if drops else None
+        made = self.all_of(mine, x, lambda o: True, weights)
+        drops = [o for o in made if RANDOM.search(o.name) or o.name.startswith("scaled_dot")]
+        if not drops or not drops[-1].name.startswith(("rand", "bern")):
+            return drops[-1].line if drops else None
+        reached = {drops[-1].number}  # by hand: the line at which the weights meet the pattern
+        for later in made:
+            if reached.intersection(later.parents):
+                if not reached.issuperset(later.parents):
+                    return later.line
+                reached.add(later.number)
+        return drops[-1].line
 
 
 IN_PLACE = re.compile(r"^__i[a-z]+__$|^i(add|sub|mul|truediv)$|[a-z]_$|^__setitem__$")

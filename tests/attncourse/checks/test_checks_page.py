@@ -41,10 +41,8 @@ def test_the_sentences_of_its_table_are_real():
     shown = re.findall(r"\| \"(.*)\" \|$", PAGE, re.MULTILINE)
     assert len(shown) == 4
     verdicts = [checks.check_weight_split(mistake.cls) for mistake in MISTAKES]
-    some = ("none", "a plain list")
-    verdicts += [
-        check(change(text, *pair)) for check, text, what, pair, *_ in CASES if what in some
-    ]
+    two = ("none", "a plain list")
+    verdicts += [check(change(text, *pair)) for check, text, what, pair, *_ in CASES if what in two]
     answers = {cause_of(fault) for verdict in verdicts for fault in verdict.faults}
     assert set(shown) - answers == set()
 

@@ -25,11 +25,8 @@ from support.notebook_tools import NOTEBOOKS, code_cells, read, source
 from support.wrong_classes import CAUGHT
 
 X = journey().inputs[None]
-NO_CHECK = {
-    "mask with the diagonal": "NaN",
-    "mask inverted": "NaN",
-    "view without contiguous": "stops",
-}
+NO_CHECK = dict.fromkeys(("mask with the diagonal", "mask inverted"), "NaN")
+NO_CHECK |= {"view without contiguous": "stops"}
 MORE = {"mask after softmax": (False, True, True, True), "keys by W_query": (False,) * 3 + (True,)}
 each_mistake = pytest.mark.parametrize("mistake", ALL_MISTAKES, ids=lambda mistake: mistake.name)
 each_fault = pytest.mark.parametrize(
@@ -156,7 +153,7 @@ def test_a_part_that_gives_no_nan_is_told_so():
 
 
 def test_every_seed_draws_and_every_part_comes():
-    seen = {left(another(seed))[0] for seed in range(60)}
+    seen = {left(another(seed))[0] for seed in range(20)}
     assert seen == set(POOL)
     assert inspect.signature(another).parameters.keys() == {"seed"}
     assert mysteries.page(another(5)) == mysteries.page(another(5))
@@ -192,4 +189,4 @@ def test_some_found_and_some_open():
 
 
 def test_the_sheet_has_22_mistakes():
-    assert len(MISTAKES) + 2 == len(ALL_MISTAKES) == 22
+    assert len(MISTAKES) + 2 == len({mistake.name for mistake in ALL_MISTAKES}) == 22

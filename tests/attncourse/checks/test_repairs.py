@@ -45,6 +45,12 @@ def test_the_same_message_says_which_tensor_by_its_size_alone():
         assert f"tensor a ({sizes[name][first]})" in str(failure.error)
 
 
+def test_as_many_tokens_as_heads_hide_a_missing_transpose():
+    """What notebook 04 says of its first class."""
+    module, x = telling(as_broken("Broken1"))
+    assert [t for t in range(1, 6) if trace(module, x[:, :t]).failure is None] == [2]
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_two_run_and_are_wrong(name):
     module, x = telling(as_broken(name))

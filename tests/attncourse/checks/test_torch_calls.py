@@ -1,19 +1,9 @@
 """The checks around PyTorch's attention: right answers in other words pass, wrong ones are told."""
 
-# tables: one case on a line
-
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-from attncourse.checks import (
-    FusedAttention,
-    check_for_module,
-    check_fused,
-    check_padded,
-    run_calls,
-)
+from attncourse.checks import FusedAttention, check_for_module, check_fused, check_padded, run_calls
 from attncourse.checks.torch_calls import alone
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 
@@ -130,18 +120,14 @@ def test_the_reference_hides_nothing_and_is_attention():
 @pytest.mark.parametrize(
     ("call", "right"),
     [
-        ("mine(x, is_causal=True)", (2, 2)),
         ("mine(x)", (0, 2)),
-        ("mine(x, attn_mask=may_look)", (10, 10)),
         ("mine(x, attn_mask=~may_look)", (0, 10)),
         ("mine(x, attn_mask=may_look.expand(shape)[:, 0][:, None])", (10, 10)),
-        ("mine(x, memory)", (2, 2)),
         ("mine(new, text)", (2, 4)),
-        ("mine(new, text, attn_mask=causal_lower_right(n, m))", (4, 4)),
-        ("module(x, x, x, attn_mask=is_future)[0]", (2, 2)),
     ],
 )
 def test_a_call_is_right_on_as_many_inputs(call, right):
+    """Lesson 05 shows those that are right on all."""
     assert run_calls([call], FusedAttention) == {call: right}
 
 
@@ -164,13 +150,3 @@ def test_the_checks_leave_the_readers_random_numbers_alone():
     check_padded(padded)
     run_calls(["mine(x)"], FusedAttention)
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_sdpa_and_the_module_differ_in_what_true_means():
-    """What lesson 05 opens with, on the installed PyTorch."""
-    x, is_future = torch.rand(1, 5, 3), causal_mask(5)
-    module = nn.MultiheadAttention(3, 1, batch_first=True)
-    _, weights = module(x, x, x, attn_mask=is_future)
-    looks = F.scaled_dot_product_attention(x, x, torch.eye(5)[None], attn_mask=is_future)
-    assert not (weights[0] > 0)[is_future].any()
-    assert (looks[0] > 0).equal(is_future)

@@ -3,16 +3,15 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from attncourse.classroom import command
+from attncourse.classroom import command, sandbox
 from attncourse.classroom import grade as grading
 from attncourse.classroom.command import main
 from attncourse.classroom.exercises import (
@@ -23,49 +22,14 @@ from attncourse.classroom.exercises import (
     put,
     source,
 )
-from attncourse.classroom.grade import Grade, write_csv, write_html
+from attncourse.classroom.grade import Grade, Told, write_csv, write_html
 from attncourse.classroom.lessons import copy_course, course, lessons, read_notebook, write_notebook
-from attncourse.classroom.sandbox import Ended, run_program, walls
-from student_copies import with_solutions, without_solutions
+from student_copies import TAG, with_solutions, without_solutions
+from support.class_tools import CELLS, RIGHT, answered, cell, lesson
+from support.notebook_tools import tags
 
 LESSONS = lessons()[1:]  # the first page has no exercises
 BYTES_OF = {path: path.read_bytes() for path in LESSONS}
-
-CELLS = [
-    ("setup", "import math\n"),
-    ("slow", "train = 'never needed'\nraise RuntimeError"),
-    ("helper", "def twice(number):\n    return number * 2\n"),
-    (
-        "stub",
-        "def check(double):\n    try:\n"
-        "        return 'Right.' if double(3) == 6 and double(2) == 4 else 'Is it twice?'\n"
-        "    except NotImplementedError:\n        return 'not attempted yet'\n"
-        "    except Exception as error:\n        return type(error).__name__\n\n"
-        "\ndef double(number):\n    raise NotImplementedError\n\n\nprint(check(double))",
-    ),
-]
-SOLUTION = "<details><summary>Solution</summary>\n\n```python\n{}\n```\n\n</details>"
-
-
-def cell(name: str, code: str, printed: str = "") -> dict:
-    outputs = [{"output_type": "stream", "name": "stdout", "text": [printed]}] if printed else []
-    return {"cell_type": "code", "id": name, "source": code, "outputs": outputs, "metadata": {}}
-
-
-def lesson() -> dict:
-    answer = "def double(number):\n    return twice(number)"
-    cells = [cell(*one, "not attempted yet\n" if one[0] == "stub" else "") for one in CELLS]
-    text = f"Words.\n\n{SOLUTION.format(answer)}\n\nMore words."
-    cells.append({"cell_type": "markdown", "id": "folded", "metadata": {}, "source": text})
-    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-
-
-def answered(code: str) -> dict:
-    mine = lesson()
-    (stub,) = (one for one in mine["cells"] if one["id"] == "stub")
-    check, _ = stub["source"].split("\n\n\ndef double")
-    stub["source"] = f"{check}\n\n\n{code}\n\n\nprint(check(double))"
-    return mine
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,7 +49,8 @@ def small_course(tmp_path, monkeypatch) -> Path:
 
 
 def grade(paths: Iterable[Path], seconds: float = 60.0) -> list[Grade]:
-    return [one for _, found in grading.grade(paths, seconds) for one in found]
+    """Grade notebooks that are trusted, on any system; test_hostile has those that are not."""
+    return [one for _, found in grading.grade(paths, (), seconds) for one in found]
 
 
 # The exercises of a notebook
@@ -113,8 +78,8 @@ def test_a_learner_gets_hints_and_stubs_and_no_solution(path):
     assert "<summary>Solution" not in text
     whole = "".join(map(source, stored["cells"]))
     assert text.count("<summary>Hint") == whole.count("<summary>Hint")
-    codes, kept = ([c for c in nb["cells"] if c["cell_type"] == "code"] for nb in (stored, mine))
-    assert codes == kept
+    codes = [c for c in stored["cells"] if c["cell_type"] == "code" and TAG not in tags(c)]
+    assert codes == [c for c in mine["cells"] if c["cell_type"] == "code"]
 
 
 def test_the_second_set_has_the_solutions_in_place():
@@ -127,7 +92,7 @@ def test_the_second_set_has_the_solutions_in_place():
 
 
 def test_only_the_cells_that_an_answer_builds_on_are_run():
-    code = dict(CELLS)
+    code = CELLS | {}
     assert list_needed(code, ["stub"]) == ["setup", "stub"]
     code["stub"] = put("def double(x):\n    return twice(x)", code["stub"])
     assert list_needed(code, ["stub"]) == ["setup", "helper", "stub"]
@@ -156,7 +121,8 @@ def test_a_solution_may_be_the_lines_that_change():
     stub = "class A:\n    def f(x):\n        y = x\n        return y\n\n\nprint(A)"
     repaired = "class A:\n    def f(x):\n        y = 2 * x\n        return y"
     cells = [cell("stub", stub, "not attempted yet\n")]
-    folded = {"cell_type": "markdown", "source": SOLUTION.format("y = 2 * x")}
+    words = "<details><summary>Solution</summary>\n\n```python\ny = 2 * x\n```\n\n</details>"
+    folded = {"cell_type": "markdown", "source": words}
     (found,) = find_exercises({"cells": [*cells, folded]})
     assert (found.name, found.solution) == ("A", repaired)
     assert put(found.solution, found.stub) == f"{repaired}\n\n\nprint(A)"
@@ -169,67 +135,8 @@ def test_stubs_and_solutions_must_go_together():
         find_exercises(one_less)
 
 
-# The sandbox
-
-
-def run_python(script: str, folder: Path, seconds: float = 60) -> Ended:
-    return run_program([sys.executable, "-c", script], folder, seconds)
-
-
-def test_a_program_runs_in_its_folder_and_says_how_it_ended(tmp_path):
-    assert run_python("open('a', 'w').write('x'); print(7); exit(3)", tmp_path) == (3, "7\n")
-    assert (tmp_path / "a").read_text() == "x"
-
-
-def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
-    script = "import subprocess, time\nsubprocess.Popen(['sleep', '883'])\ntime.sleep(883)"
-    assert run_python(script, tmp_path, 3).status is None
-    while b"sleep\x00883\x00" in commands():  # it ends a moment later; pytest-timeout has patience
-        time.sleep(0.1)
-
-
-def commands() -> list[bytes]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it has ended in the meantime
-            found.append(path.read_bytes())
-    return found
-
-
-def test_a_child_that_left_the_session_holds_nobody_up(tmp_path):
-    """Where there are no namespaces it lives on: it is not waited for."""
-    child = "subprocess.Popen(['sleep', '90'], start_new_session=True)"
-    assert run_python(f"import subprocess\n{child}\nprint(1)", tmp_path, 30) == (0, "1\n")
-
-
-@pytest.mark.skipif(not walls(), reason="this system offers no namespaces")
-def test_a_hostile_program_can_write_nowhere_else_and_reach_nobody(tmp_path):
-    (tmp_path / "box").mkdir()
-    kept = tmp_path / "kept"
-    kept.write_text("x")
-    script = f"""
-import pathlib, shutil, socket
-shutil.rmtree({str(tmp_path)!r}, ignore_errors=True)
-for path in ({str(kept)!r}, "/tmp/attnlib-escaped", {str(Path.home())!r} + "/attnlib-escaped"):
-    try:
-        pathlib.Path(path).write_text("escaped")
-    except OSError as error:
-        print(type(error).__name__)
-try:
-    socket.create_connection(("192.0.2.1", 80), timeout=2)
-except OSError as error:
-    print("no network", error.errno)
-"""
-    ended = run_python(script, tmp_path / "box")
-    assert kept.read_text() == "x"
-    assert not Path("/tmp/attnlib-escaped").exists()
-    assert not (Path.home() / "attnlib-escaped").exists()
-    assert "no network 101" in ended.said  # unreachable at once, not a timeout
-
-
 # The grades
 
-RIGHT = "def double(number):\n    return number + number"
 GONE = {**lesson(), "cells": [one for one in lesson()["cells"] if one["id"] != "stub"]}
 DELETES = f"import shutil\nshutil.rmtree('.', ignore_errors=True)\n{RIGHT}"
 CLASS = {
@@ -260,7 +167,7 @@ def test_grades_of_a_class(small_course):
     assert {name: one.state for name, one in grades.items()} == expected
     assert grades["wrong"].said == "Is it twice?"
     assert grades["endless"].said == "took longer than 3 seconds"
-    assert "died" in grades["exit"].said
+    assert grades["exit"].said == "Python ended (status 0)"
     assert "not a notebook" in grades["damaged"].said
     assert "shares no cell" in grades["foreign"].said
 
@@ -298,7 +205,7 @@ def test_what_is_no_notebook_and_no_code_ends_as_a_line_of_the_table(small_cours
     (folder / "5.ipynb").write_text("[" * 200_000)
     found = grade(sorted(folder.glob("*")), seconds=20)
     states = [one.state for one in found]
-    assert states == ["not attempted", "attempted", "attempted", "failed", "failed"]
+    assert states == ["not attempted", "attempted", "attempted", "attempted", "failed"]
     write_csv(found, small_course / "g.csv")
     write_html(found, small_course / "g.html")
     monkeypatch.setattr(grading, "grade_one", lambda *_: 1 / 0)
@@ -311,30 +218,36 @@ def test_two_files_of_one_name_are_told_apart(tmp_path):
     assert list(grading.labels(paths[:1])) == ["01.ipynb"]
 
 
-@pytest.mark.parametrize("line", ["[1, 2]", "5", "{{{", "[" * 100_000, '["a", "ran", "\\ud800"]'])
-def test_what_a_run_tells_may_be_anything(tmp_path, line):
-    told = tmp_path / "told.jsonl"
-    told.write_text(f'["stub", "ran", "Right."]\n{line}\n')
-    assert grading._read_told(told)["stub"] == ("ran", "Right.")
-    assert "".join(said for _, said in grading._read_told(told).values()).encode("utf-8")
-    told.unlink()
-    assert grading._read_told(told) == {}
+def test_an_exercise_that_nobody_touched_is_not_run(small_course, monkeypatch):
+    monkeypatch.setattr(grading, "_solve", lambda *_: {"stub": Told("ran", "Right.")})
+    monkeypatch.setattr(grading, "run_script", lambda *_: 1 / 0)
+    mine = lesson()
+    mine["cells"][3]["source"] += "\n"
+    write_notebook(mine, small_course / "a.ipynb")
+    (found,) = grade([small_course / "a.ipynb"])
+    assert (found.state, found.said) == ("not attempted", "not attempted yet")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
-def test_a_pipe_that_never_ends_is_not_read(tmp_path):
-    os.mkfifo(tmp_path / "told.jsonl")
-    assert grading._read_told(tmp_path / "told.jsonl") == {}
+def test_what_a_star_brings_is_there(small_course):
+    mine = answered("def double(number):\n    return floor(number + number)")
+    mine["cells"].insert(2, cell("mine", "from math import *"))
+    write_notebook(mine, small_course / "a.ipynb")
+    assert [one.state for one in grade([small_course / "a.ipynb"])] == ["solved"]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux keeps this limit")
-def test_no_notebook_takes_all_memory(small_course):
-    write_notebook(answered(f"x = bytearray(9 << 30)\n\n\n{RIGHT}"), small_course / "a.ipynb")
-    (found,) = grade([small_course / "a.ipynb"], seconds=20)
-    assert (found.state, found.said) == ("attempted", "MemoryError:")
+ODD = ["[1, 2]", "5", "{{{", "[" * 100_000, '["a", "ran", "\\ud800", []]', '["a", 1, 2, 3]', "\0"]
+
+
+@pytest.mark.parametrize("line", ODD)
+def test_what_a_run_tells_may_be_anything(line):
+    told = grading._read_told(f'["stub", "ran", "Right.", []]\n{line}\n'.encode())
+    assert told["stub"] == Told("ran", "Right.")
+    assert "".join(one.said for one in told.values()).encode("utf-8")
+    assert grading._read_told(b"") == {}
 
 
 CHECKED = "stub" + grading.CHECK
+CALLS, IS = "calls attnlib's attention", "is attnlib's attention"
 
 
 @pytest.mark.parametrize(
@@ -345,15 +258,22 @@ CHECKED = "stub" + grading.CHECK
         ({CHECKED: ("ran", "Right. Note: slow.")}, "solved", "Right. Note: slow."),
         ({"stub": ("raised", "Oh"), CHECKED: ("raised", "NameError")}, "attempted", "Oh"),
         ({"stub": ("ran", ""), CHECKED: ("raised", "TypeError")}, "attempted", "TypeError"),
-        ({"setup": ("dead", "the kernel died")}, "failed", "the kernel died"),
-        ({}, "failed", "it ended without an answer"),
+        ({CHECKED: ("ended", "took longer")}, "failed", "took longer"),
+        ({CHECKED: ("ran", "not attempted yet")}, "not attempted", "not attempted yet"),
+        ({}, "not attempted", "not attempted yet"),
+        ({CHECKED: ("ran", "Right.", frozenset({CALLS}))}, "solved", "Right."),
+        (
+            {CHECKED: ("ran", "Right.", frozenset({CALLS, IS}))},
+            "attempted",
+            f"right, but not the learner's own: it {IS}",
+        ),
     ],
 )
 def test_the_check_decides_and_not_what_the_notebook_prints(told, state, said):
     (exercise,) = find_exercises(lesson())
-    cells, expected = dict(CELLS), {"stub": "Right."}
-    grade = grading._grade("a.ipynb", exercise, cells, told, expected)
-    assert grade == ("a.ipynb", "double", state, said)
+    told = {name: Told(*one) for name, one in told.items()}
+    expected = Told("ran", "Right.", frozenset({CALLS}))
+    assert grading._state(exercise, CELLS, told, expected) == (state, said)
 
 
 # The tables
@@ -431,6 +351,29 @@ def test_a_class_in_a_file_is_checked(tmp_path, capsys):
     assert main(["check", "no_such.py:Mine"]) == 2
     assert main(["grade", "no_such.ipynb"]) == 2
     assert "no such file: no_such.ipynb" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [(None, "is not installed: sudo apt-get install bubblewrap"), ("false", "makes no sandbox")],
+)
+def test_without_a_sandbox_only_what_is_trusted_is_graded(
+    small_course, monkeypatch, capsys, found, said
+):
+    """The second is a bubblewrap that is not allowed its work."""
+    monkeypatch.setattr(sandbox, "which", lambda _: shutil.which(found or ""))
+    monkeypatch.setattr(command, "walls", sandbox.walls.__wrapped__)
+    mine, out = small_course / "a.ipynb", small_course / "out"
+    write_notebook(answered(RIGHT), mine)
+    asked = ["grade", str(mine), "--out", str(out)]
+    assert main(asked) == 2
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert "attnlib grade --trust" in shown
+    assert not out.exists()
+    assert main([*asked, "--trust"]) == 0
+    assert "a.ipynb: 1 of 1 solved" in capsys.readouterr().out
+    assert "double,solved,Right." in (out / "grades.csv").read_text()
 
 
 def test_the_command_by_its_module():

@@ -176,16 +176,3 @@ def test_a_model_whose_logits_have_a_matrix_of_their_own_is_refused(tied, tmp_pa
     state = {**file, "lm_head.weight": file["transformer.wte.weight"]}  # as some tools write it
     logits = load_gpt2(state, size.num_heads).logits(token_ids)
     assert not torch.allclose(logits, expected, atol=0.1)
-
-
-def test_old_files_hold_the_mask_too():
-    size = SIZES["small"]
-    state = dict(randomise(transformers.GPT2Model(config(size)), size).state_dict())
-    plain = from_gpt2(state, 1, size.num_heads)
-    for layer in range(size.num_layers):
-        state[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 13, 13).tril().bool()
-        state[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
-    same = from_gpt2(state, 1, size.num_heads)
-    x = torch.randn(B, T, size.width, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(same(x), plain(x))
-    assert load_gpt2(state, size.num_heads).size == size

@@ -83,14 +83,6 @@ def test_a_model_gives_back_each_tensor_of_its_file():
         model.tensor("blk.3.attn_q.weight")
 
 
-def test_a_tied_model_reads_out_by_its_embedding(tmp_path):
-    tied = replace(SIZE, is_tied=True)
-    model = open_model(small_file(tmp_path / "m.gguf", tied))
-    assert model.size.is_tied
-    assert "read_out.weight" not in model.llama.state_dict()
-    assert model.llama.unembedding is model.llama.token_embedding.weight
-
-
 def test_a_model_without_words_reads_ids(tmp_path):
     for changed in ({"tokenizer_ggml_tokens": None}, {"tokenizer_ggml_model": "llama"}):
         model = open_model(small_file(tmp_path / f"{len(changed)}.gguf", **changed))

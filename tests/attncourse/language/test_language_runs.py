@@ -209,13 +209,6 @@ def test_what_heads_add_to_a_logit_adds_up(model, monkeypatch):
     torch.testing.assert_close(total, run.logits[-1, 89], rtol=1e-4, atol=1e-4)
 
 
-def test_a_put_of_its_own_numbers_changes_nothing(model):
-    run = model.read(TOKENS)
-    for head in HEADS:
-        same = run.again(Put(*head, run.head(*head, at=None), at=None))
-        torch.testing.assert_close(same.logits, run.logits, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -11,9 +11,9 @@ import transformers
 from tokenizers import Regex, pre_tokenizers
 
 import record_language
-from attncourse.language import Cut, LanguageModel, Mute, Put, Run, installed_model, load
+from attncourse.language import LanguageModel, Run, installed_model, load
 from attncourse.language.recorded import DATA, RecordedModel, recorded_model
-from record_language import CAPITAL, CARRIER, COUNTRIES
+from record_language import CAPITAL, COUNTRIES
 from speaking import theirs
 from support.small_llama import SIZE, small_model
 
@@ -27,17 +27,10 @@ LENGTHS = (2, 3, 5, 7, 11, 13, 17, 23, 29, 31, 37, 61, 101, 131, 257, 1000)
 EVERY_DAY = 131  # longer texts take half a minute: set ATTNLIB_LONG_TEXTS=1 to read them too
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        SIZE,
-        replace(SIZE, num_kv_heads=6),
-        replace(SIZE, num_kv_heads=1),
-        replace(SIZE, is_tied=True),
-    ],
-    ids=["three kv heads", "six", "one", "tied"],
-)
-def test_small_models_equal_hugging_faces(size):
+@pytest.mark.parametrize("num_kv_heads", [SIZE.num_kv_heads, 6, 1])
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_small_models_equal_hugging_faces(num_kv_heads, is_tied):
+    size = replace(SIZE, num_kv_heads=num_kv_heads, is_tied=is_tied)
     ours = small_model(size)
     token_ids = torch.randint(101, (37,), generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
@@ -48,15 +41,6 @@ def test_small_models_equal_hugging_faces(size):
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
     return installed_model()
-
-
-@pytest.fixture(scope="module")
-def recording(model) -> RecordedModel:
-    """Record anew; of the heads muted in turn only those behind Paris, which are compared."""
-    left = model.read(FRANCE).mute_each("Paris")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "mute_each", lambda run, word=None: left)
-        return RecordedModel(record_language.record(model))
 
 
 @real
@@ -114,73 +98,18 @@ def test_tokens_equal_hugging_faces(model):
 
 
 @real
-def test_the_recording_is_what_the_model_says(recording):
-    stored = recorded_model()
-    assert len(stored.runs) == len(recording.runs)
-    for key in (key for key in stored.runs if "Put(" not in key):  # numbers put in have last bits
-        before, now = stored.runs[key], recording.runs[key]
-        assert before.keys() == now.keys()
+def test_the_recording_is_what_the_model_says(model, monkeypatch):
+    """Of four countries, and without heads muted in turn: test_sentence asks for some of these."""
+    left = recorded_model().mute_each(FRANCE, "Paris")
+    monkeypatch.setattr(Run, "mute_each", lambda run, word=None: left)
+    monkeypatch.setattr(record_language, "COUNTRIES", dict([*COUNTRIES.items()][:4]))
+    stored, recording = recorded_model(), RecordedModel(record_language.record(model))
+    assert len(recording.runs) > 60
+    for key, now in recording.runs.items():
+        if "Put(" in key:  # numbers put in have last bits
+            continue
+        before = stored.runs[key]
+        assert now.keys() <= before.keys()
         assert before.get("tokens") == (list(now["tokens"]) if "tokens" in now else None)
         shares = dict(before["next_words"]), dict(now["next_words"])
         assert shares[0] == pytest.approx(shares[1], abs=2e-3)
-
-
-@real
-def test_117_of_132_transplants_name_the_donors_capital(recording):
-    require_transplants(recording)
-
-
-def test_the_recorded_transplants_do():
-    require_transplants(recorded_model())
-
-
-def require_transplants(model) -> None:
-    runs = {name: model.read(CAPITAL.format(name)) for name in COUNTRIES}
-    firsts, shares = [], []
-    for host, run in runs.items():
-        for donor in set(COUNTRIES) - {host}:
-            put = run.again(Put(*CARRIER, runs[donor].head(*CARRIER)))
-            said = put.next_words(1)[0][0]
-            firsts.append((said == COUNTRIES[donor], said == COUNTRIES[host]))
-            shares.append(put.probability(COUNTRIES[donor]))
-    donors, hosts = map(sum, zip(*firsts, strict=True))
-    assert len(firsts) == 132
-    assert donors == pytest.approx(117, abs=2)
-    assert hosts == 0
-    assert sum(shares) / 132 == pytest.approx(0.457, abs=0.005)
-    for name, run in runs.items():
-        assert run.weights(*CARRIER)[-1, 3] > 0.87
-        muted = run.again(Mute(*CARRIER))
-        assert muted.probability(COUNTRIES[name]) < 0.6 * run.probability(COUNTRIES[name])
-
-
-@real
-def test_of_all_heads_muted_one_makes_the_difference(recording):
-    left = recording.mute_each(FRANCE, "Paris")
-    torch.testing.assert_close(recorded_model().mute_each(FRANCE, "Paris"), left, rtol=0, atol=2e-3)
-    assert left.shape == (30, 9)
-    assert left.median() == pytest.approx(0.767, abs=0.005)
-    assert recording.heads[int(left.argmin())] == CARRIER
-    assert left.min() == pytest.approx(0.141, abs=0.005)
-    assert (left < 0.5).sum() == 4
-
-
-@real
-def test_the_path_from_one_head_to_the_other_goes_by_the_keys(model):
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(1000, 40000, (40,), generator=generator).tolist()
-    run = model.read([1, *ids, *ids])
-
-    def share(run: Run) -> float:
-        """Return the mean weight on the token after the earlier occurrence."""
-        weights = run.weights(18, 6)
-        return float(weights[range(41, 81), range(2, 42)].mean())
-
-    previous = run.weights(16, 0)
-    assert previous[range(1, 81), range(80)].mean() == pytest.approx(0.90, abs=0.02)
-    assert share(run) == pytest.approx(0.86, abs=0.02)
-    assert share(run.again(Cut((16, 0), (18, 6), "keys"))) < 0.01
-    assert share(run.again(Cut((16, 0), (18, 6), "queries"))) == pytest.approx(0.74, abs=0.02)
-    assert share(run.again(Cut((11, 1), (18, 6), "keys"))) == pytest.approx(0.83, abs=0.03)
-    assert run.losses[:40].mean() > 13
-    assert run.losses[40:].mean() < 6

@@ -109,36 +109,6 @@ def test_two_numbers_of_another_sentence_bring_its_country(mini):
     assert torch.equal(mini.read_muted(CLEAN).after, mini.read_muted(CLEAN).before)
 
 
-def test_a_row_is_mixed_where_two_words_name_the_country_and_clean_where_one_does(mini):
-    clean, mixed = mini.read(CLEAN), mini.read(MIXED)
-    assert clean.weights[-1].max() > 0.9
-    looks = dict(zip(mixed.tokens, mixed.weights[-1].tolist(), strict=True))
-    assert 0.55 < looks["Poland"] < 0.7
-    assert 0.28 < looks["Warsaw"] < 0.42
-    assert mixed.probability("Polish") > 0.9
-
-
-@pytest.mark.parametrize(
-    ("text", "moved"),
-    [(CLEAN, "The France of capital is"), (MIXED, "people Poland in Warsaw In speak")],
-)
-def test_words_before_the_last_can_change_places(mini, text, moved):
-    there, back = mini.read(text), mini.read(moved)
-    assert sorted(there.tokens) == sorted(back.tokens)
-    assert there.tokens != back.tokens
-    assert torch.allclose(there.logits, back.logits, atol=1e-5)
-    assert torch.allclose(there.numbers, back.numbers, atol=1e-6)
-    assert mini.read("The capital of is France").probability("Paris") < 0.5
-
-
-def test_the_countries_are_points_well_apart(mini):
-    with torch.no_grad():
-        rows = [mini.words.index(country.name) for country in COUNTRIES]
-        values = mini.head.W_value(mini.embedding.weight[rows])
-    apart = torch.cdist(values, values)[~torch.eye(len(rows), dtype=torch.bool)]
-    assert apart.min() > 0.5 * values.norm(dim=-1).mean()
-
-
 @pytest.mark.parametrize("text", [CLEAN, MIXED, "is", "speak People In is Oslo Rome of"])
 def test_a_reading_is_what_the_formula_says(mini, text):
     """Written with loops, on plain numbers."""
@@ -167,9 +137,8 @@ def test_a_reading_is_what_the_formula_says(mini, text):
         "numbers": numbers, "before": vectors[-1], "after": after, "logits": logits,
     }  # fmt: skip
     for name, numbers in expected.items():
-        torch.testing.assert_close(
-            getattr(reading, name), torch.tensor(numbers), rtol=1e-4, atol=1e-4
-        )
+        found = getattr(reading, name)
+        torch.testing.assert_close(found, torch.tensor(numbers), rtol=1e-4, atol=1e-4)
     ids = torch.tensor([[mini.words.index(word) for word in text.split()]])
     torch.testing.assert_close(mini(ids)[0, -1], reading.logits)
     assert reading.probabilities.sum().item() == pytest.approx(1)

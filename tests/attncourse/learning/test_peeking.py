@@ -11,12 +11,9 @@ from attncourse.learning import (
     UnmaskedAttention,
     losses_when_cut,
     peeking,
-    train,
-    walk,
     without_mask,
 )
 from attncourse.learning.tasks import Batch
-from attncourse.learning.training import mean_loss
 from support.shape_comments import reading
 
 
@@ -48,11 +45,6 @@ def test_without_a_mask_the_last_token_sees_what_it_saw_and_the_first_sees_more(
     assert not torch.allclose(seen[:, 0], masked(tokens)[:, 0])
 
 
-def test_with_one_token_there_is_nothing_to_hide():
-    masked, token = model(), torch.tensor([[4], [2]])
-    torch.testing.assert_close(without_mask(masked)(token), masked(token))
-
-
 def test_a_text_that_is_cut_has_nothing_ahead():
     """Each loss is that of the first tokens alone, and with a mask that of the whole text."""
     batch = Batch(torch.tensor([[3, 5, 0], [2, 2, 6]]), torch.tensor([[[5], [0], [1]]] * 2))
@@ -66,23 +58,6 @@ def test_a_text_that_is_cut_has_nothing_ahead():
     assert cut[1] == pytest.approx(F.cross_entropy(alone, batch.answers[:, 1, 0]).item(), abs=1e-6)
     whole = unmasked(batch.tokens)[:, 1, 0]
     assert cut[1] != pytest.approx(F.cross_entropy(whole, batch.answers[:, 1, 0]).item(), abs=1e-4)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_model_without_a_mask_is_better_than_the_coin_only_where_it_may_look(seed):
-    """The losses that lesson 01 shows: log 2 is the least that the past allows."""
-    torch.manual_seed(seed)
-    masked = AttentionModel(12, 16, width=32, num_heads=1)
-    unmasked = without_mask(masked)
-    for trained in (masked, unmasked):
-        train(trained, walk(), steps=300, seed=seed, learning_rate=1e-2)
-    batch = walk()(512, torch.Generator().manual_seed(2))
-    assert 0.68 < mean_loss(masked, batch) < 0.8
-    assert mean_loss(unmasked, batch) < 0.1
-    assert max(losses_when_cut(masked, batch)) < 0.8
-    cut = losses_when_cut(unmasked, batch)
-    assert min(cut) > 0.72
-    assert sum(cut[:-1]) / 15 > 1.5 * cut[-1]
 
 
 def test_its_shape_comments_are_true():

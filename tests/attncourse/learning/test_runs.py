@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from attncourse.learning.record import held_out_batch, recorded_model
+from attncourse.learning.record import recorded_model
 from attncourse.learning.runs import (
     RUNS,
-    LookUpRun,
     Setting,
     guess_by_place,
     look_up_model,
@@ -17,9 +16,7 @@ from attncourse.learning.runs import (
 )
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from attncourse.learning.training import accuracy
-from train_runs import LONG, measure_repeats, settings, train_look_ups
-
-RATES = (2e-3, 5e-3, 1e-2, 2e-2)
+from train_runs import measure_repeats, settings, train_look_ups
 
 
 def test_every_setting_of_the_tool_is_stored_once():
@@ -52,53 +49,9 @@ def test_a_model_starts_as_its_seed_and_its_setting_say():
     assert size == look_up_runs(1, hidden=14)[0].parameters == 5846
 
 
-def shares(*runs: list[LookUpRun]) -> list[float]:
-    return [run.right for three in runs for run in three]
-
-
-def test_the_runs_say_what_the_notebook_says():
-    one, two, four = (
-        shares(*(look_up_runs(n, learning_rate=rate) for rate in RATES)) for n in (1, 2, 4)
-    )
-    assert len(one) == len(two) == len(four) == 12
-    assert max(one) < 0.25
-    assert min(two + four) > 0.998
-    assert {len(look_up_runs(n)) for n in (1, 2, 4)} == {3}
-    assert shares(look_up_runs(1, distances=(1,)), look_up_runs(1, distances=(3,))) == [1.0] * 6
-    assert max(shares(look_up_runs(1, width=64))) < 0.21
-    assert look_up_runs(1, width=64)[0].parameters > 3 * 5816
-    long = look_up_runs(1, steps=LONG)
-    assert min(shares(long)) > 0.86
-    for run in long:
-        assert len(run.over_time) == 8
-        assert max(run.over_time[:4]) < 0.3
-        assert run.over_time[-1] == run.right
-    fewer, more = (look_up_runs(1, hidden=units) for units in (14, 64))
-    assert sum(run.right > 0.5 for run in fewer) == 1
-    assert min(shares(more)) > 0.45
-
-
 def test_a_setting_that_is_not_stored_is_refused():
     with pytest.raises(ValueError, match=r"num_heads=3, .* is not stored: tools/train_runs.py"):
         look_up_runs(3)
-
-
-def test_two_layers_learn_repeats_and_one_layer_does_not():
-    one, two = (repeat_runs(num_layers, 1200) for num_layers in (1, 2))
-    assert [run.seed for run in one] == [1, 2, 3]
-    assert [run.seed for run in two] == list(range(1, 9))
-    assert one[0].parameters > two[0].parameters
-    assert max(run.right for run in one) < 0.25
-    assert min(run.right for run in two) > 0.88
-    assert 0.19 < guess_by_place(held_out_batch()) < 0.21
-    shared = [run for run in two if max(run.scores["2 back"][:2]) > 0.9]
-    assert [run.seed for run in two if run not in shared] == [1]
-    heads = [(run.best("1 back")[1], run.best("2 back")[1]) for run in shared]
-    assert heads.count(("L0H1", "L0H0")) == 6
-    assert heads.count(("L0H0", "L0H1")) == 1
-    assert two[3].best("2 back") == (two[3].scores["2 back"][1], "L0H1")
-    assert min(run.ambiguous for run in shared) > 0.97 > 0.8 > two[0].ambiguous
-    assert min(max(run.scores["1 back"][:2]) for run in two) > 0.98
 
 
 def test_seed_3_is_the_training_that_is_stored_step_by_step():

@@ -1,12 +1,20 @@
-"""The browser in which panels are touched, and a page of those that a file writes."""
+"""The browser in which panels are touched, and pages of those that a file writes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from book import FRONT_END, SHEET
 from support.browser_tools import found_browser
-from support.touch_tools import opened
+from support.touch_tools import in_place, opened
+
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"></head>
+<body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
 
 
 @pytest.fixture(scope="module")
@@ -19,3 +27,18 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser, address: str) -> Iterator[Page]:
     with opened(browser, address) as page:
         yield page
+
+
+@pytest.fixture
+def open_section(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Return what opens a page of one section of a lesson, in a window of its own."""
+    with ExitStack() as stack:
+
+        def shown(section: str, width: int = 900, state: str = "", **options: Any) -> Page:
+            path = tmp_path / "page.html"
+            inside = SHEET.sub(in_place, section) + FRONT_END
+            path.write_text(PAGE.replace("@", inside, 1), encoding="utf-8")
+            options["viewport"] = {"width": width, "height": 800}
+            return stack.enter_context(opened(browser, path.as_uri() + state, **options))
+
+        yield shown

@@ -6,12 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncourse.checks.module_checks import (
-    check_causal,
-    check_rows_sum_to_one,
-    check_same,
-    check_shapes,
-)
 from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.panels.gallery import (
     CONDITIONS,
@@ -50,9 +44,7 @@ def catches(name: str, condition: str = "as usual") -> tuple[bool, ...]:
 
 @each_condition
 def test_the_right_page_passes_everything_everywhere(condition):
-    assert [bool(verdict) for verdict in examine(OnePageAttention, condition).values()] == [
-        True
-    ] * 4
+    assert all(examine(OnePageAttention, condition).values())
     assert build(OnePageAttention, condition)(tokens(condition)).isfinite().all()
 
 
@@ -78,31 +70,7 @@ def test_all_classes_get_the_same_weights_and_the_seed_of_the_reader_stays(condi
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_of_large_tokens_three_queries_find_only_scores_below_minus_1e4():
-    module, x = build(OnePageAttention, "large tokens"), tokens("large tokens")
-    queries, keys = module.split(module.W_query(x)), module.split(module.W_key(x))
-    attn_scores = queries @ keys.transpose(2, 3)
-    assert attn_scores.isfinite().all()
-    scaled = (attn_scores / module.head_dim**0.5).masked_fill(causal_mask(6), -torch.inf)
-    low = scaled.amax(dim=-1) < -1.1e4
-    assert low[:, :, :3].all()
-    assert not low[:, :, 3:].any()
-
-
 # The verdicts
-
-
-@each_mistake
-def test_the_verdicts_are_what_the_checks_say(name):
-    module, x = build(BY_NAME[name].cls), tokens()
-    said = {
-        "shape": check_shapes(module),
-        "causality": check_causal(module, x),
-        "rows": check_rows_sum_to_one(module, x),
-        "equality": check_same(build(OnePageAttention), module, x),
-    }
-    assert examine(BY_NAME[name].cls) == said
-    assert compute_gallery(name, "as usual").verdicts == said
 
 
 @each_mistake
@@ -122,24 +90,6 @@ def test_every_mistake_is_caught_somewhere(name):
         assert build(BY_NAME[name].cls, QUIET[name]).eval()(tokens()).isfinite().all()
     else:
         assert where == [QUIET[name]]
-
-
-def test_the_counts_that_the_notebook_names():
-    found = [catches(mistake.name) for mistake in MISTAKES]
-    assert [sum(column) for column in zip(*found, strict=True)] == [1, 9, 5, 16]
-    assert [m.name for m in MISTAKES if not any(catches(m.name))] == [*QUIET]
-
-
-def test_huge_scores_hide_a_wrong_scale():
-    for name in ("no scale", "scale by d_out", "scale by d_in"):
-        assert not any(catches(name, "large tokens"))
-
-
-def test_minus_1e4_gives_all_weight_to_the_future():
-    data = compute_gallery("minus 1e4", "large tokens")
-    expected = torch.tensor([0.0] + [0.2] * 5)
-    for head in range(2):
-        torch.testing.assert_close(data.attn_weights[head, 0], expected, rtol=1e-3, atol=0)
 
 
 # The panel
@@ -210,22 +160,3 @@ def test_the_panel_shows_the_difference(state):
         if later and weight != 0
     ]
     assert framed == set(leaking)
-
-
-def test_grey_is_the_future_of_each_head_and_nothing_else():
-    """A 0 in the past is white, also where both heads have it; each head leaks for itself."""
-    data = compute_gallery("mask one too late", "large tokens")
-    gray = torch.tensor([box.fill == GRAY for box in boxes(GALLERY.draw(data), 16, 16)[72:]])
-    gray = gray.view(2, 6, 6)
-    assert torch.equal(gray, (data.attn_weights == 0) & causal_mask(6))
-    assert (~gray & causal_mask(6)).any(dim=2).sum(dim=1).tolist() == [2, 4]  # rows that leak
-    past_of_both = (data.attn_weights == 0).all(dim=0) & ~causal_mask(6)
-    assert past_of_both.any()
-
-    scene = GALLERY.draw(compute_gallery("mask of the past", "as usual"))
-    assert GRAY not in [box.fill for box in boxes(scene, 16, 16)[72:]]  # all leaks, and the past
-
-
-def test_its_controls_are_the_mistakes_and_the_conditions():
-    names = tuple(mistake.name for mistake in ALL_MISTAKES)
-    assert GALLERY.controls == {"mistake": names, "condition": tuple(CONDITIONS)}

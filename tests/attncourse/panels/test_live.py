@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
 from attncourse.checks.mysteries import ALL_MISTAKES
@@ -24,11 +22,9 @@ from attncourse.panels.live import LEAK, MINI, MISTAKES, PAINTED, TYPED, LivePan
 from attncourse.panels.widgets import LiveBox
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import attention
-from book import FRONT_END, SHEET, live_section
-from support.browser_tools import found_browser, running_jupyterlab
-from support.notebook_tools import NOTEBOOKS, read
+from book import live_section
 from support.panel_tools import photograph
-from support.touch_tools import in_place, opened, violations
+from support.touch_tools import opened, violations
 
 pytestmark = pytest.mark.browser
 
@@ -45,9 +41,6 @@ CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no J
     const module = await import(URL.createObjectURL(file));
     return inputs.map(input => module[name](...(sheet ? [sheet] : []), ...input));
 }"""
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head>
-<body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
 FRAME = """async ([root, selector]) => {  // milliseconds from an input to the next frame
     const drawn = new MutationObserver(() => {});
     drawn.observe(root, { subtree: true, childList: true, attributes: true, characterData: true });
@@ -59,25 +52,13 @@ FRAME = """async ([root, selector]) => {  // milliseconds from an input to the n
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with found_browser() as found:
-        yield found
-
-
 @pytest.fixture
-def open_live(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Locator]]:
-    with ExitStack() as stack:
+def open_live(open_section: Callable[..., Page]) -> Callable[..., Locator]:
+    def box(panel: LivePanel, *how: Any, **options: Any) -> Locator:
+        page = open_section(live_section(panel), *how, **options)
+        return page.get_by_role("group", name=panel.title)
 
-        def box(panel: LivePanel, width: int = 900, state: str = "", **options: Any) -> Locator:
-            path = tmp_path / f"{panel.name}.html"
-            section = SHEET.sub(in_place, live_section(panel))
-            path.write_text(PAGE.replace("@", section + FRONT_END), encoding="utf-8")
-            viewport = {"width": width, "height": 800}
-            page = opened(browser, path.as_uri() + state, viewport=viewport, **options)
-            return stack.enter_context(page).get_by_role("group", name=panel.title)
-
-        yield box
+    return box
 
 
 def computed(
@@ -175,11 +156,12 @@ def test_the_model_of_letters_is_that_of_pytorch_with_places_muted(browser):
         cells = [[head, place] for head in range(4) for place in range(len(letters))]
         inputs.append([letters, draw.sample(cells, k=len(cells) * (i % 3) // 3)])
     shown = computed(browser, TYPED, "readLetters", inputs)
+    model = recorded_model(1200).double()
     for (letters, muted), found in zip(inputs, shown, strict=True):
-        model = recorded_model(1200)
-        for layer, attention_layer in enumerate(model.layers):
-            attention_layer.out_proj.register_forward_pre_hook(silence(muted, layer))
-        logits, weights = model.double()(torch.tensor([letters]), return_weights=True)
+        with ExitStack() as hooks:
+            for layer, its in enumerate(model.layers):
+                hooks.enter_context(its.out_proj.register_forward_pre_hook(silence(muted, layer)))
+            logits, weights = model(torch.tensor([letters]), return_weights=True)
         check_near(found["logits"], logits[0, :, 0])
         check_near(found["weights"], weights[0].flatten(end_dim=1))
 
@@ -361,8 +343,7 @@ def test_a_link_that_is_not_ours_does_no_harm(open_live, state):
     expect(box.get_by_role("status")).not_to_be_empty()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 900])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (900, "light")])
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
 def test_nobody_is_shut_out_and_nothing_sticks_out(open_live, panel, width, scheme):
     box = open_live(panel, width, color_scheme=scheme, reduced_motion="reduce")
@@ -376,9 +357,8 @@ def test_nobody_is_shut_out_and_nothing_sticks_out(open_live, panel, width, sche
 def test_an_answer_is_there_within_100_ms(open_live, panel):
     box = open_live(panel)
     expect(box.get_by_role("status")).not_to_be_empty()
-    times = sorted(
-        box.page.evaluate(FRAME, [box.element_handle(), "input, select"]) for _ in range(9)
-    )
+    inputs = [box.element_handle(), "input, select"]
+    times = sorted(box.page.evaluate(FRAME, inputs) for _ in range(9))
     print(f"{panel.name}: {times[4]:.0f} ms")
     assert times[4] < 100
 
@@ -395,62 +375,3 @@ def test_the_box_of_a_notebook_has_all_of_it_and_a_picture(panel):
     data, _ = box._repr_mimebundle_()
     assert {"text/html", "image/png", "text/plain"} <= set(data)
     assert panel.draw().alt in data["text/html"]
-
-
-CELL = """from attncourse.panels import LEAK, MINI, PAINTED, TYPED
-from attncourse.panels.widgets import LiveBox
-
-display(*map(LiveBox, (MINI, LEAK, TYPED, PAINTED)))"""
-# Settings > Save Widget State Automatically
-KEEPS_WIDGETS = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
-
-
-def test_all_of_them_move_in_jupyterlab_and_the_notebook_saves_their_state(
-    browser, tmp_path_factory
-):
-    folder = tmp_path_factory.mktemp("lesson")
-    new = {"cell_type": "code", "id": "c0", "metadata": {}, "outputs": [], "execution_count": None}
-    notebook = read(NOTEBOOKS[0]) | {"cells": [new | {"source": CELL}]}
-    (folder / "own.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    home = tmp_path_factory.mktemp("home")
-    with running_jupyterlab(folder, home, settings=KEEPS_WIDGETS) as server:
-        context = browser.new_context(
-            viewport={"width": 1366, "height": 768},
-            base_url=server["url"],
-            extra_http_headers={"Authorization": f"token {server['token']}"},
-        )
-        page, errors = context.new_page(), []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.set_default_timeout(60_000)
-        page.goto("lab/tree/own.ipynb?reset")
-        page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        boxes = {panel: page.get_by_role("group", name=panel.title) for panel in PANELS}
-        for box in boxes.values():
-            expect(box.get_by_role("status")).not_to_be_empty(timeout=60_000)
-        boxes[MINI].get_by_role("radio", name="muted").check()
-        says(boxes[MINI], "Paris goes from 0.97 to")
-        boxes[LEAK].get_by_role("slider", name="one, to be shaken").press("ArrowRight")
-        says(boxes[LEAK], "You shake one.")
-        boxes[TYPED].get_by_role("button", name="L0H1", exact=True).click()
-        says(boxes[TYPED], "7 without muting")
-        boxes[PAINTED].get_by_role("button", name="one word back").click()
-        says(boxes[PAINTED], "GPT-2: L4H11")
-        assert "#" not in page.url
-        page.wait_for_timeout(1000)
-        page.keyboard.press("Control+s")
-        for _ in range(300):
-            text = (folder / "own.ipynb").read_text(encoding="utf-8")
-            if "widget-state" in text and text.endswith("}\n"):  # not half written
-                break
-            page.wait_for_timeout(100)
-        (kept,) = json.loads(text)["metadata"]["widgets"].values()
-        models = [model["state"] for model in kept["state"].values() if "sheet" in model["state"]]
-        states = {model["sheet"]["name"]: model["state"] for model in models}
-        assert states["mini"]["head"] == "0, 0: muted"
-        assert states["leak"]["word"] == 4
-        assert len(states["letters"]["muted"]) == 16
-        assert len(states["paint"]["painted"]) == 5
-        context.close()
-        assert errors == []

@@ -22,17 +22,7 @@ from attnlib import MultiHeadAttention, causal_mask
 from support.cases import ALL_PANELS, sheet
 from support.pictures import SVG, boxes, outside, overlapping, text_in, texts, words
 
-INPUTS = torch.tensor(
-    [
-        [0.43, 0.15, 0.89],
-        [0.55, 0.87, 0.66],
-        [0.57, 0.85, 0.64],
-        [0.22, 0.58, 0.33],
-        [0.77, 0.25, 0.10],
-        [0.05, 0.80, 0.55],
-    ]
-)
-NAMES = ("Your", "journey", "starts", "with", "one", "step")
+INPUTS = journey().inputs
 
 
 def states(panel: Panel) -> pytest.MarkDecorator:
@@ -211,15 +201,9 @@ def test_what_plays_starts_at_its_beginning(panel, sheet):
 
 
 def test_the_kinds_of_controls():
-    kinds = {
-        (panel.name, control["name"]): control["kind"]
-        for panel in ALL_PANELS
-        for control in sheet(panel.name)["controls"]
-    }
-    assert {name for name, kind in kinds.items() if kind == "time"} == {
-        ("number steps", "step"),
-        ("tiles", "step"),
-    }
+    controls = [(panel.name, its) for panel in ALL_PANELS for its in sheet(panel.name)["controls"]]
+    kinds = {(name, control["name"]): control["kind"] for name, control in controls}
+    assert kinds["tiles", "step"] == "time"
     assert kinds["gallery", "mistake"] == "list"
     assert kinds["gallery", "condition"] == "words"
     assert kinds["stacked heads", "num_heads"] == "number"
@@ -262,7 +246,7 @@ def test_stacked_heads(state):
     context_vec, attn_weights = stacked(add_places(INPUTS)[None], return_weights=True)
     assert torch.equal(data.context_vec, context_vec[0])
     assert torch.equal(data.attn_weights, attn_weights[0])
-    assert data.tokens == NAMES == journey().tokens
+    assert data.tokens == journey().tokens
     assert data.num_heads == num_heads
     assert data.num_parameters == sum(weight.numel() for weight in stacked.parameters())
     scene = STACKED_HEADS.draw(data)
@@ -329,7 +313,7 @@ def test_weight_split(state):
     assert torch.equal(data.attn_weights, attn_weights[0])
     assert torch.equal(data.W_query, split.W_query.weight.T)
     assert data.moved == tuple(moved)
-    assert data.tokens == NAMES
+    assert data.tokens == journey().tokens
     line = (
         f"num_heads = {num_heads}; head_dim = 12 / {num_heads} = {12 // num_heads}; "
         f"scores / {math.sqrt(12 // num_heads):.2f}; "
@@ -347,40 +331,3 @@ def test_weight_split(state):
     assert head_colors_in(scene) == {tags.format(h): {head_color(h)} for h in range(num_heads)}
     touched = WEIGHT_SPLIT.touch(data, scene)
     assert [its.name for its in touched.maps] == [f"head {h}" for h in range(num_heads)]
-
-
-def test_a_head_without_a_column_looks_evenly():
-    data = WEIGHT_SPLIT.compute(num_heads=12, zeroed_column="column 2")
-    even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
-    torch.testing.assert_close(data.attn_weights[2], even)
-
-
-def test_the_head_count_leaves_weights_and_parameters_of_the_split_alone():
-    counts = WEIGHT_SPLIT.controls["num_heads"]
-    assert counts == (1, 2, 3, 4, 6, 12)  # the divisors only
-    data = [WEIGHT_SPLIT.compute(num_heads=n, zeroed_column="none") for n in counts]
-    assert {item.num_parameters for item in data} == {264}
-    assert all(torch.equal(item.W_query, data[0].W_query) for item in data)
-
-
-def test_the_smaller_the_divisor_the_more_a_column_moves_its_head():
-    counts = WEIGHT_SPLIT.controls["num_heads"]
-    data = [WEIGHT_SPLIT.compute(num_heads=n, zeroed_column="column 2") for n in counts]
-    moved = [max(item.moved) for item in data]
-    assert moved == sorted(moved)
-    assert (round(moved[0], 2), round(moved[-1], 2)) == (0.28, 0.63)
-
-
-def test_with_one_divisor_for_all_head_counts_a_column_moves_its_head_alike():
-    """So the divisor is why it moves more where heads are many, and not what stands beside it."""
-    moved = []
-    for num_heads in WEIGHT_SPLIT.controls["num_heads"]:
-        torch.manual_seed(123)
-        split = MultiHeadAttention(3, 12, 6, 0.0, num_heads)
-        louder = math.sqrt(12 // num_heads) / math.sqrt(12)  # undoes the divisor of this count
-        split.W_query.weight.detach().mul_(12 * louder)
-        _, before = split(INPUTS[None], return_weights=True)
-        split.W_query.weight.detach()[2] = 0
-        _, after = split(INPUTS[None], return_weights=True)
-        moved.append((after - before).abs().max().item())
-    assert 0.26 < min(moved) <= max(moved) < 0.29

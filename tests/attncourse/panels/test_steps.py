@@ -93,13 +93,6 @@ def test_the_eleven_steps_end_where_the_class_ends(num_heads):
     torch.testing.assert_close(eleven_steps(num_heads)[7].tensors["attn_weights"][0], attn_weights)
 
 
-def test_the_worked_weights_are_not_saturated():
-    attn_weights, _ = eleven_steps(2)[7].tensors["attn_weights"]
-    largest = attn_weights[0, :, 1:].max(dim=-1).values  # the first query sees one key only
-    assert largest.max() < 0.95
-    assert largest.min() > 0.4
-
-
 def test_every_number_of_every_state_stands_in_its_picture():
     for state in NUMBER_STEPS.states():
         data = NUMBER_STEPS.compute(**state)
@@ -118,7 +111,6 @@ def test_the_class_in_one_piece_is_the_class():
     theirs = MultiHeadAttention(4, 6, 5, 0.0, num_heads=2)
     theirs.load_state_dict(module.state_dict())
     noise = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(SEED)) / 10
-    for one, other in zip(
-        module(noise, return_weights=True), theirs(noise, return_weights=True), strict=True
-    ):
+    both = (its(noise, return_weights=True) for its in (module, theirs))
+    for one, other in zip(*both, strict=True):
         torch.testing.assert_close(one, other)

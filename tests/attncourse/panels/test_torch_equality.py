@@ -60,10 +60,8 @@ def bounds(scene: Scene) -> dict[str, str]:
 @each_state
 def test_its_numbers_are_those_of_the_two_modules(num_heads):
     x, theirs, ours = both(num_heads)
-    (outputs, weights, gradients), (our_outputs, our_weights, our_gradients) = (
-        run(theirs, x),
-        run(ours, x),
-    )
+    outputs, weights, gradients = run(theirs, x)
+    our_outputs, our_weights, our_gradients = run(ours, x)
     data = TORCH_EQUALITY.compute(num_heads=num_heads)
     assert data.tokens == journey().tokens
     assert data.num_heads == num_heads
@@ -74,13 +72,6 @@ def test_its_numbers_are_those_of_the_two_modules(num_heads):
         (gradients[name] - our_gradients[name]).abs().max() for name in gradients
     )
     assert torch.equal(data.attn_weights, our_weights[0])
-
-
-@each_state
-def test_rounding_keeps_its_distance_from_the_bound(num_heads):
-    """Else another machine might say another power of ten."""
-    data = TORCH_EQUALITY.compute(num_heads=num_heads)
-    assert max(data.outputs, data.weights, data.gradients) < 5e-7
 
 
 def test_the_weights_compared_are_neither_even_nor_decided():
@@ -205,15 +196,3 @@ def test_a_dot_lies_as_far_as_its_difference(name, difference, tick, bound):
     assert bounds(scene) == {**dict.fromkeys(NAMES, "<= 1e-06"), name: bound}
     assert f"{name} {bound}" in TORCH_EQUALITY.readout(data)
     assert f"{name} at most {bound.removeprefix('<= ')}" in scene.alt
-
-
-@pytest.mark.parametrize("num_heads", [2, 3, 4, 6])
-def test_heads_cut_without_the_transpose_send_all_dots_far_to_the_right(monkeypatch, num_heads):
-    """What the notebook says of its slider."""
-
-    def split_heads(x, num_heads):
-        return x.view(x.shape[0], num_heads, x.shape[1], -1)
-
-    monkeypatch.setattr("attnlib.torch_compatible.split_heads", split_heads)
-    data = TORCH_EQUALITY.compute(num_heads=num_heads)
-    assert min(data.outputs, data.weights, data.gradients) > 1e-2

@@ -69,10 +69,6 @@ def test_the_browser_gets_all_pages_and_the_kernel_is_not_needed_again(panel):
     assert box.get_state("sheet")["sheet"] == sheet(panel.name)
 
 
-def test_no_page_is_left_to_the_kernel(box):
-    assert None not in box.get_state("sheet")["sheet"]["pages"]
-
-
 def test_the_browser_gets_the_module_and_its_looks():
     state = PanelBox(STACKED_HEADS).get_state()
     assert "export function mount(" in state["_esm"]
@@ -148,18 +144,7 @@ def test_a_large_panel_draws_the_page_that_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    "message",
-    [
-        {},
-        {"draw": -1},
-        {"draw": 200},
-        {"draw": "7"},
-        {"draw": None},
-        {"draw": 1.5},
-        [],
-        "draw",
-        None,
-    ],
+    "message", [{}, *({"draw": place} for place in (-1, 200, "7", None, 1.5)), [], "draw", None]
 )
 def test_what_asks_for_no_page_gets_no_answer(message, capsys):
     """An error here would go to the log, where nobody looks."""

@@ -47,11 +47,6 @@ def lab(color: str) -> tuple[float, float, float]:
     return (lightness * 100 / 255, *((value + 128) % 256 - 128 for value in a_and_b))  # signed
 
 
-def luminance(color: str) -> float:
-    shares = zip((0.2126, 0.7152, 0.0722), channels(color), strict=True)
-    return sum(share * (value / 255) ** 2.2 for share, value in shares)
-
-
 @pytest.mark.parametrize(
     ("one", "other", "ratio"),
     [
@@ -82,8 +77,8 @@ def test_weights_go_from_pale_to_dark():
     """From white to the color of the head; an amount that is no weight, to gray."""
     for color in (*(partial(weight_color, head=head) for head in range(12)), amount_color):
         steps = [color(step / 20) for step in range(21)]
-        brightness = [luminance(step) for step in steps]
-        assert brightness == sorted(brightness, reverse=True)
+        darkness = [contrast(step, "#ffffff") for step in steps]
+        assert darkness == sorted(darkness)
         assert len(set(steps)) == 21
         assert steps[0] == "#ffffff"
     assert [weight_color(1.0, head) for head in range(12)] == [c.lower() for c in HEAD_COLORS]

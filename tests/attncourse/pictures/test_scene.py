@@ -15,6 +15,7 @@ from attncourse.pictures.palette import HATCH, INK, PAPER, line_color, on_white,
 from attncourse.pictures.scene import (
     MANY,
     Box,
+    Item,
     Line,
     Scene,
     Words,
@@ -40,6 +41,10 @@ SCENE = Scene(
         Words(50, 50, 'a < b & "c"', size=9),
     ),
 )
+
+
+def drawn(*items: Item) -> ET.Element:
+    return ET.fromstring(Scene(500, 80, "", items).svg())
 
 
 def test_the_svg_is_well_formed_and_says_what_it_shows():
@@ -78,7 +83,7 @@ def test_many_boxes_of_one_kind_are_a_path_for_each_fill(how):
     """Every cell is covered by its fill, once; all edges are drawn, and all hatching, over it."""
     fills = {(i, j): BLUE if (i + j) % 5 == 0 else RED for i in range(7) for j in range(11)}
     cells = [Box(8 * j, 9 * i, 8, 9, fill, **how) for (i, j), fill in fills.items()]
-    svg = ET.fromstring(Scene(88, 63, "", (*cells, Box(1, 2, 3, 4, RED))).svg())
+    svg = drawn(*cells, Box(1, 2, 3, 4, RED))
     *paths, alone = svg
     assert alone.tag == f"{SVG}rect"
     painted = {path.get("fill"): rectangles(path) for path in paths[:2]}
@@ -100,7 +105,7 @@ def test_many_boxes_of_one_kind_are_a_path_for_each_fill(how):
         assert over.get("stroke") == "var(--attn-ink)"
         assert rectangles(over) == [cell[:4] for cell in cells]
     else:
-        one = ET.fromstring(Scene(9, 9, "", (cells[0],)).svg())[1]
+        one = drawn(cells[0])[1]
         assert over.get("stroke") == one.get("stroke") == "var(--attn-hatch)"
         assert over.get("d", "").startswith(one.get("d", "none"))
         assert over.get("d", "").count("M") == len(cells) * one.get("d", "").count("M")
@@ -110,7 +115,7 @@ def test_a_few_boxes_are_drawn_one_by_one_and_so_are_others_among_them():
     cells = [Box(8 * j, 0, 8, 9, RED) for j in range(MANY - 1)]
     last = Box(8 * MANY, 0, 8, 9, RED)
     for items, paths in ((cells, 0), ([*cells, last], 1), ([*cells, SCENE.items[2], last], 1)):
-        svg = ET.fromstring(Scene(500, 9, "", tuple(items)).svg())
+        svg = drawn(*items)
         assert len([*svg.iter(f"{SVG}path")]) == paths
         assert len(svg) == (1 if len(items) == MANY else len(items))
 
@@ -118,12 +123,12 @@ def test_a_few_boxes_are_drawn_one_by_one_and_so_are_others_among_them():
 def test_a_shape_has_an_outline_and_round_corners_only_if_it_says_so():
     plain, thin = Box(1, 1, 8, 8, fill=RED), Box(1, 1, 8, 8, stroke=BLUE)
     round_one = Box(1, 1, 8, 8, stroke=INK, stroke_width=2, radius=3)
-    first, second, third = ET.fromstring(Scene(9, 9, "", (plain, round_one, thin)).svg())
+    first, second, third = drawn(plain, round_one, thin)
     look = ("fill", "stroke", "stroke-width", "rx")
     assert [first.get(key) for key in look] == [RED, None, None, None]
     assert [second.get(key) for key in look] == ["none", "var(--attn-ink)", "2", "3"]
     assert [third.get(key) for key in look] == ["none", BLUE, None, None]  # SVG's own width is 1
-    (text,) = ET.fromstring(Scene(9, 9, "", (Words(5, 5, "m", size=12),)).svg())
+    (text,) = drawn(Words(5, 5, "m", size=12))
     assert text.get("fill") == "var(--attn-ink)"
 
 
@@ -147,8 +152,7 @@ def test_a_thin_mark_in_a_pale_hue_is_darker_than_a_cell():
 
 def test_a_line_is_dashed_or_pale_in_the_svg():
     ways = ({}, {"dashed": True}, {"opacity": 0.25})
-    scene = Scene(9, 9, "Lines.", tuple(Line(((1, 1), (8, 8)), **how) for how in ways))
-    lines = [*ET.fromstring(scene.svg()).iter(f"{SVG}path")]
+    lines = [*drawn(*(Line(((1, 1), (8, 8)), **how) for how in ways)).iter(f"{SVG}path")]
     assert [line.get("stroke-dasharray") for line in lines] == [None, "5 4", None]
     assert [line.get("opacity") for line in lines] == [None, None, "0.25"]
 
@@ -264,7 +268,7 @@ def test_nbval_compares_the_alt_text_and_not_the_bytes():
 def test_hatching_stays_in_its_box():
     for width, height in ((20, 20), (5, 40), (40, 5), (33, 17)):
         box = Box(7, 9, width, height, hatched=True)
-        (path,) = ET.fromstring(Scene(80, 80, "", (box,)).svg()).iter(f"{SVG}path")
+        (path,) = drawn(box).iter(f"{SVG}path")
         ends = [
             tuple(map(float, end.split())) for end in path.get("d")[1:].replace("M", "L").split("L")
         ]
@@ -282,9 +286,7 @@ def test_text_stands_where_its_anchor_says():
     turned = ink(pixels(Scene(100, 100, "", (Words(50, 50, "mmmm", "end", size=12, angle=45),))))
     assert turned[2] < 60
     assert turned[1] > 40
-    (text,) = ET.fromstring(
-        Scene(9, 9, "", (Words(5, 6, "m", "end", size=12, angle=45),)).svg()
-    ).iter(f"{SVG}text")
+    (text,) = drawn(Words(5, 6, "m", "end", size=12, angle=45))
     assert text.get("transform") == "rotate(-45 5 6)"
     assert text.get("text-anchor") == "end"
 

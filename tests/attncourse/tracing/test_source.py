@@ -7,8 +7,6 @@ import pytest
 
 import attnlib
 from attncourse.tracing import show_source
-from attncourse.tracing.source import MARK
-from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
 from attnlib.torch_compatible import MultiheadAttention
 
 SHOWN = [*(getattr(attnlib, name) for name in attnlib.__all__), MultiheadAttention]
@@ -98,34 +96,6 @@ def test_what_is_shown_is_the_code_that_runs(shown):
             assert node.body[0].lineno == node.body[0].end_lineno
     if shown.__doc__:
         assert shown.__doc__.strip().splitlines()[0] in text
-
-
-@pytest.mark.parametrize(
-    ("shown", "new", "not_new"),
-    [
-        (
-            MultiHeadAttentionWrapper,
-            ["num_heads: int,", "self.heads = nn.ModuleList("],
-            ["dropout: float,", "qkv_bias: bool = False,"],
-        ),
-        (
-            MultiHeadAttention,
-            ["self.head_dim = self.d_out // self.num_heads", "self.out_proj = nn.Linear("],
-            ["self.W_key = nn.Linear(", "queries = self.W_query(x)"],
-        ),
-    ],
-)
-def test_the_marks_in_the_lessons(shown, new, not_new):
-    """Marked lines are those that the older class lacks, and the mark is all that is added."""
-    lines = str(show_source(shown, new_since=CausalAttention)).splitlines()
-    plain, old = str(show_source(shown)), str(show_source(CausalAttention))
-    assert "\n".join(line.removesuffix(MARK) for line in lines) == plain
-    for text, is_new in [*((line, True) for line in new), *((line, False) for line in not_new)]:
-        (line,) = (line for line in lines if line.strip().startswith(text))
-        assert line.endswith(MARK) == is_new
-    for line in lines:
-        if not line.endswith(MARK) and line.strip(" )"):
-            assert line.strip() in map(str.strip, old.splitlines())
 
 
 def test_it_shows_as_fenced_markdown_in_a_notebook():

@@ -49,7 +49,7 @@ ANSWERS = {
             ),
             "split to one head": (
                 {"num_tokens, self.num_heads, ": "num_tokens, "},
-                "Is head_dim d_out // num_heads, and",
+                "Is head_dim d_out // num_heads,",
             ),
             "keys without heads": (
                 {"self.split(self.W_key(x))": "self.W_key(x)"},

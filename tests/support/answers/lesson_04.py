@@ -33,7 +33,7 @@ WRONG = {
     4: {
         "no transpose": (
             {MERGED: "merged = context_vec.flatten(2)"},
-            "The heads are put along dimension 1: they must go along the last.",
+            "The heads are put along dimension 1: torch.cat must join their columns.",
         ),
         "reshaped": (
             {MERGED: "merged = context_vec.reshape(*stream.shape[:2], -1)"},

@@ -1,0 +1,30 @@
+"""The copies for a class: explanations and hints stay, and nothing gives an answer away."""
+
+import pytest
+
+from attncourse.classroom.exercises import find_exercises
+from student_copies import hand_out
+from support.exercise_tools import answers_to
+from support.leaks import leaks, own_lines, shown, squash
+from support.notebook_tools import APPENDICES, NOTEBOOKS, read
+
+LESSONS = {path.stem: path for path in (*NOTEBOOKS, *APPENDICES)}
+COPIES = {stem: hand_out(read(path)) for stem, path in LESSONS.items()}
+SHOWN = {stem: squash("".join(map(shown, copy["cells"]))) for stem, copy in COPIES.items()}
+EXERCISES = [
+    pytest.param(stem, exercise, id=f"{stem}-{exercise.name}")
+    for stem, path in LESSONS.items()
+    for exercise in find_exercises(read(path))
+]
+
+
+@pytest.mark.parametrize(("stem", "exercise"), EXERCISES)
+def test_no_line_of_a_solution_stands_below_its_stub_or_in_a_fold(stem, exercise):
+    assert own_lines(exercise) or exercise.name == "broken"  # {7, 8, 9}
+    assert leaks(COPIES[stem], exercise) == []
+
+
+@pytest.mark.parametrize(("stem", "exercise"), EXERCISES)
+def test_what_a_solution_prints_stands_nowhere(stem, exercise):
+    right = squash(answers_to(stem)[exercise.name].right)
+    assert not [copy for copy, text in SHOWN.items() if right in text]

@@ -1,0 +1,94 @@
+"""The hidden tests of the nbgrader course: for each exercise, what is asked of an answer.
+
+A probe is an expression in the names of the lesson, of `attnlib`, `checks`, `torch` and `drawn`,
+which fills a module with parameters drawn by their names. It gives numbers, or a word, that are the
+same for every right answer. Each is worth a point.
+"""
+
+SPLIT, STACK = "attnlib.MultiHeadAttention", "attnlib.MultiHeadAttentionWrapper"
+BOTH = "[{}(checks.make(checks.another(seed)), torch.randn(1, 6, 3)) for seed in range({}, {})]"
+BLIND = "(checks.make(c), torch.arange(18.0).view(1, 6, 3).sin()) for c in (checks.class_a, m.cls)"
+PROBES: dict[str, list[str]] = {
+    "causal_weights": [
+        "causal_weights(20 * torch.randn(2, 5, 5))",
+        "causal_weights(torch.randn(7, 7) - 500)",
+    ],
+    "CausalAttention": [
+        "drawn(CausalAttention(5, 3, 11, 0.0))(torch.randn(2, 7, 5))",
+        "drawn(CausalAttention(3, 2, 7, 0.3, True))(torch.randn(1, 5, 3))",
+    ],
+    "look_back": [
+        "(look_back(13) / 13**0.5).masked_fill(attnlib.causal_mask(13), -torch.inf)"
+        ".softmax(-1).diagonal(-1) > 0.99"
+    ],
+    "MultiHeadAttentionWrapper": [
+        f"drawn(MultiHeadAttentionWrapper(5, 2, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)
+    ],
+    "without_head": [
+        f"without_head(drawn({STACK}(5, 2, 7, 0.0, 3)), {h})(torch.randn(2, 7, 5))" for h in (0, 1)
+    ],
+    "MultiHeadAttention": [
+        f"drawn(MultiHeadAttention(5, 6, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)
+    ],
+    "copy_weights": [
+        f"copy_weights(drawn({STACK}(5, 2, 7, 0.0, {n})), {SPLIT}(5, {2 * n}, 7, 0.0, {n}))"
+        "(torch.randn(2, 7, 5))"
+        for n in (2, 3)
+    ],
+    "swap_heads": [
+        f"swap_heads(drawn({SPLIT}(5, 6, 7, 0.0, 2))).{name}.weight"
+        for name in ("W_key", "out_proj")
+    ],
+    **{
+        f"Broken{i}": [f"drawn(Broken{i}(5, 6, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)]
+        for i in range(1, 10)
+    },
+    "Broken10": [
+        "drawn(Broken10(5, 6, 7, 0.0, 2))(torch.randn(3, 5, 5), torch.arange(5) >= "
+        "torch.tensor([[3], [5], [4]]))[:, :3]"
+    ],
+    "MyAttention": [
+        "drawn(MyAttention(5, 6, 7, 0.3, 2))(torch.randn(2, 7, 5), is_causal=True)",
+        "drawn(MyAttention(5, 6, 7, 0.0, 3))(torch.randn(2, 3, 5), torch.randn(2, 7, 5))",
+    ],
+    "padded_mask": [
+        "(p := torch.arange(7) < torch.randint(1, 5, (3, 1)), padded_mask(p)[:, 0][~p])[1]",
+        "padded_mask(torch.arange(7) < torch.randint(1, 5, (3, 1))).diagonal(0, -2, -1)",
+    ],
+    "for_module": [
+        f"for_module(torch.rand({sizes}) > 0.5, (3, 2, 5, 5))" for sizes in ("5, 5", "3, 1, 5, 5")
+    ],
+    "is_causal": [BOTH.format("is_causal", i, i + 10) for i in (100, 200)],
+    "same_on_prefixes": [BOTH.format("same_on_prefixes", i, i + 10) for i in (100, 200)],
+    "any_scale": [
+        f"[torch.allclose(*(any_scale{BLIND}), atol=1e-4) for m in checks.ALL_MISTAKES "
+        f"if m.name in ({names!r},)]"
+        for names in ("no scale", "mask one too late")
+    ],
+    "found": ["found[2]", "found[3]", "found[4]"],
+    "part": ["[part] == list(set(checks.grid()) - set(checks.strikes(case)))"],
+    "attend_in_tiles": [
+        f"attend_in_tiles({far} * torch.randn(7, 3), *torch.randn(2, 7, 3), {size})"
+        for far, size in ((1, 2), (300, 3))
+    ],
+    "join": [
+        "(lambda largest, total, mixed: mixed / total)(*join(*((each[:, :1], each[:, 1:2].exp(), "
+        f"each[:, 2:]) for each in {far} * torch.randn(2, 5, 4))))"
+        for far in (1, 5)
+    ],
+    "induction": [f"induction(torch.randint({letters}, (2, 13)))" for letters in (3, 7)],
+    "design": ["[*design[:2], set(range(48)[design[2]]) >= set(range(25, 48))]"],
+    "rotate": [
+        f"rotate(torch.randn(1, 2, 3, {width}), *torch.randn(2, 3, {width // 2}))"
+        for width in (4, 10)
+    ],
+    "share": ["share(torch.randn(2, 3, 2, 2), 6)", "share(torch.randn(1, 2, 3, 2), 6)"],
+    "remember": [
+        "(c := {}, remember(c, *torch.randn(2, 1, 3, 2, 2)), torch.stack(remember(c, "
+        f"*torch.randn(2, 1, 3, {n}, 2))))[2]"
+        for n in (1, 2)
+    ],
+    "scores_row": ["scores_row"],
+    "weights_row": ["[round(10 * weight) for weight in weights_row]"],
+    "broken": ["sorted(broken)"],
+}
