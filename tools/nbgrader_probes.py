@@ -43,10 +43,6 @@ PROBES: dict[str, list[str]] = {
         f"Broken{i}": [f"drawn(Broken{i}(5, 6, 7, 0.0, {n}))(torch.randn(2, 7, 5))" for n in (2, 3)]
         for i in range(1, 10)
     },
-    "Broken10": [
-        "drawn(Broken10(5, 6, 7, 0.0, 2))(torch.randn(3, 5, 5), torch.arange(5) >= "
-        "torch.tensor([[3], [5], [4]]))[:, :3]"
-    ],
     "MyAttention": [
         "drawn(MyAttention(5, 6, 7, 0.3, 2))(torch.randn(2, 7, 5), is_causal=True)",
         "drawn(MyAttention(5, 6, 7, 0.0, 3))(torch.randn(2, 3, 5), torch.randn(2, 7, 5))",
