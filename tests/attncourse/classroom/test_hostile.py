@@ -148,7 +148,7 @@ def test_no_way_leads_out(tmp_path, host, behind, way):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the ways are those of Linux")
-@pytest.mark.parametrize("way", set(WAYS) - {"remounts"})
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "remounts"])
 def test_without_walls_each_way_leads_out(tmp_path, host, way):
     assert try_way(WAYS[way], host, tmp_path, ()).state == "solved"
 
