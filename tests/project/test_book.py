@@ -455,6 +455,17 @@ def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
 
 
 @browser_test
+def test_every_lesson_can_be_presented(open_page: Callable[..., Page], book: Path):
+    page = open_page(STACKED_HEADS, 1300)
+    for path in NOTEBOOKS[1:]:
+        go_to(page, book, f"notebooks/{path.stem}")
+        page.get_by_role("button", name="Present").click()
+        expect(page.get_by_role("progressbar", name="so far")).to_have_attribute("value", "1")
+        page.keyboard.press("Escape")
+        expect(page.locator("body.presenting")).to_have_count(0)
+
+
+@browser_test
 def test_the_keys_that_scroll_code_do_not_leave_the_page(open_page: Callable[..., Page]):
     page = open_page(STACKED_HEADS, 390)
     here = page.url
