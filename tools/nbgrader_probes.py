@@ -73,7 +73,9 @@ PROBES: dict[str, list[str]] = {
         for far in (1, 5)
     ],
     "induction": [f"induction(torch.randint({letters}, (2, 13)))" for letters in (3, 7)],
-    "design": ["[*design[:2], set(range(48)[design[2]]) >= set(range(25, 48))]"],
+    "design": [
+        "[design[0], set(range(48)[design[2]]) >= set((range(25), range(25, 48))[design[1]])]"
+    ],
     "rotate": [
         f"rotate(torch.randn(1, 2, 3, {width}), *torch.randn(2, 3, {width // 2}))"
         for width in (4, 10)

@@ -67,7 +67,7 @@ REPEATED = "The password is zorblat-quenty. I repeat, the password is zorblat-qu
 WRITER = Head(16, 0)
 OTHER_WRITERS = Head(11, 1), Head(2, 1), Head(1, 2)
 READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
-BYSTANDERS = Head(5, 2), Head(12, 7), Head(20, 1), Head(25, 4)
+BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
@@ -86,6 +86,7 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
     muted += [[Mute(*head) for head in heads] for heads in (READERS, BYSTANDERS)]
     paths = [(writer, "keys") for writer in (WRITER, *OTHER_WRITERS)] + [(WRITER, "queries")]
     cuts = [[Cut(writer, reader, part) for reader in READERS] for writer, part in paths]
+    cuts.append([Cut(WRITER, other, "keys") for other in BYSTANDERS])
     for text in (twice(), REPEATED):
         run = model.read(text)
         after, before = (find(run.token_ids[None])[0] for find in (induction, one_back))

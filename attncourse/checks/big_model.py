@@ -113,27 +113,38 @@ def check_remember(
             num_kv_heads, num_new, head_dim); it returns those of all tokens so far.
 
     >>> check_remember(lambda cache, keys, values: (keys, values))
-    The second time the first tokens are missing: are they kept in cache?
+    After 4 tokens cache["keys"] must be one tensor, all keys: the class below reads it there.
     """
     keys, values = draw(B, HEADS, TOKENS, HEAD_DIM), draw(B, HEADS, TOKENS, HEAD_DIM) + 1
-    cache: Cache = {}
-    parts = ((keys[:, :, old:new], values[:, :, old:new]) for old, new in ((0, 4), (4, 5), (5, 7)))
-    for turn, (new_keys, new_values) in enumerate(parts):
-        found = remember(cache, new_keys, new_values)
-        said = "Return two tensors: all keys and all values."
-        require(isinstance(found, (tuple, list)) and len(found) == 2, said)
-        if turn and is_near(found[0], new_keys):
-            return "The second time the first tokens are missing: are they kept in cache?"
-        if not turn:
-            require(is_near(found[0], new_keys), "The first keys are not returned as they are.")
-            continue
-        upto = 5 if turn == 1 else 7
-        shape = tuple(keys[:, :, :upto].shape)
-        require_shape(found[0], shape, ": tokens are dimension 2")
-        require_shape(found[1], shape, ": tokens are dimension 2")
-        newest = torch.cat((keys[:, :, upto - len(range(4, upto)) : upto], keys[:, :, :4]), dim=2)
-        require(not is_near(found[0], newest), "The new tokens come last, not first.")
-        require(not is_near(found[1], keys[:, :, :upto]), "Those are the keys twice.")
-        require(is_near(found[0], keys[:, :, :upto]), "The keys are not those of all tokens.")
-        require(is_near(found[1], values[:, :, :upto]), "The values are not those of all tokens.")
+    for again in (False, True):  # two caches, one after the other
+        cache: Cache = {}
+        for old, new in ((0, 4), (4, 5), (5, 7)):
+            new_keys = keys[:, :, old:new]
+            found = remember(cache, new_keys, values[:, :, old:new])
+            said = "Return two tensors: all keys and all values."
+            require(isinstance(found, (tuple, list)) and len(found) == 2, said)
+            all_keys, all_values = keys[:, :, :new], values[:, :, :new]
+            if old and is_near(found[0], new_keys):
+                return "It returns the new tokens alone: return all that the cache holds now."
+            if not old and not is_near(found[0], all_keys):
+                return (
+                    "A second, empty cache still finds the tokens of the first: keep them in cache "
+                    "alone."
+                    if again
+                    else "The first keys are not returned as they are."
+                )
+            for each in found:
+                require_shape(each, tuple(all_keys.shape), ": tokens are dimension 2")
+            newest_first = torch.cat((new_keys, keys[:, :, :old]), dim=2)
+            require(not old or not is_near(found[0], newest_first), "The new tokens come last.")
+            require(not is_near(found[1], all_keys), "Those are the keys twice.")
+            require(is_near(found[0], all_keys), "The keys are not those of all tokens.")
+            require(is_near(found[1], all_values), "The values are not those of all tokens.")
+            for name, all_ in (("keys", all_keys), ("values", all_values)):
+                kept = cache.get(name)
+                if not (isinstance(kept, Tensor) and is_near(kept, all_)):
+                    return (
+                        f'After {new} tokens cache["{name}"] must be one tensor, all {name}: the '
+                        "class below reads it there."
+                    )
     return noted("Right: nothing is computed twice, and nothing forgotten.")

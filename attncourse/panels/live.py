@@ -153,9 +153,8 @@ def _draw_letters() -> Scene:
     """Return where the four heads look in the letters at the start."""
     with torch.no_grad():
         _, weights = recorded_model(SAVED_AT[-1])(shown_tokens(), return_weights=True)
-    maps, names = weights[0].flatten(end_dim=1), [f"L{head.replace('.', 'H')}" for head in HEADS]
-    hidden = causal_mask(len(SHOWN))
-    drawn = weights_picture(maps, SHOWN, hidden, cell=10.5, columns=4, names=names)
+    maps, hidden = weights[0].flatten(end_dim=1), causal_mask(len(SHOWN))
+    drawn = weights_picture(maps, SHOWN, hidden, cell=14, columns=2, names=HEADS)
     return replace(drawn, alt=f"Where the four heads of the two-layer model look in {SHOWN}.")
 
 
@@ -201,7 +200,7 @@ def _draw_painted() -> Scene:
     text = recorded("spaceship")
     heads = ((4, 11), (5, 5), (9, 8), (0, 5))
     maps = torch.stack([text.weights[head] for head in heads])
-    names, hidden = [f"L{a}H{b}" for a, b in heads], causal_mask(len(text.tokens))
+    names, hidden = [f"GPT-2 L{a}H{b}" for a, b in heads], causal_mask(len(text.tokens))
     return weights_picture(maps, text.tokens, hidden, cell=16, columns=4, names=names)
 
 

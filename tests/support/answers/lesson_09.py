@@ -44,13 +44,44 @@ ANSWERS = {
         {
             "never kept": (
                 {'cache["keys"], cache["values"] = keys, values': ""},
-                "The second time the first tokens are missing",
+                'After 4 tokens cache["keys"] must be one tensor',
+            ),
+            "the new ones alone": (
+                {"    if": "    new = keys, values\n    if", "return keys, values": "return new"},
+                "It returns the new tokens alone",
             ),
             "new ones first": (
                 {'(cache["keys"], keys)': '(keys, cache["keys"])'},
-                "The new tokens come last, not first.",
+                "The new tokens come last.",
             ),
             "along the heads": ({"dim=2": "dim=1"}, "Stopped in remember, line 3"),
+            "kept the first time only": (
+                {'    cache["keys"], cache["values"]': '    else: cache["keys"], cache["values"]'},
+                'After 5 tokens cache["keys"] must be one tensor',
+            ),
+            "other names": (
+                {'cache["keys"]': 'cache["k"]', 'cache["values"]': 'cache["v"]'},
+                'cache["keys"] must be one tensor, all keys',
+            ),
+            "lists": (
+                {
+                    "= keys, values": "= [keys], [values]",
+                    '(cache["keys"]': '(*cache["keys"]',
+                    '(cache["values"]': '(*cache["values"]',
+                },
+                'After 4 tokens cache["keys"] must be one tensor',
+            ),
+            "a dictionary of its own": (
+                {"remember(cache, keys, values)": "remember(_, keys, values, cache={})"},
+                'After 4 tokens cache["keys"] must be one tensor',
+            ),
+            "one cache for all": (
+                {
+                    "remember(cache, keys, values)": "remember(given, keys, values, cache={})",
+                    "    return": "    given.update(cache)\n    return",
+                },
+                "A second, empty cache still finds the tokens of the first",
+            ),
             "keys twice": ({"return keys, values": "return keys, keys"}, "Those are the keys tw"),
         },
     ),
