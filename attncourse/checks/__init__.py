@@ -24,7 +24,6 @@ from attncourse.checks.by_hand import (
     check_any_scale,
     check_is_causal,
     check_prefixes,
-    equals_sdpa,
 )
 from attncourse.checks.exercises import (
     check_causal_attention,

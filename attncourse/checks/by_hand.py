@@ -144,7 +144,10 @@ LEAKS = {
     "merge without transpose": "that joins its heads in the wrong order",
     "split without transpose": "that cuts its heads out of several tokens",
 }
-CAUSAL = ("no scale", "scale by d_out", "keys and values swapped", "no output projection")
+CAUSAL = (
+    *("no scale", "scale by d_out", "keys and values swapped", "no output projection"),
+    "both without transpose",
+)
 
 
 def _x() -> Tensor:

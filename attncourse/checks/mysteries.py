@@ -226,14 +226,17 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     """Say of a part whether the probes leave it, or which of them strikes it out.
 
     Args:
-        part: a name of the grid; None where nothing is blamed yet.
+        part: a name of the grid, or half of one; None where nothing is blamed yet.
         cls: the class that is wrong by a line.
 
     >>> check_part("split", mystery_1)
     Not the split: at 'one head' its faults never show, and this class is wrong there.
     """
-    if part not in POOL:
+    said = str(part).strip().lower().removeprefix("the ")
+    meant = [name for name in POOL if said in (name, *name.split(" and "))]
+    if not meant:
         return Verdict(False, f"{part!r} is no part. There are: {', '.join(POOL)}.")
+    (part,) = meant
     if (probe := strikes(cls).get(part)) is None:
         return Verdict(True, f"Right, the {part}: no probe leaves anything else.")
     if (here := answer(cls, probe)) == NAN:

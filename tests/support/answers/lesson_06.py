@@ -6,7 +6,7 @@ from support.exercise_tools import Answers
 
 ANSWERS = {
     "is_causal": Answers(
-        "Right: it finds 11 classes that leak, and lets 4 others pass.",
+        "Right: it finds 11 classes that leak, and lets 5 others pass.",
         {
             "all outputs": ({"[:, :t]": ""}, "It rejects the right class. When token t changes,"),
             "one row too many": ({"[:, :t]": "[:, : t + 1]"}, "It rejects the right class. When"),
@@ -27,6 +27,10 @@ ANSWERS = {
                     )
                 },
                 "It lets a class through that returns NaN",
+            ),
+            "prefixes": (
+                {"module(changed)[:, :t]": "module(x[:, :t])"},
+                "It rejects the mistake 'both without transpose', which is causal, though wrong.",
             ),
             "no return": ({"    return True": ""}, "is_causal returns None"),
             "return inside the loop": (
