@@ -266,6 +266,7 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     box.get_by_role("button", name="Start again").click()
     box.get_by_role("button", name="Shake all six").click()
     assert box.locator("td.attn-leaks").count() == 0
+    says(box, "Nothing before a shaken word moves.")
     x, layer = journey().inputs, build(OnePageAttention)
     changed = x.clone()
     changed[1] += 3
@@ -274,6 +275,9 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     assert shown == ["0", *(f"{number:.2f}" for number in far[1:])]
     box.get_by_role("combobox", name="mistake").select_option("mask with the diagonal")
     assert "NaN" in box.get_by_role("row").nth(1).text_content()
+    says(box, "Of 15 places before a shaken word none moves. 5 of them are NaN.")
+    box.get_by_role("combobox", name="mistake").select_option("mask thrown away")
+    says(box, "It leaks: 15 of 15 places before a shaken word move.")
 
 
 def test_a_word_is_shaken_by_hand(open_live):
@@ -284,6 +288,7 @@ def test_a_word_is_shaken_by_hand(open_live):
     mouse.down()
     mouse.move(room["x"] + 56, room["y"] + 20, steps=4)
     expect(word).to_have_attribute("aria-valuetext", "shaken by 3.00")
+    says(box, "You shake one. Of the outputs, one and step move; nothing before it does.")
     mouse.up()
     says(box, "You shake one. Of the outputs, one and step move; nothing before it does.")
     box.get_by_role("slider", name="step, to be shaken").click()
