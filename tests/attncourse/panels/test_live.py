@@ -329,7 +329,8 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     says(box, "Most like your pattern: SmolLM2: ")
     for cell in cells[1:]:
         cell.press("Enter")
-    says(box, "GPT-2: L4H11, 1.00.")
+    says(box, "GPT-2: L4H11, 1.00. SmolLM2 reads five words here: the last row is not asked.")
+    expect(box.get_by_text("GPT-2: its 144 heads, most like your pattern first")).to_be_visible()
     head = box.get_by_role("button", name="L5H5: ")
     head.last.hover()
     expect(box.get_by_text("GPT-2, L5H5, in percent")).to_be_visible()
@@ -340,6 +341,12 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     head.last.press("Home")
     box.get_by_role("button", name="Clear").click()
     says(box, "Paint where a head could look")
+    box.get_by_role("button", name="from word 5 to word 2").press("Enter")
+    says(box, "Most like your pattern: GPT-2: L9H8, 0.68. SmolLM2 reads five words here")
+    expect(box.get_by_text("SmolLM2: its 270 heads, layers across, heads down")).to_be_visible()
+    smollm2 = box.get_by_role("group", name="heads of SmolLM2")
+    smollm2.get_by_role("button", name="L0H0").press("ArrowRight")
+    expect(box.locator(":focus")).to_have_accessible_name("L1H0")
 
 
 @pytest.mark.parametrize("state", ["#mini.query=NaN,1&mini.head=x", "#mini.numbers=1&mini.text="])
