@@ -28,10 +28,18 @@ export function mount(root, sheet, memory) {
 
     // What is shown
 
-    const line = moved => {
-        if (state.word < 0) return ["Take hold of a word and shake it."];
-        const places = upTo(count), word = tokens[state.word];
+    const line = (moved, shaken) => { // of the word that is held, and of all that were shaken
         if (moved.every(Number.isNaN)) return ["Every output is ", bold("NaN"), ": this layer answers nothing."];
+        if (state.word < 0 && !shaken.size) return ["Take hold of a word and shake it."];
+        if (state.word < 0) {
+            const before = [...shaken].flatMap(([word, far]) => far.slice(0, word));
+            const strange = before.filter(Number.isNaN).length, leaks = before.filter(isMoved).length - strange;
+            const nan = strange ? [` ${strange} of them are `, bold("NaN"), "."] : [];
+            if (leaks) return [bold("It leaks: "), `${leaks} of ${before.length} places before a shaken word move.`, ...nan];
+            if (strange) return [`Of ${before.length} places before a shaken word none moves.`, ...nan];
+            return ["Nothing before a shaken word moves."];
+        }
+        const places = upTo(count), word = tokens[state.word];
         const past = places.filter(i => i < state.word && isMoved(moved[i]));
         const rest = places.filter(i => i >= state.word && isMoved(moved[i]));
         if (past.length) return [bold("It leaks. "), `Outputs before ${word} move: ${listed(past)}.`];
@@ -56,14 +64,14 @@ export function mount(root, sheet, memory) {
             output.style.setProperty("--share", strength(far));
             output.lastChild.textContent = isMoved(far) ? `${isLeak ? "▲ " : ""}${told(far)}` : "still";
         });
+        const shaken = new Map(state.shaken.map(j => [j, shake(sheet, rows, how, j, SHAKE).moved]));
         cells.forEach((row, i) => row.forEach((cell, j) => {
-            const isKnown = state.shaken.includes(j);
-            const far = isKnown ? shake(sheet, rows, how, j, SHAKE).moved[i] : 0;
+            const isKnown = shaken.has(j), far = isKnown ? shaken.get(j)[i] : 0;
             cell.textContent = isKnown ? told(far) : "";
             cell.className = isKnown && i < j && isMoved(far) ? "attn-leaks" : isKnown ? "attn-known" : "";
             cell.style.setProperty("--share", strength(far));
         }));
-        status.tell(...line(now.moved));
+        status.tell(...line(now.moved, shaken));
     };
 
     // What can be touched

@@ -145,14 +145,16 @@ const toggled = (list, codes, isOn) => // a list of numbers with some added or t
 const pair = numbers => `(${numbers.map(two).join(", ")})`;
 const bold = text => element("b", {}, text);
 
-// One line, seen at once, and heard when it has come to rest.
+// One line, seen at once, and heard when its words have come to rest.
 function teller() {
     const seen = element("p", { "aria-hidden": "true" }), heard = element("p", { role: "status", class: "attn-heard" });
     let timer;
     return {
         box: element("div", { class: "attn-told" }, seen, heard),
         tell(...parts) {
+            const before = seen.textContent;
             seen.replaceChildren(...parts);
+            if (seen.textContent === before) return;
             clearTimeout(timer);
             timer = setTimeout(() => { heard.textContent = seen.textContent; }, heard.textContent ? 400 : 0);
         },

@@ -3,6 +3,7 @@
 
 const SIDE = 6; // of the empty map; a shorter text uses its upper left
 const TINY = 24; // pixels of a head in the sheet, with its gap
+const COUNTS = ["no", "one", "two", "three", "four", "five", "six"];
 const PATTERNS = {
     "one word back": (i, j) => j === i - 1,
     "the first word": (i, j) => j === 0,
@@ -35,7 +36,7 @@ export function mount(root, sheet, memory) {
         return opened.get(text);
     };
 
-    // A sheet: each head a small picture of its map, at the place of its rank
+    // A sheet: each head a small picture of its map, at the place of its layer and number, or of its rank
 
     const sheetOf = model => {
         const heads = upTo(model.layers * model.heads, i => `L${Math.floor(i / model.heads)}H${i % model.heads}`);
@@ -48,19 +49,31 @@ export function mount(root, sheet, memory) {
             return tile;
         });
         const names = { class: "attn-sheet-of-heads", role: "group", "aria-label": `heads of ${model.name}` };
-        const box = element("div", names, ...tiles);
-        let order = [...tiles.keys()], drawn = null, columns = 1;
+        const title = element("p", { class: "attn-title" }), signs = element("div", { "aria-hidden": "true" });
+        const box = element("div", names, signs, ...tiles);
+        const sign = (number, x, y) => element("span", { style: `translate: ${TINY * x}px ${TINY * y}px` }, String(number));
+        let ranked = null, order = [], drawn = null, columns = 1;
         const put = () => {
             const text = textOf(model);
             if (!box.clientWidth) return; // not shown yet
             if (drawn !== text) tiles.forEach((tile, head) => drawMap(tile.firstElementChild, mapsIn(text)[head]));
             drawn = text;
-            columns = Math.max(Math.floor(box.clientWidth / TINY), 1);
-            box.style.height = `${TINY * Math.ceil(tiles.length / columns)}px`;
+            const most = Math.floor(box.clientWidth / TINY) - 1; // a place at the left is for the numbers of heads
+            columns = upTo(model.layers, i => i + 1).findLast(count => model.layers % count === 0 && count <= most) ?? 1;
+            const bands = upTo(model.layers / columns); // layers across; where there is little room, more of them below
+            const blockOf = rank => Math.floor(rank / columns / model.heads);
+            order = ranked ?? tiles.map((_, rank) =>
+                (blockOf(rank) * columns + rank % columns) * model.heads + Math.floor(rank / columns) % model.heads);
             order.forEach((head, rank) => {
-                const [x, y] = [rank % columns, Math.floor(rank / columns)].map(far => `${TINY * far}px`);
-                tiles[head].style.transform = `translate(${x}, ${y})`;
+                const [x, y] = [rank % columns + 1, Math.floor(rank / columns) + 1 + (ranked ? 0 : blockOf(rank))];
+                tiles[head].style.transform = `translate(${TINY * x}px, ${TINY * y}px)`;
             });
+            const high = model.heads + 1;
+            box.style.height = `${TINY * high * bands.length}px`;
+            signs.replaceChildren(...ranked ? [] : bands.flatMap(band => [
+                ...upTo(columns, i => sign(band * columns + i, i + 1, band * high)),
+                ...upTo(model.heads, head => sign(head, 0, band * high + 1 + head)),
+            ]));
         };
         new ResizeObserver(put).observe(box);
         const rankOf = tile => order.indexOf(tiles.indexOf(tile));
@@ -68,20 +81,26 @@ export function mount(root, sheet, memory) {
         const all = model.texts.map(({ text }) => text);
         const texts = options(`${model.name} reads`, all, text => go({ [model.name]: text }));
         return {
-            model, box: element("section", {}, texts.box, box),
+            model, box: element("section", {}, texts.box, title, box),
             show() {
                 const text = textOf(model), maps = mapsIn(text);
                 texts.show(text.text);
                 const shares = maps.map(map => likeness(map, state.painted));
-                order = [...maps.keys()].sort((one, other) => shares[other] - shares[one] || one - other);
+                const isAsked = state.painted.some(cell => cell < SIDE * maps[0].length);
+                const left = SIDE - maps[0].length, rest = left > 1 ? `${COUNTS[left]} rows are` : "row is";
+                const isOut = state.painted.some(cell => cell >= SIDE * maps[0].length);
+                const sorted = [...maps.keys()].sort((one, other) => shares[other] - shares[one] || one - other);
+                ranked = isAsked ? sorted : null;
+                const placed = isAsked ? "most like your pattern first" : "layers across, heads down";
+                title.textContent = `${model.name}: its ${tiles.length} heads, ${placed}`;
                 tiles.forEach((tile, head) => {
-                    tile.style.setProperty("--share", state.painted.length ? 0.35 + 0.65 * shares[head] : 1);
+                    tile.style.setProperty("--share", isAsked ? 0.35 + 0.65 * shares[head] : 1);
                     tile.setAttribute("aria-pressed", state.open === `${model.name} ${heads[head]}`);
-                    const said = state.painted.length ? `: ${two(shares[head])} on your pattern` : "";
-                    tile.setAttribute("aria-label", heads[head] + said);
+                    tile.setAttribute("aria-label", heads[head] + (isAsked ? `: ${two(shares[head])} on your pattern` : ""));
                 });
                 put();
-                return { name: model.name, head: heads[order[0]], share: shares[order[0]] };
+                const note = ` ${model.name} reads ${COUNTS[maps[0].length]} words here: the last ${rest} not asked.`;
+                return { name: model.name, isAsked, head: heads[sorted[0]], share: shares[sorted[0]], note: isOut ? note : "" };
             },
         };
     };
@@ -137,12 +156,13 @@ export function mount(root, sheet, memory) {
             cell.setAttribute("aria-pressed", isOn);
             cell.setAttribute("aria-label", `from word ${i} to word ${j}`);
         }));
-        const likest = sheets.map(one => one.show());
+        const all = sheets.map(one => one.show()), likest = all.filter(({ isAsked }) => isAsked);
         const said = likest.flatMap(({ name, head, share }) => [` ${name}: `, bold(head), `, ${two(share)}.`]);
         const [first] = [...likest].sort((one, other) => other.share - one.share);
-        best = state.painted.length ? `${first.name} ${first.head}` : "";
+        best = first ? `${first.name} ${first.head}` : "";
         const still = "Paint where a head could look, and all heads rank themselves.";
-        status.tell(...state.painted.length ? ["Most like your pattern:", ...said] : [still]);
+        const line = first ? ["Most like your pattern:", ...said] : state.painted.length ? [] : [still];
+        status.tell(...line, ...all.map(({ note }) => note));
         showHead();
     };
     const status = teller(), title = element("p", { class: "attn-title" }), large = element("tbody");
@@ -155,8 +175,8 @@ export function mount(root, sheet, memory) {
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, status.box,
         element("div", { class: "attn-parts" },
-            headed("Your pattern: queries down, keys across", easel,
-                element("div", { class: "attn-control" }, ...presets, clear)),
+            headed("Your pattern: queries down, keys across. Paint it, or start from",
+                element("div", { class: "attn-control" }, ...presets, clear), easel),
             element("section", { class: "attn-one" }, title, element("table", {}, large))),
         ...sheets.map(({ box }) => box),
         element("p", { class: "attn-note" }, sheet.note));

@@ -10,6 +10,7 @@ const PATIENCE = 700; // milliseconds without an answer until the panel says so
 const ASLEEP = "No kernel answers. Click into this cell and press Shift+Enter: it runs again.";
 const WAITS = "Waiting for the kernel. If another cell is running, that one comes first.";
 const PLAIN = "as it is", MUTED = "muted", FROM = "with its numbers from"; // what is done to a head
+const SIGNS = { [PLAIN]: "", [MUTED]: "✕ ", [FROM]: "⇄ " }; // at the last word, and before what is said of it
 const WEIGHT = "weight", MUTING = "muting"; // what the heads are colored by
 const SHAPES = ["svg", "path"];
 
@@ -88,7 +89,8 @@ function wordRow(choose) {
         show(next) {
             const old = now;
             now = next;
-            const { reading, head, query, key } = now;
+            const { reading, head, query, key, sign } = now;
+            box.classList.toggle("attn-cut", Boolean(sign));
             if (reading !== old.reading) {
                 labels = reading.shown.map(labelOf);
                 row.replaceChildren(...labels);
@@ -100,6 +102,7 @@ function wordRow(choose) {
                 input.checked = place === key;
                 small.textContent = place > query ? "" : two(reading.weight(head, query, place));
                 label.classList.toggle("attn-asks", place === query);
+                label.dataset.sign = place + 1 === labels.length ? sign : "";
             });
             if (reading !== old.reading || query !== old.query) box.scrollLeft = middle(query) - box.clientWidth / 2;
             trace();
@@ -294,8 +297,15 @@ export function mount(root, sheet, kernel = null) {
         const left = now.left.flat(), [word, before] = now.reading.words[0];
         const sorted = [...left].sort((one, other) => one - other), at = left.indexOf(sorted[0]);
         const name = nameOf([Math.floor(at / sheet.heads), at % sheet.heads]);
-        return `Muted in turn, ${name} matters most to ${word}: ${two(before)} becomes ${two(sorted[0])}. `
-            + `Half of all heads leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
+        const falls = `${two(before)} becomes ${two(sorted[0])}.`;
+        if (chosen.change !== PLAIN) return `${now.said.line} Muted in turn without that, ${name} matters most: ${falls}`;
+        return `Muted in turn, ${name} matters most to ${word}: ${falls} Half of all heads leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
+    };
+    const written = () => {
+        if (!isFree()) return `A change is recorded for ${nameOf(sheet.carrier)} only.`;
+        if (chosen.change === MUTED) return `${SIGNS[MUTED]}What it writes: nothing, it is muted.`;
+        const put = chosen.change === FROM ? `${SIGNS[FROM]}From the second sentence` : "What it writes, read aloud";
+        return now.aloud.length ? `${put}: ${now.aloud.join(", ")}` : "";
     };
 
     // What is shown
@@ -333,16 +343,17 @@ export function mount(root, sheet, kernel = null) {
         return ranked;
     };
     const show = line => {
-        const { reading, said, query, key, aloud } = now, { head, change, text, other } = chosen;
-        row.show({ reading, head, query, key, color: sheet.colors[head[1] % sheet.colors.length] });
+        const { reading, said, query, key } = now, { head, change, text, other } = chosen;
+        row.show({ reading, head, query, key, sign: SIGNS[change], color: sheet.colors[head[1] % sheet.colors.length] });
         asks.show(query, [...reading.names.keys()], reading.names);
         bars.show(said.words, reading.words);
         grid.choose(head);
         changes.show(`${nameOf(head)} is`, change, { possible: isFree() });
         from.textContent = `${nameOf(head)} looks from`;
-        loud.textContent = aloud.length ? `What it writes, read aloud: ${aloud.join(", ")}` : "";
+        loud.textContent = written();
         texts.show(text, sheet.texts);
         others.show(other, sheet.texts, sheet.texts, text);
+        others.box.disabled = !isFree();
         tell(line ?? (change === PLAIN ? `${said.line} ${looksAt()}` : said.line));
     };
 
@@ -350,13 +361,14 @@ export function mount(root, sheet, kernel = null) {
 
     const refresh = async () => {
         const mine = ++turn, { text, head, change, other } = chosen, request = { text, head };
+        const source = { text: change === FROM ? other : text, head }; // of what the head hands over
         const changed = change === MUTED ? { muted: true } : { from: other };
         const said = change === PLAIN ? now.reading : await get({ ...request, ...changed });
         if (mine !== turn) return;
         if (said.error) return tell(said.error);
-        now.said = said;
+        Object.assign(now, { said, aloud: [] });
         show();
-        const { aloud = [] } = isFree() ? await get(request) : {};
+        const { aloud = [] } = isFree() ? await get(source) : {};
         if (mine !== turn) return;
         now.aloud = aloud;
         show();
@@ -450,13 +462,13 @@ export function mount(root, sheet, kernel = null) {
     root.setAttribute("aria-label", sheet.name);
     root.replaceChildren(element(
         "form", { autocomplete: "off" },
-        element("div", { class: "attn-typed" }, texts.box, ...kernel ? [go] : []),
+        element("div", { class: "attn-typed" }, element("span", { "aria-hidden": "true" }, "Sentence"), texts.box, ...kernel ? [go] : []),
         element("div", { class: "attn-told" }, status),
-        element("div", { class: "attn-words-and-arcs" }, row.box, element("p", { class: "attn-from" }, from, asks.box, loud)),
+        changes.box,
         element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
+        element("div", { class: "attn-words-and-arcs" }, row.box, element("p", { class: "attn-from" }, from, asks.box, loud)),
         element("div", { class: "attn-all" }, shades.box, grid.box, below, hint),
-        element("div", { class: "attn-change" }, changes.box, element("p", {}, sheet.note)),
-        element("p", { class: "attn-source" }, sheet.source),
+        element("p", { class: "attn-source" }, [sheet.note, sheet.source].filter(Boolean).join(" ")),
     ));
     point();
     others.box.value = chosen.other;

@@ -13,7 +13,8 @@ from support.browser_tools import found_browser
 from support.touch_tools import in_place, opened
 
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Live</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>small { font-size: 80%; opacity: 75%; } /* the book's theme */</style></head>
 <body style="margin: 0"><main><h1>Live</h1>@</main></body></html>"""
 
 

@@ -266,6 +266,7 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     box.get_by_role("button", name="Start again").click()
     box.get_by_role("button", name="Shake all six").click()
     assert box.locator("td.attn-leaks").count() == 0
+    says(box, "Nothing before a shaken word moves.")
     x, layer = journey().inputs, build(OnePageAttention)
     changed = x.clone()
     changed[1] += 3
@@ -274,6 +275,9 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     assert shown == ["0", *(f"{number:.2f}" for number in far[1:])]
     box.get_by_role("combobox", name="mistake").select_option("mask with the diagonal")
     assert "NaN" in box.get_by_role("row").nth(1).text_content()
+    says(box, "Of 15 places before a shaken word none moves. 5 of them are NaN.")
+    box.get_by_role("combobox", name="mistake").select_option("mask thrown away")
+    says(box, "It leaks: 15 of 15 places before a shaken word move.")
 
 
 def test_a_word_is_shaken_by_hand(open_live):
@@ -284,6 +288,7 @@ def test_a_word_is_shaken_by_hand(open_live):
     mouse.down()
     mouse.move(room["x"] + 56, room["y"] + 20, steps=4)
     expect(word).to_have_attribute("aria-valuetext", "shaken by 3.00")
+    says(box, "You shake one. Of the outputs, one and step move; nothing before it does.")
     mouse.up()
     says(box, "You shake one. Of the outputs, one and step move; nothing before it does.")
     box.get_by_role("slider", name="step, to be shaken").click()
@@ -324,7 +329,8 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     says(box, "Most like your pattern: SmolLM2: ")
     for cell in cells[1:]:
         cell.press("Enter")
-    says(box, "GPT-2: L4H11, 1.00.")
+    says(box, "GPT-2: L4H11, 1.00. SmolLM2 reads five words here: the last row is not asked.")
+    expect(box.get_by_text("GPT-2: its 144 heads, most like your pattern first")).to_be_visible()
     head = box.get_by_role("button", name="L5H5: ")
     head.last.hover()
     expect(box.get_by_text("GPT-2, L5H5, in percent")).to_be_visible()
@@ -335,6 +341,12 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     head.last.press("Home")
     box.get_by_role("button", name="Clear").click()
     says(box, "Paint where a head could look")
+    box.get_by_role("button", name="from word 5 to word 2").press("Enter")
+    says(box, "Most like your pattern: GPT-2: L9H8, 0.68. SmolLM2 reads five words here")
+    expect(box.get_by_text("SmolLM2: its 270 heads, layers across, heads down")).to_be_visible()
+    smollm2 = box.get_by_role("group", name="heads of SmolLM2")
+    smollm2.get_by_role("button", name="L0H0").press("ArrowRight")
+    expect(box.locator(":focus")).to_have_accessible_name("L1H0")
 
 
 @pytest.mark.parametrize("state", ["#mini.query=NaN,1&mini.head=x", "#mini.numbers=1&mini.text="])

@@ -56,14 +56,23 @@ def test_twelve_countries_by_keyboard(open_box):
     says(box, said["line"])
     expect(box.get_by_role("listitem").first).to_have_text("Rome0.47")
     expect(box.get_by_role("listitem").filter(has_text="Paris")).to_have_text("Paris0.00")
+    italian = recorded_answers()[key_of({"text": ITALY, "head": [23, 4]})]["aloud"]
+    expect(box.get_by_text("From the second sentence: " + ", ".join(italian))).to_be_visible()
+    expect(box.locator(".attn-asks")).to_have_attribute("data-sign", "⇄ ")
     box.get_by_role("radio", name="with its numbers").press("ArrowLeft")
     says(box, "L23H4 is muted: Paris falls from 0.77 to 0.14.")
+    expect(box.get_by_text("What it writes: nothing, it is muted.")).to_be_visible()
+    expect(box.locator(".attn-asks")).to_have_attribute("data-sign", "✕ ")
+    box.get_by_role("radio", name="muted", exact=True).press("ArrowLeft")
     expect(box.get_by_text("read aloud: France, Breton, French")).to_be_visible()
+    expect(box.locator(".attn-asks")).to_have_attribute("data-sign", "")
     cell(box, "L23H4").press("ArrowRight")
     expect(box.locator(":focus")).to_have_accessible_name(re.compile("^L24H4: .* on France$"))
     press("Enter")
     says(box, "The model goes on with Paris, 0.77. From “is”, L24H4 looks at")
     expect(box.get_by_role("radio", name="muted", exact=True)).to_be_disabled()
+    expect(others).to_be_disabled()
+    expect(box.get_by_text("A change is recorded for L23H4 only.")).to_be_visible()
     expect(box.get_by_text("In the notebook, with the model, you can type")).to_be_visible()
     box.get_by_role("radio", name="France 0").press("ArrowLeft")
     expect(cell(box, "L24H4")).to_have_accessible_name(re.compile("on of$"))
@@ -90,12 +99,18 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     box.get_by_role("radio", name="with its numbers").check()
     says(box, "Rome, 0.47")
     box.get_by_role("radio", name="what muting does").check()
-    says(box, "Muted in turn")
+    says(box, "Rome, 0.47. Muted in turn without that, L23H4 matters most")
     assert box.bounding_box()["height"] == pytest.approx(height, abs=0.5)
     photograph(box, f"sentence.{width}.{scheme}.rome")
     assert violations(page) == []
-    if width == 390:  # a head and its arcs on one screen
-        arcs, grid = (box.locator(part).bounding_box() for part in (".attn-looks", ".attn-heads"))
+    parts = (
+        box.get_by_role("group", name="L23H4 is"),
+        *map(box.locator, (".attn-next", ".attn-looks", ".attn-heads")),
+    )
+    change, bars, arcs, grid = (part.bounding_box() for part in parts)
+    assert change["y"] < min(bars["y"], arcs["y"]) < grid["y"]  # as the focus goes
+    if width == 390:  # a change and its bars on one screen, a head and its arcs on one
+        assert bars["y"] + bars["height"] - change["y"] < 800
         assert grid["y"] + grid["height"] - arcs["y"] < 800
         assert min(arcs["width"], grid["width"] / 16) >= 20
 
