@@ -428,7 +428,7 @@ export function mount(root, panel, ask = () => {}) {
         "form",
         { class: "attn-controls", autocomplete: "off" },
         ...Object.values(made).map(control => control.box),
-        element("div", { class: "attn-control attn-size" }, element("label", {}, large, "large")),
+        element("div", { class: "attn-control attn-size" }, element("label", {}, large, "larger")),
     );
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
