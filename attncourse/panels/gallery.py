@@ -209,7 +209,7 @@ def readout_gallery(data: Exhibit) -> str:
 GALLERY = Panel(
     name="gallery",
     controls={"mistake": tuple(BY_NAME), "condition": tuple(CONDITIONS)},
-    default={"mistake": "minus 1e4", "condition": "as usual"},
+    default={"mistake": "split without transpose", "condition": "as usual"},
     compute=compute_gallery,
     draw=draw_gallery,
     readout=readout_gallery,

@@ -46,9 +46,12 @@ export function mount(root, sheet, memory) {
     // What is shown
 
     const line = (plain, guesses) => {
-        const left = [...state.text].filter(letter => /\S/.test(letter)).length;
-        const note = `It reads ${MOST} letters at most, from ${first} to ${last}; others are left out.`;
-        tooMuch.textContent = left > letters.length ? note : "";
+        const isKnown = letter => sheet.letters.includes(letter.toLowerCase());
+        const signs = [...state.text].filter(letter => /\S/.test(letter)), known = signs.filter(isKnown);
+        const strange = new Set(signs.filter(letter => !isKnown(letter)));
+        const notes = strange.size ? [`Left out, since it reads ${first} to ${last}: ${[...strange].join(" ")}`] : [];
+        if (known.length > MOST) notes.push(`It reads ${MOST} letters at most.`);
+        tooMuch.textContent = notes.join(". ");
         const isRepeat = i => letters.indexOf(letters[i]) < i && i + 1 < letters.length;
         const asked = upTo(letters.length).filter(isRepeat);
         const right = list => asked.filter(i => list[i] === letters[i + 1]).length;
@@ -102,7 +105,7 @@ export function mount(root, sheet, memory) {
             const cell = cells.children[i] ?? cells.appendChild(cellOf(head, i));
             const weight = now.weights[head][place][i] ?? 0;
             cell.style.setProperty("--share", weight);
-            cell.textContent = letters.length > 24 ? "" : letter; // there is no room for more
+            cell.textContent = letter;
             cell.className = isMuted(i) ? "attn-off" : "";
             cell.tabIndex = i === place ? 0 : -1;
             cell.setAttribute("aria-pressed", isMuted(i));
@@ -138,7 +141,7 @@ export function mount(root, sheet, memory) {
     const [status, tooMuch] = [teller(), element("p", { class: "attn-note" })];
     const none = button("Unmute all", () => go({ muted: [] }));
     const [state, go] = hold(root, sheet, start, memory, show);
-    fill(root, sheet, field, status.box, tooMuch,
+    fill(root, sheet, typed("Letters", field), status.box, tooMuch,
         headed("Your letters, each with the guess of the next one below. Choose the letter that looks", row),
         headed("The heads. The stronger a square, the more the chosen letter looks there; brush over squares to mute "
             + "the head at these places", brush),

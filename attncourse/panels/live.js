@@ -178,6 +178,8 @@ function choices(label, words, choose, name = label) {
     return { box, show(word) { inputs.forEach(input => { input.checked = input.value === word; }); } };
 }
 
+const typed = (label, field) => element("div", { class: "attn-field" }, element("span", { "aria-hidden": "true" }, label), field);
+
 const headed = (title, ...children) =>
     element("section", {}, element("p", { class: "attn-title" }, title), ...children);
 

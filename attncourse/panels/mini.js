@@ -55,7 +55,7 @@ function plane(label, reach, mark, drag) {
     });
     const named = points => { // a name has the first place beside its point where no other is
         const taken = points.map(({ at }) => [...plus(place(at), [-4, -4]), 8, 8]);
-        return points.map(({ name, at, share }) => {
+        return points.flatMap(({ name, at, share }) => {
             const [x, y] = place(at), far = 6 + radius(share), wide = 7 * name.length;
             const meets = ([left, top]) => left < 0 || left + wide > 2 * MIDDLE || taken.some(
                 ([x, y, w, h]) => left < x + w && x < left + wide && top < y + h && y < top + 15);
@@ -63,7 +63,9 @@ function plane(label, reach, mark, drag) {
                 [x + far, x - far - wide].map(left => [left, y - 8 + 15 * row]));
             const [left, top] = tries.find(at => !meets(at)) ?? tries[0];
             taken.push([left, top, wide, 15]);
-            return element("text", { x: left, y: top + 12 }, name);
+            const text = element("text", { x: left, y: top + 12 }, name), end = left < x ? left + wide : left;
+            const leader = element("path", { d: `M ${x} ${y} L ${end} ${top + 8}`, class: "attn-leader" });
+            return top === y - 8 ? [text] : [leader, text]; // a name farther off says whose it is
         });
     };
     return {
@@ -203,7 +205,7 @@ export function mount(root, sheet, memory) {
     const note = element("p", { class: "attn-note" }, `Its ${sheet.words.length} words: ${sheet.words.join(" ")}.`);
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, list,
-        text.box, status.box,
+        typed("Sentence", text.box), status.box,
         element("div", { class: "attn-parts" },
             headed("The query ● (at half its length) among the keys", asks.box, aims.box),
             headed("The values, and ◆, what the head hands over", hands.box, heads.box, other.box),

@@ -397,6 +397,7 @@ export function mount(root, panel, ask = () => {}) {
         const map = now()?.touch.maps[up];
         if (!map) up = null;
         zoom.textContent = map ? "Show all maps" : "Enlarge this map";
+        sheet.classList.toggle("attn-up", Boolean(map));
         if (!map) return lens.removeAttribute("style");
         // its names too, and nothing of the maps beside it
         const side = map.cell * rowsOf(map), beside = now().touch.maps.filter(({ y }) => y === map.y);
@@ -404,7 +405,8 @@ export function mount(root, panel, ask = () => {}) {
         const left = i ? ends[i] - ends[i - 1] - side - 4 : Math.min(110, map.x);
         const top = Math.min(100, map.y), far = (ends[i + 1] ?? Infinity) - map.x - side - 4;
         const [wide, high] = [left + side + Math.min(64, far), top + side + 8];
-        const scale = Math.min(panel.width / wide, panel.height / high);
+        const seen = panel.width * Math.min(sheet.clientWidth / stage.clientWidth || 1, 1); // on a phone a part
+        const scale = Math.min(Math.max(seen / wide, 1), panel.height / high);
         const [x, y] = [(map.x - left) / panel.width, (map.y - top) / panel.height];
         const [right, bottom] = [1 - x - wide / panel.width, 1 - y - high / panel.height];
         lens.style.transform = `scale(${scale}) translate(${percent(-x)}, ${percent(-y)})`;
@@ -413,7 +415,12 @@ export function mount(root, panel, ask = () => {}) {
     };
     const zoom = element("button", { type: "button", class: "attn-zoom" });
     zoom.addEventListener("click", () => bringUp(touched.map, true));
-    const bringUp = (i, wanted) => { up = wanted && up === null ? i : null; enlarge(); };
+    const bringUp = (i, wanted) => {
+        up = wanted && up === null ? i : null;
+        enlarge();
+        if (up !== null) sheet.scrollLeft = 0;
+    };
+    const sheet = element("div", { class: "attn-sheet", tabindex: 0, role: "group", "aria-label": "picture" }, stage);
     const touched = start.touch?.maps.length ? maps(panel, start.touch, bringUp) : null;
     if (touched) {
         lens.append(touched.over);
@@ -428,7 +435,7 @@ export function mount(root, panel, ask = () => {}) {
         "form",
         { class: "attn-controls", autocomplete: "off" },
         ...Object.values(made).map(control => control.box),
-        element("div", { class: "attn-control attn-size" }, element("label", {}, large, "large")),
+        element("div", { class: "attn-control attn-size" }, element("label", {}, large, "larger")),
     );
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
@@ -440,7 +447,7 @@ export function mount(root, panel, ask = () => {}) {
     root.replaceChildren(
         controls,
         element("div", { class: "attn-line" }, ...room, line),
-        element("div", { class: "attn-sheet", tabindex: 0, role: "group", "aria-label": "picture" }, stage),
+        sheet,
     );
     if (touched) root.append(element("div", { class: "attn-line attn-hint" }, touched.hint, zoom));
     if (touched?.below) root.append(touched.below.box);

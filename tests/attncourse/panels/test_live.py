@@ -316,6 +316,10 @@ def test_guesses_of_typed_letters_break_when_a_head_is_brushed_away(open_live):
     box.get_by_role("textbox", name="your letters").fill("Dog fast, dog fast")
     says(box, "letters after one that was there before")
     assert box.get_by_role("radio").count() == len([c for c in "dogfastdogfast" if c in LETTERS])
+    box.get_by_role("textbox", name="your letters").fill("AB 12! " + 50 * "a")
+    note = "Left out, since it reads a to x: 1 2 !. It reads 48 letters at most."
+    expect(box.get_by_text(note)).to_be_visible()
+    assert min(cell.bounding_box()["width"] for cell in cells) >= 24
 
 
 def test_heads_rank_themselves_by_a_painted_pattern(open_live):

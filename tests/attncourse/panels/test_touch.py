@@ -248,6 +248,20 @@ def test_a_map_is_brought_up_and_goes_back(page):
     expect(box.locator(".attn-lens")).not_to_have_attribute("style", re.compile("scale"))
 
 
+@browser_test
+def test_on_a_phone_an_enlarged_map_fits_the_width(browser, address):
+    with opened(browser, address, viewport={"width": 390, "height": 900}) as page:
+        box = box_of(page, GALLERY)
+        grid = box.get_by_role("grid", name="wrong, head 1", exact=True)
+        height, small = box.bounding_box()["height"], grid.bounding_box()["width"]
+        box.get_by_role("gridcell").nth(3).press("Enter")
+        sheet, up = box.locator(".attn-sheet").bounding_box(), grid.bounding_box()
+        assert up["width"] > 1.5 * small
+        assert sheet["x"] <= up["x"]
+        assert up["x"] + up["width"] <= sheet["x"] + sheet["width"]
+        assert box.bounding_box()["height"] == height
+
+
 IN_SIGHT = """box => {
     const { left, right } = box.querySelector(".attn-words").getBoundingClientRect();
     const chosen = box.querySelector(".attn-words :checked").parentElement.getBoundingClientRect();
