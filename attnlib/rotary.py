@@ -120,7 +120,7 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     _require_angles(x, cos, sin)
     wide = torch.promote_types(x.dtype, torch.float32)
     x_wide = x.to(wide, copy=True, memory_format=torch.contiguous_format)
-    pairs = torch.view_as_complex(x_wide.view(*x.shape[:-1], -1, 2))
+    pairs = torch.view_as_complex(x_wide.view(*x.shape[:-1], x.shape[-1] // 2, 2))
     turned = pairs * torch.complex(cos.to(wide), sin.to(wide))
     return torch.view_as_real(turned).flatten(-2).to(x.dtype)
 

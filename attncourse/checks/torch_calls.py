@@ -108,7 +108,7 @@ def _require_dropped_weights(forward: Callable[..., Tensor], right: MultiHeadAtt
     was dropped, and the value is stretched by 1 / (1 - p) if it was not.
     """
     x, memory = draw(8, 11, 7, seed=2), draw(8, 1, 7, seed=3)
-    values = split_heads(right.W_value(memory), right.num_heads)  # (8, 3, 1, 2)
+    values = split_heads(right.W_value(memory), right.num_heads)
     for p in (0.5, 0.2):
         left = split_heads(forward(p, True, x, memory), right.num_heads) / values
         said = "In training no weight is dropped: SDPA needs dropout_p=self.dropout.p there."

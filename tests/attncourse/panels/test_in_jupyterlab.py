@@ -157,7 +157,7 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     box.get_by_role("slider", name="num_heads", exact=True).press("ArrowRight")
     says(box, STACKED_HEADS.page({"num_heads": 3})["line"])
     box.get_by_role("gridcell").first.press("ArrowRight")
-    expect(box.locator(".attn-hint p")).to_contain_text("head 0 | query step, key journey")
+    expect(box.locator(".attn-hint p")).to_contain_text("head 0; query step, key journey")
     sheet = box.locator(".attn-sheet").bounding_box()
     assert sheet["y"] + sheet["height"] - box.bounding_box()["y"] < 600
     box.get_by_role("checkbox", name="large").check()
