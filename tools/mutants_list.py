@@ -263,7 +263,7 @@ COMPUTATION = (
         "fused-keys-before-queries",
         FUSED,
         {
-            "queries, keys = torch.split(turning, [self.num_heads, self.num_kv_heads], dim=1)": "keys, queries = torch.split(turning, [self.num_kv_heads, self.num_heads], dim=1)"
+            "queries, keys = turning.split_with_sizes([self.num_heads, self.num_kv_heads], dim=1)": "keys, queries = turning.split_with_sizes([self.num_kv_heads, self.num_heads], dim=1)"
         },
         "tests/attnlib/test_convert.py::test_a_conversion_is_the_same_function",
     ),
@@ -342,7 +342,9 @@ COMPUTATION = (
     Mutant(
         "rotary-turns-the-other-way",
         ROTARY,
-        {"cos.to(wide), sin.to(wide)": "cos.to(wide), -sin.to(wide)"},
+        {
+            "(first, second) * torch.complex(cos.to(wide), sin.to(wide))": "(first, second) * torch.complex(cos.to(wide), -sin.to(wide))"
+        },
         "tests/attnlib/test_rotary.py::test_values_and_gradients_are_those_of_transformers",
     ),
     Mutant(

@@ -328,7 +328,7 @@ function drawing(box, { parts, colors }) {
     };
 }
 
-// Put a line in words into its element; the parts that are new are bold.
+// Put a line in words into its element; the parts that are new are marked.
 function tell(line, words) {
     const parts = words.split(/(?<=; )/), old = [...line.children];
     old.slice(parts.length).forEach(part => part.remove());
