@@ -11,9 +11,10 @@ import transformers
 from tokenizers import Regex, pre_tokenizers
 
 import record_language
-from attncourse.language import LanguageModel, Run, installed_model, load
+from attncourse.language import Cut, LanguageModel, Run, installed_model, load
 from attncourse.language.recorded import DATA, RecordedModel, recorded_model
-from record_language import CAPITAL, COUNTRIES
+from attncourse.learning.patterns import induction
+from record_language import CAPITAL, COUNTRIES, READERS, WRITER, twice
 from speaking import theirs
 from support.small_llama import SIZE, small_model
 
@@ -95,6 +96,20 @@ def test_tokens_equal_hugging_faces(model):
         ids = model.tokenizer.encode(text).ids
         assert ids == other(text)["input_ids"]
         assert model.tokenizer.decode(ids, skip_special_tokens=False) == text
+
+
+@real
+def test_the_path_of_induction_runs_through_the_keys(model):
+    run = model.read(twice())
+    after = induction(run.token_ids[None])[0]
+
+    def look(*parts: str) -> float:
+        cuts = [Cut(WRITER, reader, part) for part in parts for reader in READERS]
+        return float(run.again(*cuts).shares(after)[READERS[0]])
+
+    assert look() > 0.8
+    assert look("keys") < 0.05
+    assert look("queries") > 0.6
 
 
 @real
