@@ -41,6 +41,8 @@ ARCS_IN = """async cell => {  // milliseconds from a click to arcs of another co
 TWELVE = "When the old king came home from the war, he met his"
 NASTY = "<img src=x onerror=alert(1)> </script> is"
 
+REACHES = "([bar, least]) => bar.value >= least"
+
 
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=reader", "-c", "user.email=reader@example.org")
@@ -211,14 +213,15 @@ def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a rea
     says(box, "Paris falls from 0.77 to 0.14.")
 
     box.get_by_role("radio", name="what muting does").check()
-    box.get_by_text("2 of 30 layers").wait_for()
+    bar = box.get_by_role("progressbar").element_handle()
+    page.wait_for_function(REACHES, arg=[bar, 2])  # looked at in each frame: a layer is quick
     box.get_by_role("button", name="Stop").click()
     so_far = box.get_by_role("progressbar").get_attribute("value")
     page.wait_for_timeout(1000)
     assert box.get_by_role("progressbar").get_attribute("value") == so_far
     assert 2 <= int(so_far) < 30
     box.get_by_role("button", name="Go on").click()
-    box.get_by_text(f"{int(so_far) + 2} of 30 layers").wait_for()
+    page.wait_for_function(REACHES, arg=[bar, int(so_far) + 2])
     box.get_by_role("button", name="Stop").click()
     assert [line for line in violations(page) if "attn-" in line] == []
     photograph(box, "sentence.lab")
