@@ -6,6 +6,7 @@ with a plain matrix product: the drift affects all of them alike.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import statistics
 import subprocess
@@ -257,3 +258,21 @@ def settle_memory(*mib: int) -> None:
     """
     for size in mib or (22, 22):
         torch.zeros(size, 2**18)
+
+
+def keep_blocks() -> bool:
+    """Have the C library of Linux keep from now on every block of memory that is given back.
+
+    So a new tensor finds memory that this process has had before, and no page of it faults.
+
+    Returns:
+        Whether it does: only glibc knows how.
+
+    Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
+    """
+    mmap_max, trim_threshold = -4, -1
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library, Windows
+        return False
+    return bool(mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31 - 1))

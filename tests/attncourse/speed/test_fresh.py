@@ -6,6 +6,7 @@ import time
 import torch
 
 from attncourse import speed
+from attncourse.speed.clock import run_python
 from attnlib import attention, causal_mask, tiled_attention
 
 WIDTH, HEADS, TOKENS = 21, 7, 11
@@ -26,6 +27,23 @@ def test_fresh_processes_time_what_they_have_compared():
         assert {name: len(runs) for name, runs in by_name.items()} == dict.fromkeys(names, 1)
         runs = [run for some in by_name.values() for run in some]
         assert all(run.ms > 0 and run.page_faults >= 0 for run in runs)
+
+
+def test_what_is_kept_does_not_fault():
+    """In a process of its own, which keeps its blocks from then on."""
+    script = """
+import torch
+from attncourse.speed import keep_blocks
+from attncourse.speed.clock import page_faults
+make = lambda: torch.zeros(12, 2**20).add_(1)
+usual = [page_faults(make) for _ in range(3)][-1]
+kept = keep_blocks()
+print(kept, usual, [page_faults(make) for _ in range(3)][-1])
+"""
+    kept, usual, then = run_python(script).split()
+    assert kept == str(sys.platform == "linux")
+    if kept == "True":
+        assert int(usual) > 20 * int(then)  # 12,288 pages of 4 kB, and fewer where they are large
 
 
 def test_what_autograd_keeps():
