@@ -142,9 +142,10 @@ class RecordedModel:
         size = replace(self.size, num_layers=1, vocabulary=COMPARED)
         ours = LanguageModel(random_llama(size), None, None, "random numbers")
         theirs = ours.with_attention(make, block).llama
-        x = ours.llama.token_embedding.weight[None]  # (1, COMPARED, width)
+        x = 30 * ours.llama.token_embedding.weight[None]  # as large as what is added to it
         right = ours.llama(x)
         name = type(theirs.blocks[0].get_submodule("attention")).__name__
+        name += "" if block is None else f" in {getattr(block, '__name__', 'this block')}"
         if not all(_is_near(found, right) for found in _answers(theirs, x)):
             raise NotRecordedError(
                 f"On random numbers {name} does not give what the course's class gives; what the "
@@ -197,7 +198,7 @@ def _answers(llama: Llama, x: Tensor) -> Iterator[Tensor]:
     if not caches:
         yield llama(x)
         return
-    parts = x.split([x.shape[1] - 5, 1, 1, 3], dim=1)
+    parts = torch.split(x, [x.shape[1] - 5, 1, 1, 3], dim=1)
     yield torch.cat([llama(part, caches) for part in parts], dim=1)
 
 

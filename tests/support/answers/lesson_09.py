@@ -62,16 +62,18 @@ ANSWERS = {
                 "Every query head needs a key and a value",
             ),
             "no mask": (
-                {"values, causal_mask(x.shape[1]))": "values)"},
+                {"values, is_future)": "values, None)"},
                 "Nothing hides the future",
             ),
             "no out_proj": (
-                {"self.out_proj(merge_heads(mixed))": "merge_heads(mixed)"},
+                {
+                    "self.mix(queries, keys, values, is_future)": "attnlib.merge_heads("
+                    "attnlib.attention(queries, keys, values, is_future)[0])"
+                },
                 "out_proj is missing",
             ),
-            "both returned": ({"mixed, _ =": "mixed ="}, "Stopped in LlamaAttention.forward"),
-            "weights too": (
-                {"return self.out_proj(merge_heads(mixed))": "return mixed, _"},
+            "a tuple": (
+                {"self.mix(queries": "attnlib.attention(queries"},
                 "forward returns a tuple",
             ),
             "no return": ({"return self": "self"}, "forward returns None: is the return missing?"),
@@ -80,7 +82,7 @@ ANSWERS = {
                 "Of a text of one token the output is right",
             ),
             "heads turned round": (
-                {"merge_heads(mixed)": "merge_heads(mixed.flip(1))"},
+                {"self.mix(queries, keys, values": "self.mix(queries, keys, values.flip(1)"},
                 "Even of one token",
             ),
         },
@@ -133,7 +135,7 @@ ANSWERS = {
             "not read": (
                 {
                     "        if cache:": "        if False:",
-                    "causal_mask(total)[past:]": "causal_mask(total)[past:, past:]",
+                    "(total)[past:]": "(total)[past:, past:]",
                 },
                 "The new tokens see each other alone",
             ),
@@ -145,13 +147,16 @@ ANSWERS = {
                 "The new tokens come last",
             ),
             "along the heads": ({"dim=2": "dim=1"}, "Stopped in CachedAttention.forward"),
-            "whole mask": ({"[past:]": ""}, "of the mask of all tokens, the last rows"),
+            "whole mask": (
+                {"causal_mask(total)[past:]": "causal_mask(total)"},
+                "of the mask of all tokens, the last rows",
+            ),
             "no mask": (
-                {", causal_mask(total)[past:]": ""},
+                {"values, is_future": "values, None"},
                 "With an empty cache the output is not that of the class without one.",
             ),
             "no mask after the first": (
-                {"causal_mask(total)[past:]": "causal_mask(total)[past:] if not past else None"},
+                {"(total)[past:]": "(total)[past:] if not past else None"},
                 "Of two new tokens the first sees the second",
             ),
             "kept the first time only": (
@@ -179,7 +184,7 @@ ANSWERS = {
                 "A second, empty cache still finds the tokens of the first",
             ),
             "only the last row": (
-                {"merge_heads(mixed)": "merge_heads(mixed)[:, -1:]"},
+                {"values, is_future)": "values, is_future)[:, -1:]"},
                 "The shape is (2, 1, 576), not (2, 4, 576): one row for each new token.",
             ),
         },
