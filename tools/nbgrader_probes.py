@@ -81,7 +81,7 @@ PROBES: dict[str, list[str]] = {
         for width in (4, 10)
     ],
     "LlamaAttention": [
-        f"drawn(LlamaAttention())(0.1 * torch.randn({b}, {n}, 576)) / 500"
+        f"drawn(LlamaAttention())(0.1 * torch.randn({b}, {n}, 576))[..., ::97] / 500"
         for b, n in ((1, 5), (2, 3))
     ],
     "block": [
@@ -92,7 +92,7 @@ PROBES: dict[str, list[str]] = {
     ],
     "CachedAttention": [
         "(c := {}, m := drawn(CachedAttention()), m(0.1 * torch.randn(1, 3, 576), c), "
-        f"m(0.1 * torch.randn(1, {n}, 576), c) / 500)[3]"
+        f"m(0.1 * torch.randn(1, {n}, 576), c)[..., ::97] / 500)[3]"
         for n in (1, 2)
     ],
     "scores_row": ["scores_row"],
