@@ -12,9 +12,10 @@ from tokenizers import Regex, pre_tokenizers
 
 import record_language
 from attncourse.language import Cut, LanguageModel, Run, installed_model, load
+from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, RecordedModel, recorded_model
 from attncourse.learning.patterns import induction
-from record_language import CAPITAL, COUNTRIES, READERS, WRITER, twice
+from record_language import CAPITAL, COUNTRIES, READERS, TIMED, WRITER, twice
 from speaking import theirs
 from support.small_llama import SIZE, small_model
 
@@ -110,6 +111,20 @@ def test_the_path_of_induction_runs_through_the_keys(model):
     assert look() > 0.8
     assert look("keys") < 0.05
     assert look("queries") > 0.6
+
+
+@real
+def test_the_rest_of_the_recording_is_what_the_model_says(model):
+    """But for a text that it drew; what two processes print, test_without_the_model compares."""
+    stored = recorded_model()
+    assert model.token_ids(TIMED).tolist() == stored.token_ids(TIMED).tolist()
+    for process in range(2):
+        assert alone(model, FRANCE, process, 2) == alone(stored, FRANCE, process, 2)
+    for text in record_language.COMPARED:
+        tokens, logits = zip(*model.read(text).largest_logits(10), strict=True)
+        recorded = zip(*stored.read(text).largest_logits(10), strict=True)
+        assert next(recorded) == tokens
+        assert next(recorded) == pytest.approx(logits, abs=1e-3)
 
 
 @real
