@@ -127,17 +127,19 @@ def answer(cls: type[MultiHeadAttention], probe: str) -> str:
     >>> answer(OnePageAttention, "one token")
     'right'
     """
-    right, found = _right(probe), _found(cls, probe)
+    right, found = _right_looks()[probe], _look(cls, probe)
     return NAN if found.isnan().any() else RIGHT if is_near(found, right) else WRONG
 
 
-def _found(cls: type[MultiHeadAttention], probe: str) -> Tensor:
-    return PROBES[probe](make(cls, 1 if probe == "one head" else 2), _x())
-
-
 @cache
-def _right(probe: str) -> Tensor:
-    return _found(OnePageAttention, probe)
+@torch.no_grad()
+def _right_looks() -> dict[str, Tensor]:
+    return {probe: _look(OnePageAttention, probe) for probe in PROBES}
+
+
+def _look(cls: type[MultiHeadAttention], probe: str) -> Tensor:
+    """Return what one probe sees of a class."""
+    return PROBES[probe](make(cls, 1 if probe == "one head" else 2), _x())
 
 
 # What is said of a learner's check
