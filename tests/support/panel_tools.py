@@ -181,9 +181,18 @@ def expected(name: str, state: tuple[Any, ...]) -> tuple[str, str, str]:
     (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
     chosen, made = dict(zip(panel.controls, state, strict=True)), sheet(name)
     page = made["pages"][panel.states().index(chosen)]
-    svg = "".join(made["parts"][place] for place in page["picture"])
-    svg = re.sub(r"(?<=')~(\d+)(?=')", lambda i: f"light-dark(#{made['colors'][int(i[1])]})", svg)
+    svg = picture_in(made, page)
     return page["line"], svg, ET.fromstring(svg).get("aria-label")
+
+
+def picture_in(sheet: dict[str, Any], page: dict[str, Any]) -> str:
+    """Return the picture of a page of a sheet: its parts, in their forms, with their colors."""
+    runs, svg = page["picture"], ""
+    for before, place in zip([0, *runs], runs, strict=False):
+        for part in sheet["parts"][before + 1 if place < 0 else place : abs(place) + 1]:
+            form, *own = part.split(" ")
+            svg += sheet["forms"][int(form)].replace("''", "'{}'").format(*own)
+    return re.sub(r"(?<=')~(\d+)(?=')", lambda i: f"light-dark(#{sheet['colors'][int(i[1])]})", svg)
 
 
 def check_shows(
