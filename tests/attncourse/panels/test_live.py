@@ -35,7 +35,7 @@ OF_CHANCE_OR_NOWHERE = {  # what the detector leaves out
     "dropout in eval",
     "view without contiguous",
 }
-COUNT = 200  # texts for each model
+COUNT = 60  # texts for each model
 CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no JSON
     const file = new Blob([text], { type: "text/javascript" });
     const module = await import(URL.createObjectURL(file));
@@ -325,9 +325,12 @@ def test_guesses_of_typed_letters_break_when_a_head_is_brushed_away(open_live):
 def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     box = open_live(PAINTED)
     says(box, "Paint where a head could look, and all heads rank themselves.")
-    cells = [box.get_by_role("button", name=f"from word {i} to word {i - 1}") for i in range(1, 6)]
-    rooms, mouse = [cell.bounding_box() for cell in cells], box.page.mouse
-    mouse.move(rooms[0]["x"] + 9, rooms[0]["y"] + 9)
+    cells = [  # found once: among hundreds of buttons a name is long to look for
+        box.get_by_role("button", name=f"from word {i} to word {i - 1}").element_handle()
+        for i in range(1, 6)
+    ]
+    room, mouse = cells[0].bounding_box(), box.page.mouse
+    mouse.move(room["x"] + 9, room["y"] + 9)
     mouse.down()
     mouse.up()
     says(box, "Most like your pattern: SmolLM2: ")
@@ -335,14 +338,14 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
         cell.press("Enter")
     says(box, "GPT-2: L4H11, 1.00. SmolLM2 reads five words here: the last row is not asked.")
     expect(box.get_by_text("GPT-2: its 144 heads, most like your pattern first")).to_be_visible()
-    head = box.get_by_role("button", name="L5H5: ")
-    head.last.hover()
+    head = box.get_by_role("button", name="L5H5: ").last.element_handle()
+    head.hover()
     expect(box.get_by_text("GPT-2, L5H5, in percent")).to_be_visible()
-    head.last.click()
+    head.click()
     mouse.move(0, 0)
     expect(box.get_by_text("GPT-2, L5H5, in percent")).to_be_visible()
     box.page.wait_for_function("location.hash.includes('L5H5')")
-    head.last.press("Home")
+    head.press("Home")
     box.get_by_role("button", name="Clear").click()
     says(box, "Paint where a head could look")
     box.get_by_role("button", name="from word 5 to word 2").press("Enter")
@@ -374,9 +377,9 @@ def test_an_answer_is_there_within_100_ms(open_live, panel):
     box = open_live(panel)
     expect(box.get_by_role("status")).not_to_be_empty()
     inputs = [box.element_handle(), "input, select"]
-    times = sorted(box.page.evaluate(FRAME, inputs) for _ in range(9))
-    print(f"{panel.name}: {times[4]:.0f} ms")
-    assert times[4] < 100
+    times = sorted(box.page.evaluate(FRAME, inputs) for _ in range(5))
+    print(f"{panel.name}: {times[2]:.0f} ms")
+    assert times[2] < 100
 
 
 # In a notebook
