@@ -35,7 +35,7 @@ OF_CHANCE_OR_NOWHERE = {  # what the detector leaves out
     "dropout in eval",
     "view without contiguous",
 }
-COUNT = 60  # texts for each model
+COUNT = 200  # texts for each model
 CALL = """async ([text, name, sheet, inputs]) => {  // NaN and infinity are no JSON
     const file = new Blob([text], { type: "text/javascript" });
     const module = await import(URL.createObjectURL(file));
@@ -128,7 +128,7 @@ def test_every_mistake_of_the_detector_is_that_of_pytorch(browser):
     draw, names = random.Random(2), [*MISTAKES]
     inputs: list[Any] = []
     for i in range(COUNT):
-        size = 85 if i % 3 == 0 else 1  # once for every mistake
+        size = 85 if i % 7 == 0 else 1
         rows = [[size * draw.gauss(0.5, 0.5) for _ in range(3)] for _ in range(6)]
         inputs.append(
             [rows, MISTAKES[names[i % len(names)]], draw.randrange(6), draw.uniform(-3, 3)]
