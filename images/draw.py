@@ -234,7 +234,7 @@ def two_heads() -> Scene:
         below,
         "Wq₀ is head_0.W_query.weight.T and Q₀ is x @ Wq₀; the other matrices likewise.",
         "Between Q₀K₀ᵀ and the map: scale, mask, softmax. Gray: the future, its weight is 0.",
-        "context_vec = torch.cat([Z₀, Z₁], dim=-1)",
+        "context_vec: the columns of Z₀, then those of Z₁.",
         align="start",
         step=18,
     )
@@ -246,7 +246,7 @@ def view_and_transpose() -> Scene:
     alt = (
         "Three tokens of width 8, their cells numbered 0 to 23. view cuts the row of each token "
         "into two heads of width 4, transpose puts the heads first: head 0 holds 0 to 3, 8 to 11, "
-        "16 to 19. Below, the numbers in memory, still 0 to 23 in a line."
+        "16 to 19. Below, memory: still 0 to 23 in a line."
     )
     viewed = NUMBERED.view(3, 2, 4)  # (num_tokens, num_heads, head_dim)
     first, second, third = MARGIN + 56, 364.0, RIGHT - 4 * SMALL  # where the cells begin
@@ -272,10 +272,9 @@ def view_and_transpose() -> Scene:
 def merge() -> Scene:
     """Draw the way back: transpose, a copy into reading order, and the cut into rows."""
     alt = (
-        "Two heads, each a table of three tokens; in memory head 0 comes first, then head 1. "
-        "transpose puts the tokens first and moves nothing: the eight numbers of token 0, framed, "
-        "are at places 0 to 3 and 12 to 15 of the line. contiguous copies them next to each other, "
-        "0 to 23 in a line, and view cuts that line into rows of eight."
+        "Two heads, each a table of three tokens; in memory head 0 comes first. transpose puts the "
+        "tokens first and moves nothing: token 0, framed, is at places 0 to 3 and 12 to 15. "
+        "contiguous copies all into reading order, 0 to 23, and view cuts that into rows of eight."
     )
     back = BY_HEAD.transpose(0, 1)  # (num_tokens, num_heads, head_dim)
     first, second, third = MARGIN + 56, 300.0, RIGHT - 8 * SMALL
@@ -308,9 +307,9 @@ def merge() -> Scene:
 def view_alone() -> Scene:
     """Draw what view alone puts under each head."""
     alt = (
-        "The trap: (3, 8) viewed as (2, 3, 4) at once. Head 0 gets the numbers 0 to 11, which are "
-        "all of token 0 and half of token 1; head 1 gets 12 to 23. Of the rows read as tokens 0, 1 "
-        "and 2 the last two of head 0 belong to tokens 0 and 1, those of head 1 to 1, 2 and 2."
+        "(3, 8) viewed as (2, 3, 4) at once. Head 0 gets the numbers 0 to 11, head 1 gets 12 to "
+        "23. The rows read as tokens 0, 1 and 2 are really of tokens 0, 0 and 1 in head 0, and of "
+        "1, 2 and 2 in head 1."
     )
     mixed = torch.arange(24).view(2, 3, 4)
     items: list[Item] = notes(

@@ -287,8 +287,13 @@ function carry(gone, come) {
 }
 
 // Draws the picture of a state: of the one that is there stays what both have.
-function drawing(box, { parts, colors }) {
-    parts = parts.map(part => part.replace(/(?<=')~(\d+)(?=')/g, (_, i) => `light-dark(#${colors[i]})`));
+function drawing(box, { parts, forms, colors }) {
+    parts = parts.map(part => {
+        const [form, ...own] = part.split(" ");
+        return forms[form].replace(/''/g, () => `'${own.shift()}'`)
+            .replace(/(?<=')~(\d+)(?=')/g, (_, i) => `light-dark(#${colors[i]})`);
+    });
+    const between = (runs, place) => parts.slice(runs[place - 1] + 1, 1 - runs[place]);
     const made = new Map(); // of a part its elements: a picture may have it more than once
     const make = (open, wanted) => {
         const missing = [];
@@ -304,7 +309,8 @@ function drawing(box, { parts, colors }) {
     };
     return ({ picture }) => {
         const split = typeof picture === "string";
-        const [open, ...drawn] = split ? picture.split(PART_ENDS) : picture.map(i => parts[i]);
+        const [open, ...drawn] = split ? picture.split(PART_ENDS)
+            : picture.flatMap((i, place) => i < 0 ? between(picture, place) : parts[i]);
         drawn.pop(); // the end of the SVG
         const wanted = new Map();
         const places = drawn.map(part => {
@@ -344,8 +350,10 @@ function tell(line, words) {
 export function mount(root, panel, ask = () => {}) {
     const places = Object.fromEntries(panel.controls.map(c => [c.name, c.start]));
     const index = () => panel.controls.reduce((sum, c) => sum * c.words.length + places[c.name], 0);
-    for (const page of panel.pages)
+    for (const page of panel.pages) {
         if (page?.touch) page.touch.maps = page.touch.maps.map(i => panel.maps[i]);
+        if (page) page.choices = panel.choices[page.choices];
+    }
     const start = panel.pages[index()];
     const line = element("p", { role: "status", "aria-atomic": "false" }); // only what changed is read out
     // the longest lines lie under the one that is shown, unseen: so its room is that of the longest

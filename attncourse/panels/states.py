@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from attncourse.pictures.scene import Scene, caption, in_rows
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
 MOST_BUTTONS = 6  # more words than these are a list
 THEMED = re.compile(r"(?<=')light-dark\(#([^)]*)\)(?=')")
+OWN = re.compile("(?<= [xy]=')[^' ]*(?=')|(?<= fill=')[^' ]*(?=')")
 PART_ENDS = re.compile("(?<=>)(?=<(?!/text>))")  # of a picture as SVG; a text may be empty
 
 Page = dict[str, Any]
@@ -85,8 +86,9 @@ class Panel:
             The name; the controls, each with its kind (number, words, list or time), the words
             of its values and the place of its default; a page for each state, in the order of
             states(), or None where more than MOST_PAGES would have to be drawn; the width and
-            height that hold every picture drawn; and the parts of the pictures, their colors and
-            the maps that can be touched, since most stand in many places: there, their numbers.
+            height that hold every picture drawn; and the parts of the pictures, their forms and
+            colors, the choices and the maps that can be touched, since most stand in many places:
+            there, their numbers.
         """
         controls = [
             {
@@ -112,6 +114,8 @@ class Panel:
         sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
         sheet["parts"] = parts = _share_parts(pages)
         sheet["colors"] = _share_colors(parts)
+        sheet["forms"] = _share_forms(parts)
+        sheet["choices"] = _share_choices(pages)
         sheet["maps"] = _share_maps(pages)
         return sheet
 
@@ -140,8 +144,25 @@ def _share_parts(pages: Sequence[Page | None]) -> list[str]:
     for page in pages:
         if page is not None:
             parts = PART_ENDS.split(page["picture"].replace('"', "'"))  # JSON escapes the former
-            page["picture"] = [places.setdefault(part, len(places)) for part in parts]
+            page["picture"] = _in_runs(places.setdefault(part, len(places)) for part in parts)
     return list(places)
+
+
+def _in_runs(places: Iterable[int]) -> list[int]:
+    """Return numbers; of those that follow one another only the first, and minus the last.
+
+    >>> _in_runs([0, 1, 2, 7, 5, 6])
+    [0, -2, 7, 5, -6]
+    """
+    runs: list[int] = []
+    for place in places:
+        if not runs or place != abs(runs[-1]) + 1:
+            runs.append(place)
+        elif runs[-1] < 0:
+            runs[-1] = -place
+        else:
+            runs.append(-place)
+    return runs
 
 
 def _share_colors(parts: list[str]) -> list[str]:
@@ -155,6 +176,29 @@ def _share_colors(parts: list[str]) -> list[str]:
     for i, part in enumerate(parts):
         parts[i] = THEMED.sub(lambda color: f"~{places.setdefault(color[1], len(places))}", part)
     return list(places)
+
+
+def _share_forms(parts: list[str]) -> list[str]:
+    """Leave of the parts their x, y and fill, behind the place of their form in the list returned.
+
+    >>> parts = ["<rect x='1' y='2' fill='~0'/>", "<rect x='3' y='2' fill='~1'/>"]
+    >>> _share_forms(parts), parts
+    (["<rect x='' y='' fill=''/>"], ['0 1 2 ~0', '0 3 2 ~1'])
+    """
+    places: dict[str, int] = {}
+    for i, part in enumerate(parts):
+        form = places.setdefault(OWN.sub("", part), len(places))
+        parts[i] = " ".join([str(form), *OWN.findall(part)])
+    return list(places)
+
+
+def _share_choices(pages: Sequence[Page | None]) -> list[Any]:
+    """Put into the pages, for what a click chooses, its place in the list that is returned."""
+    places: dict[str, int] = {}
+    for page in pages:
+        if page is not None and "choices" in page:
+            page["choices"] = places.setdefault(json.dumps(page["choices"]), len(places))
+    return list(map(json.loads, places))
 
 
 def _share_maps(pages: Sequence[Page | None]) -> list[dict[str, Any]]:

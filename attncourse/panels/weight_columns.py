@@ -34,7 +34,6 @@ class Blocks(NamedTuple):
 
 LOUDER = 12.0  # times what PyTorch draws: the maps of fresh weights are nearly flat, and all alike
 NO_COLUMN = "none"
-CLICKED = 2, 4, 6, 11  # all twelve would send more than the sliders of a panel may
 
 
 def compute_weight_split(num_heads: int, zeroed_column: str) -> Blocks:
@@ -99,7 +98,7 @@ WEIGHT_SPLIT = Panel(
     name="weight split",
     controls={
         "num_heads": tuple(divisors(12)),
-        "zeroed_column": (NO_COLUMN, *(f"column {c}" for c in CLICKED)),
+        "zeroed_column": (NO_COLUMN, *(f"column {c}" for c in range(12))),
     },
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,

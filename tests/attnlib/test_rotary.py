@@ -290,6 +290,13 @@ def test_what_is_refused(call, error, words):
         (ones(4), ones(T, 2), ones(T, 2), ValueError, "for (4,)"),
         (ones(T, 4).long(), ones(T, 2), ones(T, 2), TypeError, "x must hold floating-point numb"),
         (ones(T, 4), ones(T, 2), ones(T, 2).to("meta"), ValueError, "not on cpu and meta; try"),
+        (
+            ones(T, 4).to("meta"),
+            ones(T, 2),
+            ones(T, 2),
+            ValueError,
+            "must be on meta, as x is, not",
+        ),
         (ones(T, 4), ones(T, 2), 1.0, TypeError, "sin must be a torch.Tensor, not float"),
     ],
 )

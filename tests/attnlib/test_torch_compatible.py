@@ -417,6 +417,13 @@ def test_bad_arguments_of_forward(arguments, error, words):
         ours(**{**good, **arguments})
 
 
+@pytest.mark.promise(number=10)
+def test_texts_that_do_not_agree_with_the_texts_second():
+    ours = MultiheadAttention(EMBED_DIM, HEADS)
+    with refused(ValueError, "batch_first=True would make it dimension 0"):
+        ours(zeros(7, 2, EMBED_DIM), *[zeros(7, 3, EMBED_DIM)] * 2)
+
+
 # Shapes, dtypes, life cycle
 
 

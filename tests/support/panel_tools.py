@@ -158,11 +158,10 @@ def drag_slider(page: Page, box: Locator, panel: Panel) -> dict[str, Any]:
     return state
 
 
-def check_stays(page: Page, dragged: Sequence[tuple[Locator, Panel, dict[str, Any]]]) -> None:
-    """Wait as long as a late picture would take: each panel still shows the last value."""
+def check_stays(page: Page, box: Locator, panel: Panel, state: dict[str, Any]) -> None:
+    """Wait as long as a late picture would take: the panel still shows the last value."""
     page.wait_for_timeout(SECONDS / 2)
-    for box, panel, state in dragged:
-        check_shows(page, box, panel, state)
+    check_shows(page, box, panel, state)
 
 
 def moves(values: tuple[Any, ...], default: Any) -> Iterator[tuple[str, Any]]:
@@ -182,9 +181,18 @@ def expected(name: str, state: tuple[Any, ...]) -> tuple[str, str, str]:
     (panel,) = (panel for panel in ALL_PANELS if panel.name == name)
     chosen, made = dict(zip(panel.controls, state, strict=True)), sheet(name)
     page = made["pages"][panel.states().index(chosen)]
-    svg = "".join(made["parts"][place] for place in page["picture"])
-    svg = re.sub(r"(?<=')~(\d+)(?=')", lambda i: f"light-dark(#{made['colors'][int(i[1])]})", svg)
+    svg = picture_in(made, page)
     return page["line"], svg, ET.fromstring(svg).get("aria-label")
+
+
+def picture_in(sheet: dict[str, Any], page: dict[str, Any]) -> str:
+    """Return the picture of a page of a sheet: its parts, in their forms, with their colors."""
+    runs, svg = page["picture"], ""
+    for before, place in zip([0, *runs], runs, strict=False):
+        for part in sheet["parts"][before + 1 if place < 0 else place : abs(place) + 1]:
+            form, *own = part.split(" ")
+            svg += sheet["forms"][int(form)].replace("''", "'{}'").format(*own)
+    return re.sub(r"(?<=')~(\d+)(?=')", lambda i: f"light-dark(#{sheet['colors'][int(i[1])]})", svg)
 
 
 def check_shows(
@@ -196,7 +204,7 @@ def check_shows(
     shown = page.evaluate(LOOK, arg)
     if not shown["drawn"]:  # the kernel draws it, or the browser has not come to it yet
         try:
-            page.wait_for_function(IS_DRAWN, arg=arg, timeout=20 * SECONDS)
+            page.wait_for_function(IS_DRAWN, arg=arg, timeout=20 * SECONDS, polling=50)
         except TimeoutError:
             pytest.fail(f"{state}: the picture is not the one that attnlib draws")
         shown = page.evaluate(LOOK, arg)

@@ -14,9 +14,20 @@ from tokenizers import Regex, pre_tokenizers
 import record_language
 from attncourse.language import Cut, LanguageModel, Put, Run, installed_model, load
 from attncourse.language.interventions import Intervention
+from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, call, key_of, recorded_model
 from attncourse.learning.patterns import induction
-from record_language import COUNTRIES, READERS, WORDS, WRITER, circuit_runs, recorded_runs, twice
+from record_language import (
+    CAPITAL,
+    COUNTRIES,
+    READERS,
+    TIMED,
+    WORDS,
+    WRITER,
+    circuit_runs,
+    recorded_runs,
+    twice,
+)
 from speaking import theirs
 from support.small_llama import SIZE, small_model
 
@@ -24,6 +35,7 @@ is_missing = importlib.util.find_spec(load.PACKAGE) is None
 real = pytest.mark.skipif(
     is_missing and not os.environ.get("CI"), reason="the language model is not installed"
 )
+FRANCE = CAPITAL.format("France")
 TEXTS = ("a", "The capital of France is", "def f(x):\n    return x ** 2  # 4.0", "Ünï¢ødé 日本 🙂")
 LENGTHS = (2, 5, 11, 17, 29, 131, 257, 1000)
 EVERY_DAY = 131  # longer texts take half a minute: set ATTNLIB_LONG_TEXTS=1 to read them too
@@ -111,6 +123,20 @@ def test_the_path_of_induction_runs_through_the_keys(model):
     assert look() > 0.8
     assert look("keys") < 0.05
     assert look("queries") > 0.6
+
+
+@real
+def test_the_rest_of_the_recording_is_what_the_model_says(model):
+    """But for a text that it drew; what two processes print, test_without_the_model compares."""
+    stored = recorded_model()
+    assert model.token_ids(TIMED).tolist() == stored.token_ids(TIMED).tolist()
+    for process in range(2):
+        assert alone(model, FRANCE, process, 2) == alone(stored, FRANCE, process, 2)
+    for text in record_language.COMPARED:
+        tokens, logits = zip(*model.read(text).largest_logits(10), strict=True)
+        recorded = zip(*stored.read(text).largest_logits(10), strict=True)
+        assert next(recorded) == tokens
+        assert next(recorded) == pytest.approx(logits, abs=1e-3)
 
 
 @real

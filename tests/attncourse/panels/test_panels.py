@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import re
 import xml.etree.ElementTree as ET
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from attncourse.pictures.palette import INK, QUIET, THEME, head_color, tint
 from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, typeset
 from attnlib import MultiHeadAttention, causal_mask
 from support.cases import ALL_PANELS, sheet
+from support.panel_tools import picture_in
 from support.pictures import SVG, boxes, outside, overlapping, text_in, texts, words
 
 INPUTS = journey().inputs
@@ -156,21 +156,26 @@ def its_sheet(panel: Panel) -> dict[str, Any]:
 
 def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every, svgs):
     assert json.loads(json.dumps(sheet, allow_nan=False)) == sheet
-    shared = ["parts", "colors", "maps"]
+    shared = ["parts", "colors", "forms", "choices", "maps"]
     assert list(sheet) == ["name", "controls", "pages", "width", "height", *shared]
     assert sheet["name"] == panel.name
     lines = [page["line"] for page in sheet["pages"]]
     assert lines == [line for *_, line in every]
-    pictures = [
-        re.sub(
-            r"(?<=')~(\d+)(?=')",
-            lambda place: f"light-dark(#{sheet['colors'][int(place[1])]})",
-            "".join(sheet["parts"][place] for place in page["picture"]),
-        )
-        for page in sheet["pages"]
-    ]
+    pictures = [picture_in(sheet, page) for page in sheet["pages"]]
     assert pictures == [svg.replace('"', "'") for svg in svgs]
     assert len(set(sheet["parts"])) == len(sheet["parts"])
+
+
+def test_what_a_click_chooses_is_where_it_is_drawn(panel, sheet, every):
+    for (_, _, scene, _), page in zip(every, sheet["pages"], strict=True):
+        chosen = sheet["choices"][page["choices"]] if "choices" in page else []
+        drawn = [
+            [control, place, [box.x, box.y, box.width, box.height]]
+            for control, values in panel.controls.items()
+            for place, value in enumerate(values)
+            for box in scene.named(spell(value))
+        ]
+        assert chosen == drawn
 
 
 def test_a_sheet_holds_each_map_once(panel, sheet, every):
