@@ -11,7 +11,7 @@ import transformers
 from tokenizers import Regex, pre_tokenizers
 
 import record_language
-from attncourse.language import Cut, LanguageModel, Run, installed_model, load
+from attncourse.language import Cut, LanguageModel, Mute, Run, installed_model, load
 from attncourse.language.recorded import DATA, RecordedModel, recorded_model
 from attncourse.learning.patterns import induction
 from record_language import CAPITAL, COUNTRIES, READERS, WRITER, twice
@@ -110,6 +110,20 @@ def test_the_path_of_induction_runs_through_the_keys(model):
     assert look() > 0.8
     assert look("keys") < 0.05
     assert look("queries") > 0.6
+
+
+@real
+def test_any_four_heads_of_the_readers_layers_are_missed_less_than_the_readers(model):
+    run = model.read(twice())
+    others = [(i, j) for i in (17, 18) for j in range(9) if (i, j) not in READERS]
+
+    def second_pass(*heads: tuple[int, int]) -> float:
+        return float(run.again(*(Mute(*head) for head in heads)).losses[40:].mean())
+
+    draws = (torch.randperm(14, generator=torch.Generator().manual_seed(i))[:4] for i in range(20))
+    losses = [second_pass(*(others[i] for i in four.tolist())) for four in draws]
+    assert 4.45 < min(losses) <= max(losses) < 5.85
+    assert second_pass(*READERS) > 11
 
 
 @real
