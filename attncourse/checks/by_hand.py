@@ -151,7 +151,7 @@ CAUSAL = (
 
 
 class _BehindNorm(BY_NAME["mask one too late"].cls):  # type: ignore[misc]
-    """Leak behind a LayerNorm, which hides what moves or scales all numbers of a token alike."""
+    """Leak behind a LayerNorm, which hides what moves all numbers of a token alike."""
 
     def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         found: Tensor | tuple[Tensor, Tensor]
@@ -197,8 +197,8 @@ def check_is_causal(written: Check) -> Verdict | str:
         require(not through, f"It lets a class through {told}.")
     require(
         not written(make(_BehindNorm), x),
-        "It lets a class through that leaks behind a LayerNorm, which hides what moves or scales "
-        "all numbers of a token alike. Change one of them.",
+        "It lets a class through that leaks behind a LayerNorm, which hides what moves all "
+        "numbers of a token alike. Change one of them.",
     )
     for name in CAUSAL:
         through = written(make(BY_NAME[name].cls), x)

@@ -15,10 +15,6 @@ ANSWERS = {
                 {"[:, t, 0] += 1": "[:, t] += 1"},
                 "It lets a class through that leaks behind a LayerNorm",
             ),
-            "all numbers doubled": (
-                {"[:, t, 0] += 1": "[:, t] *= 2"},
-                "It lets a class through that leaks behind a LayerNorm",
-            ),
             "the last token only": ({"range(1, x.shape[1])": "[5]"}, "It lets a class through in"),
             "the weights": (
                 {
