@@ -43,7 +43,7 @@ def is_causal(module: MultiHeadAttention, x: Tensor) -> bool:
     before = module(x)
     for t in range(1, x.shape[1]):
         changed = x.clone()
-        changed[:, t] += 1
+        changed[:, t, 0] += 1
         if not torch.allclose(module(changed)[:, :t], before[:, :t], atol=1e-5):
             return False
     return True
@@ -161,6 +161,15 @@ CAUSAL = (
 )
 
 
+class _BehindNorm(BY_NAME["mask one too late"].cls):  # type: ignore[misc]
+    """Leak behind a LayerNorm, which hides what moves all numbers of a token alike."""
+
+    def forward(self, x: Tensor, return_weights: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        found: Tensor | tuple[Tensor, Tensor]
+        found = super().forward(F.layer_norm(x, x.shape[-1:]), return_weights)
+        return found
+
+
 def _x() -> Tensor:
     """Return the six tokens as a batch of one text."""
     return journey().inputs[None]
@@ -197,12 +206,17 @@ def check_is_causal(written: Check) -> Verdict | str:
     for name, told in LEAKS.items():
         through = written(make(BY_NAME[name].cls), x)
         require(not through, f"It lets a class through {told}.")
+    require(
+        not written(make(_BehindNorm), x),
+        "It lets a class through that leaks behind a LayerNorm, which hides what moves all "
+        "numbers of a token alike. Change one of them.",
+    )
     for name in CAUSAL:
         through = written(make(BY_NAME[name].cls), x)
         require(through, f"It rejects the mistake '{name}', which is causal, though wrong.")
     said = "It lets a class through that returns NaN: no comparison with NaN is true. Use allclose."
     require(not written(make(BY_NAME["mask with the diagonal"].cls), x), said)
-    count = len(LEAKS) + len(later)
+    count = len(LEAKS) + 1 + len(later)
     return noted(f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass.")
 
 
