@@ -14,7 +14,7 @@ ifneq ($(shell test -w "$(HOME)" && echo yes),yes)
 export MPLCONFIGDIR := $(CURDIR)/$(VENV)/matplotlib
 endif
 
-.PHONY: help lab fresh test setup dev lint format notebooks images student nbgrader nbgrader-test book student-book site pdf release colab bench bench-quick bench-sliders digits mutants audit ablate clean
+.PHONY: help lab fresh test setup dev lint format notebooks images student nbgrader nbgrader-test book student-book site pdf release colab bench bench-quick bench-sliders digits without-model mutants audit ablate clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 16
@@ -96,6 +96,9 @@ bench-sliders: dev  ## time every slider in a real browser, against interact and
 
 digits: dev  ## compute every printed number under several numerics (one: make digits NB=path)
 	$(PY) tools/digits.py $(NB)
+
+without-model: dev  ## run the lessons as where no language model is installed (one: make without-model NB=09)
+	$(PY) tools/without_model.py $(NB)
 
 mutants: dev  ## plant faults, one at a time: a test must notice each (one: make mutants MUTANT=name)
 	$(PY) tools/mutants.py $(MUTANT)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor
+from transformers.initialization import no_init_weights
 
 from attncourse.language import LanguageModel, LlamaSize, ModelMissingError, installed_model
 from attncourse.speed.clock import in_turns, require_equal, run_python
@@ -74,7 +75,8 @@ def theirs(size: LlamaSize, state: dict[str, Tensor]) -> transformers.LlamaForCa
                 "mlp.down_proj": own["narrow"],
             }.items()
         }
-    model = transformers.LlamaForCausalLM(config)
+    with no_init_weights():  # all are loaded
+        model = transformers.LlamaForCausalLM(config)
     model.load_state_dict(names)
     return model.eval()
 

@@ -10,6 +10,7 @@ import re
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.writers.html5 import HTML5Translator
 
 project = "Multi-head causal attention"
@@ -56,6 +57,17 @@ def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+class Pages(StandaloneHTMLBuilder):
+    """Pages without Sphinx's index of their words: the book has a search of its own."""
+
+    def index_page(self, *page: object) -> None:
+        """Keep nothing of a page."""
+
+    def dump_search_index(self) -> None:
+        """Write nothing."""
+
+
 def setup(app: Sphinx) -> None:
     """Write equations as MathML, which browsers show by themselves."""
+    app.add_builder(Pages, override=True)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_displaymath, None))

@@ -672,6 +672,19 @@ AROUND = (
         {'if change in ("replace", "insert"):': 'if change in ("replace",):'},
         "tests/attncourse/tracing/test_source.py::test_new_lines_are_marked",
     ),
+    Mutant(
+        "recorded-answers-for-any-class",
+        "attncourse/language/recorded.py",
+        {"if not all(_is_near(found, right)": "if not any(_is_near(right, right)"},
+        "tests/attncourse/language/test_installed.py::"
+        "test_no_answer_is_given_for_a_class_that_computes_something_else",
+    ),
+    Mutant(
+        "block-of-ones-own-not-used",
+        "attncourse/language/reader.py",
+        {"if block is not None:": "if block is None and False:"},
+        "tests/attncourse/language/test_reader.py::test_a_block_of_ones_own_is_used_in_every_layer",
+    ),
 )
 
 MUTANTS = (*COMPUTATION, *AROUND)

@@ -80,10 +80,19 @@ PROBES: dict[str, list[str]] = {
         f"rotate(torch.randn(1, 2, 3, {width}), *torch.randn(2, 3, {width // 2}))"
         for width in (4, 10)
     ],
-    "share": ["share(torch.randn(2, 3, 2, 2), 6)", "share(torch.randn(1, 2, 3, 2), 6)"],
-    "remember": [
-        "(c := {}, remember(c, *torch.randn(2, 1, 3, 2, 2)), torch.stack(remember(c, "
-        f"*torch.randn(2, 1, 3, {n}, 2))))[2]"
+    "LlamaAttention": [
+        f"drawn(LlamaAttention())(0.1 * torch.randn({b}, {n}, 576))[..., ::97] / 500"
+        for b, n in ((1, 5), (2, 3))
+    ],
+    "block": [
+        "block(torch.randn(1, 3, 4), type('', (), dict(zip(('attention', 'norm_1', 'norm_2', "
+        f"'widen', 'narrow'), (torch.sin, {norms}, lambda x: x.repeat(1, 1, 2).cumsum(-1), "
+        "torch.erf)))))"
+        for norms in ("torch.tanh, torch.cos", "torch.exp, torch.sigmoid")
+    ],
+    "CachedAttention": [
+        "(c := {}, m := drawn(CachedAttention()), m(0.1 * torch.randn(1, 3, 576), c), "
+        f"m(0.1 * torch.randn(1, {n}, 576), c)[..., ::97] / 500)[3]"
         for n in (1, 2)
     ],
     "scores_row": ["scores_row"],

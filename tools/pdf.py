@@ -66,18 +66,18 @@ FOR_PAPER = r"""async () => {
 }"""
 
 
-def put_on_paper(page: Page, lesson: Path) -> None:
-    """Open a page of the book and make it what is printed."""
+def put_on_paper(page: Page) -> None:
+    """Make of an open page of the book what is printed."""
     page.set_viewport_size({"width": PAPER[0] - 2 * MARGIN, "height": PAPER[1] - 2 * MARGIN})
     page.emulate_media(media="print", color_scheme="light")
-    page.goto(lesson.as_uri())
     page.evaluate(FOR_PAPER)
 
 
 def print_lesson(browser: Browser, lesson: Path, pdf: Path) -> None:
     """Print one page of the book."""
     page = browser.new_page()
-    put_on_paper(page, lesson)
+    page.goto(lesson.as_uri())
+    put_on_paper(page)
     edge = f"{MARGIN}px"
     page.pdf(
         path=pdf,

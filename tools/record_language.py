@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -19,6 +21,7 @@ from torch import Tensor
 from attncourse.language import Cut, Head, LanguageModel, Mute, Put, Run, installed_model
 from attncourse.language.files import LlamaFile
 from attncourse.language.load import model_file
+from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, Text, call, key_of, packed
 from attncourse.learning.patterns import induction, k_back
 
@@ -68,6 +71,11 @@ WRITER = Head(16, 0)
 OTHER_WRITERS = Head(11, 1), Head(2, 1), Head(1, 2)
 READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
 BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
+
+# Lesson 09
+TIMED = "Once upon a time there was a small model that could read. " * 4
+WRITTEN = "The old lighthouse keeper opened the letter and", 40, 0.8, 40, 3
+COMPARED = CAPITAL.format("France"), OTHERS[3], OTHERS[5]  # with Hugging Face's logits
 
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
@@ -123,6 +131,7 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]
         if text in IN_LAYER_23:
             calls += [("mute_layer", 23), ("weights", 23, IN_LAYER_23[text])]
         calls += OF_THE_FILE if text == capitals["France"] else []
+        calls += [("largest_logits", 10)] if text in COMPARED else []
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
     loud = Put(*LOUD, plain[capitals["Italy"]].head(*LOUD))
@@ -140,6 +149,20 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]
         for text in languages:
             change = Put(*CARRIER, plain[text].head(*CARRIER))
             yield capitals[name], plain[capitals[name]].again(change), []
+
+
+def other_answers(model: LanguageModel) -> dict[str, Any]:
+    """Return what lesson 09 asks beside runs: what is written, timed, shared out over processes."""
+    france, processes = CAPITAL.format("France"), 2
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(processes), "-m", "attncourse.language.parallel", france]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, Any] = {f"token_ids({TIMED!r})": model.token_ids(TIMED).tolist()}
+    found[f"write({', '.join(map(repr, WRITTEN))})"] = model.write(*WRITTEN)
+    for i, line in enumerate(printed.splitlines()[:processes]):
+        found[f"compare_with_one({france!r}, {i}, {processes})"] = line
+        found[f"alone({france!r}, {i}, {processes})"] = alone(model, france, i, processes)
+    return found
 
 
 def record(model: LanguageModel) -> dict[str, Any]:
@@ -177,5 +200,6 @@ def recorded_rows(name: str) -> dict[str, Any]:
 if __name__ == "__main__":
     DATA.parent.mkdir(exist_ok=True)
     with DATA.open("w", encoding="utf-8") as file:
-        json.dump(record(installed_model()), file, ensure_ascii=False)
+        model = installed_model()
+        json.dump(record(model) | {"others": other_answers(model)}, file, ensure_ascii=False)
     print(f"{DATA.name}: {DATA.stat().st_size / 1e3:.0f} kB")

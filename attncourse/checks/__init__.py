@@ -18,7 +18,12 @@ and mysteries hides some of the classes of variants that are wrong by one line. 
 only the core, tracing and variants.
 """
 
-from attncourse.checks.big_model import check_remember, check_rotate, check_share
+from attncourse.checks.big_model import (
+    check_block,
+    check_cached_attention,
+    check_llama_attention,
+    check_rotate,
+)
 from attncourse.checks.by_hand import (
     ask,
     check_any_scale,

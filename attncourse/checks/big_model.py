@@ -1,19 +1,37 @@
-"""Checks of what stands between the class and a model that speaks: rotation, sharing, a cache."""
+"""Checks of what stands between the class and a model that speaks: the class, a block, a cache."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from attncourse.checks.answers import first_near, is_near, noted, require, require_shape
-from attncourse.checks.attempt import draw
+from attncourse.checks.answers import (
+    FailedCall,
+    first_near,
+    in_words,
+    is_near,
+    noted,
+    remedied,
+    require,
+    require_shape,
+)
+from attncourse.checks.attempt import Diagnosis, draw
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads
 from attnlib.rotary import rotary_angles, rotate_halves, rotate_pairs
+from attnlib.validate import require_attention, require_broadcastable
 
-B, HEADS, TOKENS, HEAD_DIM, GROUPS = 2, 3, 7, 10, 5  # GROUPS: query heads for each key head
+B, HEADS, TOKENS, HEAD_DIM = 2, 3, 7, 10
+WIDTH, NUM_HEADS, NUM_KV_HEADS, BASE = 576, 9, 3, 100_000.0  # of SmolLM2
 
 
 @exercise_check(ours=rotate_pairs)
@@ -62,89 +80,337 @@ def _one_after_the_other(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.stack((first, x[..., 1::2] * cos + first * sin), dim=-1).flatten(-2)
 
 
-def _share(x: Tensor, num_heads: int) -> Tensor:
-    return x.repeat_interleave(num_heads // x.shape[1], dim=1)
-
-
-@exercise_check(ours=_share)
-def check_share(share: Callable[[Tensor, int], Tensor]) -> Verdict | str:
-    """Check a function that gives each query head the keys of its group.
+@dataclass(frozen=True)
+class Ways:
+    """How attention is computed: rightly, or as a usual mistake has it.
 
     Args:
-        share: takes keys or values, (b, num_kv_heads, num_tokens, head_dim), and num_heads, and
-            returns (b, num_heads, num_tokens, head_dim).
-
-    >>> check_share(lambda x, num_heads: x)
-    The shape is (2, 3, 7, 10), not (2, 15, 7, 10).
+        first: the position of the first new token; None means after all those in the cache.
+        base: of the angles.
+        turns: which of q, k, v are turned.
+        in_turns: which of k, v the query heads take in turns, 0, 1, 2, 0, 1, 2.
+        is_causal: whether the future is hidden.
+        is_last: whether new tokens come after the earlier ones.
+        is_projected: whether out_proj is applied.
     """
-    x = draw(B, HEADS, TOKENS, HEAD_DIM)
-    num_heads = HEADS * GROUPS
-    mine = share(x.clone(), num_heads)
-    require_shape(mine, (B, num_heads, TOKENS, HEAD_DIM))
-    usual = {
-        "The key heads take turns: query heads 0, 1, 2 get key heads 0, 1, 2. But the first query "
-        "heads all share key head 0, as in `[0, 0, 0, 1, 1, 1]`.": x.repeat(1, GROUPS, 1, 1),
-    }
-    if told := first_near(mine, usual):
-        return told
-    require(is_near(mine, _share(x, num_heads)), "Query head i must get key head i // group.")
-    return noted("Right: neighboring query heads share a key head.")
+
+    first: int | None = None
+    base: float = BASE
+    turns: str = "qk"
+    in_turns: str = ""
+    is_causal: bool = True
+    is_last: bool = True
+    is_projected: bool = True
 
 
-Cache = dict[str, Tensor]
+def _attended(
+    parts: Any, x: Tensor, cache: dict[str, Tensor] | None = None, ways: Ways = Ways()
+) -> Tensor:
+    """Compute attention for x, (b, num_new, width), with the projections that parts has.
 
-
-def _remember(cache: Cache, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    The cache holds keys and values of earlier tokens, and gets those of x.
+    """
+    cache = {} if cache is None else cache
+    past = cache["k"].shape[2] if cache else 0
+    begin = past if ways.first is None else ways.first
+    angles = rotary_angles(torch.arange(begin, begin + x.shape[1]), WIDTH // NUM_HEADS, ways.base)
+    heads = {"q": split_heads(parts.W_query(x), NUM_HEADS)}
+    heads |= {"k": split_heads(parts.W_key(x), NUM_KV_HEADS)}
+    heads |= {"v": split_heads(parts.W_value(x), NUM_KV_HEADS)}
+    heads |= {part: rotate_pairs(heads[part], *angles) for part in ways.turns}
     if cache:
-        keys = torch.cat((cache["keys"], keys), dim=2)
-        values = torch.cat((cache["values"], values), dim=2)
-    cache.update(keys=keys, values=values)
-    return keys, values
+        for part, old in cache.items():
+            both = (old, heads[part]) if ways.is_last else (heads[part], old)
+            heads[part] = torch.cat(both, dim=2)
+    cache.update(k=heads["k"], v=heads["v"])
+    group = NUM_HEADS // NUM_KV_HEADS
+    keys, values = (
+        cache[part].repeat(1, group, 1, 1)
+        if part in ways.in_turns
+        else cache[part].repeat_interleave(group, dim=1)
+        for part in "kv"
+    )
+    is_future = causal_mask(keys.shape[2])[past:] if ways.is_causal else None
+    mixed = merge_heads(attention(heads["q"], keys, values, is_future)[0])
+    return parts.out_proj(mixed) if ways.is_projected else mixed
 
 
-@exercise_check(ours=_remember)
-def check_remember(
-    remember: Callable[[Cache, Tensor, Tensor], tuple[Tensor, Tensor]],
-) -> Verdict | str:
-    """Check a function that puts new keys and values into a cache, and returns all of them.
+class LlamaAttention(nn.Module):
+    """The course's own answer: rotary positions, and keys and values that query heads share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        kv_width = WIDTH // NUM_HEADS * NUM_KV_HEADS
+        self.W_query = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.W_key = nn.Linear(WIDTH, kv_width, bias=False)
+        self.W_value = nn.Linear(WIDTH, kv_width, bias=False)
+        self.out_proj = nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the heads write, (b, num_tokens, width)."""
+        return _attended(self, x)
+
+
+class CachedAttention(LlamaAttention):
+    """The same with a cache: a dictionary, empty at first."""
+
+    def new_cache(self, _batch_size: int, _max_tokens: int) -> dict[str, Tensor]:
+        """Return an empty cache."""
+        return {}
+
+    def forward(self, x: Tensor, cache: dict[str, Tensor]) -> Tensor:  # type: ignore[override]
+        """Return what the heads write for x, the tokens after those in the cache."""
+        return _attended(self, x, cache)
+
+
+def _of_shapes(error: BaseException, _call: FailedCall) -> str | None:
+    """Return what can be done where attention refuses what it is given."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    if frame.f_code is require_broadcastable.__code__:
+        return (
+            f"{in_words(error)} The mask has a row for each new token and a column for each key: "
+            "of the mask of all tokens, the last rows."
+        )
+    if frame.f_code is require_attention.__code__:
+        own = "Every query head needs a key and a value: nine of each."
+        return f"{in_words(error)} {own}"
+    return None
+
+
+class Learned:
+    """A learner's class, made when it is first called, with random parameters."""
+
+    def __init__(self, cls: Callable[[], nn.Module]) -> None:
+        self.cls = cls
+
+    @cached_property
+    def module(self) -> nn.Module:
+        """The module, its parameters drawn in the order of their names."""
+        made = self.cls().eval().requires_grad_(False)
+        for i, (_, parameter) in enumerate(sorted(made.named_parameters())):
+            parameter.copy_(1.5 * draw(*parameter.shape, seed=i) / WIDTH**0.5)
+        return made
+
+    @torch.no_grad()
+    def forward(self, x: Tensor, *cache: dict[str, Tensor]) -> Tensor:
+        """Return what the learner's forward makes of x."""
+        found = self.module(x.clone(), *cache)
+        if isinstance(found, tuple):
+            raise Diagnosis("forward returns a tuple: attention returns two, and the second goes.")
+        return cast(Tensor, found)
+
+    @torch.no_grad()
+    def right(self, x: Tensor, cache: dict[str, Tensor] | None = None, **ways: Any) -> Tensor:
+        """Return what ours makes of x with the same parameters, or what a mistake makes of it."""
+        return _attended(self.module, x, cache, Ways(**ways))
+
+
+def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
+    """Check a class of attention with SmolLM2's sizes, rotary positions and shared keys and values.
 
     Args:
-        remember: takes a dict, empty at first, and keys and values of new tokens, (b,
-            num_kv_heads, num_new, head_dim); it returns those of all tokens so far.
+        cls: makes a module with W_query, W_key, W_value and out_proj, whose forward takes x, (b,
+            num_tokens, 576), and returns the same shape.
 
-    >>> check_remember(lambda cache, keys, values: (keys, values))
-    After 4 tokens cache["keys"] must be one tensor, all keys: the class below reads it there.
+    >>> check_llama_attention(LlamaAttention)
+    Right: positions turn queries and keys, and three query heads share a key.
     """
-    keys, values = draw(B, HEADS, TOKENS, HEAD_DIM), draw(B, HEADS, TOKENS, HEAD_DIM) + 1
+    learned = Learned(cls)
+
+    @exercise_check(ours=LlamaAttention)
+    def check(forward: Callable[[Tensor], Tensor]) -> Verdict | str:
+        with remedied(_of_shapes):
+            return _llama_attention(learned, forward)
+
+    return replace(check(learned.forward), written=cls)
+
+
+def _llama_attention(learned: Learned, forward: Callable[[Tensor], Tensor]) -> Verdict | str:
+    x = draw(B, TOKENS, WIDTH)
+    mine, right = forward(x), learned.right(x)
+    require_shape(mine, tuple(x.shape))
+    if is_near(mine, right, 1e-4):
+        return noted("Right: positions turn queries and keys, and three query heads share a key.")
+    once, twice = "Queries and keys must both turn: ", "only the {} do here."
+    usual: dict[str, dict[str, Any]] = {
+        "Nothing turns: neither queries nor keys know their positions.": {"turns": ""},
+        once + twice.format("queries"): {"turns": "q"},
+        once + twice.format("keys"): {"turns": "k"},
+        "The values turn, too. Only what is compared must know positions: queries and keys.": {
+            "turns": "qkv"
+        },
+        "The angles have another base: for this model it is 100_000.0.": {"base": 10_000.0},
+        "The key heads take turns: query heads 0, 1, 2 get key heads 0, 1, 2. But the first three "
+        "share key head 0, as in `[0, 0, 0, 1, 1, 1]`.": {"in_turns": "kv"},
+        "The keys are shared as they should be, but the values take turns.": {"in_turns": "v"},
+        "The values are shared as they should be, but the keys take turns.": {"in_turns": "k"},
+        "Nothing hides the future: attention takes causal_mask(num_tokens) last.": {
+            "is_causal": False
+        },
+        "out_proj is missing at the end.": {"is_projected": False},
+    }
+    found = {said: learned.right(x, **options) for said, options in usual.items()}
+    if told := first_near(mine, found, 1e-4):
+        return told
+    alone = is_near(forward(x[:, :1]), right[:, :1], 1e-4)
+    return (
+        "Of a text of one token the output is right, of a longer one not: look at what turns, and "
+        "at the mask."
+        if alone
+        else "Even of one token, which cannot turn and sees itself alone, the output is not right: "
+        "look at the values, how they are shared and merged, and at out_proj."
+    )
+
+
+def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
+    """Check a class like that of check_llama_attention whose forward also takes a cache, a dict.
+
+    A text is given in portions of 4, 1 and 2 tokens, and compared with the whole; then once more,
+    with another empty cache.
+
+    >>> check_cached_attention(CachedAttention)
+    Right: nothing is computed twice, and nothing forgotten.
+    """
+    learned = Learned(cls)
+
+    @exercise_check(ours=CachedAttention)
+    def check(forward: Callable[..., Tensor]) -> Verdict | str:
+        with remedied(_of_shapes):
+            return _cached_attention(learned, forward)
+
+    return replace(check(learned.forward), written=cls)
+
+
+def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdict | str:
+    x = draw(B, TOKENS, WIDTH)
     for again in (False, True):  # two caches, one after the other
-        cache: Cache = {}
+        cache: dict[str, Tensor] = {}
+        theirs: dict[str, Tensor] = {}
+        backwards: dict[str, Tensor] = {}
         for old, new in ((0, 4), (4, 5), (5, 7)):
-            new_keys = keys[:, :, old:new]
-            found = remember(cache, new_keys, values[:, :, old:new])
-            said = "Return two tensors: all keys and all values."
-            require(isinstance(found, (tuple, list)) and len(found) == 2, said)
-            all_keys, all_values = keys[:, :, :new], values[:, :, :new]
-            if old and is_near(found[0], new_keys):
-                return "It returns the new tokens alone: return all that the cache holds now."
-            if not old and not is_near(found[0], all_keys):
-                return (
-                    "A second, empty cache still finds the tokens of the first: keep them in cache "
-                    "alone."
-                    if again
-                    else "The first keys are not returned as they are."
-                )
-            for each in found:
-                require_shape(each, tuple(all_keys.shape), ": tokens are dimension 2")
-            newest_first = torch.cat((new_keys, keys[:, :, :old]), dim=2)
-            require(not old or not is_near(found[0], newest_first), "The new tokens come last.")
-            require(not is_near(found[1], all_keys), "Those are the keys twice.")
-            require(is_near(found[0], all_keys), "The keys are not those of all tokens.")
-            require(is_near(found[1], all_values), "The values are not those of all tokens.")
-            for name, all_ in (("keys", all_keys), ("values", all_values)):
-                kept = cache.get(name)
-                if not (isinstance(kept, Tensor) and is_near(kept, all_)):
-                    return (
-                        f'After {new} tokens cache["{name}"] must be one tensor, all {name}: the '
-                        "class below reads it there."
-                    )
+            portion, before = x[:, old:new], dict(theirs)
+            mine, right = forward(portion, cache), learned.right(portion, theirs)
+            newest_first = learned.right(portion, backwards, is_last=False)
+            require_shape(mine, tuple(portion.shape), ": one row for each new token")
+            if not is_near(mine, right, 1e-4):
+                if old and is_near(mine, newest_first, 1e-4):
+                    return "The new tokens come last: behind those in the cache."
+                return _of_a_portion(learned, portion, mine, before, again)
     return noted("Right: nothing is computed twice, and nothing forgotten.")
+
+
+def _of_a_portion(
+    learned: Learned, portion: Tensor, mine: Tensor, before: dict[str, Tensor], again: bool
+) -> str:
+    """Say what is wrong with what a cached class makes of some new tokens."""
+    if not before:
+        if again:
+            return (
+                "A second, empty cache still finds the tokens of the first: keep them in cache "
+                "alone, which is given."
+            )
+        return "With an empty cache the output is not that of the class without one."
+
+    def made_of(cache: dict[str, Tensor], **ways: Any) -> Tensor:
+        return learned.right(portion, dict(cache), **ways)
+
+    past = before["k"].shape[2]
+    keys_twice = {"k": before["k"], "v": before["k"]}
+    usual = {
+        f"The new tokens turn as if they were the first ones. After {past} others they have "
+        f"positions from {past} on.": made_of(before, first=0),
+        "The new tokens see each other alone: nothing is kept in cache, or it is not read.": (
+            made_of({})  # turned or not: scores depend on distances
+        ),
+        "Where the values of earlier tokens belong are their keys.": made_of(keys_twice),
+        "Of two new tokens the first sees the second: of the mask of all tokens, theirs are the "
+        "last rows.": made_of(before, is_causal=False),
+    }
+    if told := first_near(mine, usual, 1e-4):
+        return told
+    return (
+        f"After {past} tokens the next one's output is not the one that the whole text gives. Does "
+        "cache hold keys and values of all tokens so far, and is the position right?"
+    )
+
+
+def _block(x: Tensor, layer: Any) -> Tensor:
+    x = x + layer.attention(layer.norm_1(x))
+    gate, up = layer.widen(layer.norm_2(x)).chunk(2, dim=-1)
+    return x + layer.narrow(F.silu(gate) * up)  # type: ignore[no-any-return]
+
+
+@exercise_check(ours=_block)
+def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
+    """Check a function that adds to x what attention writes, then what a gated MLP writes.
+
+    Args:
+        block: takes x, (b, num_tokens, width), and a layer with attention, norm_1, norm_2, widen
+            and narrow, and returns the new x.
+
+    >>> check_block(lambda x, layer: x + layer.attention(layer.norm_1(x)))
+    Attention is added, and the MLP is missing.
+    """
+    x, hidden = draw(B, TOKENS, HEAD_DIM), 14
+    mean = 1 - causal_mask(TOKENS).float()
+    mean /= mean.sum(dim=-1, keepdim=True)
+    first, second = (draw(HEAD_DIM, seed=seed).abs() + 0.5 for seed in (1, 2))
+    out, wide, thin = draw(10, 10, seed=3), draw(10, 28, seed=4), draw(hidden, 10, seed=5)
+    layer = SimpleNamespace(
+        attention=lambda read: mean @ read @ out,
+        norm_1=lambda read: F.rms_norm(read, (HEAD_DIM,), first, 1e-5),
+        norm_2=lambda read: F.rms_norm(read, (HEAD_DIM,), second, 1e-5),
+        widen=lambda read: read @ wide,
+        narrow=lambda opened: opened @ thin,
+    )
+    given = x.clone()
+    mine = block(given, layer)
+    require_shape(mine, tuple(x.shape))
+    require(torch.equal(given, x), "It changes x in place, which others may read: x = x + ...")
+    if is_near(mine, _block(x, layer), 1e-4):
+        return noted("Right: two readers of the stream, and both add to it.")
+    return first_near(mine, _usual_blocks(x, layer), 1e-4) or (
+        "The numbers are not those of the two lines: a = x + attention(norm_1(x)), then a + MLP("
+        "norm_2(a))."
+    )
+
+
+def _usual_blocks(x: Tensor, layer: Any) -> dict[str, Tensor]:
+    """Return what usual mistakes make of x."""
+
+    def mlp(read: Tensor, opened: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
+        gate, up = layer.widen(read).chunk(2, dim=-1)
+        return layer.narrow(opened(gate, up) if opened else F.silu(gate) * up)  # type: ignore[no-any-return]
+
+    write = layer.attention(layer.norm_1(x))
+    a = x + write
+    read = layer.norm_2(a)
+    return {
+        "Attention is added, and the MLP is missing.": a,
+        "What attention wrote is not added to x: without the sum the stream is lost.": (
+            write + mlp(layer.norm_2(write))
+        ),
+        "What the MLP wrote is not added: without the sum the stream is lost.": mlp(read),
+        "Neither of the two adds to x: without the sums the stream is lost.": (
+            mlp(layer.norm_2(write))
+        ),
+        "The MLP reads the stream as it was before attention wrote.": a + mlp(layer.norm_2(x)),
+        "The MLP is added to the x from before attention, so that what attention wrote is lost.": (
+            x + mlp(read)
+        ),
+        "The wrong half is the gate: silu goes round the first half.": (
+            a + mlp(read, lambda gate, up: gate * F.silu(up))
+        ),
+        "Both halves are multiplied as they are: silu round the first one is missing.": (
+            a + mlp(read, lambda gate, up: gate * up)
+        ),
+        "The halves are added: the gate must multiply.": (
+            a + mlp(read, lambda gate, up: F.silu(gate) + up)
+        ),
+        "That is another function than silu at the gate.": (
+            a + mlp(read, lambda gate, up: F.gelu(gate) * up)
+        ),
+        "Attention reads x without norm_1.": (b := x + layer.attention(x)) + mlp(layer.norm_2(b)),
+        "The MLP reads the stream without norm_2.": a + mlp(a),
+        "The two norms are not one: before the MLP it is norm_2.": a + mlp(layer.norm_1(a)),
+    }

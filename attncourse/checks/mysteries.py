@@ -196,7 +196,8 @@ def strikes(cls: type[MultiHeadAttention]) -> dict[str, str]:
 
 def left(cls: type[MultiHeadAttention]) -> list[str]:
     """Return the parts that no probe strikes out."""
-    return [part for part in POOL if part not in strikes(cls)]
+    struck = strikes(cls)
+    return [part for part in POOL if part not in struck]
 
 
 def another(seed: int) -> type[MultiHeadAttention]:

@@ -114,16 +114,15 @@ def _lesson_of(mine: Notebook) -> Notebook:
     The first cells of two lessons may be alike, so one cell without an id is not enough.
     """
     ids = {name for cell in mine["cells"] for name in ids_of(cell)}
-    shared = {}
-    for path in lessons():
-        lesson = read_notebook(path)
-        same = ids & {cell["id"] for cell in lesson["cells"]}
-        known = [name for name in by_lesson(mine, lesson) if not name.startswith(OWN)]
-        shared[path] = len(same) or len(known) - 1
+    known = {path: read_notebook(path) for path in lessons()}
+    shared = {p: len(ids & {cell["id"] for cell in known[p]["cells"]}) for p in known}
+    if not any(shared.values()):
+        named = {path: by_lesson(mine, lesson) for path, lesson in known.items()}
+        shared = {p: sum(not one.startswith(OWN) for one in named[p]) - 1 for p in named}
     best = max(shared, key=lambda path: shared[path])
     if shared[best] <= 0:
         raise ValueError("shares no cell with any notebook of the course")
-    return read_notebook(best)
+    return known[best]
 
 
 @cache

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -95,6 +96,26 @@ class Block(nn.Module):
         return x + cast(Tensor, self.narrow(F.silu(gate).mul_(up)))  # (b, num_tokens, width)
 
 
+class OwnBlock(Block):
+    """A block whose arithmetic is a function of a learner's.
+
+    Args:
+        like: the block whose parts it takes.
+        own: from x and a layer with these parts to the new x.
+    """
+
+    def __init__(self, like: Block, own: Callable[[Tensor, Any], Tensor]) -> None:
+        nn.Module.__init__(self)
+        for name, part in like.named_children():
+            setattr(self, name, part)
+        self.own = own
+
+    def after_attention(self, x: Tensor, written: Tensor) -> Tensor:
+        """Let the function do it; its layer's attention is what attention wrote."""
+        parts = dict(self.named_children()) | {"attention": lambda _read: written}
+        return self.own(x, SimpleNamespace(**parts))
+
+
 class Llama(nn.Module):
     """The blocks of a Llama between its embedding and its logits.
 
@@ -161,6 +182,16 @@ def new_attention(size: LlamaSize) -> FusedMultiHeadAttention:
         rotary_base=size.rotary_base,
         rotary_layout="pairs",
     )
+
+
+def random_llama(size: LlamaSize) -> Llama:
+    """Return a Llama of this size with random numbers, the same each time: it says nothing."""
+    generator = torch.Generator().manual_seed(0)
+    state = {name: torch.ones(shape) for name, shape in shapes(size).items()}
+    for each in state.values():
+        if each.dim() == 2:
+            each.uniform_(-0.1, 0.1, generator=generator)
+    return load_llama(size, state)
 
 
 def shapes(size: LlamaSize) -> dict[str, tuple[int, ...]]:

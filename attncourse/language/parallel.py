@@ -16,9 +16,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.language.load import installed_model
-from attncourse.language.model import Block, LlamaSize
+from attncourse.language.load import language_model
+from attncourse.language.model import Block, LlamaSize, new_attention
 from attncourse.language.reader import LanguageModel
+from attncourse.language.recorded import RecordedModel
 from attnlib.fused import FusedMultiHeadAttention
 
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}  # the processes are all on this machine
@@ -91,9 +92,27 @@ def sum_over_processes(x: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def compare_with_one(model: LanguageModel, text: str) -> str:
+def alone(model: LanguageModel | RecordedModel, text: str, process: int, num_processes: int) -> str:
+    """Return the likeliest next token where one process keeps its own heads and nobody sums."""
+    if isinstance(model, RecordedModel):
+        return str(model.other("alone", text, process, num_processes))
+    part = model.with_attention(lambda: new_attention(model.size))
+    own = own_groups(model.size, process, num_processes)
+    for block in part.llama.blocks:
+        attention = block.get_submodule("attention")
+        assert isinstance(attention, FusedMultiHeadAttention)
+        keep_own_heads(attention, own, lambda out: out)
+    x = part.llama(part.llama.token_embedding(model.token_ids(text))[None])
+    return model.pieces([int(part.llama.logits(x[0, -1]).argmax())])[0]
+
+
+@torch.inference_mode()
+def compare_with_one(
+    model: LanguageModel | RecordedModel, text: str, process: int, num_processes: int
+) -> str:
     """Return what this process holds, and whether all together say what one alone says."""
-    process, num_processes = dist.get_rank(), dist.get_world_size()
+    if isinstance(model, RecordedModel):
+        return str(model.other("compare_with_one", text, process, num_processes))
     own = own_groups(model.size, process, num_processes)
     x = model.llama.token_embedding(model.token_ids(text))[None]
     alone = model.llama.logits(model.llama(x)[0, -1])
@@ -117,7 +136,8 @@ def main() -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", LOOPBACK[sys.platform])
     dist.init_process_group("gloo")
     found: list[str] = [""] * dist.get_world_size()
-    dist.all_gather_object(found, compare_with_one(installed_model(), sys.argv[1]))
+    place = dist.get_rank(), dist.get_world_size()
+    dist.all_gather_object(found, compare_with_one(language_model(), sys.argv[1], *place))
     if dist.get_rank() == 0:
         print(*found, sep="\n", flush=True)
     dist.destroy_process_group()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attncourse.language.files import file_shapes, where_in_ours
 from attncourse.language.hooks import adopt
 from attncourse.language.interventions import Intervention
-from attncourse.language.model import Head, Llama
+from attncourse.language.model import Block, Head, Llama, OwnBlock
 from attncourse.language.runs import Run
 from attnlib.convert import PROJECTIONS
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Text = str | Sequence[int] | Tensor
+OwnArithmetic = Callable[[Tensor, Any], Tensor]  # of a block: from x and a layer to the new x
 
 
 class LanguageModel:
@@ -85,7 +86,9 @@ class LanguageModel:
         """
         return self.read(text).mute_each(word)
 
-    def with_attention(self, make: Callable[[], nn.Module]) -> LanguageModel:
+    def with_attention(
+        self, make: Callable[[], nn.Module], block: OwnArithmetic | None = None
+    ) -> LanguageModel:
         """Return the same model around another attention class, with the same weights.
 
         Args:
@@ -93,12 +96,16 @@ class LanguageModel:
                 (or W_qkv) and out_proj of the model's sizes, and takes x, (b, num_tokens, width).
                 If its forward also takes return_weights, a run shows its weights; if it has
                 new_cache, and takes cache, the model writes with it.
+            block: the arithmetic of a block: takes x and a layer with attention, norm_1, norm_2,
+                widen and narrow, and returns the new x; None means ours.
         """
         with torch.device("meta"):
             llama = Llama(self.size)
         llama.load_state_dict(self.llama.state_dict(), assign=True, strict=False)
         for new, old in zip(llama.blocks, self.llama.blocks, strict=True):
             new.attention = adopt(make(), old.get_submodule("attention"), self.size)
+        if block is not None:
+            llama.blocks = nn.ModuleList(OwnBlock(cast(Block, own), block) for own in llama.blocks)
         llama.eval().requires_grad_(False)
         return LanguageModel(llama, self.tokenizer, self.end, self.origin)
 

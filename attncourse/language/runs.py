@@ -77,6 +77,11 @@ class Run:
         """The probability of each token to be the next one, (vocabulary)."""
         return self.model.llama.logits(self.residual[-1][0, -1]).softmax(dim=-1)
 
+    def largest_logits(self, how_many: int = 10) -> list[tuple[int, float]]:
+        """Return the largest logits of the next token at the last one, each after its token id."""
+        last = self.model.llama.logits(self.residual[-1][0, -1]).topk(how_many)
+        return list(zip(last.indices.tolist(), last.values.tolist(), strict=True))
+
     @cached_property
     def losses(self) -> Tensor:
         """How surprised the model was by each token but the first, (num_tokens - 1), in nats."""

@@ -47,7 +47,7 @@ def strips_picture(
 
     >>> import torch
     >>> strips_picture({"head": torch.tensor([[0.0, 1.0], [1.0, 1.0]])}, [0, 20], [0], 1, 0).alt
-    'Strips over 2 steps, down, and 2 places, across. head: at the end 1.00.'
+    'Strips over 2 steps, down, and 2 positions, across. head: at the end 1.00.'
     """
     shapes = {tuple(strip.shape) for strip in strips.values()}
     if len(shapes) != 1 or len(hues) != len(strips) or next(iter(shapes))[0] != len(steps):
@@ -73,7 +73,7 @@ def strips_picture(
         across = x + (mark + 1) * cell
         line = ((across, y + top), (across, y + top + high))
         items.append(Line(line, FAINT, 1.0, dashed=True))
-        items.append(Words(x + 0.73 * wide, y + top + high + 11, "place", color=FAINT))
+        items.append(Words(x + 0.73 * wide, y + top + high + 11, "position", color=FAINT))
         if i % columns == 0:
             items.append(Words(x - 6, y + 10, "step", "end", FAINT))
             for j in range(0, len(steps), max(len(steps) // 3, math.ceil(SIZE / ROW) + 1)):
@@ -84,7 +84,8 @@ def strips_picture(
     items += scale(right + 4, top, colors, 10, {"1": 5, "0": 10 * SHADES + 5})
     items.append(Box(right + 4, top, 12, 10 * (SHADES + 1), None, QUIET))
     rows = math.ceil(len(strips) / columns)
-    alt = f"Strips over {len(steps)} steps, down, and {num_places} places, across. {' '.join(said)}"
+    sizes = f"{len(steps)} steps, down, and {num_places} positions, across"
+    alt = f"Strips over {sizes}. {' '.join(said)}"
     height = max(rows * down - 12, top + 10 * (SHADES + 1) + 4)
     return Scene(BOOK, height, alt, tuple(items))
 

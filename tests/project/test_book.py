@@ -4,16 +4,18 @@ What a panel must show is computed here, by attnlib in this process, and compare
 on the page.
 """
 
+import io
 import json
-import os
 import re
+import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -47,12 +49,15 @@ from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
 browser_test = pytest.mark.browser
 
 SHOWN = [(path, panel) for path in (*NOTEBOOKS, *APPENDICES) for _, panel in panels_of(read(path))]
-PAGES = ["index", "search", *(f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md"))]
-PAGES += [f"notebooks/{path.stem}" for path in (*NOTEBOOKS, *APPENDICES)]
+LESSONS = [f"notebooks/{path.stem}" for path in NOTEBOOKS]
+PAGES = [*LESSONS, *(f"notebooks/{path.stem}" for path in APPENDICES), "index", "search"]
+PAGES += [f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")]
 MUCH_CODE = "notebooks/06_right_shape_wrong_answer"
 MOST_BYTES = 15_000_000
 ONE_OF_A_KIND = """() => {
-    for (const panel of document.querySelectorAll(".attn-panel")) panel.remove();
+    window.away = [...document.querySelectorAll(".attn-panel")]
+        .map(panel => [document.createComment("a panel"), panel]);
+    for (const [place, panel] of away) panel.replaceWith(place);
     const seen = new Set();
     for (const word of document.querySelectorAll(".highlight span")) {
         const kind = `${word.closest("[class*=highlight-]").className} ${word.className}`;
@@ -60,6 +65,7 @@ ONE_OF_A_KIND = """() => {
         seen.add(kind);
     }
 }"""
+PANELS_BACK = "() => away.forEach(([place, panel]) => place.replaceWith(panel))"
 SIZES = """panel => {
     const svg = panel.querySelector("svg");
     return {
@@ -86,13 +92,26 @@ CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(f
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The book, as `make book` writes it in a copy that has an address."""
+    """The book, as `make book` writes it in a copy that has an address; sheets are drawn once."""
     folder = tmp_path_factory.mktemp("made") / "book"
-    command = [sys.executable, str(ROOT / "tools" / "book.py"), str(folder)]
-    where = os.environ | {"GITHUB_REPOSITORY": "a/b", "GITHUB_SERVER_URL": "https://github.com"}
-    made = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=where, check=False)
-    assert (made.stderr, made.returncode) == ("", 0)
-    assert made.stdout == f"{folder / 'index.html'}: open it in a browser\n"
+    said, wrong = io.StringIO(), io.StringIO()
+    drawn = {panel.name: sheet(panel.name) for panel in ALL_PANELS}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(said),
+        redirect_stderr(wrong),
+        catch_warnings(),
+    ):
+        for kind in (DeprecationWarning, PendingDeprecationWarning):  # of Sphinx's, unseen there
+            simplefilter("ignore", kind)
+        patch.setenv("GITHUB_REPOSITORY", "a/b")
+        patch.setenv("GITHUB_SERVER_URL", "https://github.com")
+        patch.setattr(sys, "argv", ["book.py", str(folder)])
+        patch.setattr(Panel, "sheet", lambda panel: drawn[panel.name])
+        with pytest.raises(SystemExit, match=r"^0$"):
+            runpy.run_path(str(ROOT / "tools" / "book.py"), run_name="__main__")
+    assert wrong.getvalue() == ""
+    assert said.getvalue() == f"{folder / 'index.html'}: open it in a browser\n"
     return folder
 
 
@@ -267,8 +286,9 @@ def go_to(page: Page, book: Path, shows: Panel | str) -> None:
 @browser_test
 @pytest.mark.parametrize("panel", [panel for _, panel in SHOWN], ids=lambda panel: panel.name)
 def test_sliders_on_a_page_without_a_kernel(open_page: Callable[..., Page], panel: Panel):
-    page = open_page(panel)
-    move_sliders(page, box_of(page, panel), panel, "page")
+    """At the ends of each control and between; that the page has every state is proven above."""
+    page = open_page(panel, reduced_motion="reduce")  # test_touch.py has what moves by itself
+    move_sliders(page, box_of(page, panel), panel, "page", stops=4)
 
 
 @browser_test
@@ -336,33 +356,81 @@ def test_nothing_plays_where_motion_is_not_wanted(open_page: Callable[..., Page]
     expect(box.get_by_role("button")).to_have_text(["Step"])
 
 
-@browser_test
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_sticks_out_and_nobody_is_shut_out(open_page: Callable[..., Page], name: str):
-    """In no picture of a panel are letters smaller than 12 px; axe-core finds no violation.
+@pytest.fixture(scope="module")
+def window(browser: Browser, book: Path) -> Iterator[tuple[Page, list[str]]]:
+    """One window for all pages that are visited in turn."""
+    context = browser.new_context()
+    page = context.new_page()
+    yield page, listen_to(page, book.as_uri())
+    context.close()
 
-    Wide and light, then narrow and dark. Of the words of the code it sees each kind once, and of
-    the panels nothing: test_touch.py shows it all of those.
-    """
-    page = open_page(name, 1000)
+
+@pytest.fixture(scope="module", params=PAGES)
+def visited(request: pytest.FixtureRequest, window: Any, book: Path) -> Iterator[Page]:
+    """A page of the book, loaded once for the tests that follow; the last leaves it on paper."""
+    page, complaints = window
+    page.emulate_media(media="screen", color_scheme="light")
+    go_to(page, book, request.param)
     page.add_style_tag(content="* { transition: none !important }")  # colors are what they will be
-    for width in (1320, 1440, 1920):
-        page.set_viewport_size({"width": width, "height": 1000})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    yield page
+    assert complaints == []
+
+
+each_lesson = pytest.mark.parametrize("visited", LESSONS, indirect=True)
+
+
+@browser_test
+@each_lesson
+def test_every_lesson_can_be_presented(visited: Page):
+    visited.set_viewport_size({"width": 1300, "height": 1000})
+    visited.get_by_role("button", name="Present").click()
+    expect(visited.get_by_role("progressbar", name="so far")).to_have_attribute("value", "1")
+    visited.keyboard.press("Escape")
+    expect(visited.locator("body.presenting")).to_have_count(0)
+
+
+@browser_test
+def test_nothing_sticks_out(visited: Page):
+    """At five widths; in no picture of a panel are letters smaller than 12 px."""
+    for width in (1440, 1920, 1320):
+        visited.set_viewport_size({"width": width, "height": 1000})
+        assert visited.evaluate("document.documentElement.scrollWidth") <= width
     for width, scheme in ((1000, "light"), (390, "dark")):
-        page.set_viewport_size({"width": width, "height": 1000})
-        page.emulate_media(color_scheme=scheme)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        for box in page.locator(".attn-panel:not(.attn-live)").all():  # test_live.py has those
+        visited.set_viewport_size({"width": width, "height": 1000})
+        visited.emulate_media(color_scheme=scheme)
+        assert visited.evaluate("document.documentElement.scrollWidth") <= width
+        for box in visited.locator(".attn-panel:not(.attn-live)").all():  # test_live.py has those
             photograph(box, f"page.{width}.{box.get_attribute('aria-label')}".replace(" ", "-"))
             sizes = box.evaluate(SIZES)
             assert 0.929 <= sizes["share"] <= 1.001
             assert min(sizes["heights"]) >= 44
-    page.evaluate(ONE_OF_A_KIND)
-    assert violations(page) == []
-    page.set_viewport_size({"width": 1000, "height": 1000})
-    page.emulate_media(color_scheme="light")
-    assert violations(page, rules=BY_SIZE_AND_COLOR) == []
+
+
+@browser_test
+def test_nobody_is_shut_out(visited: Page):
+    """Axe-core finds no violation, narrow and dark, then wide and light.
+
+    Of the words of the code it sees each kind once, and of the panels nothing: test_touch.py
+    shows it all of those.
+    """
+    visited.set_viewport_size({"width": 390, "height": 1000})
+    visited.emulate_media(color_scheme="dark")
+    visited.evaluate(ONE_OF_A_KIND)
+    assert violations(visited, once=True) == []
+    visited.set_viewport_size({"width": 1000, "height": 1000})
+    visited.emulate_media(color_scheme="light")
+    assert violations(visited, rules=BY_SIZE_AND_COLOR, once=True) == []
+
+
+@browser_test
+@each_lesson
+def test_no_figure_is_cut_on_paper(visited: Page):
+    """And a figure that is cut would be found."""
+    visited.evaluate(PANELS_BACK)
+    put_on_paper(visited)
+    assert visited.evaluate(CUT) == []
+    visited.add_style_tag(content=".cell_output img { height: 30cm !important; max-height: none }")
+    assert any("high" in line for line in visited.evaluate(CUT))
 
 
 @browser_test
@@ -396,30 +464,14 @@ def test_a_lesson_on_paper(browser: Browser, book: Path, tmp_path: Path):
     assert len(re.findall(rb"/Type\s*/Page\b", text)) >= 10
     assert b"file:" not in text
     page = browser.new_page()
-    put_on_paper(page, lesson)
+    page.goto(lesson.as_uri())
+    put_on_paper(page)
     assert page.locator("details:not([open])").count() == 0
     stored = "\n".join(text for _, text in markdown_cells(read(path)))
     assert page.locator(".at-the-end summary", has_text="Solution").count() == stored.count(
         "<summary>Solution</summary>"
     )
     page.close()
-
-
-@browser_test
-def test_no_figure_is_cut_on_paper(browser: Browser, book: Path):
-    """In no lesson; and a figure that is cut would be found."""
-    page = browser.new_page()
-    for path in NOTEBOOKS:
-        put_on_paper(page, book / "notebooks" / f"{path.stem}.html")
-        assert cut(page) == [], path.stem
-    page.add_style_tag(content=".cell_output img { height: 30cm !important; max-height: none }")
-    assert any("high" in line for line in cut(page))
-    page.close()
-
-
-def cut(page: Page) -> list[str]:
-    """Return what is wrong with the figures of a page that is to be printed."""
-    return page.evaluate(CUT)
 
 
 @browser_test
@@ -442,7 +494,7 @@ def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
     for _ in range(count):
         page.keyboard.press("ArrowLeft")
     expect(shown.first).to_have_text(named[0])
-    assert violations(page, [".attn-panel", ".highlight span"]) == []
+    assert violations(page, [".attn-panel", ".highlight span"], once=True) == []
     slider = box_of(page, STACKED_HEADS).get_by_role("slider")
     while not slider.is_visible():
         page.keyboard.press("ArrowRight")
@@ -452,17 +504,6 @@ def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
     page.keyboard.press("Escape")
     expect(slider).to_be_in_viewport()
     assert [text.removesuffix("¶") for text in shown.all_text_contents()] == titles
-
-
-@browser_test
-def test_every_lesson_can_be_presented(open_page: Callable[..., Page], book: Path):
-    page = open_page(STACKED_HEADS, 1300)
-    for path in NOTEBOOKS[1:]:
-        go_to(page, book, f"notebooks/{path.stem}")
-        page.get_by_role("button", name="Present").click()
-        expect(page.get_by_role("progressbar", name="so far")).to_have_attribute("value", "1")
-        page.keyboard.press("Escape")
-        expect(page.locator("body.presenting")).to_have_count(0)
 
 
 @browser_test

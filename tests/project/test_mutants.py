@@ -1,6 +1,7 @@
 """`make mutants`: each fault can be planted, and nothing but a failing test counts as a kill."""
 
 import ast
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,15 @@ def test_their_names_differ():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 
 
+@cache
+def looked_at(file: str) -> tuple[str, str, set[str]]:
+    """Return a file's text, what Python makes of it, and the names of its functions."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return text, ast.dump(tree), names
+
+
 @pytest.mark.promise(number=21)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_it_can_be_planted_and_what_must_notice_it_exists(mutant):
@@ -20,14 +30,12 @@ def test_it_can_be_planted_and_what_must_notice_it_exists(mutant):
 
     A parameter in brackets is looked up by pytest itself, before anything is planted.
     """
-    before = (ROOT / mutant.file).read_text(encoding="utf-8")
+    before, meant, _ = looked_at(mutant.file)
     after = plant(mutant, before)
-    assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before))
+    assert ast.dump(ast.parse(after)) != meant
     assert after.count("\n") == before.count("\n")
     file, _, name = mutant.test.partition("::")
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert name.partition("[")[0] in functions
+    assert name.partition("[")[0] in looked_at(file)[2]
 
 
 # A project of two lines, its tests, and what may happen to a mutant of it

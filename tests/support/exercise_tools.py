@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
-from attncourse.classroom.exercises import find_exercises, list_needed, put
+from attncourse.classroom.exercises import find_exercises, list_bound, list_needed, put
 from support.notebook_tools import MAY_RAISE, code_cells, source, tags
 
 
@@ -61,6 +61,24 @@ def run_cell(code: str, space: dict[str, Any], name: str) -> str:
     return printed.getvalue().strip()
 
 
+def without_given(cell: str, name: str) -> str:
+    r"""Return a cell that has run without what it assigns apart from an answer, its lines in place.
+
+    >>> without_given("x = slow()\ndef f(): ...\ny = f()\nprint(x, y)", "f")
+    '\ndef f(): ...\ny = f()\nprint(x, y)'
+    """
+    lines, theirs = cell.splitlines(), {name}
+    for statement in ast.parse(cell).body:
+        names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        if not isinstance(statement, ast.Assign) or names & theirs:
+            theirs |= set(list_bound(ast.unparse(statement)))
+            continue
+        lines[statement.lineno - 1 : statement.end_lineno] = [""] * (
+            (statement.end_lineno or 0) - statement.lineno + 1
+        )
+    return "\n".join(lines)
+
+
 def needed_cells(notebook: dict, targets: Mapping[int, str]) -> set[int]:
     """Return the places of the code cells that the texts of some cells build on, and their own."""
     code = {i: targets.get(i, source(cell)) for i, cell in code_cells(notebook)}
@@ -96,8 +114,9 @@ def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, 
             given["solution"] = solution
             cells = {label: put(answer, stub) for label, answer in given.items()}
             for label, text in {"stub": stub, **cells}.items():
+                run = text if label in ("stub", "solution") else without_given(text, name)
                 try:
-                    told[name, label] = run_cell(text, space, f"<cell {i}, {label}>")
+                    told[name, label] = run_cell(run, space, f"<cell {i}, {label}>")
                 except Exception as error:
                     told[name, label] = f"{type(error).__name__}: {error}"
             if not todo:

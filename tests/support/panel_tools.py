@@ -158,11 +158,10 @@ def drag_slider(page: Page, box: Locator, panel: Panel) -> dict[str, Any]:
     return state
 
 
-def check_stays(page: Page, dragged: Sequence[tuple[Locator, Panel, dict[str, Any]]]) -> None:
-    """Wait as long as a late picture would take: each panel still shows the last value."""
+def check_stays(page: Page, box: Locator, panel: Panel, state: dict[str, Any]) -> None:
+    """Wait as long as a late picture would take: the panel still shows the last value."""
     page.wait_for_timeout(SECONDS / 2)
-    for box, panel, state in dragged:
-        check_shows(page, box, panel, state)
+    check_shows(page, box, panel, state)
 
 
 def moves(values: tuple[Any, ...], default: Any) -> Iterator[tuple[str, Any]]:
@@ -205,7 +204,7 @@ def check_shows(
     shown = page.evaluate(LOOK, arg)
     if not shown["drawn"]:  # the kernel draws it, or the browser has not come to it yet
         try:
-            page.wait_for_function(IS_DRAWN, arg=arg, timeout=20 * SECONDS)
+            page.wait_for_function(IS_DRAWN, arg=arg, timeout=20 * SECONDS, polling=50)
         except TimeoutError:
             pytest.fail(f"{state}: the picture is not the one that attnlib draws")
         shown = page.evaluate(LOOK, arg)

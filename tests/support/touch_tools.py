@@ -19,10 +19,37 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 64rem; p
 """
 AXE = files("axe_playwright_python") / "axe.min.js"
 BY_SIZE_AND_COLOR = ("color-contrast", "link-in-text-block", "scrollable-region-focusable")
-AUDIT = """async ([unseen, rules]) => (await axe.run(
-    { include: [["html"]], exclude: unseen.map(selector => [selector]) },
-    { resultTypes: ["violations"], preload: false, ...(rules.length && { runOnly: rules }) },
-)).violations"""
+AUDIT = """async ([unseen, rules, once]) => {
+    const seen = new Set(), grounds = new Map([[null, ""]]);
+    const ground = box => {  // all that may lie under a text in it, or hide it
+        if (!grounds.has(box)) {
+            const its = getComputedStyle(box), { backgroundColor, backgroundImage } = its;
+            const looks = [backgroundColor, backgroundImage, its.opacity, its.position, its.filter];
+            const off = box.matches("[disabled], [aria-disabled=true]");
+            grounds.set(box, `${ground(box.parentElement)}|${looks}|${off}`);
+        }
+        return grounds.get(box);
+    };
+    for (const text of once ? document.body.querySelectorAll("*") : []) {
+        if (!text.matches("input, select") && ![...text.childNodes].some(
+            node => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
+        const { color, fontSize, fontWeight, textShadow } = getComputedStyle(text);
+        const { right, width, height } = text.getBoundingClientRect();
+        const shown = [text.checkVisibility(), right > 0, width > 1, height > 1];
+        const off = text.closest("label")?.control?.disabled;
+        const kind = [ground(text), color, fontSize, fontWeight, textShadow, shown, off].join();
+        if (!seen.has(kind)) text.dataset.kind = seen.size;
+        seen.add(kind);
+    }
+    const selector = once ? "[data-kind]" : "*";
+    axe.configure({ rules: [{ id: "color-contrast", selector }] });
+    const { violations } = await axe.run(
+        { include: [["html"]], exclude: unseen.map(selector => [selector]) },
+        { resultTypes: ["violations"], preload: false, ...(rules.length && { runOnly: rules }) },
+    );
+    for (const text of document.querySelectorAll("[data-kind]")) delete text.dataset.kind;
+    return violations;
+}"""
 
 
 def write_page(path: Path, panels: Sequence[Panel]) -> str:
@@ -63,19 +90,23 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
     assert not complaints
 
 
-def violations(page: Page, unseen: Sequence[str] = (), rules: Sequence[str] = ()) -> list[str]:
+def violations(
+    page: Page, unseen: Sequence[str] = (), rules: Sequence[str] = (), *, once: bool = False
+) -> list[str]:
     """Return what axe-core finds against accessibility, a line for each rule and element.
 
     Args:
         page: where to look.
         unseen: CSS selectors of what is left out.
         rules: the names of those to ask, or none for all.
+        once: whether to measure the contrast once for all texts that have color, size, weight and
+            grounds in common; a line may then name a text by that alone, and not by its class.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     return [
         f"{found['id']}: {node['target']} {node['failureSummary']}"
-        for found in page.evaluate(AUDIT, [list(unseen), list(rules)])
+        for found in page.evaluate(AUDIT, [list(unseen), list(rules), once])
         for node in found["nodes"]
     ]
 

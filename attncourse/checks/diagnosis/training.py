@@ -19,7 +19,7 @@ def training_without_dropout(trial: Trial) -> Finding | None:
     weights, x = trial.random_weights(ours), trial.usual_x()
     calm = trial.run(mine, x, weights)
     set_mode(mine, training=True)
-    torch.manual_seed(1)
+    torch.default_generator.manual_seed(1)
     if calm.isnan().any() or close(trial.run(mine, x, weights), calm, 1e-4):
         return None
     if line := trial.line_of_dropout(mine, x, weights):
@@ -63,7 +63,7 @@ def _in_training(trial: Trial, num_heads: int) -> tuple[nn.Module, Tensor, Tenso
     x = trial.marked_tokens(b=8, num_heads=num_heads)
     calm = trial.attn_weights_of(mine, x, num_heads)
     set_mode(mine, training=True)
-    torch.manual_seed(3)
+    torch.default_generator.manual_seed(3)
     return mine, x, calm, trial.attn_weights_of(mine, x, num_heads)
 
 
@@ -125,7 +125,7 @@ def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
     mine, _ = trial.build(num_heads, dropout=DROPOUT)
     x = trial.marked_tokens(b=16, num_heads=num_heads)
     set_mode(mine, training=True)
-    torch.manual_seed(4)
+    torch.default_generator.manual_seed(4)
     first, second = (
         trial.attn_weights_of(mine, x, num_heads)[..., :NUM_TOKENS] == 0 for _ in range(2)
     )
@@ -166,7 +166,7 @@ def gradients_with_dropout(trial: Trial) -> Finding | None:
     mine, _ = trial.build(dropout=DROPOUT)
     x = trial.usual_x().requires_grad_()
     set_mode(mine, training=True)
-    torch.manual_seed(3)
+    torch.default_generator.manual_seed(3)
     with reporting(trial.sizes(), "dropout in training"):
         result = mine(x)
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from attncourse.checks.big_model import CachedAttention, LlamaAttention, _block
 from attncourse.language import (
     ModelMissingError,
     Mute,
@@ -19,8 +20,11 @@ from attncourse.language import (
     language_model,
     load,
 )
+from attncourse.language.parallel import alone, compare_with_one
 from attncourse.language.recorded import DATA, INSTALL, recorded_model
-from attnlib import causal_mask
+from attncourse.language.reference import reference_logits
+from attnlib import MultiHeadAttention, causal_mask
+from record_language import TIMED, WRITTEN
 from support.small_llama import small_file
 
 FRANCE, ITALY = "The capital of France is", "The capital of Italy is"
@@ -152,7 +156,10 @@ def test_it_answers_as_the_model_does(recording):
         (lambda model: model.read(FRANCE).logits, f"'{FRANCE}': logits is not in the recording"),
         (lambda model: model.read(FRANCE).head(3, 1), "head(3, 1, -1) is not in the recording"),
         (lambda model: model.read(FRANCE).next_words(11), "word 11 is not in the recording"),
-        (lambda model: model.write("Once", 3), "write is not in the recording"),
+        (lambda model: model.write("Once", 3), "write('Once', 3, 0.0, None, 0) is not in the"),
+        (lambda model: model.token_ids("Mars"), "token_ids('Mars') is not in the recording"),
+        (lambda model: model.read([1, 2, 3]), "[1, 2, 3] is not in the recording"),
+        (lambda model: alone(model, FRANCE, 0, 3), f"alone('{FRANCE}', 0, 3) is not in the rec"),
     ],
 )
 def test_what_it_does_not_hold_it_says_in_a_sentence(recording, ask, words):
@@ -192,3 +199,101 @@ def test_what_no_model_has_is_an_ordinary_error(recording):
     with pytest.raises(ValueError, match=r"there is no head \(30, 4\)"):
         recording.read(FRANCE, Mute(30, 4))
     assert replace(recording.size).num_layers == 30
+
+
+# Another attention class, where no weights are recorded
+
+
+def unturned(base: type) -> type:
+    """Return the class with queries and keys that know no positions."""
+
+    class Unturned(base):
+        def forward(self, x, *cache):
+            self.W_query.weight.zero_()
+            return super().forward(x, *cache)
+
+    return Unturned
+
+
+def forgetful() -> CachedAttention:
+    made = CachedAttention()
+    made.forward = lambda x, cache: CachedAttention.forward(made, x, {})
+    return made
+
+
+def parallel_block(x, layer):
+    return _block(x, layer) + 1e-2 * x
+
+
+@pytest.mark.parametrize(
+    ("make", "block", "name"),
+    [
+        (LlamaAttention, None, "LlamaAttention"),
+        (LlamaAttention, _block, "LlamaAttention in _block"),
+        (CachedAttention, _block, "CachedAttention in _block"),
+    ],
+)
+def test_a_class_that_computes_what_ours_does_is_answered_for(recording, capsys, make, block, name):
+    there = recording.with_attention(make, block)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith(f"{name} was run on random numbers, and gives what the course's class ")
+    assert there.read(FRANCE).next_words(3) == recording.read(FRANCE).next_words(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "block", "name"),
+    [
+        (unturned(LlamaAttention), None, "Unturned"),
+        (forgetful, None, "CachedAttention"),
+        (LlamaAttention, parallel_block, "LlamaAttention in parallel_block"),
+        (LlamaAttention, lambda x, layer: x[:, :1], "LlamaAttention in <lambda>"),
+    ],
+)
+def test_no_answer_is_given_for_a_class_that_computes_something_else(
+    recording, capsys, make, block, name
+):
+    said = f"On random numbers {name} does not give what the course's class gives; "
+    with pytest.raises(NotRecordedError, match=re.escape(said)) as refused:
+        recording.with_attention(make, block)
+    assert str(refused.value).endswith(f"is not in the recording; to compute it, try: {INSTALL}")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_class_of_other_sizes_is_refused_as_the_model_refuses_it(recording):
+    with pytest.raises(ValueError, match=r"W_key.weight of MultiHeadAttention is \(576, 576\), no"):
+        recording.with_attention(lambda: MultiHeadAttention(576, 576, 8192, 0.0, 9))
+
+
+def test_what_is_timed_is_a_model_of_random_numbers_and_it_says_so(recording, monkeypatch, capsys):
+    small = replace(recording.size, num_layers=2, vocabulary=50)
+    there = recording.with_attention(CachedAttention)
+    capsys.readouterr()
+    monkeypatch.setattr(there, "size", small)
+    written = list(there.tokens_after([3, 1, 4], 5))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "The weights are not recorded: a model of the same sizes with random numbers is timed in "
+        "its place.\n"
+    )
+    assert isinstance(there.llama.blocks[1].attention, CachedAttention)
+    assert len(written) == 5
+    with torch.no_grad():
+        monkeypatch.setattr(recording, "size", small)
+        assert list(recording.tokens_after([3, 1, 4], 5)) == written
+    del recording.llama
+
+
+def test_it_holds_what_lesson_09_asks(recording):
+    for text, token_ids, likeliest, logits in reference_logits():
+        run = recording.read(token_ids)
+        assert run.tokens == recording.read(text).tokens
+        tokens, found = zip(*run.largest_logits(10), strict=True)
+        assert list(tokens) == likeliest.tolist()
+        torch.testing.assert_close(torch.tensor(found), logits, rtol=0, atol=1e-3)
+    assert recording.token_ids(TIMED).shape == (53,)
+    assert recording.write(WRITTEN[0], 40, top_k=40, temperature=0.8, seed=3).startswith(WRITTEN[0])
+    assert [alone(recording, FRANCE, i, 2) for i in (0, 1)] == [" the", "\n"]
+    assert "together they say Paris" in compare_with_one(recording, FRANCE, 1, 2)

@@ -5,8 +5,10 @@ import copy
 import pytest
 import torch
 
+from attncourse.language import Mute
 from attncourse.language.model import LlamaSize, new_attention
-from attncourse.language.parallel import keep_own_heads, own_groups
+from attncourse.language.parallel import alone, keep_own_heads, own_groups
+from support.small_llama import small_model
 
 SIZE = LlamaSize(1, 15, 5, width=30, hidden=7, vocabulary=11, context_length=13)
 
@@ -28,6 +30,16 @@ def test_the_parts_add_up_to_the_whole_and_so_do_their_gradients(num_processes):
     assert sum(part.num_heads for part in parts) == 15
     rows = [part.W_qkv.weight for part in parts]
     assert sum(map(len, rows)) == len(attention.W_qkv.weight)
+
+
+def test_a_process_alone_says_what_its_own_heads_make_of_the_text():
+    model, text = small_model(), [17, 3, 89]
+    whole = model.read(text)
+    (likeliest,) = model.pieces([int(whole.logits[-1].argmax())])
+    assert alone(model, text, 0, 1) == likeliest
+    mine = whole.again(*(Mute(layer, head) for layer in range(3) for head in (4, 5)))
+    (likeliest,) = model.pieces([int(mine.logits[-1].argmax())])
+    assert alone(model, text, 0, 2) == likeliest
 
 
 @pytest.mark.parametrize("num_processes", [0, 6])

@@ -47,6 +47,28 @@ def test_a_class_without_a_cache_reads_the_whole_text_again(model):
     assert list(there.tokens_after(START, 5)) == slowly(model, 5)
 
 
+def test_a_block_of_ones_own_is_used_in_every_layer(model):
+    from test_language_runs import SplitAttention
+
+    from attncourse.checks.big_model import _block
+
+    there = model.with_attention(SplitAttention, _block)
+    for changes in ((), MUTED):
+        found, expected = there.read(START, *changes), model.read(START, *changes)
+        torch.testing.assert_close(found.logits, expected.logits, rtol=1e-4, atol=1e-4)
+    other = model.with_attention(SplitAttention, lambda x, layer: 2 * _block(x, layer))
+    twice = 2 * model.read(START).residual[1]
+    torch.testing.assert_close(other.read(START).residual[1], twice, rtol=1e-4, atol=1e-4)
+
+
+def test_the_largest_logits_are_those_of_the_last_token(model):
+    run = model.read(START)
+    tokens, logits = zip(*run.largest_logits(4), strict=True)
+    assert list(logits) == sorted(logits, reverse=True)
+    torch.testing.assert_close(run.logits[-1].topk(4).values, torch.tensor(logits))
+    assert list(tokens) == run.logits[-1].topk(4).indices.tolist()
+
+
 def test_draws_follow_seed_temperature_and_top_k(model):
     def drawn(**options) -> list[int]:
         return list(model.tokens_after(START, 11, **options))

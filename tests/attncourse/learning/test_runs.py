@@ -39,6 +39,16 @@ def test_a_training_ends_as_it_is_stored(num_heads, least, most, capsys):
     assert stored.named == pytest.approx(run.named, abs=0.2)
 
 
+def test_one_head_mostly_names_one_letter_for_both_questions(capsys):
+    test = look_up_test(1, 3)
+    asked = (test.answers != NO_ANSWER).all(dim=-1)
+    for seed in (1, 2, 3):
+        _, model = train_look_ups(Setting(1, seed=seed))
+        near, far = model(test.tokens).argmax(dim=-1)[asked].T
+        assert (near == far).float().mean() > 0.7
+    assert capsys.readouterr().out
+
+
 def test_a_model_starts_as_its_seed_and_its_setting_say():
     first, second, other = (look_up_model(Setting(2, seed=seed)) for seed in (1, 1, 2))
     assert torch.equal(first.read_out.weight, second.read_out.weight)

@@ -26,7 +26,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, address) as page:
+    with opened(browser, address, reduced_motion="reduce") as page:  # each frame costs
         yield page
 
 

@@ -1,6 +1,7 @@
 """The gallery: its verdicts are what the checks say, and nothing gets past all of it."""
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -35,6 +36,7 @@ each_mistake = pytest.mark.parametrize("name", [mistake.name for mistake in MIST
 each_condition = pytest.mark.parametrize("condition", CONDITIONS)
 
 
+@cache
 def catches(name: str, condition: str = "as usual") -> tuple[bool, ...]:
     return tuple(not verdict for verdict in examine(BY_NAME[name].cls, condition).values())
 

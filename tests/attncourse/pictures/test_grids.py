@@ -36,7 +36,7 @@ def test_strips_stand_in_columns_with_steps_and_places():
     said = [item.text for item in words(picture)]
     assert [f"head {i}" for i in range(3)] == [text for text in said if text.startswith("head")]
     assert said.count("step") == 2
-    assert said.count("place") == 3
+    assert said.count("position") == 3
     assert said.count("16") == said.count("8") == 3
     assert [text for text in said if text == "140"] == ["140"] * 2
     assert sum(isinstance(item, Line) and item.dashed for item in picture.items) == 3
@@ -45,7 +45,7 @@ def test_strips_stand_in_columns_with_steps_and_places():
     shades = [b.fill for b in picture.items if isinstance(b, Box) and b.width == 12 and b.fill]
     assert shades == [amount_color(1 - i / SHADES) for i in range(SHADES + 1)]
     check_readable(picture)
-    assert picture.alt.startswith("Strips over 13 steps, down, and 17 places, across. head 0: ")
+    assert picture.alt.startswith("Strips over 13 steps, down, and 17 positions, across. head 0: ")
 
 
 def test_strips_of_one_hue_have_a_scale_in_it():

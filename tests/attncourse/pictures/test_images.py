@@ -1,7 +1,6 @@
 """The diagrams are what the script beside them draws, and can be read."""
 
 import runpy
-from collections.abc import Iterator
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from support.pictures import alike, check_readable, extents, pixels, words
 IMAGES = ROOT / "images"
 DIAGRAMS = runpy.run_path(str(IMAGES / "draw.py"))["DIAGRAMS"]
 MARGIN, SLACK = 16, 3  # pixels; a letter may end a little before its line does
+GAP = 2.0  # what is nearer than that touches
 
 Extents = tuple[tuple[float, float], tuple[float, float]]  # across and down
 
@@ -77,11 +77,13 @@ def test_its_words_can_be_read(scene):
 
 
 def test_no_line_crosses_words(scene):
-    places = [(item.text, extents(item)) for item in words(scene)]
+    said = words(scene)
+    low, high = np.array([extents(item) for item in said]).transpose(2, 0, 1)  # each (words, 2)
     for line in (item for item in scene.items if isinstance(item, Line)):
-        for x, y in points(line):
-            for text, place in places:
-                assert not overlap(((x, x), (y, y)), place), f"a line crosses {text}"
+        at = points(line)[:, None]  # (points, 1, 2)
+        near = (np.minimum(at, high) - np.maximum(at, low) > -GAP).all(axis=-1).any(axis=0)
+        crossed = [item.text for item, hit in zip(said, near, strict=True) if hit]
+        assert not crossed, f"a line crosses {crossed}"
 
 
 def stored(name: str) -> Image.Image:
@@ -92,12 +94,12 @@ def on_a_sheet(item: Item) -> Image.Image:
     return pixels(Scene(80, 40, "One item.", tuple(shift([item], 30, 15))), 2.0)
 
 
-def overlap(one: Extents, other: Extents, gap: float = 2.0) -> bool:
+def overlap(one: Extents, other: Extents) -> bool:
     """Return whether two rectangles are nearer to each other than the gap."""
     pairs = zip(one, other, strict=True)
-    return all(min(a[1], b[1]) - max(a[0], b[0]) > -gap for a, b in pairs)
+    return all(min(a[1], b[1]) - max(a[0], b[0]) > -GAP for a, b in pairs)
 
 
-def points(line: Line) -> Iterator[tuple[float, float]]:
-    for start, end in pairwise(line.points):
-        yield from zip(*np.linspace(start, end, 200).T.tolist(), strict=True)
+def points(line: Line) -> np.ndarray:
+    """Return 200 points of each part of a line, one a row."""
+    return np.concatenate([np.linspace(*ends, 200) for ends in pairwise(line.points)])

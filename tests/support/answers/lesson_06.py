@@ -6,11 +6,15 @@ from support.exercise_tools import Answers
 
 ANSWERS = {
     "is_causal": Answers(
-        "Right: it finds 11 classes that leak, and lets 5 others pass.",
+        "Right: it finds 12 classes that leak, and lets 5 others pass.",
         {
             "all outputs": ({"[:, :t]": ""}, "It rejects the right class. When token t changes,"),
             "one row too many": ({"[:, :t]": "[:, : t + 1]"}, "It rejects the right class. When"),
             "x itself": ({"x.clone()": "x"}, "It changes the x that it was given"),
+            "all numbers alike": (
+                {"[:, t, 0] += 1": "[:, t] += 1"},
+                "It lets a class through that leaks behind a LayerNorm",
+            ),
             "the last token only": ({"range(1, x.shape[1])": "[5]"}, "It lets a class through in"),
             "the weights": (
                 {

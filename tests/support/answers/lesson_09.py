@@ -28,61 +28,165 @@ ANSWERS = {
             "not flat": ({".flatten(-2)": ""}, "The shape is (2, 3, 7, 5, 2), not"),
         },
     ),
-    "share": Answers(
-        "Right: neighboring query heads share a key head.",
+    "LlamaAttention": Answers(
+        "Right: positions turn queries and keys, and three query heads share a key.",
         {
+            "nothing turns": (
+                {"rotate(queries, *angles), rotate(keys, *angles)": "queries, keys"},
+                "Nothing turns",
+            ),
+            "keys do not turn": ({"rotate(keys, *angles)": "keys"}, "only the queries do here"),
+            "queries do not turn": (
+                {"rotate(queries, *angles)": "queries"},
+                "only the keys do here",
+            ),
+            "values turn": (
+                {"values = values": "values = rotate(values, *angles)"},
+                "The values turn, too.",
+            ),
+            "another base": ({", 100_000.0": ""}, "The angles have another base"),
             "in turns": (
-                {"x.repeat_interleave(group, dim=1)": "x.repeat(1, group, 1, 1)"},
+                {"repeat_interleave(3, dim=1)": "repeat(1, 3, 1, 1)"},
                 "The key heads take turns",
             ),
-            "along the tokens": ({"dim=1": "dim=2"}, "The shape is (2, 3, 35, 10), not"),
-            "nothing": ({"x.repeat_interleave(group, dim=1)": "x"}, "The shape is (2, 3, 7, 10)"),
+            "values in turns": (
+                {"values.repeat_interleave(3, dim=1)": "values.repeat(1, 3, 1, 1)"},
+                "but the values take turns",
+            ),
+            "keys in turns": (
+                {"keys.repeat_interleave(3, dim=1)": "keys.repeat(1, 3, 1, 1)"},
+                "but the keys take turns",
+            ),
+            "not shared": (
+                {"keys = keys.repeat_interleave(3, dim=1)": ""},
+                "Every query head needs a key and a value",
+            ),
+            "no mask": (
+                {"values, is_future)": "values, None)"},
+                "Nothing hides the future",
+            ),
+            "no out_proj": (
+                {
+                    "self.mix(queries, keys, values, is_future)": "attnlib.merge_heads("
+                    "attnlib.attention(queries, keys, values, is_future)[0])"
+                },
+                "out_proj is missing",
+            ),
+            "a tuple": (
+                {"self.mix(queries": "attnlib.attention(queries"},
+                "forward returns a tuple",
+            ),
+            "no return": ({"return self": "self"}, "forward returns None: is the return missing?"),
+            "positions one late": (
+                {"torch.arange(x.shape[1])": "1 + torch.arange(x.shape[1]) ** 2"},
+                "Of a text of one token the output is right",
+            ),
+            "heads turned round": (
+                {"self.mix(queries, keys, values": "self.mix(queries, keys, values.flip(1)"},
+                "Even of one token",
+            ),
         },
     ),
-    "remember": Answers(
+    "block": Answers(
+        "Right: two readers of the stream, and both add to it.",
+        {
+            "attention not added": ({"x = x + layer": "x = layer"}, "What attention wrote is not"),
+            "mlp not added": ({"return x + layer": "return layer"}, "What the MLP wrote is not"),
+            "nothing added": ({"x + layer": "layer"}, "Neither of the two adds to x"),
+            "side by side": (
+                {"x = x + layer.attention": "a = x + layer.attention", "return x": "return a"},
+                "The MLP reads the stream as it was before",
+            ),
+            "attention lost": (
+                {"x = x + layer.attention": "a = x + layer.attention", "norm_2(x)": "norm_2(a)"},
+                "so that what attention wrote is lost",
+            ),
+            "the other gate": ({"gate, up =": "up, gate ="}, "The wrong half is the gate"),
+            "no gate": ({"nn.functional.silu(gate)": "gate"}, "silu round the first one is mis"),
+            "a sum": ({"silu(gate) * up": "silu(gate) + up"}, "The halves are added"),
+            "gelu": ({"silu(gate)": "gelu(gate)"}, "another function than silu"),
+            "no norm_1": ({"layer.norm_1(x)": "x"}, "Attention reads x without norm_1."),
+            "no norm_2": ({"layer.norm_2(x)": "x"}, "The MLP reads the stream without norm_2."),
+            "one norm": ({"norm_2": "norm_1"}, "The two norms are not one"),
+            "no mlp": (
+                {"return x + layer.narrow(nn.functional.silu(gate) * up)": "return x"},
+                "Attention is added, and the MLP is missing.",
+            ),
+            "in place": ({"x = x + layer": "x += layer"}, "It changes x in place"),
+            "not narrowed": (
+                {"layer.narrow(nn.functional.silu(gate) * up)": "nn.functional.silu(gate) * up"},
+                "Stopped in block, line 4",
+            ),
+            "not cut": ({".chunk(2, dim=-1)": ""}, "Stopped in block, line 4"),
+            "scaled": ({"x + layer.narrow": "x + 2 * layer.narrow"}, "The numbers are not those"),
+        },
+    ),
+    "CachedAttention": Answers(
         "Right: nothing is computed twice, and nothing forgotten.",
         {
+            "from position 0": (
+                {"arange(past, total)": "arange(total - past)"},
+                "The new tokens turn as if they were the first ones.",
+            ),
             "never kept": (
                 {'cache["keys"], cache["values"] = keys, values': ""},
-                'After 4 tokens cache["keys"] must be one tensor',
+                "nothing is kept in cache, or it is not read",
             ),
-            "the new ones alone": (
-                {"    if": "    new = keys, values\n    if", "return keys, values": "return new"},
-                "It returns the new tokens alone",
+            "not read": (
+                {
+                    "        if cache:": "        if False:",
+                    "(total)[past:]": "(total)[past:, past:]",
+                },
+                "The new tokens see each other alone",
             ),
             "new ones first": (
-                {'(cache["keys"], keys)': '(keys, cache["keys"])'},
-                "The new tokens come last.",
+                {
+                    '(cache["keys"], keys)': '(keys, cache["keys"])',
+                    '(cache["values"], values)': '(values, cache["values"])',
+                },
+                "The new tokens come last",
             ),
-            "along the heads": ({"dim=2": "dim=1"}, "Stopped in remember, line 3"),
+            "along the heads": ({"dim=2": "dim=1"}, "Stopped in CachedAttention.forward"),
+            "whole mask": (
+                {"causal_mask(total)[past:]": "causal_mask(total)"},
+                "of the mask of all tokens, the last rows",
+            ),
+            "no mask": (
+                {"values, is_future": "values, None"},
+                "With an empty cache the output is not that of the class without one.",
+            ),
+            "no mask after the first": (
+                {"(total)[past:]": "(total)[past:] if not past else None"},
+                "Of two new tokens the first sees the second",
+            ),
             "kept the first time only": (
-                {'    cache["keys"], cache["values"]': '    else: cache["keys"], cache["values"]'},
-                'After 5 tokens cache["keys"] must be one tensor',
-            ),
-            "other names": (
-                {'cache["keys"]': 'cache["k"]', 'cache["values"]': 'cache["v"]'},
-                'cache["keys"] must be one tensor, all keys',
-            ),
-            "lists": (
                 {
-                    "= keys, values": "= [keys], [values]",
-                    '(cache["keys"]': '(*cache["keys"]',
-                    '(cache["values"]': '(*cache["values"]',
+                    '        cache["keys"], cache["values"] = keys, values': (
+                        '        if not past: cache["keys"], cache["values"] = keys, values'
+                    ),
                 },
-                'After 4 tokens cache["keys"] must be one tensor',
+                "After 5 tokens",
             ),
-            "a dictionary of its own": (
-                {"remember(cache, keys, values)": "remember(_, keys, values, cache={})"},
-                'After 4 tokens cache["keys"] must be one tensor',
+            "keys for values": (
+                {'torch.cat((cache["values"], values)': 'torch.cat((cache["keys"], values)'},
+                "Where the values of earlier tokens belong are their keys.",
             ),
-            "one cache for all": (
+            "shared, then kept": (
                 {
-                    "remember(cache, keys, values)": "remember(given, keys, values, cache={})",
-                    "    return": "    given.update(cache)\n    return",
+                    "        if cache:": (
+                        "        keys = keys.repeat_interleave(3, dim=1)\n        if cache:"
+                    )
                 },
+                "Every query head needs a key and a value",
+            ),
+            "a cache of its own": (
+                {"forward(self, x, cache)": "forward(self, x, _, cache={})"},
                 "A second, empty cache still finds the tokens of the first",
             ),
-            "keys twice": ({"return keys, values": "return keys, keys"}, "Those are the keys tw"),
+            "only the last row": (
+                {"values, is_future)": "values, is_future)[:, -1:]"},
+                "The shape is (2, 1, 576), not (2, 4, 576): one row for each new token.",
+            ),
         },
     ),
 }
