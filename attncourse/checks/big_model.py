@@ -83,7 +83,7 @@ def check_share(share: Callable[[Tensor, int], Tensor]) -> Verdict | str:
     require_shape(mine, (B, num_heads, TOKENS, HEAD_DIM))
     usual = {
         "The key heads take turns: query heads 0, 1, 2 get key heads 0, 1, 2. But the first query "
-        "heads all share key head 0, as in `[0, 0, 0, 1, 1, 1]`.": x.repeat(1, GROUPS, 1, 1),
+        "heads all share key head 0, as in `[0, 0, 0, 1, 1, 1]`.": x.repeat(1, GROUPS, 1, 1)
     }
     if told := first_near(mine, usual):
         return told
