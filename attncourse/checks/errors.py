@@ -26,7 +26,7 @@ KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"view size is not compatible", Kind.ERROR_VIEW_ORDER),
     (r"is invalid for input of size", Kind.ERROR_VIEW_SIZE),
     (r"but got float|float' object cannot be interpreted|of type float", Kind.ERROR_FLOAT_SIZE),
-    (r"expected device|same device", Kind.ERROR_DEVICE),
+    (r"expected device", Kind.ERROR_DEVICE),
     (r"same dtype|expected scalar type|must have the same|dtypes must be", Kind.ERROR_DTYPE),
     (r"t\(\) expects a tensor with <= 2", Kind.ERROR_T),
     (r"Dimension out of range", Kind.ERROR_DIMENSION),

@@ -222,7 +222,7 @@ class Kind(StrEnum):
     # Worth a word, and no fault
     NOTE_SCORES = "note.scores", "Where a row's largest score is hidden after exp, 0 / 0 is NaN."
     NOTE_DEVICE = "note.device", "On another device it stops{where}: new tensors need device=x.device."
-    NOTE_DTYPE = "note.dtype", "In bfloat16 it stops{where}: new tensors need dtype=x.dtype."
+    NOTE_DTYPE = "note.dtype", "In bfloat16 it stops{where}: something is made in float32, and not in x.dtype."
     # fmt: on
 
     @property

@@ -253,6 +253,8 @@ def rows_that_are_missing(finding: Finding, trial: Trial) -> Finding | None:
     line, have, want = finding.line, *(finding.facts.get(name, ()) for name in ("have", "want"))
     if finding.kind is not Kind.RESULT_SHAPE or len(have) != 3 or have[2] != want[2]:
         return None
+    if have[0] > want[0] or have[1] > want[1]:
+        return None
     if line and trial.text.loop_around(line) and line.text.startswith("return"):
         return Finding(Kind.LOOP_RETURN, line)
     mine, x = trial.build(trial.most_heads)[0], draw(*want[:2], trial.d_in())

@@ -186,7 +186,7 @@ class Devices(TorchFunctionMode):
         """Run a function, unless it is given tensors of two devices."""
         met = {one.device for one in args if isinstance(one, Tensor) and one.ndim}
         if len(met) > 1 and func.__name__ not in BRINGS:
-            raise RuntimeError("Expected all tensors to be on the same device")
+            raise RuntimeError("not on the expected device")
         return func(*args, **(kwargs or {}))
 
 
