@@ -119,19 +119,20 @@ def _by_shapes(finding: Finding, failure: Failure, sizes: Mapping[str, int]) -> 
 
 def _of_heads(failure: Failure, names: tuple[str, ...]) -> Kind | None:
     """Return whether keys are turned along other dimensions, or something is not split."""
-    turned = re.search(r"(?:transpose|swapaxes|swapdims)\((\d), *(\d)\)", failure.source)
+    if names and not re.search(r"\b(view|reshape|unfl)", failure.source):
+        return Kind.ERROR_NOT_SPLIT
+    turned = re.search(r"\w\.(?:transpose|swapaxes|swapdims)\((\d), *(\d)\)", failure.source)
     product = re.search(r"@|mul|bmm", failure.source)
     split = any(len(shape) == 4 for shape in failure.shapes.values())
-    if turned and product and split and set(turned.groups()) != {"2", "3"}:
-        return Kind.ERROR_TURNED
-    viewed = re.search(r"\b(view|reshape|unfl)", failure.source)
-    return Kind.ERROR_NOT_SPLIT if names and not viewed else None
+    other = turned and product and split and set(turned.groups()) != {"2", "3"}
+    return Kind.ERROR_TURNED if other else None
 
 
 def _other_size(finding: Finding, failure: Failure, sizes: Mapping[str, int]) -> Finding:
     """Return which size view is asked for, and which it should be; or that x itself is split."""
     found = re.search(r"shape '\[(.*)\]' is invalid for input of size (\d+)", str(failure.error))
-    if found is None or "head_dim" not in sizes:
+    split = any(len(shape) == 4 for shape in failure.shapes.values())
+    if found is None or "head_dim" not in sizes or (found[1].count(",") < 3 and not split):
         return finding
     asked, b, t = [int(n) for n in found[1].split(",")], sizes["b"], sizes["num_tokens"]
     names = ("d_out",) if len(asked) == 3 else ("num_heads", "head_dim")
