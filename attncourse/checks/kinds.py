@@ -65,7 +65,7 @@ class Kind(StrEnum):
     ERROR_SOFTMAX_DIM = "error.softmax-dim", "softmax must be told along which dimension: dim=-1, along each row."
     ERROR_SUPER = "error.super", "Begin __init__ with super().__init__()."
     ERROR_T = "error.T", "{turn} is for matrices: write .transpose(-2, -1), which swaps the last two."
-    ERROR_TURNED = "error.turned", "Two other dimensions than the last two of the keys change places here, and the product needs those: transpose(-2, -1)."
+    ERROR_TURNED = "error.turned", "A product takes the last two dimensions of each tensor, and two others change places here."
     ERROR_UNKNOWN = "error.unknown", "self has no {name}. It has {near}: is one of the two mistyped?"
     ERROR_VIEW_ASKED = "error.view-asked", "view is asked for {asked_} where {right_} belongs."
     ERROR_VIEW_OF_X = "error.view-of-x", "x itself is split here, d_in wide: it must be projected first."
