@@ -369,8 +369,8 @@ def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
 BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
     heads_made_otherwise,  # or x is told to be too long, where num_heads is context_length
-    rows_that_are_missing,
-    mask_in_training,
+    rows_that_are_missing,  # or only the two shapes are told
+    mask_in_training,  # or the learner is told that nothing is hidden
     reason_of_the_shape,
     heads_that_do_not_run,
     variables_of_the_notebook,
@@ -378,6 +378,6 @@ BEHIND: tuple[Behind, ...] = (
     mask_of_another_size,
     departure_before,
     end_of_forward,
-    mistyped,
+    mistyped,  # Python's own words do not say which name is there
     made_in_another_line,  # or the line that uses self.scale is quoted, not the one at fault
 )

@@ -39,7 +39,7 @@ SOME = (*WHOLE, "dropout at all")
 DROPS = (*WHOLE, "dropout in training")
 
 # Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
-# left behind, dropout in place, scores of 0 taken for hidden ones
+# left behind, dropout in place, scores of 0 taken for hidden ones, x added where the widths agree
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
