@@ -576,6 +576,18 @@ AROUND = (
         "tests/attncourse/variants/test_mistakes.py::test_the_exercise_check_names_the_line",
     ),
     Mutant(
+        "diagnosis-adds-no-x-where-it-fits",
+        "attncourse/checks/diagnosis/conditions.py",
+        {"    trial.one_width = True\n": "    trial.one_width = False\n"},
+        "tests/attncourse/checks/test_diagnosis.py::test_the_line_and_the_cause_behind_a_fault",
+    ),
+    Mutant(
+        "diagnosis-leaves-the-device-as-it-is",
+        "attncourse/checks/diagnosis/conditions.py",
+        {'mine.to("meta"), trial.usual_x().to("meta")': "mine, trial.usual_x()"},
+        "tests/attncourse/checks/test_diagnosis.py::test_a_tensor_made_without_the_device_of_x_gets_a_note",
+    ),
+    Mutant(
         "diagnosis-takes-an-error-for-a-stub",
         "attncourse/checks/attempt.py",
         {"NotImplementedError) and not error.args": "NotImplementedError)"},

@@ -2,8 +2,8 @@
 
 How a verdict on a learner's class comes about, from the ground up:
 
-- findings says what can be wrong, as data: a Kind, a line, facts. sentences is the one file that
-  makes words of it, and nothing reads them again. errors alone reads what PyTorch says.
+- kinds has every mistake with its sentence, findings says what is wrong as data: a Kind, a line,
+  facts. sentences makes words of it, and nothing reads them again. errors reads what PyTorch says.
 - guard runs code without harm, attempt tells whether anything was written and turns what happens
   into a finding, door takes what was given. verdict is what comes out.
 - diagnosis asks all questions of a class, and looks for the line and the cause.

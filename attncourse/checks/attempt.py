@@ -15,11 +15,11 @@ from torch.func import functional_call
 
 from attncourse.checks.errors import NO_SIZES, finding_of
 from attncourse.checks.findings import Finding, Kind
-from attncourse.checks.sentences import CAUSES, in_full
+from attncourse.checks.sentences import in_full
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate, text_of
 
-NOT_ATTEMPTED = CAUSES[Kind.STUB]
+NOT_ATTEMPTED = Kind.STUB.cause
 
 
 class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error of this package

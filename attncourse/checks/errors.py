@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from attncourse.checks.findings import Finding, Kind
@@ -25,6 +26,7 @@ KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"view size is not compatible", Kind.ERROR_VIEW_ORDER),
     (r"is invalid for input of size", Kind.ERROR_VIEW_SIZE),
     (r"but got float|float' object cannot be interpreted|of type float", Kind.ERROR_FLOAT_SIZE),
+    (r"expected device", Kind.ERROR_DEVICE),
     (r"same dtype|expected scalar type|must have the same|dtypes must be", Kind.ERROR_DTYPE),
     (r"t\(\) expects a tensor with <= 2", Kind.ERROR_T),
     (r"Dimension out of range", Kind.ERROR_DIMENSION),
@@ -33,6 +35,7 @@ KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"\[ModuleList\] is missing", Kind.ERROR_LIST),
     (r"call numpy\(\)|numpy.ndarray", Kind.ERROR_NUMPY),
     (r"NoneType", Kind.ERROR_NONE),
+    (r"only supports boolean masks", Kind.ERROR_MASK_BOOL),
     (r"object is not callable", Kind.ERROR_NUMBER_CALLED),
     (r"cannot be multiplied", Kind.ERROR_WIDTHS),
     (r"size of the tensor \(0\)", Kind.ERROR_NO_ROOM),
@@ -76,14 +79,13 @@ def finding_of(failure: Failure, sizes: Mapping[str, int] = NO_SIZES, when: str 
     added = like_x and re.search(rf"\b({like_x}) \+|\+=? ({like_x})$", failure.source)
     if kind is Kind.ERROR_SIZES and added:
         return Finding(Kind.ERROR_RESIDUAL, line, facts)
-    return _by_shapes(Finding(kind, line, facts), failure, sizes)
+    look = _other_size if kind is Kind.ERROR_VIEW_SIZE else _by_shapes
+    return look(Finding(kind, line, facts), failure, sizes)
 
 
 def _by_shapes(finding: Finding, failure: Failure, sizes: Mapping[str, int]) -> Finding:
     """Return what the shapes that met say, where they say more than the error."""
     kind, shapes, line = finding.kind, failure.shapes, finding.line
-    if kind is Kind.ERROR_VIEW_SIZE and (asked := _merged_width(finding, failure, sizes)):
-        return Finding(Kind.ERROR_MERGED_WIDTH, line, {**finding.facts, **asked})
     turned = re.search(r"(\w+)\)?\.(T\b|t\(\))", failure.source)  # keys.T or self.W_key(x).T
     dims = len(shapes.get(turned[1], ())) if turned else 0
     if turned and dims > 2 and kind in (*SIZES_MEET, Kind.ERROR_T):
@@ -102,9 +104,11 @@ def _by_shapes(finding: Finding, failure: Failure, sizes: Mapping[str, int]) -> 
         if shape == pairs and split and any(len(other) == 4 for other in shapes.values()):
             return Finding(Kind.ERROR_MASK_DIMS, line, {**finding.facts, "name": name})
     whole = (sizes["b"], sizes["num_tokens"], sizes.get("d_out"))
-    names = [name for name, shape in shapes.items() if shape == whole]
-    if "head_dim" in sizes and names and not re.search(r"\b(view|reshape|unfl)", failure.source):
-        return Finding(Kind.ERROR_NOT_SPLIT, line, {**finding.facts, "names": tuple(names)})
+    names = tuple(name for name, shape in shapes.items() if shape == whole)
+    if names and f"{sizes['d_in']}x" in finding.facts["message"].rpartition(" and ")[2]:
+        return replace(finding, kind=Kind.ERROR_PROJECTED).knowing(names=names)
+    if "head_dim" in sizes and (more := _of_heads(failure, names)):
+        return replace(finding, kind=more).knowing(names=names)
     if kind is Kind.ERROR_SIZES and (found := REDUCES.search(failure.source)):
         return Finding(Kind.ERROR_KEEPDIM, line, {**finding.facts, "reduces": found[1]})
     for shape in shapes.values():
@@ -113,15 +117,29 @@ def _by_shapes(finding: Finding, failure: Failure, sizes: Mapping[str, int]) -> 
     return finding
 
 
-def _merged_width(
-    finding: Finding, failure: Failure, sizes: Mapping[str, int]
-) -> dict[str, int] | None:
-    """Return how wide the merged heads are, where view asks for another width."""
-    asked = re.search(r"shape '\[(\d+), (\d+), (\d+)\]' is invalid", finding.facts["message"])
+def _of_heads(failure: Failure, names: tuple[str, ...]) -> Kind | None:
+    """Return whether keys are turned along other dimensions, or something is not split."""
+    if names and not re.search(r"\b(view|reshape|unfl)", failure.source):
+        return Kind.ERROR_NOT_SPLIT
+    turned = re.search(r"\w\.(?:transpose|swapaxes|swapdims)\((\d), *(\d)\)", failure.source)
+    product = re.search(r"@|mul|bmm", failure.source)
     split = any(len(shape) == 4 for shape in failure.shapes.values())
-    if asked is None or not split or "head_dim" not in sizes:
-        return None
-    b, num_tokens, width = (int(size) for size in asked.groups())
-    if (b, num_tokens) != (sizes["b"], sizes["num_tokens"]):
-        return None
-    return {"asked": width, "d_out": sizes["d_out"]}
+    other = turned and product and split and set(turned.groups()) != {"2", "3"}
+    return Kind.ERROR_TURNED if other else None
+
+
+def _other_size(finding: Finding, failure: Failure, sizes: Mapping[str, int]) -> Finding:
+    """Return which size view is asked for, and which it should be; or that x itself is split."""
+    found = re.search(r"shape '\[(.*)\]' is invalid for input of size (\d+)", str(failure.error))
+    split = any(len(shape) == 4 for shape in failure.shapes.values())
+    if found is None or "head_dim" not in sizes or (found[1].count(",") < 3 and not split):
+        return finding
+    asked, b, t = [int(n) for n in found[1].split(",")], sizes["b"], sizes["num_tokens"]
+    names = ("d_out",) if len(asked) == 3 else ("num_heads", "head_dim")
+    whole = [b, t, *(sizes[name] for name in names)]
+    if int(found[2]) == b * t * sizes["d_in"] != b * t * sizes["d_out"]:
+        return replace(finding, kind=Kind.ERROR_VIEW_OF_X)
+    extra, missing = [n for n in asked if n not in whole], [n for n in whole if n not in asked]
+    if len(extra) != 1 or len(missing) != 1 or len(asked) != len(whole):
+        return finding
+    return replace(finding, kind=Kind.ERROR_VIEW_ASKED).knowing(asked=extra[0], right=missing[0])

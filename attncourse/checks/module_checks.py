@@ -11,15 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.checks.answers import noted, require
-from attncourse.checks.attempt import (
-    Diagnosis,
-    Found,
-    call,
-    draw,
-    evaluating,
-    reporting,
-    run,
-)
+from attncourse.checks.attempt import Diagnosis, Found, call, draw, evaluating, reporting, run
 from attncourse.checks.door import NO_NAMES, Given, as_module
 from attncourse.checks.verdict import Verdict
 from attncourse.compare import TOLERANCES, all_gradients, at_most

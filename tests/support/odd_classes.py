@@ -35,7 +35,7 @@ HIDDEN_FAULTS = {
     "clamped": (EINSUM, [("        keep = torch", "        att = att.clamp(-50, 50)\n        keep = torch")], "scores.large", "clamp"),
     # dropout
     "rows": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "nn.functional.dropout1d(scores.softmax(dim=-1).flatten(0, 1), self.drop.p, self.training).view_as(scores)")], "dropout.together", "dropout1d"),
-    "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "self.drop("),
+    "heads": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout2d(dropout)")], "dropout.together", "nn.Dropout2d("),
     "one pattern": (SPLIT, [("weights = self.drop(scores.softmax(dim=-1))", "weights = scores.softmax(dim=-1) * self.drop(torch.ones(t, t))")], "dropout.together", "self.drop"),
     "a seed": (SPLIT, [("        weights = self.drop", "        torch.manual_seed(0)\n        weights = self.drop")], "dropout.fixed", ""),
     "dropout or 0.1": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout or 0.1)")], "dropout.share", "dropout or 0.1"),
@@ -64,7 +64,7 @@ HIDDEN_FAULTS = {
     "endless in init": (SPLIT, [("        super().__init__()\n", "        super().__init__()\n        while True:\n            pass\n")], "time", ""),
     "sleeps": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        import time; time.sleep(60)\n")], "time", ""),
     "exits": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        raise SystemExit(1)\n")], "error.exit", "SystemExit"),
-    "recursion": (SPLIT, [("return self.out_proj(context)", "return self(context)")], "error.widths", ""),
+    "recursion": (SPLIT, [("return self.out_proj(context)", "return self(context)")], "error.projected", ""),
     "numpy": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).detach().numpy()")], "result.type", "numpy"),
     "integers": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).long()")], "result.type", "long"),
     "complex": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context) + 0j")], "result.type", "0j"),

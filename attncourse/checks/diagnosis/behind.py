@@ -7,6 +7,7 @@ order; the first that knows more takes the finding's place.
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +19,16 @@ from torch import Tensor, nn
 from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.departure import departure, departure_before_an_error
 from attncourse.checks.diagnosis.heads import shape_of_the_result
-from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, DROPOUT, NUM_TOKENS, ODD, B, Trial
+from attncourse.checks.diagnosis.trial import (
+    CONTEXT_LENGTH,
+    DROPOUT,
+    NUM_TOKENS,
+    ODD,
+    B,
+    Trial,
+    close,
+    set_mode,
+)
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import statements_of
@@ -165,7 +175,9 @@ def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
         written = trial.text.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", "__init__")
         line = written or trial.text.line_with(rf"\b{name}\b", "__init__")
         grows = isinstance(value, list) and any(isinstance(one, Tensor) for one in value)
-        changed = isinstance(value, Tensor) and before.get(name) is not value
+        state = finding.kind.step == "state"
+        changed = isinstance(value, (Tensor, tuple, float)[: 3 if state else 1])
+        changed = changed and before.get(name) is not value
         if grows or (changed and finding.kind.step in ("error", "state", "length")):
             return Finding(Kind.STATE_KEPT, line, {"name": name})
     return None
@@ -236,6 +248,33 @@ def departure_before(finding: Finding, trial: Trial) -> Finding | None:
     return found if found is not None and found.sure and found.line is not None else None
 
 
+def rows_that_are_missing(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell where fewer texts or tokens come out than came in."""
+    line, have, want = finding.line, *(finding.facts.get(name, ()) for name in ("have", "want"))
+    if finding.kind is not Kind.RESULT_SHAPE or len(have) != 3 or have[2] != want[2]:
+        return None
+    if have[0] > want[0] or have[1] > want[1]:
+        return None
+    if line and trial.text.loop_around(line) and line.text.startswith("return"):
+        return Finding(Kind.LOOP_RETURN, line)
+    mine, x = trial.build(trial.most_heads)[0], draw(*want[:2], trial.d_in())
+    cut = trial.first(mine, x, lambda made: made.values.shape[:2] == have[:2])
+    return cut and Finding(Kind.RESULT_CROPPED, cut.line, dict(finding.facts))
+
+
+def mask_in_training(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell a mask that is there in training only."""
+    if finding.kind is not Kind.MASK_NONE:
+        return None
+    mine, ours = trial.build(trial.most_heads)
+    set_mode(mine, training=True)
+    weights, x = trial.random_weights(ours), trial.usual_x()
+    if not close(trial.run(mine, x, weights, trial.most_heads), run(ours, x, weights), 1e-4):
+        return None
+    line = trial.text.line_with(r"^(el)?if .*training") or finding.line
+    return Finding(Kind.MASK_TRAINING, line, {"there": "training", "other": "eval"})
+
+
 def reason_of_the_shape(finding: Finding, trial: Trial) -> Finding | None:
     """Tell why a result has another shape."""
     path = trial.usual_path() if finding.kind is Kind.RESULT_SHAPE else None
@@ -267,21 +306,50 @@ def end_of_forward(finding: Finding, trial: Trial) -> Finding | None:
     return finding.at(trial.text.last_line(f"{owner.rpartition('.')[0]}.forward"))
 
 
-def number_of_another_line(finding: Finding, trial: Trial) -> Finding | None:
-    """Tell a wrong scale of the line that computed it, in __init__ or above."""
-    line = finding.line
-    used_wrongly = (Kind.SCALE_NONE, Kind.SCALE_TWICE, Kind.SCALE_LATE)
-    if finding.kind.step != "scale" or line is None or finding.kind in used_wrongly:
+MADE = {  # words of the line that made what the quoted one uses
+    Kind.SOFTMAX_AXIS: r"Softmax\(",
+    Kind.DROPOUT_TOGETHER: r"[Dd]ropout\dd\(",
+    Kind.DROPOUT_ACTIVE: r"\btraining\b",
+    Kind.DROPOUT_SHARE: r"rand|bernoulli|Dropout\w*\(",
+    Kind.ERROR_FLOAT_SIZE: r"= .*/",
+    Kind.SCALE_NO_ROOT: r"= 1(\.0)? */",
+    Kind.SPLIT_SWAPPED: r"shape|size",
+}
+
+
+def made_in_another_line(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell the line that computed what the quoted one uses, in __init__ or above."""
+    facts, kind = finding.facts, finding.kind
+    words, not_yet = MADE.get(kind, "(?!)"), ""
+    if kind.step == "scale" and kind not in (*MADE, *USED_WRONGLY):
+        by = rf"|\b{facts['by']}\b" if facts.get("by") else ""
+        words, not_yet = rf"^[\w.]+ = [^@,]*(\*\*|sqrt{by})[^@]*$", rf"\*\*|sqrt|pow{by}"
+    if kind is Kind.ERROR_VIEW_ASKED:
+        names = [rf"\b{name}\b" for name, size in facts["sizes"].items() if size == facts["asked"]]
+        of_head = ["= .*/"] * (facts["right"] == facts["sizes"]["head_dim"])
+        words = "|".join(names or of_head) or words
+    if finding.line is None or re.search(not_yet or words, finding.line.text):
         return None
-    by = finding.facts.get("by", "")
-    for made in trial.text.makers(line):
-        names_it = by and re.search(rf"\b{by}\b", made.text) and not re.search(by, line.text)
-        computes = not re.search(r"\*\*|sqrt|pow", line.text) and re.search(r"\*\*|sqrt", made.text)
-        if ((names_it and "," not in made.text) or computes) and re.match(
-            r"[\w.]+ = [^@]*$", made.text
-        ):
-            return finding.at(made)
+    for made in trial.text.makers(finding.line):
+        if re.search(words, made.text):
+            stopped = {"stopped": str(finding.line)} if "error" in facts else {}
+            return finding.at(made).knowing(**stopped)
     return None
+
+
+USED_WRONGLY = (Kind.SCALE_NONE, Kind.SCALE_TWICE, Kind.SCALE_LATE)
+
+
+def mistyped(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell a name that is nearly one that the module has."""
+    found = re.search(r"object has no attribute '(\w+)'", finding.facts.get("message", ""))
+    if found is None:
+        return None
+    mine, _ = trial.build()
+    have = [name for name in (*vars(mine), *dict(mine.named_children())) if name[0] != "_"]
+    near = difflib.get_close_matches(found[1], have, n=1, cutoff=0.8)
+    told = replace(finding, kind=Kind.ERROR_UNKNOWN)
+    return told.knowing(name=found[1], near=near[0]) if near else None
 
 
 LINES = {  # where the line is known by its words alone
@@ -301,6 +369,8 @@ def line_by_its_words(finding: Finding, trial: Trial) -> Finding | None:
 BEHIND: tuple[Behind, ...] = (
     line_by_its_words,
     heads_made_otherwise,  # or x is told to be too long, where num_heads is context_length
+    rows_that_are_missing,  # or only the two shapes are told
+    mask_in_training,  # or the learner is told that nothing is hidden
     reason_of_the_shape,
     heads_that_do_not_run,
     variables_of_the_notebook,
@@ -308,5 +378,6 @@ BEHIND: tuple[Behind, ...] = (
     mask_of_another_size,
     departure_before,
     end_of_forward,
-    number_of_another_line,  # or the line that uses self.scale is quoted, not the one at fault
+    mistyped,  # Python's own words do not say which name is there
+    made_in_another_line,  # or the line that uses self.scale is quoted, not the one at fault
 )

@@ -1,16 +1,18 @@
 """Questions about conditions that one usual run does not meet.
 
 Another call, another length, large scores, another device: a class may be right on a few tokens
-and fail here. Another dtype is not asked for, since no exercise asks for one.
+and fail here. No exercise asks for another device or dtype, so what fails there is a note.
 """
 
 from __future__ import annotations
 
 import itertools
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.path import RANDOM
@@ -63,6 +65,22 @@ def _hides_a_row(operation: Operation) -> bool:
     values = operation.values
     square = values.shape[-2:] == (NUM_TOKENS, NUM_TOKENS)
     return square and bool((values < HIDDEN).all(dim=-1).any())
+
+
+def one_width(trial: Trial) -> Finding | None:
+    """Tokens as wide as the result: what is done to x or with it only where the shapes agree."""
+    if trial.one_width:
+        return None
+    trial.one_width = True
+    try:
+        mine, ours = trial.build()
+        weights, x = trial.random_weights(ours), trial.usual_x()
+        if close(trial.run(mine, x, weights), run(ours, x, weights), 1e-4):
+            return None
+        where = trial.departure(mine, x, weights, trial.most_heads)
+        return where or Finding(Kind.RESULT_WIDTH)
+    finally:
+        trial.one_width = False
 
 
 def many_tokens(trial: Trial) -> Finding | None:
@@ -161,27 +179,46 @@ def _is_filled(operation: Operation) -> bool:
     return bool((values[..., causal_mask(NUM_TOKENS)] < -15).all())
 
 
+class Devices(TorchFunctionMode):
+    """Stops where tensors of two devices meet, which not all of torch's functions do."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a function, unless it is given tensors of two devices."""
+        met = {one.device for one in args if isinstance(one, Tensor) and one.ndim}
+        if len(met) > 1 and func.__name__ not in BRINGS:
+            raise RuntimeError("not on the expected device")
+        return func(*args, **(kwargs or {}))
+
+
+BRINGS = ("to", "type_as", "copy_", "__getitem__", "__setitem__")
+
+
 def another_device(trial: Trial) -> Finding | None:
     """Moved to another device, the module takes all that it needs along."""
     mine, _ = trial.build()
-    left = {
-        name: value
-        for part in mine.modules()
-        for name, value in vars(part).items()
-        if isinstance(value, Tensor)
-    }
-    if not left:
-        return None
-    x = trial.usual_x()
-    recording, _ = trial.record(mine, x)
-    start = recording.number_of(x) or 0
-    used = {n for made in recording.operations[start:] for n in made.parents}
-    for name, tensor in left.items():
-        if trial.text.line_with(rf"\b{name}\b.*(\.device|\.to\(\w+\)|type_as)"):
-            continue  # it is brought along in forward
-        if recording.number_of(tensor) in used:
-            line = trial.text.line_with(rf"self\.{name}\b[^=]*=(?!=)", among="__init__")
-            return Finding(Kind.MASK_NO_BUFFER, line, {"name": name})
+    left = [n for part in mine.modules() for n, v in vars(part).items() if isinstance(v, Tensor)]
+    mine, x = mine.to("meta"), trial.usual_x().to("meta")
+    try:
+        with Devices():
+            run(mine, x)
+    except Found as found:
+        if found.finding.kind is not Kind.ERROR_DEVICE:
+            return None
+        line = trial.text.line_with(rf"self\.{left[0]}\b[^=]*=(?!=)", "forward") if left else None
+        if left:
+            return Finding(Kind.MASK_NO_BUFFER, line, {"name": left[0]})
+        trial.note(Kind.NOTE_DEVICE, line=found.line)
+    return None
+
+
+def another_dtype(trial: Trial) -> Finding | None:
+    """In bfloat16, the module makes nothing in float32."""
+    mine, _ = trial.build()
+    try:
+        trial.run(mine.bfloat16(), trial.usual_x().bfloat16())
+    except Found as found:
+        if found.finding.kind in (Kind.ERROR_DTYPE, Kind.RESULT_DTYPE):
+            trial.note(Kind.NOTE_DTYPE, line=found.line)
     return None
 
 

@@ -85,9 +85,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "parts": (
         results.another_attention,  # of keys and values that are one tensor
+        scores.weights_of_the_queries,  # or "bhij,bihd->bihd" is told as a change of the values
         scores.part_changed,
         scores.scores_of_heads_added,
         scores.tokens_before_heads,
+        scores.cut_otherwise,
         scores.of_another_head,  # keys[0] in a loop over heads has no other rule
         scores.another_product,
     ),
@@ -124,8 +126,7 @@ def departure(path: Path) -> Finding | None:
     if path.is_good(path.result) and not _repeats(path, path.result):
         return results.ends_too_early(path)
     empty = any(not path.operations[n].values.numel() for n in path.leads_here & path.from_x)
-    if not empty and (found := results.unwritten(path)):
-        return found
+    unwritten = None if empty else results.unwritten(path)
     path.found = {n: None if _repeats(path, n) else found for n, found in path.found.items()}
     bad, new = {path.result}, [path.result]
     while new:
@@ -138,8 +139,9 @@ def departure(path: Path) -> Finding | None:
         if not bad.intersection(path.operations[number].parents):
             found = explain(path, path.operations[number])
             if found is not None:
-                return found
-    return None
+                cut = found.kind is Kind.SPLIT_MISSING  # of which nothing fills the last column
+                return found if cut or unwritten is None else unwritten
+    return unwritten
 
 
 def departure_before_an_error(path: Path) -> Finding | None:

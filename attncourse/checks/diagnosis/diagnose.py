@@ -39,13 +39,14 @@ SOME = (*WHOLE, "dropout at all")
 DROPS = (*WHOLE, "dropout in training")
 
 # Those that change fewer than three planted verdicts stay for what nothing else notices: a buffer
-# left behind, dropout in place, scores of 0 taken for hidden ones
+# left behind, dropout in place, scores of 0 taken for hidden ones, x added where the widths agree
 QUESTIONS: tuple[Question, ...] = (
     Question("returns", questions.it_returns_something),
     Question("parameters", questions.it_has_the_parameters, RUNS[:1]),
     Question("random", conditions.two_runs, RUNS),
     Question("equal scores", conditions.equal_scores, (*RUNS, "random")),
     Question("whole", questions.the_whole, (*RUNS, "random", "equal scores")),
+    Question("one width", conditions.one_width, WHOLE),
     Question("length", conditions.many_tokens, WHOLE),
     Question("many heads", conditions.many_heads, WHOLE),  # heads["10"] comes before heads["2"]
     Question("large scores", conditions.large_scores, WHOLE),
@@ -57,6 +58,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("dropout, gradients", training.gradients_with_dropout, DROPS),
     Question("initial values", conditions.initial_values, RUNS[:2]),
     Question("another device", conditions.another_device, WHOLE),
+    Question("another dtype", conditions.another_dtype, WHOLE),  # in a note
 )
 NAMES = tuple(question.name for question in QUESTIONS)
 ARGUMENTS = ("dropout", "qkv_bias", "context_length")  # that a class may not take

@@ -71,6 +71,9 @@ def mixed_split(path: Path, operation: Operation) -> Finding | None:
         return path.at(operation, Kind.SPLIT_MISSING, **facts)
     if {"b", "t"} <= set(kept):
         return path.at(operation, Kind.SPLIT_COLUMNS, **facts)
+    b, _, num_tokens, _ = path.right("queries").shape
+    if operation.values.shape[:2] == (num_tokens, b):
+        return path.at(operation, Kind.SPLIT_SWAPPED, **facts)
     return path.at(operation, Kind.SPLIT_MIXED, **facts)
 
 

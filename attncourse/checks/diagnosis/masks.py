@@ -110,8 +110,13 @@ def takes_softmax(path: Path, operation: Operation) -> bool:
         if values.isnan().any() and not old.isnan().any():
             return bool(old.isneginf().any()) and bool(what_is_wrong(path, before))
     name = operation.name.strip("_")
-    takes = ("softmax", "exp", "max", "amax", "sub", "sigmoid", "tanh", "relu")
-    return name.startswith(takes) or name.endswith("softmax")
+    steps = ("exp", "max", "amax", "sub", "sigmoid", "tanh", "relu")
+    return "softmax" in name or (name.startswith(steps) and not softmax_follows(path, operation))
+
+
+def softmax_follows(path: Path, operation: Operation) -> bool:
+    """Return whether a later operation is a softmax by its name."""
+    return any("softmax" in later.name for later in path.operations[operation.number + 1 :])
 
 
 def everything_hidden(path: Path, operation: Operation) -> Finding | None:
@@ -123,6 +128,9 @@ def everything_hidden(path: Path, operation: Operation) -> Finding | None:
     rows = (values < HIDDEN).all(dim=-1)
     if not rows.any() or bool((old < HIDDEN).all(dim=-1).any()) or before.index["j"].numel() < 2:
         return None
+    turned = maker_named(path, operation, {"__invert__", "bitwise_not"})
+    if turned is not None and turned.values.dtype is not torch.bool:
+        return path.at(turned, Kind.MASK_TURNED)
     maker = mask_maker(path, operation) or operation
     return path.at(maker, Kind.MASK_EVERYTHING)
 
@@ -304,6 +312,8 @@ def mask_of_numbers(path: Path, operation: Operation) -> Finding | None:
     changed &= ~((values == -torch.inf) & (old == -torch.inf))
     if not changed.any() or changed.all() or not bool((~changed & old.isfinite()).any()):
         return None
+    if old[changed].max() < old[~changed & old.isfinite()].min():  # by number, not by place
+        return None
     pattern = hidden_pairs(path, before, changed | hidden_in(before))
     fills, added = values[changed], (values - old)[changed]
     if fills.isposinf().any():
@@ -329,4 +339,6 @@ def nan_of_scores(path: Path, operation: Operation) -> Finding | None:
     values, old = operation.values, path.operations[number].values
     if not values.isnan().any() or old.isnan().any() or old.isneginf().any():
         return None
-    return path.at(operation, Kind.MASK_NAN)
+    made = (path.operations[n] for n in sorted(path.leads_here))
+    first = next(o for o in made if o.values.is_floating_point() and o.values.isnan().any())
+    return path.at(first, Kind.MASK_NAN)

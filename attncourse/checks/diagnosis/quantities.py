@@ -276,7 +276,11 @@ def _along(
     dims = [dim for dim in range(where.ndim) if where.shape[dim] > 1]
     ways = [(None, _middle, share), *((dim, _largest, 1.0) for dim in dims)]
     for dim, known_of, least in (*ways, *((dim, _middle, share) for dim in dims)):
-        rows = places.reshape(1, -1) if dim is None else places.movedim(dim, 0).flatten(1)
+        rows = (
+            places.reshape(1, -1)
+            if dim is None
+            else places.movedim(dim, 0).reshape(where.shape[dim], -1)
+        )
         known = known_of(rows)
         if int((rows == known[:, None]).sum()) >= least * count:
             shape = [1] * where.ndim

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attncourse.checks.attempt import Found, call, draw, has_own_lines, run
-from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, NUM_TOKENS, B, Trial, close
+from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, DROPOUT, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
@@ -58,12 +60,16 @@ def it_returns_something(trial: Trial) -> Finding | None:
 
 def it_has_the_parameters(trial: Trial) -> Finding | None:
     """Compare names and shapes of the parameters with ours."""
-    for qkv_bias in (False, True):
-        if qkv_bias and "qkv_bias" in trial.make.without:
+    variants: tuple[dict[str, Any], ...] = {}, {"dropout": DROPOUT}, {"qkv_bias": True}
+    for options in variants:
+        if options.keys() & {*trial.make.without}:
             continue
-        mine, ours = trial.build(**({"qkv_bias": True} if qkv_bias else {}))
-        if wrong := _wrong_names(trial, mine, ours, qkv_bias):
-            return wrong
+        mine, ours = trial.build(**options)
+        if wrong := _wrong_names(trial, mine, ours, "qkv_bias" in options):
+            if "dropout" not in options:
+                return wrong
+            line = trial.text.line_with(r"Linear\(.*dropout", among="__init__") or wrong.line
+            return replace(wrong, kind=Kind.PARAMETERS_DROPOUT, line=line)
         have = dict(mine.named_parameters())
         for name, given in trial.make.fit(mine, dict(ours.named_parameters())).items():
             if have[name].shape != given.shape:
@@ -104,8 +110,11 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
             return of(Kind.PARAMETERS_SHARED, name, twin=twin)
         if not everything[name].requires_grad:
             return of(Kind.PARAMETERS_FROZEN, name)
-    if isinstance(vars(mine).get("heads"), (list, tuple)):
-        return of(Kind.PARAMETERS_PLAIN_LIST, "heads")
+    for name, value in vars(mine).items() if missing else ():
+        inside = value.values() if isinstance(value, dict) else value
+        plain = isinstance(value, (list, tuple, dict)) and name != "_modules"
+        if plain and any(isinstance(one, nn.Module) for one in inside):
+            return of(Kind.PARAMETERS_PLAIN_LIST, name, plain=type(value).__name__)
     biases = [
         n for n in extra if "bias" in n and n.removesuffix("bias") + "weight" in names.values()
     ]
@@ -171,6 +180,8 @@ def the_whole(trial: Trial) -> Finding | None:
                 where = trial.usual_departure or trial.departure(
                     mine, x.detach(), weights, trial.most_heads
                 )
+                if qkv_bias and where is not None and where.kind is Kind.PROJECTION_WRONG:
+                    return replace(where, kind=Kind.PROJECTION_BIAS)
                 return where or Finding(Kind.RESULT_DIFFERS)
             try:
                 wrong = _wrong_gradient(have, want, {"x": kept, **weights})

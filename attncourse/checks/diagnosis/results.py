@@ -123,7 +123,16 @@ def another_context(path: Path, operation: Operation) -> Finding | None:
 
 def context_changed(path: Path, operation: Operation) -> Finding | None:
     """Tell an operation on context vectors that were right."""
-    return path.at(operation, Kind.CONTEXT_CHANGED)
+    layer = [n for n in operation.parents if path.given_name(n).startswith("out_proj")]
+    if not layer:
+        return path.at(operation, Kind.CONTEXT_CHANGED)
+    made, right = path.operations[path.result].values, path.right("result")
+    if made.shape == right.shape:
+        off = (made - right).flatten(0, 1)
+        if float(off.abs().max()) > 1e-4 and torch.allclose(off, off[:1], atol=1e-4):
+            return path.at(operation, Kind.OUT_PROJ_BIAS)
+    what = "the context vectors"
+    return path.at(operation, Kind.PROJECTION_WRONG, sure=False, layer="out_proj", what=what)
 
 
 def result_changed(path: Path, operation: Operation) -> Finding | None:
@@ -138,7 +147,7 @@ def x_changed(path: Path, operation: Operation) -> Finding | None:
     if not weights:
         return path.at(operation, Kind.X_CHANGED)
     layer = path.given_name(weights[0]).rpartition(".")[0]
-    return path.at(operation, Kind.PROJECTION_WRONG, sure=False, layer=layer)
+    return path.at(operation, Kind.PROJECTION_WRONG, sure=False, layer=layer, what="x")
 
 
 # What a whole run shows

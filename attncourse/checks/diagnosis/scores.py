@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from attncourse.checks.diagnosis.masks import is_transposed, takes_softmax, what_is_wrong
+from attncourse.checks.diagnosis.masks import (
+    is_transposed,
+    softmax_follows,
+    takes_softmax,
+    what_is_wrong,
+)
 from attncourse.checks.diagnosis.path import (
     MAY_BE_SCALED,
     PARTS,
@@ -39,6 +44,15 @@ def tokens_before_heads(path: Path, operation: Operation) -> Finding | None:
         if {last, columns} == {"h", "d"} and "t" in leading and "einsum" not in operation.name:
             made = turned_at(path, number) or made_at(path, number)
             return path.at(made, Kind.SPLIT_NO_TRANSPOSE, name=found.name)
+    return None
+
+
+def weights_of_the_queries(path: Path, operation: Operation) -> Finding | None:
+    """Tell values that attention weights have met, and which are as before: each token's own."""
+    for number, found in path.held(operation).items():
+        for made in path.chain(number, "values") if found.name == "values" else ():
+            if "attn_weights" in path.names(made):
+                return path.at(made, Kind.CONTEXT_OWN)
     return None
 
 
@@ -83,7 +97,13 @@ def of_another_head(path: Path, operation: Operation) -> Finding | None:
     axis, one, other = where
     cuts = [cut for n in numbers[::-1] if (cut := cut_at(path, n, axis)) is not None]
     wrong = cuts[0] if cuts else made_at(path, numbers[1])
-    paired = "values" in names and wrong.name in PAIRED and operation.line != wrong.line
+    pieces = sum(
+        (path.operations[n].name, path.operations[n].line) == (wrong.name, wrong.line)
+        for n in path.leads_here
+    )
+    paired = (
+        ("values" in names or pieces > 1) and wrong.name in PAIRED and operation.line != wrong.line
+    )
     wrong = operation if paired or wrong.line is None else wrong
     facts: dict[str, Any] = {"axis": axis, "place": one, "other": other}
     first, second = (held[number].name for number in numbers)
@@ -102,6 +122,24 @@ def another_product(path: Path, operation: Operation) -> Finding | None:
         return path.at(operation, Kind.SCORES_WRONG, sure=False)
     pair = sorted(names) if len(names) > 1 else [*names, *names]
     return path.at(operation, Kind.SCORES_PAIR, pair=tuple(pair))
+
+
+def cut_otherwise(path: Path, operation: Operation) -> Finding | None:
+    """Tell queries, keys or values cut into other columns than those of one head."""
+    width = path.right("queries").shape[-1]
+    for number, found in path.held(operation).items():
+        if path.num_heads == 1 or "h" not in found.index or len(path.held(operation)) < 2:
+            continue
+        places = found.index["h"] * width + found.index["d"]
+        columns = sorted({int(place) for place in places.flatten().tolist()})
+        if columns[0] % width == 0 and len(columns) == width:
+            continue
+        if cut_at(path, number, "t") is not None:
+            return path.at(made_at(path, number), Kind.SPLIT_TOKENS, name=found.name)
+        if len(columns) % width:
+            made, taken = made_at(path, number), tuple(columns)
+            return path.at(made, Kind.SPLIT_MISSING, name=found.name, columns=taken)
+    return None
 
 
 # Rules: scores come in, and go on as something else
@@ -197,8 +235,7 @@ def scores_changed(path: Path, operation: Operation) -> Finding | None:
     """Tell that scores were right before this operation, and are not after it."""
     if "softmax" in operation.name:
         return path.at(operation, Kind.SOFTMAX_WRONG)
-    later = (made.name for made in path.operations[operation.number :])
-    if re.search(SQUASHES, operation.name) and not any("softmax" in name for name in later):
+    if re.search(SQUASHES, operation.name) and not softmax_follows(path, operation):
         return path.at(operation, Kind.SOFTMAX_OTHER)
     return path.at(operation, Kind.SCORES_CHANGED, sure=not takes_softmax(path, operation))
 
@@ -214,6 +251,9 @@ def softmax_by_hand(path: Path, operation: Operation) -> Finding | None:
     for number in path.held(operation):
         if "log_softmax" in path.operations[number].name:
             return path.at(path.operations[number], Kind.SOFTMAX_OTHER)
+    sums = [path.operations[n] for n in path.parents(operation)]
+    if any(made.name == "sum" and made.values.ndim < operation.values.ndim for made in sums):
+        return path.at(operation, Kind.ERROR_KEEPDIM, reduces="sum")
     if not met:
         return path.at(operation, Kind.SOFTMAX_BY_HAND)
     step = next(n for n, f in path.held(operation).items() if f.name not in PARTS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +13,7 @@ from attncourse.checks.diagnosis.trial import DROPOUT, NUM_TOKENS, Trial, close,
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import SourceLine
 
-ANOTHER_P = r"[Dd]ropout\w*\((?!\s*(p\s*=\s*)?dropout\s*[,)])"  # not nn.Dropout(dropout)
+DIVIDES = re.compile("div|normalize")
 
 
 def training_without_dropout(trial: Trial) -> Finding | None:
@@ -23,20 +26,15 @@ def training_without_dropout(trial: Trial) -> Finding | None:
     if calm.isnan().any() or close(trial.run(mine, x, weights), calm, 1e-4):
         return None
     if line := trial.line_of_dropout(mine, x, weights):
-        return Finding(Kind.DROPOUT_SHARE, _line_of_another_p(trial) or line, {"p": 0.0})
+        return Finding(Kind.DROPOUT_SHARE, line, {"p": 0.0})
     where = trial.departure(mine, x, weights, trial.most_heads)
     if where is not None and where.kind is Kind.MASK_NONE:
         path = trial.usual_path()  # in eval, where the mask is there
         found = path.found.items() if path is not None else ()
         hides = [n for n, f in found if f and f.hidden is not None and f.hidden.any()]
-        return Finding(
-            Kind.MASK_TRAINING, path.operations[hides[0]].line if path and hides else where.line
-        )
+        line = path.operations[hides[0]].line if path and hides else where.line
+        return Finding(Kind.MASK_TRAINING, line, {"there": "eval", "other": "training"})
     return Finding(Kind.TRAINING, where.line if where else None)
-
-
-def _line_of_another_p(trial: Trial) -> SourceLine | None:
-    return trial.text.line_with(ANOTHER_P, among="__init__")
 
 
 def dropout_in_eval(trial: Trial) -> Finding | None:
@@ -76,9 +74,9 @@ def something_is_dropped(trial: Trial) -> Finding | None:
                 Kind.MODE_CHANGED, trial.text.line_with(r"\.(eval|train)\(|\.training\s*=")
             )
         if dropped.equal(calm):
-            line = trial.line_of_dropout(mine, x, trial.weights(num_heads)) or _line_of_another_p(
-                trial
-            )
+            line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
+            if line is not None and isinstance(trial.text.statement(line), ast.Expr):
+                return Finding(Kind.DROPOUT_UNUSED, line)
             return Finding(Kind.DROPOUT_NONE, line or _line_of_the_weights(trial))
     return None
 
@@ -105,13 +103,19 @@ def each_weight_is_dropped_or_grown(trial: Trial) -> Finding | None:
                 float(factors[0]),
                 trial.line_of_dropout(mine, x, trial.weights(num_heads)),
             )
+            kept = survived[calm != 0].float().mean()
             if not close(factors, torch.full_like(factors, factor), 1e-4):
-                return Finding(Kind.DROPOUT_PLACE, line)
-            if abs(factor - 1) < 1e-4:
+                sums = dropped[..., :NUM_TOKENS].sum(dim=-1)
+                again = ((sums - 1).abs() < 1e-4) | ~(sums > 0)  # rows of which all was dropped
+                if kept > 0.99 or not again.all():
+                    return Finding(Kind.DROPOUT_PLACE, line)
+                made = trial.all_of(mine, x, lambda o: DIVIDES.search(o.name))
+                return Finding(Kind.DROPOUT_UNDONE, made[-1].line if made else line)
+            if abs(kept - (1 - DROPOUT)) < 0.1:
                 return Finding(Kind.DROPOUT_NOT_GROWN, line)
             if abs(factor - (1 - DROPOUT) ** -2) < 1e-4:
                 return Finding(Kind.DROPOUT_TWICE, line)
-            return Finding(Kind.DROPOUT_SHARE, _line_of_another_p(trial) or line, {"p": DROPOUT})
+            return Finding(Kind.DROPOUT_SHARE, line, {"p": DROPOUT})
         repeats = dropped.shape[-1] - NUM_TOKENS  # columns that copy the first ones
         if not survived[..., :repeats].equal(survived[..., NUM_TOKENS:]):
             line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
@@ -135,8 +139,6 @@ def each_weight_is_dropped_for_itself(trial: Trial) -> Finding | None:
     line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
     if found.kind is Kind.DROPOUT_FIXED:
         line = trial.text.line_with(r"seed|Generator\(") or line
-    if found.kind is Kind.DROPOUT_SHARE:
-        line = _line_of_another_p(trial) or line
     return found.at(line)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -177,7 +178,9 @@ class Trial:
         have, want = tuple(result.shape), (*x.shape[:2], self.width(num_heads))
         if have != want:
             facts = {"have": have, "want": want, "sizes": sizes}
-            raise Found(Finding(Kind.RESULT_SHAPE, self._line_of_the_result(mine, x), facts))
+            squeezed = len(have) < 3 and math.prod(have) == math.prod(want)
+            kind = Kind.RESULT_SQUEEZED if squeezed else Kind.RESULT_SHAPE
+            raise Found(Finding(kind, self._line_of_the_result(mine, x), facts))
         if result.dtype != x.dtype:
             made = self.first(mine, x, lambda o: o.values.dtype != x.dtype and _is_float(o))
             line = made.line if made else self._line_of_the_result(mine, x)

@@ -59,6 +59,7 @@ def place(verdict):
 
 # Right classes
 
+ONE_DEVICE = several(SPLIT, ("-torch.inf, dtype", "-torch.inf, device=x.device, dtype"))
 PARTS = "is right: no token sees a later one, outputs and gradients are those of attnlib's"
 END = ", and in training dropout falls on single attention weights."
 
@@ -109,25 +110,44 @@ def test_right_classes_pass_whatever_they_look_like(name):
 
 
 @pytest.mark.parametrize(
-    ("text", "pairs"),
+    ("text", "pairs", "line"),
     [
-        (ONE_HEAD, [("-torch.inf", "-1e9")]),
-        (SPLIT, [(", dtype=x.dtype", "")]),
-        (SPLIT, [("torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)", "(1 - torch.ones(t, t).tril()) * -1e9")]),
-        (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).to(torch.promote_types(x.dtype, torch.float32))")]),
-        (SPLIT, [("context = (weights @ values)", "part = torch.empty(*values.shape)\n        part[:] = weights @ values\n        context = part")]),
+        (ONE_HEAD, [("-torch.inf", "-1e9")], 0),
+        (ONE_DEVICE, [(", dtype=x.dtype", "")], 9),
+        (ONE_DEVICE, [("torch.full((t, t), -torch.inf, device=x.device, dtype=x.dtype).triu(1)", "(1 - torch.ones(t, t, device=x.device).tril()) * -1e9")], 9),
+        (ONE_DEVICE, [("return self.out_proj(context)", "return self.out_proj(context).to(torch.promote_types(x.dtype, torch.float32))")], 10),
+        (ONE_DEVICE, [("context = (weights @ values)", "part = torch.empty(*values.shape, device=x.device)\n        part[:] = weights @ values\n        context = part")], 12),
     ],
 )  # fmt: skip
-def test_what_is_right_in_the_dtype_of_the_exercise_is_right(text, pairs):
+def test_what_is_right_in_the_dtype_of_the_exercise_is_right_with_a_note(text, pairs, line):
     verdict = Planted("", several(text, *pairs), {}, {}).examine()
     assert verdict, verdict.sentence
-    assert verdict.notes == ()
+    where = f"In bfloat16 it stops in forward, line {line}: something is made in float32"
+    assert [note.partition(",")[0] for note in verdict.notes] == [where.partition(",")[0]][
+        : line > 0
+    ]
+    assert (where in verdict.sentence) is (line > 0)
+    assert len(verdict.sentence) <= 300
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("scores = scores + torch.full((t, t), -torch.inf, device=x.device, dtype=x.dtype).triu(1)", "scores.masked_fill_(torch.ones(t, t).triu(1).bool(), -torch.inf)"),
+        (", device=x.device", ""),
+    ],
+)  # fmt: skip
+def test_a_tensor_made_without_the_device_of_x_gets_a_note(pair):
+    verdict = Planted("", several(ONE_DEVICE, pair), {}, {}).examine()
+    assert verdict, verdict.sentence
+    assert "Note: On another device it stops in forward, line 7: " in verdict.sentence
+    assert Planted("", ONE_DEVICE, {}, {}).examine().notes == ()
 
 
 def test_rows_that_are_made_to_sum_to_1_again_are_right_with_a_note():
     again = several(
-        SPLIT,
-        (", -torch.inf, dtype=x.dtype)", ", 0.0, dtype=x.dtype)"),
+        ONE_DEVICE,
+        ("-torch.inf, device", "0.0, device"),
         (
             "weights = self.drop(scores.softmax(dim=-1))",
             "weights = scores.softmax(dim=-1).tril()\n"

@@ -15,7 +15,6 @@ from attncourse.checks import (
 )
 from attncourse.checks.errors import KINDS, finding_of
 from attncourse.checks.sentences import (
-    CAUSES,
     LONGEST,
     REMEDIES,
     cause_of,
@@ -122,7 +121,7 @@ FACTS = {
     "places": (1, 2), "filler": "zeros", "none": True, "call": 1, "p": 0.25, "share": 0.5, "b": 2,
     "why": "it does not fit", "context_length": 11, "d_out": 39, "asked": 23, "reduces": "sum",
     "turn": ".T", "dims": 3, "argument": "d_in", "which": "", "level": 200.0, "exp": "infinite",
-    "second": "keys",
+    "second": "keys", "plain": "dict", "there": "eval", "near": "W_value", "line": LINE,
 }  # fmt: skip
 OWN_FACTS = {
     Kind.HEADS_COUNT: {"have": 2, "want": 3},
@@ -151,7 +150,6 @@ def test_every_kind_has_one_sentence_that_is_short(kind):
 def test_no_sentence_stands_twice():
     said = [cause_of(example(kind)) for kind in Kind]
     assert len(set(said)) == len(said)
-    assert set(CAUSES) == set(Kind)
 
 
 def test_the_finished_line_comes_at_the_second_try_with_the_same_fault():
@@ -201,6 +199,7 @@ RAISES = {
     "but got float": lambda: X.view(2, 3.0),
     "float' object cannot be interpreted": lambda: range(3.0),
     "of type float": lambda: nn.Linear(3, 2.0),
+    "expected device": lambda: X + X.to("meta"),
     "same dtype": lambda: X @ X.T.double(),
     "expected scalar type": lambda: X[None] @ X.T[None].double(),
     "must have the same": lambda: nn.Linear(3, 2)(X.double()),
@@ -215,6 +214,7 @@ RAISES = {
     r"call numpy\(\)": lambda: nn.Linear(3, 2)(X).numpy(),
     "numpy.ndarray": lambda: torch.softmax(X.numpy(), -1),
     "NoneType": lambda: None @ X,
+    "only supports boolean masks": lambda: X.masked_fill(X, 0.0),
     "object is not callable": lambda: X.shape[0](X),
     "cannot be multiplied": lambda: X @ X,
     r"size of the tensor \(0\)": lambda: X.clone().__setitem__(
@@ -246,7 +246,7 @@ def test_torch_still_uses_the_words_that_tell_a_kind(words):
     [
         (ONE_HEAD, "keys.transpose(1, 2)", "keys.T", "error.T", {"queries", "keys"}),
         (ONE_HEAD, "[:num_tokens, :num_tokens]", "", "error.mask-cut", {"scores", "self.mask"}),
-        (SPLIT, ".transpose(1, 2).flatten(2)", ".transpose(1, 2).reshape(b, t, 23)", "error.merged-width", {"weights", "values"}),
+        (SPLIT, ".transpose(1, 2).flatten(2)", ".transpose(1, 2).reshape(b, t, 23)", "error.view-asked", {"weights", "values"}),
         (SPLIT, "keys = self.W_key(x).view(b, t, self.n, self.width).transpose(1, 2)", "keys = self.W_key(x)[:, None].squeeze(1)", "error.not-split", {"queries", "keys"}),
         (SDPA, "(self.n, -1)).transpose(1, 2)", "(self.n + 1, -1)).transpose(1, 2)", "error", {"part"}),
     ],

@@ -28,7 +28,10 @@ WRONG = {
     },
     3: {
         "the queries turned": ({f"query @ {KEY}": "query.transpose(2, 3) @ key"}, FIT),
-        "the wrong axes": ({KEY: "key.transpose(1, 2)"}, FIT),
+        "the wrong axes": (
+            {KEY: "key.transpose(1, 2)"},
+            "A product takes the last two dimensions of each tensor, and two others change places",
+        ),
     },
     4: {
         "no transpose": (
