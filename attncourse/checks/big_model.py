@@ -296,6 +296,13 @@ def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdi
                 if old and is_near(mine, newest_first, 1e-4):
                     return "The new tokens come last: behind those in the cache."
                 return _of_a_portion(learned, portion, mine, before, again)
+    kept = sum(part.numel() for part in cache.values() if isinstance(part, Tensor)) // (B * TOKENS)
+    enough = sum(part.numel() for part in theirs.values()) // (B * TOKENS)
+    if kept >= 2 * enough:
+        return (
+            f"The output is right, but cache keeps {kept} numbers for each token, and {enough} are "
+            "enough: keep three heads of keys and of values, and share them afterwards."
+        )
     return noted("Right: nothing is computed twice, and nothing forgotten.")
 
 

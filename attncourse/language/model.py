@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 
 from attnlib.fused import FusedMultiHeadAttention, KeyValueCache
 from attnlib.rotary import rotary_angles, rotate_pairs
+
+Attend = Callable[[Tensor], Tensor]  # from what attention reads to what it writes
 
 
 class Head(NamedTuple):
@@ -86,18 +89,22 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, **options: Any) -> Tensor:
         """Return x with what attention and the network add; options are for attention."""
-        return self.after_attention(x, self.attention(self.norm_1(x), **options))
+        return self.around(partial(self.attention, **options), x)
 
-    def after_attention(self, x: Tensor, written: Tensor) -> Tensor:
-        """Add what attention wrote, then what the small network makes of it."""
-        x = x + written  # (b, num_tokens, width)
+    def around(self, attend: Attend, x: Tensor) -> Tensor:
+        """Return x with what attend, in the place of attention, and the network add."""
+        x = x + attend(self.norm_1(x))  # (b, num_tokens, width)
         read = self.norm_2(x)  # by one half, then the other: one product of both can take longer
         gate, up = (F.linear(read, half) for half in self.widen.weight.chunk(2))
         return x + cast(Tensor, self.narrow(F.silu(gate).mul_(up)))  # (b, num_tokens, width)
 
+    def reads(self, x: Tensor) -> Tensor:
+        """Return what attention is given, (b, num_tokens, width)."""
+        return cast(Tensor, self.norm_1(x))
+
 
 class OwnBlock(Block):
-    """A block whose arithmetic is a function of a learner's.
+    """A block whose arithmetic is a function of a learner's: the whole of it.
 
     Args:
         like: the block whose parts it takes.
@@ -110,10 +117,22 @@ class OwnBlock(Block):
             setattr(self, name, part)
         self.own = own
 
-    def after_attention(self, x: Tensor, written: Tensor) -> Tensor:
-        """Let the function do it; its layer's attention is what attention wrote."""
-        parts = dict(self.named_children()) | {"attention": lambda _read: written}
-        return self.own(x, SimpleNamespace(**parts))
+    def around(self, attend: Attend, x: Tensor) -> Tensor:
+        """Let the function do it, with attend as its layer's attention."""
+        return self.own(x, SimpleNamespace(**dict(self.named_children()) | {"attention": attend}))
+
+    def reads(self, x: Tensor) -> Tensor:
+        """Return what the function gives to attention, (b, num_tokens, width)."""
+        given: list[Tensor] = []
+
+        def attend(read: Tensor) -> Tensor:
+            given.append(read)
+            return torch.zeros_like(x)
+
+        self.around(attend, x)
+        if not given:
+            raise ValueError("the block never calls layer.attention, so no head reads anything")
+        return given[0]
 
 
 class Llama(nn.Module):
@@ -145,7 +164,7 @@ class Llama(nn.Module):
         """
         options: list[dict[str, Any]] = [{"cache": c} for c in caches] or [{}] * len(self.blocks)
         attention = cast(Block, self.blocks[0]).attention
-        if isinstance(attention, FusedMultiHeadAttention):
+        if isinstance(attention, FusedMultiHeadAttention) and attention.rotary_base is not None:
             angles = attention.angles(x, **options[0])  # all layers turn alike
             options = [{**own, "angles": angles} for own in options]
         for block, own in zip(self.blocks[first:], options[first:], strict=True):
@@ -169,18 +188,12 @@ class Llama(nn.Module):
         return [attention.new_cache(1, max_tokens) for attention in attentions]
 
 
-def new_attention(size: LlamaSize) -> FusedMultiHeadAttention:
-    """Return our class as a Llama of this size needs it."""
+def new_attention(size: LlamaSize, **other: Any) -> FusedMultiHeadAttention:
+    """Return our class as a Llama of this size needs it; with other options it computes another."""
+    options: dict[str, Any] = {"num_kv_heads": size.num_kv_heads, "out_bias": False}
+    options |= {"rotary_base": size.rotary_base, "rotary_layout": "pairs"}
     return FusedMultiHeadAttention(
-        size.width,
-        size.width,
-        size.context_length,
-        0.0,
-        size.num_heads,
-        num_kv_heads=size.num_kv_heads,
-        out_bias=False,
-        rotary_base=size.rotary_base,
-        rotary_layout="pairs",
+        size.width, size.width, size.context_length, 0.0, size.num_heads, **(options | other)
     )
 
 

@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from attncourse.language.files import FORMATS, file_shapes
 from attncourse.language.interventions import Cut, Intervention, Put, require_fits
-from attncourse.language.model import Head, Llama, LlamaSize, random_llama
+from attncourse.language.model import Head, Llama, LlamaSize, new_attention, random_llama
 from attncourse.language.reader import LanguageModel, OwnArithmetic
 from attncourse.language.runs import Run
 from attncourse.next_words import NextWords
@@ -47,16 +47,20 @@ class RecordedModel:
 
     Args:
         data: what tools/record_language.py wrote.
-        own: another attention class, which computes what ours does, and the arithmetic of a block.
+        own: another attention class, and the arithmetic of a block, which were recognized.
+        runs: those that were recorded with it; None means ours.
     """
 
     def __init__(
-        self, data: dict[str, Any], own: tuple[Make, OwnArithmetic | None] | None = None
+        self,
+        data: dict[str, Any],
+        own: tuple[Make, OwnArithmetic | None] | None = None,
+        runs: dict[str, Any] | None = None,
     ) -> None:
         self.data, self.own = data, own
         self.origin = data["origin"]
         self.size = LlamaSize(**data["size"])
-        self.runs: dict[str, Any] = data["runs"]
+        self.runs: dict[str, Any] = data["runs"] if runs is None else runs
         self.rows: dict[str, dict[str, Any]] = data["rows"]
         self.others: dict[str, Any] = data.get("others", {})
 
@@ -133,7 +137,8 @@ class RecordedModel:
         """Return the recording, for an attention class that computes what the course's does.
 
         The weights are not recorded. So the class is run on random ones of the same sizes, with a
-        block's arithmetic, and compared with ours; what the model says was recorded with ours.
+        block's arithmetic, and compared with ours; what the model says was recorded with ours. It
+        was recorded with some wrong ones, too, which are ours with another option.
 
         Raises:
             TypeError, ValueError: as LanguageModel.with_attention.
@@ -143,20 +148,30 @@ class RecordedModel:
         ours = LanguageModel(random_llama(size), None, None, "random numbers")
         theirs = ours.with_attention(make, block).llama
         x = 30 * ours.llama.token_embedding.weight[None]  # as large as what is added to it
-        right = ours.llama(x)
+        found = list(_answers(theirs, x))
         name = type(theirs.blocks[0].get_submodule("attention")).__name__
         name += "" if block is None else f" in {getattr(block, '__name__', 'this block')}"
-        if not all(_is_near(found, right) for found in _answers(theirs, x)):
+
+        def is_ours(option: dict[str, Any]) -> bool:
+            other = ours.with_attention(partial(new_attention, size, **option)).llama
+            right = other(x)
+            return all(_is_near(each, right) for each in found)
+
+        recordings = [({}, self.data["runs"]), *self.data.get("wrong", [])]
+        same = next((recording for recording in recordings if is_ours(recording[0])), None)
+        if same is None:
             raise NotRecordedError(
                 f"On random numbers {name} does not give what the course's class gives; what the "
                 "model would say with it"
             )
+        option, runs = same
+        said = "".join(f" with {key}={value!r}" for key, value in option.items())
         print(
-            f"{name} was run on random numbers, and gives what the course's class gives there: "
-            "with that one the runs were recorded.",
+            f"{name} was run on random numbers, and gives what the course's class gives there"
+            f"{said}: with that one the runs were recorded.",
             file=sys.stderr,
         )
-        return RecordedModel(self.data, (make, block))
+        return RecordedModel(self.data, (make, block), runs)
 
     @cached_property
     def llama(self) -> Llama:

@@ -53,10 +53,7 @@ class Run:
             if first is not None:
                 self.residual.append(below.residual[first])
         for layer in range(len(self.handed_over), model.size.num_layers):
-            attended = self._attended(layer)
-            after = self._block(layer).after_attention(self.residual[layer], attended.written)
-            self.residual.append(after)
-            self.handed_over.append(attended.numbers)
+            self.residual.append(self._after(layer))
 
     def __repr__(self) -> str:
         return f"<Run of {len(self.tokens)} tokens{''.join(f', {c}' for c in self.changes)}>"
@@ -113,8 +110,7 @@ class Run:
     def reads(self, layer: int) -> Tensor:
         """Return what the heads of a layer read, the stream after its norm, (num_tokens, width)."""
         self._require(layer, 0)
-        read: Tensor = self._block(layer).norm_1(self.residual[layer])[0]
-        return read
+        return self._block(layer).reads(self.residual[layer])[0]
 
     def queries_unturned(self, layer: int, head: int) -> Tensor:
         """Return a head's queries before their positions turn them, (num_tokens, head_dim)."""
@@ -235,15 +231,28 @@ class Run:
 
         x = self.residual[layer].expand(size.num_heads, -1, -1)
         block = self._block(layer)
-        attended = attend(block.attention, size, block.norm_1(x), mute_one_each)
-        x = llama(block.after_attention(x, attended.written), first=layer + 1)
+
+        def attention(read: Tensor) -> Tensor:
+            return attend(block.attention, size, read, mute_one_each).written
+
+        x = llama(block.around(attention, x), first=layer + 1)
         probabilities = llama.logits(x[:, -1]).softmax(dim=-1)  # (num_heads, vocabulary)
         return probabilities[:, token].clone()  # a view would keep all of them
 
     # How it is computed
 
+    def _after(self, layer: int) -> Tensor:
+        """Return the stream after a layer, and keep what its heads handed over."""
+
+        def attention(read: Tensor) -> Tensor:
+            attended = self._attended(layer, read)
+            self.handed_over[layer:] = [attended.numbers]
+            return attended.written
+
+        return self._block(layer).around(attention, self.residual[layer])
+
     @torch.no_grad()
-    def _attended(self, layer: int, **options: Any) -> Attended:
+    def _attended(self, layer: int, read: Tensor | None = None, **options: Any) -> Attended:
         """Run the attention of a layer on what it read, with this run's interventions."""
 
         def edit(numbers: Tensor) -> None:
@@ -253,8 +262,8 @@ class Run:
                     numbers[:, places, c.head] = c.numbers.to(numbers)
 
         block = self._block(layer)
-        x, cuts = block.norm_1(self.residual[layer]), self._cuts(layer)
-        return attend(block.attention, self.model.size, x, edit, cuts, **options)
+        x = block.reads(self.residual[layer]) if read is None else read
+        return attend(block.attention, self.model.size, x, edit, self._cuts(layer), **options)
 
     def _part(self, part: str, layer: int, head: int) -> Tensor:
         self._require(layer, head)
@@ -270,8 +279,8 @@ class Run:
                 parts = streams.setdefault(c.reader[1], {})
                 stream = parts.get(c.part, self.residual[layer])
                 parts[c.part] = stream - self.write(*c.writer, at=None)
-        norm = self._block(layer).norm_1
-        return {h: {part: norm(s) for part, s in parts.items()} for h, parts in streams.items()}
+        reads = self._block(layer).reads
+        return {h: {part: reads(s) for part, s in parts.items()} for h, parts in streams.items()}
 
     def _block(self, layer: int) -> Block:
         return cast(Block, self.model.llama.blocks[layer])

@@ -1,6 +1,7 @@
 """Texts in and texts out: what is refused, what is written, and where it stops."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -59,6 +60,29 @@ def test_a_block_of_ones_own_is_used_in_every_layer(model):
     other = model.with_attention(SplitAttention, lambda x, layer: 2 * _block(x, layer))
     twice = 2 * model.read(START).residual[1]
     torch.testing.assert_close(other.read(START).residual[1], twice, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_block_of_ones_own_gives_to_attention_is_what_its_heads_read(model):
+    from test_language_runs import SplitAttention
+
+    def without_norm(x, layer):
+        x = x + layer.attention(x)
+        return x + layer.narrow(layer.widen(layer.norm_2(x)).chunk(2, dim=-1)[0])
+
+    there = model.with_attention(SplitAttention, without_norm)
+    run = there.read(START)
+    x, layer = there.llama.token_embedding(torch.tensor([START])), there.llama.blocks[0]
+    written, weights = layer.attention(x, return_weights=True)
+    torch.testing.assert_close(run.reads(0), x[0])
+    torch.testing.assert_close(run.weights(0), weights[0])
+    parts = SimpleNamespace(**dict(layer.named_children()) | {"attention": lambda _read: written})
+    torch.testing.assert_close(run.residual[1], without_norm(x, parts))
+    torch.testing.assert_close(there.llama(x), run.residual[-1])
+    muted = run.again(Mute(1, 2)).probabilities[run.probabilities.argmax()]
+    torch.testing.assert_close(run.mute_layer(1)[2], muted)
+    never = model.with_attention(SplitAttention, lambda x, layer: x)
+    with pytest.raises(ValueError, match="the block never calls"):
+        never.read(START).weights(0)
 
 
 def test_the_largest_logits_are_those_of_the_last_token(model):

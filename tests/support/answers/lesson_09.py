@@ -179,6 +179,21 @@ ANSWERS = {
                 },
                 "Every query head needs a key and a value",
             ),
+            "nine heads kept": (
+                {
+                    "        if cache:": (
+                        "        keys = keys.repeat_interleave(3, dim=1)\n"
+                        "        values = values.repeat_interleave(3, dim=1)\n"
+                        "        if cache:"
+                    ),
+                    '["values"] = keys, values\n'
+                    "        keys = keys.repeat_interleave(3, dim=1)\n"
+                    "        values = values.repeat_interleave(3, dim=1)\n": (
+                        '["values"] = keys, values\n'
+                    ),
+                },
+                "The output is right, but cache keeps 1152 numbers for each token, and 384 are",
+            ),
             "a cache of its own": (
                 {"forward(self, x, cache)": "forward(self, x, _, cache={})"},
                 "A second, empty cache still finds the tokens of the first",
