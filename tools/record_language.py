@@ -72,6 +72,7 @@ REPEATED = "The password is zorblat-quenty. I repeat, the password is zorblat-qu
 WRITER = Head(16, 0)
 OTHER_WRITERS = Head(11, 1), Head(2, 1), Head(1, 2)
 READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
+HANDED_ON = range(10, 18)  # keys of the first copy, which get each other's numbers of the writer
 BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 
 # Lesson 09
@@ -99,16 +100,34 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
     paths = [(writer, "keys") for writer in (WRITER, *OTHER_WRITERS)] + [(WRITER, "queries")]
     cuts = [[Cut(writer, reader, part) for reader in READERS] for writer, part in paths]
     cuts.append([Cut(WRITER, other, "keys") for other in BYSTANDERS])
+    cuts.append([Cut(WRITER, READERS[0], "keys")])
     for text in (twice(), REPEATED):
         run = model.read(text)
         after, before = (find(run.token_ids[None])[0] for find in (induction, one_back))
-        calls: list[Call] = [("losses",), ("shares", after)] if text != REPEATED else []
+        is_random = text != REPEATED
+        calls: list[Call] = [("losses",), ("shares", after)] if is_random else []
         more: list[Call] = [("read_aloud", *head) for head in READERS]
-        yield text, run, more if text == REPEATED else [*calls, ("shares", before)]
+        more += [("louder_than_next", *head) for head in READERS]
+        if is_random:
+            exchanged: list[Call] = [("shares", marked) for marked in handed_on(after)]
+            more = [*calls, ("shares", before), *exchanged]
+            more += [("head", *WRITER, at) for at in HANDED_ON]
+            numbers = torch.stack([run.head(*WRITER, at) for at in reversed(HANDED_ON)])
+            yield text, run.again(Put(*WRITER, numbers, [*HANDED_ON])), exchanged
+        yield text, run, more
         for changes in muted:
-            yield text, run.again(*changes), calls[:1]
+            yield text, run.again(*changes), calls[: 2 if changes == muted[0] else 1]
         for paths_cut in cuts:
             yield text, run.again(*paths_cut), calls
+
+
+def handed_on(after: Tensor) -> tuple[Tensor, Tensor]:
+    """Mark these keys for the queries that look for them, and once more in reverse order."""
+    own, moved = torch.zeros_like(after), torch.zeros_like(after)
+    keys = torch.tensor([*HANDED_ON])
+    own[keys + 39, keys] = True
+    moved[keys + 39, keys.flip(0)] = True
+    return own, moved
 
 
 def one_back(tokens: Tensor) -> Tensor:

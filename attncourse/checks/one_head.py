@@ -341,7 +341,7 @@ def check_refuting(design: Any) -> Verdict | str:
     if head == 0:
         return (
             "The claim gives L0H0 nothing to do there, so it says that nothing falls; so does "
-            "nearly every other claim. What must the queries know, and from whom?"
+            "nearly every other claim. It is a control. What must the queries know, and from whom?"
         )
     if not silent & set(QUERIES):
         return "L0H1 is silent at those places already: nothing can change."

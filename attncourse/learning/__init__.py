@@ -15,7 +15,6 @@ from attncourse.learning.record import (
     clear_and_ambiguous,
     growth,
     held_out_batch,
-    mark_asked,
     recorded_model,
 )
 from attncourse.learning.runs import (

@@ -5,9 +5,8 @@ import torch
 from safetensors.torch import load_file
 
 from attncourse.learning import record
-from attncourse.learning.patterns import PATTERNS, k_back, score, score_by_place
+from attncourse.learning.patterns import PATTERNS, score
 from attncourse.learning.tasks import NO_ANSWER, repeats
-from attncourse.learning.training import train
 from train_heads import TRAINING, measure_steps, train_record
 
 BATCH = record.held_out_batch()
@@ -48,21 +47,6 @@ def test_the_test_sequences_are_none_of_those_it_was_trained_on():
     drawn = (repeats()(TRAINING["batch_size"], generator) for _ in range(record.SAVED_AT[-1]))
     seen = {tuple(row) for batch in drawn for row in batch.tokens[:, :24].tolist()}
     assert not seen.intersection(map(tuple, BATCH.tokens[:, :24].tolist()))
-
-
-def test_with_other_distances_the_look_one_back_stops_elsewhere(capsys):
-    """Nobody needs a key beyond the largest distance: at 24 in the record, here at 16."""
-    model, task = record.new_model(), repeats(longest=16)
-    train(model, task, steps=440, **TRAINING)
-    assert capsys.readouterr().out
-    tokens = task(64, torch.Generator().manual_seed(1000)).tokens
-    with torch.no_grad():
-        weights = model(tokens, return_weights=True)[1]
-    here = score_by_place(weights, k_back(tokens, 1))[0, 1]
-    stored = record.growth().by_place["1 back"][record.MEASURED_AT.index(440), 1].float()
-    for shares, last in ((here, 16), (stored, 24)):
-        assert shares[1 : last + 1].min() > 0.6
-        assert shares[last + 1 :].max() < 0.5
 
 
 def test_a_step_that_is_not_stored_is_refused():
