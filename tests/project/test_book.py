@@ -49,6 +49,7 @@ from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
 browser_test = pytest.mark.browser
 
 SHOWN = [(path, panel) for path in (*NOTEBOOKS, *APPENDICES) for _, panel in panels_of(read(path))]
+LIVE_PAGES = [f"notebooks/{path.stem}" for path in NOTEBOOKS if panels_of(read(path), LIVE_BOX)]
 LESSONS = [f"notebooks/{path.stem}" for path in NOTEBOOKS]
 PAGES = [*LESSONS, *(f"notebooks/{path.stem}" for path in APPENDICES), "index", "search"]
 PAGES += [f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")]
@@ -74,6 +75,10 @@ SIZES = """panel => {
             control => control.getBoundingClientRect().height),
     };
 }"""
+INDENTED = """() => [...document.querySelectorAll(".attn-panel section > :not(svg)")]
+    .filter(one => Math.abs(
+        one.getBoundingClientRect().left - one.parentElement.getBoundingClientRect().left) > 1)
+    .map(one => one.outerHTML.slice(0, 80))"""
 CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(figure => {
     if (figure.closest("h1, h2, h3, a, button")) return [];
     const name = (figure.alt ?? figure.getAttribute("aria-label") ?? "").slice(0, 60);
@@ -540,6 +545,15 @@ def test_search_finds_sections_and_shows_the_sentence(open_page: Callable[..., P
     assert "#" in page.url
     page.goto(f"{(book / 'search.html').as_uri()}?q=zebrafinch")
     expect(page.get_by_role("status")).to_have_text("No sections with “zebrafinch”")
+
+
+@browser_test
+@pytest.mark.parametrize("page", LIVE_PAGES)
+def test_the_page_does_not_move_what_is_inside_a_panel(open_page: Callable[..., Page], page: str):
+    """What stands one below the other in a part of a panel begins at that part's left edge."""
+    opened = open_page(page)
+    opened.locator(".attn-live section").first.wait_for()
+    assert opened.evaluate(INDENTED) == []
 
 
 @browser_test
