@@ -28,7 +28,17 @@ from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.sentence import recorded_sheet
 from attncourse.panels.states import Panel
-from book import LIVE_BOX, LOOKS, MODULE, SENTENCE_BOX, SHEET_FILE, in_script, panels_of
+from book import (
+    LIVE_BOX,
+    LOOKS,
+    MODULE,
+    MUCH,
+    SENTENCE_BOX,
+    SHEET_FILE,
+    caption,
+    in_script,
+    panels_of,
+)
 from pdf import print_lesson, put_on_paper
 from student_book import without_teachers
 from support.browser_tools import found_browser
@@ -74,6 +84,12 @@ SIZES = """panel => {
         heights: [...panel.querySelectorAll("label, button, select")].map(
             control => control.getBoundingClientRect().height),
     };
+}"""
+TOO_HIGH = """() => {
+    const shown = [...document.querySelectorAll("article .shown:not(figure, .split)")];
+    const high = Math.max(...shown.map(one => one.getBoundingClientRect().bottom));
+    return high > innerHeight && !shown.some(one => one.querySelector(".attn-panel"))
+        || shown.some(one => !one.offsetHeight);
 }"""
 INDENTED = """() => [...document.querySelectorAll(".attn-panel section > :not(svg)")]
     .filter(one => Math.abs(
@@ -227,6 +243,33 @@ def test_nothing_that_nobody_attempted_is_shown_and_figures_have_numbers(book: P
         number = path.name[:2].removeprefix("0")
         assert found == [f"{number}.{i + 1}" for i in range(len(found))]
         assert found, path.name
+
+
+@pytest.mark.parametrize(
+    ("alt", "below"),
+    [
+        ("One row is 0.5. All is told.", "One row is 0.5. All is told."),
+        ("A row for each word: 0.5. " + "More. " * 60, "A row for each word: 0.5."),
+        ("The shapes: " + "5, " * 120, "The shapes."),
+    ],
+)
+def test_a_long_alt_text_is_not_printed_below_its_figure(alt, below):
+    assert caption(alt) == below
+    assert len(below) <= MUCH
+
+
+def test_a_printed_table_keeps_its_rows_and_a_long_line_of_prose_wraps(book: Path):
+    outputs = [
+        (kind, "lighthouse" in printed)
+        for path in NOTEBOOKS
+        for kind, printed in re.findall(
+            r'<div class="output (prose )?stream.*?<pre(.*?)</pre>',
+            (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8"),
+            re.DOTALL,
+        )
+        if "France     0.71  1.69" in printed or "The old lighthouse keeper" in printed
+    ]
+    assert outputs == [("", False), ("prose ", True)]
 
 
 def test_the_students_book_gives_nothing_away_and_has_no_page_for_teachers(book, tmp_path):
@@ -481,7 +524,7 @@ def test_a_lesson_on_paper(browser: Browser, book: Path, tmp_path: Path):
 
 @browser_test
 def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
-    """By arrow keys, which still move a slider; Escape brings the page back where one is."""
+    """By arrow keys, which in a panel still move what it has; Escape brings the page back where one is."""
     page = open_page(STACKED_HEADS, 1300)
     shown = page.locator("article :is(h1, h2, h3)").locator("visible=true")
     titles = [text.removesuffix("¶") for text in shown.all_text_contents()]
@@ -509,6 +552,39 @@ def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
     page.keyboard.press("Escape")
     expect(slider).to_be_in_viewport()
     assert [text.removesuffix("¶") for text in shown.all_text_contents()] == titles
+
+
+@browser_test
+@pytest.mark.parametrize("lesson", [LESSONS[0], MUCH_CODE])
+def test_a_slide_is_neither_empty_nor_higher_than_the_screen(
+    open_page: Callable[..., Page], lesson: str
+):
+    """On a laptop; only a panel, which cannot be divided, may be higher."""
+    page = open_page(lesson, 1440)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("button", name="Present").click()
+    bar, wrong = page.get_by_role("progressbar", name="so far"), []
+    for place in range(1, int(bar.get_attribute("max")) + 1):
+        expect(bar).to_have_attribute("value", str(place))
+        if page.evaluate(TOO_HIGH):
+            wrong.append((place, page.locator(".here .shown").all_text_contents()[:2]))
+        page.keyboard.press("ArrowRight")
+    assert wrong == []
+    expect(page.locator(".headerlink").locator("visible=true")).to_have_count(0)
+
+
+@browser_test
+def test_arrow_keys_in_a_panel_do_not_turn_the_slide(open_page: Callable[..., Page]):
+    page = open_page("notebooks/01_causal_attention", 1440)
+    page.get_by_role("button", name="Present").click()
+    cell = page.locator(".attn-sentence [role=gridcell][tabindex='0']").first
+    while not cell.is_visible():
+        page.keyboard.press("ArrowRight")
+    bar = page.get_by_role("progressbar", name="so far")
+    here = bar.get_attribute("value")
+    cell.press("ArrowRight")
+    cell.press("ArrowDown")
+    expect(bar).to_have_attribute("value", here)
 
 
 @browser_test
@@ -565,6 +641,15 @@ def test_a_guess_is_settled_when_it_is_asked_for(open_page: Callable[..., Page])
         folded.locator("summary").click()
         expect(folded.locator(".cell_output")).to_be_visible()
     assert page.locator("details.answer").count() > 1
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_two_folds_in_a_row_do_not_have_one_name(book: Path, path: Path):
+    """What is told is the answer, and the cell that settles it is where to look."""
+    text = (book / "notebooks" / path.with_suffix(".html").name).read_text(encoding="utf-8")
+    named = re.findall(r'<details class="(\w+)"><summary>(\w+)</summary>', text)
+    assert set(named) <= {("told", "Answer"), ("answer", "Look")}
+    assert "<details><summary>Look" not in text
 
 
 @browser_test
