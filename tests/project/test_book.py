@@ -524,7 +524,7 @@ def test_a_lesson_on_paper(browser: Browser, book: Path, tmp_path: Path):
 
 @browser_test
 def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
-    """By arrow keys, which in a panel still move what it has; Escape brings the page back where one is."""
+    """By arrow keys, which still move a slider; Escape brings the page back where one is."""
     page = open_page(STACKED_HEADS, 1300)
     shown = page.locator("article :is(h1, h2, h3)").locator("visible=true")
     titles = [text.removesuffix("¶") for text in shown.all_text_contents()]
