@@ -69,6 +69,11 @@ LOOK = """<details class="admonition hide above-input">
 <p class="collapsed admonition-title">Look</p>
 <p class="expanded admonition-title">Look</p>
 </summary>"""
+TITLE_OF_ALL = "Multi-head causal attention, line by line"
+DIAGRAM = re.compile(r'<p>(?=<img [^>]*?alt="([^".;]*))')
+TABLE = re.compile(r'<table class="docutils.*?</table>', re.DOTALL)
+ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
+CELL = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
 MENDED = (  # what the theme leaves out, for whoever hears a page
     ("<details><summary>Look</summary>", '<details class="told"><summary>Answer</summary>'),
     (LOOK, '<details class="answer"><summary>Look</summary>'),
@@ -81,7 +86,7 @@ MENDED = (  # what the theme leaves out, for whoever hears a page
     ('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">'),
     ('<script src="../_static/', '<script defer src="../_static/'),
     ('<div class="math">', '<div class="math" tabindex="0">'),
-    ("<p><img ", '<p tabindex="0"><img '),
+    (f'"brand">{TITLE_OF_ALL}<', '"brand">Multi-head attention<'),  # in the bar of a phone
 )
 
 SECTION = re.compile(r'<section\b[^>]*\bid="([^"]+)"[^>]*>')
@@ -261,6 +266,8 @@ def mend(page: Path, book: Path) -> None:
     for old, new in MENDED:
         text = text.replace(old, new)
     text = STREAM.sub(wrapped, text)
+    text = TABLE.sub(with_names_of_columns, text)
+    text = DIAGRAM.sub(r'<p tabindex="0" role="region" aria-label="diagram: \1">', text)
     text = SEARCH_TOOLS.sub(SEARCH_OURS, text)
     if "<h1" not in text:
         text = re.sub('<article role="main"[^>]*>', rf"\g<0>{SEARCH}", text, count=1)
@@ -272,6 +279,18 @@ def wrapped(printed: re.Match[str]) -> str:
     lines = html.unescape(TAG.sub("", f"<{printed[1]}")).splitlines()
     kind = "output prose" if max(map(len, lines)) > PROSE_LINE else "output"
     return printed[0].replace("output", kind, 1)
+
+
+def with_names_of_columns(table: re.Match[str]) -> str:
+    """Return a table whose cells say their column: a phone shows them one below the other."""
+    head, *rows = ROW.findall(table[0])
+    names = [html.escape(words_in(name)) for name in CELL.findall(head)]
+    text = table[0]
+    for row in rows:
+        cells = iter(names)
+        named = re.sub(r"<td\b", lambda cell: f'{cell[0]} data-column="{next(cells, "")}"', row)
+        text = text.replace(row, named, 1)
+    return text
 
 
 def sections_of(page: Path, book: Path) -> list[tuple[str, str, str, list[str]]]:

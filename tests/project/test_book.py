@@ -620,7 +620,11 @@ def test_search_finds_sections_and_shows_the_sentence(open_page: Callable[..., P
     first.get_by_role("link").click()
     assert "#" in page.url
     page.goto(f"{(book / 'search.html').as_uri()}?q=zebrafinch")
-    expect(page.get_by_role("status")).to_have_text("No sections with “zebrafinch”")
+    expect(page.get_by_role("status")).to_contain_text("No section has “zebrafinch”.")
+    page.goto(f"{(book / 'search.html').as_uri()}?q=head")
+    said = page.get_by_role("status").text_content()
+    listed, found = map(int, re.fullmatch(r"The first (\d+) of (\d+) sections.*", said).groups())
+    assert page.locator("#search-results li").count() == listed < found
 
 
 @browser_test
@@ -650,6 +654,24 @@ def test_two_folds_in_a_row_do_not_have_one_name(book: Path, path: Path):
     named = re.findall(r'<details class="(\w+)"><summary>(\w+)</summary>', text)
     assert set(named) <= {("told", "Answer"), ("answer", "Look")}
     assert "<details><summary>Look" not in text
+
+
+@browser_test
+def test_on_a_phone_a_cell_says_its_column_and_a_diagram_that_it_goes_on(
+    open_page: Callable[..., Page],
+):
+    page = open_page("notebooks/08_what_heads_learn", 390)
+    cell = page.locator(".table-wrapper tbody tr").first.locator("td").nth(1)
+    says = "e => getComputedStyle(e, '::before').content"
+    assert "told to the keys, 0 to 24" in cell.evaluate(says)
+    page = open_page("index", 390)
+    diagram = page.get_by_role("region", name="diagram: Two attention heads")
+    diagram.focus()
+    expect(diagram).to_be_focused()
+    assert diagram.evaluate("e => e.scrollWidth > e.clientWidth")
+    expect(diagram).not_to_have_css("mask-image", "none")
+    diagram.evaluate("e => { e.scrollLeft = 1000; }")
+    expect(diagram).to_have_css("mask-image", "none")
 
 
 @browser_test
