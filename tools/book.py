@@ -287,9 +287,10 @@ def with_names_of_columns(table: re.Match[str]) -> str:
     names = [html.escape(words_in(name)) for name in CELL.findall(head)]
     text = table[0]
     for row in rows:
-        cells = iter(names)
-        named = re.sub(r"<td\b", lambda cell: f'{cell[0]} data-column="{next(cells, "")}"', row)
-        text = text.replace(row, named, 1)
+        before, *cells = row.split("<td")
+        said = zip(names, cells, strict=True)
+        named = "".join(f'<td data-column="{name}"{cell}' for name, cell in said)
+        text = text.replace(row, before + named, 1)
     return text
 
 
