@@ -94,6 +94,7 @@ TITLE = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
 PROSE = re.compile(r"<(?:p|td|figcaption)\b[^>]*>(.*?)</(?:p|td|figcaption)>", re.DOTALL)
 TAG = re.compile("<[^>]*>")
 STREAM = re.compile(r'<div class="output (?:stream|text_plain) (.*?)</pre>', re.DOTALL)
+PAPER_LINE = 80  # letters of one size with the code
 PROSE_LINE = 120  # letters: a longer line that is printed is no row of a table, and wraps
 SEARCH_TOOLS = re.compile(r'<script[^>]*src="_static/searchtools.js".*?(?=</body>)', re.DOTALL)
 SEARCH_OURS = "".join(f'<script src="_static/{name}.js"></script>' for name in ("lines", "search"))
@@ -275,10 +276,11 @@ def mend(page: Path, book: Path) -> None:
 
 
 def wrapped(printed: re.Match[str]) -> str:
-    """Return a printed output, which says so if it has lines of prose."""
+    """Return a printed output, which says so if it has lines of prose, or rows wider than paper."""
     lines = html.unescape(TAG.sub("", f"<{printed[1]}")).splitlines()
-    kind = "output prose" if max(map(len, lines)) > PROSE_LINE else "output"
-    return printed[0].replace("output", kind, 1)
+    longest = max(map(len, lines))
+    kind = " prose" if longest > PROSE_LINE else " wide" if longest > PAPER_LINE else ""
+    return printed[0].replace("output", f"output{kind}", 1)
 
 
 def with_names_of_columns(table: re.Match[str]) -> str:

@@ -263,13 +263,13 @@ def test_a_printed_table_keeps_its_rows_and_a_long_line_of_prose_wraps(book: Pat
         (kind, "lighthouse" in printed)
         for path in NOTEBOOKS
         for kind, printed in re.findall(
-            r'<div class="output (prose )?stream.*?<pre(.*?)</pre>',
+            r'<div class="output (prose |wide )?stream.*?<pre(.*?)</pre>',
             (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8"),
             re.DOTALL,
         )
         if "France     0.71  1.69" in printed or "The old lighthouse keeper" in printed
     ]
-    assert outputs == [("", False), ("prose ", True)]
+    assert outputs == [("wide ", False), ("prose ", True)]
 
 
 def test_the_students_book_gives_nothing_away_and_has_no_page_for_teachers(book, tmp_path):
@@ -396,6 +396,22 @@ def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
     expect(panel.get_by_role("listitem").first).to_contain_text("Rome")
     expect(panel.get_by_role("listitem").first).to_be_in_viewport(ratio=1)
     assert page.evaluate("scrollY") == 0
+
+
+@browser_test
+def test_on_paper_arcs_stay_over_their_words_and_bars_have_their_color(
+    open_page: Callable[..., Page],
+):
+    """Paper is narrower, and nothing is drawn again for it: words and arcs begin at one place."""
+    page = open_page("index", 1366)
+    panel = page.locator(".attn-sentence")
+    left = "all => all.map(one => one.getBoundingClientRect().x)"
+    panel.locator(".attn-loops path").first.wait_for(state="attached")
+    arcs, words = panel.locator(".attn-loops, .attn-tokens").evaluate_all(left)
+    assert arcs == pytest.approx(words, abs=0.5)
+    page.emulate_media(media="print")
+    expect(panel).to_have_css("print-color-adjust", "exact")
+    expect(panel).to_have_css("break-inside", "avoid")
 
 
 @browser_test
