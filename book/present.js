@@ -7,31 +7,58 @@
     if (sections.length < 3) return;
     const body = document.body, button = document.createElement("button");
     const far = Object.assign(document.createElement("progress"), { className: "far", ariaLabel: "so far" });
-    const ROOM = 140; // pixels that stay free below
+    const ROOM = 110; // pixels that stay free, above the heading and below
     let slides = [], here = 0;
 
-    // The children of a section that fit a screen together; its heading stands above each part.
+    // What can be shown of an element: all of it or, where that is too high, each part, with what it is in.
+    function pieces(element, room) {
+        if (!element.offsetHeight) return [];
+        const high = element.offsetHeight > room && element.matches(".cell, .cell_output");
+        const inside = high ? [...element.children].flatMap(child => pieces(child, room)) : [];
+        element.classList.toggle("split", inside.length > 1);
+        return inside.length > 1 ? inside.map(path => [element, ...path]) : [[element]];
+    }
+
+    // What fits a screen together of a section; its heading stands above each part.
     function parts(section) {
         const heading = section.querySelector(":scope > :is(h1, h2, h3, h4)");
-        const rest = [...section.children].filter(child => child.tagName !== "SECTION" && child !== heading);
+        const room = innerHeight - heading.offsetHeight - ROOM;
         const made = [[]];
-        for (const child of rest) {
-            const first = made.at(-1)[0] ?? child;
-            const high = child.getBoundingClientRect().bottom - first.getBoundingClientRect().top;
-            if (made.at(-1).length && high > innerHeight - heading.offsetHeight - ROOM) made.push([]);
-            made.at(-1).push(child);
+        let top = null;
+        for (const child of section.children) {
+            if (child.tagName === "SECTION" || child === heading) continue;
+            for (const path of pieces(child, room)) {
+                const box = path.at(-1).getBoundingClientRect();
+                top ??= box.top;
+                if (made.at(-1).length && box.bottom - top > room) {
+                    made.push([]);
+                    top = box.top;
+                }
+                made.at(-1).push(...path);
+            }
         }
         return made.map(shown => ({ section, shown: [heading, ...shown] }));
     }
 
+    // The slides, from a page where everything is shown, as wide and as large as a slide shows it.
+    function measure() {
+        body.classList.add("measured");
+        for (const panel of article.querySelectorAll(".attn-panel")) {
+            panel.classList.remove("high");
+            panel.classList.toggle("high", panel.offsetHeight > innerHeight - 2 * ROOM); // its letters stay small
+        }
+        slides = sections.flatMap(parts);
+        body.classList.remove("measured");
+    }
+
     function turnTo(place) {
-        const old = slides[here]?.section;
-        old?.classList.remove("here");
-        for (const child of old?.children ?? []) child.classList.remove("shown");
+        const old = slides[here];
+        old?.section.classList.remove("here");
+        for (const one of old?.shown ?? []) one.classList.remove("shown");
         here = Math.min(Math.max(place, 0), slides.length - 1);
         const { section, shown } = slides[here];
         section.classList.add("here");
-        for (const child of shown) child.classList.add("shown");
+        for (const one of shown) one.classList.add("shown");
         Object.assign(far, { max: slides.length, value: here + 1 });
         history.replaceState(null, "", `#${section.id}`);
         scrollTo(0, 0);
@@ -40,8 +67,8 @@
     function present(on) {
         const at = sections.filter(one => one.getBoundingClientRect().top < 120).at(-1) ?? sections[0];
         document.documentElement.classList.toggle("large", on);
-        if (on) slides = sections.flatMap(parts); // as high as they are in large type
         body.classList.toggle("presenting", on);
+        if (on) measure();
         button.textContent = on ? "End" : "Present";
         if (on) turnTo(slides.findIndex(({ section }) => section === at));
         else slides[here].section.scrollIntoView();
@@ -59,7 +86,7 @@
             return;
         const way = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
         if (event.key === "Escape") present(false);
-        else if (!way || event.target.closest("input, select, textarea, .attn-over, .attn-words, [role=slider]")) return;
+        else if (!way || event.target.closest(".attn-panel, input, select, textarea")) return;
         else turnTo(here + way);
         event.preventDefault();
     }, { capture: true });

@@ -1,6 +1,7 @@
 // Search without a server: sections of the course, the best first, each with the sentence that fits.
 // tools/book.py writes `lines`: of every section its page, place, titles and sentences.
 (() => {
+    const MOST = 40; // sections that are listed
     const asked = new URLSearchParams(location.search).get("q") ?? "";
     const words = asked.toLowerCase().match(/\S+/g) ?? [];
     const box = document.getElementById("search-results");
@@ -22,13 +23,15 @@
     const found = lines
         .map(([href, page, section, sentences]) => ({ href, page, section, sentences }))
         .filter(({ section, sentences }) => has([section, ...sentences].join(" ")))
-        .sort((one, other) => rank(other) - rank(one))
-        .slice(0, 40);
-    const items = found.map(({ href, page, section, sentences }) => {
+        .sort((one, other) => rank(other) - rank(one));
+    const first = found.slice(0, MOST);
+    const items = first.map(({ href, page, section, sentences }) => {
         const said = sentences.find(has) ?? sentences.find(text => words.some(w => text.toLowerCase().includes(w))) ?? "";
         const title = page === section ? page : `${page} › ${section}`;
         return element("li", {}, element("a", { href }, ...marked(title)), element("p", {}, ...marked(said)));
     });
-    const count = `${found.length || "No"} section${found.length === 1 ? "" : "s"} with “${asked}”`;
+    const sections = `section${found.length === 1 ? "" : "s"} with “${asked}”`;
+    const count = !found.length ? `No section has “${asked}”. Is it spelled as in the course? Fewer words find more.`
+        : found.length > MOST ? `The first ${MOST} of ${found.length} ${sections}` : `${found.length} ${sections}`;
     box.append(element("p", { role: "status" }, count), element("ol", {}, ...items));
 })();

@@ -63,12 +63,19 @@ SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
 FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"([^>]*>)')
 ALT = re.compile(r'alt="([^"]*)"')
+MUCH = 320  # letters of a caption; of a longer text the first sentence is one
 LOOK = """<details class="admonition hide above-input">
 <summary aria-label="Toggle hidden content">
 <p class="collapsed admonition-title">Look</p>
 <p class="expanded admonition-title">Look</p>
 </summary>"""
+TITLE_OF_ALL = "Multi-head causal attention, line by line"
+DIAGRAM = re.compile(r'<p>(?=<img [^>]*?alt="([^".;]*))')
+TABLE = re.compile(r'<table class="docutils.*?</table>', re.DOTALL)
+ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
+CELL = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
 MENDED = (  # what the theme leaves out, for whoever hears a page
+    ("<details><summary>Look</summary>", '<details class="told"><summary>Answer</summary>'),
     (LOOK, '<details class="answer"><summary>Look</summary>'),
     ('role="heading"', 'role="heading" aria-level="2"'),
     ('<aside class="sidebar-drawer">', '<aside class="sidebar-drawer" aria-label="all pages">'),
@@ -79,13 +86,16 @@ MENDED = (  # what the theme leaves out, for whoever hears a page
     ('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">'),
     ('<script src="../_static/', '<script defer src="../_static/'),
     ('<div class="math">', '<div class="math" tabindex="0">'),
-    ("<p><img ", '<p tabindex="0"><img '),
+    (f'"brand">{TITLE_OF_ALL}<', '"brand">Multi-head attention<'),  # in the bar of a phone
 )
 
 SECTION = re.compile(r'<section\b[^>]*\bid="([^"]+)"[^>]*>')
 TITLE = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
 PROSE = re.compile(r"<(?:p|td|figcaption)\b[^>]*>(.*?)</(?:p|td|figcaption)>", re.DOTALL)
 TAG = re.compile("<[^>]*>")
+STREAM = re.compile(r'<div class="output (?:stream|text_plain) (.*?)</pre>', re.DOTALL)
+PAPER_LINE = 80  # letters of one size with the code
+PROSE_LINE = 120  # letters: a longer line that is printed is no row of a table, and wraps
 SEARCH_TOOLS = re.compile(r'<script[^>]*src="_static/searchtools.js".*?(?=</body>)', re.DOTALL)
 SEARCH_OURS = "".join(f'<script src="_static/{name}.js"></script>' for name in ("lines", "search"))
 SEARCH = (
@@ -210,6 +220,14 @@ def put_together(source: Path) -> None:
         (source / "notebooks" / path.name).write_text(text, encoding="utf-8")
 
 
+def caption(alt: str) -> str:
+    """Return what stands under a figure: its alt text or, of a long one, how that begins."""
+    if len(alt) <= MUCH:
+        return alt
+    first = f"{alt.partition('. ')[0].rstrip('.')}."
+    return first if len(first) <= MUCH // 2 else f"{first.partition(':')[0].rstrip('.')}."
+
+
 def with_files(text: str, page: Path, book: Path) -> str:
     """Return the text of a page whose figures and states of panels are files: it shows sooner."""
     number = 0
@@ -230,10 +248,11 @@ def with_files(text: str, page: Path, book: Path) -> str:
         shown = int(width[1]) if width else wide
         size = f'height="{shown * high / wide:.0f}"' + ("" if width else f' width="{shown}"')
         path = stored(data, "png")
-        size += f' style="--shown: {shown}px"'
+        size += f' style="--shown: {shown}px; --ratio: {wide / high:.3f}"'
         nonlocal number
         number += 1
-        words = f"<b>Figure {page.name[:2].lstrip('0')}.{number}</b> {ALT.search(image[1])[1]}"
+        said = caption(ALT.search(image[1])[1])
+        words = f"<b>Figure {page.name[:2].lstrip('0')}.{number}</b> {said}"
         return (
             f'<figure class="shown">{image[1]}{size} loading="lazy" decoding="async" src="{path}"'
             f'{image[3]}<figcaption aria-hidden="true">{words}</figcaption></figure>'
@@ -247,10 +266,34 @@ def mend(page: Path, book: Path) -> None:
     text = with_files(page.read_text(encoding="utf-8"), page, book)
     for old, new in MENDED:
         text = text.replace(old, new)
+    text = STREAM.sub(wrapped, text)
+    text = TABLE.sub(with_names_of_columns, text)
+    text = DIAGRAM.sub(r'<p tabindex="0" role="region" aria-label="diagram: \1">', text)
     text = SEARCH_TOOLS.sub(SEARCH_OURS, text)
     if "<h1" not in text:
         text = re.sub('<article role="main"[^>]*>', rf"\g<0>{SEARCH}", text, count=1)
     page.write_text(text, encoding="utf-8", newline="\n")
+
+
+def wrapped(printed: re.Match[str]) -> str:
+    """Return a printed output, which says so if it has lines of prose, or rows wider than paper."""
+    lines = html.unescape(TAG.sub("", f"<{printed[1]}")).splitlines()
+    longest = max(map(len, lines))
+    kind = " prose" if longest > PROSE_LINE else " wide" if longest > PAPER_LINE else ""
+    return printed[0].replace("output", f"output{kind}", 1)
+
+
+def with_names_of_columns(table: re.Match[str]) -> str:
+    """Return a table whose cells say their column: a phone shows them one below the other."""
+    head, *rows = ROW.findall(table[0])
+    names = [html.escape(words_in(name)) for name in CELL.findall(head)]
+    text = table[0]
+    for row in rows:
+        before, *cells = row.split("<td")
+        said = zip(names, cells, strict=True)
+        named = "".join(f'<td data-column="{name}"{cell}' for name, cell in said)
+        text = text.replace(row, before + named, 1)
+    return text
 
 
 def sections_of(page: Path, book: Path) -> list[tuple[str, str, str, list[str]]]:

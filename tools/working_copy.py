@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import re
 import sys
 import time
@@ -25,6 +26,15 @@ SETTINGS = "share/jupyter/lab/settings/overrides.json"
 GUESS = "**Your guess"
 MOVED = re.compile(r"\b(Panel|Sentence|Live)Box\(")
 RUN_ME = "Run this cell with Shift+Enter: something to move by hand appears here."
+LANGUAGE = {  # what the kernel says of itself: JupyterLab writes it, where it is not yet there
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": platform.python_version(),
+}
 WIDGETS = "@jupyter-widgets/jupyterlab-manager:plugin"
 
 
@@ -104,6 +114,7 @@ def update(source: Path, work: Path) -> list[str]:
                 f"as it is; to start over: make fresh NB={path.name[:2]}"
             )
             continue
+        lesson["metadata"]["language_info"] = LANGUAGE  # opened, it has nothing to save
         mine.write_text(
             json.dumps(without_answers(lesson), indent=1, ensure_ascii=False) + "\n", "utf-8"
         )

@@ -28,7 +28,17 @@ from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.running_softmax import TILES
 from attncourse.panels.sentence import recorded_sheet
 from attncourse.panels.states import Panel
-from book import LIVE_BOX, LOOKS, MODULE, SENTENCE_BOX, SHEET_FILE, in_script, panels_of
+from book import (
+    LIVE_BOX,
+    LOOKS,
+    MODULE,
+    MUCH,
+    SENTENCE_BOX,
+    SHEET_FILE,
+    caption,
+    in_script,
+    panels_of,
+)
 from pdf import print_lesson, put_on_paper
 from student_book import without_teachers
 from support.browser_tools import found_browser
@@ -49,6 +59,7 @@ from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
 browser_test = pytest.mark.browser
 
 SHOWN = [(path, panel) for path in (*NOTEBOOKS, *APPENDICES) for _, panel in panels_of(read(path))]
+LIVE_PAGES = [f"notebooks/{path.stem}" for path in NOTEBOOKS if panels_of(read(path), LIVE_BOX)]
 LESSONS = [f"notebooks/{path.stem}" for path in NOTEBOOKS]
 PAGES = [*LESSONS, *(f"notebooks/{path.stem}" for path in APPENDICES), "index", "search"]
 PAGES += [f"docs/{path.stem}" for path in (ROOT / "docs").glob("*.md")]
@@ -74,6 +85,16 @@ SIZES = """panel => {
             control => control.getBoundingClientRect().height),
     };
 }"""
+TOO_HIGH = """() => {
+    const shown = [...document.querySelectorAll("article .shown:not(figure, .split)")];
+    const high = Math.max(...shown.map(one => one.getBoundingClientRect().bottom));
+    return high > innerHeight && !shown.some(one => one.querySelector(".attn-panel"))
+        || shown.some(one => !one.offsetHeight);
+}"""
+INDENTED = """() => [...document.querySelectorAll(".attn-panel section > :not(svg)")]
+    .filter(one => Math.abs(
+        one.getBoundingClientRect().left - one.parentElement.getBoundingClientRect().left) > 1)
+    .map(one => one.outerHTML.slice(0, 80))"""
 CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(figure => {
     if (figure.closest("h1, h2, h3, a, button")) return [];
     const name = (figure.alt ?? figure.getAttribute("aria-label") ?? "").slice(0, 60);
@@ -224,6 +245,33 @@ def test_nothing_that_nobody_attempted_is_shown_and_figures_have_numbers(book: P
         assert found, path.name
 
 
+@pytest.mark.parametrize(
+    ("alt", "below"),
+    [
+        ("One row is 0.5. All is told.", "One row is 0.5. All is told."),
+        ("A row for each word: 0.5. " + "More. " * 60, "A row for each word: 0.5."),
+        ("The shapes: " + "5, " * 120, "The shapes."),
+    ],
+)
+def test_a_long_alt_text_is_not_printed_below_its_figure(alt, below):
+    assert caption(alt) == below
+    assert len(below) <= MUCH
+
+
+def test_a_printed_table_keeps_its_rows_and_a_long_line_of_prose_wraps(book: Path):
+    outputs = [
+        (kind, "lighthouse" in printed)
+        for path in NOTEBOOKS
+        for kind, printed in re.findall(
+            r'<div class="output (prose |wide )?stream.*?<pre(.*?)</pre>',
+            (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8"),
+            re.DOTALL,
+        )
+        if "France     0.71  1.69" in printed or "The old lighthouse keeper" in printed
+    ]
+    assert outputs == [("wide ", False), ("prose ", True)]
+
+
 def test_the_students_book_gives_nothing_away_and_has_no_page_for_teachers(book, tmp_path):
     source = tmp_path / "source"
     shutil.copytree(book.with_name("book-source"), source)
@@ -348,6 +396,22 @@ def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
     expect(panel.get_by_role("listitem").first).to_contain_text("Rome")
     expect(panel.get_by_role("listitem").first).to_be_in_viewport(ratio=1)
     assert page.evaluate("scrollY") == 0
+
+
+@browser_test
+def test_on_paper_arcs_stay_over_their_words_and_bars_have_their_color(
+    open_page: Callable[..., Page],
+):
+    """Paper is narrower, and nothing is drawn again for it: words and arcs begin at one place."""
+    page = open_page("index", 1366)
+    panel = page.locator(".attn-sentence")
+    left = "all => all.map(one => one.getBoundingClientRect().x)"
+    panel.locator(".attn-loops path").first.wait_for(state="attached")
+    arcs, words = panel.locator(".attn-loops, .attn-tokens").evaluate_all(left)
+    assert arcs == pytest.approx(words, abs=0.5)
+    page.emulate_media(media="print")
+    expect(panel).to_have_css("print-color-adjust", "exact")
+    expect(panel).to_have_css("break-inside", "avoid")
 
 
 @browser_test
@@ -507,6 +571,39 @@ def test_a_page_is_presented_section_by_section(open_page: Callable[..., Page]):
 
 
 @browser_test
+@pytest.mark.parametrize("lesson", [LESSONS[0], MUCH_CODE])
+def test_a_slide_is_neither_empty_nor_higher_than_the_screen(
+    open_page: Callable[..., Page], lesson: str
+):
+    """On a laptop; only a panel, which cannot be divided, may be higher."""
+    page = open_page(lesson, 1440)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("button", name="Present").click()
+    bar, wrong = page.get_by_role("progressbar", name="so far"), []
+    for place in range(1, int(bar.get_attribute("max")) + 1):
+        expect(bar).to_have_attribute("value", str(place))
+        if page.evaluate(TOO_HIGH):
+            wrong.append((place, page.locator(".here .shown").all_text_contents()[:2]))
+        page.keyboard.press("ArrowRight")
+    assert wrong == []
+    expect(page.locator(".headerlink").locator("visible=true")).to_have_count(0)
+
+
+@browser_test
+def test_arrow_keys_in_a_panel_do_not_turn_the_slide(open_page: Callable[..., Page]):
+    page = open_page("notebooks/01_causal_attention", 1440)
+    page.get_by_role("button", name="Present").click()
+    cell = page.locator(".attn-sentence [role=gridcell][tabindex='0']").first
+    while not cell.is_visible():
+        page.keyboard.press("ArrowRight")
+    bar = page.get_by_role("progressbar", name="so far")
+    here = bar.get_attribute("value")
+    cell.press("ArrowRight")
+    cell.press("ArrowDown")
+    expect(bar).to_have_attribute("value", here)
+
+
+@browser_test
 def test_the_keys_that_scroll_code_do_not_leave_the_page(open_page: Callable[..., Page]):
     page = open_page(STACKED_HEADS, 390)
     here = page.url
@@ -539,7 +636,20 @@ def test_search_finds_sections_and_shows_the_sentence(open_page: Callable[..., P
     first.get_by_role("link").click()
     assert "#" in page.url
     page.goto(f"{(book / 'search.html').as_uri()}?q=zebrafinch")
-    expect(page.get_by_role("status")).to_have_text("No sections with “zebrafinch”")
+    expect(page.get_by_role("status")).to_contain_text("No section has “zebrafinch”.")
+    page.goto(f"{(book / 'search.html').as_uri()}?q=head")
+    said = page.get_by_role("status").text_content()
+    listed, found = map(int, re.fullmatch(r"The first (\d+) of (\d+) sections.*", said).groups())
+    assert page.locator("#search-results li").count() == listed < found
+
+
+@browser_test
+@pytest.mark.parametrize("page", LIVE_PAGES)
+def test_the_page_does_not_move_what_is_inside_a_panel(open_page: Callable[..., Page], page: str):
+    """What stands one below the other in a part of a panel begins at that part's left edge."""
+    opened = open_page(page)
+    opened.locator(".attn-live section").first.wait_for()
+    assert opened.evaluate(INDENTED) == []
 
 
 @browser_test
@@ -551,6 +661,33 @@ def test_a_guess_is_settled_when_it_is_asked_for(open_page: Callable[..., Page])
         folded.locator("summary").click()
         expect(folded.locator(".cell_output")).to_be_visible()
     assert page.locator("details.answer").count() > 1
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_two_folds_in_a_row_do_not_have_one_name(book: Path, path: Path):
+    """What is told is the answer, and the cell that settles it is where to look."""
+    text = (book / "notebooks" / path.with_suffix(".html").name).read_text(encoding="utf-8")
+    named = re.findall(r'<details class="(\w+)"><summary>(\w+)</summary>', text)
+    assert set(named) <= {("told", "Answer"), ("answer", "Look")}
+    assert "<details><summary>Look" not in text
+
+
+@browser_test
+def test_on_a_phone_a_cell_says_its_column_and_a_diagram_that_it_goes_on(
+    open_page: Callable[..., Page],
+):
+    page = open_page("notebooks/08_what_heads_learn", 390)
+    cell = page.locator(".table-wrapper tbody tr").first.locator("td").nth(1)
+    says = "e => getComputedStyle(e, '::before').content"
+    assert "told to the keys, 0 to 24" in cell.evaluate(says)
+    page = open_page("index", 390)
+    diagram = page.get_by_role("region", name="diagram: Two attention heads")
+    diagram.focus()
+    expect(diagram).to_be_focused()
+    assert diagram.evaluate("e => e.scrollWidth > e.clientWidth")
+    expect(diagram).not_to_have_css("mask-image", "none")
+    diagram.evaluate("e => { e.scrollLeft = 1000; }")
+    expect(diagram).to_have_css("mask-image", "none")
 
 
 @browser_test
