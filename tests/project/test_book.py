@@ -449,6 +449,7 @@ def test_every_lesson_can_be_presented(visited: Page):
     visited.set_viewport_size({"width": 1300, "height": 1000})
     visited.get_by_role("button", name="Present").click()
     expect(visited.get_by_role("progressbar", name="so far")).to_have_attribute("value", "1")
+    assert visited.locator("body.presenting").count() == 1
     visited.keyboard.press("Escape")
     expect(visited.locator("body.presenting")).to_have_count(0)
 
