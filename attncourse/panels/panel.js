@@ -436,14 +436,14 @@ export function mount(root, panel, ask = () => {}) {
             stage.addEventListener(kind, event => touched.reach(...point(event)));
     }
 
-    const large = element("input", { type: "checkbox" });
-    large.addEventListener("change", () => root.classList.toggle("attn-large", large.checked));
+    const large = element("button", { type: "button", "aria-pressed": "false" }, "Larger picture");
+    large.addEventListener("click", () => large.setAttribute("aria-pressed", root.classList.toggle("attn-large")));
     // a form, so that the radio buttons of two panels stay apart
     const controls = element(
         "form",
         { class: "attn-controls", autocomplete: "off" },
         ...Object.values(made).map(control => control.box),
-        element("div", { class: "attn-control attn-size" }, element("label", {}, large, "larger")),
+        element("div", { class: "attn-control attn-size" }, large),
     );
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
