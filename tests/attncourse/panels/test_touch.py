@@ -325,7 +325,7 @@ def test_touching_moves_nothing_and_one_size_larger_is_for_a_wall(page):
         assert box.bounding_box() | {"y": 0} == before | {"y": 0}
     small = box.locator("svg").bounding_box()["width"]
     natural = float(box.locator("svg").get_attribute("width"))
-    larger = box.get_by_role("button", name="Larger picture")
+    larger = box.get_by_role("button", name="Larger")
     larger.click()
     expect(larger).to_have_attribute("aria-pressed", "true")
     assert box.locator("svg").bounding_box()["width"] == pytest.approx(1.6 * natural, rel=0.01)
