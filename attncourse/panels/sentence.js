@@ -48,7 +48,7 @@ function opened(answer, sheet) {
 function wordRow(choose) {
     const arcs = element("svg", { class: "attn-loops", "aria-hidden": "true" });
     const row = element("div", { class: "attn-tokens", role: "radiogroup", "aria-label": "word looked at" });
-    const ghost = lenderRow(), box = element("div", { class: "attn-looks" }, ghost.box, arcs, row);
+    const ghost = lenderRow(), box = element("div", { class: "attn-looks" }, arcs, row, ghost.box);
     const paths = new Map(); // by the words that an arc joins
     let now = {}, labels = [];
 
@@ -118,7 +118,7 @@ function wordRow(choose) {
 // word down to the last word below. The line says the same in words.
 function lenderRow() {
     const row = element("p", { class: "attn-lender" }), packet = element("i", { class: "attn-packet" });
-    const path = element("path"), way = element("svg", { class: "attn-way" }, path);
+    const path = element("path"), way = element("svg", { class: "attn-way", width: 1, height: 1 }, path);
     const box = element("div", { class: "attn-lent", "aria-hidden": "true" }, way, row, packet);
     let shown = null, last = null;
     return {
