@@ -29,6 +29,15 @@ from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
 BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
+PARTS = {  # of the forward, each by what its lines have and those of the parts below have not
+    "W_query": "queries, keys, values",
+    "x.transpose": "split and merge",
+    "is_future": "mask",
+    "head_dim**0.5": "scale",
+    "softmax": "softmax and dropout",
+    "out_proj": "output",
+    "context_vec": "split and merge",
+}
 CAUGHT, PASSES = "caught", "passes"
 CELL = 16.0  # of a map, in pixels
 
@@ -107,6 +116,12 @@ def draw_gallery(data: Exhibit) -> Scene:
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|")
     return above(head, beside(right, wrong, gap=60), off, gap=8)
+
+
+def part_of(mistake: str) -> str:
+    """Return the part of the forward whose line a mistake changes."""
+    right = BY_NAME[mistake].right
+    return next(part for sign, part in PARTS.items() if sign in right)
 
 
 def _stopped(verdicts: dict[str, Verdict]) -> Scene:
@@ -214,6 +229,7 @@ GALLERY = Panel(
     draw=draw_gallery,
     readout=readout_gallery,
     touch=touch_gallery,
+    groups={"mistake": part_of},
     telling=(
         {"mistake": "minus 1e4", "condition": "as usual"},
         {"mistake": "mask one too late", "condition": "as usual"},

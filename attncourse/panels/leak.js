@@ -51,20 +51,27 @@ export function mount(root, sheet, memory) {
         for (const [key, control] of Object.entries(switches)) control.show(state[key]);
         list.show(nameOf(state));
         const rows = sized(), how = howOf(state), now = shake(sheet, rows, how, state.word, state.by);
+        const shaken = new Map(state.shaken.map(j => [j, shake(sheet, rows, how, j, SHAKE).moved]));
+        const isAll = state.word < 0; // then an output has the largest of its movements, or of its leaks
+        const farthest = i => {
+            const far = [...shaken].map(([j, moved]) => [j > i && isMoved(moved[i]), moved[i]]);
+            const leaks = far.filter(([isLeak]) => isLeak), kept = leaks.length ? leaks : far;
+            return [leaks.length > 0, kept.length ? Math.max(...kept.map(([, moved]) => moved)) : 0];
+        };
         const strength = far => Number.isNaN(far) ? 1 : Math.min(Math.sqrt(far / FULL), 1);
         handles.forEach((handle, i) => {
             const isHeld = i === state.word;
             handle.style.setProperty("--by", isHeld ? state.by : 0);
+            handle.classList.toggle("attn-held", isHeld && state.by !== 0);
             handle.setAttribute("aria-valuenow", isHeld ? state.by : 0);
             handle.setAttribute("aria-valuetext", isHeld && state.by ? `shaken by ${two(state.by)}` : "at rest");
         });
         outputs.forEach((output, i) => {
-            const far = now.moved[i], isLeak = i < state.word && isMoved(far);
+            const [isLeak, far] = isAll ? farthest(i) : [i < state.word && isMoved(now.moved[i]), now.moved[i]];
             output.className = isLeak ? "attn-leaks" : "";
             output.style.setProperty("--share", strength(far));
             output.lastChild.textContent = isMoved(far) ? `${isLeak ? "▲ " : ""}${told(far)}` : "still";
         });
-        const shaken = new Map(state.shaken.map(j => [j, shake(sheet, rows, how, j, SHAKE).moved]));
         cells.forEach((row, i) => row.forEach((cell, j) => {
             const isKnown = shaken.has(j), far = isKnown ? shaken.get(j)[i] : 0;
             cell.textContent = isKnown ? told(far) : "";

@@ -181,7 +181,7 @@ function choices(label, words, choose, name = label) {
 const typed = (label, field) => element("div", { class: "attn-field" }, element("span", { "aria-hidden": "true" }, label), field);
 
 const headed = (title, ...children) =>
-    element("section", {}, element("p", { class: "attn-title" }, title), ...children);
+    element("div", { class: "attn-part" }, element("p", { class: "attn-title" }, title), ...children);
 
 const row = (name, ...cells) => element("tr", {}, element("th", { scope: "row" }, name), ...cells);
 

@@ -28,10 +28,10 @@ export function readMini({ words, parameters }, tokens, { query, numbers } = {})
 // Points of a plane, and a tip that is dragged, or moved by arrow keys; a click goes there, too.
 function plane(label, reach, mark, drag) {
     const unit = (MIDDLE - 6) / reach, place = ([x, y]) => [MIDDLE + unit * x, MIDDLE - unit * y];
-    const rest = element("g"), slider = { role: "slider", tabindex: 0, "aria-label": label, class: "attn-grip" };
+    const rest = element("g"), names = element("g", { class: "attn-names" }), slider = { role: "slider", tabindex: 0, "aria-label": label, class: "attn-grip" };
     const grip = element("g", slider, element("circle", { r: 22 }), mark);
     const axes = element("path", { d: `M 0 ${MIDDLE} H ${2 * MIDDLE} M ${MIDDLE} 0 V ${2 * MIDDLE}`, class: "attn-axes" });
-    const svg = element("svg", { viewBox: `0 0 ${2 * MIDDLE} ${2 * MIDDLE}`, class: "attn-plane" }, axes, rest, grip);
+    const svg = element("svg", { viewBox: `0 0 ${2 * MIDDLE} ${2 * MIDDLE}`, class: "attn-plane" }, axes, rest, grip, names);
     let here = [0, 0];
     const to = tip => drag(tip.map(number => Math.round(100 * Math.min(Math.max(number, -reach), reach)) / 100));
     const follow = event => {
@@ -84,7 +84,8 @@ function plane(label, reach, mark, drag) {
                 const [cx, cy] = place(at);
                 return element("circle", { cx, cy, r: radius(share) });
             });
-            rest.replaceChildren(...drawn, ...dots, ...named(points));
+            rest.replaceChildren(...drawn, ...dots);
+            names.replaceChildren(...named(points)); // over what is dragged
         },
     };
 }
@@ -168,6 +169,8 @@ export function mount(root, sheet, memory) {
         heads.show(state.head);
         aims.show(state.query.length ? AIMED : OWN);
         const said = wrong.find(Boolean);
+        for (const part of root.querySelectorAll(".attn-plane, .attn-scroll, .attn-ranking"))
+            part.toggleAttribute("inert", Boolean(said)); // it shows what was before
         if (said) return status.tell(said);
         const given = { [MUTED]: [0, 0], [GIVEN]: state.numbers }[state.head];
         const numbers = state.head === OTHER ? readMini(sheet, others).numbers : given;

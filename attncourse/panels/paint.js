@@ -3,6 +3,7 @@
 
 const SIDE = 6; // of the empty map; a shorter text uses its upper left
 const TINY = 24; // pixels of a head in the sheet, with its gap
+const NAMED = 5; // heads of the first row, in words
 const COUNTS = ["no", "one", "two", "three", "four", "five", "six"];
 const PATTERNS = {
     "one word back": (i, j) => j === i - 1,
@@ -70,7 +71,9 @@ export function mount(root, sheet, memory) {
             });
             const high = model.heads + 1;
             box.style.height = `${TINY * high * bands.length}px`;
-            signs.replaceChildren(...ranked ? [] : bands.flatMap(band => [
+            const likest = `From the left: ${order.slice(0, NAMED).map(head => heads[head]).join(", ")}`;
+            const names = element("span", { class: "attn-likest", style: `translate: ${TINY}px` }, likest);
+            signs.replaceChildren(...ranked ? [names] : bands.flatMap(band => [
                 ...upTo(columns, i => sign(band * columns + i, i + 1, band * high)),
                 ...upTo(model.heads, head => sign(head, 0, band * high + 1 + head)),
             ]));
@@ -81,7 +84,7 @@ export function mount(root, sheet, memory) {
         const all = model.texts.map(({ text }) => text);
         const texts = options(`${model.name} reads`, all, text => go({ [model.name]: text }));
         return {
-            model, box: element("section", {}, texts.box, title, box),
+            model, box: element("div", { class: "attn-part" }, texts.box, title, box),
             show() {
                 const text = textOf(model), maps = mapsIn(text);
                 texts.show(text.text);
@@ -177,7 +180,7 @@ export function mount(root, sheet, memory) {
         element("div", { class: "attn-parts" },
             headed("Your pattern: queries down, keys across. Paint it, or start from",
                 element("div", { class: "attn-control" }, ...presets, clear), easel),
-            element("section", { class: "attn-one" }, title, element("table", {}, large))),
+            element("div", { class: "attn-part attn-one" }, title, element("table", {}, large))),
         ...sheets.map(({ box }) => box),
         element("p", { class: "attn-note" }, sheet.note));
     show();

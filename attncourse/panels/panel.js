@@ -51,7 +51,9 @@ function radios(control, choose) {
 
 function list(control, choose) {
     const options = control.words.map((word, place) => element("option", { value: place }, word));
-    const select = element("select", {}, ...options);
+    const groups = new Map(control.groups.map(label => [label, element("optgroup", { label })]));
+    control.groups.forEach((label, place) => groups.get(label).append(options[place]));
+    const select = element("select", {}, ...groups.size ? groups.values() : options);
     select.addEventListener("change", () => choose(Number(select.value)));
     const label = element("label", {}, control.name, select);
     return {
@@ -436,14 +438,14 @@ export function mount(root, panel, ask = () => {}) {
             stage.addEventListener(kind, event => touched.reach(...point(event)));
     }
 
-    const large = element("input", { type: "checkbox" });
-    large.addEventListener("change", () => root.classList.toggle("attn-large", large.checked));
+    const large = element("button", { type: "button", "aria-pressed": "false" }, "Larger");
+    large.addEventListener("click", () => large.setAttribute("aria-pressed", root.classList.toggle("attn-large")));
     // a form, so that the radio buttons of two panels stay apart
     const controls = element(
         "form",
         { class: "attn-controls", autocomplete: "off" },
         ...Object.values(made).map(control => control.box),
-        element("div", { class: "attn-control attn-size" }, element("label", {}, large, "larger")),
+        element("div", { class: "attn-control attn-size" }, large),
     );
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters

@@ -5,6 +5,8 @@
 const LEAST = 0.02; // a smaller weight has no arc
 const TOLD = 0.05; // nor is a word named that has less
 const HIGH = 96; // pixels of the longest arc
+const LENT = 28; // pixels above the arcs, for a sentence that lends its numbers
+const JOURNEY = { duration: 700, easing: "ease-in-out" };
 const MOTION = { duration: 250, easing: "ease-out" }; // milliseconds; none where it is not wanted
 const PATIENCE = 700; // milliseconds without an answer until the panel says so
 const ASLEEP = "No kernel answers. Click into this cell and press Shift+Enter: it runs again.";
@@ -12,6 +14,7 @@ const WAITS = "Waiting for the kernel. If another cell is running, that one come
 const PLAIN = "as it is", MUTED = "muted", FROM = "with its numbers from"; // what is done to a head
 const SIGNS = { [PLAIN]: "", [MUTED]: "✕ ", [FROM]: "⇄ " }; // at the last word, and before what is said of it
 const WEIGHT = "weight", MUTING = "muting"; // what the heads are colored by
+const ENDS = { [WEIGHT]: ["weight 0", "1"], [MUTING]: ["falls to 0", "rises to 1"] }; // of the colors
 const SHAPES = ["svg", "path"];
 
 function element(name, attributes = {}, ...children) {
@@ -45,7 +48,7 @@ function opened(answer, sheet) {
 function wordRow(choose) {
     const arcs = element("svg", { class: "attn-loops", "aria-hidden": "true" });
     const row = element("div", { class: "attn-tokens", role: "radiogroup", "aria-label": "word looked at" });
-    const box = element("div", { class: "attn-looks" }, arcs, row);
+    const ghost = lenderRow(), box = element("div", { class: "attn-looks" }, arcs, row, ghost.box);
     const paths = new Map(); // by the words that an arc joins
     let now = {}, labels = [];
 
@@ -82,6 +85,7 @@ function wordRow(choose) {
         arcs.append(...shown.filter(path => path.parentNode !== arcs)); // what stays, stays in motion
         arcs.setAttribute("width", row.scrollWidth);
         arcs.setAttribute("height", HIGH + 4);
+        ghost.trace(now, labels);
     };
     new ResizeObserver(() => { if (now.reading) trace(); }).observe(row);
     return {
@@ -106,6 +110,45 @@ function wordRow(choose) {
             });
             if (reading !== old.reading || query !== old.query) box.scrollLeft = middle(query) - box.clientWidth / 2;
             trace();
+        },
+    };
+}
+
+// The sentence that lends its numbers, faint above the words, and the way of the numbers: from its last
+// word down to the last word below. The line says the same in words.
+function lenderRow() {
+    const row = element("p", { class: "attn-lender" }), packet = element("i", { class: "attn-packet" });
+    const path = element("path"), way = element("svg", { class: "attn-way", width: 1, height: 1 }, path);
+    const box = element("div", { class: "attn-lent", "aria-hidden": "true" }, way, row, packet);
+    let shown = null, last = null;
+    return {
+        box,
+        trace({ lender, said, head, color }, labels) { // `said` is what came of the numbers
+            box.hidden = !lender;
+            if (!lender) { shown = last = null; return; }
+            const size = lender.shown.length, end = labels.at(-1), isLike = size === labels.length;
+            const from = [...lender.shown.keys()].reduce((most, key) =>
+                lender.weight(head, size - 1, key) > lender.weight(head, size - 1, most) ? key : most);
+            const right = end.offsetLeft + end.offsetWidth; // like sentences are word above word
+            row.style.width = `${right}px`;
+            row.replaceChildren(...lender.shown.map((word, i) => {
+                const wide = isLike || i + 1 === size ? labels.at(i - size).offsetWidth : 0;
+                return element("span", { style: `min-width: ${wide}px` }, i === from ? element("b", {}, word) : word);
+            }));
+            row.classList.toggle("attn-begun", row.firstChild.offsetLeft < 0); // there is more of it at the left
+            const x = right - row.lastChild.offsetWidth / 2, to = right - end.offsetWidth / 2, tip = LENT + HIGH;
+            path.setAttribute("d", `M ${x} ${LENT} L ${to} ${tip} m -5 -8 l 5 8 l 5 -8`);
+            path.setAttribute("stroke", color);
+            packet.style.setProperty("--hue", color);
+            if (said === shown && lender === last) return;
+            [shown, last] = [said, lender];
+            if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+            const at = (left, top) => `translate(${left}px, ${top}px) translate(-50%, -50%)`;
+            packet.animate([
+                { transform: at(x, LENT / 2), opacity: 0 }, { transform: at(x, LENT / 2), opacity: 1, offset: 0.15 },
+                { transform: at(to, tip), opacity: 1, offset: 0.85 }, { transform: at(to, tip + 12), opacity: 0 },
+            ], JOURNEY);
+            path.animate({ opacity: [0, 1] }, JOURNEY);
         },
     };
 }
@@ -263,7 +306,7 @@ function field(label, choose) {
 export function mount(root, sheet, kernel = null) {
     const answers = new Map(Object.entries(sheet.answers));
     const chosen = { text: sheet.texts[0], other: sheet.texts[1], head: sheet.head, change: PLAIN, shade: WEIGHT };
-    const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0 };
+    const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0, lender: null };
     let turn = 0, sweep = 0; // an answer to an earlier one comes too late
     let isSweeping = false;
 
@@ -297,9 +340,9 @@ export function mount(root, sheet, kernel = null) {
         const left = now.left.flat(), [word, before] = now.reading.words[0];
         const sorted = [...left].sort((one, other) => one - other), at = left.indexOf(sorted[0]);
         const name = nameOf([Math.floor(at / sheet.heads), at % sheet.heads]);
-        const falls = `${two(before)} becomes ${two(sorted[0])}.`;
-        if (chosen.change !== PLAIN) return `${now.said.line} Muted in turn without that, ${name} matters most: ${falls}`;
-        return `Muted in turn, ${name} matters most to ${word}: ${falls} Half of all heads leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
+        const costs = `muting ${name} costs ${word} most: ${two(before)}\u00a0→\u00a0${two(sorted[0])}.`;
+        if (chosen.change !== PLAIN) return `${now.said.line} Without that, ${costs}`;
+        return `Of all ${left.length}, ${costs} Half of them leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
     };
     const written = () => {
         if (!isFree()) return `A change is recorded for ${nameOf(sheet.carrier)} only.`;
@@ -335,6 +378,8 @@ export function mount(root, sheet, kernel = null) {
         most.replaceChildren("Most: ", ...ranked.slice(0, 3).map(buttonOf));
         const told = [`weight on ${names[now.key]}`, `what muting does to ${words[0][0]}`];
         shades.show("Heads by", chosen.shade, { told });
+        scale.className = `attn-scale attn-by-${chosen.shade}`;
+        [scale.firstChild.textContent, scale.lastChild.textContent] = ENDS[chosen.shade];
         const wanted = chosen.shade === MUTING && done < sheet.layers ? running : most;
         if (below.firstChild !== wanted) below.replaceChildren(wanted);
         progress.value = done;
@@ -343,8 +388,8 @@ export function mount(root, sheet, kernel = null) {
         return ranked;
     };
     const show = line => {
-        const { reading, said, query, key } = now, { head, change, text, other } = chosen;
-        row.show({ reading, head, query, key, sign: SIGNS[change], color: sheet.colors[head[1] % sheet.colors.length] });
+        const { reading, said, query, key, lender } = now, { head, change, text, other } = chosen;
+        row.show({ reading, said, head, query, key, lender, sign: SIGNS[change], color: sheet.colors[head[1] % sheet.colors.length] });
         asks.show(query, [...reading.names.keys()], reading.names);
         bars.show(said.words, reading.words);
         grid.choose(head);
@@ -366,7 +411,9 @@ export function mount(root, sheet, kernel = null) {
         const said = change === PLAIN ? now.reading : await get({ ...request, ...changed });
         if (mine !== turn) return;
         if (said.error) return tell(said.error);
-        Object.assign(now, { said, aloud: [] });
+        const lends = change === FROM ? await get({ text: other }) : {};
+        if (mine !== turn) return;
+        Object.assign(now, { said, aloud: [], lender: lends.weights ? opened(lends, sheet) : null });
         show();
         const { aloud = [] } = isFree() ? await get(source) : {};
         if (mine !== turn) return;
@@ -382,7 +429,7 @@ export function mount(root, sheet, kernel = null) {
         const last = answer.tokens.length - 1;
         if (now.reading?.tokens.length !== last + 1) Object.assign(now, { query: last, key: Math.max(last - 1, 0) });
         now.said = now.reading = opened(answer, sheet);
-        Object.assign(now, { left: [], aloud: [] });
+        Object.assign(now, { left: [], aloud: [], lender: null });
         halt();
         shade();
         if (chosen.shade === MUTING) muteEach();
@@ -407,7 +454,7 @@ export function mount(root, sheet, kernel = null) {
         Object.assign(chosen, { head });
         now.aloud = [];
         if (!isFree()) chosen.change = PLAIN;
-        if (chosen.change === PLAIN) now.said = now.reading;
+        if (chosen.change === PLAIN) Object.assign(now, { said: now.reading, lender: null });
         show();
         refresh();
     };
@@ -437,6 +484,7 @@ export function mount(root, sheet, kernel = null) {
         if (kind === MUTING) muteEach();
         else shade();
     });
+    const scale = element("p", {}, element("span"), element("i"), element("span"));
     const stop = element("button", { type: "button" });
     stop.addEventListener("click", () => {
         if (!isSweeping) return muteEach();
@@ -467,7 +515,7 @@ export function mount(root, sheet, kernel = null) {
         changes.box,
         element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
         element("div", { class: "attn-words-and-arcs" }, row.box, element("p", { class: "attn-from" }, from, asks.box, loud)),
-        element("div", { class: "attn-all" }, shades.box, grid.box, below, hint),
+        element("div", { class: "attn-all" }, shades.box, scale, grid.box, below, hint),
         element("p", { class: "attn-source" }, [sheet.note, sheet.source].filter(Boolean).join(" ")),
     ));
     point();

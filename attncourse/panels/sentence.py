@@ -267,10 +267,9 @@ class SentenceBox(anywidget.AnyWidget):
         self._read = reader_of(model)
         request = {"text": text}
         shape = {"layers": model.size.num_layers, "heads": model.size.num_heads}
+        head = CARRIER if CARRIER in model.heads else Head(0, 0)
         texts, answers = (text, TEXTS[1]), {key_of(request): answer(self._read, request)}
-        super().__init__(
-            sheet=_sheet(model.origin, shape, Head(0, 0), texts, answers, ""), live=True
-        )
+        super().__init__(sheet=_sheet(model.origin, shape, head, texts, answers, ""), live=True)
         self.on_msg(self._tell)
 
     def _tell(self, _widget: object, message: object, _buffers: object) -> None:

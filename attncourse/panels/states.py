@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from attncourse.panels.touch import Touch
@@ -44,6 +44,8 @@ class Panel:
     # time or the one with the most values, at its first, middle and last value
     telling: tuple[Mapping[str, Any], ...] | None = None
     touch: Callable[[Any, Scene], Touch] | None = None  # what can be touched in the picture
+    # of a list, what is written above the values that belong together
+    groups: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
 
     def states(self) -> list[dict[str, Any]]:
         """Return every state that the controls can reach."""
@@ -96,6 +98,7 @@ class Panel:
                 "kind": self._kind(name),
                 "words": [spell(value) for value in values],
                 "start": values.index(self.default[name]),
+                "groups": [*map(self.groups[name], values)] if name in self.groups else [],
             }
             for name, values in self.controls.items()
         ]

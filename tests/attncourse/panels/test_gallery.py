@@ -162,3 +162,18 @@ def test_the_panel_shows_the_difference(state):
         if later and weight != 0
     ]
     assert framed == set(leaking)
+
+
+def test_the_list_has_the_mistakes_of_a_part_together():
+    (shown, _) = GALLERY.sheet()["controls"]
+    parts = dict(zip(shown["words"], shown["groups"], strict=True))
+    assert [*dict.fromkeys(parts.values())] == [
+        "split and merge",
+        "mask",
+        "scale",
+        "softmax and dropout",
+        "queries, keys, values",
+        "output",
+    ]
+    assert parts["minus 1e4"] == "mask"
+    assert parts["heads in reverse"] == "split and merge"

@@ -162,7 +162,7 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     expect(box.locator(".attn-hint p")).to_contain_text("head 0; query step, key journey")
     sheet = box.locator(".attn-sheet").bounding_box()
     assert sheet["y"] + sheet["height"] - box.bounding_box()["y"] < 600
-    box.get_by_role("checkbox", name="large").check()
+    box.get_by_role("button", name="Larger").click()
     assert [line for line in violations(page) if "attn-" in line] == []
 
 

@@ -230,6 +230,11 @@ def test_two_numbers_of_another_sentence_bring_its_answer(open_live):
     )
     box.get_by_role("combobox", name="sentence", exact=True).fill("The capital of Atlantis is")
     says(box, "“Atlantis” is not among the 42 words that this model knows.")
+    stale = box.locator(".attn-plane, .attn-scroll, .attn-ranking")
+    assert stale.count() == box.locator("[inert]").count() == 5
+    box.get_by_role("combobox", name="sentence", exact=True).fill("The capital of Spain is")
+    says(box, "Madrid goes from 0.97")
+    assert box.locator("[inert]").count() == 0
 
 
 def test_a_query_is_dragged_and_its_place_is_in_the_address(open_live):
@@ -279,6 +284,13 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     says(box, "Of 15 places before a shaken word none moves. 5 of them are NaN.")
     box.get_by_role("combobox", name="mistake").select_option("mask thrown away")
     says(box, "It leaks: 15 of 15 places before a shaken word move.")
+    outputs, squares = box.locator(".attn-words-out > div"), box.get_by_role("row").all()[1:]
+    for i, row in enumerate(squares):  # an output says its largest leak; the last has none
+        told = [cell.text_content() for cell in row.locator("td").all()]
+        far = max(map(float, told[i + 1 :] or told))
+        expect(outputs.nth(i)).to_contain_text(f"{'▲ ' if i < 5 else ''}{far:.2f}")
+    box.get_by_role("button", name="Start again").click()
+    expect(outputs.nth(5)).to_contain_text("still")
 
 
 def test_a_word_is_shaken_by_hand(open_live):
@@ -339,6 +351,7 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
         cell.press("Enter")
     says(box, "GPT-2: L4H11, 1.00. SmolLM2 reads five words here: the last row is not asked.")
     expect(box.get_by_text("GPT-2: its 144 heads, most like your pattern first")).to_be_visible()
+    expect(box.get_by_text("From the left: L4H11, ")).to_be_visible()
     head = box.get_by_role("button", name="L5H5: ").last.element_handle()
     head.hover()
     expect(box.get_by_text("GPT-2, L5H5, in percent")).to_be_visible()

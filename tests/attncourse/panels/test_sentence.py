@@ -214,9 +214,14 @@ def test_the_widget_has_one_line_and_a_picture_of_the_telling_states():
     for part in ("France (0.90)", "L23H4 is muted: Paris falls from 0.77 to 0.14", "Rome, 0.47"):
         assert part in scene.alt
     assert scene.width <= 720
-    assert box.sheet["head"] == [0, 0]
+    assert box.sheet["head"] == [0, 0]  # the small model has no layer 23
     assert [*box.sheet["answers"]] == [key_of({"text": TEXT})]
     assert "http" not in f"{box._esm}{box._css}".replace("http://www.w3.org/", "")  # two names
+
+
+def test_it_opens_on_the_head_that_the_lesson_names():
+    model = the_model()
+    assert SentenceBox(model).sheet["head"] == HEAD
 
 
 def test_without_the_model_it_shows_the_recording_and_says_how_to_get_it():

@@ -59,10 +59,13 @@ def test_twelve_countries_by_keyboard(open_box):
     italian = recorded_answers()[key_of({"text": ITALY, "head": [23, 4]})]["aloud"]
     expect(box.get_by_text("From the second sentence: " + ", ".join(italian))).to_be_visible()
     expect(box.locator(".attn-asks")).to_have_attribute("data-sign", "⇄ ")
+    expect(box.locator(".attn-lender")).to_have_text("ThecapitalofItalyis")
+    expect(box.locator(".attn-lender b")).to_have_text("Italy")
     box.get_by_role("radio", name="with its numbers").press("ArrowLeft")
     says(box, "L23H4 is muted: Paris falls from 0.77 to 0.14.")
     expect(box.get_by_text("What it writes: nothing, it is muted.")).to_be_visible()
     expect(box.locator(".attn-asks")).to_have_attribute("data-sign", "✕ ")
+    expect(box.locator(".attn-lender")).to_be_hidden()
     box.get_by_role("radio", name="muted", exact=True).press("ArrowLeft")
     expect(box.get_by_text("read aloud: France, Breton, French")).to_be_visible()
     expect(box.locator(".attn-asks")).to_have_attribute("data-sign", "")
@@ -81,12 +84,12 @@ def test_twelve_countries_by_keyboard(open_box):
 def test_every_head_is_muted_in_turn_and_one_stands_out(open_box):
     box = open_box()
     box.get_by_role("radio", name="what muting does to Paris").check()
-    says(box, "Muted in turn, L23H4 matters most to Paris: 0.77 becomes 0.14. Half of all heads")
+    says(box, "Of all 270, muting L23H4 costs Paris most: 0.77 → 0.14. Half of them leave")
     expect(cell(box, "L23H4 muted")).to_have_accessible_name("L23H4 muted: Paris 0.14, was 0.77")
     expect(box.get_by_role("button", name="muted:").first).to_have_text("L23H4 0.14")
     expect(box.get_by_role("progressbar")).to_have_count(0)
     box.get_by_role("combobox", name="your sentence").select_option(JAPAN)
-    says(box, "matters most to Tokyo: 0.70 becomes 0.31")
+    says(box, "costs Tokyo most: 0.70 → 0.31")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (700, "light"), (900, "dark")])
@@ -99,7 +102,7 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     box.get_by_role("radio", name="with its numbers").check()
     says(box, "Rome, 0.47")
     box.get_by_role("radio", name="what muting does").check()
-    says(box, "Rome, 0.47. Muted in turn without that, L23H4 matters most")
+    says(box, "Rome, 0.47. Without that, muting L23H4 costs Paris most")
     assert box.bounding_box()["height"] == pytest.approx(height, abs=0.5)
     photograph(box, f"sentence.{width}.{scheme}.rome")
     assert violations(page, once=True) == []
@@ -126,6 +129,24 @@ def test_a_bar_moves_to_its_new_place_unless_no_motion_is_wanted(open_box):
         box.get_by_role("radio", name="muted", exact=True).check()
         says(box, "is muted")
         assert (bars.evaluate(running) > 0) == (wanted == "no-preference")
+
+
+def test_numbers_travel_from_the_last_word_above_to_the_last_word_below(open_box):
+    at = "part => { const { x, width } = part.getBoundingClientRect(); return x + width / 2; }"
+    for wanted in ("no-preference", "reduce"):
+        box = open_box(390, reduced_motion=wanted)
+        box.get_by_role("radio", name="with its numbers").check()
+        says(box, "Rome, 0.47")
+        lent = box.locator(".attn-lent")
+        moving = lent.evaluate("part => part.getAnimations({ subtree: true }).length")
+        assert (moving > 0) == (wanted == "no-preference")
+        above, below, way = (
+            box.locator(part).last.evaluate(at)
+            for part in (".attn-lender span", ".attn-token", ".attn-way path")
+        )
+        assert above == pytest.approx(below, abs=1)
+        assert way == pytest.approx(below, abs=2)
+        expect(lent).to_have_attribute("aria-hidden", "true")
 
 
 def test_without_a_kernel_it_says_which_key_to_press(open_box):

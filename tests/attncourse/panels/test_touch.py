@@ -325,10 +325,13 @@ def test_touching_moves_nothing_and_one_size_larger_is_for_a_wall(page):
         assert box.bounding_box() | {"y": 0} == before | {"y": 0}
     small = box.locator("svg").bounding_box()["width"]
     natural = float(box.locator("svg").get_attribute("width"))
-    box.get_by_role("checkbox", name="large").check()
+    larger = box.get_by_role("button", name="Larger")
+    larger.click()
+    expect(larger).to_have_attribute("aria-pressed", "true")
     assert box.locator("svg").bounding_box()["width"] == pytest.approx(1.6 * natural, rel=0.01)
     assert box.bounding_box()["width"] == before["width"]  # it scrolls in its own box
-    box.get_by_role("checkbox", name="large").uncheck()
+    larger.click()
+    expect(larger).to_have_attribute("aria-pressed", "false")
     assert box.locator("svg").bounding_box()["width"] == small
 
 
