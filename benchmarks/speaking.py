@@ -145,7 +145,8 @@ def speaking(read: int, written: int, budget: float) -> dict[str, Any]:
         return {}
     with tempfile.TemporaryDirectory() as folder:
         cache = {"XDG_CACHE_HOME": folder, "LOCALAPPDATA": folder}
-        first, *later = (json.loads(run_python(LOAD, **cache)) for _ in range(4))
+        printed = (run_python(LOAD, **cache).splitlines() for _ in range(4))
+        first, *later = (json.loads(lines[-1]) for lines in printed)  # the others are the bar's
     return {
         "samples": side_by_side(model, read, written, budget),
         "first load, s": [first[0]],
