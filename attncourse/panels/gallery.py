@@ -124,6 +124,10 @@ def part_of(mistake: str) -> str:
     return next(part for sign, part in PARTS.items() if sign in right)
 
 
+def _place_of_part(mistake: str) -> int:
+    return list(dict.fromkeys(PARTS.values())).index(part_of(mistake))
+
+
 def _stopped(verdicts: dict[str, Verdict]) -> Scene:
     """Return where forward stopped, the line of code there, and what PyTorch says of it."""
     fault = verdicts["equality"].faults[0]
@@ -223,7 +227,10 @@ def readout_gallery(data: Exhibit) -> str:
 
 GALLERY = Panel(
     name="gallery",
-    controls={"mistake": tuple(BY_NAME), "condition": tuple(CONDITIONS)},
+    controls={
+        "mistake": tuple(sorted(BY_NAME, key=_place_of_part)),
+        "condition": tuple(CONDITIONS),
+    },
     default={"mistake": "split without transpose", "condition": "as usual"},
     compute=compute_gallery,
     draw=draw_gallery,

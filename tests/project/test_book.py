@@ -91,12 +91,12 @@ TOO_HIGH = """() => {
     return high > innerHeight && !shown.some(one => one.querySelector(".attn-panel"))
         || shown.some(one => !one.offsetHeight);
 }"""
-INDENTED = """() => [...document.querySelectorAll(".attn-panel section > :not(svg)")]
+INDENTED = """() => [...document.querySelectorAll(".attn-panel .attn-part > :not(svg)")]
     .filter(one => Math.abs(
         one.getBoundingClientRect().left - one.parentElement.getBoundingClientRect().left) > 1)
     .map(one => one.outerHTML.slice(0, 80))"""
 CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(figure => {
-    if (figure.closest("h1, h2, h3, a, button")) return [];
+    if (figure.closest("h1, h2, h3, a, button, [aria-hidden=true]")) return [];
     const name = (figure.alt ?? figure.getAttribute("aria-label") ?? "").slice(0, 60);
     const room = figure.getBoundingClientRect(), wrong = [];
     if (!room.width || !room.height) wrong.push("is not shown");
@@ -417,7 +417,7 @@ def test_on_paper_arcs_stay_over_their_words_and_bars_have_their_color(
 @browser_test
 def test_nothing_plays_where_motion_is_not_wanted(open_page: Callable[..., Page]):
     box = box_of(open_page(TILES, reduced_motion="reduce"), TILES)
-    expect(box.get_by_role("button")).to_have_text(["Step"])
+    expect(box.get_by_role("button")).to_have_text(["Step", "Larger"])
 
 
 @pytest.fixture(scope="module")
@@ -649,7 +649,7 @@ def test_search_finds_sections_and_shows_the_sentence(open_page: Callable[..., P
 def test_the_page_does_not_move_what_is_inside_a_panel(open_page: Callable[..., Page], page: str):
     """What stands one below the other in a part of a panel begins at that part's left edge."""
     opened = open_page(page)
-    opened.locator(".attn-live section").first.wait_for()
+    opened.locator(".attn-live .attn-part").first.wait_for()
     assert opened.evaluate(INDENTED) == []
 
 

@@ -168,11 +168,11 @@ def test_the_list_has_the_mistakes_of_a_part_together():
     (shown, _) = GALLERY.sheet()["controls"]
     parts = dict(zip(shown["words"], shown["groups"], strict=True))
     assert [*dict.fromkeys(parts.values())] == [
+        "queries, keys, values",
         "split and merge",
         "mask",
         "scale",
         "softmax and dropout",
-        "queries, keys, values",
         "output",
     ]
     assert parts["minus 1e4"] == "mask"

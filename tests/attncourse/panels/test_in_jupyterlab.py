@@ -170,10 +170,11 @@ def test_a_copy_that_is_only_opened_has_nothing_to_save(context):
     """Whoever closes it again is not asked whether to keep what nobody wrote."""
     page = open_lesson(context, "01_lesson")
     page.wait_for_timeout(2000)  # the kernel has said what it is
-    assert page.locator(".jp-mod-dirty").count() == 0
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
     page.locator(".jp-Cell .cm-content").first.press("End")
     page.keyboard.type(" ")
     expect(page.locator(".jp-mod-dirty").first).to_be_visible()
+    assert page.locator(".jp-mod-dirty").count() > 0
 
 
 def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a reader

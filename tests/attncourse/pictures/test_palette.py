@@ -167,7 +167,8 @@ def test_the_lines_of_every_head_are_seen_light_and_dark():
     for line in lines:
         assert contrast(line, paper[0]) >= 3, line
         assert contrast(dict(turned).get(line, line), paper[1]) >= 3, line
-    assert {line for line in lines if contrast(line, paper[1]) < 3} == set(dict(turned))
+    dark = {line for line in lines if contrast(line, paper[1]) < 3}
+    assert set(dict(turned)) == dark | {HEAD_COLORS[4]}  # an arc of it may be half transparent
 
 
 def test_a_line_is_darker_where_its_head_is_pale_and_looks_like_no_other():
