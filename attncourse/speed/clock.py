@@ -266,7 +266,8 @@ def keep_blocks() -> bool:
     So a new tensor finds memory that this process has had before, and no page of it faults.
 
     Returns:
-        Whether it does: only glibc knows how.
+        Whether it was told: only glibc can be. Where something else lies behind the memory that it
+        may extend, it still gives large blocks back.
 
     Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
     """

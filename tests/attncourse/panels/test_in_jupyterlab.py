@@ -166,17 +166,6 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     assert [line for line in violations(page) if "attn-" in line] == []
 
 
-def test_a_copy_that_is_only_opened_has_nothing_to_save(context):
-    """Whoever closes it again is not asked whether to keep what nobody wrote."""
-    page = open_lesson(context, "01_lesson")
-    page.wait_for_timeout(2000)  # the kernel has said what it is
-    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
-    page.locator(".jp-Cell .cm-content").first.press("End")
-    page.keyboard.type(" ")
-    expect(page.locator(".jp-mod-dirty").first).to_be_visible()
-    assert page.locator(".jp-mod-dirty").count() > 0
-
-
 def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a reader
     model = the_model()
     page = open_lesson(context, "02_own")
