@@ -341,10 +341,11 @@ function tell(line, words) {
     const parts = words.split(/(?<=; )/), old = [...line.children];
     old.slice(parts.length).forEach(part => part.remove());
     parts.forEach((text, i) => {
-        const changed = i < old.length && old[i].textContent !== text;
+        const bare = words => words.replace(/; $/, ""); // the last part has no more after it
+        const changed = old.length && bare(old[i]?.textContent ?? "") !== bare(text);
         if (!old[i]) line.append(element("span", {}, text));
-        else if (changed) old[i].textContent = text;
-        line.children[i].classList.toggle("attn-new", changed);
+        else if (old[i].textContent !== text) old[i].textContent = text;
+        line.children[i].classList.toggle("attn-new", Boolean(changed));
     });
 }
 
