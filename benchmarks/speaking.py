@@ -7,9 +7,7 @@ import tempfile
 from typing import Any
 
 import torch
-import transformers
-from torch import Tensor
-from transformers.initialization import no_init_weights
+from torch import Tensor, nn
 
 from attncourse.language import LanguageModel, LlamaSize, ModelMissingError, installed_model
 from attncourse.speed.clock import in_turns, require_equal, run_python
@@ -30,8 +28,11 @@ print(json.dumps([loaded - begin, time.perf_counter() - loaded, peak_bytes()]))
 """
 
 
-def theirs(size: LlamaSize, state: dict[str, Tensor]) -> transformers.LlamaForCausalLM:
+def theirs(size: LlamaSize, state: dict[str, Tensor]) -> nn.Module:
     """Return Hugging Face's Llama with our weights: in theirs, halves turn together, not pairs."""
+    import transformers  # here: it takes seconds, and not all that import this file need it
+    from transformers.initialization import no_init_weights
+
     config = transformers.LlamaConfig(
         vocab_size=size.vocabulary,
         hidden_size=size.width,

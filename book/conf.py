@@ -27,16 +27,35 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "furo"
 html_title = "Multi-head causal attention, line by line"
 html_favicon = "favicon.svg"
-html_static_path = ["book.css", "present.js", "search.js"]
+html_static_path = ["book.css", "present.js", "search.js", "borrowed.js", "images/transplant.png"]
 html_css_files = ["book.css"]
-html_js_files = [("present.js", {"defer": "defer"})]
+html_js_files = [(f"{name}.js", {"defer": "defer"}) for name in ("present", "borrowed")]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
 html_show_copyright = False
 html_show_search_summary = False  # it would fetch pages, which file:// does not allow
-html_theme_options = {"navigation_with_keys": False}  # whoever scrolls code would leave the page
+ACCENT, ON_DARK = "#0072b2", "#5aaee0"  # the blue of the figures, for links, bars and buttons
+html_theme_options = {
+    "navigation_with_keys": False,  # whoever scrolls code would leave the page
+    "light_css_variables": {
+        "color-brand-primary": ACCENT,
+        "color-brand-content": ACCENT,
+        "color-brand-visited": ACCENT,
+        "color-code-background": "#f6f8fa",
+        "marked": "#fff3b0",
+        "tint": "45%",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": ON_DARK,
+        "color-brand-content": ON_DARK,
+        "color-brand-visited": ON_DARK,
+        "color-code-background": "#1b1e23",
+        "marked": "#5c4a00",
+        "tint": "36%",
+    },
+}
 
 
 def mathml(text: str, display: str = "inline") -> str:

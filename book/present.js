@@ -1,5 +1,5 @@
 // Present a page: large type, as much of a section at a time as fits a screen. Arrow keys turn, Escape
-// ends, a bar shows how far it is.
+// ends, a bar and a count show how far it is.
 (() => {
     addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(one => { one.open = true; }));
     const article = document.querySelector("article");
@@ -7,7 +7,8 @@
     if (sections.length < 3) return;
     const body = document.body, button = document.createElement("button");
     const far = Object.assign(document.createElement("progress"), { className: "far", ariaLabel: "so far" });
-    const ROOM = 110; // pixels that stay free, above the heading and below
+    const count = Object.assign(document.createElement("span"), { className: "count", ariaHidden: "true" });
+    const ROOM = 110, AGAIN = 60; // pixels that stay free, above the heading and below; a heading that comes again
     let slides = [], here = 0;
 
     // What can be shown of an element: all of it or, where that is too high, each part, with what it is in.
@@ -22,7 +23,7 @@
     // What fits a screen together of a section; its heading stands above each part.
     function parts(section) {
         const heading = section.querySelector(":scope > :is(h1, h2, h3, h4)");
-        const room = innerHeight - heading.offsetHeight - ROOM;
+        let room = innerHeight - heading.offsetHeight - ROOM;
         const made = [[]];
         let top = null;
         for (const child of section.children) {
@@ -33,11 +34,12 @@
                 if (made.at(-1).length && box.bottom - top > room) {
                     made.push([]);
                     top = box.top;
+                    room = innerHeight - AGAIN - ROOM;
                 }
                 made.at(-1).push(...path);
             }
         }
-        return made.map(shown => ({ section, shown: [heading, ...shown] }));
+        return made.map((shown, place) => ({ section, heading, again: place > 0, shown: [heading, ...shown] }));
     }
 
     // The slides, from a page where everything is shown, as wide and as large as a slide shows it.
@@ -45,7 +47,9 @@
         body.classList.add("measured");
         for (const panel of article.querySelectorAll(".attn-panel")) {
             panel.classList.remove("high");
+            panel.style.zoom = 1;
             panel.classList.toggle("high", panel.offsetHeight > innerHeight - 2 * ROOM); // its letters stay small
+            panel.style.zoom = Math.min(1, (innerHeight - AGAIN - ROOM) / panel.offsetHeight);
         }
         slides = sections.flatMap(parts);
         body.classList.remove("measured");
@@ -54,12 +58,17 @@
     function turnTo(place) {
         const old = slides[here];
         old?.section.classList.remove("here");
-        for (const one of old?.shown ?? []) one.classList.remove("shown");
+        for (const one of old?.shown ?? []) one.classList.remove("shown", "again");
+        old?.heading.removeAttribute("style");
         here = Math.min(Math.max(place, 0), slides.length - 1);
-        const { section, shown } = slides[here];
+        const { section, heading, again, shown } = slides[here];
         section.classList.add("here");
         for (const one of shown) one.classList.add("shown");
+        heading.classList.toggle("again", again);
+        const free = innerHeight - ROOM / 2 - Math.max(...shown.map(one => one.getBoundingClientRect().bottom)) - scrollY;
+        if (free > 0) heading.style.marginBottom = `calc(0.75rem + ${free / 3}px)`; // a little above the middle
         Object.assign(far, { max: slides.length, value: here + 1 });
+        count.textContent = `${here + 1} / ${slides.length}`;
         history.replaceState(null, "", `#${section.id}`);
         scrollTo(0, 0);
     }
@@ -70,8 +79,10 @@
         body.classList.toggle("presenting", on);
         if (on) measure();
         button.textContent = on ? "End" : "Present";
-        if (on) turnTo(slides.findIndex(({ section }) => section === at));
-        else slides[here].section.scrollIntoView();
+        if (on) return turnTo(slides.findIndex(({ section }) => section === at));
+        slides[here].heading.removeAttribute("style");
+        for (const panel of article.querySelectorAll(".attn-panel")) panel.style.zoom = "";
+        slides[here].section.scrollIntoView();
     }
 
     button.type = "button";
@@ -79,7 +90,7 @@
     button.textContent = "Present";
     button.title = "A screen at a time: arrow keys turn, Escape ends";
     button.addEventListener("click", () => present(!body.classList.contains("presenting")));
-    article.prepend(button, far);
+    article.prepend(button, far, count);
 
     addEventListener("keydown", event => {
         if (!body.classList.contains("presenting") || event.altKey || event.ctrlKey || event.metaKey)

@@ -17,6 +17,7 @@ import re
 import shutil
 import struct
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -59,9 +60,14 @@ SENTENCE_END = in_page(
 )
 RUN_IT = "run-it"
 FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
+BORROWED = "```{borrowed}\n```\n"
+CARDS = '<ol class="cards"></ol>'
+PICTURES = 2, 1, 1, 2, 1, 3, 1, 3, 1  # of each lesson, the figure on its card
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
 FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"([^>]*>)')
+SHOWN = re.compile(r'<figure class="shown"><img ([^>]*)>')
+ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 ALT = re.compile(r'alt="([^"]*)"')
 MUCH = 320  # letters of a caption; of a longer text the first sentence is one
 LOOK = """<details class="admonition hide above-input">
@@ -93,6 +99,8 @@ SECTION = re.compile(r'<section\b[^>]*\bid="([^"]+)"[^>]*>')
 TITLE = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
 PROSE = re.compile(r"<(?:p|td|figcaption)\b[^>]*>(.*?)</(?:p|td|figcaption)>", re.DOTALL)
 TAG = re.compile("<[^>]*>")
+HEADED = re.compile("(?<=<h1>)[^<]*")  # a word with a hyphen in it is kept in one line
+HYPHENED = re.compile(r"\w+(?:-\w+)+")
 STREAM = re.compile(r'<div class="output (?:stream|text_plain) (.*?)</pre>', re.DOTALL)
 PAPER_LINE = 80  # letters of one size with the code
 PROSE_LINE = 120  # letters: a longer line that is printed is no row of a table, and wraps
@@ -139,6 +147,39 @@ def sentence_section() -> str:
         f'<div class="attn-panel attn-sentence">{sentence.draw_telling().svg()}</div>\n'
         f'<script type="application/json">{in_script(sentence.recorded_sheet())}</script>\n'
         f"{SENTENCE_END}"
+    )
+
+
+def borrowed() -> str:
+    """Return what the model says of each country with each country's numbers, as a table."""
+    answers, texts = sentence.recorded_answers(), sentence.TEXTS
+
+    def says(text: str, lender: str) -> tuple[str, float]:
+        put = {} if text == lender else {"head": list(sentence.CARRIER), "from": lender}
+        word, share = answers[sentence.key_of({"text": text, **put})]["words"][0]
+        return word, share
+
+    capital = {text: says(text, text)[0] for text in texts}
+    pairs = [(text, lender) for text in texts for lender in texts if text != lender]
+    carried = sum(says(*pair)[0] == capital[pair[1]] for pair in pairs)
+    rows = ""
+    for text, country in zip(texts, sentence.COUNTRIES, strict=True):
+        rows += f'<tr><th scope="row">{country}</th>'
+        for lender, other in zip(texts, sentence.COUNTRIES, strict=True):
+            word, share = says(text, lender)
+            kind = "own" if text == lender else "lent" if word == capital[lender] else "kept"
+            with_ = "its own numbers" if kind == "own" else f"{other}'s numbers"
+            told = f"{text}, with {with_}: {word}, {share:.2f}"
+            style = f' style="--share: {share:.2f}"' if kind == "lent" else ""
+            rows += f'<td class="{kind}"{style} aria-label="{told}">{html.escape(word)}</td>'
+        rows += "</tr>\n"
+    heads = "".join(f'<th scope="col">{country}</th>' for country in sentence.COUNTRIES)
+    return (
+        f'<figure class="borrowed"><figcaption>In <b>{carried} of {len(pairs)}</b> transplants the '
+        f"model says the lender's own answer. A row is a sentence, a column lends the numbers of "
+        f'{sentence.CARRIER}.</figcaption><div class="across"><table role="grid" '
+        f'aria-label="borrowed answers"><tr><td></td>{heads}</tr>\n{rows}</table></div>'
+        f'<p class="pointed">Point at an answer; press it, and the panel shows it.</p></figure>'
     )
 
 
@@ -210,9 +251,10 @@ def put_together(source: Path) -> None:
     front, at = source / "index.md", address()
     looks = f"<style>{LOOKS.read_text('utf-8')}</style>"
     panel = f'{looks}\n<div class="front">{sentence_section()}</div>'
-    front.write_text(
-        front.read_text("utf-8").replace(FIRST_PANEL, f"```{{raw}} html\n{panel}\n```\n"), "utf-8"
-    )
+    text = front.read_text("utf-8")
+    for place, shown in ((FIRST_PANEL, panel), (BORROWED, borrowed())):
+        text = text.replace(place, f"```{{raw}} html\n{shown}\n```\n")
+    front.write_text(text, "utf-8")
     for path in NOTEBOOKS:
         notebook = with_badges(for_readers(with_live_panels(read(path))), path.name, at)
         text = json.dumps(notebook, ensure_ascii=False)
@@ -266,13 +308,46 @@ def mend(page: Path, book: Path) -> None:
     text = with_files(page.read_text(encoding="utf-8"), page, book)
     for old, new in MENDED:
         text = text.replace(old, new)
+    text = text.replace("</title>", f"</title>{preview(text, page, book)}", 1)
     text = STREAM.sub(wrapped, text)
     text = TABLE.sub(with_names_of_columns, text)
     text = DIAGRAM.sub(r'<p tabindex="0" role="region" aria-label="diagram: \1">', text)
+    text = HEADED.sub(lambda said: HYPHENED.sub(r'<span class="whole">\g<0></span>', said[0]), text)
     text = SEARCH_TOOLS.sub(SEARCH_OURS, text)
     if "<h1" not in text:
         text = re.sub('<article role="main"[^>]*>', rf"\g<0>{SEARCH}", text, count=1)
     page.write_text(text, encoding="utf-8", newline="\n")
+
+
+def preview(text: str, page: Path, book: Path) -> str:
+    """Return what a link to a page shows elsewhere: title, the first words, a picture."""
+    words = [words_in(part) for part in PROSE.findall(text.partition("<article")[2])]
+    said = next((line for line in words if len(line) > MUCH // 4), TITLE_OF_ALL)
+    told = html.escape(textwrap.shorten(said, MUCH // 2, placeholder=" …"))
+    title = html.escape(words_in(re.findall(r"<title>(.*?)</title>", text, re.DOTALL)[0]))
+    picture = Path(os.path.relpath(book / "_static" / "transplant.png", page.parent)).as_posix()
+    shown = {"title": title, "description": told, "image": picture, "type": "website"}
+    return f'<meta name="description" content="{told}">' + "".join(
+        f'<meta property="og:{name}" content="{value}">' for name, value in shown.items()
+    )
+
+
+def cards(book: Path) -> str:
+    """Return a list of the lessons: question, minutes, a picture."""
+    made = ""
+    for path, number in zip(NOTEBOOKS, PICTURES, strict=False):
+        text = (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
+        name, _, question = words_in(TITLE.findall(text)[0]).partition(" · ")
+        minutes = re.findall(r"(\d+) minutes", words_in(text.partition("<article")[2]))[0]
+        image = dict(ATTRIBUTE.findall(SHOWN.findall(text)[number - 1]))
+        size = f'width="{image["width"]}" height="{image["height"]}"'
+        made += (
+            f'<li><img alt="{image["alt"].partition(".")[0]}" {size} loading="lazy" '
+            f'src="{image["src"].removeprefix("../")}">'
+            f'<a href="notebooks/{path.stem}.html"><b>{name}</b> {html.escape(question)}</a>'
+            f"<small>{minutes} minutes</small></li>"
+        )
+    return made
 
 
 def wrapped(printed: re.Match[str]) -> str:
@@ -326,6 +401,9 @@ def publish(source: Path, book: Path) -> int:
     pages = sorted(book.rglob("*.html"))
     for page in pages:
         mend(page, book)
+    front = book / "index.html"
+    text = front.read_text("utf-8").replace(CARDS, CARDS.replace("><", f">{cards(book)}<"))
+    front.write_text(text, "utf-8", newline="\n")
     found = [entry for page in pages for entry in sections_of(page, book)]
     index = f"const lines = {json.dumps(found, ensure_ascii=False)};\n"
     (book / "_static" / "lines.js").write_text(index, encoding="utf-8")

@@ -584,7 +584,7 @@ AROUND = (
     Mutant(
         "diagnosis-leaves-the-device-as-it-is",
         "attncourse/checks/diagnosis/conditions.py",
-        {'mine.to("meta"), trial.usual_x().to("meta")': "mine, trial.usual_x()"},
+        {'mine.to("meta"), x.to("meta")': "mine, x"},
         "tests/attncourse/checks/test_diagnosis.py::test_a_tensor_made_without_the_device_of_x_gets_a_note",
     ),
     Mutant(

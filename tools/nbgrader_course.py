@@ -45,6 +45,7 @@ CONFIG = """\
 c = get_config()
 c.CourseDirectory.course_id = "attention"
 c.Execute.timeout = 300  # seconds for a cell
+c.Execute.startup_timeout = 300  # seconds for Python, on a busy machine
 c.OverwriteCells.add_missing_cells = True  # a test that was deleted counts
 c.ClearSolutions.enabled = False  # there are none: an answer cell is the stub
 # who reads the feedback does not see the hidden tests

@@ -77,8 +77,8 @@ PROBES: dict[str, list[str]] = {
         "[design[0], set(range(48)[design[2]]) >= set((range(25), range(25, 48))[design[1]])]"
     ],
     "rotate": [
-        f"rotate(torch.randn(1, 2, 3, {width}), *torch.randn(2, 3, {width // 2}))"
-        for width in (4, 10)
+        f"rotate(torch.randn({b}, 2, {n}, 64), *torch.randn(2, {n}, 32))[..., ::7]"
+        for b, n in ((1, 3), (2, 2))
     ],
     "LlamaAttention": [
         f"drawn(LlamaAttention())(0.1 * torch.randn({b}, {n}, 576))[..., ::97] / 500"
@@ -94,6 +94,11 @@ PROBES: dict[str, list[str]] = {
         "(c := {}, m := drawn(CachedAttention()), m(0.1 * torch.randn(1, 3, 576), c), "
         f"m(0.1 * torch.randn(1, {n}, 576), c)[..., ::97] / 500)[3]"
         for n in (1, 2)
+    ]
+    + [  # that W_key has met each token once
+        "(lambda c, n, m: (m.W_key.register_forward_pre_hook(lambda _, x: n.append(x[0].numel())), "
+        "[m(torch.randn(1, i, 576), c) for i in (3, 1)], [sum(n) <= 4 * 576]))({}, [], "
+        "drawn(CachedAttention()))[-1]"
     ],
     "scores_row": ["scores_row"],
     "weights_row": ["[round(10 * weight) for weight in weights_row]"],

@@ -22,13 +22,14 @@ from torch import Tensor
 from attncourse.language import Cut, Head, LanguageModel, Mute, Put, Run, installed_model
 from attncourse.language.files import LlamaFile
 from attncourse.language.load import model_file
-from attncourse.language.model import new_attention
 from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, Text, call, key_of, packed
+from attncourse.language.reference import reference_logits
 from attncourse.learning.patterns import induction, k_back
+from attncourse.variants.llama import LlamaAttention, Ways
 
 CARRIER = 23, 4  # the head that carries the country
-LOUD = 0, 4  # another that matters, and carries none
+LOUD = 12, 0  # at the last word the next that matters, and carries none
 COUNTRIES = {
     "France": "Paris",
     "Italy": "Rome",
@@ -58,7 +59,6 @@ OTHERS = (  # runs as they are, and with the carrier muted
     "The dog chased the cat. The cat was chased by the",
     "of capital The France is",
 )
-SEEN_WHOLE = CAPITAL.format("France"), "As the spaceship was approaching the"  # all heads' scores
 IN_LAYER_23 = {  # on which head of that layer each leans: lesson 02
     CAPITAL.format("France"): 4,
     "The plural of mouse is": 5,
@@ -72,34 +72,45 @@ REPEATED = "The password is zorblat-quenty. I repeat, the password is zorblat-qu
 WRITER = Head(16, 0)
 OTHER_WRITERS = Head(11, 1), Head(2, 1), Head(1, 2)
 READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
-HANDED_ON = range(10, 18)  # keys of the first copy, which get each other's numbers of the writer
+SAME_BEFORE, OTHER_BEFORE = range(10, 26, 2), range(11, 26, 2)  # keys, in half_another
 BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 
 # Lesson 09
 TIMED = "Once upon a time there was a small model that could read. " * 4
 WRITTEN = "The old lighthouse keeper opened the letter and", 40, 0.8, 40, 3
-COMPARED = CAPITAL.format("France"), OTHERS[3], OTHERS[5]  # with Hugging Face's logits
-WRONG: list[dict[str, Any]] = [{"rotary_base": 10_000.0}, {"rotary_layout": "halves"}]
-WRONG += [{"rotary_base": None}]  # options of our class, with which it is another model's
+COMPARED = {each.text: each.likeliest for each in reference_logits()}  # by Hugging Face
+WRONG: list[dict[str, Any]] = [{"base": 10_000.0}, {"turns": ""}, {"in_turns": "kv"}]  # Ways
 
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 
-def twice() -> list[int]:
+def twice(seed: int = 0) -> list[int]:
     """Return 40 random tokens, then the same again, after a first one."""
-    drawn = torch.randint(1000, 40000, (40,), generator=torch.Generator().manual_seed(0))
+    drawn = torch.randint(1000, 40000, (40,), generator=torch.Generator().manual_seed(seed))
     return [1, *drawn.tolist(), *drawn.tolist()]
+
+
+def half_another() -> list[int]:
+    """Return the first copy of twice(), every second token from another draw."""
+    tokens = twice()[:41]
+    tokens[2::2] = twice(3)[2:41:2]
+    return tokens
 
 
 def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]:
     """Yield the runs of lesson 08: heads muted, and paths cut at keys and at queries."""
     muted = [[Mute(*head)] for head in (WRITER, *OTHER_WRITERS)]
-    muted += [[Mute(*head) for head in heads] for heads in (READERS, BYSTANDERS)]
-    paths = [(writer, "keys") for writer in (WRITER, *OTHER_WRITERS)] + [(WRITER, "queries")]
+    muted += [[Mute(*head) for head in heads] for heads in (OTHER_WRITERS, READERS, BYSTANDERS)]
+    three = muted[4]
+    other = model.read(half_another())
+    given = [("head", *WRITER, at) for keys in (SAME_BEFORE, OTHER_BEFORE) for at in keys]
+    yield half_another(), other, given
+    paths = [(WRITER, "keys"), (OTHER_WRITERS[0], "keys"), (WRITER, "queries")]
     cuts = [[Cut(writer, reader, part) for reader in READERS] for writer, part in paths]
-    cuts.append([Cut(WRITER, other, "keys") for other in BYSTANDERS])
+    above = [head for head in model.heads if head.layer > WRITER.layer]
+    cuts.append([Cut(WRITER, other, "keys") for other in above if other not in READERS])
     cuts.append([Cut(WRITER, READERS[0], "keys")])
     for text in (twice(), REPEATED):
         run = model.read(text)
@@ -108,26 +119,31 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
         calls: list[Call] = [("losses",), ("shares", after)] if is_random else []
         more: list[Call] = [("read_aloud", *head) for head in READERS]
         more += [("louder_than_next", *head) for head in READERS]
+        more += [("weights", *head) for head in (WRITER, READERS[0])]
         if is_random:
-            exchanged: list[Call] = [("shares", marked) for marked in handed_on(after)]
-            more = [*calls, ("shares", before), *exchanged]
-            more += [("head", *WRITER, at) for at in HANDED_ON]
-            numbers = torch.stack([run.head(*WRITER, at) for at in reversed(HANDED_ON)])
-            yield text, run.again(Put(*WRITER, numbers, [*HANDED_ON])), exchanged
+            more = [*calls, ("shares", before)]
+            for keys in (SAME_BEFORE, OTHER_BEFORE):
+                looks: Call = ("shares", found_by(after, keys))
+                numbers = torch.stack([other.head(*WRITER, at) for at in keys])
+                yield text, run.again(Put(*WRITER, numbers, [*keys])), [looks]
+                more.append(looks)
         yield text, run, more
         for changes in muted:
             yield text, run.again(*changes), calls[: 2 if changes == muted[0] else 1]
         for paths_cut in cuts:
             yield text, run.again(*paths_cut), calls
+    for seed in (1, 2):
+        run = model.read(twice(seed))
+        for changes in ([], [Mute(*WRITER)], three, cuts[0], cuts[len(paths) - 1]):
+            yield twice(seed), run.again(*changes), [("losses",)]
 
 
-def handed_on(after: Tensor) -> tuple[Tensor, Tensor]:
-    """Mark these keys for the queries that look for them, and once more in reverse order."""
-    own, moved = torch.zeros_like(after), torch.zeros_like(after)
-    keys = torch.tensor([*HANDED_ON])
-    own[keys + 39, keys] = True
-    moved[keys + 39, keys.flip(0)] = True
-    return own, moved
+def found_by(after: Tensor, keys: Iterable[int]) -> Tensor:
+    """Mark these keys of the first copy for the queries that look for them."""
+    marked = torch.zeros_like(after)
+    at = torch.tensor([*keys])
+    marked[at + 39, at] = True
+    return marked
 
 
 def one_back(tokens: Tensor) -> Tensor:
@@ -146,21 +162,20 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]
         if text == capitals["Italy"]:
             calls += [(part, *CARRIER) for part in ("queries", "keys", "values")]
             calls += [("head", *LOUD)]
-        if text in SEEN_WHOLE:
-            layers = range(model.size.num_layers)
-            calls += [("scores", layer) for layer in layers] + [("mute_each",)]
         if text == capitals["France"]:
-            calls += [("weights", layer) for layer in layers] + [("mute_each", COUNTRIES["France"])]
+            layers = range(model.size.num_layers)
+            calls += [(part, layer) for layer in layers for part in ("scores", "weights")]
+            calls += [("mute_each",), ("mute_each", COUNTRIES["France"])]
         if text in IN_LAYER_23:
             calls += [("mute_layer", 23), ("weights", 23, IN_LAYER_23[text])]
         calls += OF_THE_FILE if text == capitals["France"] else []
-        calls += [("largest_logits", 10)] if text in COMPARED else []
+        if text in COMPARED:
+            calls += [("largest_logits", 10), ("logits_of", COMPARED[text])]
         yield text, run, calls
         yield text, run.again(Mute(*CARRIER)), []
     loud = Put(*LOUD, plain[capitals["Italy"]].head(*LOUD))
-    yield capitals["France"], plain[capitals["France"]].again(loud), []
-    sixth = Mute(21, 6)
-    yield SEEN_WHOLE[1], plain[SEEN_WHOLE[1]].again(sixth), []
+    for change in (loud, Mute(*LOUD, at=-1)):
+        yield capitals["France"], plain[capitals["France"]].again(change), []
     yield OTHERS[4], plain[OTHERS[4]].again(Mute(23, 5)), []
     yield OTHERS[10], plain[OTHERS[10]].again(Mute(23, 3)), []
     for group in (capitals.values(), languages):
@@ -189,10 +204,11 @@ def other_answers(model: LanguageModel) -> dict[str, Any]:
 
 
 def wrong_runs(model: LanguageModel) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield options of our class, and what the model around it says to the first of COMPARED."""
+    """Yield a mistake of our class, and what the model around it says to the first of COMPARED."""
+    text, likeliest = next(iter(COMPARED.items()))
     for option in WRONG:
-        other = model.with_attention(partial(new_attention, model.size, **option))
-        yield option, recorded([(COMPARED[0], other.read(COMPARED[0]), [("largest_logits", 10)])])
+        run = model.with_attention(partial(LlamaAttention, Ways(**option))).read(text)
+        yield option, recorded([(text, run, [("logits_of", likeliest)])])
 
 
 def recorded(found: Iterable[tuple[Text, Run, list[Call]]]) -> dict[str, Any]:

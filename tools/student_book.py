@@ -19,7 +19,7 @@ from book import BOOK, RUN_IT, publish
 from student_copies import without_solutions
 
 TEACHERS = re.compile(
-    r"```{toctree}\n:maxdepth: 1\n:caption: For teachers\n\n(.*?)```\n", re.DOTALL
+    r"```{toctree}\n:hidden:\n:maxdepth: 1\n:caption: For teachers\n\n(.*?)```\n", re.DOTALL
 )
 
 

@@ -3,7 +3,7 @@
     python tools/train_mini.py
 
 Writes attncourse/learning/data/mini.safetensors: the mini model, and of the twin how every training
-ended, with the weights of one seed, for one head and for two.
+ended, with the weights of three: one head that is stuck, one that is not, and two heads.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from torch import Tensor, nn
 
 from attncourse.examples import one_thread, seeded
 from attncourse.learning.mini import DATA, MiniModel, new_mini_model, sentences, word_ids
-from attncourse.learning.two_looks import SEEDS, TwoLooks, journeys
+from attncourse.learning.two_looks import SEEDS, STORED, TwoLooks, journeys
 
 MINI_SEED = (
     11  # of seeds 0 to 21, 10 get all pairs right; 6, 11, 15 and 17 also look at what they name
 )
-TWIN_SEED = 5  # of the twins that are stored: the same start for one head and for two
 STEPS = 800
 
 
@@ -101,9 +100,10 @@ def main() -> None:
             right = [right_of(twin) for twin in twins]
             kept[f"right/{num_heads}/{int(has_mlp)}"] = torch.tensor(right)
             print(f"{num_heads} head(s), MLP {has_mlp}: {right} right", flush=True)
-            if not has_mlp:
-                shown = twins[TWIN_SEED].state_dict()
-                kept |= {f"two_looks/{num_heads}/{name}": shown[name] for name in shown}
+            for seed in SEEDS:
+                if not has_mlp and (num_heads, seed) in STORED:
+                    shown, name = twins[seed].state_dict(), f"two_looks/{num_heads}/{seed}"
+                    kept |= {f"{name}/{part}": shown[part] for part in shown}
     save_file(kept, DATA)
     print(f"{DATA.name}: {DATA.stat().st_size / 1000:.1f} kB")
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import platform
 import re
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
+LOOKS = ROOT / "attncourse" / "panels" / "panel.css"
+CONFIG = "etc/jupyter"
 SETTINGS = "share/jupyter/lab/settings/overrides.json"
 GUESS = "**Your guess"
 MOVED = re.compile(r"\b(Panel|Sentence|Live)Box\(")
@@ -182,10 +185,28 @@ def keep_sliders(path: Path) -> None:
     path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
+def keep_figures_dark(config: Path, looks: Path = LOOKS) -> None:
+    """Let a dark JupyterLab show dark figures, before any cell has run.
+
+    Args:
+        config: the folder of settings for all users of an environment; other settings in it stay.
+        looks: the CSS that JupyterLab reads when it starts.
+    """
+    custom, path = config / "custom", config / "jupyter_server_config.json"
+    custom.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(looks, custom / "custom.css")
+    settings = read(path) if path.exists() else {}
+    settings.setdefault("LabApp", {})["custom_css"] = True
+    server = settings.setdefault("ServerApp", {}).setdefault("tornado_settings", {})
+    server["static_custom_path"] = [str(custom.resolve())]
+    path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Update the reader's copies, or start one over."""
     if sys.prefix != sys.base_prefix:  # an environment of its own, as `make setup` makes one
         keep_sliders(Path(sys.prefix, SETTINGS))
+        keep_figures_dark(Path(sys.prefix, CONFIG))
     source, work = ROOT / "notebooks", ROOT / "work"
     if not arguments:
         for sentence in update(source, work):

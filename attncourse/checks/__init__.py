@@ -14,8 +14,8 @@ with what the usual mistakes would return, and says which it is; answers has wha
 one_head and weight_split are about heads, torch_calls about PyTorch's attention, tiles about tiles
 of keys, big_model about a model that speaks, steps_by_hand about numbers that one computes.
 module_checks holds the checks of a module for one property each; by_hand the same in a few lines,
-and mysteries hides some of the classes of variants that are wrong by one line. This folder imports
-only the core, tracing and variants.
+and mysteries says what probes leave of classes of variants. This folder imports only the core,
+tracing, examples and variants.
 """
 
 from attncourse.checks.big_model import (
@@ -43,23 +43,7 @@ from attncourse.checks.module_checks import (
     check_same,
     check_shapes,
 )
-from attncourse.checks.mysteries import (
-    ALL_MISTAKES,
-    another,
-    answers,
-    check_found,
-    check_part,
-    class_a,
-    class_b,
-    grid,
-    mystery_1,
-    mystery_2,
-    mystery_3,
-    mystery_4,
-    numbered,
-    opened,
-    strikes,
-)
+from attncourse.checks.mysteries import answers, check_found, check_part, grid, strikes
 from attncourse.checks.one_head import (
     check_causal_weights,
     check_induction,
@@ -71,7 +55,6 @@ from attncourse.checks.steps_by_hand import (
     check_broken_steps,
     check_scores_row,
     check_weights_row,
-    telling,
 )
 from attncourse.checks.tiles import check_joined, check_tiles
 from attncourse.checks.torch_calls import (
@@ -87,4 +70,17 @@ from attncourse.checks.weight_split import (
     check_swapped_heads,
     check_without_head,
 )
+from attncourse.examples import telling
 from attncourse.variants import MISTAKES, OPTIONS, CoreAttention, make
+from attncourse.variants.hunt import (
+    ALL_MISTAKES,
+    another,
+    class_a,
+    class_b,
+    mystery_1,
+    mystery_2,
+    mystery_3,
+    mystery_4,
+    numbered,
+    opened,
+)

@@ -137,15 +137,19 @@ def has_own_lines(code: CodeType) -> bool:
     """Return whether a function says more than a stub does.
 
     A stub may have a docstring, raise, pass, return a name, be under `with`, call
-    super().__init__(), and begin with one call that is given: `silent = deepcopy(stacked)`.
-    Everything else is the learner's, also what follows the raise and never runs. Where the text is
-    not known, nothing is.
+    super().__init__(), and begin with one call that is given: `silent = deepcopy(stacked)`. If more
+    is given, a line `# your lines` says where that ends. Everything else is the learner's, also
+    what follows the raise and never runs. Where the text is not known, nothing is.
     """
     try:
-        function = ast.parse(text_of(code)).body[0]
+        text = text_of(code)
+        function = ast.parse(text).body[0]
     except (OSError, SyntaxError):  # a lambda in the middle of a statement
         return False
-    lines = [node for node in ast.walk(function) if isinstance(node, ast.stmt)][1:]
+    starts = [line.strip().startswith("# your lines") for line in text.splitlines()]
+    given = starts.index(True) if True in starts else 0  # lines
+    nodes = [node for node in ast.walk(function) if isinstance(node, ast.stmt)][1:]
+    lines = [node for node in nodes if node.lineno > given]
     calls = [line for line in lines if _is_plain_call(line)]
     return len(calls) > 1 or any(not _is_of_a_stub(line) for line in lines if line not in calls)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,15 +23,22 @@ from attncourse.checks.answers import (
     require,
     require_shape,
 )
-from attncourse.checks.attempt import Diagnosis, draw
+from attncourse.checks.attempt import Diagnosis, draw, reporting
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
-from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attncourse.variants.llama import (
+    NUM_HEADS,
+    WIDTH,
+    CachedAttention,
+    LlamaAttention,
+    Ways,
+    attended,
+)
+from attnlib.functional import causal_mask
 from attnlib.rotary import rotary_angles, rotate_halves, rotate_pairs
 from attnlib.validate import require_attention, require_broadcastable
 
 B, HEADS, TOKENS, HEAD_DIM = 2, 3, 7, 10
-WIDTH, NUM_HEADS, NUM_KV_HEADS, BASE = 576, 9, 3, 100_000.0  # of SmolLM2
 
 
 @exercise_check(ours=rotate_pairs)
@@ -39,14 +46,14 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     """Check a function that turns neighboring numbers of queries or keys by their angles.
 
     Args:
-        rotate: takes x, (b, num_heads, num_tokens, head_dim), and cos and sin of the angles,
-            (num_tokens, head_dim / 2), and returns the turned x.
+        rotate: takes x, (b, num_heads, num_tokens, 64), and cos and sin of the angles,
+            (num_tokens, 32), and returns the turned x.
 
     >>> check_rotate(lambda x, cos, sin: x)
     Nothing has turned: token 0 may stay as it is, its angle is 0, but no other.
     """
-    x = draw(B, HEADS, TOKENS, HEAD_DIM)
-    cos, sin = rotary_angles(torch.arange(TOKENS), HEAD_DIM)
+    x = draw(B, HEADS, TOKENS, WIDTH // NUM_HEADS)
+    cos, sin = rotary_angles(torch.arange(TOKENS), WIDTH // NUM_HEADS)
     mine = rotate(x.clone(), cos, sin)
     right = rotate_pairs(x, cos, sin)
     require_shape(mine, tuple(x.shape))
@@ -59,8 +66,8 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
         "It turns the other way: which of the two products with sin is taken away?": (
             rotate_pairs(x, cos, -sin)
         ),
-        "It turns number i with number i + head_dim / 2, as other files are stored. In this one "
-        "the two numbers of a pair are neighbors, 2i and 2i + 1.": rotate_halves(x, cos, sin),
+        "It turns number i with number i + 32, as other files are stored. In this one the two "
+        "numbers of a pair are neighbors, 2i and 2i + 1.": rotate_halves(x, cos, sin),
         "The pairs are turned, but not put back in their places: first all first numbers, then "
         "all second ones. They must take turns again.": halves,
         "Both products are added in both lines: one of the two is a difference.": torch.stack(
@@ -78,89 +85,6 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
 def _one_after_the_other(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     first = x[..., 0::2] * cos - x[..., 1::2] * sin
     return torch.stack((first, x[..., 1::2] * cos + first * sin), dim=-1).flatten(-2)
-
-
-@dataclass(frozen=True)
-class Ways:
-    """How attention is computed: rightly, or as a usual mistake has it.
-
-    Args:
-        first: the position of the first new token; None means after all those in the cache.
-        base: of the angles.
-        turns: which of q, k, v are turned.
-        in_turns: which of k, v the query heads take in turns, 0, 1, 2, 0, 1, 2.
-        is_causal: whether the future is hidden.
-        is_last: whether new tokens come after the earlier ones.
-        is_projected: whether out_proj is applied.
-    """
-
-    first: int | None = None
-    base: float = BASE
-    turns: str = "qk"
-    in_turns: str = ""
-    is_causal: bool = True
-    is_last: bool = True
-    is_projected: bool = True
-
-
-def _attended(
-    parts: Any, x: Tensor, cache: dict[str, Tensor] | None = None, ways: Ways = Ways()
-) -> Tensor:
-    """Compute attention for x, (b, num_new, width), with the projections that parts has.
-
-    The cache holds keys and values of earlier tokens, and gets those of x.
-    """
-    cache = {} if cache is None else cache
-    past = cache["k"].shape[2] if cache else 0
-    begin = past if ways.first is None else ways.first
-    angles = rotary_angles(torch.arange(begin, begin + x.shape[1]), WIDTH // NUM_HEADS, ways.base)
-    heads = {"q": split_heads(parts.W_query(x), NUM_HEADS)}
-    heads |= {"k": split_heads(parts.W_key(x), NUM_KV_HEADS)}
-    heads |= {"v": split_heads(parts.W_value(x), NUM_KV_HEADS)}
-    heads |= {part: rotate_pairs(heads[part], *angles) for part in ways.turns}
-    if cache:
-        for part, old in cache.items():
-            both = (old, heads[part]) if ways.is_last else (heads[part], old)
-            heads[part] = torch.cat(both, dim=2)
-    cache.update(k=heads["k"], v=heads["v"])
-    group = NUM_HEADS // NUM_KV_HEADS
-    keys, values = (
-        cache[part].repeat(1, group, 1, 1)
-        if part in ways.in_turns
-        else cache[part].repeat_interleave(group, dim=1)
-        for part in "kv"
-    )
-    is_future = causal_mask(keys.shape[2])[past:] if ways.is_causal else None
-    mixed = merge_heads(attention(heads["q"], keys, values, is_future)[0])
-    return parts.out_proj(mixed) if ways.is_projected else mixed
-
-
-class LlamaAttention(nn.Module):
-    """The course's own answer: rotary positions, and keys and values that query heads share."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        kv_width = WIDTH // NUM_HEADS * NUM_KV_HEADS
-        self.W_query = nn.Linear(WIDTH, WIDTH, bias=False)
-        self.W_key = nn.Linear(WIDTH, kv_width, bias=False)
-        self.W_value = nn.Linear(WIDTH, kv_width, bias=False)
-        self.out_proj = nn.Linear(WIDTH, WIDTH, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return what the heads write, (b, num_tokens, width)."""
-        return _attended(self, x)
-
-
-class CachedAttention(LlamaAttention):
-    """The same with a cache: a dictionary, empty at first."""
-
-    def new_cache(self, _batch_size: int, _max_tokens: int) -> dict[str, Tensor]:
-        """Return an empty cache."""
-        return {}
-
-    def forward(self, x: Tensor, cache: dict[str, Tensor]) -> Tensor:  # type: ignore[override]
-        """Return what the heads write for x, the tokens after those in the cache."""
-        return _attended(self, x, cache)
 
 
 def _of_shapes(error: BaseException, _call: FailedCall) -> str | None:
@@ -202,7 +126,7 @@ class Learned:
     @torch.no_grad()
     def right(self, x: Tensor, cache: dict[str, Tensor] | None = None, **ways: Any) -> Tensor:
         """Return what ours makes of x with the same parameters, or what a mistake makes of it."""
-        return _attended(self.module, x, cache, Ways(**ways))
+        return attended(self.module, x, cache, Ways(**ways))
 
 
 def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
@@ -215,12 +139,19 @@ def check_llama_attention(cls: Callable[[], nn.Module]) -> Verdict:
     >>> check_llama_attention(LlamaAttention)
     Right: positions turn queries and keys, and three query heads share a key.
     """
+    return _checked(cls, LlamaAttention, _llama_attention)
+
+
+def _checked(
+    cls: Callable[[], nn.Module], ours: type[nn.Module], ask: Callable[..., Verdict | str]
+) -> Verdict:
+    """Ask something of a learner's class and of its forward."""
     learned = Learned(cls)
 
-    @exercise_check(ours=LlamaAttention)
-    def check(forward: Callable[[Tensor], Tensor]) -> Verdict | str:
+    @exercise_check(ours=ours)
+    def check(forward: Callable[..., Tensor]) -> Verdict | str:
         with remedied(_of_shapes):
-            return _llama_attention(learned, forward)
+            return ask(learned, forward)
 
     return replace(check(learned.forward), written=cls)
 
@@ -271,39 +202,52 @@ def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
     >>> check_cached_attention(CachedAttention)
     Right: nothing is computed twice, and nothing forgotten.
     """
-    learned = Learned(cls)
-
-    @exercise_check(ours=CachedAttention)
-    def check(forward: Callable[..., Tensor]) -> Verdict | str:
-        with remedied(_of_shapes):
-            return _cached_attention(learned, forward)
-
-    return replace(check(learned.forward), written=cls)
+    return _checked(cls, CachedAttention, _cached_attention)
 
 
 def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdict | str:
     x = draw(B, TOKENS, WIDTH)
+    projected: list[int] = []  # tokens of each x that W_key is given
+    with reporting():  # the class is made here
+        learned.module.get_submodule("W_key").register_forward_pre_hook(
+            lambda _, given: projected.append(given[0].numel() // (B * WIDTH))
+        )
     for again in (False, True):  # two caches, one after the other
         cache: dict[str, Tensor] = {}
         theirs: dict[str, Tensor] = {}
         backwards: dict[str, Tensor] = {}
         for old, new in ((0, 4), (4, 5), (5, 7)):
             portion, before = x[:, old:new], dict(theirs)
-            mine, right = forward(portion, cache), learned.right(portion, theirs)
+            projected.clear()
+            mine, tokens = forward(portion, cache), max(projected, default=0)
+            right = learned.right(portion, theirs)
             newest_first = learned.right(portion, backwards, is_last=False)
             require_shape(mine, tuple(portion.shape), ": one row for each new token")
             if not is_near(mine, right, 1e-4):
                 if old and is_near(mine, newest_first, 1e-4):
                     return "The new tokens come last: behind those in the cache."
                 return _of_a_portion(learned, portion, mine, before, again)
-    kept = sum(part.numel() for part in cache.values() if isinstance(part, Tensor)) // (B * TOKENS)
-    enough = sum(part.numel() for part in theirs.values()) // (B * TOKENS)
-    if kept >= 2 * enough:
+            if tokens > new - old:
+                return (
+                    f"The output is right, but W_key is given {tokens} tokens where {new - old} "
+                    "came: the past is computed again. Keep keys and values, not x."
+                )
+    kept, enough = (_numbers(each) // (B * TOKENS) for each in (cache, theirs))
+    if 2 * kept >= 3 * enough:  # x alone is so much
         return (
             f"The output is right, but cache keeps {kept} numbers for each token, and {enough} are "
             "enough: keep three heads of keys and of values, and share them afterwards."
         )
     return noted("Right: nothing is computed twice, and nothing forgotten.")
+
+
+def _numbers(kept: object) -> int:
+    """Count the numbers of the tensors that a cache holds, in lists, too."""
+    if isinstance(kept, dict):
+        kept = list(kept.values())
+    if isinstance(kept, list | tuple):
+        return sum(map(_numbers, kept))
+    return kept.numel() if isinstance(kept, Tensor) else 0
 
 
 def _of_a_portion(

@@ -6,7 +6,7 @@ show them whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -227,27 +227,20 @@ def check_any_scale(written: Look) -> Verdict:
     >>> print(check_any_scale(lambda module, x: module(x[:, :1])))
     It does not notice the mistake 'mask one too late': are all six tokens there, as they were?
     """
-    hidden = dict.fromkeys(
-        ("no scale", "scale by d_out"), "the scores still decide how evenly weights are shared"
-    )
-    names = ("mask one too late", "both without transpose", "merge without transpose")
-    return _probed(written, names, "are all six tokens there, as they were?", hidden)
-
-
-def _probed(
-    written: Look, seen: Sequence[str], question: str, hidden: Mapping[str, str]
-) -> Verdict:
-    """Say whether a look tells these classes from the right one, and does not tell the others."""
+    hidden = ("no scale", "scale by d_out")
+    seen = ("mask one too late", "both without transpose", "merge without transpose")
     module = make(OnePageAttention)
     _looked(written, module)
     for name in ("W_value", "out_proj"):
         same = f"With {name} at 0 all tokens get the same output, whatever else is wrong"
         said = f"{same}. Which parameters make nothing but scores?"
         require(module.state_dict()[f"{name}.weight"].any(), said)
-    for name, reason in hidden.items():
+    for name in hidden:
+        reason = "the scores still decide how evenly weights are shared"
         said = f"It also notices the mistake '{name}': {reason}."
         require(not _told_apart(written, name), said)
     for name in seen:
+        question = "are all six tokens there, as they were?"
         said = f"It does not notice the mistake '{name}': {question}"
         require(_told_apart(written, name), said)
     names, others = (", ".join(f"'{name}'" for name in some) for some in (seen, hidden))

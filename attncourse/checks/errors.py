@@ -6,6 +6,7 @@ They may change with a version of PyTorch, so a test raises each of these errors
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.guard import TimeIsUp
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.table import Failure
+from attncourse.tracing.tracer import calls_before
 
 NO_SIZES: Mapping[str, int] = {}
 
@@ -35,6 +37,7 @@ KINDS: tuple[tuple[str, Kind], ...] = (  # the first whose words occur
     (r"\[ModuleList\] is missing", Kind.ERROR_LIST),
     (r"call numpy\(\)|numpy.ndarray", Kind.ERROR_NUMPY),
     (r"NoneType", Kind.ERROR_NONE),
+    (r"'tuple' object|not tuple", Kind.ERROR_TUPLE),
     (r"only supports boolean masks", Kind.ERROR_MASK_BOOL),
     (r"object is not callable", Kind.ERROR_NUMBER_CALLED),
     (r"cannot be multiplied", Kind.ERROR_WIDTHS),
@@ -61,6 +64,7 @@ def finding_of(failure: Failure, sizes: Mapping[str, int] = NO_SIZES, when: str 
         "shapes": failure.shapes,
         "sizes": dict(sizes),
         "when": when,
+        "calls": calls_before(error),
     }
     if isinstance(error, TimeIsUp):
         return Finding(Kind.TIME, line, facts)
@@ -139,7 +143,8 @@ def _other_size(finding: Finding, failure: Failure, sizes: Mapping[str, int]) ->
     whole = [b, t, *(sizes[name] for name in names)]
     if int(found[2]) == b * t * sizes["d_in"] != b * t * sizes["d_out"]:
         return replace(finding, kind=Kind.ERROR_VIEW_OF_X)
-    extra, missing = [n for n in asked if n not in whole], [n for n in whole if n not in asked]
+    extra = [*(Counter(asked) - Counter(whole)).elements()]
+    missing = [*(Counter(whole) - Counter(asked)).elements()]
     if len(extra) != 1 or len(missing) != 1 or len(asked) != len(whole):
         return finding
     return replace(finding, kind=Kind.ERROR_VIEW_ASKED).knowing(asked=extra[0], right=missing[0])

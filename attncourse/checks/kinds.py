@@ -66,6 +66,7 @@ class Kind(StrEnum):
     ERROR_SUPER = "error.super", "Begin __init__ with super().__init__()."
     ERROR_T = "error.T", "{turn} is for matrices: write .transpose(-2, -1), which swaps the last two."
     ERROR_TURNED = "error.turned", "A product takes the last two dimensions of each tensor, and two others change places here."
+    ERROR_TUPLE = "error.tuple", "A tuple comes here where a tensor belongs: take it apart first, as in context_vec, attn_weights = ...."
     ERROR_UNKNOWN = "error.unknown", "self has no {name}. It has {near}: is one of the two mistyped?"
     ERROR_VIEW_ASKED = "error.view-asked", "view is asked for {asked_} where {right_} belongs."
     ERROR_VIEW_OF_X = "error.view-of-x", "x itself is split here, d_in wide: it must be projected first."
@@ -96,7 +97,9 @@ class Kind(StrEnum):
     HEADS_PART = "heads.part", "Head {head} gets another tensor than x here: each head must take x whole."
     HEADS_NOT_RUN = "heads.not-run", "Only {ran} of {num_heads} heads run, not {missing_}: go through all."
     LOOP_RETURN = "loop.return", "The return is inside the loop and ends it after one round: indent it less."
-    # x and the projections
+    # Sizes, x and the projections
+    SIZE_OTHER = "size.other", "{name} is {asked_} here where {right_} is right."
+    X_TEXT = "x.text", "Text {text} is taken here for every text: each must be computed from its own tokens."
     X_CHANGED = "x.changed", "x is changed before it is projected (this line {does}): leave it as it is."
     X_IN_PLACE = "x.in-place", "forward changes x itself, which belongs to the caller, and which every head must see as it came in: leave that out, or change a copy, as x = x * 2 does."
     OUTSIDE = "outside", "{Listed}: take sizes from x.shape, or keep what __init__ gets on self."
@@ -114,6 +117,7 @@ class Kind(StrEnum):
     SPLIT_TEXTS = "split.texts", "The {name} come from here with texts and tokens in one dimension, so that tokens meet those of other texts: the texts must stay apart."
     SPLIT_TOKENS = "split.tokens", "The {name} are cut into tokens here: it is their columns that belong to heads, the last dimension."
     SPLIT_NO_TRANSPOSE = "split.no-transpose", "The {name} come from here with the tokens before the heads, so that the product compares the heads of one token: the heads must come first."
+    SPLIT_TURNED = "split.turned", "Texts and tokens change places here, so that tokens meet those of other texts: the texts must come first, as in x."
     SPLIT_PARTS = "split.parts", "The projection makes {size} columns of queries, then {size} of keys, then {size} of values, each head by head: they must be taken apart in this order."
     # The scores
     SCORES_APART = "scores.apart", "The {first_} of {axis_} {place} meet the {second} of {axis_} {other}: both must come from the same {axis_}. Split and order the two alike."
@@ -162,6 +166,7 @@ class Kind(StrEnum):
     SOFTMAX_AXIS = "softmax.axis", "Softmax runs over {axes_}: it must run over the keys alone, dim=-1."
     SOFTMAX_BY_HAND = "softmax.by-hand", "Softmax by hand goes wrong here, where it {does}: it is exp of the scores, 0 where they are hidden, divided by the sum of its row."
     SOFTMAX_LARGEST = "softmax.largest", "Softmax by hand fails where all scores of a row are {level:g}: exp is {exp}, and the row NaN. The largest score of each row must be subtracted first."
+    SOFTMAX_NO_EXP = "softmax.no-exp", "The scores are divided by their sum as they are, without exp: softmax is exp of the scores, divided by the sum of its row."
     SOFTMAX_NONE = "softmax.none", "The scores meet the {name} as they are: softmax must come before."
     SOFTMAX_OTHER = "softmax.other", "{operation} stands here in place of softmax, so the rows do not sum to 1: attention weights must be softmax of the scores, over the keys."
     SOFTMAX_UNFINISHED = "softmax.unfinished", "Softmax by hand stops here, and its numbers meet the {name} as they are: exp must be divided by the sum of its row."
@@ -208,6 +213,7 @@ class Kind(StrEnum):
     LENGTH_CROPPED = "length.cropped", "Of a text longer than context_length some rows never come out, and nobody is told: raise an error, or return a row for each token."
     TRAINING = "training", "With dropout=0.0 training differs from eval: what depends on self.training?"
     MODE_CHANGED = "mode.changed", "forward itself switches to eval, so that dropout never drops: the mode belongs to the caller, who calls train() and eval()."
+    MODE_INIT = "mode.init", "A new module begins in eval here, so that dropout never drops: leave the mode to the caller, who calls train() and eval()."
     DROPOUT_ACTIVE = "dropout.eval", "Dropout is active in eval(): nn.Dropout from __init__ knows the mode, F.dropout needs training=self.training, SDPA dropout_p=p if self.training else 0.0."
     DROPOUT_FIXED = "dropout.fixed", "In training every call drops the same attention weights: is a seed set, or a pattern kept? Dropout must draw anew for each of them."
     DROPOUT_NOT_GROWN = "dropout.not-grown", "In training what is not dropped must be divided by 1 - dropout, so that a row still sums to 1 on average."
@@ -222,6 +228,7 @@ class Kind(StrEnum):
     # Worth a word, and no fault
     NOTE_SCORES = "note.scores", "Where a row's largest score is hidden after exp, 0 / 0 is NaN."
     NOTE_DEVICE = "note.device", "On another device it stops{where}: new tensors need device=x.device."
+    NOTE_HALF = "note.half", "In float16 it stops{where}: a number is too large for it. Hide with -torch.inf."
     NOTE_DTYPE = "note.dtype", "In bfloat16 it stops{where}: something is made in float32, and not in x.dtype."
     # fmt: on
 

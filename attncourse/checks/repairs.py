@@ -1,96 +1,14 @@
-"""Broken forwards of the weight split, each by a line or two, and what is said of their repair."""
+"""What is said of the repair of a broken forward."""
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Mapping
 from dataclasses import replace
-
-import torch
 
 from attncourse.checks.exercises import OPEN, check_weight_split
 from attncourse.checks.verdict import Verdict
-from attncourse.variants.changes import with_lines
-from attnlib.functional import causal_mask
+from attncourse.variants.broken import BROKEN, WholeAttention, broken
 from attnlib.modules import MultiHeadAttention
-
-
-class WholeAttention(MultiHeadAttention):
-    """The weight split as the workshop writes it; each of its forwards has other lines."""
-
-    def forward(self, x):  # type: ignore[no-untyped-def, override]
-        split = (*x.shape[:2], self.num_heads, self.head_dim)
-        queries = self.W_query(x).view(split).transpose(1, 2)
-        keys = self.W_key(x).view(split).transpose(1, 2)
-        values = self.W_value(x).view(split).transpose(1, 2)
-        attn_scores = queries @ keys.transpose(2, 3)
-        is_future = causal_mask(x.shape[1])
-        attn_scores = attn_scores.masked_fill(is_future, -torch.inf)
-        attn_weights = (attn_scores / self.head_dim**0.5).softmax(dim=-1)
-        context_vec = attn_weights @ values
-        merged = context_vec.transpose(1, 2).flatten(2)
-        return self.out_proj(merged)
-
-
-SPLIT = "split = (*x.shape[:2], self.num_heads, self.head_dim)"
-QUERIES = "queries = self.W_query(x).view(split).transpose(1, 2)"
-KEYS = "keys = self.W_key(x).view(split).transpose(1, 2)"
-VALUES = "values = self.W_value(x).view(split).transpose(1, 2)"
-SCORES = "attn_scores = queries @ keys.transpose(2, 3)"
-MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
-FILL = "attn_scores = attn_scores.masked_fill(is_future, -torch.inf)"
-# By the name of a class: the lines that are not as in WholeAttention, and what it has there
-BROKEN: dict[str, Mapping[str, str]] = {
-    "Broken1": {
-        QUERIES: "queries = self.W_query(x).view(split)",
-        KEYS: "keys = self.W_key(x).view(split)",
-        FILL: "attn_scores.masked_fill_(is_future, -torch.inf)",
-    },
-    "Broken2": {"is_future = causal_mask(x.shape[1])": "is_future = causal_mask(x.shape[2])"},
-    "Broken3": {SCORES: "attn_scores = queries @ keys"},
-    "Broken4": {MERGED: "merged = context_vec"},
-    "Broken5": {MERGED: "merged = context_vec.transpose(1, 2).view(*x.shape[:2], -1)"},
-    "Broken6": {SPLIT: "split = (x.shape[0], -1, self.num_heads, x.shape[2])"},
-    "Broken7": {MERGED: "merged = context_vec.reshape(*x.shape[:2], -1)"},
-    "Broken8": {MERGED: "merged = context_vec.permute(0, 2, 3, 1).flatten(2)"},
-    "Broken9": {
-        SPLIT: "split = (self.num_heads, *x.shape[:2], self.head_dim)",
-        QUERIES: "queries = self.W_query(x).view(split)",
-        KEYS: "keys = self.W_key(x).view(split)",
-        VALUES: "values = self.W_value(x).view(split)",
-    },
-}
-
-# Five people wrote them, each in names of their own: so no class has, word for word, the line that
-# another one lacks
-WORDS = "x split queries keys values attn_scores is_future attn_weights context_vec merged"
-HANDS = {
-    "x shape q k v scores future weights mixed joined": ("Broken2",),
-    "tokens sizes query key value dots is_later looks context flat": ("Broken3",),
-    WORDS.replace("x split", "stream parts"): ("Broken4", "Broken5", "Broken7", "Broken8"),
-    "inputs split Q K V scores is_future shares found merged": ("Broken6", "Broken9"),
-}
-
-
-def broken(name: str) -> str:
-    """Return the source of a broken forward.
-
-    >>> [line.strip() for line in broken("Broken3").splitlines() if "query @" in line]
-    ['dots = query @ key']
-    """
-    return in_hand(name, with_lines(inspect.getsource(WholeAttention.forward), BROKEN[name]))
-
-
-def in_hand(name: str, text: str) -> str:
-    """Return code in the names of whoever wrote a class.
-
-    >>> in_hand("Broken2", "attn_scores = queries @ keys")
-    'scores = q @ k'
-    """
-    words = next((words for words, classes in HANDS.items() if name in classes), WORDS)
-    names = dict(zip(WORDS.split(), words.split(), strict=True))
-    return re.sub(r"\b[a-z_]+\b", lambda word: names.get(word[0], word[0]), text)
 
 
 def check_repair(cls: type[MultiHeadAttention]) -> Verdict:

@@ -2,82 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attncourse.checks.answers import first_near, is_near, noted
 from attncourse.checks.exercises import value_check
 from attncourse.checks.verdict import Verdict
 
 NEAR = 0.0051  # two decimals are enough, if they are rounded right
-
-
-def telling(written: Callable[..., nn.Module]) -> tuple[nn.Module, Tensor]:
-    """Make a module whose values say where they come from, and the input for it.
-
-    The score of token t for token s falls with the square of the distance from s to t + 1, in head
-    1 twice as fast. The mask hides t + 1, so each token looks at itself alone. out_proj changes
-    nothing. So the value of token t in column c is 10 * t + c up to the output, if every number
-    stays where it belongs. Without a mask it is that of token t + 1.
-
-    Args:
-        written: a class made as MultiHeadAttention is, or a function that makes its module, with
-            linear layers W_query, W_key and W_value. out_proj may be missing.
-
-    Returns:
-        The module, with d_in 4, d_out 6, 2 heads, and x, (1, 5, 4): one, the token's number, its
-        square, and ten times its number.
-
-    Raises:
-        TypeError: it cannot be called so, or a layer is missing or of another shape.
-
-    >>> from attnlib.modules import MultiHeadAttention
-    >>> module, x = telling(MultiHeadAttention)
-    >>> module(x)[0, 2].tolist()
-    [20.0, 21.0, 22.0, 23.0, 24.0, 25.0]
-    """
-    sizes = {"d_in": 4, "d_out": 6, "context_length": 5, "dropout": 0.0, "num_heads": 2}
-    try:
-        with torch.random.fork_rng(devices=[]):  # the reader's random numbers stay as they are
-            module = written(**sizes)
-    except TypeError as error:
-        raise TypeError(
-            f"written must take {', '.join(sizes)}, as MultiHeadAttention does; give a function "
-            f"that makes the module if its class takes others: {error}"
-        ) from error
-    token = torch.arange(5.0)
-    x = torch.stack([torch.ones(5), token, token**2, 10 * token], dim=-1)[None]
-    weights = {name: torch.zeros(6, 4) for name in ("W_query", "W_key", "W_value")}
-    for first, steep in ((0, 30.0), (3, 60.0)):  # columns: the score is -steep (t + 1 - s)^2
-        weights["W_query"][first : first + 3, :3] = steep * torch.tensor(
-            [[2.0, 2.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, -2.0, -1.0]]
-        )
-        weights["W_key"][first : first + 3, :3] = torch.eye(3).roll(1, dims=1)
-    weights["W_value"][:, 0] = torch.arange(6.0)
-    weights["W_value"][:, 3] = 1.0
-    if hasattr(module, "out_proj"):
-        weights["out_proj"] = torch.eye(6)
-    for name, weight in weights.items():
-        _fill(module, name, weight)
-    return module.eval(), x
-
-
-def _fill(module: nn.Module, name: str, weight: Tensor) -> None:
-    """Copy a matrix into a linear layer, and 0 into its bias."""
-    layer = getattr(module, name, None)
-    has = getattr(layer, "weight", None)
-    if not isinstance(has, Tensor) or has.shape != weight.shape:
-        layers = ", ".join(child for child, _ in module.named_children()) or "none"
-        raise TypeError(
-            f"written must have linear layers W_query, W_key and W_value, and {name}.weight must "
-            f"be {tuple(weight.shape)}, for d_in 4 and d_out 6; the layers are: {layers}"
-        )
-    with torch.no_grad():
-        has.copy_(weight)
-        if isinstance(bias := getattr(layer, "bias", None), Tensor):
-            bias.zero_()
 
 
 def _scores_row(queries: Tensor, keys: Tensor, head: int, token: int) -> list[float]:

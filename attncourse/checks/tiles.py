@@ -22,6 +22,7 @@ from attncourse.checks.answers import (
 )
 from attncourse.checks.exercises import exercise_check
 from attncourse.checks.verdict import Verdict
+from attncourse.variants import in_tiles
 from attnlib.functional import attention, causal_mask
 
 NUM_TOKENS, HEAD_DIM, VALUE_DIM = 7, 3, 5
@@ -32,24 +33,7 @@ FLOAT32 = 1e-5  # a difference below this, and above CLOSE, comes from float32
 Part = tuple[Tensor, Tensor, Tensor]  # largest, total, mixed
 
 
-def _attend_in_tiles(queries: Tensor, keys: Tensor, values: Tensor, tile_size: int) -> Tensor:
-    """Compute what is asked, and no more: a tile that is all future is computed, too."""
-    position = torch.arange(len(queries))[:, None]
-    largest = torch.full_like(queries[:, :1], -torch.inf)
-    total, mixed = torch.zeros_like(largest), torch.zeros_like(values)
-    for tile in torch.split(torch.arange(len(keys)), tile_size):
-        scores = queries @ keys[tile].T / queries.shape[1] ** 0.5
-        scores.masked_fill_(tile > position, -torch.inf)
-        larger = torch.maximum(largest, scores.amax(dim=1, keepdim=True))
-        correction = torch.exp(largest - larger)
-        powers = torch.exp(scores - larger)
-        total = correction * total + powers.sum(dim=1, keepdim=True)
-        mixed = correction * mixed + powers @ values[tile]
-        largest = larger
-    return mixed / total
-
-
-@exercise_check(ours=_attend_in_tiles)
+@exercise_check(ours=in_tiles.attend_in_tiles)
 def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     """Check attention over tiles of keys, one difficulty after the other.
 
@@ -239,25 +223,10 @@ UNCORRECTED = {  # by what to say of it, to which powers the corrections of tota
 
 def _unequal_scores(found: Tensor, some: Part, where: str) -> str:
     """Say what is wrong where only scores that rise, or fall, make a difference."""
-    usual = {said: _running(*some, *powers) for said, powers in UNCORRECTED.items()}
+    usual = {
+        said: in_tiles.attend_in_tiles(*some, 2, powers) for said, powers in UNCORRECTED.items()
+    }
     return first_near(found, usual) or f"Wrong where {where}"
-
-
-def _running(queries: Tensor, keys: Tensor, values: Tensor, total: float, mixed: float) -> Tensor:
-    largest = torch.full_like(queries[:, :1], -torch.inf)
-    totals, mixtures = torch.zeros_like(largest), torch.zeros_like(values)
-    places = torch.arange(len(queries))
-    for start in range(0, len(places), 2):
-        tile = places[start : start + 2]
-        scores = queries @ keys[tile].T / HEAD_DIM**0.5
-        scores = scores.masked_fill(tile > places[:, None], -torch.inf)
-        now = torch.maximum(largest, scores.amax(dim=1, keepdim=True))
-        correction = torch.exp((largest - now).clamp(min=-700.0))
-        powers = torch.exp(scores - now)
-        totals = correction**total * totals + powers.sum(dim=1, keepdim=True)
-        mixtures = correction**mixed * mixtures + powers @ values[tile]
-        largest = now
-    return mixtures / totals
 
 
 PRODUCTS = ("matmul", "mm", "mv", "bmm", "einsum", "linear", "inner", "tensordot", "mul")

@@ -36,15 +36,17 @@ class FusedAttention(MultiHeadAttention):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, **mask: Any) -> Tensor:  # type: ignore[override]
         memory = x if memory is None else memory
-        queries = split_heads(self.W_query(x), self.num_heads)
-        keys = split_heads(self.W_key(memory), self.num_heads)
-        values = split_heads(self.W_value(memory), self.num_heads)
-        dropout_p = self.dropout.p if self.training else 0.0
-        context_vec = F.scaled_dot_product_attention(
-            queries, keys, values, dropout_p=dropout_p, **mask
-        )
+        queries, keys, values = _parts(self, x, memory, memory)
+        mask["dropout_p"] = self.dropout.p * self.training
+        context_vec = F.scaled_dot_product_attention(queries, keys, values, **mask)
         output: Tensor = self.out_proj(merge_heads(context_vec))
         return output
+
+
+def _parts(module: MultiHeadAttention, *texts: Tensor) -> list[Tensor]:
+    """Return queries, keys and values, each of its own text, split into heads."""
+    layers = zip((module.W_query, module.W_key, module.W_value), texts, strict=True)
+    return [split_heads(layer(text), module.num_heads) for layer, text in layers]
 
 
 def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
@@ -136,10 +138,10 @@ def _cross(
     stretch: float = 1.0,
 ) -> Tensor:
     """Return what x sees in a text; keys and values may come from different ones."""
-    queries = split_heads(module.W_query(x), module.num_heads) * stretch
-    keys = split_heads(module.W_key(keys_from), module.num_heads)
-    values = split_heads(module.W_value(values_from), module.num_heads)
-    result: Tensor = module.out_proj(merge(attention(queries, keys, values, is_hidden)[0]))
+    queries, keys, values = _parts(module, x, keys_from, values_from)
+    result: Tensor = module.out_proj(
+        merge(attention(stretch * queries, keys, values, is_hidden)[0])
+    )
     return result
 
 
@@ -322,9 +324,7 @@ def alone(module: MultiHeadAttention, x: Tensor, memory: Tensor, may_look: Tenso
         memory: the texts that are looked at, (b, num_keys, d_in).
         may_look: bool, (b, num_queries, num_keys).
     """
-    queries = split_heads(module.W_query(x), module.num_heads)
-    keys = split_heads(module.W_key(memory), module.num_heads)
-    values = split_heads(module.W_value(memory), module.num_heads)
+    queries, keys, values = _parts(module, x, memory, memory)
     rows = torch.zeros(*x.shape[:2], module.d_out, dtype=x.dtype)
     for text, query in ((i, q) for i in range(len(x)) for q in range(x.shape[1])):
         seen = may_look[text, query].nonzero().flatten()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import symtable
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
@@ -33,6 +33,7 @@ class Exercise(NamedTuple):
     cell: str  # the id of the stub's cell
     stub: str  # the code of that cell
     solution: str  # code that defines the same name
+    imports: str = ""  # of the cells above: what its check needs of them
 
 
 def source(cell: Mapping[str, Any]) -> str:
@@ -62,8 +63,21 @@ def find_exercises(lesson: Notebook) -> list[Exercise]:
         if not set(list_bound(solution)) & set(list_bound(stub)):
             solution = repair(stub, solution)
         names = [name for name in list_bound(solution) if name in list_bound(stub)]
-        found.append(Exercise(names[-1], cell["id"], stub, solution))
+        above = lesson["cells"][: lesson["cells"].index(cell)]
+        codes = [source(one) for one in above if one["cell_type"] == "code"]
+        exercise = Exercise(names[-1], cell["id"], stub, solution)
+        found.append(exercise._replace(imports=_imports(codes, _names(check_of(exercise))[1])))
     return found
+
+
+def _imports(codes: Iterable[str], names: Collection[str]) -> str:
+    """Return the lines that import some names, as far as some cells import them."""
+    found: dict[str, None] = {}
+    for one in (one for code in codes for one in ast.parse(MAGIC.sub("", code)).body):
+        if isinstance(one, (ast.Import, ast.ImportFrom)):
+            one.names = [alias for alias in one.names if (alias.asname or alias.name) in names]
+            found |= {ast.unparse(one): None} if one.names else {}
+    return "\n".join(found)
 
 
 def repair(stub: str, lines: str) -> str:
@@ -129,10 +143,14 @@ def put(answer: str, stub: str) -> str:
 
 
 def check_of(exercise: Exercise) -> str:
-    """Return what the stub says apart from what the learner writes: its imports and its check."""
+    """Return what the stub says apart from what the learner writes: its check, below its imports.
+
+    They are imported anew: a learner may have given their names to something else.
+    """
     names = set(list_bound(exercise.solution))
     kept = [s for s in ast.parse(exercise.stub).body if not names.intersection(_binds(s))]
-    return "\n".join(ast.unparse(statement) for statement in kept)
+    check = "\n".join(ast.unparse(statement) for statement in kept)
+    return f"{exercise.imports}\n{check}".lstrip("\n")
 
 
 def list_needed(cells: dict[str, str], targets: Iterable[str]) -> list[str]:

@@ -3,8 +3,9 @@
 Each notebook runs in a Python of its own, in the sandbox: the cells that its exercises build on,
 as the learner left them. Behind each exercise the check runs as the course wrote it, whatever the
 learner made of its lines; if the learner answered in a cell of their own, it runs behind that too.
-Solved is what makes the check say what it says of the course's own solution, and is made of no
-attention that the course's own solution does not borrow.
+Solved is what makes the verdict hold (a check without one must say what it says of the course's own
+solution), and is made of no attention that the course's own solution does not borrow. If it was
+reached with what no attention needs, the table says so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import csv
 import html
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -39,6 +41,15 @@ from attncourse.classroom.sandbox import run_script
 
 INSIDE = Path(__file__).with_name("inside.py")
 CHECK = " (check)"
+DONE = ("ran", "held")
+LOOK = " To be read by you: it has "
+ODD = re.compile(  # what it takes to deceive a check, and hardly anything else
+    r"\b(?:sys|os|io|gc|fd|proc|inspect|ctypes|pathlib|subprocess|threading|multiprocessing|pickle"
+    r"|importlib|builtins|marshal|linecache|get_ipython|jit|(?:Code|Function|Module)Type"
+    r"|__(?:bases|class|closure|code|dict|file|func|globals|import|module|mro|self|subclasses)__)\b"
+    r"|(?<![\w.])(?:exec|eval|compile|open|globals)\b|^\s*[%!](?!%?(?:matplotlib|time))\S*",
+    re.MULTILINE,
+)
 IN_ALL = 5  # times what a cell may take, for a notebook of many that hang
 
 
@@ -54,7 +65,7 @@ class Grade(NamedTuple):
 class Told(NamedTuple):
     """What became of one cell, or of one check."""
 
-    kind: str  # ran, raised, or ended: Python ended there, or was ended
+    kind: str  # ran, held (a check), raised, or ended: Python ended there, or was ended
     said: str
     borrowed: frozenset[str] = frozenset()  # what a checked answer has of a package, in words
 
@@ -105,7 +116,19 @@ def grade_one(name: str, path: Path, walls: tuple[str, ...], seconds: float) -> 
     expected = _solve(lesson["cells"][0].get("id", ""), walls, seconds)
     cells = by_lesson(mine, lesson)
     told = _run(cells, [e for e in exercises if not _is_untouched(e, cells)], walls, seconds)
-    return [Grade(name, e.name, *_state(e, cells, told, expected[e.cell])) for e in exercises]
+    known = "\n".join([*map(source, lesson["cells"]), *(e.solution for e in exercises)])
+    grades = []
+    for exercise in exercises:
+        state, said = _state(exercise, cells, told, expected[exercise.cell])
+        odd = _list_odd([code for _, code, _ in _list_job(cells, [exercise])], known)
+        said += f"{LOOK}{', '.join(odd)}." if odd and state == "solved" else ""
+        grades.append(Grade(name, exercise.name, state, said))
+    return grades
+
+
+def _list_odd(codes: Iterable[str], known: str) -> list[str]:
+    """Return what some cells have that no attention needs, and that the lesson does not have."""
+    return sorted({one for code in codes for one in ODD.findall(code)} - {*ODD.findall(known)})
 
 
 def _lesson_of(mine: Notebook) -> Notebook:
@@ -135,7 +158,7 @@ def _solve(first_cell: str, walls: tuple[str, ...], seconds: float) -> dict[str,
     cells |= {e.cell: put(e.solution, e.stub) for e in exercises}
     told = _run(cells, exercises, walls, max(seconds, 300.0))
     for exercise in exercises:
-        if told[exercise.cell + CHECK].kind != "ran":
+        if told[exercise.cell + CHECK].kind not in DONE:
             raise RuntimeError(f"the course's own {exercise.name} could not be graded: {told}")
     return {e.cell: told[e.cell + CHECK] for e in exercises}
 
@@ -155,7 +178,7 @@ def _run(
     left, taken = [e for e in exercises if _checks(e, cells)], 0.0
     while left:
         job = _list_job(cells, left)
-        ended = run_script(INSIDE, json.dumps(job), seconds, walls)
+        ended = run_script(INSIDE, json.dumps(job), seconds, walls, IN_ALL * seconds)
         told |= (new := _read_told(ended.told))
         taken += ended.seconds
         left = [e for e in left if not _checks(e, cells).keys() <= told.keys()]
@@ -195,7 +218,7 @@ def _read_told(text: bytes) -> dict[str, Told]:
     with suppress(ValueError, TypeError, RecursionError):
         for line in text.decode("utf-8", "replace").splitlines():
             name, kind, said, borrowed = json.loads(line)
-            said = str(said).encode("utf-8", "replace").decode("utf-8")
+            said = "".join(one if one.isprintable() else " " for one in str(said))
             told[str(name)] = Told(str(kind), said, frozenset(map(str, borrowed)))
     return told
 
@@ -208,9 +231,9 @@ def _state(
     if not checks:
         return "not attempted", "its cell is gone"
     checked = {cell: told[name] for name, cell in checks.items() if name in told}
-    tried = [one for one in checked.values() if one.kind == "ran" and one.said != NOT_ATTEMPTED]
-    right = [one for one in tried if one.said.partition(" Note: ")[0] == expected.said]
-    for one in right:  # a note is no fault
+    tried = [one for one in checked.values() if one.kind in DONE and one.said != NOT_ATTEMPTED]
+    right = [one for one in tried if one.kind == "held" or one[:2] == expected[:2]]
+    for one in right:
         if one.borrowed <= expected.borrowed:
             return "solved", one.said
     if right:
@@ -263,7 +286,9 @@ def _cell(grade: Grade | None) -> str:
     if grade is None:
         return "<td></td>"
     kind = grade.state.replace(" ", "-")
-    said = "" if grade.state == "solved" else f"<br><small>{html.escape(grade.said)}</small>"
+    _, look, odd = grade.said.partition(LOOK)
+    shown = look + odd if grade.state == "solved" else grade.said
+    said = f"<br><small>{html.escape(shown.strip())}</small>" if shown else ""
     return f'<td class="{kind}">{grade.state}{said}</td>'
 
 

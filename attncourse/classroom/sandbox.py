@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from math import inf
 from pathlib import Path
 from shutil import which
 from time import monotonic
@@ -108,7 +109,9 @@ def _list_mounts() -> list[str]:
     return options
 
 
-def run_script(script: Path, given: str, seconds: float, behind: Sequence[str] = ()) -> Ended:
+def run_script(
+    script: Path, given: str, seconds: float, behind: Sequence[str] = (), in_all: float = inf
+) -> Ended:
     """Run a script of Python, and end it with all that it started if it takes too much.
 
     Args:
@@ -116,6 +119,7 @@ def run_script(script: Path, given: str, seconds: float, behind: Sequence[str] =
         given: what it reads.
         seconds: how long it may go without telling a line; START more before the first.
         behind: the walls around it; none for a script that is trusted.
+        in_all: how long it may go, whatever it tells; START more, too.
     """
     variables = SETTINGS | (INSIDE if behind else dict(os.environ) | SETTINGS)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
@@ -132,14 +136,16 @@ def run_script(script: Path, given: str, seconds: float, behind: Sequence[str] =
                 start_new_session=True,
             )
         try:
-            why, taken = _watch(process, tells, seconds)
+            why, taken = _watch(process, tells, seconds, in_all)
         finally:
             _end(process)
         with tells.open("rb") as file:
             return Ended(file.read(TOLD), why, taken)
 
 
-def _watch(process: subprocess.Popen[bytes], tells: Path, seconds: float) -> tuple[str, float]:
+def _watch(
+    process: subprocess.Popen[bytes], tells: Path, seconds: float, in_all: float
+) -> tuple[str, float]:
     """Return how a script ended, or why it was ended, and how long it took."""
     taken = since = computed = 0.0
     size, before = 0, monotonic()
@@ -159,6 +165,8 @@ def _watch(process: subprocess.Popen[bytes], tells: Path, seconds: float) -> tup
             return f"took more than {MEMORY / 10**9:g} GB of memory", taken
         if since > seconds + START * (size == 0):
             return f"took longer than {seconds:g} seconds", taken
+        if taken > in_all + START:
+            return f"took longer than {in_all:g} seconds in all", taken
 
 
 def _look(pid: int) -> tuple[float, int, bool]:

@@ -40,7 +40,7 @@ def attend(
     size: LlamaSize,
     x: Tensor,
     edit: Callable[[Tensor], None],
-    instead: Mapping[int, Reads] | None = None,
+    instead: Mapping[tuple[int, ...], Reads] | None = None,
     **options: Any,
 ) -> Attended:
     """Run an attention module, and change what its heads read and hand over.
@@ -50,24 +50,25 @@ def attend(
         size: of the model.
         x: (b, num_tokens, width).
         edit: changes the heads' numbers in place, (b, num_tokens, num_heads, head_dim).
-        instead: for a head, what parts of it read in the place of x. The module runs once more
-            for each, and only this head's numbers are used: heads that share its keys keep theirs.
+        instead: for some heads, what parts of them read in the place of x. The module runs once
+            more for each, and only these heads' numbers are used: others that share keys with
+            them keep theirs.
         **options: for the module; with return_weights=True it returns its weights too.
     """
     others = {
-        head: _attend_once(attention, size, x, lambda numbers: None, head, reads, **options)
-        for head, reads in (instead or {}).items()
+        heads: _attend_once(attention, size, x, lambda numbers: None, reads, **options)
+        for heads, reads in (instead or {}).items()
     }
 
     def edit_all(numbers: Tensor) -> None:
-        for head, other in others.items():
-            numbers[:, :, head] = other.numbers[:, :, head]
+        for heads, other in others.items():
+            numbers[:, :, heads] = other.numbers[:, :, heads]
         edit(numbers)
 
-    attended = _attend_once(attention, size, x, edit_all, 0, {}, **options)
-    for head, other in others.items():
+    attended = _attend_once(attention, size, x, edit_all, {}, **options)
+    for heads, other in others.items():
         for kind, own in attended.maps.items():
-            own[:, head] = other.maps[kind][:, head]
+            own[:, heads] = other.maps[kind][:, heads]
     return attended
 
 
@@ -76,7 +77,6 @@ def _attend_once(
     size: LlamaSize,
     x: Tensor,
     edit: Callable[[Tensor], None],
-    head: int,
     reads: Reads,
     **options: Any,
 ) -> Attended:

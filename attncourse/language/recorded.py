@@ -23,10 +23,11 @@ from torch import Tensor, nn
 
 from attncourse.language.files import FORMATS, file_shapes
 from attncourse.language.interventions import Cut, Intervention, Put, require_fits
-from attncourse.language.model import Head, Llama, LlamaSize, new_attention, random_llama
+from attncourse.language.model import Head, Llama, LlamaSize, random_llama
 from attncourse.language.reader import LanguageModel, OwnArithmetic
 from attncourse.language.runs import Run
 from attncourse.next_words import NextWords
+from attncourse.variants.llama import LlamaAttention, Ways
 
 Text = str | Sequence[int] | Tensor
 Make = Callable[[], nn.Module]
@@ -138,7 +139,7 @@ class RecordedModel:
 
         The weights are not recorded. So the class is run on random ones of the same sizes, with a
         block's arithmetic, and compared with ours; what the model says was recorded with ours. It
-        was recorded with some wrong ones, too, which are ours with another option.
+        was recorded with some wrong ones, too, which make a mistake each.
 
         Raises:
             TypeError, ValueError: as LanguageModel.with_attention.
@@ -153,8 +154,7 @@ class RecordedModel:
         name += "" if block is None else f" in {getattr(block, '__name__', 'this block')}"
 
         def is_ours(option: dict[str, Any]) -> bool:
-            other = ours.with_attention(partial(new_attention, size, **option)).llama
-            right = other(x)
+            right = ours.with_attention(partial(LlamaAttention, Ways(**option))).llama(x)
             return all(_is_near(each, right) for each in found)
 
         recordings = [({}, self.data["runs"]), *self.data.get("wrong", [])]

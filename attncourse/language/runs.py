@@ -79,6 +79,10 @@ class Run:
         last = self.model.llama.logits(self.residual[-1][0, -1]).topk(how_many)
         return list(zip(last.indices.tolist(), last.values.tolist(), strict=True))
 
+    def logits_of(self, token_ids: Tensor) -> Tensor:
+        """Return the logits of these tokens, to be the next at the last one."""
+        return self.model.llama.logits(self.residual[-1][0, -1])[token_ids]
+
     @cached_property
     def losses(self) -> Tensor:
         """How surprised the model was by each token but the first, (num_tokens - 1), in nats."""
@@ -277,16 +281,24 @@ class Run:
         found = found if part == "values" else turned(found, self.model.size)
         return found[0, head]
 
-    def _cuts(self, layer: int) -> dict[int, Reads]:
-        """Return what the cut parts of a layer's heads read: the stream without some writes."""
-        streams: dict[int, dict[str, Tensor]] = {}
+    def _cuts(self, layer: int) -> dict[tuple[int, ...], Reads]:
+        """Return what the cut parts of a layer's heads read: the stream without some writes.
+
+        Heads that go without the same writes read the same.
+        """
+        cuts: dict[int, tuple[tuple[int, int, str], ...]] = {}  # by head: writer and part
         for c in self.changes:
             if isinstance(c, Cut) and c.reader[0] == layer:
-                parts = streams.setdefault(c.reader[1], {})
-                stream = parts.get(c.part, self.residual[layer])
-                parts[c.part] = stream - self.write(*c.writer, at=None)
-        reads = self._block(layer).reads
-        return {h: {part: reads(s) for part, s in parts.items()} for h, parts in streams.items()}
+                cuts[c.reader[1]] = (*cuts.get(c.reader[1], ()), (*c.writer, c.part))
+        alike = {same: tuple(h for h in cuts if cuts[h] == same) for same in cuts.values()}
+        return {heads: self._without(layer, same) for same, heads in alike.items()}
+
+    def _without(self, layer: int, writes: tuple[tuple[int, int, str], ...]) -> Reads:
+        streams: dict[str, Tensor] = {}
+        for writer, head, part in writes:
+            stream = streams.get(part, self.residual[layer])
+            streams[part] = stream - self.write(writer, head, at=None)
+        return {part: self._block(layer).reads(stream) for part, stream in streams.items()}
 
     def _spoken(self, layer: int, head: int, at: int) -> Tensor:
         """Return how loudly a head's write speaks for each token, (vocabulary)."""

@@ -18,6 +18,7 @@ from attnlib import MultiHeadAttention
 WIDTH = 4
 QUESTIONS = ("from", "to")
 SEEDS = range(8)
+STORED = ((1, 5), (1, 3), (2, 5))  # twins that are kept: how many heads, from which seed
 
 
 def journeys() -> tuple[tuple[str, tuple[str, str]], ...]:
@@ -115,19 +116,24 @@ class TwoLooks(nn.Module):
         return TwoAnswers(tuple(text.split()), weights[0], (start, end), (first, second))
 
 
-def two_looks(num_heads: int) -> TwoLooks:
+def two_looks(num_heads: int, seed: int = 5) -> TwoLooks:
     """Return a stored twin with one head or with two, trained on the journeys, without an MLP.
 
+    From seed 5 one head gets stuck, and two do not; from seed 3 one head names both ends.
+
     Raises:
-        ValueError: no twin with so many heads is stored.
+        ValueError: no twin with so many heads is stored, or none from this seed.
 
     >>> two_looks(num_heads=2).read("A train from France to Italy runs").named
     ('Paris', 'Rome')
     """
-    if num_heads not in (1, 2):
-        raise ValueError(f"num_heads={num_heads} is not stored; stored are 1 and 2")
+    if (num_heads, seed) not in STORED:
+        raise ValueError(
+            f"num_heads={num_heads}, seed={seed} is not stored; stored are "
+            + ", ".join(map(str, STORED))
+        )
     model = TwoLooks(num_heads)
-    load_stored(model, f"two_looks/{num_heads}")
+    load_stored(model, f"two_looks/{num_heads}/{seed}")
     return model
 
 

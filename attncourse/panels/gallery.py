@@ -14,7 +14,6 @@ from attncourse.checks.module_checks import (
     check_same,
     check_shapes,
 )
-from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.panels.states import Panel
@@ -24,6 +23,7 @@ from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET, text_color
 from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, shift
 from attncourse.pictures.weights import weights_picture
+from attncourse.variants.hunt import ALL_MISTAKES
 from attncourse.variants.mistakes import Mistake, OnePageAttention, make
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention

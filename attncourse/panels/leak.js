@@ -61,7 +61,8 @@ export function mount(root, sheet, memory) {
         const strength = far => Number.isNaN(far) ? 1 : Math.min(Math.sqrt(far / FULL), 1);
         handles.forEach((handle, i) => {
             const isHeld = i === state.word;
-            handle.style.setProperty("--by", isHeld ? state.by : 0);
+            handle.style.setProperty("--by", isHeld && isGripped ? state.by : 0); // let go, it swings back
+            handle.classList.toggle("attn-gripped", isHeld && isGripped);
             handle.classList.toggle("attn-held", isHeld && state.by !== 0);
             handle.setAttribute("aria-valuenow", isHeld ? state.by : 0);
             handle.setAttribute("aria-valuetext", isHeld && state.by ? `shaken by ${two(state.by)}` : "at rest");
@@ -78,11 +79,22 @@ export function mount(root, sheet, memory) {
             cell.className = isKnown && i < j && isMoved(far) ? "attn-leaks" : isKnown ? "attn-known" : "";
             cell.style.setProperty("--share", strength(far));
         }));
+        const red = outputs.filter(output => output.className), was = isLeaking, name = nameOf(state);
+        isLeaking = red.length > 0;
+        const tremble = { duration: 100, iterations: 3 }, still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+        if (isLeaking && !was && !still)
+            for (const output of red) output.animate({ transform: ["none", "translateX(-2px)", "translateX(2px)", "none"] }, tremble);
+        if (isLeaking && leaky.includes(name)) exposed.add(name);
+        tally.textContent = exposed.size ? `${exposed.size} of ${leaky.length} mistakes that leak exposed` : "";
         status.tell(...line(now.moved, shaken));
     };
 
     // What can be touched
 
+    let isGripped = false, isLeaking = false;
+    const exposed = new Set();
+    const rest = () => { isGripped = false; show(); };
+    const grip = (word, by) => { isGripped = true; move(word, by); };
     const move = (word, by) => go({ word, by: Math.round(100 * by) / 100,
         shaken: state.shaken.includes(word) ? state.shaken : [...state.shaken, word] });
     let wave = 0;
@@ -91,7 +103,8 @@ export function mount(root, sheet, memory) {
         const begin = performance.now();
         const next = time => {
             const done = (time - begin) / 700;
-            move(word, done < 1 ? SHAKE * Math.sin(9 * Math.PI * done / 2) : SHAKE);
+            if (done >= 1) isGripped = false;
+            (done < 1 ? grip : move)(word, done < 1 ? SHAKE * Math.sin(9 * Math.PI * done / 2) : SHAKE);
             if (done < 1) wave = requestAnimationFrame(next);
         };
         if (matchMedia("(prefers-reduced-motion: reduce)").matches) move(word, SHAKE);
@@ -108,20 +121,22 @@ export function mount(root, sheet, memory) {
         });
         handle.addEventListener("pointermove", event => {
             if (from === null || !(isDragged ||= Math.abs(event.clientX - from) > 3)) return;
-            move(i, Math.min(Math.max((event.clientX - from) / 12, -SHAKE), SHAKE));
+            grip(i, Math.min(Math.max((event.clientX - from) / 12, -SHAKE), SHAKE));
         });
         for (const end of ["pointerup", "pointercancel"]) handle.addEventListener(end, () => {
             if (from !== null && !isDragged && end === "pointerup") swing(i);
+            else if (isDragged) rest();
             from = null;
         });
         handle.addEventListener("keydown", event => {
             const now = state.word === i ? state.by : 0;
             const [across, along] = WAYS[event.key] ?? [];
-            if (across !== undefined) move(i, Math.min(Math.max(now + (across - along) / 4, -SHAKE), SHAKE));
+            if (across !== undefined) grip(i, Math.min(Math.max(now + (across - along) / 4, -SHAKE), SHAKE));
             else if (event.key === "Enter" || event.key === " ") swing(i);
             else return;
             event.preventDefault();
         });
+        handle.addEventListener("keyup", event => { if (WAYS[event.key]) rest(); });
         return handle;
     };
     const handles = tokens.map(handleOf);
@@ -139,6 +154,9 @@ export function mount(root, sheet, memory) {
     };
     const list = options("Or a mistake of lesson 06", [...Object.keys(mistakes), "several"], name =>
         name === "several" ? show() : go({ ...RIGHT, ...mistakes[name] }));
+    const leaky = Object.keys(mistakes).filter(name => upTo(count).some(word =>
+        shake(sheet, inputs, { ...RIGHT, ...mistakes[name] }, word, SHAKE).moved.slice(0, word).some(far => far > 0)));
+    const tally = element("span", { class: "attn-note" });
     const all = button("Shake all six", () => go({ word: -1, by: 0, shaken: upTo(count) }));
     const none = button("Start again", () => go({ ...start }));
     const [state, go] = hold(root, sheet, start, memory, show);
@@ -148,7 +166,7 @@ export function mount(root, sheet, memory) {
         headed("Outputs: how far each moves", element("div", { class: "attn-words-out" }, ...outputs)),
         element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box), list.box),
         headed(`How far an output moves when ${SHAKE} is added to a word’s numbers`, table(["output", ...tokens], far)),
-        element("div", { class: "attn-control" }, all, none));
+        element("div", { class: "attn-control" }, all, none, tally));
     show();
 }
 

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse.checks.mysteries import class_b
 from attncourse.examples import journey
 from attncourse.gpt2.recorded import TEXTS as GPT2_TEXTS
 from attncourse.gpt2.recorded import recorded
@@ -25,6 +24,7 @@ from attncourse.learning.record import HEADS, LETTERS, SAVED_AT, SHOWN, recorded
 from attncourse.panels.gallery import build
 from attncourse.pictures import Scene, difference_picture, weights_picture
 from attncourse.pictures.planes import planes_picture
+from attncourse.variants.hunt import class_b
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention

@@ -2,10 +2,10 @@
 // all that it computes is shown. live.js precedes it in the same module.
 
 const MIDDLE = 130; // of a plane, in pixels
-const radius = share => 3 + 8 * Math.sqrt(share); // of a point
+const radius = share => 3 + 9 * Math.sqrt(share); // of a point
 const OWN = "its own", MUTED = "0, 0: muted", OTHER = "those in";
 const GIVEN = "where you drag ◆", AIMED = "where you drag ●";
-const DIAMOND = "M -9 0 L 0 -9 L 9 0 L 0 9 Z";
+const DIAMOND = "M -12 0 L 0 -12 L 12 0 L 0 12 Z", ARROW = "M -23 -6 L -15 0 L -23 6";
 const MOTION = { duration: 250, easing: "ease-out" };
 
 // The model, at the last word of a text. `query` and `numbers` stand in for its own there.
@@ -29,11 +29,16 @@ export function readMini({ words, parameters }, tokens, { query, numbers } = {})
 function plane(label, reach, mark, drag) {
     const unit = (MIDDLE - 6) / reach, place = ([x, y]) => [MIDDLE + unit * x, MIDDLE - unit * y];
     const rest = element("g"), names = element("g", { class: "attn-names" }), slider = { role: "slider", tabindex: 0, "aria-label": label, class: "attn-grip" };
-    const grip = element("g", slider, element("circle", { r: 22 }), mark);
+    const ring = element("circle", { class: "attn-breath" }); // take hold here, until somebody has
+    const grip = element("g", slider, element("circle", { r: 22 }), ring, mark), dots = [];
     const axes = element("path", { d: `M 0 ${MIDDLE} H ${2 * MIDDLE} M ${MIDDLE} 0 V ${2 * MIDDLE}`, class: "attn-axes" });
     const svg = element("svg", { viewBox: `0 0 ${2 * MIDDLE} ${2 * MIDDLE}`, class: "attn-plane" }, axes, rest, grip, names);
     let here = [0, 0];
-    const to = tip => drag(tip.map(number => Math.round(100 * Math.min(Math.max(number, -reach), reach)) / 100));
+    new IntersectionObserver(([{ isIntersecting }]) => ring.classList.toggle("attn-seen", isIntersecting)).observe(svg);
+    const to = tip => {
+        ring.remove();
+        drag(tip.map(number => Math.round(100 * Math.min(Math.max(number, -reach), reach)) / 100));
+    };
     const follow = event => {
         const { x, y, width } = svg.getBoundingClientRect(), scale = 2 * MIDDLE / width;
         to([(event.clientX - x) * scale - MIDDLE, MIDDLE - (event.clientY - y) * scale].map(far => far / unit));
@@ -70,7 +75,7 @@ function plane(label, reach, mark, drag) {
     };
     return {
         box: svg,
-        show(points, tip, lines, said) {
+        show(points, tip, lines, said, isArrow = false) {
             here = tip;
             const [x, y] = place(tip);
             grip.setAttribute("transform", `translate(${x} ${y})`);
@@ -78,13 +83,17 @@ function plane(label, reach, mark, drag) {
             grip.setAttribute("aria-valuetext", `${pair(tip)}: ${said}`);
             const drawn = lines.map(({ from, share }) => {
                 const [x1, y1] = place(from);
-                return element("line", { x1, y1, x2: x, y2: y, "stroke-width": 1 + 6 * share });
+                const line = element("line", { x1, y1, x2: x, y2: y, "stroke-width": 1 + 6 * share });
+                if (!isArrow || Math.hypot(x - x1, y - y1) < 30) return line;
+                const turn = `translate(${x} ${y}) rotate(${Math.atan2(y - y1, x - x1) * 180 / Math.PI})`;
+                return element("g", {}, line, element("path", { d: ARROW, transform: turn, class: "attn-tipped", "stroke-width": 1 + 6 * share }));
             });
-            const dots = points.map(({ at, share }) => {
-                const [cx, cy] = place(at);
-                return element("circle", { cx, cy, r: radius(share) });
+            const circles = points.map(({ at, share }, i) => {
+                const [cx, cy] = place(at), dot = dots[i] ??= element("circle"); // one that stays swells
+                for (const [key, value] of Object.entries({ cx, cy, r: radius(share) })) dot.setAttribute(key, value);
+                return dot;
             });
-            rest.replaceChildren(...drawn, ...dots);
+            rest.replaceChildren(...drawn, ...circles);
             names.replaceChildren(...named(points)); // over what is dragged
         },
     };
@@ -140,8 +149,9 @@ export function mount(root, sheet, memory) {
         const first = best(now), was = best(plain);
         const [before, after] = [plain, now].map(({ probabilities }) => two(probabilities[was]));
         const fate = before === after ? `keeps its ${before}` : `goes from ${before} to ${after}`;
-        const isOwn = state.head === OWN && !state.query.length;
-        const change = isOwn ? "" : ` ${sheet.words[was]} ${fate}.`;
+        const isOwn = state.head === OWN && !state.query.length, { tokens, weights } = now;
+        const most = tokens[weights.indexOf(Math.max(...weights))];
+        const change = isOwn ? ` Drag ● away from ${most}, and see.` : ` ${sheet.words[was]} ${fate}.`;
         return ["The model goes on with ", bold(sheet.words[first]), `, ${two(now.probabilities[first])}.${change}`];
     };
     const cells = i => {
@@ -154,7 +164,7 @@ export function mount(root, sheet, memory) {
         const points = rows => rows.map((at, i) => ({ at, name: tokens[i], share: weights[i] }));
         const mixed = state.head === OWN ? now.values.map((from, i) => ({ from, share: weights[i] })) : [];
         const arrow = [{ from: [0, 0], share: 0.3 }];
-        asks.show(points(now.keys), now.query.map(x => x / 2), arrow, `most weight on ${most}`);
+        asks.show(points(now.keys), now.query.map(x => x / 2), arrow, `most weight on ${most}`, true);
         hands.show(points(now.values), now.numbers, mixed, `next word ${sheet.words[best(now)]}`);
         seen.replaceChildren(...tokens.map((word, i) => row(word, ...cells(i))));
         const sum = [[`“${tokens.at(-1)}”`, now.before], ["+ head", now.written], ["= sum", now.after]];
@@ -198,7 +208,7 @@ export function mount(root, sheet, memory) {
     const text = field("sentence", text => go({ text, query: [] }));
     const other = field("other sentence", other => go({ other, head: OTHER }));
     const [status, words, seen, stream] = [teller(), ranking(sheet.words), element("tbody"), element("tbody")];
-    const [disk, diamond] = [element("circle", { r: 7 }), element("path", { d: DIAMOND })];
+    const [disk, diamond] = [element("circle", { r: 11 }), element("path", { d: DIAMOND })];
     const asks = plane("query", 4.5, disk, tip => go({ query: tip.map(x => 2 * x) }));
     const hands = plane("what the head hands over", 8, diamond, numbers => go({ numbers, head: GIVEN }));
     const aims = choices("The query of the last word is", [OWN, AIMED], aim =>

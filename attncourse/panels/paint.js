@@ -2,7 +2,7 @@
 // models rank themselves by it. live.js precedes it in the same module.
 
 const SIDE = 6; // of the empty map; a shorter text uses its upper left
-const TINY = 24; // pixels of a head in the sheet, with its gap
+const TINY = 24, LARGE = 34; // pixels of a head in the sheet, with its gap; as wide as there is room
 const NAMED = 5; // heads of the first row, in words
 const COUNTS = ["no", "one", "two", "three", "four", "five", "six"];
 const PATTERNS = {
@@ -30,7 +30,7 @@ export function mount(root, sheet, memory) {
     const firsts = sheet.models.map(({ name, texts }) => [name, texts[0].text]);
     const start = { painted: [], open: "", ...Object.fromEntries(firsts) };
     const opened = new Map(); // maps by the text of a model
-    let best = ""; // of all heads, by the pattern
+    let best = null; // of all heads, by the pattern
     const textOf = ({ name, texts }) => texts.find(({ text }) => text === state[name]) ?? texts[0];
     const mapsIn = text => {
         if (!opened.has(text)) opened.set(text, mapsOf(text));
@@ -52,30 +52,35 @@ export function mount(root, sheet, memory) {
         const names = { class: "attn-sheet-of-heads", role: "group", "aria-label": `heads of ${model.name}` };
         const title = element("p", { class: "attn-title" }), signs = element("div", { "aria-hidden": "true" });
         const box = element("div", names, signs, ...tiles);
-        const sign = (number, x, y) => element("span", { style: `translate: ${TINY * x}px ${TINY * y}px` }, String(number));
-        let ranked = null, order = [], drawn = null, columns = 1;
+        const sign = (number, x, y) => element("span", { style: `translate: ${tiny * x}px ${tiny * y}px` }, String(number));
+        let ranked = null, order = [], drawn = null, columns = 1, twice = 1, tiny = TINY;
         const put = () => {
             const text = textOf(model);
             if (!box.clientWidth) return; // not shown yet
             if (drawn !== text) tiles.forEach((tile, head) => drawMap(tile.firstElementChild, mapsIn(text)[head]));
             drawn = text;
             const most = Math.floor(box.clientWidth / TINY) - 1; // a place at the left is for the numbers of heads
-            columns = upTo(model.layers, i => i + 1).findLast(count => model.layers % count === 0 && count <= most) ?? 1;
-            const bands = upTo(model.layers / columns); // layers across; where there is little room, more of them below
-            const blockOf = rank => Math.floor(rank / columns / model.heads);
+            twice = 2 * model.layers <= most ? 2 : 1; // columns of a layer
+            const high = model.heads / twice;
+            const all = twice * model.layers;
+            columns = upTo(all, i => i + 1).findLast(count => all % count === 0 && count <= most) ?? 1;
+            tiny = Math.min(Math.floor(box.clientWidth / (columns + 1)), LARGE);
+            box.style.setProperty("--tiny", `${tiny}px`);
+            const bands = upTo(all / columns); // layers across; where there is little room, more of them below
+            const blockOf = rank => Math.floor(rank / columns / high);
             order = ranked ?? tiles.map((_, rank) =>
-                (blockOf(rank) * columns + rank % columns) * model.heads + Math.floor(rank / columns) % model.heads);
+                (blockOf(rank) * columns + rank % columns) * high + Math.floor(rank / columns) % high);
             order.forEach((head, rank) => {
                 const [x, y] = [rank % columns + 1, Math.floor(rank / columns) + 1 + (ranked ? 0 : blockOf(rank))];
-                tiles[head].style.transform = `translate(${TINY * x}px, ${TINY * y}px)`;
+                tiles[head].style.transform = `translate(${tiny * x}px, ${tiny * y}px)`;
+                tiles[head].style.transitionDelay = ranked ? `${Math.min(2 * rank, 400)}ms` : "0ms"; // the best go first
             });
-            const high = model.heads + 1;
-            box.style.height = `${TINY * high * bands.length}px`;
+            box.style.height = `${tiny * (high + 1) * bands.length}px`;
             const likest = `From the left: ${order.slice(0, NAMED).map(head => heads[head]).join(", ")}`;
-            const names = element("span", { class: "attn-likest", style: `translate: ${TINY}px` }, likest);
+            const names = element("span", { class: "attn-likest", style: `translate: ${tiny}px` }, likest);
             signs.replaceChildren(...ranked ? [names] : bands.flatMap(band => [
-                ...upTo(columns, i => sign(band * columns + i, i + 1, band * high)),
-                ...upTo(model.heads, head => sign(head, 0, band * high + 1 + head)),
+                ...upTo(columns / twice, i => sign((band * columns) / twice + i, twice * i + 1, band * (high + 1))),
+                ...upTo(high, head => sign(twice > 1 ? `${head} ${head + high}` : head, 0, band * (high + 1) + 1 + head)),
             ]));
         };
         new ResizeObserver(put).observe(box);
@@ -94,16 +99,17 @@ export function mount(root, sheet, memory) {
                 const isOut = state.painted.some(cell => cell >= SIDE * maps[0].length);
                 const sorted = [...maps.keys()].sort((one, other) => shares[other] - shares[one] || one - other);
                 ranked = isAsked ? sorted : null;
-                const placed = isAsked ? "most like your pattern first" : "layers across, heads down";
-                title.textContent = `${model.name}: its ${tiles.length} heads, ${placed}`;
                 tiles.forEach((tile, head) => {
-                    tile.style.setProperty("--share", isAsked ? 0.35 + 0.65 * shares[head] : 1);
+                    tile.style.setProperty("--share", isAsked ? shares[head] : 1);
                     tile.setAttribute("aria-pressed", state.open === `${model.name} ${heads[head]}`);
                     tile.setAttribute("aria-label", heads[head] + (isAsked ? `: ${two(shares[head])} on your pattern` : ""));
                 });
                 put();
+                const across = twice > 1 ? "layers across, two columns each" : "layers across";
+                const placed = isAsked ? "most like your pattern first" : `${across}, heads down`;
+                title.textContent = `${model.name}: its ${tiles.length} heads, ${placed}`;
                 const note = ` ${model.name} reads ${COUNTS[maps[0].length]} words here: the last ${rest} not asked.`;
-                return { name: model.name, isAsked, head: heads[sorted[0]], share: shares[sorted[0]], note: isOut ? note : "" };
+                return { name: model.name, isAsked, count: tiles.length, tile: tiles[sorted[0]], head: heads[sorted[0]], share: shares[sorted[0]], note: isOut ? note : "" };
             },
         };
     };
@@ -121,7 +127,7 @@ export function mount(root, sheet, memory) {
 
     const showHead = (model, head) => {
         if (!model) {
-            const [name, where] = (state.open || best).split(" ");
+            const [name, where] = (state.open || best || "").split(" ");
             model = sheet.models.find(one => one.name === name);
             const at = /^L(\d+)H(\d+)$/.exec(where ?? "");
             head = at && model ? at[1] * model.heads + Number(at[2]) : -1;
@@ -160,13 +166,22 @@ export function mount(root, sheet, memory) {
             cell.setAttribute("aria-label", `from word ${i} to word ${j}`);
         }));
         const all = sheets.map(one => one.show()), likest = all.filter(({ isAsked }) => isAsked);
-        const said = likest.flatMap(({ name, head, share }) => [` ${name}: `, bold(head), `, ${two(share)}.`]);
-        const [first] = [...likest].sort((one, other) => other.share - one.share);
+        const [first, ...others] = [...likest].sort((one, other) => other.share - one.share), was = best;
+        const said = others.flatMap(({ name, head, share }) => [` Of ${name}: `, bold(head), `, ${two(share)}.`]);
         best = first ? `${first.name} ${first.head}` : "";
         const still = "Paint where a head could look, and all heads rank themselves.";
-        const line = first ? ["Most like your pattern:", ...said] : state.painted.length ? [] : [still];
+        const count = likest.reduce((sum, { count }) => sum + count, 0);
+        const won = () => [`Of ${count} heads, `, bold(`${first.head} of ${first.name}`), ` does this best: ${two(first.share)}.`];
+        const line = first ? [...won(), ...said] : state.painted.length ? [] : [still];
         status.tell(...line, ...all.map(({ note }) => note));
         showHead();
+        if (first && was !== null && best !== was && !state.open) grow(first.tile);
+    };
+    const grow = tile => { // the best one becomes the large map
+        if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+        const map = large.parentNode, [from, to] = [tile, map].map(part => part.getBoundingClientRect());
+        const start = `translate(${from.x - to.x}px, ${from.y - to.y}px) scale(${from.width / to.width}, ${from.height / to.height})`;
+        map.animate({ transform: [start, "none"], transformOrigin: ["0 0", "0 0"] }, { duration: 600, easing: "ease-in-out" });
     };
     const status = teller(), title = element("p", { class: "attn-title" }), large = element("tbody");
     const sheets = sheet.models.map(sheetOf);

@@ -336,16 +336,21 @@ function drawing(box, { parts, forms, colors }) {
     };
 }
 
-// Put a line in words into its element; the parts that are new are marked.
+// Put a line in words into its element; in the parts that are new the words that are new are marked.
+// A part is read out as a whole.
 function tell(line, words) {
-    const parts = words.split(/(?<=; )/), old = [...line.children];
-    old.slice(parts.length).forEach(part => part.remove());
+    const bare = text => text.replace(/; $/, ""); // the last part has no more after it
+    const old = [...line.children].map(part => bare(part.textContent).split(" "));
+    const parts = words.split(/(?<=; )/);
+    [...line.children].slice(parts.length).forEach(part => part.remove());
     parts.forEach((text, i) => {
-        const bare = words => words.replace(/; $/, ""); // the last part has no more after it
-        const changed = old.length && bare(old[i]?.textContent ?? "") !== bare(text);
-        if (!old[i]) line.append(element("span", {}, text));
-        else if (old[i].textContent !== text) old[i].textContent = text;
-        line.children[i].classList.toggle("attn-new", Boolean(changed));
+        const part = line.children[i] ?? line.appendChild(element("span", { "aria-atomic": "true" }));
+        const kept = word => !old.length || old[i]?.includes(word);
+        const shown = bare(text).split(" ").map(word => kept(word) ? word : element("b", {}, word));
+        if (part.textContent !== text || part.querySelector("b")) {
+            part.replaceChildren(...shown.flatMap((word, k) => k ? [" ", word] : [word]));
+            if (text !== bare(text)) part.append(element("i", {}, "; "));
+        }
     });
 }
 
@@ -362,7 +367,11 @@ export function mount(root, panel, ask = () => {}) {
     // the longest lines lie under the one that is shown, unseen: so its room is that of the longest
     const lines = panel.pages.filter(Boolean).map(page => page.line);
     lines.sort((one, other) => other.length - one.length);
-    const room = lines.slice(0, ROOM).map(text => element("p", { "aria-hidden": "true" }, text));
+    const room = lines.slice(0, ROOM).map(text => {
+        const unseen = element("p", { "aria-hidden": "true" });
+        tell(unseen, text);
+        return unseen;
+    });
     const picture = element("div", { class: "attn-picture" });
     const lens = element("div", { class: "attn-lens" }, picture); // it can be enlarged in its stage
     const stage = element("div", { class: "attn-stage" }, lens);

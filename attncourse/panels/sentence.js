@@ -5,9 +5,15 @@
 const LEAST = 0.02; // a smaller weight has no arc
 const TOLD = 0.05; // nor is a word named that has less
 const HIGH = 96; // pixels of the longest arc
-const LENT = 28; // pixels above the arcs, for a sentence that lends its numbers
-const JOURNEY = { duration: 700, easing: "ease-in-out" };
-const MOTION = { duration: 250, easing: "ease-out" }; // milliseconds; none where it is not wanted
+const LENT = 34; // pixels above the arcs, for a sentence that lends its numbers
+const CROSSING = 400; // milliseconds until two sentences that are swapped are in place
+const READ = 250; // until the sentence that lends is seen; then its numbers leave
+const JOURNEY = 950; // of the numbers; at LANDS of it they arrive, and only then is the answer another
+const LIFT = 14; // pixels above the word that they leave
+const LANDS = 0.8;
+const MOTION = { duration: 250, easing: "ease-out" }; // none where it is not wanted
+const DROP = { duration: 320, easing: "cubic-bezier(.2, 1.4, .4, 1)" };
+const PULSE = { scale: [1, 1.08, 1] };
 const PATIENCE = 700; // milliseconds without an answer until the panel says so
 const ASLEEP = "No kernel answers. Click into this cell and press Shift+Enter: it runs again.";
 const WAITS = "Waiting for the kernel. If another cell is running, that one comes first.";
@@ -25,7 +31,9 @@ function element(name, attributes = {}, ...children) {
     return made;
 }
 
+const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 const two = share => share.toFixed(2);
+const nameIn = text => text.split(" ").at(-2); // the country of a sentence that the page has with it
 const nameOf = ([layer, head]) => `L${layer}H${head}`;
 const listed = parts => parts.join(", ").replace(/, ([^,]*)$/, " and $1");
 
@@ -48,7 +56,9 @@ function opened(answer, sheet) {
 function wordRow(choose) {
     const arcs = element("svg", { class: "attn-loops", "aria-hidden": "true" });
     const row = element("div", { class: "attn-tokens", role: "radiogroup", "aria-label": "word looked at" });
-    const ghost = lenderRow(), box = element("div", { class: "attn-looks" }, arcs, row, ghost.box);
+    const ghost = lenderRow(), answer = element("b", { class: "attn-answer" });
+    const words = element("div", { class: "attn-stack" }, arcs, row, ghost.box);
+    const box = element("div", { class: "attn-looks" }, element("div", { class: "attn-spoken" }, words, answer));
     const paths = new Map(); // by the words that an arc joins
     let now = {}, labels = [];
 
@@ -83,14 +93,22 @@ function wordRow(choose) {
         const shown = weights.flatMap((weight, key) => weight >= LEAST ? [arcTo(key, weight)] : []);
         for (const path of [...arcs.children]) if (!shown.includes(path)) path.remove();
         arcs.append(...shown.filter(path => path.parentNode !== arcs)); // what stays, stays in motion
-        arcs.setAttribute("width", row.scrollWidth);
+        arcs.setAttribute("width", row.offsetWidth);
         arcs.setAttribute("height", HIGH + 4);
-        ghost.trace(now, labels);
+        return ghost.trace(now, labels);
     };
     new ResizeObserver(() => { if (now.reading) trace(); }).observe(row);
     return {
         box,
-        show(next) {
+        cross() { ghost.cross(); },
+        say(word, isLanding) { // behind the last word
+            if (isLanding && !isStill()) answer.animate(PULSE, MOTION);
+            if (answer.textContent === word) return;
+            answer.textContent = word;
+            if (now.query + 1 === labels.length) box.scrollLeft = box.scrollWidth;
+            if (!isStill()) answer.animate({ opacity: [0, 1], transform: ["translateY(-14px)", "none"] }, DROP);
+        },
+        show(next) { // returns the milliseconds until numbers that travel arrive
             const old = now;
             now = next;
             const { reading, head, query, key, sign } = now;
@@ -109,23 +127,40 @@ function wordRow(choose) {
                 label.dataset.sign = place + 1 === labels.length ? sign : "";
             });
             if (reading !== old.reading || query !== old.query) box.scrollLeft = middle(query) - box.clientWidth / 2;
-            trace();
+            return trace() ?? 0;
         },
     };
 }
 
-// The sentence that lends its numbers, faint above the words, and the way of the numbers: from its last
-// word down to the last word below. The line says the same in words.
+// The sentence that lends its numbers, faint above the words, and the way of the numbers: from the word
+// that the head looks at there to its last word, and down to the last word below. The line says the same.
 function lenderRow() {
     const row = element("p", { class: "attn-lender" }), packet = element("i", { class: "attn-packet" });
     const path = element("path"), way = element("svg", { class: "attn-way", width: 1, height: 1 }, path);
     const box = element("div", { class: "attn-lent", "aria-hidden": "true" }, way, row, packet);
-    let shown = null, last = null;
+    let shown = null, last = null, lands = 0, isCrossing = false;
+    const fly = (from, x, to, end) => {
+        const high = LENT / 2 - LIFT, tip = LENT + HIGH, timing = { duration: JOURNEY, delay: isCrossing ? CROSSING : READ };
+        const at = (left, top) => `translate(${left}px, ${top}px) translate(-50%, -50%)`;
+        lands = performance.now() + timing.delay + LANDS * JOURNEY;
+        packet.animate([
+            { transform: at(from, high), opacity: 0 }, { transform: at(from, high), opacity: 1, offset: 0.15, easing: "ease-in-out" },
+            { transform: at(x, high), opacity: 1, offset: 0.45, easing: "cubic-bezier(.6, 0, .9, .6)" },
+            { transform: at(to, tip), opacity: 1, offset: LANDS }, { transform: at(to, tip + 16), opacity: 0 },
+        ], timing);
+        path.animate({ opacity: [0, 0, 1] }, { ...timing, fill: "backwards" });
+        const ring = ["0 0 0 0 var(--own)", "0 0 0 6px var(--own)", "0 0 0 0 transparent"];
+        end.animate({ boxShadow: ring }, { duration: 300, delay: lands - performance.now() });
+        const way = isCrossing ? LENT + HIGH : 6, moved = { duration: CROSSING, easing: "ease-in-out" };
+        row.animate({ transform: [`translateY(${way}px)`, "none"], opacity: [isCrossing ? 1 : 0, 1] }, moved);
+        if (isCrossing) end.parentNode.animate({ transform: [`translateY(${-way}px)`, "none"] }, moved);
+    };
     return {
         box,
-        trace({ lender, said, head, color }, labels) { // `said` is what came of the numbers
+        cross() { isCrossing = true; },
+        trace({ lender, said, head }, labels) { // `said` is what came of the numbers
             box.hidden = !lender;
-            if (!lender) { shown = last = null; return; }
+            if (!lender) { shown = last = null; isCrossing = false; return 0; }
             const size = lender.shown.length, end = labels.at(-1), isLike = size === labels.length;
             const from = [...lender.shown.keys()].reduce((most, key) =>
                 lender.weight(head, size - 1, key) > lender.weight(head, size - 1, most) ? key : most);
@@ -135,20 +170,17 @@ function lenderRow() {
                 const wide = isLike || i + 1 === size ? labels.at(i - size).offsetWidth : 0;
                 return element("span", { style: `min-width: ${wide}px` }, i === from ? element("b", {}, word) : word);
             }));
-            row.classList.toggle("attn-begun", row.firstChild.offsetLeft < 0); // there is more of it at the left
-            const x = right - row.lastChild.offsetWidth / 2, to = right - end.offsetWidth / 2, tip = LENT + HIGH;
+            row.classList.toggle("attn-like", isLike);
+            row.classList.toggle("attn-begun", !isLike && row.firstChild.offsetLeft < 0); // there is more at the left
+            const middle = word => word.offsetLeft + word.offsetWidth / 2;
+            const x = middle(row.lastChild), to = right - end.offsetWidth / 2, tip = LENT + HIGH;
             path.setAttribute("d", `M ${x} ${LENT} L ${to} ${tip} m -5 -8 l 5 8 l 5 -8`);
-            path.setAttribute("stroke", color);
-            packet.style.setProperty("--hue", color);
-            if (said === shown && lender === last) return;
-            [shown, last] = [said, lender];
-            if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-            const at = (left, top) => `translate(${left}px, ${top}px) translate(-50%, -50%)`;
-            packet.animate([
-                { transform: at(x, LENT / 2), opacity: 0 }, { transform: at(x, LENT / 2), opacity: 1, offset: 0.15 },
-                { transform: at(to, tip), opacity: 1, offset: 0.85 }, { transform: at(to, tip + 12), opacity: 0 },
-            ], JOURNEY);
-            path.animate({ opacity: [0, 1] }, JOURNEY);
+            if (said !== shown || lender !== last) {
+                [shown, last] = [said, lender];
+                if (!isStill()) fly(Math.max(middle(row.children[from]), 0), x, to, end);
+                isCrossing = false;
+            }
+            return Math.max(lands - performance.now(), 0);
         },
     };
 }
@@ -161,11 +193,12 @@ function nextWords() {
         "li", {}, element("span", {}, word),
         element("i", { "aria-hidden": "true" }, element("b"), element("u")), element("small"),
     );
-    const fill = (row, share, before, largest) => {
+    const fill = (row, share, before, isMost) => {
         const [, track, number] = row.children, [bar, mark] = track.children;
-        bar.style.width = `${100 * share / largest}%`;
-        mark.style.width = `${100 * before / largest}%`;
-        mark.hidden = !before;
+        bar.style.width = `${100 * share}%`;
+        mark.style.width = `${100 * before}%`;
+        mark.hidden = before <= share;
+        row.classList.toggle("attn-was", isMost);
         number.textContent = two(share);
         return bar;
     };
@@ -174,15 +207,13 @@ function nextWords() {
         show(words, before) { // the latter without the change, in outline
             if (words === shown) return; // or what moves would stop
             shown = words;
-            const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-            const largest = Math.max(...[...words, ...before].map(([, share]) => share), 0.01);
             const was = new Map(words === before ? [] : before), old = new Map();
             for (const [word, row] of rows) old.set(word, [row.offsetTop, row.querySelector("b").offsetWidth]);
             rows = new Map(words.map(([word]) => [word, rows.get(word) ?? rowOf(word)]));
             box.replaceChildren(...rows.values());
             for (const [word, share] of words) {
-                const row = rows.get(word), bar = fill(row, share, was.get(word) ?? 0, largest);
-                if (isStill) continue;
+                const row = rows.get(word), bar = fill(row, share, was.get(word) ?? 0, word === before[0][0]);
+                if (isStill()) continue;
                 if (!old.has(word)) { row.animate({ opacity: [0, 1] }, MOTION); continue; }
                 const [top, width] = old.get(word);
                 row.animate({ transform: [`translateY(${top - row.offsetTop}px)`, "none"] }, MOTION);
@@ -302,13 +333,67 @@ function field(label, choose) {
     return { box, show(chosen) { box.value ||= chosen; } }; // only at first: then it is the reader's
 }
 
-// Put the panel into an element. `kernel` answers a request; without one the page has the answers.
-export function mount(root, sheet, kernel = null) {
+// A guess before numbers travel for the first time, for whoever likes: a word is chosen, they travel, and
+// the right word fills. It goes when anything else is done.
+function question({ asked = "", words = [] } = {}, choose) {
+    let choice = null, settled = null; // what was chosen, and the answer that came
+    const buttons = words.map(word => {
+        const made = element("button", { type: "button", "aria-pressed": false }, word);
+        made.addEventListener("click", () => {
+            if (choice) return;
+            choice = made;
+            made.setAttribute("aria-pressed", true);
+            choose();
+        });
+        return made;
+    });
+    const box = element("p", { class: "attn-guess", role: "group", "aria-label": "your guess" }, element("span", {}, asked), ...buttons);
+    box.hidden = !asked;
+    return {
+        box,
+        show(said, isAsked, { words: [[own]] }, text) { // returns what is told of it
+            if (choice && !isAsked) settled ??= said;
+            box.hidden ||= settled ? settled !== said : !isAsked;
+            if (box.hidden || !settled) return "";
+            for (const made of buttons) made.classList.toggle("attn-right", made.textContent === settled.words[0][0]);
+            const mine = choice.textContent, word = settled.words[0][0];
+            if (mine === word) return ` You said ${mine}. So does the model, though its sentence says ${nameIn(text)}.`;
+            return ` You said ${mine}${mine === own ? ", and the sentence asks for it" : ""}. The model says ${word}.`;
+        },
+    };
+}
+
+// What a reader has chosen, in the address of a page: #of=France&from=Italy. Other panels have theirs there.
+function addressOf(texts, carrier) {
+    const said = () => new URLSearchParams(location.hash.slice(1));
+    const find = name => texts.find(text => name && text.includes(` ${name} `));
+    return {
+        get saved() {
+            const [text, other] = ["of", "from"].map(key => find(said().get(key)));
+            if (!text) return null;
+            return { text, ...other && other !== text ? { other, change: FROM } : said().has("muted") ? { change: MUTED } : {} };
+        },
+        keep({ text, other, change }) {
+            const all = said();
+            for (const [key, value] of [...all]) if (!value) all.delete(key); // the name of a section
+            for (const key of ["of", "from", "muted"]) all.delete(key);
+            if (text !== texts[0] || change !== PLAIN) all.set("of", nameIn(text));
+            if (change === FROM) all.set("from", nameIn(other));
+            if (change === MUTED) all.set("muted", nameOf(carrier));
+            history.replaceState(history.state, "", `#${all}`);
+        },
+    };
+}
+
+// Put the panel into an element. `kernel` answers a request; without one the page has the answers. A page
+// of the book, which gives none, has the state in its address.
+export function mount(root, sheet, kernel) {
     const answers = new Map(Object.entries(sheet.answers));
     const chosen = { text: sheet.texts[0], other: sheet.texts[1], head: sheet.head, change: PLAIN, shade: WEIGHT };
     const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0, lender: null };
     let turn = 0, sweep = 0; // an answer to an earlier one comes too late
-    let isSweeping = false;
+    const isPage = kernel === undefined, address = isPage && addressOf(sheet.texts, sheet.carrier);
+    let isSweeping = false, isSummed = false, landing = null, pending; // a summary waits for numbers that travel
 
     const status = element("p", { role: "status" });
     const tell = line => { if (line !== status.textContent) status.textContent = line; };
@@ -341,6 +426,8 @@ export function mount(root, sheet, kernel = null) {
         const sorted = [...left].sort((one, other) => one - other), at = left.indexOf(sorted[0]);
         const name = nameOf([Math.floor(at / sheet.heads), at % sheet.heads]);
         const costs = `muting ${name} costs ${word} most: ${two(before)}\u00a0→\u00a0${two(sorted[0])}.`;
+        if (chosen.change === MUTED && name === nameOf(chosen.head))
+            return `${now.said.line} Of all ${left.length}, no other costs ${word} more.`;
         if (chosen.change !== PLAIN) return `${now.said.line} Without that, ${costs}`;
         return `Of all ${left.length}, ${costs} Half of them leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
     };
@@ -389,9 +476,23 @@ export function mount(root, sheet, kernel = null) {
     };
     const show = line => {
         const { reading, said, query, key, lender } = now, { head, change, text, other } = chosen;
-        row.show({ reading, said, head, query, key, lender, sign: SIGNS[change], color: sheet.colors[head[1] % sheet.colors.length] });
+        const color = sheet.colors[head[1] % sheet.colors.length];
+        if (root.style.getPropertyValue("--hue") !== color) root.style.setProperty("--hue", color); // all is styled again
+        clearTimeout(landing);
+        landing = null;
+        const wait = row.show({ reading, said, head, query, key, lender, sign: SIGNS[change], color });
+        const land = () => { // what comes of it
+            root.classList.toggle("attn-changed", change !== PLAIN);
+            row.say(said.words[0][0], landing);
+            bars.show(said.words, reading.words);
+            const guess = guesses.show(said, change === PLAIN && text === sheet.texts[0] && other === sheet.texts[1], reading, text);
+            tell((isSummed ? summary() : line ?? (change === PLAIN ? `${said.line} ${looksAt()}` : said.line)) + guess);
+            isSummed = false;
+            landing = null;
+        };
+        if (wait) landing = setTimeout(land, wait);
+        else land();
         asks.show(query, [...reading.names.keys()], reading.names);
-        bars.show(said.words, reading.words);
         grid.choose(head);
         changes.show(`${nameOf(head)} is`, change, { possible: isFree() });
         from.textContent = `${nameOf(head)} looks from`;
@@ -399,7 +500,6 @@ export function mount(root, sheet, kernel = null) {
         texts.show(text, sheet.texts);
         others.show(other, sheet.texts, sheet.texts, text);
         others.box.disabled = !isFree();
-        tell(line ?? (change === PLAIN ? `${said.line} ${looksAt()}` : said.line));
     };
 
     // What is asked
@@ -426,16 +526,21 @@ export function mount(root, sheet, kernel = null) {
         if (answer.error) return tell(answer.error);
         if (chosen.other === text && !kernel) chosen.other = chosen.text;
         chosen.text = text;
-        const last = answer.tokens.length - 1;
-        if (now.reading?.tokens.length !== last + 1) Object.assign(now, { query: last, key: Math.max(last - 1, 0) });
+        const last = answer.tokens.length - 1, isLike = now.reading?.tokens.length === last + 1;
         now.said = now.reading = opened(answer, sheet);
+        if (!isLike) { // at first what the head looks at hardest is chosen
+            const weight = key => now.reading.weight(chosen.head, last, key);
+            const hardest = answer.tokens.reduce((most, _, key) => weight(key) > weight(most) ? key : most, 0);
+            Object.assign(now, { query: last, key: hardest });
+        }
         Object.assign(now, { left: [], aloud: [], lender: null });
         halt();
         shade();
         if (chosen.shade === MUTING) muteEach();
         await refresh();
     };
-    const halt = () => { sweep++; isSweeping = false; };
+    const keep = () => { if (address) address.keep(chosen); };
+    const halt = () => { sweep++; isSweeping = isSummed = false; };
     const muteEach = async () => {
         const mine = ++sweep;
         isSweeping = true;
@@ -448,7 +553,8 @@ export function mount(root, sheet, kernel = null) {
         }
         halt();
         shade();
-        tell(summary());
+        if (landing) isSummed = true;
+        else tell(summary());
     };
     const chooseHead = head => {
         Object.assign(chosen, { head });
@@ -458,10 +564,32 @@ export function mount(root, sheet, kernel = null) {
         show();
         refresh();
     };
-    const chooseChange = change => {
-        Object.assign(chosen, { change, other: others.box.value });
+    const chooseChange = async change => {
+        const other = others.box.value;
+        await pending; // a sentence that has just been chosen
+        Object.assign(chosen, { change, other });
         refresh();
+        keep();
     };
+    const chooseText = async text => {
+        pending = read(text);
+        await pending;
+        keep();
+    };
+    const swap = element("button", { type: "button" }, "Swap");
+    swap.addEventListener("click", () => {
+        const [text, other] = [chosen.text, others.box.value];
+        [texts.box.value, others.box.value] = [other, text];
+        Object.assign(chosen, { other: text });
+        row.cross();
+        chooseText(other);
+    });
+    const copy = element("button", { type: "button", class: "attn-copy" }, "Copy link");
+    copy.addEventListener("click", async () => {
+        const done = await navigator.clipboard?.writeText(location.href).then(() => "Copied", () => null);
+        copy.textContent = done ?? "It is in the address bar";
+        setTimeout(() => { copy.textContent = "Copy link"; }, 2000);
+    });
 
     // What can be touched
 
@@ -496,10 +624,14 @@ export function mount(root, sheet, kernel = null) {
     const most = element("p", { class: "attn-most" }), below = element("div");
     const from = element("span"), loud = element("span", { class: "attn-loud" });
     const sentence = kernel ? field : list;
-    const texts = sentence("your sentence", read), others = sentence("second sentence", () => chooseChange(FROM));
+    const texts = sentence("your sentence", chooseText), others = sentence("second sentence", () => chooseChange(FROM));
     const go = element("button", { type: "button" }, "Read");
     go.addEventListener("click", () => read(texts.box.value));
-    const changes = radios("change", [PLAIN, MUTED, FROM], chooseChange, others.box);
+    const changes = radios("change", [PLAIN, MUTED, FROM], chooseChange, element("span", { class: "attn-second" }, others.box, swap));
+    const guesses = question(sheet.guess, () => chooseChange(FROM));
+    const all = element("div", { class: "attn-all" }, shades.box, scale, grid.box, below, hint);
+    const title = () => element("summary", {}, `All ${sheet.layers * sheet.heads} heads`);
+    const folded = root.closest(".front") ? element("details", {}, title(), all) : all; // on the book's first page
 
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
@@ -510,17 +642,25 @@ export function mount(root, sheet, kernel = null) {
     root.setAttribute("aria-label", sheet.name);
     root.replaceChildren(element(
         "form", { autocomplete: "off" },
-        element("div", { class: "attn-typed" }, element("span", { "aria-hidden": "true" }, "Sentence"), texts.box, ...kernel ? [go] : []),
-        element("div", { class: "attn-told" }, status),
+        element("div", { class: "attn-typed" }, element("span", { "aria-hidden": "true" }, "Sentence"), texts.box, ...kernel ? [go] : [], ...isPage ? [copy] : []),
         changes.box,
+        element("div", { class: "attn-words-and-arcs" }, row.box,
+            element("div", { class: "attn-below" }, guesses.box, element("p", { class: "attn-from" }, from, asks.box, loud))),
         element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
-        element("div", { class: "attn-words-and-arcs" }, row.box, element("p", { class: "attn-from" }, from, asks.box, loud)),
-        element("div", { class: "attn-all" }, shades.box, scale, grid.box, below, hint),
+        element("div", { class: "attn-told" }, status),
+        folded,
         element("p", { class: "attn-source" }, [sheet.note, sheet.source].filter(Boolean).join(" ")),
     ));
     point();
-    others.box.value = chosen.other;
-    read(chosen.text);
+    const begin = () => {
+        if (address?.saved) Object.assign(chosen, { change: PLAIN }, address.saved);
+        others.box.value = chosen.other;
+        read(chosen.text);
+    };
+    if (address) addEventListener("hashchange", () => { if (address.saved) begin(); });
+    guesses.box.hidden ||= Boolean(address?.saved);
+    if (address?.saved) requestAnimationFrame(() => root.scrollIntoView({ block: "start" }));
+    begin();
     return { tell };
 }
 

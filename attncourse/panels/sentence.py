@@ -33,6 +33,7 @@ CARRIER = Head(23, 4)  # the head that carries a country to the last word
 COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
 COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
 TEXTS = tuple(f"The capital of {country} is" for country in COUNTRIES)
+GUESS = {"asked": "Guess: with Italy's numbers", "words": ["Paris", "Rome", "Milan"]}
 NUM_LAYERS = 30
 MOST_TOKENS = 64
 HOW_MANY, ALOUD = 10, 3  # next words; words that a head's write is read as
@@ -176,7 +177,8 @@ def recorded_sheet() -> dict[str, Any]:
         "the notebook, with the model, you can type any sentence and change any head"
     )
     shape = {"layers": recording["layers"], "heads": recording["heads"]}
-    return _sheet(recording["source"], shape, CARRIER, TEXTS, recording["answers"], f"{note}.")
+    sheet = _sheet(recording["source"], shape, CARRIER, TEXTS, recording["answers"], f"{note}.")
+    return {**sheet, "guess": GUESS}
 
 
 def _sheet(

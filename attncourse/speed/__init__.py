@@ -4,7 +4,15 @@ variants writes one function in several ways, clock times them in turns, fresh m
 of their own, count counts parameters, products and FLOPs.
 """
 
-from attncourse.speed.clock import cpu_seconds, in_turns, keep_blocks, quartiles, race, ratio
+from attncourse.speed.clock import (
+    cache_sizes,
+    cpu_seconds,
+    in_turns,
+    keep_blocks,
+    quartiles,
+    race,
+    ratio,
+)
 from attncourse.speed.count import count_work, kept_for_backward
 from attncourse.speed.fresh import (
     with_and_without_kept_blocks,

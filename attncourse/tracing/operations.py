@@ -68,6 +68,13 @@ class Recording(TorchFunctionMode):
             if id(tensor) not in self._known:
                 self._keep(name, None, (), tensor, ())
 
+    def take_for(self, twins: list[Any], others: list[Any]) -> None:
+        """Know tensors as those that were recorded in the same places."""
+        for twin, other in zip(tensors_in(twins, 5), tensors_in(others, 5), strict=False):
+            if id(twin) in self._known and id(other) not in self._known:
+                _, version, number = self._known[id(twin)]
+                self._known[id(other)] = other, version, number
+
     def number_of(self, tensor: Tensor) -> int | None:
         """Return the number of the operation that made or last changed a tensor."""
         known = self._known.get(id(tensor))
@@ -83,12 +90,12 @@ class Recording(TorchFunctionMode):
         return result
 
     def _note(self, func: Any, arguments: tuple[Any, ...], result: Any) -> None:
-        inputs = list(_tensors(arguments))
+        inputs = list(tensors_in(arguments))
         for tensor in inputs:
             if id(tensor) not in self._known:
                 self._keep("", None, (), tensor, ())
         parents = tuple(self._known[id(tensor)][2] for tensor in inputs)
-        made = [tensor for tensor in _tensors((result,)) if id(tensor) not in self._known]
+        made = [tensor for tensor in tensors_in((result,)) if id(tensor) not in self._known]
         in_place = any(self._known[id(tensor)][1] != _version(tensor) for tensor in inputs)
         if not made and not in_place:
             return
@@ -145,11 +152,12 @@ def _version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _tensors(values: Any, levels: int = 3) -> Iterator[Tensor]:
+def tensors_in(values: Any, levels: int = 3) -> Iterator[Tensor]:
+    """Yield the tensors in a value, and in the lists, tuples and dicts that it holds."""
     if isinstance(values, Tensor):
         yield values
     elif levels and isinstance(values, (list, tuple)):
         for value in values:
-            yield from _tensors(value, levels - 1)
+            yield from tensors_in(value, levels - 1)
     elif levels and isinstance(values, dict):
-        yield from _tensors(list(values.values()), levels)
+        yield from tensors_in(list(values.values()), levels)

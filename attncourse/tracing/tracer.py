@@ -87,17 +87,28 @@ def locate(error: BaseException) -> Failure:
     ...     locate(error).source
     'the call itself'
     """
-    innermost = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        code = frame.f_code
-        if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
-            innermost = frame, line
+    *_, innermost = None, *_own_frames(error)
     if innermost is None:
         return Failure("", 0, "the call itself", error, {})
     frame, line = innermost
     name, _, statements = _read(frame.f_code)
     statement = statements.get(line - frame.f_code.co_firstlineno + 1, _UNREADABLE)
     return _failure(name, statement, frame, error)
+
+
+def calls_before(error: BaseException) -> list[tuple[str, int]]:
+    """Return the reader's functions that were running, but the innermost, and at which line."""
+    return [
+        (_read(frame.f_code)[0], line - frame.f_code.co_firstlineno + 1)
+        for frame, line in list(_own_frames(error))[:-1]
+    ]
+
+
+def _own_frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if not code.co_filename.startswith(LIBRARIES) and not code.co_name.startswith("<"):
+            yield frame, line
 
 
 def statements_of(code: CodeType) -> tuple[str, dict[int, _Statement]]:

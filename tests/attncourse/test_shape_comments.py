@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import attncourse
-from attncourse.checks.steps_by_hand import telling
+from attncourse.examples import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size
 from attncourse.gpt2.writing import CachedGpt2, write_on
 from attncourse.language.reference import reference_logits

@@ -8,7 +8,7 @@ import torch
 
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention
 from attnlib.validate import require_positive_int, require_probability
-from support.cases import CASES, D_IN, SEVERAL_HEADS, T, name, refused, tokens
+from support.cases import CASES, D_IN, SEVERAL_HEADS, T, name, nested, refused, tokens
 
 ALL = pytest.mark.parametrize("case", CASES, ids=name)
 ONE_WIDTH_FOR_ALL = [case for case in SEVERAL_HEADS if case.d_out_is_total]
@@ -99,8 +99,6 @@ def test_what_is_not_a_probability(value, error, words):
 
 # The input of forward
 
-NESTED = torch.nested.nested_tensor([torch.ones(T, D_IN), torch.ones(3, D_IN)], layout=torch.jagged)
-
 
 @pytest.mark.promise(number=10)
 @ALL
@@ -119,7 +117,7 @@ NESTED = torch.nested.nested_tensor([torch.ones(T, D_IN), torch.ones(3, D_IN)], 
         ),
         (torch.ones(2, T, D_IN).double(), TypeError, "the weights are torch.float32; try x.to("),
         (torch.ones(2, T, D_IN, device="meta"), ValueError, "the weights are on cpu; try x.to("),
-        (NESTED, TypeError, "x must not be a nested tensor; try torch.nested.to_padded_tensor(x"),
+        (nested, TypeError, "x must not be a nested tensor; try torch.nested.to_padded_tensor(x"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_computed(case, x, error, words):
@@ -128,7 +126,7 @@ def test_bad_input_is_refused_before_anything_is_computed(case, x, error, words)
         if isinstance(part, torch.nn.Linear):
             part.register_forward_pre_hook(lambda part, inputs: ran.append(part))
     with refused(error, words):
-        module(x)
+        module(x(D_IN) if x is nested else x)
     assert ran == []
     module(tokens())
     assert ran

@@ -39,7 +39,8 @@ def test_no_class_of_the_package_is_left_out():
 
 
 def by_reference(module: nn.Module, x: Tensor) -> Tensor:
-    items = [reference.forward(spelled_out(module), item) for item in x.tolist()]
+    split = spelled_out(module)
+    items = [reference.forward(split, item) for item in x.tolist()]
     made = (torch.tensor(part, dtype=torch.float64) for part in zip(*items, strict=True))
     return torch.cat([part.flatten() for part in made])
 
@@ -68,11 +69,10 @@ def test_equals_a_reference_in_plain_python(case, seed):
     values = by_reference(module, x)
     pull = torch.randn_like(values)
     direction = [torch.randn_like(tensor) for tensor in (x, *module.parameters())]
-    ends = []
-    for step in (-1e-5, 1e-5):
-        moved = copy.deepcopy(module)
+    ends, moved = [], copy.deepcopy(module)
+    for step, to_there in ((-1e-5, -1e-5), (1e-5, 2e-5)):
         for weight, along in zip(moved.parameters(), direction[1:], strict=True):
-            weight.data += step * along
+            weight.data += to_there * along
         ends.append(by_reference(moved, x + step * direction[0]))
     slope = (pull * (ends[1] - ends[0])).sum() / 2e-5
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlib import attention, causal_mask, merge_heads, split_heads
-from support.cases import HEAD_DIM, B, H, T, refused
+from support.cases import HEAD_DIM, B, H, T, nested, refused
 
 NUM_KEYS, VALUE_DIM = 17, 19
 
@@ -149,7 +149,6 @@ def inputs(**changes: object) -> dict[str, object]:
     return {**given, **changes}
 
 
-NESTED = torch.nested.nested_tensor([torch.ones(2, 2), torch.ones(3, 2)], layout=torch.jagged)
 SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (..., 3, 5), not "
 
 
@@ -170,7 +169,7 @@ SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (...
             "queries and values must agree in all dimensions but the last two, or be 1 there, "
             "not (2, 1, 3, 2) and (3, 4, 5, 7)",
         ),
-        ({"keys": NESTED}, TypeError, "keys must not be a nested tensor; try torch.nested.to_padd"),
+        ({"keys": nested}, TypeError, "keys must not be a nested tensor; try torch.nested.to_padd"),
         ({"is_hidden": True}, TypeError, "is_hidden must be a torch.Tensor, not bool"),
         ({"is_hidden": torch.zeros(3, 5)}, TypeError, "not torch.float32; try is_hidden.bool()"),
         ({"is_hidden": torch.zeros(3, 6).bool()}, ValueError, SCORES + "(3, 6)"),
@@ -189,6 +188,8 @@ SCORES = "is_hidden must be broadcastable to (..., num_queries, num_keys) = (...
     ],
 )
 def test_what_attention_refuses(changes, error, words):
+    if changes.get("keys") is nested:
+        changes = {"keys": nested(2)}
     with refused(error, words):
         attention(**inputs(**changes))
     attention(**inputs())
@@ -207,7 +208,11 @@ def test_what_attention_refuses(changes, error, words):
         (lambda: split_heads(torch.ones(B, T, 6), 4), ValueError, "d_out=6 cannot be split into"),
         (lambda: split_heads(torch.ones(B, T, 6), 0), ValueError, "num_heads must be a positive"),
         (lambda: merge_heads(torch.ones(B, T, 6)), ValueError, "head_dim), not 3-d, (2, 7, 6);"),
-        (lambda: merge_heads(NESTED), TypeError, "x must not be a nested tensor; try torch.nested"),
+        (
+            lambda: merge_heads(nested(2)),
+            TypeError,
+            "x must not be a nested tensor; try torch.nested",
+        ),
     ],
 )
 def test_what_the_others_refuse(call, error, words):

@@ -361,6 +361,7 @@ def written(lines: str) -> Callable[..., object]:
         f'    """Return twice x."""\n{RAISE}    return x',
         f"{COPIED}    with torch.no_grad():\n    {RAISE}    return later",
         f"    # y = 2 * x\n{RAISE}",
+        f"    for y in range(2):\n        y += x\n        # your lines: y\n    {RAISE}",
     ],
 )
 def test_an_untouched_stub_is_not_attempted(lines):
@@ -372,6 +373,7 @@ def test_an_untouched_stub_is_not_attempted(lines):
     [
         f"    y = 2 * x\n{RAISE}    return y",
         f"{RAISE}    return 2 * x",
+        f"    y = 2 * x\n    # your lines: y\n    y += 1\n{RAISE}",
         f"{COPIED}    copied = deepcopy(later)\n{RAISE}    return copied",
         f"    with torch.no_grad():\n        x.add_(x)\n    {RAISE}    return x",
     ],

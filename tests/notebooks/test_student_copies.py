@@ -36,3 +36,17 @@ def test_no_cell_that_is_left_opens_a_class_that_an_exercise_asks_for():
     _, *opens = SHOWN[lesson].split("checks.opened(")
     assert [line.partition(")")[0].rpartition(".")[2] for line in opens] == ["class_b", "mystery_1"]
     assert "Solution" not in SHOWN[lesson]
+
+
+IN_WORDS = {
+    "04_shapes_and_numbers": ("missing in both",),
+    "08_what_heads_learn": ("the keys are told nothing", "L0H1 at the queries:"),
+}
+
+
+def test_what_explains_a_solution_goes_with_it():
+    """Folds and tables say what the exercise asks for neither in code nor in words."""
+    for lesson, words in IN_WORDS.items():
+        whole = squash("".join(map(shown, read(LESSONS[lesson])["cells"])))
+        assert all(squash(one) in whole for one in words)
+        assert not [one for one in words if squash(one) in SHOWN[lesson]]

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from working_copy import RECORD, answers, keep_sliders, read, start_over, update, without_answers
+from working_copy import (
+    RECORD,
+    answers,
+    keep_figures_dark,
+    keep_sliders,
+    read,
+    start_over,
+    update,
+    without_answers,
+)
 
 
 def notebook(*cells: tuple[str, str]) -> dict:
@@ -153,3 +162,15 @@ def test_the_settings_keep_what_else_is_set(tmp_path):
     keep_sliders(path)
     widgets = {"b": 2, "saveState": True}
     assert read(path) == {"other": {"a": 1}, "@jupyter-widgets/jupyterlab-manager:plugin": widgets}
+
+
+def test_jupyterlab_is_told_of_the_css_and_what_else_is_set_stays(tmp_path):
+    looks, path = tmp_path / "looks.css", tmp_path / "jupyter_server_config.json"
+    looks.write_text("a { }")
+    path.write_text('{"ServerApp": {"ip": "x", "tornado_settings": {"b": 2}}}')
+    keep_figures_dark(tmp_path, looks)
+    custom = tmp_path / "custom"
+    assert (custom / "custom.css").read_text() == "a { }"
+    settings = {"b": 2, "static_custom_path": [str(custom.resolve())]}
+    server = {"ip": "x", "tornado_settings": settings}
+    assert read(path) == {"ServerApp": server, "LabApp": {"custom_css": True}}

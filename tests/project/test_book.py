@@ -26,7 +26,7 @@ from attncourse.classroom.exercises import find_exercises
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS
 from attncourse.panels.running_softmax import TILES
-from attncourse.panels.sentence import recorded_sheet
+from attncourse.panels.sentence import COUNTRIES, recorded_sheet
 from attncourse.panels.states import Panel
 from book import (
     LIVE_BOX,
@@ -40,6 +40,7 @@ from book import (
     panels_of,
 )
 from pdf import print_lesson, put_on_paper
+from record_language import COUNTRIES as CAPITALS
 from student_book import without_teachers
 from support.browser_tools import found_browser
 from support.cases import ALL_PANELS, sheet
@@ -95,6 +96,13 @@ INDENTED = """() => [...document.querySelectorAll(".attn-panel .attn-part > :not
     .filter(one => Math.abs(
         one.getBoundingClientRect().left - one.parentElement.getBoundingClientRect().left) > 1)
     .map(one => one.outerHTML.slice(0, 80))"""
+LEFTS = """() => [...new Set([...document.querySelectorAll(
+        "article section > :is(h1, h2, h3, p, blockquote), article section > .cell > .cell_input")]
+    .filter(one => one.offsetWidth)
+    .map(one => Math.round(one.getBoundingClientRect().left)))]"""
+KINDS = "cell_input", "cell_output"
+LETTERS = """pre => pre.getBoundingClientRect().left
+    + parseFloat(getComputedStyle(pre).paddingLeft)"""
 CUT = """() => [...document.querySelectorAll("article :is(img, svg)")].flatMap(figure => {
     if (figure.closest("h1, h2, h3, a, button, [aria-hidden=true]")) return [];
     const name = (figure.alt ?? figure.getAttribute("aria-label") ?? "").slice(0, 60);
@@ -227,7 +235,9 @@ def test_figures_are_files_with_words_and_no_output_is_blank(book, pages):
         assert not any("data:" in image["src"] for image in images), name
         figures = [image for image in images if image.get("loading") == "lazy"]
         assert all(int(image["width"]) * int(image["height"]) for image in figures)
-        if not name.startswith("notebooks/a"):  # an appendix may have tables alone
+        if name == "index.html":
+            assert len(figures) == len(NOTEBOOKS)  # on the cards
+        elif not name.startswith("notebooks/a"):  # an appendix may have tables alone
             assert bool(figures) == name.startswith("notebooks/")
         text = (book / name).read_text(encoding="utf-8")
         assert "application/json" not in text
@@ -399,6 +409,24 @@ def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
 
 
 @browser_test
+def test_the_arrow_of_the_numbers_ends_at_its_word(open_page: Callable[..., Page]):
+    """In the book, which has wider panels; from the like word above, at three widths."""
+    middle = "part => { const { x, width } = part.getBoundingClientRect(); return x + width / 2; }"
+    for width in (390, 700, 1440):
+        panel = open_page("index", width, reduced_motion="reduce").locator(".attn-sentence")
+        panel.get_by_role("radio", name="with its numbers from").check()
+        expect(panel.locator(".attn-answer")).to_have_text("Rome")
+        way, above, word = (
+            panel.locator(part).last.evaluate(middle)
+            for part in (".attn-way path", ".attn-lender span", ".attn-token")
+        )
+        assert way == pytest.approx(word, abs=2)
+        assert above == pytest.approx(word, abs=2)
+        room = panel.locator(".attn-looks").evaluate("part => part.scrollWidth - part.clientWidth")
+        assert room == 0  # sentence and answer fit
+
+
+@browser_test
 def test_on_paper_arcs_stay_over_their_words_and_bars_have_their_color(
     open_page: Callable[..., Page],
 ):
@@ -412,6 +440,108 @@ def test_on_paper_arcs_stay_over_their_words_and_bars_have_their_color(
     page.emulate_media(media="print")
     expect(panel).to_have_css("print-color-adjust", "exact")
     expect(panel).to_have_css("break-inside", "avoid")
+
+
+def test_the_first_page_has_the_borrowed_answers(book: Path):
+    """Of each pair of countries the word, and of how many pairs it is the lender's own."""
+    text = (book / "index.html").read_text(encoding="utf-8")
+    rows = [
+        re.findall(r'<td class="(\w+)"([^>]*) aria-label="([^"]*)">([^<]*)</td>', row)
+        for row in re.findall(r'<tr><th scope="row">.*?</tr>', text)
+    ]
+    own = [row[place][3] for place, row in enumerate(rows)]
+    assert own == list(CAPITALS.values())
+    for place, (country, row) in enumerate(zip(COUNTRIES, rows, strict=True)):
+        for column, (kind, style, told, word) in enumerate(row):
+            lent = "lent" if word == own[column] else "kept"
+            assert kind == ("own" if place == column else lent)
+            with_ = "its own" if place == column else f"{COUNTRIES[column]}'s"
+            assert told.startswith(f"The capital of {country} is, with {with_} numbers: {word}, 0.")
+            tinted = f' style="--share: {told[-4:]}"' if kind == "lent" else ""
+            assert style == tinted
+    carried = sum(kind == "lent" for row in rows for kind, *_ in row)
+    assert f"In <b>{carried} of {12 * 11}</b> transplants" in text
+
+
+@browser_test
+def test_a_borrowed_answer_is_told_and_the_panel_shows_it(open_page: Callable[..., Page]):
+    page = open_page("index", 1366, reduced_motion="reduce")
+    told, said = page.locator(".pointed"), page.locator(".attn-sentence").get_by_role("status")
+    answers = page.get_by_role("grid", name="borrowed answers")
+    answers.get_by_role("gridcell", name="The capital of Spain is, with Japan's").hover()
+    expect(told).to_contain_text("The capital of Spain is, with Japan's numbers: Tokyo")
+    page.mouse.move(0, 0)
+    expect(told).to_contain_text("Point at an answer")
+    start = answers.get_by_role("gridcell", name="The capital of France is, with Italy's")
+    start.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(told).to_contain_text("The capital of Italy is, with Japan's numbers: Tokyo")
+    page.keyboard.press("Enter")
+    expect(said).to_contain_text("from “The capital of Japan is”: Rome falls")
+    expect(said).to_contain_text("The model goes on with Tokyo")
+    expect(page.locator(".attn-sentence")).to_be_in_viewport()
+    answers.get_by_role("gridcell", name="The capital of Italy is, with its own").click()
+    expect(said).to_contain_text("The model goes on with Rome")
+    assert answers.locator("[tabindex='0']").count() == 1
+
+
+def test_the_first_page_has_a_card_for_each_lesson(book: Path):
+    text = (book / "index.html").read_text(encoding="utf-8")
+    (cards,) = re.findall(r'<ol class="cards">(.*?)</ol>', text, re.DOTALL)
+    made = re.findall(
+        r'<li><img alt="[^"]+".*?src="(.*?)"><a href="(.*?)"><b>(\d+)</b> (.*?)</a>'
+        r"<small>(\d+) minutes</small></li>",
+        cards,
+    )
+    named = [(f"notebooks/{path.stem}.html", path.name[:2]) for path in NOTEBOOKS]
+    assert [(page, number) for _, page, number, _, _ in made] == named
+    for picture, page, number, question, minutes in made:
+        assert (book / picture).exists()
+        lesson = (book / page).read_text(encoding="utf-8")
+        assert f"{number} · {question}<" in lesson
+        assert f"{minutes} minutes, exercises included" in lesson
+
+
+def test_a_link_to_a_page_shows_its_title_first_words_and_a_picture(book: Path):
+    for page in PAGES:
+        text = (book / f"{page}.html").read_text(encoding="utf-8")
+        told = dict(re.findall(r'<meta property="og:(\w+)" content="([^"]*)">', text))
+        assert told["title"] in text.partition("</title>")[0]
+        assert 20 < len(told["description"]) <= 160
+        assert f'<meta name="description" content="{told["description"]}">' in text
+        assert (book / f"{page}.html").parent.joinpath(told["image"]).resolve().exists()
+
+
+@browser_test
+def test_the_figure_of_all_heads_is_seen_whole_on_a_phone(open_page: Callable[..., Page]):
+    room = open_page("notebooks/01_causal_attention", 390).locator(".tag_whole img").bounding_box()
+    assert room["x"] >= 0
+    assert room["x"] + room["width"] <= 390
+
+
+@browser_test
+def test_a_panel_marks_the_words_that_changed(open_page: Callable[..., Page]):
+    """The whole line is still what is said."""
+    page = open_page(STACKED_HEADS, reduced_motion="reduce")
+    box = box_of(page, STACKED_HEADS)
+    marked = box.get_by_role("status").locator("b")
+    expect(marked).to_have_count(0)
+    before, after = (STACKED_HEADS.page({"num_heads": n})["line"] for n in (2, 3))
+    box.get_by_role("slider").press("ArrowRight")
+    expect(box.get_by_role("status")).to_have_text(after)
+    changed = [
+        word
+        for old, new in zip(before.split("; "), after.split("; "), strict=True)
+        for word in new.split(" ")
+        if word not in old.split(" ")
+    ]
+    assert changed
+    assert marked.all_text_contents() == changed
+    box.get_by_role("slider").press("ArrowLeft")
+    box.get_by_role("button", name="Larger").hover()
+    expect(box.get_by_role("button", name="Larger")).not_to_have_css(
+        "background-color", "rgba(0, 0, 0, 0)"
+    )
 
 
 @browser_test
@@ -485,6 +615,27 @@ def test_nobody_is_shut_out(visited: Page):
     visited.set_viewport_size({"width": 1000, "height": 1000})
     visited.emulate_media(color_scheme="light")
     assert violations(visited, rules=BY_SIZE_AND_COLOR, once=True) == []
+
+
+@browser_test
+@each_lesson
+def test_headings_quotes_code_and_words_begin_on_one_line(visited: Page):
+    for width in (390, 700, 1440):
+        visited.set_viewport_size({"width": width, "height": 1000})
+        assert len(visited.evaluate(LEFTS)) == 1, width
+
+
+@browser_test
+@each_lesson
+def test_code_has_a_ground_and_what_it_prints_has_none(visited: Page):
+    """Side by side their letters begin at one place."""
+    ground = "e => getComputedStyle(e).backgroundColor"
+    cell = visited.locator(".cell:has(> .cell_input + .cell_output > .stream)").first
+    if cell.count():
+        code, printed = (cell.locator(f".{kind} .highlight").first for kind in KINDS)
+        assert printed.evaluate(ground) == "rgba(0, 0, 0, 0)" != code.evaluate(ground)
+        lefts = [one.locator("pre").evaluate(LETTERS) for one in (code, printed)]
+        assert lefts[0] == pytest.approx(lefts[1], abs=0.6)
 
 
 @browser_test
@@ -591,6 +742,31 @@ def test_a_slide_is_neither_empty_nor_higher_than_the_screen(
 
 
 @browser_test
+def test_slides_say_how_many_repeat_a_heading_small_and_hold_a_whole_panel(
+    open_page: Callable[..., Page],
+):
+    page = open_page("notebooks/01_causal_attention", 1440)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("button", name="Present").click()
+    heading, seen = page.locator(".here > .shown:is(h1, h2, h3)"), []
+    bar, panel = page.get_by_role("progressbar", name="so far"), page.locator(".attn-sentence")
+    count = int(bar.get_attribute("max"))
+    while not panel.is_visible():
+        place = bar.get_attribute("value")
+        expect(page.locator(".count")).to_have_text(f"{place} / {count}")
+        size = heading.evaluate("e => getComputedStyle(e).fontSize")
+        again = heading.text_content() in seen
+        assert (size == "20px") == again, heading.text_content()
+        assert (heading.bounding_box()["height"] < 32) == again
+        seen.append(heading.text_content())
+        page.keyboard.press("ArrowRight")
+    room = panel.bounding_box()
+    assert room["y"] + room["height"] <= 900
+    page.keyboard.press("Escape")
+    assert panel.evaluate("e => e.style.zoom") == ""
+
+
+@browser_test
 def test_arrow_keys_in_a_panel_do_not_turn_the_slide(open_page: Callable[..., Page]):
     page = open_page("notebooks/01_causal_attention", 1440)
     page.get_by_role("button", name="Present").click()
@@ -677,10 +853,10 @@ def test_two_folds_in_a_row_do_not_have_one_name(book: Path, path: Path):
 def test_on_a_phone_a_cell_says_its_column_and_a_diagram_that_it_goes_on(
     open_page: Callable[..., Page],
 ):
-    page = open_page("notebooks/08_what_heads_learn", 390)
+    page = open_page("notebooks/07_speed_and_memory", 390)
     cell = page.locator(".table-wrapper tbody tr").first.locator("td").nth(1)
     says = "e => getComputedStyle(e, '::before').content"
-    assert "told to the keys, 0 to 24" in cell.evaluate(says)
+    assert "as usual" in cell.evaluate(says)
     page = open_page("index", 390)
     diagram = page.get_by_role("region", name="diagram: Two attention heads")
     diagram.focus()

@@ -8,6 +8,7 @@ from attncourse.classroom.command import _parser
 from attncourse.classroom.exercises import find_exercises, put
 from student_copies import without_solutions
 from support.exercise_tools import run_cell
+from support.leaks import shown
 from support.notebook_tools import HEADING, NOTEBOOKS, ROOT, markdown_cells, minutes, read, title
 
 PAGE, EXAM, ANSWERS, NAMES = (
@@ -53,6 +54,27 @@ def test_every_lesson_has_three_questions_and_each_its_answer():
     answered = re.findall(r"^- \*\*(\d\.\d)\*\* \S", ANSWERS, re.MULTILINE)
     assert answered == [number for lesson in numbers for number in lesson]
     assert "exam_answers" not in EXAM + NAMES  # students have these two pages
+
+
+RECALLED = {  # what question and answer take from a lesson
+    "01": ("Tokyo", "Japanese", "0.69"),
+    "02": ("0.59", "stuck"),
+    "05": ("causal_lower_right", "[:, None]"),
+    "06": ("0.95",),
+    "07": ("50.3", "12.6"),
+    "08": ("abcxbcab", "4.6", "10.7", "5.3"),
+    "09": ("538 MB", "46 MB", "138 MB"),
+}
+
+
+def test_what_is_recalled_stands_in_the_lesson():
+    exam, answers = (re.split(r"^## .*\n", page, flags=re.MULTILINE) for page in (EXAM, ANSWERS))
+    for number, words in RECALLED.items():
+        asked = exam[int(number)] + answers[int(number)]
+        said = "".join(map(shown, LESSONS[number]["cells"]))
+        for word in words:
+            assert word in asked, (number, word)
+            assert word in said, (number, word)
 
 
 def test_every_name_first_comes_in_the_lesson_that_is_named():

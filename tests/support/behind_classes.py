@@ -10,7 +10,7 @@ from torch import nn
 
 from attnlib import CausalAttention, causal_mask
 from support.many_styles import BY_HAND, EINSUM, FLAT, FUNCTION, LOOP, NANO, ROW_BY_ROW
-from support.wrong_classes import LAYERS, ONE_HEAD, SPLIT, STACKED, WITHOUT_MASK, several
+from support.wrong_classes import LAYERS, ONE_HEAD, SDPA, SPLIT, STACKED, WITHOUT_MASK, several
 
 FILLED = STACKED.replace(
     "        return torch.cat([head(x) for head in self.heads], dim=-1)\n",
@@ -153,7 +153,7 @@ BASES = {
 # name: (text, [(right, wrong), ...], kind, words of the line, variables of the notebook)
 BEHIND = {
     "columns dealt out": (NANO, [("k.view(B, T, self.n_head, self.n_embd // self.n_head)", "k.view(B, T, self.n_embd // self.n_head, self.n_head).transpose(2, 3)")], "split.columns", "k = k.view(", {}),
-    "columns that overlap": (LOOP, [("slice(h * self.size, (h + 1) * self.size)", "slice(h, h + self.size)")], "split.missing", "q[:, :, cols]", {}),
+    "columns that overlap": (LOOP, [("slice(h * self.size, (h + 1) * self.size)", "slice(h, h + self.size)")], "split.missing", "slice(", {}),
     "texts and heads": (FLAT, [("y.view(B, self.n_head, T, self.size)", "y.view(self.n_head, B, T, self.size).transpose(0, 1)")], "merge.texts", "y = y.view(self.n_head, B,", {}),
     "heads like tokens": (LOOP, [("y = torch.cat(outs, -1)", "y = torch.cat(outs, 1).view(*x.shape[:2], -1)")], "merge.axis", "torch.cat(outs, 1)", {}),
     "a loop without the last head": (LOOP, [("outs = []", "y = torch.zeros_like(q)"), ("outs.append(a @ vh)", "y[..., cols] = a @ vh"), ("        y = torch.cat(outs, -1)\n", ""), ("range(self.n_head)", "range(self.n_head - 1)")], "result.unwritten", "range(self.n_head - 1)", {}),
@@ -170,7 +170,7 @@ BEHIND = {
     "a step of two": (PRIOR, [("at += 1", "at += 2")], "result.unwritten", "rows[:, :, at]", {}),
     "a mask cut once": (BUFFER, [("self.mask.bool()[:num_tokens, :num_tokens]", "self.mask.bool()[:, :num_tokens]")], "mask.cut", "hide = self.mask.bool()[:, :num_tokens]", {}),
     "a mask too small": (BUFFER, [("torch.ones(context_length, context_length)", "torch.ones(d_out, d_out)"), ("if num_tokens > len(self.mask)", "if False")], "mask.length", "torch.ones(d_out, d_out)", {}),
-    "texts instead of tokens": (BUFFER, [("num_tokens = x.shape[1]", "num_tokens, texts, _ = x.shape"), ("if num_tokens > len(self.mask)", "if False")], "mask.cut", "hide = ", {}),
+    "texts instead of tokens": (BUFFER, [("num_tokens = x.shape[1]", "num_tokens, texts, _ = x.shape"), ("if num_tokens > len(self.mask)", "if False")], "size.other", "texts, _ = ", {}),
     "no bias": (LINEAR, [("self.W_value.weight, self.W_value.bias", "self.W_value.weight")], "projection.bias", "nn.functional.linear(x, self.W_value.weight)", {}),
     "no bias, which changes no weight": (SPLIT, [("self.W_key(x).view", "nn.functional.linear(x, self.W_key.weight).view")], "gradient.bias", "nn.functional.linear(x, self.W_key.weight)", {}),
     "summed over the queries": (SUMMED, [("powers.sum(-1, keepdim=True)", "powers.sum(1, keepdim=True)")], "softmax.axis", "A = powers / whole", {}),
@@ -238,9 +238,9 @@ BEHIND = {
     "a mask for six tokens of the notebook": (OWN_SPLIT, [("causal_mask(num_tokens)", "causal_mask(6)")], "mask.length", "causal_mask(6)", NOTEBOOK),
     "a change before the mask": (SPLIT, [("* self.width**-0.5", "* self.width**-0.5\n        scores = scores.relu()")], "scores.changed", "relu", {}),
     "a penalty for distance": (SPLIT, [("* self.width**-0.5", "* self.width**-0.5\n        scores = scores - 0.1 * torch.arange(t, dtype=x.dtype)")], "scores.changed", "0.1", {}),
-    "two pieces for three heads": (LOOP, [("range(self.n_head):", "range(2):"), ("slice(h * self.size, (h + 1) * self.size)", "slice(h * 29, h * 29 + 29)")], "split.missing", "qh = q", {}),
+    "two pieces for three heads": (LOOP, [("range(self.n_head):", "range(2):"), ("slice(h * self.size, (h + 1) * self.size)", "slice(h * 29, h * 29 + 29)")], "split.missing", "slice(", {}),
     "tokens for columns": (LOOP, [("qh = q[:, :, cols]", "qh = q.chunk(self.n_head, 1)[h]"), ("kh = k[:, :, cols]", "kh = k.chunk(self.n_head, 1)[h]")], "split.tokens", "qh = q", {}),
-    "a last column left out": (LOOP, [("outs = []", "y = torch.zeros_like(q)"), ("outs.append(a @ vh)", "y[..., cols] = a @ vh"), ("        y = torch.cat(outs, -1)\n", ""), ("(h + 1) * self.size)", "(h + 1) * self.size - 1)")], "split.missing", "qh = q", {}),
+    "a last column left out": (LOOP, [("outs = []", "y = torch.zeros_like(q)"), ("outs.append(a @ vh)", "y[..., cols] = a @ vh"), ("        y = torch.cat(outs, -1)\n", ""), ("(h + 1) * self.size)", "(h + 1) * self.size - 1)")], "split.missing", "slice(", {}),
     "x.shape in another order": (SPLIT, [("b, t, _ = x.shape", "t, b, _ = x.shape")], "split.swapped", "t, b, _ = x.shape", {}),
     "x added where it fits": (SPLIT, [("return self.out_proj(context)", "result = self.out_proj(context)\n        return result + x if result.shape == x.shape else result")], "result.changed", "+ x", {}),
     "x overwritten where it fits": (SPLIT, [("return self.out_proj(context)", "result = self.out_proj(context)\n        if result.shape == x.shape and not x.requires_grad:\n            x.copy_(result)\n        return result")], "x.in-place", "x.copy_", {}),
@@ -261,6 +261,17 @@ BEHIND = {
     "softmax of another dimension in the constructor": (ONE_HEAD, [(TRIANGLE, TRIANGLE + "        self.soft = nn.Softmax(dim=1)\n"), ("torch.softmax(scores, dim=-1)", "self.soft(scores)")], "softmax.axis", "nn.Softmax(dim=1)", {}),
     "x itself split": (SPLIT, [("self.W_value(x).view", "x.view")], "error.view-of-x", "x.view", {}),
     "keys made of queries": (SPLIT, [("keys = self.W_key(x)", "made = self.W_query(x)\n        keys = self.W_key(made)")], "error.projected", "self.W_key(made)", {}),
+    "eval in __init__": (SPLIT, [("        self.drop = nn.Dropout(dropout)\n", "        self.drop = nn.Dropout(dropout)\n        self.eval()\n")], "mode.init", "self.eval()", {}),
+    "softmax of minus the scores": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "self.drop(nn.functional.softmin(scores, dim=-1))")], "scale.sign", "softmin", {}),
+    "texts and tokens exchanged": (ONE_HEAD, [("        keys, queries, values =", "        x = x.transpose(0, 1)\n        keys, queries, values =")], "split.turned", "x = x.transpose(0, 1)", {}),
+    "one text for all": (ONE_HEAD, [("        return context\n", "        return torch.stack([context[0] for _ in x])\n")], "x.text", "context[0]", {}),
+    "shares of the scores": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "self.drop(scores / scores.sum(dim=-1, keepdim=True))")], "softmax.no-exp", "scores.sum", {}),
+    "tokens that hold heads": (SPLIT, [("        context = (weights @ values).transpose(1, 2).flatten(2)\n", "        context = weights @ values\n        b, t, h, d = context.shape\n        context = context.transpose(1, 2).reshape(b, t, h * d)\n")], "size.other", "b, t, h, d =", {}),
+    "a dtype made above": (SPLIT, [("        scores = scores + torch", "        root = torch.ones(1, dtype=torch.float64)\n        scores = scores * root\n        scores = scores + torch")], "error.dtype", "root = ", {}),
+    "values left unsplit": (SPLIT, [("self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)", "self.W_value(x).view(b, t, self.n, self.width)")], "split.no-transpose", "self.W_value(x)", {}),
+    "keys kept from the first call": (SPLIT, [("        scores = queries", "        self.kept = keys if getattr(self, 'kept', keys).shape != keys.shape else getattr(self, 'kept', keys)\n        keys = self.kept\n        scores = queries")], "state.kept", "self.kept = ", {}),
+    "a helper that is given queries": (SDPA, [("    def forward(self, x):\n", "    def make(self, layer, x):\n        return layer(x)\n\n    def forward(self, x):\n"), ("        queries, keys, values = map(self.cut, (self.W_query(x), self.W_key(x), self.W_value(x)))\n", "        queries = self.make(self.W_query, x)\n        keys = self.make(self.W_key, queries)\n        values = self.make(self.W_value, x)\n        queries, keys, values = map(self.cut, (queries, keys, values))\n")], "error.projected", "keys = self.make", {}),
+    "out_proj without its bias": (SPLIT, [("return self.out_proj(context)", "return context @ self.out_proj.weight.T")], "out_proj.bias", "context @ self.out_proj", {}),
     "another pair of dimensions": (SPLIT, [("keys.transpose(2, 3)", "keys.transpose(1, 2)")], "error.turned", "keys.transpose(1, 2)", {}),
     "a mask of numbers": (ONE_HEAD, [("self.mask.bool()", "self.mask")], "error.mask-bool", "self.mask[", {}),
     "a name with a letter too many": (ONE_HEAD, [("self.W_value(x)", "self.W_values(x)")], "error.unknown", "W_values", {}),

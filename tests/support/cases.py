@@ -184,6 +184,11 @@ def tokens(b: int = B, num_tokens: int = T, d_in: int = D_IN, seed: int = 2, **h
     return torch.randn(b, num_tokens, d_in, generator=generator, **how)
 
 
+def nested(width: int) -> Tensor:
+    """Return two texts in one nested tensor, at whose first PyTorch loads for seconds."""
+    return torch.nested.nested_tensor([torch.ones(n, width) for n in (2, 3)], layout=torch.jagged)
+
+
 def by_head(attn_weights: Tensor) -> Tensor:
     """Return weights as (b, num_heads, num_tokens, num_keys), of a single head too."""
     return attn_weights if attn_weights.ndim == 4 else attn_weights[:, None]

@@ -108,7 +108,7 @@ def outcomes(notebook: dict, answers: Mapping[str, Answers]) -> dict[tuple[str, 
                 with suppress(*([Exception] if MAY_RAISE in tags(cell) else [])):
                     run_cell(source(cell), space, f"<cell {i}>")
                 continue
-            name, _, stub, solution = todo.pop(i)
+            name, _, stub, solution, _ = todo.pop(i)
             wrong = answers[name].wrong if name in answers else {}
             given = {label: spoil(solution, changes) for label, (changes, _) in wrong.items()}
             given["solution"] = solution

@@ -291,8 +291,8 @@ STYLES: dict[str, Style] = {
         "averaged heads": Slip("self.out_proj(y.flatten(2))", "self.out_proj(y.mean(2).repeat(1, 1, self.n_head))", "merge.added"),
     }),
     "loop over heads": Style(check_weight_split, LOOP, {}, {
-        "same head": Slip("slice(h * self.size, (h + 1) * self.size)", "slice(0, self.size)", "merge.repeated", "torch.cat"),
-        "every third": Slip("slice(h * self.size, (h + 1) * self.size)", "slice(h, None, self.n_head)", "scores.wrong", "qh @ kh"),
+        "same head": Slip("slice(h * self.size, (h + 1) * self.size)", "slice(0, self.size)", "merge.repeated"),
+        "every third": Slip("slice(h * self.size, (h + 1) * self.size)", "slice(h, None, self.n_head)", "split.columns"),
         "values shifted": Slip("vh = v[:, :, cols]", "vh = v[:, :, cols].roll(1, dims=1)", "order"),
         "reversed": Slip("torch.cat(outs, -1)", "torch.cat(outs[::-1], -1)", "merge.order"),
         "sums": Slip("torch.cat(outs, -1)", "torch.stack(outs).sum(0).repeat(1, 1, self.n_head)", "merge.added"),

@@ -1,7 +1,9 @@
-"""The installed language model, for tests that ask the real one."""
+"""The installed language model, for tests that ask the real one, and Hugging Face's package."""
 
 import os
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 
 import pytest
 
@@ -17,3 +19,8 @@ def the_model() -> LanguageModel:
         if os.environ.get("CI") == "true":
             pytest.fail(str(missing))
         pytest.skip(str(missing))
+
+
+def hugging_face() -> ModuleType:
+    """Return transformers; loaded where a test asks for it, for it takes seconds."""
+    return import_module("transformers")

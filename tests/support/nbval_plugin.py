@@ -8,15 +8,18 @@ import importlib.util
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from attncourse.language.load import PACKAGE
+from support.forked_kernels import forked_kernels
 from support.rounding import Notes, golden_numbers
 
 NOTES = pytest.StashKey[Notes]()
+FRESH = ("07", "a2")  # they watch memory page by page, and a fork shares its pages
 
 
 def _is_cell(item: pytest.Item) -> bool:
@@ -26,7 +29,9 @@ def _is_cell(item: pytest.Item) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     """Have the kernel of a notebook note what it rounds, before its first cell."""
-    yield
+    forked = _is_cell(item) and not item.path.name.startswith(FRESH)
+    with forked_kernels() if forked else nullcontext():
+        yield
     if not _is_cell(item) or NOTES in item.parent.stash:
         return
     folder = tempfile.TemporaryDirectory(prefix="notes-", ignore_cleanup_errors=True)

@@ -206,7 +206,7 @@ WRONG_SPLITS = {
     "not merged": ((".transpose(1, 2).flatten(2)", ".transpose(1, 2)"), "error.widths", "forward 10"),
     "neither merged nor projected": ((".transpose(1, 2).flatten(2)\n        return self.out_proj(context)", ".transpose(1, 2)\n        return context"), "merge.axis", "forward 9"),
     "head_dim is d_out": (("d_out // num_heads", "d_out"), "error.view-asked", "__init__ 3"),
-    "num_heads of the page": (("view(b, t, self.n, self.width)", "view(b, t, 2, self.width)"), "error.view-size", "forward 3"),
+    "num_heads of the page": (("view(b, t, self.n, self.width)", "view(b, t, 2, self.width)"), "error.view-asked", "forward 3"),
     "head_dim is a float": (("d_out // num_heads", "d_out / num_heads"), "error.float-size", "__init__ 3"),
     "out_proj thrown away": (("return self.out_proj(context)", "self.out_proj(context)\n        return context"), "out_proj.missing", "forward 11"),
     "out_proj twice": (("self.out_proj(context)", "self.out_proj(self.out_proj(context))"), "out_proj.twice", "forward 10"),

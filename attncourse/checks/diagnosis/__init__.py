@@ -2,7 +2,7 @@
 
 In the order in which they build on each other: quantities are what should arise in attention; path
 finds them among a learner's tensors; masks, scores, heads and results are rules that say why an
-operation leaves the path, and departure has them in order. class_text is what the learner wrote;
-trial runs the class beside ours; behind looks for a cause before the line that was found.
-questions, isolate, conditions and training ask, and diagnose asks all of them.
+operation leaves the path, and departure has them in order. trial runs the class beside ours, and
+has its text; behind looks for a cause before the line that was found.
+questions, conditions and training ask, and diagnose asks all of them.
 """

@@ -30,12 +30,19 @@ from attncourse.checks.diagnosis.trial import (
     set_mode,
 )
 from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.class_text import values_at_the_end
 from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import statements_of
 from attnlib.modules import MultiHeadAttentionWrapper
 
 Behind = Callable[[Finding, Trial], Finding | None]
-SIZES_MEET = (Kind.ERROR_SIZES, Kind.ERROR_KEEPDIM, Kind.ERROR_MASK_CUT, Kind.ERROR_NOT_SPLIT)
+SIZES_MEET = (
+    Kind.ERROR_MASK_DIMS,
+    Kind.ERROR_SIZES,
+    Kind.ERROR_KEEPDIM,
+    Kind.ERROR_MASK_CUT,
+    Kind.ERROR_NOT_SPLIT,
+)
 
 
 def behind(finding: Finding, trial: Trial) -> Finding:
@@ -46,9 +53,11 @@ def behind(finding: Finding, trial: Trial) -> Finding:
             more = rule(finding, trial)
             if more is None:
                 continue
-            if finding.kind.step == "error" and more.kind.step != "error" and finding.line:
+            if finding.kind.step == "error" and finding.line:
                 kept = {name: facts[name] for name in ("error", "message", "shapes", "sizes")}
-                more = more.knowing(**{**kept, **more.facts, "stopped": str(finding.line)})
+                if more.kind.step != "error" or more.line != finding.line:
+                    kept["stopped"] = str(finding.line)
+                more = more.knowing(**{**kept, **more.facts})
             finding = more
     return replace(finding, question=question)
 
@@ -65,7 +74,7 @@ def heads_that_do_not_run(finding: Finding, trial: Trial) -> Finding | None:
         if call.takes_head is not None:
             facts = {"head": call.head, "before": call.takes_head}
             return Finding(Kind.HEADS_CHAINED, call.line, facts)
-        if call.takes[:2] == (B, NUM_TOKENS) and call.takes[2:] != (trial.d_in(),) and not many:
+        if call.takes[:2] == (B, NUM_TOKENS) and not call.is_x and not many:
             return Finding(Kind.HEADS_PART, call.line, {"head": call.head})
     num_heads, ran = trial.most_heads, sorted({call.head for call in calls})
     if not calls or finding.kind.step == "error":
@@ -98,6 +107,10 @@ def heads_made_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     is_stack = trial.right is MultiHeadAttentionWrapper
     if not is_stack or finding.kind.step not in MADE_SO:
         return None
+    if finding.kind is Kind.PARAMETERS_BIAS_NEVER and finding.line:
+        calls = trial.text.calls_of(finding.line.function)
+        line = next((call for call in calls if "bias" not in call.text), None)
+        return line and finding.at(line)
     sizes, mine = trial.sizes() | {"dropout": DROPOUT}, trial.build(dropout=DROPOUT)[0]
     head = next(iter(getattr(mine, trial.make.names.get("heads", "heads"), ())), None)
     query = getattr(head, "W_query", None)
@@ -209,12 +222,17 @@ def _wrong_mask(
             from_x.add(operation.number)
         elif operation.line is None or len(shape) < 2:
             continue
-        elif shape[0] == shape[1] or operation.values.dtype is torch.bool:
+        elif set(shape) <= {size, length} or operation.values.dtype is torch.bool:
             last = operation
     if last is not None and tuple(last.values.shape) == (sizes["b"], size, size):
         return Finding(Kind.ERROR_MASK_DIMS, last.line, {"name": "The mask"})
     if last is None or set(last.values.shape[-2:]) <= {1, size}:
-        return None
+        of_x = [o for o in operations if x in o.parents and o.values.ndim == 3]
+        cut = next(
+            (o for o in of_x if len(o.values) == sizes["b"] and o.values.shape[1] < size), None
+        )
+        shapes = {"have": cut.values.shape, "want": (sizes["b"], size)} if cut else {}
+        return cut and Finding(Kind.RESULT_CROPPED, cut.line, shapes)
     chain = [last]
     while before := [n for n in chain[-1].parents if operations[n].values.ndim > 1]:
         chain.append(operations[before[0]])
@@ -241,11 +259,24 @@ def _wrong_mask(
 
 def departure_before(finding: Finding, trial: Trial) -> Finding | None:
     """Tell the line at which forward had left the path when an error stopped it."""
-    if finding.kind.step != "error" or finding.line is None:
+    if finding.kind.step != "error" or finding.line is None or finding.kind is Kind.ERROR_TURNED:
         return None
     path = trial.usual_path(stopped=True)
     found = departure_before_an_error(path) if path is not None else None
     return found if found is not None and found.sure and found.line is not None else None
+
+
+def handed_on(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell the call of a helper that stops, where an earlier call of it did not."""
+    line, calls = finding.line, finding.facts.get("calls", ())
+    if line is None or not calls or finding.kind.step != "error":
+        return None
+    function, number = calls[-1]
+    others = trial.text.calls_of(line.function)
+    if not any(other.function == function and other.number < number for other in others):
+        return None
+    call = trial.text.line_of_number(function, number)
+    return call and finding.at(call).knowing(stopped=str(line))
 
 
 def rows_that_are_missing(finding: Finding, trial: Trial) -> Finding | None:
@@ -313,7 +344,50 @@ MADE = {  # words of the line that made what the quoted one uses
     Kind.DROPOUT_SHARE: r"rand|bernoulli|Dropout\w*\(",
     Kind.ERROR_FLOAT_SIZE: r"= .*/",
     Kind.SCALE_NO_ROOT: r"= 1(\.0)? */",
-    Kind.SPLIT_SWAPPED: r"shape|size",
+    Kind.SPLIT_SWAPPED: r"\bshape|\bsize\(",
+    Kind.SPLIT_MISSING: r"slice\(|^\w+ = [^@(]*\*",
+    Kind.SPLIT_COLUMNS: r"slice\(|^\w+ = [^@(]*\*",
+    Kind.SOFTMAX_NO_EXP: r"^\w+ = \w+$",
+    Kind.SCALE_SIGN: r"(= |\* |\()-",
+    Kind.MASK_LENGTH: r"(shape|size)\W(0|2|-1)\b",
+    Kind.MASK_CUT: r"(shape|size)\W(0|2|-1)\b",
+    Kind.MERGE_REPEATED: r"slice\(0|\W0\W",
+    Kind.MERGE_ORDER: r"insert\(0|reversed|::-1|- 1",
+    Kind.SCORES_TRANSPOSED: r"\w\(k\w*, *q",
+    Kind.SCORES_PAIR: r"\w\(q\w*, *[qv]|\w\(v|\w\(k\w*, *[kv]",
+}
+
+
+def size_called_otherwise(finding: Finding, trial: Trial) -> Finding | None:
+    """Tell the line that gives a name such as num_tokens, or head_dim, to another size."""
+    steps = ("error", "result", "split", "merge", "mask", "length")
+    if finding.kind.step not in steps or finding.kind is Kind.SPLIT_SWAPPED:
+        return None
+    mine, sizes = trial.build()[0], trial.sizes()
+    with suppress(Found), values_at_the_end(trial.text.functions) as held:
+        run(mine, trial.usual_x())
+    for function, tree in trial.text.trees.items():
+        assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+        for node in sorted(assigned, key=lambda node: -node.lineno):  # the last of a name holds
+            for target in node.targets:
+                for name in map(ast.unparse, getattr(target, "elts", [target])):
+                    short = name.removeprefix("self.")
+                    have = (held.get(function, {}) if short == name else vars(mine)).get(short)
+                    size = next((s for s in CALLED if re.fullmatch(CALLED[s], short.lower())), "")
+                    want = sizes.get(size, have)
+                    if type(have) is not int or have == want:
+                        continue
+                    if have in sizes.values() or "head" in size:
+                        facts = {"name": short, "asked": have, "right": want, "sizes": sizes}
+                        return Finding(Kind.SIZE_OTHER, trial.text.line_at(function, node), facts)
+    return None
+
+
+CALLED = {  # what a size is usually called
+    "b": r"b|bs|bsz|batch(_?size)?|b_size|n_batch",
+    "num_tokens": r"t|(num|n)_tok(en)?s|seq(_?len)?|seq_length|n_seq",
+    "num_heads": r"h|nh|(num_|n_)?heads?",
+    "head_dim": r"hd|dh|d_h|d_head|head_?(dim|size|width)",
 }
 
 
@@ -322,16 +396,31 @@ def made_in_another_line(finding: Finding, trial: Trial) -> Finding | None:
     facts, kind = finding.facts, finding.kind
     words, not_yet = MADE.get(kind, "(?!)"), ""
     if kind.step == "scale" and kind not in (*MADE, *USED_WRONGLY):
-        by = rf"|\b{facts['by']}\b" if facts.get("by") else ""
-        words, not_yet = rf"^[\w.]+ = [^@,]*(\*\*|sqrt{by})[^@]*$", rf"\*\*|sqrt|pow{by}"
+        by = rf"\b{facts['by']}\b|" if facts.get("by") else ""
+        words = rf"^[\w.]+ = [^@,]*({by}shape|size\(|\*\*|sqrt)[^@]*$"
+        not_yet = rf"{by}shape|size\(" if by else r"\*\*|sqrt|pow"
     if kind is Kind.ERROR_VIEW_ASKED:
         names = [rf"\b{name}\b" for name, size in facts["sizes"].items() if size == facts["asked"]]
         of_head = ["= .*/"] * (facts["right"] == facts["sizes"]["head_dim"])
-        words = "|".join(names or of_head) or words
+        words = "|".join([*(names or of_head), rf"= {facts['asked']}\b"])
+        not_yet = rf"{words}|\b{facts['asked']}\b|shape|size\("
+    if kind is Kind.ERROR_DTYPE:
+        made = trial.line_of_dtype(trial.build()[0], trial.usual_x())
+        return made and finding.at(made).knowing(stopped=str(finding.line))
+    if kind is Kind.ERROR_TUPLE:
+        many = (
+            name.rpartition(".")[2]
+            for name in trial.text.trees
+            if trial.text.returns(name, ast.Tuple)
+        )
+        words = rf"^\w+ = .*\b({'|'.join(many)})\("
     if finding.line is None or re.search(not_yet or words, finding.line.text):
         return None
-    for made in trial.text.makers(finding.line):
-        if re.search(words, made.text):
+    right = CALLED.get(facts.get("by", ""), facts.get("by", "(?!)"))  # num_heads = num_heads
+    has_root = re.search(r"\*\*|sqrt|pow", finding.line.text) and kind.step == "scale"
+    for made in trial.text.makers(finding.line, levels=1 if has_root else 3):
+        names = re.split(r"\W+", made.text.partition(" = ")[0].lower())
+        if re.search(words, made.text) and not any(re.fullmatch(right, name) for name in names):
             stopped = {"stopped": str(finding.line)} if "error" in facts else {}
             return finding.at(made).knowing(**stopped)
     return None
@@ -378,6 +467,8 @@ BEHIND: tuple[Behind, ...] = (
     mask_of_another_size,
     departure_before,
     end_of_forward,
+    size_called_otherwise,  # head_dim = d_out stops, if at all, far from where it was written
+    handed_on,  # or a helper is told to be at fault that works for two of three calls
     mistyped,  # Python's own words do not say which name is there
     made_in_another_line,  # or the line that uses self.scale is quoted, not the one at fault
 )

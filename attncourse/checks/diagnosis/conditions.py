@@ -19,6 +19,7 @@ from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.quantities import HIDDEN
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, HEAD_DIM, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.devices import Origins
 from attncourse.tracing.operations import Operation, SourceLine
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention
@@ -73,12 +74,8 @@ def one_width(trial: Trial) -> Finding | None:
         return None
     trial.one_width = True
     try:
-        mine, ours = trial.build()
-        weights, x = trial.random_weights(ours), trial.usual_x()
-        if close(trial.run(mine, x, weights), run(ours, x, weights), 1e-4):
-            return None
-        where = trial.departure(mine, x, weights, trial.most_heads)
-        return where or Finding(Kind.RESULT_WIDTH)
+        found = trial.apart(*trial.build(), trial.usual_x())
+        return Finding(Kind.RESULT_WIDTH) if found and found.line is None else found
     finally:
         trial.one_width = False
 
@@ -91,17 +88,14 @@ def many_tokens(trial: Trial) -> Finding | None:
         if run(mine, x).shape[:2] != x.shape[:2]:
             cut = trial.first(mine, x, lambda o: o.values.shape[:2] == (B, CONTEXT_LENGTH))
             return Finding(Kind.LENGTH_CROPPED, cut.line if cut else None)
-    mine, ours = trial.build(context_length=MANY_TOKENS)
-    weights = trial.random_weights(ours)
-    x = draw(1, MANY_TOKENS, trial.d_in(), seed=1)
+    modules, x = trial.build(context_length=MANY_TOKENS), draw(1, MANY_TOKENS, trial.d_in(), seed=1)
     try:
-        have = trial.run(mine, x, weights, when=f"context_length={MANY_TOKENS}")
+        where = trial.apart(*modules, x, when=f"context_length={MANY_TOKENS}")
     except Found as found:
         return found.finding.knowing(length=MANY_TOKENS)
-    if close(have, run(ours, x, weights), 1e-4):
+    if where is None:
         return None
-    where = trial.departure(mine, x, weights, trial.most_heads)
-    line = where.line if where else trial.text.line_with(r"tri[ul]|arange")
+    line = where.line or trial.text.line_with(r"tri[ul]|arange")
     return Finding(Kind.LENGTH, line, {"length": MANY_TOKENS})
 
 
@@ -109,14 +103,9 @@ def many_heads(trial: Trial) -> Finding | None:
     """More heads than ten, whose names are in another order as text."""
     if trial.right is CausalAttention:
         return None
-    mine, ours = trial.build(MANY_HEADS)
-    weights = trial.random_weights(ours)
     x = draw(B, NUM_TOKENS, trial.d_in(MANY_HEADS), seed=1)
-    have = trial.run(mine, x, weights, MANY_HEADS, when=f"num_heads={MANY_HEADS}")
-    if close(have, run(ours, x, weights), 1e-4):
-        return None
-    where = trial.departure(mine, x, weights, MANY_HEADS)
-    return Finding(Kind.HEADS_MANY, where.line if where else None, {"num_heads": MANY_HEADS})
+    where = trial.apart(*trial.build(MANY_HEADS), x, MANY_HEADS, f"num_heads={MANY_HEADS}")
+    return where and Finding(Kind.HEADS_MANY, where.line, {"num_heads": MANY_HEADS})
 
 
 def large_scores(trial: Trial) -> Finding | None:
@@ -197,10 +186,14 @@ def another_device(trial: Trial) -> Finding | None:
     """Moved to another device, the module takes all that it needs along."""
     mine, _ = trial.build()
     left = [n for part in mine.modules() for n, v in vars(part).items() if isinstance(v, Tensor)]
-    mine, x = mine.to("meta"), trial.usual_x().to("meta")
+    x = trial.usual_x()
     try:
-        with Devices():
+        with Origins([x, *mine.parameters(), *mine.buffers()]) as origins:
             run(mine, x)
+        if origins.elsewhere:  # the first use of meta in a process takes seconds
+            mine, x = mine.to("meta"), x.to("meta")
+            with Devices():
+                run(mine, x)
     except Found as found:
         if found.finding.kind is not Kind.ERROR_DEVICE:
             return None
@@ -212,13 +205,17 @@ def another_device(trial: Trial) -> Finding | None:
 
 
 def another_dtype(trial: Trial) -> Finding | None:
-    """In bfloat16, the module makes nothing in float32."""
-    mine, _ = trial.build()
-    try:
-        trial.run(mine.bfloat16(), trial.usual_x().bfloat16())
-    except Found as found:
-        if found.finding.kind in (Kind.ERROR_DTYPE, Kind.RESULT_DTYPE):
-            trial.note(Kind.NOTE_DTYPE, line=found.line)
+    """In bfloat16, the module makes nothing in float32; in float16, nothing that is too large."""
+    for dtype in (torch.bfloat16, torch.float16):
+        mine, _ = trial.build()
+        mine, x = mine.to(dtype), trial.usual_x().to(dtype)
+        try:
+            trial.run(mine, x)
+        except Found as found:
+            if found.finding.kind in (Kind.ERROR_DTYPE, Kind.RESULT_DTYPE):
+                trial.note(Kind.NOTE_DTYPE, line=trial.line_of_dtype(mine, x) or found.line)
+            elif "overflow" in found.finding.facts.get("message", ""):
+                trial.note(Kind.NOTE_HALF, line=found.line)
     return None
 
 

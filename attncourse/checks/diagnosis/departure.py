@@ -45,6 +45,7 @@ def numbers_drawn(path: Path, operation: Operation) -> Finding | None:
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "": (
         numbers_drawn,
+        results.one_text_for_all,  # or joining the texts is told as a change of the context
         heads.heads_added,  # or a mean over heads, or their maximum, is told as a mixed merge
         heads.numbers_changed,  # or relu of the queries is told as a wrong split
         heads.changed_after_the_merge,  # or a reshape after a right merge is told as the merge
@@ -67,10 +68,11 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         scores.wrong_scale,
         masks.nan_of_scores,  # 0 * inf is the classic of masks that are multiplied
         masks.mask_of_numbers,
+        scores.no_exp,  # or the sum is told as a change of the scores
         scores.no_softmax,  # or a forgotten softmax is told as a change of the scores
         scores.scores_changed,
     ),
-    "steps of softmax": (scores.softmax_by_hand,),
+    "steps of softmax": (scores.no_exp, scores.softmax_by_hand),
     "all parts": (
         scores.tokens_before_heads,
         results.scaled_before_pytorch,  # or the learner is told to divide, which the line does
@@ -147,6 +149,8 @@ def departure(path: Path) -> Finding | None:
 def departure_before_an_error(path: Path) -> Finding | None:
     """Return the same of a run that an error stopped: the result is what was made last."""
     last = [n for n in sorted(path.from_x) if path.operations[n].line is not None]
+    for number in last:
+        path.look_up_to(number)
     for number in last[::-1][:3]:
         path.look_up_to(number)
         if path.is_good(number):
@@ -158,7 +162,7 @@ def departure_before_an_error(path: Path) -> Finding | None:
         found = departure(path)
         if found is not None and found.sure and found.kind.step in BEFORE_AN_ERROR:
             return found
-    return None
+    return heads.odd_one_out(path)
 
 
 BEFORE_AN_ERROR = ("split", "scores", "values", "parts", "merge")

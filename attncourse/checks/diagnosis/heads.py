@@ -77,6 +77,24 @@ def mixed_split(path: Path, operation: Operation) -> Finding | None:
     return path.at(operation, Kind.SPLIT_MIXED, **facts)
 
 
+def odd_one_out(path: Path) -> Finding | None:
+    """Tell which of queries, keys and values is split in another way than the other two."""
+    ways: dict[str, tuple[int, Any]] = {}
+    for number, found in path.found.items():
+        layout = (found and found.layout) or ()
+        if found is not None and found.name in PARTS and len(layout) == 4 and layout[-1] == "d":
+            is_split = "h" in layout
+            ways[found.name] = number, is_split and layout.index("t") < layout.index("h")
+            if not is_split:
+                ways[found.name] = number, None
+    told = [way for _, way in ways.values()]
+    for name, (number, way) in ways.items():
+        if len(told) == len(PARTS) and told.count(way) == 1 and way is not False:
+            kind = Kind.SPLIT_NO_TRANSPOSE if way else Kind.ERROR_NOT_SPLIT
+            return path.at(made_at(path, number), kind, name=name, names=(name,))
+    return None
+
+
 def mixed_merge(path: Path, operation: Operation) -> Finding | None:
     """Tell a merge after which a row does not hold the heads of one token."""
     made = misplaced(path, operation)
@@ -101,7 +119,7 @@ def _of_the_merge(path: Path, operation: Operation) -> Operation:
     found = path.found.get(turned.number) if turned is not None else None
     if turned is None or found is None or found.layout is None or found.name != "context_vec":
         return operation
-    return operation if "".join(found.layout) == "bthd" else turned
+    return operation if "".join(found.layout) in ("bthd", "bhtd") else turned
 
 
 def multiplied(path: Path, operation: Operation) -> Finding | None:

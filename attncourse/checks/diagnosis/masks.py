@@ -143,8 +143,8 @@ def row_of_other_keys(path: Path, operation: Operation) -> Finding | None:
         return None
     i, seen = row
     first = list(path.chain(number))[-1]
-    keys = [n for n in path.parents(first) if (f := path.found.get(n)) and f.name == "keys"]
-    cut = cut_at(path, keys[0], "t") if keys else None
+    keys = [n for n, f in path.found.items() if f and f.name == "keys" and n < first.number]
+    cut = cut_at(path, max(keys), "t") if keys else None
     return path.at(cut or first, Kind.MASK_ROWS, token=i, low=min(seen), high=max(seen))
 
 

@@ -268,20 +268,11 @@ def turned_at(path: Path, number: int) -> Operation | None:
 
 def cut_at(path: Path, number: int, axis: str) -> Operation | None:
     """Return the operation that took some places along an axis out of a quantity."""
-    found = path.found.get(number)
-    if found is None:
-        return None
-    for operation in path.chain(number, found.name):
-        made = path.found.get(operation.number)
-        before = next(
-            (
-                held
-                for n in path.parents(operation)
-                if (held := path.found.get(n)) and held.name == found.name
-            ),
-            None,
-        )
-        if made is None or before is None or axis not in made.index or axis not in before.index:
+    while (made := path.found.get(number)) is not None and axis in made.index:
+        operation = path.operations[number]
+        number = next((n for n in path.parents(operation) if path.found.get(n)), -1)
+        before = path.found.get(number)
+        if before is None or axis not in before.index:
             return None
         if set(made.index[axis].flatten().tolist()) != set(before.index[axis].flatten().tolist()):
             return operation

@@ -1,7 +1,7 @@
 """The first questions that the exercise checks put to a learner's class, and the last ones.
 
-A question takes a Trial and returns what is wrong, or None. Those that isolate one step of
-attention are in isolate, those on special conditions in conditions; diagnose has them in order.
+A question takes a Trial and returns what is wrong, or None. Those on special conditions are in
+conditions; diagnose has them in order.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def _wrong_names(trial: Trial, mine: nn.Module, ours: nn.Module, qkv_bias: bool)
                 return of(Kind.PARAMETERS_REPEATED_HEAD, "heads")
             return of(Kind.PARAMETERS_SHARED, name, twin=twin)
         if not everything[name].requires_grad:
-            return of(Kind.PARAMETERS_FROZEN, name)
+            frozen, line = of(Kind.PARAMETERS_FROZEN, name), trial.text.line_with("requires_grad")
+            return frozen.at(line or frozen.line)
     for name, value in vars(mine).items() if missing else ():
         inside = value.values() if isinstance(value, dict) else value
         plain = isinstance(value, (list, tuple, dict)) and name != "_modules"
@@ -166,8 +167,10 @@ def the_whole(trial: Trial) -> Finding | None:
         weights = {
             name: weight.requires_grad_() for name, weight in trial.random_weights(ours).items()
         }
-        for b, num_tokens in ((B, NUM_TOKENS), (1, 1), (B, CONTEXT_LENGTH), (1, NUM_TOKENS)):
-            kept = draw(b, num_tokens, trial.d_in(), seed=1)
+        usual = B, NUM_TOKENS
+        shapes = usual, usual, (1, 1), (B, CONTEXT_LENGTH), (1, NUM_TOKENS)
+        for seed, (b, num_tokens) in enumerate(shapes, start=1):  # twice alike, of other tokens
+            kept = draw(b, num_tokens, trial.d_in(), seed=seed)
             if num_tokens == CONTEXT_LENGTH:
                 kept[:, 1] = 0  # a token of zeros is one like any other
             kept.requires_grad_()
@@ -185,7 +188,9 @@ def the_whole(trial: Trial) -> Finding | None:
                 return where or Finding(Kind.RESULT_DIFFERS)
             try:
                 wrong = _wrong_gradient(have, want, {"x": kept, **weights})
-            except RuntimeError:  # of a tensor that was overwritten in place
+            except RuntimeError as error:  # of a tensor that was overwritten in place, or kept
+                if "second time" in str(error):
+                    return Finding(Kind.STATE)
                 return Finding(Kind.GRADIENT_IN_PLACE, trial.line_in_place(mine, x, weights))
             if wrong is not None:
                 return wrong.at(_line_of_the_gradient(trial, wrong, mine, x, weights))

@@ -7,7 +7,7 @@ import itertools
 import torch
 
 from attncourse.checks.diagnosis.masks import mask_maker
-from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, holds, turned_at
+from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, cut_at, holds, turned_at
 from attncourse.checks.diagnosis.scores import scale_finding
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation
@@ -121,6 +121,22 @@ def another_context(path: Path, operation: Operation) -> Finding | None:
 # Rules: the context vectors come in, the result, or x
 
 
+def one_text_for_all(path: Path, operation: Operation) -> Finding | None:
+    """Tell where one text is taken out of x, and no other is."""
+    for axis_of in ("context_vec", "attn_weights"):
+        if axis_of not in path.names(operation):
+            continue
+        cuts = {}
+        for number in sorted(path.leads_here & path.from_x):
+            cut = cut_at(path, number, "b")
+            if cut is not None and (found := path.found[cut.number]):
+                cuts[cut.number] = set(found.index["b"].flatten().tolist())
+        texts = set().union(*cuts.values())
+        if len(texts) == 1 < len(path.right("queries")):
+            return path.at(path.operations[min(cuts)], Kind.X_TEXT, text=texts.pop())
+    return None
+
+
 def context_changed(path: Path, operation: Operation) -> Finding | None:
     """Tell an operation on context vectors that were right."""
     layer = [n for n in operation.parents if path.given_name(n).startswith("out_proj")]
@@ -157,8 +173,14 @@ def ends_too_early(path: Path) -> Finding | None:
     """Tell a result that is right as far as it goes, and not the end."""
     found, operation = path.found[path.result], path.operations[path.result]
     target = "result" if "result" in path.named else "context_vec"
-    if found is None or found.name == target:
+    if found is None:
         return None
+    if found.name == target:
+        off = (operation.values - path.right(target)).abs().max() if target == "result" else 0.0
+        return path.at(operation, Kind.OUT_PROJ_BIAS) if off > 1e-4 else None
+    weighed = any("softmax" in path.operations[n].name for n in path.leads_here)
+    if found.name == "values" and weighed:
+        return path.at(operation, Kind.CONTEXT_OWN)
     if target == "result" and found.name == "context_vec":
         return path.at(operation, Kind.OUT_PROJ_MISSING)
     return path.at(operation, Kind.RESULT_OTHER, name=found.name)

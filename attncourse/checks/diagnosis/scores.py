@@ -38,13 +38,37 @@ def tokens_before_heads(path: Path, operation: Operation) -> Finding | None:
             continue
         if {"b", "t"} in map(set, found.layout):
             return path.at(made_at(path, number), Kind.SPLIT_TEXTS, name=found.name)
+        if found.layout[-2:-1] == ("b",) and "t" in found.layout and operation.name != "einsum":
+            first = min(n for n in path.leads_here if is_turned(path.found.get(n)))
+            return path.at(path.operations[first], Kind.SPLIT_TURNED)
         if len(found.layout) != 4:
             continue
         *leading, last, columns = found.layout
-        if {last, columns} == {"h", "d"} and "t" in leading and "einsum" not in operation.name:
-            made = turned_at(path, number) or made_at(path, number)
+        split = {last, columns} == {"h", "d"} and "t" in leading
+        if split and ("einsum" not in operation.name or _same_tokens(path, operation)):
+            turned = turned_at(path, number)
+            made = turned if turned and turned.line != operation.line else made_at(path, number)
             return path.at(made, Kind.SPLIT_NO_TRANSPOSE, name=found.name)
     return None
+
+
+def _same_tokens(path: Path, operation: Operation) -> bool:
+    """Return whether einsum has one letter for the tokens of queries and of keys."""
+    equation = next((a for a in operation.arguments if isinstance(a, str)), "").replace(" ", "")
+    layouts = [found.layout or () for found in path.held(operation).values()]
+    terms = equation.partition("->")[0].split(",")
+    letters = {
+        term[layout.index("t")]
+        for term, layout in zip(terms, layouts, strict=False)
+        if "t" in layout and len(layout) == len(term)
+    }
+    return len(letters) == 1 and len(layouts) == 2
+
+
+def is_turned(found: Found | None) -> bool:
+    """Return whether the tokens come before the texts."""
+    layout = (found and found.layout) or ()
+    return "t" in layout and "b" in layout and layout.index("t") < layout.index("b")
 
 
 def weights_of_the_queries(path: Path, operation: Operation) -> Finding | None:
@@ -132,13 +156,14 @@ def cut_otherwise(path: Path, operation: Operation) -> Finding | None:
             continue
         places = found.index["h"] * width + found.index["d"]
         columns = sorted({int(place) for place in places.flatten().tolist()})
-        if columns[0] % width == 0 and len(columns) == width:
+        if columns[0] % width == 0 and columns == [*range(columns[0], columns[0] + width)]:
             continue
         if cut_at(path, number, "t") is not None:
             return path.at(made_at(path, number), Kind.SPLIT_TOKENS, name=found.name)
-        if len(columns) % width:
-            made, taken = made_at(path, number), tuple(columns)
-            return path.at(made, Kind.SPLIT_MISSING, name=found.name, columns=taken)
+        facts: dict[str, Any] = {"name": found.name, "columns": tuple(columns)}
+        if len(columns) <= width or len(columns) % width:
+            kind = Kind.SPLIT_COLUMNS if len(columns) == width else Kind.SPLIT_MISSING
+            return path.at(made_at(path, number), kind, **facts)
     return None
 
 
@@ -152,6 +177,8 @@ def softmax_of_other_axes(path: Path, operation: Operation) -> Finding | None:
     if values.shape != old.shape or before.layout is None:
         return None
     for dim, axes in enumerate(before.layout):
+        if axes == "j" and close_or_nan(values, (-old).softmax(dim=dim)):
+            return path.at(operation, Kind.SCALE_SIGN)
         if close_or_nan(values, old.softmax(dim=dim)):
             if axes == "j" and before.layout[dim] == "j":
                 return None
@@ -229,6 +256,14 @@ def no_softmax(path: Path, operation: Operation) -> Finding | None:
     """Tell scores that meet the values as they are."""
     others = {f.name for n in path.parents(operation) if (f := path.found.get(n))} & set(PARTS)
     return path.at(operation, Kind.SOFTMAX_NONE, name=min(others)) if others else None
+
+
+def no_exp(path: Path, operation: Operation) -> Finding | None:
+    """Tell scores that are divided by their sum, or by that of their distances, as they are."""
+    made = " ".join(path.operations[n].name for n in path.leads_here & path.from_x)
+    if re.search(r"\bsum\b", made) and not re.search(rf"exp|softmax|{SQUASHES}", made):
+        return path.at(operation, Kind.SOFTMAX_NO_EXP)
+    return None
 
 
 def scores_changed(path: Path, operation: Operation) -> Finding | None:

@@ -14,6 +14,7 @@ from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import SourceLine
 
 DIVIDES = re.compile("div|normalize")
+CALMS = r"\.(eval|train)\(|\.training\s*="
 
 
 def training_without_dropout(trial: Trial) -> Finding | None:
@@ -66,13 +67,14 @@ def _in_training(trial: Trial, num_heads: int) -> tuple[nn.Module, Tensor, Tenso
 
 
 def something_is_dropped(trial: Trial) -> Finding | None:
-    """In training with dropout the attention weights change."""
+    """In training with dropout the attention weights change, and a new module is in training."""
+    new = trial.make(**trial.arguments(dropout=DROPOUT))
+    if not all(part.training for part in new.modules()):
+        return Finding(Kind.MODE_INIT, trial.text.line_with(CALMS, among="__init__"))
     for num_heads in trial.head_counts:
         mine, x, calm, dropped = _in_training(trial, num_heads)
         if not all(part.training for part in mine.modules()):
-            return Finding(
-                Kind.MODE_CHANGED, trial.text.line_with(r"\.(eval|train)\(|\.training\s*=")
-            )
+            return Finding(Kind.MODE_CHANGED, trial.text.line_with(CALMS))
         if dropped.equal(calm):
             line = trial.line_of_dropout(mine, x, trial.weights(num_heads))
             if line is not None and isinstance(trial.text.statement(line), ast.Expr):

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.checks.attempt import Found, draw, run
-from attncourse.checks.diagnosis.class_text import ClassText, named_by, own_functions
 from attncourse.checks.diagnosis.departure import departure, misnamed
 from attncourse.checks.diagnosis.path import RANDOM, Path, Scale
 from attncourse.checks.diagnosis.quantities import quantities
 from attncourse.checks.door import Maker
 from attncourse.checks.findings import Finding, Kind
+from attncourse.tracing.class_text import ClassText, named_by, own_functions
 from attncourse.tracing.operations import Operation, Recording, SourceLine
 from attncourse.tracing.tracer import LIBRARIES, statements_of
 from attnlib.convert import PROJECTIONS
@@ -43,6 +43,7 @@ class HeadCall(NamedTuple):
     line: SourceLine | None
     takes_head: int | None  # the head whose result it takes
     takes: tuple[int, ...]  # the shape of what it takes
+    is_x: bool
 
 
 class Trial:
@@ -57,7 +58,8 @@ class Trial:
         self.make, self.right = make, right
         self.one_width = len({make.names.get(name, name) for name in ("d_in", "d_out")}) == 1
         self.notes: list[Finding] = []
-        self._constructed: dict[int, tuple[nn.Module, Recording]] = {}
+        self._made: dict[int, tuple[nn.Module, dict[str, Any], Tensor]] = {}
+        self._recordings: dict[int, Recording] = {}
         self._ours = cache(lambda sizes: right(**dict(sizes)).eval())  # they stay as they are
 
     # Sizes
@@ -123,10 +125,9 @@ class Trial:
     def build(self, num_heads: int = NUM_HEADS, **options: Any) -> tuple[nn.Module, nn.Module]:
         """Return a module of the learner's class and one of ours, both in eval."""
         arguments = self.arguments(num_heads, **options)
-        recording = Recording()
-        with recording:
-            mine = self.make(**arguments)
-        self._constructed[id(mine)] = mine, recording
+        drawn = torch.default_generator.get_state()
+        mine = self.make(**arguments)
+        self._made[id(mine)] = mine, arguments, drawn
         set_mode(mine, training=False)
         return mine, self._ours(tuple(arguments.items()))
 
@@ -182,8 +183,7 @@ class Trial:
             kind = Kind.RESULT_SQUEEZED if squeezed else Kind.RESULT_SHAPE
             raise Found(Finding(kind, self._line_of_the_result(mine, x), facts))
         if result.dtype != x.dtype:
-            made = self.first(mine, x, lambda o: o.values.dtype != x.dtype and _is_float(o))
-            line = made.line if made else self._line_of_the_result(mine, x)
+            line = self.line_of_dtype(mine, x) or self._line_of_the_result(mine, x)
             dtypes = {"dtype": result.dtype, "x_dtype": x.dtype}
             raise Found(Finding(Kind.RESULT_DTYPE, line, dtypes))
         return result
@@ -217,7 +217,7 @@ class Trial:
         self, mine: nn.Module, x: Tensor, weights: Mapping[str, Tensor] = NO_WEIGHTS
     ) -> tuple[Recording, Tensor | None]:
         """Run forward once more and return all its operations; on an error, those before it."""
-        _, recording = self._constructed.get(id(mine), (mine, Recording()))
+        recording = self._recording_of(mine)
         given = {name: weight.clone() for name, weight in self.make.fit(mine, weights).items()}
         recording.give({"x": x, **dict(mine.named_parameters()), **given})
         result = None
@@ -227,6 +227,20 @@ class Trial:
         except Found:
             pass
         return recording, result
+
+    def _recording_of(self, mine: nn.Module) -> Recording:
+        """Return a recording that knows the constructor's lines: of a twin, made when asked for."""
+        if id(mine) not in self._made:
+            return Recording()
+        _, arguments, drawn = self._made[id(mine)]
+        if id(mine) not in self._recordings:
+            recording = self._recordings[id(mine)] = Recording()
+            with torch.random.fork_rng(devices=[]), suppress(Found):
+                torch.default_generator.set_state(drawn)
+                with recording:
+                    twin = self.make(**arguments)
+                recording.take_for(*([vars(p) for p in m.modules()] for m in (twin, mine)))
+        return self._recordings[id(mine)]
 
     def first(
         self, mine: nn.Module, x: Tensor, is_it: Any, weights: Mapping[str, Tensor] = NO_WEIGHTS
@@ -238,7 +252,7 @@ class Trial:
         self, mine: nn.Module, x: Tensor, is_it: Any, weights: Mapping[str, Tensor] = NO_WEIGHTS
     ) -> list[Operation]:
         """Return the operations of forward with a line of which something holds."""
-        _, recording = self._constructed.get(id(mine), (mine, Recording()))
+        recording = self._recording_of(mine)
         before = len(recording.operations)  # of earlier runs too
         recording, _ = self.record(mine, x, weights)
         forward = recording.operations[before:]
@@ -284,6 +298,21 @@ class Trial:
             found = misnamed(mine, x, path.named) or found
         return found
 
+    def apart(
+        self,
+        mine: nn.Module,
+        ours: nn.Module,
+        x: Tensor,
+        num_heads: int = 0,
+        when: str = "",
+    ) -> Finding | None:
+        """Return where forward leaves the path, if both results are not the same."""
+        weights, num_heads = self.random_weights(ours), num_heads or self.most_heads
+        if close(self.run(mine, x, weights, num_heads, when), run(ours, x, weights), 1e-4):
+            return None
+        where = self.departure(mine, x, weights, num_heads)
+        return where or Finding(Kind.RESULT_DIFFERS)
+
     def usual_path(self, stopped: bool = False) -> Path | None:
         """Return the path of the usual run."""
         mine, ours = self.build(self.most_heads)
@@ -314,7 +343,8 @@ class Trial:
         def before(head: int) -> Any:
             def note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
                 takes = next((h for h, made in results if made is inputs[0]), None)
-                calls.append(HeadCall(head, _own_line(), takes, tuple(inputs[0].shape)))
+                shape, is_x = tuple(inputs[0].shape), torch.equal(inputs[0], x)
+                calls.append(HeadCall(head, _own_line(), takes, shape, is_x))
 
             return note
 
@@ -350,10 +380,15 @@ class Trial:
         if line := self.text.line_with(rf"\.{part}\b\S*\.\w+_\("):
             return line
         mine, _ = self.build(self.most_heads)
-        _, recording = self._constructed[id(mine)]
+        recording = self._recording_of(mine)
         parameters = dict(mine.named_parameters(remove_duplicate=False))
         number = recording.number_of(parameters[name]) if name in parameters else None
         return recording.operations[number].line if number is not None else None
+
+    def line_of_dtype(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
+        """Return the first line of forward that makes floating numbers of another dtype than x."""
+        made = self.first(mine, x, lambda o: o.values.dtype != x.dtype and _is_float(o))
+        return made and made.line
 
     def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
         recording, result = self.record(mine, x)

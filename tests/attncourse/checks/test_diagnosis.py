@@ -21,6 +21,8 @@ from attncourse.checks import (
     check_stacked_heads,
     check_weight_split,
 )
+from attncourse.checks.diagnosis import conditions, trial
+from attncourse.checks.door import Maker
 from attncourse.checks.guard import TimeIsUp, time_limit
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib import (
@@ -109,24 +111,25 @@ def test_right_classes_pass_whatever_they_look_like(name):
     assert verdict.faults == verdict.not_asked == ()
 
 
+FLOAT32 = "In bfloat16 it stops in forward, line {}: something is made in float32"
+
+
 @pytest.mark.parametrize(
-    ("text", "pairs", "line"),
+    ("text", "pairs", "note"),
     [
-        (ONE_HEAD, [("-torch.inf", "-1e9")], 0),
-        (ONE_DEVICE, [(", dtype=x.dtype", "")], 9),
-        (ONE_DEVICE, [("torch.full((t, t), -torch.inf, device=x.device, dtype=x.dtype).triu(1)", "(1 - torch.ones(t, t, device=x.device).tril()) * -1e9")], 9),
-        (ONE_DEVICE, [("return self.out_proj(context)", "return self.out_proj(context).to(torch.promote_types(x.dtype, torch.float32))")], 10),
-        (ONE_DEVICE, [("context = (weights @ values)", "part = torch.empty(*values.shape, device=x.device)\n        part[:] = weights @ values\n        context = part")], 12),
+        (ONE_HEAD, [("-torch.inf", "-1e9")], "In float16 it stops in forward, line 8: a number is too large for it"),
+        (ONE_DEVICE, [(", dtype=x.dtype", "")], FLOAT32.format(7)),
+        (ONE_DEVICE, [("torch.full((t, t), -torch.inf, device=x.device, dtype=x.dtype).triu(1)", "(1 - torch.ones(t, t, device=x.device).tril()) * -1e9")], FLOAT32.format(7)),
+        (ONE_DEVICE, [("return self.out_proj(context)", "return self.out_proj(context).to(torch.promote_types(x.dtype, torch.float32))")], FLOAT32.format(10)),
+        (ONE_DEVICE, [("context = (weights @ values)", "part = torch.empty(*values.shape, device=x.device)\n        part[:] = weights @ values\n        context = part")], FLOAT32.format(9)),
     ],
 )  # fmt: skip
-def test_what_is_right_in_the_dtype_of_the_exercise_is_right_with_a_note(text, pairs, line):
+def test_what_is_right_in_the_dtype_of_the_exercise_is_right_with_a_note(text, pairs, note):
+    """The line is the one that made it, not the one at which two dtypes met."""
     verdict = Planted("", several(text, *pairs), {}, {}).examine()
     assert verdict, verdict.sentence
-    where = f"In bfloat16 it stops in forward, line {line}: something is made in float32"
-    assert [note.partition(",")[0] for note in verdict.notes] == [where.partition(",")[0]][
-        : line > 0
-    ]
-    assert (where in verdict.sentence) is (line > 0)
+    assert note in verdict.sentence
+    assert [said.startswith(note) for said in verdict.notes] == [True]
     assert len(verdict.sentence) <= 300
 
 
@@ -159,6 +162,29 @@ def test_rows_that_are_made_to_sum_to_1_again_are_right_with_a_note():
     assert len(verdict.notes) == 1
     assert "0 / 0 is NaN" in verdict.notes[0]
     assert f" Note: {verdict.notes[0]}" in verdict.sentence
+
+
+def test_a_right_class_costs_no_recording_and_no_other_device(monkeypatch):
+    """Both take long, and what they would find is nothing."""
+    monkeypatch.setattr(trial, "Recording", None)
+    monkeypatch.setattr(conditions, "Devices", None)
+    for check, cls in (
+        (check_causal_attention, CausalAttention),
+        (check_weight_split, OnePageAttention),
+    ):
+        assert check(cls)
+
+
+def test_a_module_is_recorded_by_a_twin_with_the_same_numbers():
+    pair = trial.Trial(Maker(MultiHeadAttention), MultiHeadAttention)
+    mine, _ = pair.build()
+    before = torch.get_rng_state()
+    recording, _ = pair.record(mine, pair.usual_x())
+    assert torch.equal(torch.get_rng_state(), before)
+    for weight in mine.parameters():
+        made = recording.operations[recording.number_of(weight)]
+        assert made.parents
+        assert torch.equal(made.values, weight)
 
 
 # Wrong classes

@@ -121,7 +121,7 @@ FACTS = {
     "places": (1, 2), "filler": "zeros", "none": True, "call": 1, "p": 0.25, "share": 0.5, "b": 2,
     "why": "it does not fit", "context_length": 11, "d_out": 39, "asked": 23, "reduces": "sum",
     "turn": ".T", "dims": 3, "argument": "d_in", "which": "", "level": 200.0, "exp": "infinite",
-    "second": "keys", "plain": "dict", "there": "eval", "near": "W_value", "line": LINE,
+    "second": "keys", "plain": "dict", "there": "eval", "near": "W_value", "line": LINE, "text": 0,
 }  # fmt: skip
 OWN_FACTS = {
     Kind.HEADS_COUNT: {"have": 2, "want": 3},
@@ -214,6 +214,8 @@ RAISES = {
     r"call numpy\(\)": lambda: nn.Linear(3, 2)(X).numpy(),
     "numpy.ndarray": lambda: torch.softmax(X.numpy(), -1),
     "NoneType": lambda: None @ X,
+    "'tuple' object": lambda: (X, X).shape,
+    "not tuple": lambda: torch.relu((X, X)),
     "only supports boolean masks": lambda: X.masked_fill(X, 0.0),
     "object is not callable": lambda: X.shape[0](X),
     "cannot be multiplied": lambda: X @ X,

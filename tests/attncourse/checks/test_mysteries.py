@@ -8,10 +8,6 @@ import torch
 from attncourse.checks import by_hand, check_weight_split, mysteries
 from attncourse.checks.by_hand import CHECKS, NAN, PROBES, answer, ask, make
 from attncourse.checks.mysteries import (
-    ALL_MISTAKES,
-    MYSTERIES,
-    POOL,
-    another,
     check_found,
     check_part,
     grid,
@@ -20,6 +16,8 @@ from attncourse.checks.mysteries import (
 )
 from attncourse.classroom.exercises import find_exercises
 from attncourse.examples import journey
+from attncourse.variants import hunt
+from attncourse.variants.hunt import ALL_MISTAKES, MYSTERIES, POOL, another
 from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from support.notebook_tools import NOTEBOOKS, read
 from support.wrong_classes import CAUGHT
@@ -56,7 +54,7 @@ def test_what_is_made_depends_on_the_class_alone():
     torch.manual_seed(7)
     before = torch.get_rng_state()
     right = make(OnePageAttention).state_dict()
-    wrong = make(mysteries.mystery_3).state_dict()
+    wrong = make(hunt.mystery_3).state_dict()
     assert all(torch.equal(weight, wrong[name]) for name, weight in right.items())
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -87,7 +85,7 @@ def test_the_solutions_of_the_page_are_what_the_package_runs():
 # The mysteries
 
 
-@pytest.mark.parametrize("cls", [mysteries.class_b, *MYSTERIES.values(), another(3)])
+@pytest.mark.parametrize("cls", [hunt.class_b, *MYSTERIES.values(), another(3)])
 def test_no_mystery_shows_its_name(cls):
     module = make(cls)
     assert repr(module).startswith(cls.__name__)
@@ -98,7 +96,7 @@ def test_no_mystery_shows_its_name(cls):
 @each_fault
 def test_every_fault_of_the_hunt_leaves_its_part_alone(part, change):
     """So every case is decidable, and no other part would be an answer as good."""
-    cls = mysteries._case(change, "Case")
+    cls = hunt.case(change, "Case")
     assert left(cls) == [part]
     has_numbers = make(cls)(X).isfinite().all()
     assert ask(make(cls), X)["equality"] == ("CAUGHT" if has_numbers else "NaN")
@@ -115,7 +113,7 @@ def test_the_grid_is_what_was_measured():
     assert sum(map(len, POOL.values())) == 37  # as the page says
     for part, changes in POOL.items():
         for probe in PROBES:
-            said = [answer(mysteries._case(change, "Case"), probe) for change in changes]
+            said = [answer(hunt.case(change, "Case"), probe) for change in changes]
             kind = "sometimes show"
             if "right" not in said:
                 kind = "always show"
@@ -154,7 +152,7 @@ def test_every_seed_draws_and_every_part_comes():
     seen = {left(another(seed))[0] for seed in range(20)}
     assert seen == set(POOL)
     assert inspect.signature(another).parameters.keys() == {"seed"}
-    assert mysteries.page(another(5)) == mysteries.page(another(5))
+    assert hunt.page(another(5)) == hunt.page(another(5))
 
 
 @pytest.mark.parametrize("part", POOL)
@@ -171,15 +169,15 @@ def test_a_part_that_is_blamed_wrongly_hears_of_a_probe(part):
 
 
 def test_what_is_no_part_gets_a_sentence():
-    said = str(check_part("line 12", mysteries.mystery_1))
+    said = str(check_part("line 12", hunt.mystery_1))
     assert said.startswith("'line 12' is no part. There are: queries and keys, scale, mask")
 
 
 @pytest.mark.parametrize("said", ["keys", "queries", "the queries and keys", " Keys "])
 def test_a_part_may_be_named_by_half_and_loosely(said):
     right = "Right, the queries and keys: no probe leaves anything else."
-    assert str(check_part(said, mysteries.mystery_2)) == right
-    assert str(check_part("the mask", mysteries.mystery_2)).startswith("Not the mask and softmax")
+    assert str(check_part(said, hunt.mystery_2)) == right
+    assert str(check_part("the mask", hunt.mystery_2)).startswith("Not the mask and softmax")
 
 
 def test_some_found_and_some_open():

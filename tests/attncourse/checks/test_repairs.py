@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attncourse.checks import check_repair, repairs, telling
+from attncourse.checks import check_repair, telling
 from attncourse.checks.attempt import NOT_ATTEMPTED
-from attncourse.checks.repairs import BROKEN, WholeAttention, broken, in_hand
 from attncourse.tracing import trace
+from attncourse.variants import broken as hands
+from attncourse.variants.broken import BROKEN, WholeAttention, broken, in_hand
 from attncourse.variants.changes import class_of
 from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, split_heads
 
@@ -21,12 +22,13 @@ MESSAGES = {
     "Broken6": "shape '[1, -1, 2, 4]' is invalid for input of size 30",
     "Broken9": "mat1 and mat2 shapes cannot be multiplied (10x3 and 6x6)",
 }
+USES = {**vars(hands), "MultiHeadAttention": MultiHeadAttention}
 RUNS = {"Broken7": [40, 41, 42, 3, 4, 5], "Broken8": [20, 23, 21, 24, 22, 25]}
 
 
 def as_broken(name: str) -> type[MultiHeadAttention]:
     text = f"class {name}(MultiHeadAttention):\n{broken(name)}"
-    return class_of(text, name, name, vars(repairs))
+    return class_of(text, name, name, USES)
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -70,7 +72,7 @@ def test_what_is_as_it_was_is_not_attempted_and_ours_is_right(name):
 
 def test_a_line_that_was_changed_is_an_attempt():
     text = broken("Broken3").replace("query @ key", "query * key")
-    cls = class_of(f"class Broken3(MultiHeadAttention):\n{text}", "Broken3", "x", vars(repairs))
+    cls = class_of(f"class Broken3(MultiHeadAttention):\n{text}", "Broken3", "x", USES)
     verdict = check_repair(cls)
     assert not verdict
     assert str(verdict) != NOT_ATTEMPTED

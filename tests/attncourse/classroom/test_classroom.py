@@ -227,6 +227,36 @@ def test_an_exercise_that_nobody_touched_is_not_run(small_course, monkeypatch):
     assert (found.state, found.said) == ("not attempted", "not attempted yet")
 
 
+def test_what_only_deceit_needs_is_told_beside_solved(small_course):
+    """Not what the lesson has itself: its folded solution, or a cell above, may say `vars`."""
+    folder = small_course / "class"
+    odd = answered(f"import sys\n{RIGHT}\nexec('')  # open to all\n%config")
+    write_notebook(odd, folder / "a.ipynb")
+    write_notebook(
+        answered(f"%matplotlib inline\nmodel_eval = compiled = 1\n{RIGHT}"), folder / "b.ipynb"
+    )
+    found = grade(sorted(folder.glob("*")), seconds=20)
+    assert [one.state for one in found] == ["solved"] * 2
+    assert found[0].said.endswith("To be read by you: it has %config, exec, open, sys.")
+    assert found[1].said == "Right."
+    write_html(found, small_course / "g.html")
+    page = (small_course / "g.html").read_text(encoding="utf-8")
+    assert page.count("To be read by you") == 1
+    assert page.count("Right.") == 0
+
+
+def test_who_tells_in_place_of_the_check_is_to_be_read(small_course):
+    """It cannot be told from a check, in one Python with it; that it was sought can."""
+    line = json.dumps([CHECKED, "ran", "Right.", []]) + "\n"
+    forged = (
+        f"import os\nfor one in range(3, 20):\n    try:\n        os.write(one, {line.encode()!r})"
+    )
+    mine = answered(f"def double(): 0\n{forged}\n    except OSError:\n        pass\nos._exit(0)")
+    write_notebook(mine, small_course / "a.ipynb")
+    ((state, said),) = [one[2:] for one in grade([small_course / "a.ipynb"], seconds=20)]
+    assert (state, said) == ("solved", "Right. To be read by you: it has os.")
+
+
 def test_what_a_star_brings_is_there(small_course):
     mine = answered("def double(number):\n    return floor(number + number)")
     mine["cells"].insert(2, cell("mine", "from math import *"))
@@ -245,6 +275,11 @@ def test_what_a_run_tells_may_be_anything(line):
     assert grading._read_told(b"") == {}
 
 
+def test_a_terminal_obeys_nothing_that_was_told():
+    told = grading._read_told(b'["a", "ran", "\\u001b[2J\\u0007 5 \\n30 of 30\\u202e solved", []]')
+    assert told["a"].said == " [2J  5  30 of 30  solved"
+
+
 CHECKED = "stub" + grading.CHECK
 CALLS, IS = "calls attnlib's attention", "is attnlib's attention"
 
@@ -254,7 +289,8 @@ CALLS, IS = "calls attnlib's attention", "is attnlib's attention"
     [
         ({"stub": ("ran", "Right."), CHECKED: ("ran", "Is it?")}, "attempted", "Is it?"),
         ({"stub": ("raised", "Oh"), CHECKED: ("ran", "Right.")}, "solved", "Right."),
-        ({CHECKED: ("ran", "Right. Note: slow.")}, "solved", "Right. Note: slow."),
+        ({CHECKED: ("held", "Right. Note: slow.")}, "solved", "Right. Note: slow."),
+        ({CHECKED: ("ran", "Right. Note: slow.")}, "attempted", "Right. Note: slow."),
         ({"stub": ("raised", "Oh"), CHECKED: ("raised", "NameError")}, "attempted", "Oh"),
         ({"stub": ("ran", ""), CHECKED: ("raised", "TypeError")}, "attempted", "TypeError"),
         ({CHECKED: ("ended", "took longer")}, "failed", "took longer"),

@@ -16,7 +16,7 @@ import attnlib
 from attncourse.classroom import grade as grading
 from attncourse.classroom import sandbox
 from attncourse.classroom.exercises import find_exercises, put, source
-from attncourse.classroom.grade import INSIDE, Grade
+from attncourse.classroom.grade import DONE, INSIDE, Grade
 from attncourse.classroom.lessons import course, lessons, read_notebook, write_notebook
 from attncourse.classroom.sandbox import NoWallsError, run_script, walls
 from support.class_tools import RIGHT, answered, lesson
@@ -291,6 +291,37 @@ AUTHORS = {
         MODULE.format(inner="nn.MultiheadAttention(d_out, 1)", returned="self.inner(q, k, v)[0]"),
         {"calls torch's MultiheadAttention", "calls torch's multi_head_attention_forward"}),
 }  # fmt: skip
+UNWATCHED = """CausalAttention(attnlib.CausalAttention):
+    def forward(self, x):
+        watch = sys.getprofile()
+        sys.setprofile(None)
+        try:
+            return super().forward(x)
+        finally:
+            sys.setprofile(watch)"""
+THREAD = """found = []
+        there = threading.Thread(target=lambda: found.extend(attnlib.attention(q, k, v, hidden)))
+        there.start()
+        there.join()
+        return found[0]"""
+AUTHORS |= {
+    "pickled": (r"CausalAttention = pickle.loads(b'cattnlib\nCausalAttention\n.')",
+        {"is attnlib's CausalAttention"}),
+    "by type": ("CausalAttention = type('CausalAttention', (attnlib.CausalAttention,), {})",
+        {OURS, CALLS}),
+    "becomes it": (MODULE.format(inner="sizes", returned="x").replace("= sizes\n",
+        "= None\n        self.__class__ = attnlib.CausalAttention\n"),
+        {"becomes attnlib's CausalAttention"}),
+    "its code": (MODULE.format(inner=None, returned="x") + "\n\n\nCausalAttention.forward = "
+        "types.FunctionType(attnlib.CausalAttention.forward.__code__, globals(), None, (False,))",
+        {"runs the code of attnlib's CausalAttention"}),
+    "unwatched": (f"class {UNWATCHED}", {OURS, "stops what watches it"}),
+    "by exec": ("made = types.ModuleType('made')\nexec('import attnlib\\ndef make(**sizes): '"
+        "'return attnlib.CausalAttention(**sizes)', vars(made))\nCausalAttention = made.make",
+        {CALLS}),
+    "in a thread": (MODULE.format(inner=None, returned="0").replace("return 0", THREAD),
+        {"calls attnlib's attention"}),
+}  # fmt: skip
 FUNCTIONS = {
     "of the same name": ("from attncourse.checks.by_hand import is_causal",
         {"is attncourse's is_causal"}),
@@ -303,9 +334,8 @@ FUNCTIONS = {
 
 def test_an_answer_is_made_of_the_learners_own_lines(behind):
     """All in one Python; the check is the course's own, so the right ones are right."""
-    space = (
-        "import functools, torch, attnlib\nfrom torch import nn\nimport torch.nn.functional as F"
-    )
+    space = "import functools, pickle, sys, threading, types, torch, attnlib\nfrom torch import nn"
+    space += "\nimport torch.nn.functional as F"
     space += "\nfrom attncourse.checks import check_causal_attention, check_is_causal"
     job = [["space", space, ""]]
     for check, answers in (("CausalAttention", AUTHORS), ("is_causal", FUNCTIONS)):
@@ -314,12 +344,77 @@ def test_an_answer_is_made_of_the_learners_own_lines(behind):
             job += [[f"{name}: written", code, ""], [name, f"{function}({check})", check]]
     ended = run_script(INSIDE, json.dumps(job), 60, behind)
     told = {name: one for name, *one in map(json.loads, ended.told.splitlines())}
-    cells = {name: told[name][:2] for name in told if told[name][0] != "ran"}
-    assert not cells
+    assert not {name: told[name][:2] for name in told if told[name][0] not in DONE}
     found = {name: set(told[name][2]) for name in (*AUTHORS, *FUNCTIONS)}
     assert found == {name: borrowed for name, (_, borrowed) in (AUTHORS | FUNCTIONS).items()}
-    wrong = [name for name in AUTHORS if " is right: " not in told[name][1]]
-    assert wrong == ["around", "torch"]  # these have parameters that the class must not have
+    wrong = [name for name in AUTHORS if told[name][0] != "held"]
+    assert wrong == ["around", "torch", "its code", "in a thread"]  # parameters, names, dropout
+
+
+# Who judges an answer
+
+REPLACED = {  # by what always says yes, or what is right
+    "attncourse.checks.check_is_causal": "lambda _: right",
+    "attncourse.checks.verdict.Verdict.__repr__": "lambda _: said",
+    "attncourse.checks.by_hand.noted": "lambda *_: right",
+    "torch.allclose": "lambda *_, **__: True",
+    "builtins.all": "lambda _: True",
+}
+OTHERWISE = {
+    "another `checks`": "class checks:\n    check_is_causal = staticmethod(lambda _: right)",
+    "another module": "sys.modules['attncourse.checks'] = attncourse.checks = fake = "
+    "types.ModuleType('checks')\nfake.check_is_causal = lambda _: right",
+    "another look": "get_ipython().display_formatter.formatters['text/plain'].for_type("
+    "type(right), lambda _, shown, __: shown.text(repr(right)))",
+    "another way out": "sys.displayhook = print = lambda *_: None",
+}
+CHECK = "from attncourse import checks\nverdict = checks.check_is_causal(is_causal)\nverdict"
+
+
+def test_what_judges_an_answer_is_as_it_was(behind):
+    space = "import builtins, sys, types, torch, attncourse\nfrom attncourse import checks\n"
+    space += (
+        "from attncourse.checks import by_hand\nright = checks.check_is_causal(by_hand.is_causal)"
+    )
+    job = [["space", space, ""], ["right", "said = repr(right)", ""]]
+    job += [["answer", "def is_causal(module, x):\n    return bool(module)", ""]]
+    for name, fake in REPLACED.items():
+        job += [[f"{name} goes", f"kept = {name}\n{name} = {fake}", ""], [name, CHECK, "is_causal"]]
+        job += [[f"{name} comes", f"{name} = kept", ""]]
+    job += [["unchanged", CHECK, "is_causal"]]
+    for name, code in OTHERWISE.items():
+        job += [[f"{name}: set", code, ""], [name, CHECK, "is_causal"]]
+    ended = run_script(INSIDE, json.dumps(job), 60, behind)
+    told = {name: one for name, *one in map(json.loads, ended.told.splitlines())}
+    assert not [name for name in told if told[name][0] == "raised"]
+    for name in REPLACED:
+        assert f"changes {name}" in told[name][2]
+    assert told["unchanged"][0] == "ran"
+    assert told["unchanged"][2] == []
+    for name in OTHERWISE:
+        _, said, borrowed = told[name]
+        assert said == told["unchanged"][1] or borrowed, name
+
+
+def test_what_an_answer_prints_is_no_fault(tmp_path, behind):
+    (path,) = (path for path in lessons() if path.name.startswith("02"))
+    mine = read_notebook(path)
+    _, second = find_exercises(mine)
+    prints = second.solution.replace("    return", "    print(h, [1])\n    return")
+    assert prints != second.solution
+    for one in mine["cells"]:
+        if one["id"] == second.cell:
+            one["source"] = put(prints, second.stub)
+    assert [one.state for one in grade(mine, tmp_path, behind)] == ["not attempted", "solved"]
+
+
+def test_what_tells_for_ever_ends(behind, monkeypatch):
+    monkeypatch.setattr(sandbox, "START", 0.0)
+    line = 'b\'["a","ran","",[]]\\n\''
+    tells = "import os, time\nwhile True:\n    time.sleep(0.5)\n    for one in range(3, 20):\n"
+    tells += f"        try: os.write(one, {line})\n        except OSError: 0"
+    ended = run_script(INSIDE, json.dumps([["a", tells, ""]]), 20, behind, in_all=5)
+    assert ended.why == "took longer than 5 seconds in all"
 
 
 def test_in_a_lesson_a_class_of_the_course_is_no_answer(tmp_path, behind):
@@ -336,3 +431,5 @@ def test_in_a_lesson_a_class_of_the_course_is_no_answer(tmp_path, behind):
     found = grade(mine, tmp_path, behind)
     assert [one.state for one in found] == ["attempted", "solved"]
     assert f"inherits from attnlib's {first.name}" in found[0].said
+    right = grading._solve(mine["cells"][0]["id"], behind, 20)  # PyTorch wraps some of its own
+    assert not [one for told in right.values() for one in told.borrowed if "changes" in one]

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers  # its classes are loaded where a test names them
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from attncourse.gpt2 import from_gpt2, load_gpt2, read_gpt2
+from support.model_tools import hugging_face
 
 HEADS, WIDTH, LAYERS = 5, 15, 3
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
@@ -21,11 +21,11 @@ TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
 
 def saved(folder: Path, shard_size: str = "5GB", dtype: torch.dtype = torch.float64, **changes):
     sizes = {"n_layer": LAYERS, "n_head": HEADS, "n_embd": WIDTH, "vocab_size": 17}
-    config = transformers.GPT2Config(
+    config = hugging_face().GPT2Config(
         **{**sizes, "n_positions": 11, "bos_token_id": 0, "eos_token_id": 0}
     )
     config.update(changes)
-    model = transformers.GPT2Model(config)
+    model = hugging_face().GPT2Model(config)
     torch.manual_seed(5)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)

@@ -1,13 +1,10 @@
 """Our modules with GPT-2's weights compute what Hugging Face's GPT-2 computes."""
 
-from __future__ import annotations  # so that naming a class of theirs loads none
-
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
-import transformers  # its classes are loaded where a test names them
 from torch import Tensor, nn
 
 from attncourse.gpt2.files import Gpt2File, read_gpt2
@@ -15,6 +12,7 @@ from attncourse.gpt2.model import Gpt2Size, gpt2_state, load_gpt2, write_gpt2
 from attncourse.gpt2.weights import from_gpt2
 from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
 from support.cases import B, T
+from support.model_tools import hugging_face
 
 SIZES = {
     "small": Gpt2Size(num_layers=3, num_heads=3, width=15, vocabulary=37, context_length=13),
@@ -33,17 +31,17 @@ class Saved(NamedTuple):
     size: Gpt2Size
     dtype: torch.dtype
 
-    def theirs(self, way: str = "eager") -> transformers.GPT2Model:
-        model = transformers.GPT2Model.from_pretrained(self.folder, attn_implementation=way).eval()
+    def theirs(self, way: str = "eager") -> nn.Module:
+        model = hugging_face().GPT2Model.from_pretrained(self.folder, attn_implementation=way)
         assert model.dtype == self.dtype
-        return model
+        return model.eval()
 
     def file(self) -> Gpt2File:
         return read_gpt2(self.folder / "model.safetensors")
 
 
-def config(size: Gpt2Size) -> transformers.GPT2Config:
-    return transformers.GPT2Config(
+def config(size: Gpt2Size) -> Any:
+    return hugging_face().GPT2Config(
         n_layer=size.num_layers,
         n_head=size.num_heads,
         n_embd=size.width,
@@ -69,7 +67,7 @@ def randomise(model: nn.Module, size: Gpt2Size) -> nn.Module:
 def saved(request, tmp_path_factory) -> Saved:
     name, dtype = request.param
     size, folder = SIZES[name], tmp_path_factory.mktemp("gpt2")
-    randomise(transformers.GPT2Model(config(size)), size).to(dtype).save_pretrained(folder)
+    randomise(hugging_face().GPT2Model(config(size)), size).to(dtype).save_pretrained(folder)
     return Saved(folder, size, dtype)
 
 
@@ -147,7 +145,7 @@ def test_a_file_of_ours_is_read_by_them(saved, tmp_path):
     model = load_gpt2(saved.file(), saved.size.num_heads)
     write_gpt2(model, tmp_path / "model.safetensors")
     config(saved.size).save_pretrained(tmp_path)
-    again = transformers.GPT2Model.from_pretrained(tmp_path).state_dict()
+    again = hugging_face().GPT2Model.from_pretrained(tmp_path).state_dict()
     expected = saved.theirs().state_dict()
     assert again.keys() == expected.keys() == gpt2_state(model).keys()
     assert all(torch.equal(again[key], expected[key]) for key in expected)
@@ -158,7 +156,7 @@ def test_a_model_whose_logits_have_a_matrix_of_their_own_is_refused(tied, tmp_pa
     """A GPT2 makes them with the embedding: the hidden states would be right, the logits not."""
     size, sizes = SIZES["small"], config(SIZES["small"])
     sizes.tie_word_embeddings = tied
-    theirs = randomise(transformers.GPT2LMHeadModel(sizes), size).eval()
+    theirs = randomise(hugging_face().GPT2LMHeadModel(sizes), size).eval()
     theirs.save_pretrained(tmp_path)
     file, token_ids = read_gpt2(tmp_path), torch.arange(T)[None]
     assert ("lm_head.weight" in file) is not tied

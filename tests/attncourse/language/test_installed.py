@@ -24,7 +24,8 @@ from attncourse.language import (
 from attncourse.language.parallel import alone, compare_with_one
 from attncourse.language.recorded import DATA, INSTALL, recorded_model
 from attncourse.language.reference import reference_logits
-from attnlib import FusedMultiHeadAttention, MultiHeadAttention, causal_mask
+from attncourse.variants.llama import Ways
+from attnlib import MultiHeadAttention, causal_mask
 from record_language import TIMED, WRITTEN
 from support.small_llama import small_file
 
@@ -264,19 +265,17 @@ def test_no_answer_is_given_for_a_class_that_computes_something_else(
 
 def test_wrong_models_of_lesson_09_are_told_apart_and_have_answers_of_their_own(recording, capsys):
     (france, *_) = reference_logits()
-    sizes = 576, 576, 8192, 0.0, 9
-    right = {"num_kv_heads": 3, "out_bias": False, "rotary_base": 1e5, "rotary_layout": "pairs"}
-    off = []
+    off, said = [], []
     for option in ({}, *(option for option, _ in recording.data["wrong"])):
-        make = partial(FusedMultiHeadAttention, *sizes, **(right | option))
-        there = recording.with_attention(make, _block)
+        there = recording.with_attention(partial(LlamaAttention, Ways(**option)), _block)
         for key, value in option.items():
             assert f"gives there with {key}={value!r}: with that" in capsys.readouterr().err
         run = there.read(france.token_ids)
-        assert run.next_words(1)[0][0] == "Paris"
-        logits = torch.tensor([logit for _, logit in run.largest_logits(10)])
+        said.append(run.next_words(1)[0][0])
+        logits = run.logits_of(france.likeliest)
         off.append(round(float((logits - france.logits).abs().max()), 2))
-    assert off == [0.0, 0.23, 1.61, 3.47]
+    assert said == ["Paris", "Paris", "Paris", '."']
+    assert off == [0.0, 0.39, 4.0, 18.67]
     again = there.with_attention(LlamaAttention)  # back to ours
     assert again.read(FRANCE).next_words(2) == recording.read(FRANCE).next_words(2)
 

@@ -91,6 +91,8 @@ def test_the_largest_logits_are_those_of_the_last_token(model):
     assert list(logits) == sorted(logits, reverse=True)
     torch.testing.assert_close(run.logits[-1].topk(4).values, torch.tensor(logits))
     assert list(tokens) == run.logits[-1].topk(4).indices.tolist()
+    asked = torch.tensor([7, 3])
+    torch.testing.assert_close(run.logits_of(asked), run.logits[-1][asked])
 
 
 def test_draws_follow_seed_temperature_and_top_k(model):

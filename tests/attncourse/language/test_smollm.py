@@ -8,7 +8,6 @@ from itertools import chain
 
 import pytest
 import torch
-import transformers
 from tokenizers import Regex, pre_tokenizers
 
 import record_language
@@ -20,17 +19,20 @@ from attncourse.learning.patterns import induction
 from record_language import (
     CAPITAL,
     COUNTRIES,
-    HANDED_ON,
+    OTHER_BEFORE,
     READERS,
+    SAME_BEFORE,
     TIMED,
     WORDS,
     WRITER,
     circuit_runs,
-    handed_on,
+    found_by,
+    half_another,
     recorded_runs,
     twice,
 )
 from speaking import theirs
+from support.model_tools import hugging_face
 from support.small_llama import SIZE, small_model
 
 is_missing = importlib.util.find_spec(load.PACKAGE) is None
@@ -97,7 +99,7 @@ def many_texts() -> list[str]:
 def test_tokens_equal_hugging_faces(model):
     """Transformers does not cut the digits first, as the file says; llama.cpp's patterns do."""
     path = load.model_file()  # AutoTokenizer would parse it once more, for what it says of sizes
-    other = transformers.PreTrainedTokenizerFast.from_pretrained(path.parent, gguf_file=path.name)
+    other = hugging_face().PreTrainedTokenizerFast.from_pretrained(path.parent, gguf_file=path.name)
     pattern = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
     other.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -126,11 +128,13 @@ def test_the_path_of_induction_runs_through_the_keys(model):
     assert look("keys") < 0.05
     assert look("queries") > 0.6
 
-    own, moved = handed_on(after)
-    numbers = torch.stack([run.head(*WRITER, at) for at in reversed(HANDED_ON)])
-    exchanged = run.again(Put(*WRITER, numbers, [*HANDED_ON]))
-    assert exchanged.shares(own)[READERS[0]] < 0.05
-    assert exchanged.shares(moved)[READERS[0]] > 0.6
+    other = model.read(half_another())
+    for keys, is_found in ((SAME_BEFORE, True), (OTHER_BEFORE, False)):
+        numbers, marked = [other.head(*WRITER, at) for at in keys], found_by(after, keys)
+        given = run.again(Put(*WRITER, torch.stack(numbers), [*keys]))
+        assert run.shares(marked)[READERS[0]] > 0.8
+        assert (given.shares(marked)[READERS[0]] > 0.7) == is_found
+        assert is_found or given.shares(marked)[READERS[0]] < 0.2
 
 
 @real
@@ -154,7 +158,8 @@ def test_the_recording_is_what_the_model_says(model, monkeypatch):
     again = Run.again
 
     def again_without_last_bits(run: Run, *changes: Intervention) -> Run | None:
-        return None if isinstance(changes[0], Put) else again(run, *changes)
+        has_put = any(isinstance(change, Put) for change in changes)
+        return None if has_put else again(run, *changes)
 
     monkeypatch.setattr(Run, "again", again_without_last_bits)
     stored, seen = recorded_model().runs, set()

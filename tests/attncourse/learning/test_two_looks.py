@@ -6,7 +6,7 @@ import torch
 import train_mini
 from attncourse.learning.mini import COUNTRIES
 from attncourse.learning.two_looks import QUESTIONS, TwoLooks, journeys, right_journeys, two_looks
-from train_mini import TWIN_SEED, right_of, train_two_looks
+from train_mini import right_of, train_two_looks
 
 TEXT = "A train from France to Italy runs"
 
@@ -26,13 +26,21 @@ def test_one_head_looks_at_one_country_and_two_heads_at_one_each():
     one, two = two_looks(num_heads=1), two_looks(num_heads=2)
     assert sum(w.numel() for w in one.parameters()) == 212
     assert sum(w.numel() for w in two.parameters()) == 212
-    assert (right_of(one), right_of(two)) == (right_journeys(1)[TWIN_SEED], 56) == (8, 56)
+    assert (right_of(one), right_of(two)) == (right_journeys(1)[5], 56) == (8, 56)
     assert right_ends(one) == [56, 8]
     assert right_ends(two) == [56, 56]
     assert one.read(TEXT).weights[0, -1, 3] > 0.99
     from_france, to_italy = two.read(TEXT).weights[:, -1]
     assert from_france[3] > 0.85
     assert to_italy[5] > 0.95
+
+
+def test_one_head_that_is_not_stuck_looks_at_both_and_at_one_more_than_at_the_other():
+    one = two_looks(num_heads=1, seed=3)
+    assert right_of(one) == right_journeys(1)[3] == 56
+    from_france, to_italy = one.read(TEXT).weights[0, -1, [3, 5]].tolist()
+    assert from_france + to_italy > 0.99
+    assert to_italy > 1.5 * from_france > 0.4
 
 
 @pytest.mark.parametrize(("muted", "named"), [(0, 1), (1, 0)])
@@ -58,8 +66,8 @@ def test_a_muted_head_is_cut_out_of_what_out_proj_reads():
 
 def test_a_training_ends_as_it_is_stored(monkeypatch):
     monkeypatch.setattr(train_mini, "STEPS", 400)  # of 800: these seeds need no more
-    again = train_two_looks(num_heads=2, has_mlp=False, seed=TWIN_SEED)
-    assert right_of(again) == right_journeys(2)[TWIN_SEED] == 56
+    again = train_two_looks(num_heads=2, has_mlp=False, seed=5)
+    assert right_of(again) == right_journeys(2)[5] == 56
 
 
 def test_gradients_reach_every_parameter():
@@ -70,8 +78,13 @@ def test_gradients_reach_every_parameter():
 
 
 def test_what_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="num_heads=3 is not stored; stored are 1 and 2"):
+    with pytest.raises(
+        ValueError,
+        match="num_heads=3, seed=5 is not stored; stored are ",
+    ):
         two_looks(num_heads=3)
+    with pytest.raises(ValueError, match="num_heads=2, seed=3 is not stored"):
+        two_looks(num_heads=2, seed=3)
     with pytest.raises(ValueError, match="there is no head 2: this model has heads 0 to 1"):
         two_looks(num_heads=2).read(TEXT, muted=(2,))
     with pytest.raises(ValueError, match="'plane' is not among the words of this model"):

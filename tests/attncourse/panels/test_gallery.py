@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.panels.gallery import (
     CONDITIONS,
     GALLERY,
@@ -19,8 +18,10 @@ from attncourse.panels.gallery import (
 )
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
+from attncourse.variants.hunt import ALL_MISTAKES
 from attncourse.variants.mistakes import MISTAKES, OnePageAttention
 from attnlib import causal_mask
+from support.cases import sheet
 from support.pictures import boxes, outside, text_in, words
 from support.wrong_classes import CAUGHT
 
@@ -165,7 +166,7 @@ def test_the_panel_shows_the_difference(state):
 
 
 def test_the_list_has_the_mistakes_of_a_part_together():
-    (shown, _) = GALLERY.sheet()["controls"]
+    (shown, _) = sheet(GALLERY.name)["controls"]
     parts = dict(zip(shown["words"], shown["groups"], strict=True))
     assert [*dict.fromkeys(parts.values())] == [
         "queries, keys, values",

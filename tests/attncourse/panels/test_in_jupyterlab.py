@@ -13,6 +13,8 @@ from test_sentence_browser import FRANCE, cell, says
 
 import working_copy
 from attncourse.panels import LEAK, MINI, PAINTED, STACKED_HEADS, TYPED
+from attncourse.pictures import Scene
+from attncourse.tracing.diffs import Diff
 from support.browser_tools import running_jupyterlab
 from support.model_tools import the_model
 from support.notebook_tools import NOTEBOOKS, ROOT, read
@@ -29,6 +31,8 @@ LESSONS = {
     "from attncourse.panels.sentence import SentenceBox\n\n"
     "SentenceBox(language_model())",
 }
+FIGURE, CHANGE = Scene(40, 20, "a figure", ()), Diff("a\nb", "a\nc")
+STORED = f"{FIGURE._repr_html_()}{CHANGE._repr_html_()}"
 ARCS_IN = """async cell => {  // milliseconds from a click to arcs of another color, painted
     const arcs = cell.closest("form").querySelector(".attn-loops");
     const color = () => arcs.firstElementChild.getAttribute("stroke");
@@ -61,6 +65,9 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in LESSONS.items():
         lesson = read(NOTEBOOKS[0]) | {"cells": [new | {"source": text}]}
         (folder / "notebooks" / f"{name}.ipynb").write_text(json.dumps(lesson), encoding="utf-8")
+    stored = {"output_type": "display_data", "metadata": {}, "data": {"text/html": STORED}}
+    lesson["cells"] = [new | {"source": "1", "outputs": [stored]}]
+    (folder / "notebooks" / "03_figure.ipynb").write_text(json.dumps(lesson), encoding="utf-8")
     shutil.copy(ROOT / ".gitignore", folder)
     git(folder, "init", "--quiet")
     git(folder, "add", ".")
@@ -72,10 +79,12 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lab(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict]:
     """JupyterLab with the settings that `make lab` writes."""
+    home = tmp_path_factory.mktemp("home")
+    working_copy.keep_figures_dark(home / "config")
     file = tmp_path_factory.mktemp("settings") / "overrides.json"
     working_copy.keep_sliders(file)
     settings = read(file)
-    with running_jupyterlab(course, tmp_path_factory.mktemp("home"), settings=settings) as server:
+    with running_jupyterlab(course, home, settings=settings) as server:
         yield server
 
 
@@ -130,7 +139,7 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     typed.get_by_role("button", name="L0H1", exact=True).click()
     says(typed, "7 without muting")
     painted.get_by_role("button", name="one word back").click()
-    says(painted, "GPT-2: L4H11")
+    says(painted, "L4H11 of GPT-2 does this best")
     assert "#" not in page.url
     page.wait_for_timeout(1000)
     page.keyboard.press("Control+s")
@@ -166,6 +175,17 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     assert [line for line in violations(page) if "attn-" in line] == []
 
 
+def test_what_was_drawn_on_white_is_dark_in_a_dark_jupyterlab_before_any_cell_runs(context):
+    """And as it was drawn in a light one."""
+    page = open_lesson(context, "03_figure")
+    for drawn in (page.get_by_alt_text("a figure"), page.locator(".jp-RenderedHTML pre")):
+        page.evaluate("document.body.dataset.jpThemeLight = 'true'")
+        expect(drawn).to_have_css("filter", "none")
+        page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+        expect(drawn).to_have_css("filter", "invert(0.92) hue-rotate(180deg)")
+        assert drawn.is_visible()
+
+
 def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a reader
     model = the_model()
     page = open_lesson(context, "02_own")
@@ -182,10 +202,10 @@ def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a rea
     took = monotonic() - start
     print(f"{len(run.tokens)} tokens answered in {took:.2f} s")
     assert took < 3 * 1.0
-    times = []
+    times, key = [], int(run.weights(23, 4)[-1].argmax())  # of the head that was chosen
     for layer, head in ((23, 3), (7, 5), (12, 8)):
         times.append(cell(box, f"L{layer}H{head}").evaluate(ARCS_IN))
-        weight = float(run.weights(layer, head)[-1, -2])
+        weight = float(run.weights(layer, head)[-1, key])
         shown = cell(box, f"L{layer}H{head}").get_attribute("aria-label")
         assert f"{weight:.2f}" in shown or f"{weight + 0.005:.2f}" in shown
     print(f"arcs after {', '.join(f'{time:.0f}' for time in times)} ms")
@@ -194,6 +214,7 @@ def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a rea
     own.fill(FRANCE)
     own.press("Enter")
     says(box, "Paris, 0.77")
+    box.get_by_role("radio", name="France").press("Space")  # L12H8 looked hardest at another word
     cell(box, "L12H8").press("Home")
     for _ in range(23):
         page.keyboard.press("ArrowRight")

@@ -12,7 +12,6 @@ import torch
 from playwright.sync_api import Browser, Locator, Page, expect
 from torch import Tensor
 
-from attncourse.checks.mysteries import ALL_MISTAKES
 from attncourse.examples import journey
 from attncourse.gpt2 import recorded
 from attncourse.learning.mini import MiniModel, mini_model
@@ -20,6 +19,7 @@ from attncourse.learning.record import LETTERS, recorded_model
 from attncourse.panels.gallery import build
 from attncourse.panels.live import LEAK, MINI, MISTAKES, PAINTED, TYPED, LivePanel
 from attncourse.panels.widgets import LiveBox
+from attncourse.variants.hunt import ALL_MISTAKES
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib.functional import attention
 from book import live_section
@@ -215,6 +215,15 @@ def check_near(found: Any, right: Tensor) -> None:
 # In the hands of a reader
 
 
+@torch.no_grad()
+def leaks(layer: torch.nn.Module) -> bool:
+    """Return whether an output moves, to another number, when a later word is shaken."""
+    x = journey().inputs
+    changed = x + 3 * torch.eye(len(x))[:, :, None]
+    moved = (layer(changed) - layer(x[None])).abs().amax(dim=-1)  # row: the word that is shaken
+    return bool((moved.tril(-1) > 1e-6).any())
+
+
 def test_two_numbers_of_another_sentence_bring_its_answer(open_live):
     box = open_live(MINI)
     says(box, "The model goes on with Paris, 0.97.")
@@ -264,11 +273,15 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     says(box, "Take hold of a word and shake it.")
     word = box.get_by_role("slider", name="with, to be shaken")
     word.press("ArrowRight")
+    expect(word).to_have_attribute("aria-valuenow", "0.25")
+    assert word.evaluate("word => word.style.getPropertyValue('--by')") == "0"  # it is let go
     says(box, "You shake with. Of the outputs, with, one and step move; nothing before it does.")
     box.get_by_role("radio", name="over queries").check()
     says(box, "It leaks. Outputs before with move: Your, journey and starts.")
     expect(box.get_by_role("combobox", name="mistake")).to_have_value("softmax over queries")
     assert box.locator("td.attn-leaks").count() == 3
+    leaky = sum(leaks(build(CLASSES[name])) for name in set(MISTAKES) - {"nothing is wrong"})
+    expect(box.get_by_text(f"1 of {leaky} mistakes that leak exposed")).to_be_visible()
     box.get_by_role("button", name="Start again").click()
     box.get_by_role("button", name="Shake all six").click()
     assert box.locator("td.attn-leaks").count() == 0
@@ -346,10 +359,11 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     mouse.move(room["x"] + 9, room["y"] + 9)
     mouse.down()
     mouse.up()
-    says(box, "Most like your pattern: SmolLM2: ")
+    says(box, "Of 414 heads, ")
     for cell in cells[1:]:
         cell.press("Enter")
-    says(box, "GPT-2: L4H11, 1.00. SmolLM2 reads five words here: the last row is not asked.")
+    says(box, "Of 414 heads, L4H11 of GPT-2 does this best: 1.00. Of SmolLM2: L")
+    says(box, "SmolLM2 reads five words here: the last row is not asked.")
     expect(box.get_by_text("GPT-2: its 144 heads, most like your pattern first")).to_be_visible()
     expect(box.get_by_text("From the left: L4H11, ")).to_be_visible()
     head = box.get_by_role("button", name="L5H5: ").last.element_handle()
@@ -363,7 +377,7 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     box.get_by_role("button", name="Clear").click()
     says(box, "Paint where a head could look")
     box.get_by_role("button", name="from word 5 to word 2").press("Enter")
-    says(box, "Most like your pattern: GPT-2: L9H8, 0.68. SmolLM2 reads five words here")
+    says(box, "Of 144 heads, L9H8 of GPT-2 does this best: 0.68. SmolLM2 reads five words here")
     expect(box.get_by_text("SmolLM2: its 270 heads, layers across, heads down")).to_be_visible()
     smollm2 = box.get_by_role("group", name="heads of SmolLM2")
     smollm2.get_by_role("button", name="L0H0").press("ArrowRight")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from attncourse.panels.sentence import MODULE, TEXTS, key_of, recorded_answers
+from attncourse.panels.sentence import GUESS, MODULE, TEXTS, key_of, recorded_answers
 from book import sentence_section
 from support.panel_tools import photograph
 from support.touch_tools import violations
@@ -15,12 +15,21 @@ from support.touch_tools import violations
 pytestmark = pytest.mark.browser
 
 FRANCE, ITALY, JAPAN = TEXTS[:3]
+FROM = "with its numbers from"
 REOPENED = """async text => {  // the widget as JupyterLab restores it, without a kernel
     const file = new Blob([text], { type: "text/javascript" });
     const { default: widget } = await import(URL.createObjectURL(file));
     const el = document.querySelector("main").appendChild(document.createElement("div"));
     const get = name => name === "live" || sheets[0];
     widget.render({ el, model: { comm_live: false, get, on() {}, off() {} } });
+}"""
+
+CHOOSE = """(box, wanted) => {  // at once, as a table of the first page does
+    for (const [name, text] of Object.entries(wanted)) {
+        const list = box.querySelector(`select[aria-label="${name}"]`);
+        list.value = text;
+        list.dispatchEvent(new Event("change"));
+    }
 }"""
 
 
@@ -61,6 +70,7 @@ def test_twelve_countries_by_keyboard(open_box):
     expect(box.locator(".attn-asks")).to_have_attribute("data-sign", "⇄ ")
     expect(box.locator(".attn-lender")).to_have_text("ThecapitalofItalyis")
     expect(box.locator(".attn-lender b")).to_have_text("Italy")
+    expect(box.locator(".attn-answer")).to_have_text("Rome")
     box.get_by_role("radio", name="with its numbers").press("ArrowLeft")
     says(box, "L23H4 is muted: Paris falls from 0.77 to 0.14.")
     expect(box.get_by_text("What it writes: nothing, it is muted.")).to_be_visible()
@@ -114,7 +124,9 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     assert change["y"] < min(bars["y"], arcs["y"]) < grid["y"]  # as the focus goes
     if width == 390:  # a change and its bars on one screen, a head and its arcs on one
         assert bars["y"] + bars["height"] - change["y"] < 800
-        assert grid["y"] + grid["height"] - arcs["y"] < 800
+        parts[-1].evaluate("grid => grid.scrollIntoView({ block: 'end' })")
+        arcs, grid = (part.bounding_box() for part in parts[-2:])
+        assert 0 <= arcs["y"] < arcs["y"] + arcs["height"] < grid["y"] + 1
         assert min(arcs["width"], grid["width"] / 16) >= 20
 
 
@@ -127,19 +139,19 @@ def test_a_bar_moves_to_its_new_place_unless_no_motion_is_wanted(open_box):
         box.page.wait_for_timeout(400)
         assert bars.evaluate(running) == 0
         box.get_by_role("radio", name="muted", exact=True).check()
-        says(box, "is muted")
         assert (bars.evaluate(running) > 0) == (wanted == "no-preference")
+        says(box, "is muted")
 
 
 def test_numbers_travel_from_the_last_word_above_to_the_last_word_below(open_box):
     at = "part => { const { x, width } = part.getBoundingClientRect(); return x + width / 2; }"
     for wanted in ("no-preference", "reduce"):
         box = open_box(390, reduced_motion=wanted)
-        box.get_by_role("radio", name="with its numbers").check()
-        says(box, "Rome, 0.47")
+        box.get_by_role("radio", name=FROM).check()
         lent = box.locator(".attn-lent")
         moving = lent.evaluate("part => part.getAnimations({ subtree: true }).length")
         assert (moving > 0) == (wanted == "no-preference")
+        says(box, "Rome, 0.47")
         above, below, way = (
             box.locator(part).last.evaluate(at)
             for part in (".attn-lender span", ".attn-token", ".attn-way path")
@@ -147,6 +159,115 @@ def test_numbers_travel_from_the_last_word_above_to_the_last_word_below(open_box
         assert above == pytest.approx(below, abs=1)
         assert way == pytest.approx(below, abs=2)
         expect(lent).to_have_attribute("aria-hidden", "true")
+
+
+def test_the_answer_comes_in_the_sentence_and_not_before_the_numbers(open_box):
+    """Where motion is wanted; else at once. Bars, sentence and line say one thing."""
+    told = """panel => [".attn-answer", ".attn-next > :first-child span", "[role=status]"]
+        .map(part => panel.querySelector(part).textContent)"""
+    for wanted in ("no-preference", "reduce"):
+        box = open_box(reduced_motion=wanted)
+        says(box, "Paris, 0.77")
+        answer, last = box.locator(".attn-answer"), box.locator(".attn-token").last
+        before = box.evaluate(told)
+        assert before[:2] == ["Paris", "Paris"]
+        box.get_by_role("radio", name=FROM).check()
+        if wanted == "no-preference":
+            assert box.evaluate(told) == before
+            assert last.evaluate("word => word.getAnimations().length") == 1  # as they arrive
+        else:
+            assert box.evaluate(told)[:2] == ["Rome", "Rome"]
+        expect(answer).to_have_text("Rome")
+        _, bar, line = box.evaluate(told)
+        assert bar == "Rome"
+        assert "Rome, 0.47" in line
+        gap = answer.bounding_box()["x"] - last.bounding_box()["x"] - last.bounding_box()["width"]
+        assert 0 < gap < 20
+        box.get_by_role("radio", name="muted", exact=True).check()
+        expect(answer).to_have_text("Paris")
+
+
+def test_a_guess_is_asked_once_and_the_right_word_fills(open_box):
+    box = open_box(reduced_motion="reduce")
+    own, lent, _ = GUESS["words"]
+    asked = box.get_by_role("group", name="your guess")
+    assert recorded_answers()[key_of({"text": FRANCE})]["words"][0][0] == own
+    put = {"text": FRANCE, "head": [23, 4], "from": ITALY}
+    assert recorded_answers()[key_of(put)]["words"][0][0] == lent
+    asked.get_by_role("button", name="Milan").click()
+    says(box, "The model goes on with Rome, 0.47. You said Milan. The model says Rome.")
+    expect(asked.locator(".attn-right")).to_have_text(lent)
+    expect(asked.get_by_role("button", name="Milan")).to_have_attribute("aria-pressed", "true")
+    assert violations(box.page, once=True) == []
+    box.get_by_role("radio", name="as it is").check()
+    expect(asked).to_be_hidden()
+    box.get_by_role("radio", name=FROM).check()
+    says(box, "Rome, 0.47.")
+    assert "guess" not in box.get_by_role("status").text_content()
+    for word, told in {
+        lent: f"You said {lent}. So does the model, though its sentence says France.",
+        own: f"You said {own}, and the sentence asks for it. The model says {lent}.",
+    }.items():
+        again = open_box(reduced_motion="reduce")
+        again.get_by_role("button", name=word, exact=True).click()
+        says(again, told)
+    skipped = open_box(reduced_motion="reduce")
+    skipped.get_by_role("radio", name=FROM).check()
+    expect(skipped.get_by_role("group", name="your guess")).to_be_hidden()
+
+
+def test_what_muting_does_is_told_after_the_numbers_arrived(open_box):
+    box = open_box()
+    box.get_by_role("radio", name="what muting does to Paris").check()
+    says(box, "muting L23H4 costs Paris most")
+    box.get_by_role("radio", name=FROM).check()
+    says(box, "Rome, 0.47")
+    box.get_by_role("button", name="Swap").click()
+    says(box, "from “The capital of France is”: Rome falls")
+    says(box, "Without that, muting L23H4 costs Rome most")
+    assert box.locator(".attn-answer").text_content() == "Paris"
+    box.get_by_role("radio", name="muted", exact=True).check()
+    says(box, "L23H4 is muted: Rome falls")
+    box.get_by_role("radio", name="what muting does").check(force=True)
+    box.get_by_role("radio", name="weight on").check()
+    box.get_by_role("radio", name="what muting does").check()
+    says(box, "Of all 270, no other costs Rome more.")
+    assert "Without that" not in box.get_by_role("status").text_content()
+
+
+def test_another_answer_moves_no_word(open_box):
+    box = open_box(reduced_motion="reduce")
+    says(box, "Paris")
+    places = []
+    for change in ("as it is", FROM, "muted"):
+        box.get_by_role("radio", name=change, exact=True).check()
+        expect(box.get_by_role("radio", name=change, exact=True)).to_be_checked()
+        places.append(box.locator(".attn-token").first.bounding_box()["x"])
+    assert max(places) - min(places) < 0.5
+
+
+def test_two_sentences_are_swapped_and_a_link_leads_back(open_box):
+    box = open_box()
+    box.get_by_role("radio", name=FROM).check()
+    says(box, "Rome, 0.47")
+    box.get_by_role("button", name="Swap").click()
+    says(box, "L23H4 has its numbers from “The capital of France is”: Rome falls")
+    expect(box.get_by_role("combobox", name="your sentence")).to_have_value(ITALY)
+    expect(box.get_by_role("combobox", name="second sentence")).to_have_value(FRANCE)
+    box.page.wait_for_function("location.hash === '#of=Italy&from=France'")
+    again = open_box(state="#of=Cuba&from=Japan")
+    says(again, "L23H4 has its numbers from “The capital of Japan is”")
+    expect(again.locator(".attn-tokens")).to_contain_text("Cuba")
+    expect(again.get_by_role("group", name="your guess")).to_be_hidden()
+    again.get_by_role("radio", name="as it is").check()
+    again.get_by_role("combobox", name="your sentence").select_option(FRANCE)
+    again.page.wait_for_function("location.hash === ''")
+    again.evaluate(CHOOSE, {"your sentence": JAPAN, "second sentence": ITALY})
+    says(again, "L23H4 has its numbers from “The capital of Italy is”: Tokyo falls")
+    muted = open_box(state="#of=Spain&muted=L23H4")
+    says(muted, "L23H4 is muted: Madrid")
+    for strange in ("#of=Atlantis&from=Italy", "#of=Italy&from=Italy&x", "#a-section"):
+        expect(open_box(state=strange).get_by_role("status")).to_contain_text("goes on with")
 
 
 def test_without_a_kernel_it_says_which_key_to_press(open_box):

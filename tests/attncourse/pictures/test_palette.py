@@ -136,23 +136,25 @@ def test_on_a_color_of_the_theme_the_text_is_its_ink():
     assert text_color(tint(head_color(0), 0.2)) == on_white(INK)
 
 
-def test_a_page_has_every_color_of_the_theme_and_one_for_what_has_the_focus():
-    assert sorted(name for name, _, _ in PAGE_COLORS) == sorted([*THEME, "accent"])
+def test_a_page_has_every_color_of_the_theme_one_for_how_much_and_one_for_edges():
+    assert sorted(name for name, _, _ in PAGE_COLORS) == sorted([*THEME, "blue", "edge"])
     assert set(re.findall(r"var\(--attn-(\w+)\)", PAGE)) <= {
         *THEME,
-        *("accent", "width", "height", "whole", "share", "tokens", "letters"),
+        *("accent", "blue", "edge", "width", "height", "whole", "share", "tokens", "letters"),
     }
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_page_can_be_read(dark):
     colors = {name: (light, black)[dark] for name, light, black in PAGE_COLORS}
-    for text in (INK, FAINT, "accent"):
-        for ground in (PAPER, QUIET, MARKED):
+    for ground in (PAPER, QUIET, MARKED):
+        for text in (INK, FAINT):
             assert contrast(colors[text], colors[ground]) > 4.5, (text, ground)
+        assert contrast(colors["blue"], colors[ground]) > 3
+    assert contrast(colors["blue"], colors[PAPER]) > 4.5  # as text it stands on paper alone
     assert contrast(colors[HATCH], colors[PAPER]) > 3
     if not dark:
-        assert colors == {"accent": colors["accent"], **THEME}
+        assert colors == {"blue": "#0072b2", "edge": colors["edge"], **THEME}
 
 
 def test_the_lines_of_every_head_are_seen_light_and_dark():

@@ -13,7 +13,10 @@ MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
 KEY = "key.transpose(2, 3)"
 WRONG = {
     1: {
-        "the keys left": ({"W_key(x).view(split).transpose(1, 2)": "W_key(x).view(split)"}, FIT),
+        "the keys left": (
+            {"W_key(x).view(split).transpose(1, 2)": "W_key(x).view(split)"},
+            "The keys come from here with the tokens before the heads",
+        ),
         "a mask that fits": (
             {"causal_mask(x.shape[1])": "causal_mask(1)"},
             "Token 0 sees token 1: nothing is hidden. The future must be hidden.",
@@ -56,7 +59,7 @@ WRONG = {
         ),
         "tokens for d_in": (
             {"self.num_heads, self.head_dim)": "self.num_heads, inputs.shape[1])"},
-            "view keeps the number of elements",
+            "view is asked for num_tokens = 5 where head_dim = 19 belongs.",
         ),
     },
     7: {

@@ -10,17 +10,17 @@ ANSWERS = {
         "query meets more keys at a time than a tile has.",
         {
             "not scaled": ({" / queries.shape[1] ** 0.5": ""}, "The scores are not divided by the"),
-            "no mask": ({".masked_fill_(tile > position, -torch.inf)": ""}, "Nothing is hidden"),
-            "the mask the wrong way round": ({"tile > position": "tile < position"}, "each query sees its future and itself"),
-            "only the future": ({"tile > position": "tile <= position"}, "NaN for the last query,"),
-            "hidden by 0": ({"position, -torch.inf": "position, 0"}, "Hidden scores are 0, and"),
+            "no mask": ({".masked_fill_(position[tile] > position[:, None], -torch.inf)": ""}, "Nothing is hidden"),
+            "the mask the wrong way round": ({"] > position": "] < position"}, "each query sees its future and itself"),
+            "only the future": ({"] > position": "] <= position"}, "NaN for the last query,"),
+            "hidden by 0": ({"None], -torch.inf": "None], 0"}, "Hidden scores are 0, and"),
             "float32": ({"zeros_like(values": "zeros_like(values).float(", "mixed = corr": "mixed[:] = corr"}, "Note: The queries are float64, and a new tensor is float32: zeros_like"),
             "queries changed": ({"largest = torch": ("queries /= queries.shape[1] ** 0.5\n    largest = torch"), " / queries.shape[1] ** 0.5": ""}, "It changes queries:"),
             "a tuple": ({"mixed / total": "mixed / total, largest"}, "It returns a tuple, not a"),
-            "one key at a time": ({".split(tile_size)": ".split(1)"}, "Equal, but tile_size makes"),
+            "one key at a time": ({"len(keys), tile_size": "len(keys), 1", "start + tile_size": "start + 1"}, "Equal, but tile_size makes"),
             "not divided": ({"mixed / total": "mixed"}, "The result must be divided by the total,"),
-            "places of the tile": ({"tile > position": "torch.arange(len(tile)) > position"}, "A query sees its future: count keys from the start of the text, not of the tile."),
-            "the last tile left out": ({".split(tile_size": "[: 7 // tile_size * tile_size].split(tile_size"}, "Only the last query is wrong: the last tile is smaller, and its"),
+            "places of the tile": ({"position[tile]": "torch.arange(len(keys[tile]))"}, "A query sees its future: count keys from the start of the text, not of the tile."),
+            "the last tile left out": ({"len(keys), tile_size": "7 // tile_size * tile_size, tile_size"}, "Only the last query is wrong: the last tile is smaller, and its"),
             "divided in every tile": ({"values[tile]": "values[tile] / powers.sum(1, keepdim=True)"}, ("With one tile of all 7 keys it is off by 5e-01. First get this right: scores, mask, largest, powers, total, mixed, and one division at")),
             "an average in every tile": (
                 {
@@ -36,32 +36,32 @@ ANSWERS = {
             "nothing corrected": ({"correction * total": "total", "correction * mixed": "mixed"}, "Neither total nor mixed is"),
             "corrected the wrong way": ({"largest - larger": "(larger - largest).clamp(max=700)"}, "The correction is the wrong way"),
             "the correction upside down": ({"largest - larger": "larger - largest"}, "NaN for every query, in the first tile already: is the correction the wrong way"),
-            "its own key hidden": ({"tile > position": "tile >= position"}, "does the mask hide a"),
+            "its own key hidden": ({"] > position": "] >= position"}, "does the mask hide a"),
             "softmax in every tile": ({"correction * total + powers.sum(dim=1, keepdim=True)": "total + 1", "correction * mixed + powers": "mixed + torch.softmax(scores, dim=1)"}, "softmax divides every tile by a total of its own"),
             "one maximum for all queries": ({"amax(dim=1, keepdim=True": "max("}, "every query needs a largest score of its own"),
             "a whole row at a time": (
                 {
-                    "for tile ": (
+                    "for start ": (
                         "return torch.stack([\n"
                         "        torch.softmax(keys[: i + 1] @ query / len(query) ** 0.5, dim=0)\n"
                         "        @ values[: i + 1]\n"
                         "        for i, query in enumerate(queries)\n"
                         "    ])\n"
-                        "    for tile "
+                        "    for start "
                     )
                 },
                 "with a tile_size of 4 a query still meets more keys than that at a time",
             ),
             "a row without softmax": (
                 {
-                    "for tile ": (
+                    "for start ": (
                         "rows = []\n"
                         "    for i, query in enumerate(queries):\n"
                         "        row = query @ keys[: i + 1].T / len(query) ** 0.5\n"
                         "        powers = torch.exp(row - row.max())\n"
                         "        rows.append(powers @ values[: i + 1] / powers.sum())\n"
                         "    return torch.stack(rows)\n"
-                        "    for tile "
+                        "    for start "
                     )
                 },
                 "with a tile_size of 4 a query still meets more keys than that at a time",
@@ -70,11 +70,11 @@ ANSWERS = {
             "the maximum forgotten": ({"        largest = larger\n": ""}, "is largest = larger"),
             "no maximum": ({"        larger = ": "        larger = 0 * "}, "exp of scores about a"),
             "a maximum from 0": ({"full_like(queries[:, :1], -torch.inf": "zeros_like(queries[:, :1]"}, "must begin at minus infinity,"),
-            "a mask of all pairs": ({"tile > position": "causal_mask(len(queries))[:, tile]"}, "Equal, but the mask is made for all pairs, (61, 61)"),
+            "a mask of all pairs": ({"position[tile] > position[:, None]": "causal_mask(len(queries))[:, tile]"}, "Equal, but the mask is made for all pairs, (61, 61)"),
             "all scores at once": ({"queries @ keys[tile].T": "(queries @ keys.T)[:, tile]"}, "Equal, but a tensor of (61, 61) was made"),
             "no return": ({"return mixed": "mixed"}, "attend_in_tiles returns None: is the return"),
             "no keepdim": ({"amax(dim=1, keepdim=True)": "amax(dim=1)"}, "is keepdim=True missing in"),
-            "hidden by -1e9": ({"position, -torch.inf": "position, -1e9"}, "Note: A score could be"),
+            "hidden by -1e9": ({"None], -torch.inf": "None], -1e9"}, "Note: A score could be"),
         },
     ),
     "join": Answers(

@@ -17,7 +17,7 @@ ANSWERS = {
                     "x[..., 0::2], x[..., 1::2]": "x.chunk(2, dim=-1)",
                     "torch.stack(turned, dim=-1).flatten(-2)": "torch.cat(turned, dim=-1)",
                 },
-                "It turns number i with number i + head_dim / 2",
+                "It turns number i with number i + 32",
             ),
             "not put back": (
                 {"torch.stack(turned, dim=-1).flatten(-2)": "torch.cat(turned, dim=-1)"},
@@ -25,7 +25,7 @@ ANSWERS = {
             ),
             "two sums": ({"cos - second": "cos + second"}, "Both products are added in both"),
             "nothing": ({"torch.stack(turned, dim=-1).flatten(-2)": "x"}, "Nothing has turned"),
-            "not flat": ({".flatten(-2)": ""}, "The shape is (2, 3, 7, 5, 2), not"),
+            "not flat": ({".flatten(-2)": ""}, "The shape is (2, 3, 7, 32, 2), not"),
         },
     ),
     "LlamaAttention": Answers(
@@ -193,6 +193,37 @@ ANSWERS = {
                     ),
                 },
                 "The output is right, but cache keeps 1152 numbers for each token, and 384 are",
+            ),
+            "x kept, all computed anew": (
+                {
+                    "        queries, keys, values = self.heads(x)\n"
+                    '        past = cache["keys"].shape[2] if cache else 0\n'
+                    "        total = past + x.shape[1]\n": (
+                        '        past = cache["x"].shape[1] if cache else 0\n'
+                        "        total = past + x.shape[1]\n"
+                        '        x = torch.cat((cache["x"], x), dim=1) if cache else x\n'
+                        "        queries, keys, values = self.heads(x)\n"
+                    ),
+                    "arange(past, total)": "arange(total)",
+                    "        if cache:\n"
+                    '            keys = torch.cat((cache["keys"], keys), dim=2)\n'
+                    '            values = torch.cat((cache["values"], values), dim=2)\n'
+                    '        cache["keys"], cache["values"] = keys, values\n': (
+                        '        cache["x"] = x\n'
+                    ),
+                    "(total)[past:]": "(total)",
+                    "values, is_future)": "values, is_future)[:, past:]",
+                },
+                "W_key is given 5 tokens where 1 came: the past is computed again.",
+            ),
+            "more kept, in a list": (
+                {
+                    'cache["keys"], cache["values"] = keys, values': (
+                        'cache["keys"], cache["values"] = keys, values\n'
+                        '        cache["parts"] = [(keys, values), keys]'
+                    )
+                },
+                "The output is right, but cache keeps 960 numbers for each token, and 384 are",
             ),
             "a cache of its own": (
                 {"forward(self, x, cache)": "forward(self, x, _, cache={})"},

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from torch import nn
@@ -48,6 +51,34 @@ def named_by(functions: Iterable[Any]) -> list[Any]:
     return list(found)
 
 
+@contextmanager
+def values_at_the_end(functions: Mapping[str, Any]) -> Iterator[dict[str, dict[str, Any]]]:
+    """Collect what variables some functions have when they first end, by the function's name."""
+    held: dict[str, dict[str, Any]] = {}
+    names = {function.__code__: name for name, function in functions.items()}
+
+    def follow(frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "return":
+            held.setdefault(names[frame.f_code], dict(frame.f_locals))
+        return follow if frame.f_code in names else None
+
+    before = sys.gettrace()
+    sys.settrace(follow)
+    try:
+        yield held
+    finally:
+        sys.settrace(before)
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.For):
+        return [node.target]
+    call = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        return [call.func.value] if call.func.attr in ("append", "insert") else []
+    return node.targets if isinstance(node, ast.Assign) else []
+
+
 class ClassText:
     """The text of some functions.
 
@@ -74,8 +105,12 @@ class ClassText:
 
     def line_at(self, function: str, node: ast.AST) -> SourceLine | None:
         """Return the line of a node in a function."""
+        return self.line_of_number(function, getattr(node, "lineno", 0))
+
+    def line_of_number(self, function: str, number: int) -> SourceLine | None:
+        """Return the statement at a line of a function."""
         statements = statements_of(self.functions[function].__code__)[1]
-        statement = statements.get(getattr(node, "lineno", 0))
+        statement = statements.get(number)
         return SourceLine(function, statement.line, statement.text) if statement else None
 
     def line_with(self, pattern: str, but: str = "", among: str = "") -> SourceLine | None:
@@ -104,6 +139,11 @@ class ClassText:
         tree = self.trees.get(function)
         return self.line_at(function, tree.body[-1]) if tree is not None else None
 
+    def returns(self, function: str, what: type[ast.AST]) -> bool:
+        """Return whether a function returns an expression of some kind."""
+        found = (node.value for node in self._walk(function) if isinstance(node, ast.Return))
+        return any(isinstance(value, what) for value in found)
+
     def loop_around(self, line: SourceLine) -> ast.For | ast.While | None:
         """Return the innermost loop around a line."""
         loops = [
@@ -125,24 +165,52 @@ class ClassText:
         names.sort(key=lambda node: (node.lineno, node.col_offset))
         return {n.id: there[n.id] for n in names if n.id in there and n.id not in own}
 
-    def makers(self, line: SourceLine) -> Iterator[SourceLine]:
-        """Yield the lines that last assigned the names which a line reads, in __init__ too."""
+    def makers(self, line: SourceLine, levels: int = 3) -> Iterator[SourceLine]:
+        """Yield the lines that made what a line reads, the nearest first.
+
+        They are the last assignments of its names, in __init__ too, and the calls that hand it an
+        argument.
+        """
+        seen, new = {line: None}, [line]
+        for _ in range(levels):
+            new = [made for one in new for made in self._made_by(one) if made not in seen]
+            new = list(dict.fromkeys(new))
+            seen |= dict.fromkeys(new)
+            yield from new
+
+    def _made_by(self, line: SourceLine) -> Iterator[SourceLine]:
+        tree = self.trees.get(line.function)
+        given = {a.arg for a in tree.args.args[-9:]} - {"self"} if tree is not None else set()
         for node in ast.walk(self.statement(line) or ast.Pass()):
             if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-                made = self.assigned(line, ast.unparse(node))
-                if made is not None:
+                name = ast.unparse(node)
+                if made := self.assigned(line, name):
                     yield made
+                elif name in given and not line.function.endswith("forward"):
+                    yield from self.calls_of(line.function)
+
+    def calls_of(self, function: str) -> Iterator[SourceLine]:
+        """Yield the lines that call a function, or make a module by its __init__."""
+        called = function.removesuffix(".__init__").rpartition(".")[2]
+        for name in self.trees:
+            for node in self._walk(name):
+                named = isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2]
+                if named == called and (line := self.line_at(name, node)):
+                    yield line
 
     def assigned(self, line: SourceLine, name: str) -> SourceLine | None:
-        """Return the last assignment of a variable before a line, or of self.name in __init__."""
+        """Return what last made a variable before a line, or self.name in __init__.
+
+        It is an assignment, the head of a loop, or what was appended to a list.
+        """
         init = f"{line.function.rpartition('.')[0]}.__init__"
         last = None
         for function in dict.fromkeys((init, line.function)):
             own = function == line.function
             for node in self._walk(function) if own or name.startswith("self.") else ():
-                if not isinstance(node, ast.Assign) or (own and node.lineno >= line.number):
+                if not isinstance(node, ast.stmt) or (own and node.lineno >= line.number):
                     continue
-                targets = [t for t in node.targets for t in getattr(t, "elts", [t])]
+                targets = [t for t in _targets(node) for t in getattr(t, "elts", [t])]
                 if name in map(ast.unparse, targets):
                     last = self.line_at(function, node)
         return last

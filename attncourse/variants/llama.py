@@ -1,0 +1,105 @@
+"""Attention of a model that speaks: rotary positions, shared keys and values, a cache.
+
+It has SmolLM2's sizes, and computes rightly or as a usual mistake has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.functional import attention, causal_mask, merge_heads, split_heads
+from attnlib.rotary import rotary_angles, rotate_pairs
+
+WIDTH, NUM_HEADS, NUM_KV_HEADS, BASE = 576, 9, 3, 100_000.0  # of SmolLM2
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How attention is computed: rightly, or as a usual mistake has it.
+
+    Args:
+        first: the position of the first new token; None means after all those in the cache.
+        base: of the angles.
+        turns: which of q, k, v are turned.
+        in_turns: which of k, v the query heads take in turns, 0, 1, 2, 0, 1, 2.
+        is_causal: whether the future is hidden.
+        is_last: whether new tokens come after the earlier ones.
+        is_projected: whether out_proj is applied.
+    """
+
+    first: int | None = None
+    base: float = BASE
+    turns: str = "qk"
+    in_turns: str = ""
+    is_causal: bool = True
+    is_last: bool = True
+    is_projected: bool = True
+
+
+def attended(
+    parts: Any, x: Tensor, cache: dict[str, Tensor] | None = None, ways: Ways = Ways()
+) -> Tensor:
+    """Compute attention for x, (b, num_new, width), with the projections that parts has.
+
+    The cache holds keys and values of earlier tokens, and gets those of x.
+    """
+    cache = {} if cache is None else cache
+    past = cache["k"].shape[2] if cache else 0
+    begin = past if ways.first is None else ways.first
+    angles = rotary_angles(torch.arange(begin, begin + x.shape[1]), WIDTH // NUM_HEADS, ways.base)
+    heads = {"q": split_heads(parts.W_query(x), NUM_HEADS)}
+    heads |= {"k": split_heads(parts.W_key(x), NUM_KV_HEADS)}
+    heads |= {"v": split_heads(parts.W_value(x), NUM_KV_HEADS)}
+    heads |= {part: rotate_pairs(heads[part], *angles) for part in ways.turns}
+    if cache:
+        for part, old in cache.items():
+            both = (old, heads[part]) if ways.is_last else (heads[part], old)
+            heads[part] = torch.cat(both, dim=2)
+    cache.update(k=heads["k"], v=heads["v"])
+    group = NUM_HEADS // NUM_KV_HEADS
+    keys, values = (
+        cache[part].repeat(1, group, 1, 1)
+        if part in ways.in_turns
+        else cache[part].repeat_interleave(group, dim=1)
+        for part in "kv"
+    )
+    is_future = causal_mask(keys.shape[2])[past:] if ways.is_causal else None
+    mixed = merge_heads(attention(heads["q"], keys, values, is_future)[0])
+    return parts.out_proj(mixed) if ways.is_projected else mixed
+
+
+class LlamaAttention(nn.Module):
+    """The course's own answer: rotary positions, and keys and values that query heads share.
+
+    Args:
+        ways: a mistake that it makes; None means none.
+    """
+
+    def __init__(self, ways: Ways | None = None) -> None:
+        super().__init__()
+        self.ways = ways or Ways()
+        kv_width = WIDTH // NUM_HEADS * NUM_KV_HEADS
+        self.W_query = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.W_key = nn.Linear(WIDTH, kv_width, bias=False)
+        self.W_value = nn.Linear(WIDTH, kv_width, bias=False)
+        self.out_proj = nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the heads write, (b, num_tokens, width)."""
+        return attended(self, x, ways=self.ways)
+
+
+class CachedAttention(LlamaAttention):
+    """The same with a cache: a dictionary, empty at first."""
+
+    def new_cache(self, _batch_size: int, _max_tokens: int) -> dict[str, Tensor]:
+        """Return an empty cache."""
+        return {}
+
+    def forward(self, x: Tensor, cache: dict[str, Tensor]) -> Tensor:  # type: ignore[override]
+        """Return what the heads write for x, the tokens after those in the cache."""
+        return attended(self, x, cache)
