@@ -20,7 +20,9 @@ import torch
 from torch import Tensor
 
 from attncourse.language import Cut, Head, LanguageModel, Mute, Put, Run, installed_model
+from attncourse.language.copies import found_by, half_another, twice
 from attncourse.language.files import LlamaFile
+from attncourse.language.interventions import PARTS
 from attncourse.language.load import model_file
 from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, Text, call, key_of, packed
@@ -86,64 +88,38 @@ OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
 
 
-def twice(seed: int = 0) -> list[int]:
-    """Return 40 random tokens, then the same again, after a first one."""
-    drawn = torch.randint(1000, 40000, (40,), generator=torch.Generator().manual_seed(seed))
-    return [1, *drawn.tolist(), *drawn.tolist()]
-
-
-def half_another() -> list[int]:
-    """Return the first copy of twice(), every second token from another draw."""
-    tokens = twice()[:41]
-    tokens[2::2] = twice(3)[2:41:2]
-    return tokens
-
-
 def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]:
-    """Yield the runs of lesson 08: heads muted, and paths cut at keys and at queries."""
-    muted = [[Mute(*head)] for head in (WRITER, *OTHER_WRITERS)]
-    muted += [[Mute(*head) for head in heads] for heads in (OTHER_WRITERS, READERS, BYSTANDERS)]
-    three = muted[4]
+    """Yield the runs of lesson 08: heads muted, paths cut, and one head's numbers replaced."""
+    writer, three = [Mute(*WRITER)], [Mute(*head) for head in OTHER_WRITERS]
+    muted = [writer, three, *([Mute(*head) for head in heads] for heads in (READERS, BYSTANDERS))]
+    rest = [head for head in model.heads if head.layer > WRITER.layer and head not in READERS]
+    places = ("keys", READERS), ("keys", rest), ("queries", READERS)
+    cuts = [[Cut(WRITER, reader, part) for reader in readers] for part, readers in places]
+    one = [[Cut(WRITER, READERS[0], part)] for part in PARTS]
+    one.append([Cut(OTHER_WRITERS[0], READERS[0], "keys")])
+
     other = model.read(half_another())
     given = [("head", *WRITER, at) for keys in (SAME_BEFORE, OTHER_BEFORE) for at in keys]
     yield half_another(), other, given
-    paths = [(WRITER, "keys"), (OTHER_WRITERS[0], "keys"), (WRITER, "queries")]
-    cuts = [[Cut(writer, reader, part) for reader in READERS] for writer, part in paths]
-    above = [head for head in model.heads if head.layer > WRITER.layer]
-    cuts.append([Cut(WRITER, other, "keys") for other in above if other not in READERS])
-    cuts.append([Cut(WRITER, READERS[0], "keys")])
-    for text in (twice(), REPEATED):
-        run = model.read(text)
-        after, before = (find(run.token_ids[None])[0] for find in (induction, one_back))
-        is_random = text != REPEATED
-        calls: list[Call] = [("losses",), ("shares", after)] if is_random else []
-        more: list[Call] = [("read_aloud", *head) for head in READERS]
-        more += [("louder_than_next", *head) for head in READERS]
-        more += [("weights", *head) for head in (WRITER, READERS[0])]
-        if is_random:
-            more = [*calls, ("shares", before)]
-            for keys in (SAME_BEFORE, OTHER_BEFORE):
-                looks: Call = ("shares", found_by(after, keys))
-                numbers = torch.stack([other.head(*WRITER, at) for at in keys])
-                yield text, run.again(Put(*WRITER, numbers, [*keys])), [looks]
-                more.append(looks)
-        yield text, run, more
-        for changes in muted:
-            yield text, run.again(*changes), calls[: 2 if changes == muted[0] else 1]
-        for paths_cut in cuts:
-            yield text, run.again(*paths_cut), calls
-    for seed in (1, 2):
+    for seed in range(3):
         run = model.read(twice(seed))
-        for changes in ([], [Mute(*WRITER)], three, cuts[0], cuts[len(paths) - 1]):
-            yield twice(seed), run.again(*changes), [("losses",)]
-
-
-def found_by(after: Tensor, keys: Iterable[int]) -> Tensor:
-    """Mark these keys of the first copy for the queries that look for them."""
-    marked = torch.zeros_like(after)
-    at = torch.tensor([*keys])
-    marked[at + 39, at] = True
-    return marked
+        after, before = (find(run.token_ids[None])[0] for find in (induction, one_back))
+        calls: list[Call] = [("losses",), ("shares", after)]
+        if seed == 0:
+            looks: list[Call] = []
+            for keys in (SAME_BEFORE, OTHER_BEFORE):
+                looks.append(("shares", found_by(keys)))
+                numbers = torch.stack([other.head(*WRITER, at) for at in keys])
+                yield twice(), run.again(Put(*WRITER, numbers, [*keys])), looks[-1:]
+            yield twice(), run, [*calls, ("shares", before), *looks]
+            for changes in muted:
+                yield twice(), run.again(*changes), calls[:1]
+        for changes in [*one, *cuts] if seed == 0 else [[], writer, *cuts]:
+            yield twice(seed), run.again(*changes), calls
+    run = model.read(REPEATED)
+    yield REPEATED, run, [("weights", *head) for head in (WRITER, READERS[0])]
+    for changes in (writer, *cuts):
+        yield REPEATED, run.again(*changes), []
 
 
 def one_back(tokens: Tensor) -> Tensor:

@@ -2,10 +2,12 @@
 
 files opens a GGUF file, words cuts texts, model is the rest of a Llama, kept holds what was
 unpacked, load finds the installed model. reader reads and writes, runs is one reading,
-interventions what can be changed in it, hooks how; recorded stands in where no model is installed;
-reference is what another implementation answers; parallel shares heads out over processes.
+interventions what can be changed in it, hooks how; copies makes random texts; recorded stands in
+where no model is installed; reference is what another implementation answers; parallel shares heads
+out over processes.
 """
 
+from attncourse.language import copies
 from attncourse.language.interventions import Cut, Mute, Put
 from attncourse.language.kept import forget
 from attncourse.language.load import ModelMissingError, installed_model, language_model, open_model
@@ -26,6 +28,7 @@ __all__ = [
     "Put",
     "RecordedModel",
     "Run",
+    "copies",
     "forget",
     "installed_model",
     "language_model",

@@ -197,16 +197,10 @@ class Run:
 
         It goes through the scale of the final norm and the embedding, as the whole stream does.
         """
-        loudest = self._spoken(layer, head, at).topk(how_many).indices.tolist()
+        llama = self.model.llama
+        spoken = llama.unembedding @ (self.write(layer, head, at) * llama.final_norm.weight)
+        loudest = spoken.topk(how_many).indices.tolist()
         return [word.strip() for word in self.model.pieces(loudest)]
-
-    def louder_than_next(self, layer: int, head: int) -> float:
-        """Return the share of all tokens that a head's write at the last token speaks louder for.
-
-        Louder than for the likeliest next one, that is; it is read as in read_aloud.
-        """
-        spoken = self._spoken(layer, head, at=-1)
-        return float((spoken > spoken[self.probabilities.argmax()]).float().mean())
 
     def mute_each(self, word: str | None = None) -> Tensor:
         """Mute all heads in turn, and return what is left of a word's probability each time.
@@ -299,11 +293,6 @@ class Run:
             stream = streams.get(part, self.residual[layer])
             streams[part] = stream - self.write(writer, head, at=None)
         return {part: self._block(layer).reads(stream) for part, stream in streams.items()}
-
-    def _spoken(self, layer: int, head: int, at: int) -> Tensor:
-        """Return how loudly a head's write speaks for each token, (vocabulary)."""
-        llama = self.model.llama
-        return llama.unembedding @ (self.write(layer, head, at) * llama.final_norm.weight)
 
     def _block(self, layer: int) -> Block:
         return cast(Block, self.model.llama.blocks[layer])

@@ -102,13 +102,28 @@ def score_by_place(attn_weights: Tensor, is_target: Tensor) -> Tensor:
     return by_place  # (..., num_tokens)
 
 
-def is_ambiguous(tokens: Tensor) -> Tensor:
-    """Return for each position whether different tokens have followed its token before.
+def heads_with(shares: Tensor, least: float) -> str:
+    """Name all heads whose share, (num_layers, num_heads), is at least this; the largest first.
+
+    >>> heads_with(torch.tensor([[0.1, 0.9], [0.5, 0.2]]), least=0.5)
+    'L0H1 0.900   L1H0 0.500'
+    """
+    heads = sorted((shares >= least).nonzero().tolist(), key=lambda at: -float(shares[tuple(at)]))
+    return "   ".join(f"L{layer}H{head} {shares[layer, head]:.3f}" for layer, head in heads)
+
+
+def is_ambiguous(tokens: Tensor, is_target: Tensor | None = None) -> Tensor:
+    """Return for each position whether its target keys hold different tokens.
+
+    Args:
+        tokens: (b, num_tokens).
+        is_target: a pattern. None: induction, so that different tokens have followed its token.
 
     >>> is_ambiguous(torch.tensor([[5, 1, 5, 2, 5]])).tolist()
     [[False, False, False, False, True]]
     """
-    is_target = induction(tokens)  # (b, num_tokens, num_tokens)
+    if is_target is None:
+        is_target = induction(tokens)  # (b, num_tokens, num_tokens)
     after = tokens[:, None, :].expand_as(is_target)  # (b, num_tokens, num_tokens)
     largest = after.masked_fill(~is_target, -1).amax(dim=-1)  # (b, num_tokens)
     smallest = after.masked_fill(~is_target, int(tokens.max()) + 1).amin(dim=-1)  # (b, num_tokens)

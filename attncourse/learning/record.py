@@ -133,6 +133,18 @@ class Growth(NamedTuple):
     ambiguous: list[float]
     by_place: dict[str, Tensor]  # by pattern, (len(steps), num_layers * num_heads, num_tokens)
 
+    def strips(self, *names: str) -> dict[str, Tensor]:
+        """Return by name how much a head looked along a pattern, (len(steps), num_tokens).
+
+        >>> growth().strips("L0H0 on 2 back")["L0H0 on 2 back"].shape
+        torch.Size([61, 48])
+        """
+        asked = {name: name.split(" on ") for name in names}
+        return {
+            name: self.by_place[pattern][:, HEADS.index(head)]
+            for name, (head, pattern) in asked.items()
+        }
+
 
 def growth() -> Growth:
     """Return how the heads grew, step by step.

@@ -179,8 +179,6 @@ def test_reading_aloud_is_the_norms_scale_and_the_embedding(model):
     words = [str(i) for i in spoken.argsort(descending=True).tolist()]
     assert run.read_aloud(2, 3, how_many=9, at=4) == words[:9]
     assert run.next_words(2)[1][0] == str(run.logits[-1].argsort(descending=True)[1].item())
-    louder = run.read_aloud(2, 3, how_many=SIZE.vocabulary).index(run.next_words(1)[0][0])
-    assert run.louder_than_next(2, 3) == pytest.approx(louder / SIZE.vocabulary)
 
 
 def test_rows_of_the_files_matrix_are_a_head(model):
@@ -249,9 +247,7 @@ def test_what_is_no_intervention_is_refused(change, words):
         small_model().read(TOKENS, change)
 
 
-@pytest.mark.parametrize(
-    "ask", [Run.head, Run.write, Run.weights, Run.scores, Run.louder_than_next]
-)
+@pytest.mark.parametrize("ask", [Run.head, Run.write, Run.weights, Run.scores])
 def test_a_run_refuses_heads_that_are_not_there(ask):
     with pytest.raises(ValueError, match=r"there is no head \(1, 6\)"):
         ask(small_model().read(TOKENS), 1, 6)

@@ -12,6 +12,7 @@ from tokenizers import Regex, pre_tokenizers
 
 import record_language
 from attncourse.language import Cut, LanguageModel, Put, Run, installed_model, load
+from attncourse.language.copies import found_by, half_another, twice
 from attncourse.language.interventions import Intervention
 from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, call, key_of, recorded_model
@@ -26,10 +27,7 @@ from record_language import (
     WORDS,
     WRITER,
     circuit_runs,
-    found_by,
-    half_another,
     recorded_runs,
-    twice,
 )
 from speaking import theirs
 from support.model_tools import hugging_face
@@ -130,7 +128,7 @@ def test_the_path_of_induction_runs_through_the_keys(model):
 
     other = model.read(half_another())
     for keys, is_found in ((SAME_BEFORE, True), (OTHER_BEFORE, False)):
-        numbers, marked = [other.head(*WRITER, at) for at in keys], found_by(after, keys)
+        numbers, marked = [other.head(*WRITER, at) for at in keys], found_by(keys)
         given = run.again(Put(*WRITER, torch.stack(numbers), [*keys]))
         assert run.shares(marked)[READERS[0]] > 0.8
         assert (given.shares(marked)[READERS[0]] > 0.7) == is_found

@@ -80,3 +80,18 @@ def test_a_place_is_ambiguous_if_its_token_was_followed_by_different_ones():
     ]
     assert patterns.is_ambiguous(TOKENS).tolist() == expected
     assert any(map(any, expected))
+
+
+def test_a_place_is_ambiguous_for_a_pattern_if_its_keys_hold_different_tokens():
+    is_target = random_weights(2, 1, 1)[:, 0, 0] > 0.2
+    expected = [
+        [len(set(row[marks].tolist())) > 1 for marks in text]
+        for row, text in zip(TOKENS, is_target, strict=True)
+    ]
+    assert patterns.is_ambiguous(TOKENS, is_target).tolist() == expected
+    assert {True, False} <= {one for row in expected for one in row}
+
+
+def test_heads_with_a_share_are_all_of_them_the_largest_first():
+    shares = torch.tensor([[0.2, 0.7, 0.1], [0.69, 0.9, 0.8]])
+    assert patterns.heads_with(shares, 0.7) == "L1H1 0.900   L1H2 0.800   L0H1 0.700"

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file
 
 from attncourse.learning import record
-from attncourse.learning.patterns import PATTERNS, score
+from attncourse.learning.patterns import PATTERNS, is_ambiguous, score, two_letters
 from attncourse.learning.tasks import NO_ANSWER, repeats
 from train_heads import TRAINING, measure_steps, train_record
 
@@ -100,3 +100,16 @@ def test_the_heads_become_what_the_notebook_says():
     assert mean("2 back", 0, 1000, needed) > 0.95
     assert mean("2 back", 0, 1000, later) < 0.1
     assert mean("1 back", 1, 800, later) < 0.35 < 0.9 < mean("1 back", 1, 1000, later)
+
+
+def test_what_the_notebook_says_of_the_letter_before_and_of_early_keys():
+    tokens, model = BATCH.tokens, record.recorded_model(1200)
+    marked = PATTERNS["induction"](tokens)
+    asked = (torch.arange(48) > 24) & ~marked[:, :, 25:].any(dim=-1)
+    unclear = asked & is_ambiguous(tokens)
+    settled = unclear & ~is_ambiguous(tokens, two_letters(tokens))
+    assert (unclear.sum().item(), (unclear & ~settled).sum().item()) == (188, 6)
+    assert record.clear_and_ambiguous(model, asked) == (1, 1)
+    one_back = record.growth().strips("L0H0 on 1 back")["L0H0 on 1 back"]
+    assert one_back[-1, 3:25].max() < 0.02
+    assert one_back[-1, 1:3].min() > 0.15
