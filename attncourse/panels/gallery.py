@@ -39,7 +39,7 @@ PARTS = {  # of the forward, each by what its lines have and those of the parts 
     "context_vec": "split and merge",
 }
 CAUGHT, PASSES = "caught", "passes"
-CELL = 19.0  # of a map, in pixels: two maps and their names are as wide as a phone
+CELL = 17.0  # of a map, in pixels: two maps and their names are as wide as a phone
 
 # With this seed and large tokens all visible scores of the first three queries are below -1e4
 GALLERY_SEED = 302
@@ -116,7 +116,7 @@ def draw_gallery(data: Exhibit) -> Scene:
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|", narrow=True)
     told = above(off, _said(data.verdicts), gap=20)
-    return above(head, beside(above(right, wrong, gap=10), told, gap=4), gap=10)
+    return above(head, beside(above(right, wrong, gap=4), told, gap=4), gap=6)
 
 
 def part_of(mistake: str) -> str:
@@ -157,8 +157,8 @@ def _maps(title: str, attn_weights: Tensor) -> Scene:
     count = int(framed.sum())
     alt = f"{title.capitalize()}: {maps.alt}"
     alt += f" {count} cells in the future have a weight." if count else ""
-    heading = Words(4, 10, f"{title}, in training", "start", bold=True)
-    return Scene(maps.width, maps.height + 20, alt, (heading, *shift(maps.items, 0, 20)))
+    heading = Words(4, 9, title, "start", bold=True), Words(4, 27, "training", "start", FAINT)
+    return Scene(maps.width, maps.height, alt, (*heading, *maps.items))
 
 
 def leaks(attn_weights: Tensor) -> Tensor:
