@@ -21,7 +21,7 @@ from attncourse.panels.touch import Touch, map_from, write_lines
 from attncourse.pictures.letters import wrap
 from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET, text_color
-from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, shift
+from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside
 from attncourse.pictures.weights import weights_picture
 from attncourse.variants.hunt import ALL_MISTAKES
 from attncourse.variants.mistakes import Mistake, OnePageAttention, make
