@@ -210,7 +210,7 @@ def blocks_and_maps_picture(
     for c in range(d_out):
         items.append(Words(across[c] + WIDE / 2, top - 29, f"{c}", color=FAINT))
         items.append(Box(across[c], 20, WIDE, end - 20, name=f"column {c}"))
-    for h, block in enumerate(weight.split(size, dim=1)):
+    for h, block in enumerate(weight.chunk(num_heads, dim=1)):
         items += _numbers(across[h * size], top, block, lambda *_, h=h: h)
     if zeroed is not None:
         items += frame(across[zeroed], top, WIDE, d_in * HIGH)
