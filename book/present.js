@@ -46,10 +46,12 @@
     function measure() {
         body.classList.add("measured");
         for (const panel of article.querySelectorAll(".attn-panel")) {
-            panel.classList.remove("high");
-            panel.style.zoom = 1;
-            panel.classList.toggle("high", panel.offsetHeight > innerHeight - 2 * ROOM); // its letters stay small
-            panel.style.zoom = Math.min(1, (innerHeight - AGAIN - ROOM) / panel.offsetHeight);
+            for (let zoom = 2; zoom > 0.3; zoom -= 0.05) { // as large as a slide has room for all of it
+                panel.style.zoom = zoom;
+                const sheet = panel.querySelector(".attn-sheet") ?? panel;
+                const fits = sheet.scrollWidth <= sheet.clientWidth || zoom <= 1;
+                if (fits && panel.getBoundingClientRect().height <= innerHeight - AGAIN - ROOM) break;
+            }
         }
         slides = sections.flatMap(parts);
         body.classList.remove("measured");

@@ -29,6 +29,18 @@ def address(root: Path = ROOT) -> str | None:
     return f"https://{found[1]}/{found[2]}" if found else None
 
 
+def site(at: str | None) -> str | None:
+    """Return where the workflow `site` puts the book of a public copy, or None.
+
+    >>> site("https://github.com/owner/name"), site("https://elsewhere.org/owner/name")
+    ('https://owner.github.io/name/', None)
+    """
+    if not at or not at.startswith(f"{HOST}/"):
+        return None
+    owner, _, name = at.removeprefix(f"{HOST}/").partition("/")
+    return f"https://{owner}.github.io/{name}/"
+
+
 def badges(notebook: str, at: str | None) -> str:
     """Return links, as Markdown, that open a notebook on Colab and on Binder, if it is anywhere."""
     if not at or not at.startswith(f"{HOST}/"):  # they know no other host

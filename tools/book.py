@@ -26,7 +26,8 @@ from typing import Any
 from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
 from attncourse.panels.states import Panel
-from badges import address, badges
+from badges import address, badges, site
+from card import card
 from working_copy import ROOT, answers, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
@@ -247,6 +248,7 @@ def put_together(source: Path) -> None:
     shutil.copytree(ROOT / "book", source)
     shutil.copytree(ROOT / "docs", source / "docs")
     shutil.copytree(ROOT / "images", source / "images")
+    (source / "images" / "card.png").write_bytes(card().png())
     (source / "notebooks").mkdir()
     front, at = source / "index.md", address()
     looks = f"<style>{LOOKS.read_text('utf-8')}</style>"
@@ -325,9 +327,14 @@ def preview(text: str, page: Path, book: Path) -> str:
     said = next((line for line in words if len(line) > MUCH // 4), TITLE_OF_ALL)
     told = html.escape(textwrap.shorten(said, MUCH // 2, placeholder=" …"))
     title = html.escape(words_in(re.findall(r"<title>(.*?)</title>", text, re.DOTALL)[0]))
-    picture = Path(os.path.relpath(book / "_static" / "transplant.png", page.parent)).as_posix()
-    shown = {"title": title, "description": told, "image": picture, "type": "website"}
-    return f'<meta name="description" content="{told}">' + "".join(
+    picture, at = book / "_static" / "card.png", site(address())
+    shown = {"title": title, "description": told, "type": "website"}
+    shown["image"] = Path(os.path.relpath(picture, page.parent)).as_posix()
+    if at:  # who shows a link elsewhere reads whole addresses only
+        places = {"image": picture, "url": page}
+        shown |= {name: at + path.relative_to(book).as_posix() for name, path in places.items()}
+    large = '<meta name="twitter:card" content="summary_large_image">'
+    return f'<meta name="description" content="{told}">{large}' + "".join(
         f'<meta property="og:{name}" content="{value}">' for name, value in shown.items()
     )
 

@@ -18,10 +18,10 @@ from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Touch, map_from, write_lines
-from attncourse.pictures.letters import text_width, wrap
+from attncourse.pictures.letters import wrap
 from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET, text_color
-from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside, shift
+from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside
 from attncourse.pictures.weights import weights_picture
 from attncourse.variants.hunt import ALL_MISTAKES
 from attncourse.variants.mistakes import Mistake, OnePageAttention, make
@@ -39,7 +39,7 @@ PARTS = {  # of the forward, each by what its lines have and those of the parts 
     "context_vec": "split and merge",
 }
 CAUGHT, PASSES = "caught", "passes"
-CELL = 16.0  # of a map, in pixels
+CELL = 17.0  # of a map, in pixels: two maps and their names are as wide as a phone
 
 # With this seed and large tokens all visible scores of the first three queries are below -1e4
 GALLERY_SEED = 302
@@ -107,15 +107,16 @@ def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor,
 
 
 def draw_gallery(data: Exhibit) -> Scene:
-    """Draw the line and the verdicts, then right and wrong weights and how far outputs are off."""
+    """Draw the line, the verdicts, right weights above wrong ones, and how far outputs are off."""
     names = journey().tokens
     head = above(_headline(data), _verdicts(data), gap=4)
     right = _maps("right", data.right_weights)
     if data.difference is None or data.attn_weights is None:
         return above(head, _stopped(data.verdicts), right)
     wrong = _maps("wrong", data.attn_weights)
-    off = difference_picture(data.difference, names, "outputs: |wrong - right|")
-    return above(head, beside(right, wrong, gap=60), off, gap=8)
+    off = difference_picture(data.difference, names, "outputs: |wrong - right|", narrow=True)
+    told = above(off, _said(data.verdicts), gap=20)
+    return above(head, beside(above(right, wrong, gap=4), told, gap=4), gap=6)
 
 
 def part_of(mistake: str) -> str:
@@ -156,8 +157,8 @@ def _maps(title: str, attn_weights: Tensor) -> Scene:
     count = int(framed.sum())
     alt = f"{title.capitalize()}: {maps.alt}"
     alt += f" {count} cells in the future have a weight." if count else ""
-    heading = Words(4, 10, f"{title}, in training", "start", bold=True)
-    return Scene(maps.width, maps.height + 20, alt, (heading, *shift(maps.items, 0, 20)))
+    heading = Words(4, 9, title, "start", bold=True), Words(4, 27, "training", "start", FAINT)
+    return Scene(maps.width, maps.height, alt, (*heading, *maps.items))
 
 
 def leaks(attn_weights: Tensor) -> Tensor:
@@ -198,19 +199,25 @@ def _headline(data: Exhibit) -> Scene:
 
 
 def _verdicts(data: Exhibit) -> Scene:
-    """Return the names of the checks, each with its outcome, in one row."""
-    title = "checks, in eval"
-    items: list[Item] = [Words(4, 17, title, "start", bold=True)]
-    x = 4 + text_width(title, bold=True)
-    for name, verdict in data.verdicts.items():
+    """Return the names of the checks, each with its outcome below, in one row."""
+    items: list[Item] = [Words(BOOK - 2, 33, "checks, in eval", "end", FAINT)]
+    for i, (name, verdict) in enumerate(data.verdicts.items()):
+        x = 4 + 82.0 * i
         fill = PAPER if verdict else HEAD_COLORS[4]
         outcome, ink = (PASSES, INK) if verdict else (CAUGHT, text_color(fill))
-        items.append(Words(x + 20, 17, name, "start"))
-        x += 28 + text_width(name)
-        items.append(Box(x, 4, 72, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
-        items.append(Words(x + 36, 17, outcome, color=ink, bold=not verdict))
-        x += 72
-    return Scene(BOOK, 32, f"{_outcomes(data.verdicts)}.", tuple(items))
+        items.append(Words(x + 36, 8, name))
+        items.append(Box(x, 20, 72, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
+        items.append(Words(x + 36, 33, outcome, color=ink, bold=not verdict))
+    return Scene(BOOK, 48, f"{_outcomes(data.verdicts)}.", tuple(items))
+
+
+def _said(verdicts: dict[str, Verdict]) -> Scene:
+    """Return what the checks that catch it say, in lines as wide as a phone."""
+    said = [str(verdict) for verdict in verdicts.values() if not verdict] or ["All four pass."]
+    lines = ["The checks say", *(line for each in said for line in wrap(each, 340))]
+    words = [Words(4, 10 + 19 * i, line, "start", bold=not i) for i, line in enumerate(lines)]
+    alt = "Below, what the checks that catch it say."  # with digits that end on one machine only
+    return Scene(346, 19 * len(lines) + 2, alt, tuple(words))
 
 
 def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
@@ -231,7 +238,7 @@ GALLERY = Panel(
         "mistake": tuple(sorted(BY_NAME, key=_place_of_part)),
         "condition": tuple(CONDITIONS),
     },
-    default={"mistake": "split without transpose", "condition": "as usual"},
+    default={"mistake": "mask one too late", "condition": "as usual"},
     compute=compute_gallery,
     draw=draw_gallery,
     readout=readout_gallery,

@@ -3,8 +3,7 @@
 
 const MIDDLE = 130; // of a plane, in pixels
 const radius = share => 3 + 9 * Math.sqrt(share); // of a point
-const OWN = "its own", MUTED = "0, 0: muted", OTHER = "those in";
-const GIVEN = "where you drag ◆", AIMED = "where you drag ●";
+const OWN = "its own", MUTED = "muted", GIVEN = "your ◆", OTHER = "those in", AIMED = "your ●";
 const DIAMOND = "M -12 0 L 0 -12 L 12 0 L 0 12 Z", ARROW = "M -23 -6 L -15 0 L -23 6";
 const MOTION = { duration: 250, easing: "ease-out" };
 
@@ -213,20 +212,19 @@ export function mount(root, sheet, memory) {
     const hands = plane("what the head hands over", 8, diamond, numbers => go({ numbers, head: GIVEN }));
     const aims = choices("The query of the last word is", [OWN, AIMED], aim =>
         go({ query: aim === OWN ? [] : rounded(now.query) }));
-    const heads = choices("The head hands over there", [OWN, MUTED, GIVEN, OTHER], head =>
+    const heads = choices("The head hands over", [OWN, MUTED, GIVEN, OTHER], head =>
         go({ head, numbers: rounded(now.numbers) }));
     const note = element("p", { class: "attn-note" }, `Its ${sheet.words.length} words: ${sheet.words.join(" ")}.`);
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, list,
         typed("Sentence", text.box), status.box,
         element("div", { class: "attn-parts" },
-            headed("The query ● (at half its length) among the keys", asks.box, aims.box),
+            headed("The keys, and ●, half of the query", asks.box, aims.box),
             headed("The values, and ◆, what the head hands over", hands.box, heads.box, other.box),
+            headed("The next word: logit and probability", words.box, note),
+            headed("The residual stream of the last word", table(["number", "0", "1", "2", "3"], stream)),
             element("div", { class: "attn-wide" },
-                headed("For each word", table(["word", "key", "score", "weight", "value"], seen))),
-            element("div", {},
-                headed("The residual stream of the last word", table(["number", "0", "1", "2", "3"], stream)), note),
-            headed("The next word: logit and probability", words.box)));
+                headed("For each word", table(["word", "key", "score", "weight", "value"], seen)))));
     show();
 }
 

@@ -60,7 +60,7 @@ export function mount(root, sheet, memory) {
             if (drawn !== text) tiles.forEach((tile, head) => drawMap(tile.firstElementChild, mapsIn(text)[head]));
             drawn = text;
             const most = Math.floor(box.clientWidth / TINY) - 1; // a place at the left is for the numbers of heads
-            twice = 2 * model.layers <= most ? 2 : 1; // columns of a layer
+            twice = 2 * model.layers <= most && model.heads % 2 === 0 ? 2 : 1; // columns of a layer
             const high = model.heads / twice;
             const all = twice * model.layers;
             columns = upTo(all, i => i + 1).findLast(count => all % count === 0 && count <= most) ?? 1;

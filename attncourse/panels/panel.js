@@ -266,20 +266,28 @@ function maps(panel, touch, act) {
 }
 
 // From one state to the next a word or box that only changes its place goes there, one that only
-// changes its color turns, and what is new appears.
-const PLACES = ["x", "y"], LOOKS = ["fill", "font-weight"];
+// changes its color turns, and what is new appears. Of boxes that are alike the nearest is the same one,
+// if it covers a part of the other's place, or if there is only one.
+const PLACES = ["x", "y"], LOOKS = ["fill", "stroke", "font-weight"];
 const alike = (item, but) => [...item.attributes].filter(({ name }) => !but.includes(name))
     .reduce((words, { name, value }) => `${words} ${name}=${value}`, item.tagName + item.textContent);
 
 function carry(gone, come) {
     if (STILL.matches || come.length > 600) return;
-    for (const but of [LOOKS, PLACES, [...PLACES, ...LOOKS]]) {
+    const all = [...gone, ...come], numbers = names => new Map(all.map(item => [item, names.map(name => Number(item.getAttribute(name)))]));
+    const place = numbers(PLACES), size = numbers(["width", "height"]);
+    const both = [...PLACES, ...LOOKS];
+    for (const [but, isNear] of [[LOOKS], [PLACES, true], [both, true], [PLACES], [both]]) {
         const there = Map.groupBy(gone, item => alike(item, but));
         come = come.filter(item => {
-            const from = item.tagName !== "path" && there.get(alike(item, but))?.shift();
-            if (!from) return true;
-            gone.splice(gone.indexOf(from), 1);
-            const [x, y] = PLACES.map(side => from.getAttribute(side) - item.getAttribute(side));
+            const way = from => place.get(from).map((far, side) => far - place.get(item)[side]);
+            const covers = from => way(from).every((far, side) => Math.abs(far) < size.get(item)[side]);
+            const like = item.tagName === "path" ? [] : there.get(alike(item, but)) ?? [];
+            const near = isNear ? like.filter(covers) : item.tagName === "text" || like.length === 1 ? like : [];
+            if (!near.length) return true;
+            const from = near.reduce((one, other) => Math.hypot(...way(other)) < Math.hypot(...way(one)) ? other : one);
+            for (const list of [gone, like]) list.splice(list.indexOf(from), 1);
+            const [x, y] = way(from);
             const was = { fill: from.getAttribute("fill"), ...(x || y) && { transform: `translate(${x}px, ${y}px)` } };
             if (!item.hasAttribute("transform")) item.animate([was, {}], QUICK);
             return false;

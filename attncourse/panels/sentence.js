@@ -5,7 +5,7 @@
 const LEAST = 0.02; // a smaller weight has no arc
 const TOLD = 0.05; // nor is a word named that has less
 const HIGH = 96; // pixels of the longest arc
-const LENT = 34; // pixels above the arcs, for a sentence that lends its numbers
+const LENT = 40; // pixels above the arcs, for a sentence that lends its numbers
 const CROSSING = 400; // milliseconds until two sentences that are swapped are in place
 const READ = 250; // until the sentence that lends is seen; then its numbers leave
 const JOURNEY = 950; // of the numbers; at LANDS of it they arrive, and only then is the answer another
@@ -21,7 +21,7 @@ const PLAIN = "as it is", MUTED = "muted", FROM = "with its numbers from"; // wh
 const SIGNS = { [PLAIN]: "", [MUTED]: "✕ ", [FROM]: "⇄ " }; // at the last word, and before what is said of it
 const WEIGHT = "weight", MUTING = "muting"; // what the heads are colored by
 const ENDS = { [WEIGHT]: ["weight 0", "1"], [MUTING]: ["falls to 0", "rises to 1"] }; // of the colors
-const SHAPES = ["svg", "path"];
+const SHAPES = ["svg", "path", "rect"];
 
 function element(name, attributes = {}, ...children) {
     const space = SHAPES.includes(name) ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
@@ -53,10 +53,10 @@ function opened(answer, sheet) {
 }
 
 // The words, one of them chosen, with arcs to the word that looks from all that it looks at.
-function wordRow(choose) {
+function wordRow(choose, send) {
     const arcs = element("svg", { class: "attn-loops", "aria-hidden": "true" });
     const row = element("div", { class: "attn-tokens", role: "radiogroup", "aria-label": "word looked at" });
-    const ghost = lenderRow(), answer = element("b", { class: "attn-answer" });
+    const ghost = lenderRow(send), answer = element("b", { class: "attn-answer" });
     const words = element("div", { class: "attn-stack" }, arcs, row, ghost.box);
     const box = element("div", { class: "attn-looks" }, element("div", { class: "attn-spoken" }, words, answer));
     const paths = new Map(); // by the words that an arc joins
@@ -134,33 +134,36 @@ function wordRow(choose) {
 
 // The sentence that lends its numbers, faint above the words, and the way of the numbers: from the word
 // that the head looks at there to its last word, and down to the last word below. The line says the same.
-function lenderRow() {
-    const row = element("p", { class: "attn-lender" }), packet = element("i", { class: "attn-packet" });
+// On the book's first page they wait at the end of their sentence, to be sent by whoever presses them.
+function lenderRow(send) {
+    const square = (_, i) => element("rect", { x: i % 8, y: Math.floor(i / 8), width: 0.75, height: 0.75, opacity: 0.3 + i * 29 % 64 / 90 });
+    const row = element("p", { class: "attn-lender" }), packet = element("svg", { class: "attn-packet", viewBox: "-0.875 -0.875 9.5 9.5" }, ...Array.from({ length: 64 }, square));
     const path = element("path"), way = element("svg", { class: "attn-way", width: 1, height: 1 }, path);
     const box = element("div", { class: "attn-lent", "aria-hidden": "true" }, way, row, packet);
-    let shown = null, last = null, lands = 0, isCrossing = false;
+    const at = (left, top) => `translate(${left}px, ${top}px) translate(-50%, -50%)`;
+    let shown = null, last = null, lands = 0, isCrossing = false, rested = null;
+    packet.addEventListener("click", send);
     const fly = (from, x, to, end) => {
         const high = LENT / 2 - LIFT, tip = LENT + HIGH, timing = { duration: JOURNEY, delay: isCrossing ? CROSSING : READ };
-        const at = (left, top) => `translate(${left}px, ${top}px) translate(-50%, -50%)`;
         lands = performance.now() + timing.delay + LANDS * JOURNEY;
         packet.animate([
-            { transform: at(from, high), opacity: 0 }, { transform: at(from, high), opacity: 1, offset: 0.15, easing: "ease-in-out" },
+            { transform: rested ?? at(from, high), opacity: rested ? 1 : 0 }, { transform: rested ?? at(from, high), opacity: 1, offset: 0.15, easing: "ease-in-out" },
             { transform: at(x, high), opacity: 1, offset: 0.45, easing: "cubic-bezier(.6, 0, .9, .6)" },
             { transform: at(to, tip), opacity: 1, offset: LANDS }, { transform: at(to, tip + 16), opacity: 0 },
-        ], timing);
+        ], { ...timing, fill: "backwards" });
         path.animate({ opacity: [0, 0, 1] }, { ...timing, fill: "backwards" });
         const ring = ["0 0 0 0 var(--own)", "0 0 0 6px var(--own)", "0 0 0 0 transparent"];
         end.animate({ boxShadow: ring }, { duration: 300, delay: lands - performance.now() });
         const way = isCrossing ? LENT + HIGH : 6, moved = { duration: CROSSING, easing: "ease-in-out" };
-        row.animate({ transform: [`translateY(${way}px)`, "none"], opacity: [isCrossing ? 1 : 0, 1] }, moved);
+        if (isCrossing || !rested) row.animate({ transform: [`translateY(${way}px)`, "none"], opacity: [isCrossing ? 1 : 0, 1] }, moved);
         if (isCrossing) end.parentNode.animate({ transform: [`translateY(${-way}px)`, "none"] }, moved);
     };
     return {
         box,
         cross() { isCrossing = true; },
-        trace({ lender, said, head }, labels) { // `said` is what came of the numbers
+        trace({ lender, rests, said, head }, labels) { // `said` is what came of the numbers
             box.hidden = !lender;
-            if (!lender) { shown = last = null; isCrossing = false; return 0; }
+            if (!lender) { shown = last = rested = null; isCrossing = false; return 0; }
             const size = lender.shown.length, end = labels.at(-1), isLike = size === labels.length;
             const from = [...lender.shown.keys()].reduce((most, key) =>
                 lender.weight(head, size - 1, key) > lender.weight(head, size - 1, most) ? key : most);
@@ -174,11 +177,19 @@ function lenderRow() {
             row.classList.toggle("attn-begun", !isLike && row.firstChild.offsetLeft < 0); // there is more at the left
             const middle = word => word.offsetLeft + word.offsetWidth / 2;
             const x = middle(row.lastChild), to = right - end.offsetWidth / 2, tip = LENT + HIGH;
+            box.classList.toggle("attn-rests", rests);
+            if (rests) {
+                shown = last = null;
+                isCrossing = false;
+                packet.style.transform = rested = at(right + 24, LENT / 2);
+                return 0;
+            }
             path.setAttribute("d", `M ${x} ${LENT} L ${to} ${tip} m -5 -8 l 5 8 l 5 -8`);
             if (said !== shown || lender !== last) {
                 [shown, last] = [said, lender];
                 if (!isStill()) fly(Math.max(middle(row.children[from]), 0), x, to, end);
                 isCrossing = false;
+                rested = null;
             }
             return Math.max(lands - performance.now(), 0);
         },
@@ -392,7 +403,7 @@ export function mount(root, sheet, kernel) {
     const chosen = { text: sheet.texts[0], other: sheet.texts[1], head: sheet.head, change: PLAIN, shade: WEIGHT };
     const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0, lender: null };
     let turn = 0, sweep = 0; // an answer to an earlier one comes too late
-    const isPage = kernel === undefined, address = isPage && addressOf(sheet.texts, sheet.carrier);
+    const isPage = kernel === undefined, isFront = Boolean(root.closest(".front")), address = isPage && addressOf(sheet.texts, sheet.carrier);
     let isSweeping = false, isSummed = false, landing = null, pending; // a summary waits for numbers that travel
 
     const status = element("p", { role: "status" });
@@ -475,12 +486,12 @@ export function mount(root, sheet, kernel) {
         return ranked;
     };
     const show = line => {
-        const { reading, said, query, key, lender } = now, { head, change, text, other } = chosen;
+        const { reading, said, query, key, lender } = now, { head, change, text, other } = chosen, rests = change !== FROM;
         const color = sheet.colors[head[1] % sheet.colors.length];
         if (root.style.getPropertyValue("--hue") !== color) root.style.setProperty("--hue", color); // all is styled again
         clearTimeout(landing);
         landing = null;
-        const wait = row.show({ reading, said, head, query, key, lender, sign: SIGNS[change], color });
+        const wait = row.show({ reading, said, head, query, key, lender, rests, sign: SIGNS[change], color });
         const land = () => { // what comes of it
             root.classList.toggle("attn-changed", change !== PLAIN);
             row.say(said.words[0][0], landing);
@@ -511,7 +522,7 @@ export function mount(root, sheet, kernel) {
         const said = change === PLAIN ? now.reading : await get({ ...request, ...changed });
         if (mine !== turn) return;
         if (said.error) return tell(said.error);
-        const lends = change === FROM ? await get({ text: other }) : {};
+        const lends = change === FROM || isFront && isFree() ? await get({ text: other }) : {};
         if (mine !== turn) return;
         Object.assign(now, { said, aloud: [], lender: lends.weights ? opened(lends, sheet) : null });
         show();
@@ -584,11 +595,11 @@ export function mount(root, sheet, kernel) {
         row.cross();
         chooseText(other);
     });
-    const copy = element("button", { type: "button", class: "attn-copy" }, "Copy link");
+    const copy = element("button", { type: "button", class: "attn-copy", "aria-live": "polite" }, "Copy link");
     copy.addEventListener("click", async () => {
-        const done = await navigator.clipboard?.writeText(location.href).then(() => "Copied", () => null);
+        const done = await navigator.clipboard?.writeText(location.href).then(() => "Copied: it opens what you see", () => null);
         copy.textContent = done ?? "It is in the address bar";
-        setTimeout(() => { copy.textContent = "Copy link"; }, 2000);
+        setTimeout(() => { copy.textContent = "Copy link"; }, 3000);
     });
 
     // What can be touched
@@ -597,7 +608,7 @@ export function mount(root, sheet, kernel) {
         Object.assign(now, { key });
         const [first] = shade();
         show(chosen.shade === WEIGHT ? hardest(first) : looksAt());
-    });
+    }, () => chooseChange(FROM));
     const asks = list("word that looks", place => {
         Object.assign(now, { query: Number(place), key: Math.min(now.key, Number(place)) });
         shade();
@@ -631,7 +642,7 @@ export function mount(root, sheet, kernel) {
     const guesses = question(sheet.guess, () => chooseChange(FROM));
     const all = element("div", { class: "attn-all" }, shades.box, scale, grid.box, below, hint);
     const title = () => element("summary", {}, `All ${sheet.layers * sheet.heads} heads`);
-    const folded = root.closest(".front") ? element("details", {}, title(), all) : all; // on the book's first page
+    const folded = isFront ? element("details", {}, title(), all) : all; // on the book's first page
 
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
@@ -640,14 +651,15 @@ export function mount(root, sheet, kernel) {
     root.classList.add("attn-panel", "attn-sentence");
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", sheet.name);
-    root.replaceChildren(element(
+    const typed = element("div", { class: "attn-typed" }, element("span", { "aria-hidden": "true" }, "Sentence"), texts.box, ...kernel ? [go] : [], ...isPage ? [copy] : []);
+    root.replaceChildren(element( // first what is seen, then what changes it; but who types sees the words below
         "form", { autocomplete: "off" },
-        element("div", { class: "attn-typed" }, element("span", { "aria-hidden": "true" }, "Sentence"), texts.box, ...kernel ? [go] : [], ...isPage ? [copy] : []),
-        changes.box,
+        ...kernel ? [typed] : [],
         element("div", { class: "attn-words-and-arcs" }, row.box,
             element("div", { class: "attn-below" }, guesses.box, element("p", { class: "attn-from" }, from, asks.box, loud))),
-        element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
         element("div", { class: "attn-told" }, status),
+        element("div", { class: "attn-changes" }, changes.box, ...kernel ? [] : [typed]),
+        element("div", { class: "attn-next-words" }, element("p", {}, "next word"), bars.box),
         folded,
         element("p", { class: "attn-source" }, [sheet.note, sheet.source].filter(Boolean).join(" ")),
     ));

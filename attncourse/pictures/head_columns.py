@@ -16,7 +16,9 @@ from attncourse.pictures.letters import SIZE, text_width
 from attncourse.pictures.palette import (
     FAINT,
     INK,
+    PAPER,
     QUIET,
+    Themed,
     head_color,
     on_white,
     text_color,
@@ -35,19 +37,23 @@ def _numbers(x: float, y: float, matrix: Tensor, head: Callable[[int, int], int]
 
     def look(value: float, row: int, column: int) -> Cell:
         owner = head(row, column)
-        fill = QUIET if owner == NO_HEAD else tint(head_color(owner), 0.3)
-        return Cell(fill, f"{value:.2f}", text_color(fill))
+        if owner == NO_HEAD:
+            return Cell(QUIET, f"{value:.2f}")
+        fill, line = (tint(head_color(owner), share) for share in (0.3, 0.6))
+        # between cells white paper, in the dark a brighter line: dark paper would not be seen
+        return Cell(fill, f"{value:.2f}", text_color(fill), Themed(on_white(PAPER), line.dark))
 
     words = Words(WIDE - 4, HIGH / 2, "", "end", mono=True)
     return grid(x, y, matrix, look, WIDE, HIGH, words)
 
 
-def _tags(x: float, y: float, width: float, num_heads: int) -> list[Item]:
+def _tags(x: float, y: float, width: float, num_heads: int, gap: float = 0.0) -> list[Item]:
     """Return a strip for each head, side by side."""
     each = width / num_heads
     bare = text_width("head 10", bold=True) > each - 4
     tags = [
-        head_tag(x + h * each + 1, y, each - 2, h, f"{h}" if bare else "") for h in range(num_heads)
+        head_tag(x + h * (each + gap) + 1, y, each - 2, h, f"{h}" if bare else "")
+        for h in range(num_heads)
     ]
     return [item for tag in tags for item in tag]
 
@@ -156,6 +162,7 @@ MAP = 150.0  # the largest side of a map
 NARROW = 80.0  # maps of narrower blocks stand in two rows
 BAND = 24.0  # how wide what joins a block to a map of the second row is, between two of the first
 FOOT = 24.0  # below a map
+APART, FREE = 24.0, 72.0  # between two blocks, where there is room; all of the room
 
 
 def _map_side(slot: float) -> float:
@@ -170,7 +177,7 @@ def blocks_and_maps_picture(
     zeroed: int | None = None,
     moved: Sequence[float] = (),
 ) -> Scene:
-    """Draw the columns of W_query, cut into blocks, each joined to the map of its head.
+    """Draw the columns of W_query, cut into blocks that stand apart, each joined to its head's map.
 
     Args:
         weight: (d_in, d_out), as x meets it.
@@ -185,27 +192,31 @@ def blocks_and_maps_picture(
         numbers of column c with what stands above them "column c".
     """
     (d_in, d_out), num_heads = weight.shape, len(attn_weights)
-    wide, slot = d_out * WIDE, d_out * WIDE / num_heads
+    wide, slot, size = d_out * WIDE, d_out * WIDE / num_heads, d_out // num_heads
+    gap = min(APART, FREE / max(num_heads - 1, 1))
+    first = LEFT + (FREE - (num_heads - 1) * gap) / 2  # where the first block begins
+    across = [first + c * WIDE + c // size * gap for c in range(d_out)]  # where a column does
     side, narrow = _map_side(slot), slot < NARROW
     top, end, lower = 60.0, 60.0 + d_in * HIGH, 96.0 + d_in * HIGH
     legend = "maps: query ↓, key →; a weight of 0 has no color, 1 the full color"
     items: list[Item] = [
         Words(LEFT, 11, f"W_query  ({d_in}, {d_out})", "start", bold=True),
-        Words(LEFT + wide, 11, legend, "end", FAINT),
-        *_tags(LEFT, top - 20, wide, num_heads),
+        Words(LEFT + wide + FREE, 11, legend, "end", FAINT),
+        *_tags(first, top - 20, wide, num_heads, gap),
         Words(LEFT - 6, top - 29, "column", "end", FAINT),
     ]
     if narrow:  # then a tag has the number of its head alone
         items.append(Words(LEFT - 6, top - 11, "head", "end", bold=True))
     for c in range(d_out):
-        items.append(Words(LEFT + (c + 0.5) * WIDE, top - 29, f"{c}", color=FAINT))
-        items.append(Box(LEFT + c * WIDE, 20, WIDE, end - 20, name=f"column {c}"))
-    items += _numbers(LEFT, top, weight, lambda _row, column: column * num_heads // d_out)
+        items.append(Words(across[c] + WIDE / 2, top - 29, f"{c}", color=FAINT))
+        items.append(Box(across[c], 20, WIDE, end - 20, name=f"column {c}"))
+    for h, block in enumerate(weight.chunk(num_heads, dim=1)):
+        items += _numbers(across[h * size], top, block, lambda *_, h=h: h)
     if zeroed is not None:
-        items += frame(LEFT + zeroed * WIDE, top, WIDE, d_in * HIGH)
+        items += frame(across[zeroed], top, WIDE, d_in * HIGH)
     every = math.ceil((SIZE + 3) / (side / len(tokens)))  # in small maps not every token has a name
     for h, weights in enumerate(attn_weights):
-        middle, row = LEFT + (h + 0.5) * slot, h % 2 if narrow else 0
+        middle, row = across[h * size] + slot / 2, h % 2 if narrow else 0
         down = lower + row * (side + FOOT)
         half = BAND / 2 - 1 if row else side / 2
         ends = [(middle + slot / 2 - 2, end + 2), (middle + half, lower - 3)]
@@ -226,7 +237,7 @@ def blocks_and_maps_picture(
     one = num_heads == 1
     alt = (
         f"W_query, {d_in} rows by {d_out} columns, cut into {num_heads} block{'' if one else 's'} "
-        f"of {d_out // num_heads}, each joined to the map of its head: {num_heads} "
+        f"of {size}, each joined to the map of its head: {num_heads} "
         f"map{'' if one else 's'} of {len(tokens)} queries (down) by {len(tokens)} keys (across)."
     )
     if zeroed is not None and moved:
@@ -234,7 +245,7 @@ def blocks_and_maps_picture(
         alt += f" Column {zeroed} is 0: a weight of head {owner} changes by {moved[owner]:.2f}"
         alt += "." if one else ", no other map changes."
     height = lower + 2 * (_map_side(WIDE) + FOOT) + 30
-    return Scene(LEFT + wide + 12, height, alt, tuple(items))
+    return Scene(LEFT + wide + FREE + 12, height, alt, tuple(items))
 
 
 def _map(x: float, y: float, side: float, weights: Tensor, head: int) -> list[Item]:

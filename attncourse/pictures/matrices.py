@@ -81,15 +81,18 @@ def _row_names(x: float, y: float, height: float, names: Sequence[str]) -> list[
     return [Words(x - 6, y + (r + 0.5) * height, name, "end") for r, name in enumerate(names)]
 
 
-def difference_picture(difference: Tensor, rows: Sequence[str], title: str) -> Scene:
+def difference_picture(
+    difference: Tensor, rows: Sequence[str], title: str, narrow: bool = False
+) -> Scene:
     """Draw how far each number moved: exact zeros are white cells, all others colored.
 
     Args:
         difference: (num_rows, num_columns), the absolute differences; NaN is hatched.
         rows: the names of the rows.
         title: what is drawn, above the picture and in the alt text.
+        narrow: whether a number has four letters at most.
     """
-    width, height = 54.0, 26.0
+    width, height = 35.0 if narrow else 54.0, 26.0
     num_rows, num_columns = difference.shape
     largest = difference.nan_to_num(0.0).max().item()
     digits = 3 if largest < 100 else 1  # as much as a cell has room for
@@ -100,9 +103,10 @@ def difference_picture(difference: Tensor, rows: Sequence[str], title: str) -> S
         if value == 0:
             return Cell(amount_color(0.0), "0", on_white(FAINT), QUIET)
         fill = amount_color(0.15 + 0.85 * value / largest)  # a tiny one too: it is not zero
-        return Cell(fill, f"{value:.{digits}f}", text_color(fill), QUIET)
+        text = brief(value) if narrow else f"{value:.{digits}f}"
+        return Cell(fill, text, text_color(fill), QUIET)
 
-    left = max(84.0, *(text_width(name) + 12 for name in rows))
+    left = max(0.0 if narrow else 84.0, *(text_width(name) + 12 for name in rows))
     words = Words(width / 2, height / 2, "", mono=True)
     items = grid(left, TOP, difference, look, width, height, words)
     items += _row_names(left, TOP, height, rows)
@@ -111,6 +115,17 @@ def difference_picture(difference: Tensor, rows: Sequence[str], title: str) -> S
     alt += f" ({', '.join(still)})." if 0 < len(still) < num_rows else "."
     right, bottom = left + num_columns * width, TOP + num_rows * height
     return titled(title, items, left, right, bottom, alt)
+
+
+def brief(value: float) -> str:
+    """Return a positive number in four letters at most.
+
+    >>> [brief(value) for value in (0.0004, 0.006, 8.488, 21.27, 640.2)]
+    ['<.01', '0.01', '8.49', '21.3', '640']
+    """
+    if value < 0.005:
+        return "<.01"
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 VALUE_WIDTH, VALUE_HEIGHT = 56.0, 22.0

@@ -86,7 +86,7 @@ def signed_color(value: float, largest: float) -> str:
     return Themed(_between(_SIGNED, share), _between(_SIGNED_DARK, share))
 
 
-def tint(color: str, strength: float) -> str:
+def tint(color: str, strength: float) -> Themed:
     """Mix a color with the paper: strength 1 is the color itself, 0 is the paper."""
     bright = _mix(color, PAPER, max(0.0, 0.8 - 4 * _luminance(color)))  # a dark one would sink
     share = round(strength, 2)  # nobody sees more, and a page has few colors to load

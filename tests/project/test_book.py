@@ -18,6 +18,7 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 import links
@@ -38,7 +39,9 @@ from book import (
     caption,
     in_script,
     panels_of,
+    preview,
 )
+from card import card
 from pdf import print_lesson, put_on_paper
 from record_language import COUNTRIES as CAPITALS
 from student_book import without_teachers
@@ -55,6 +58,7 @@ from support.notebook_tools import (
     source,
 )
 from support.panel_tools import SECONDS, check_shows, listen_to, move_sliders, photograph
+from support.pictures import check_readable
 from support.touch_tools import BY_SIZE_AND_COLOR, box_of, violations
 
 browser_test = pytest.mark.browser
@@ -509,7 +513,24 @@ def test_a_link_to_a_page_shows_its_title_first_words_and_a_picture(book: Path):
         assert told["title"] in text.partition("</title>")[0]
         assert 20 < len(told["description"]) <= 160
         assert f'<meta name="description" content="{told["description"]}">' in text
-        assert (book / f"{page}.html").parent.joinpath(told["image"]).resolve().exists()
+        assert told["url"] == f"https://a.github.io/b/{page}.html"  # of the copy in the fixture
+        assert told["image"] == "https://a.github.io/b/_static/card.png"
+    with Image.open(book / "_static" / "card.png") as picture:
+        assert picture.size == (1200, 630)
+
+
+def test_where_a_copy_has_no_address_the_picture_is_found_from_the_page(book, monkeypatch):
+    monkeypatch.setattr("book.address", lambda: None)
+    page = book / LESSONS[0]
+    told = preview(page.with_suffix(".html").read_text(encoding="utf-8"), page, book)
+    assert 'property="og:image" content="../_static/card.png"' in told
+    assert "og:url" not in told
+
+
+def test_the_card_can_be_read():
+    scene = card()
+    check_readable(scene)
+    assert "the model says Rome" in scene.alt
 
 
 @browser_test

@@ -16,6 +16,7 @@ from attncourse.panels.gallery import (
     examine,
     tokens,
 )
+from attncourse.pictures.matrices import brief
 from attncourse.pictures.palette import HEAD_COLORS
 from attncourse.pictures.palette import QUIET as GRAY
 from attncourse.variants.hunt import ALL_MISTAKES
@@ -114,7 +115,7 @@ def test_the_panel_shows_the_difference(state):
     data = GALLERY.compute(**state)
     scene, line = GALLERY.draw(data), GALLERY.readout(data)
     marks = ["caught" if caught else "passes" for caught in catches(name, condition)]
-    said = "; ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
+    told_of = "; ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
     shown = [text_in(scene, box) for box in boxes(scene, 72, 26)]
     assert shown == marks
     orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 72, 26)]
@@ -127,35 +128,40 @@ def test_the_panel_shows_the_difference(state):
         for which, text in (("right", mistake.right), ("wrong", mistake.wrong))
     ]
     assert [line for line in lines if line.startswith(("right: ", "wrong: "))] == told
+    said = [str(v) for v in data.verdicts.values() if not v] or ["All four pass."]
     assert outside(scene) == []
 
     stops = {"view without contiguous": 16, "minus 1e9": 11 if condition == "half precision" else 0}
     if at := stops.get(name):
         assert data.difference is None
-        assert line == f"{name}; {condition}; {said}; forward stops"
+        assert line == f"{name}; {condition}; {told_of}; forward stops"
         assert f"Stopped in OnePageAttention.forward, line {at}:" in lines
-        assert len(boxes(scene, 16, 16)) == 2 * 36  # the right maps alone
+        assert len(boxes(scene, 17, 17)) == 2 * 36  # the right maps alone
         return
     right, wrong, attn_weights = both_in_training(name, condition)
+    after = lines[lines.index("The checks say") + 1 :]
+    assert " ".join(after) == " ".join(said)
     off = (wrong - right).abs().tolist()
-    cells = [text_in(scene, box) for box in boxes(scene, 54, 26)]
-    numbers = [value for row in off for value in row if not math.isnan(value)]
-    digits = 1 if max(numbers, default=0) >= 100 else 3  # one for all of a picture
+    cells = [text_in(scene, box) for box in boxes(scene, 35, 26)]
     texts = [
-        "NaN" if math.isnan(value) else f"{value:.{digits}f}" if value else "0"
+        "NaN" if math.isnan(value) else brief(value) if value else "0"
         for row in off
         for value in row
     ]
+    for text, value in zip(texts, (value for row in off for value in row), strict=True):
+        assert len(text) <= 4
+        told = float(text.replace("<.01", "0"))
+        assert told == pytest.approx(value, rel=0.005, abs=0.0051, nan_ok=True)
     assert cells == texts
     largest = math.nan if "NaN" in texts else max(map(max, off))
-    assert line == f"{name}; {condition}; {said}; off by {largest:.3g}"
+    assert line == f"{name}; {condition}; {told_of}; off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
-    right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
+    right_maps, maps = boxes(scene, 17, 17)[:72], boxes(scene, 17, 17)[72:]
     assert [box.fill == GRAY for box in right_maps] == causal_mask(6).flatten().tolist() * 2
     nothing_to_come = (attn_weights == 0) & causal_mask(6)
     assert [box.fill == GRAY for box in maps] == nothing_to_come.flatten().tolist()
     assert [box.hatched for box in maps] == attn_weights.isnan().flatten().tolist()
-    framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 13, 13)}
+    framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 14, 14)}
     in_future = causal_mask(6).repeat(2, 1, 1).flatten().tolist()
     leaking = [
         (box.x, box.y)

@@ -153,7 +153,7 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     models = [model["state"] for model in kept["state"].values() if "sheet" in model["state"]]
     states = {model["sheet"]["name"]: model.get("state") for model in models}
     assert STACKED_HEADS.name in states
-    assert states["mini"]["head"] == "0, 0: muted"
+    assert states["mini"]["head"] == "muted"
     assert states["leak"]["word"] == 4
     assert len(states["letters"]["muted"]) == 16
     assert len(states["paint"]["painted"]) == 5

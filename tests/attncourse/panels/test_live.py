@@ -256,7 +256,7 @@ def test_a_query_is_dragged_and_its_place_is_in_the_address(open_live):
     room = plane.bounding_box()
     plane.click(position={"x": 0.9 * room["width"], "y": 0.6 * room["height"]})
     assert "0.99" not in row.text_content()
-    expect(box.get_by_role("radio", name="where you drag ●")).to_be_checked()
+    expect(box.get_by_role("radio", name="your ●")).to_be_checked()
     box.page.wait_for_function("location.hash.includes('mini.query')")
     dragged, before = box.page.url, query.get_attribute("aria-valuetext")
     query.press("ArrowLeft")

@@ -55,7 +55,9 @@ def test_twelve_countries_by_keyboard(open_box):
     box = open_box()
     press = box.page.keyboard.press
     says(box, "The model goes on with Paris, 0.77. From “is”, L23H4 looks at France (0.90)")
-    press("Tab")
+    sentence = box.get_by_role("combobox", name="your sentence").element_handle()
+    while not sentence.evaluate("list => list === document.activeElement"):
+        press("Tab")  # past the words and what the head is given
     press("ArrowDown")  # Italy; what was chosen there makes room
     says(box, "The model goes on with Rome, 0.38. From “is”, L23H4 looks at Italy")
     press("ArrowUp")
@@ -121,7 +123,7 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
         *map(box.locator, (".attn-next", ".attn-looks", ".attn-heads")),
     )
     change, bars, arcs, grid = (part.bounding_box() for part in parts)
-    assert change["y"] < min(bars["y"], arcs["y"]) < grid["y"]  # as the focus goes
+    assert arcs["y"] < change["y"] < bars["y"] < grid["y"]  # as the focus goes
     if width == 390:  # a change and its bars on one screen, a head and its arcs on one
         assert bars["y"] + bars["height"] - change["y"] < 800
         parts[-1].evaluate("grid => grid.scrollIntoView({ block: 'end' })")
@@ -255,6 +257,10 @@ def test_two_sentences_are_swapped_and_a_link_leads_back(open_box):
     expect(box.get_by_role("combobox", name="your sentence")).to_have_value(ITALY)
     expect(box.get_by_role("combobox", name="second sentence")).to_have_value(FRANCE)
     box.page.wait_for_function("location.hash === '#of=Italy&from=France'")
+    box.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    box.get_by_role("button", name="Copy link").click()
+    expect(box.get_by_role("button", name="Copied: it opens what you see")).to_be_visible()
+    assert box.page.evaluate("navigator.clipboard.readText()") == box.page.url
     again = open_box(state="#of=Cuba&from=Japan")
     says(again, "L23H4 has its numbers from “The capital of Japan is”")
     expect(again.locator(".attn-tokens")).to_contain_text("Cuba")

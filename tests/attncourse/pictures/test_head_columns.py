@@ -100,7 +100,9 @@ def test_each_block_is_joined_to_the_map_below_it(num_heads):
     weight, attn_weights = numbers(3, 12), causal_weights(num_heads)
     scene = blocks_and_maps_picture(weight, attn_weights, TOKENS)
     owners = [column * num_heads // 12 for column in range(12)]
-    cells = boxes(scene, 46, 24)
+    cells = sorted(boxes(scene, 46, 24), key=lambda cell: (cell.y, cell.x))
+    ends = {cell.x + 46 for cell in cells}
+    assert len({cell.x for cell in cells} - ends) == num_heads  # a block stands by itself
     assert [text_in(scene, cell) for cell in cells] == [f"{v:.2f}" for v in weight.flatten()]
     assert [cell.fill for cell in cells] == [tint(head_color(h), 0.3) for h in owners] * 3
     firsts = scene.named("map")
