@@ -7,6 +7,7 @@ positions, no MLP and no norm. tools/train_mini.py trains it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,33 +33,10 @@ class Country(NamedTuple):
     language: str
 
 
-COUNTRIES = (
-    Country("France", "Paris", "French"),
-    Country("Italy", "Rome", "Italian"),
-    Country("Japan", "Tokyo", "Japanese"),
-    Country("Germany", "Berlin", "German"),
-    Country("Spain", "Madrid", "Spanish"),
-    Country("Greece", "Athens", "Greek"),
-    Country("Norway", "Oslo", "Norwegian"),
-    Country("Poland", "Warsaw", "Polish"),
-)
-FORMS = (  # many, and "capital" in both kinds: the last word alone says what is asked
-    "The capital of {name} is",
-    "In {name} the capital is",
-    "The largest city of {name} is",
-    "In {name} the largest city is",
-    "The largest city in all of {name} is",
-    "As most people know the capital of {name} is",
-    "As people who live in {name} know the capital is",
-    "People who live in {name} speak",
-    "In {name} most people speak",
-    "In all of {name} people speak",
-    "The people of {name} speak",
-    "In the capital of {name} people speak",
-    "In the largest city of {name} people speak",
-    "In {capital} in {name} people speak",
-    "People who live in {capital} in {name} speak",
-)
+_WORDS = json.loads(DATA.with_suffix(".json").read_text("utf-8"))
+COUNTRIES = tuple(Country(*words) for words in _WORDS["countries"])
+# Many, and "capital" in both kinds: the last word alone says what is asked.
+FORMS: tuple[str, ...] = tuple(_WORDS["forms"])
 
 
 class Sentence(NamedTuple):
