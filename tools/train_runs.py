@@ -33,7 +33,7 @@ from attncourse.learning.runs import (
     look_up_model,
     look_up_test,
 )
-from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
+from attncourse.learning.tasks import LONGEST, NO_ANSWER, look_ups, repeats
 from attncourse.learning.training import accuracy, right_answers, train
 from train_heads import TRAINING
 
@@ -41,7 +41,6 @@ RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 REPEAT_SEEDS = range(1, 9)
 EVERY = 250  # steps between two measurements of a long training
 LONG = 2000
-LONGEST = 24  # the largest distance of repeats(): keys that are needed lie at places up to it
 
 
 def settings() -> list[Setting]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attncourse.learning.model import load_stored
 from attncourse.next_words import NextWords
 from attnlib import CausalAttention
 from attnlib.functional import attention, causal_mask
@@ -193,29 +193,13 @@ def new_mini_model() -> MiniModel:
     return MiniModel(words_of(*named, *(sentence.text for sentence in sentences())))
 
 
-@cache
-def stored() -> dict[str, Tensor]:
-    """Return all that tools/train_mini.py has stored."""
-    from safetensors.torch import load_file
-
-    return load_file(DATA)
-
-
-def load_stored(model: nn.Module, name: str) -> None:
-    """Give a model the weights that are stored under a name."""
-    model.load_state_dict({key: stored()[f"{name}/{key}"] for key in model.state_dict()})
-    model.eval()
-
-
 def mini_model() -> MiniModel:
     """Return the mini model, trained.
 
     >>> mini_model().read("The capital of France is").next_words(1)
     Paris 0.97
     """
-    model = new_mini_model()
-    load_stored(model, "mini")
-    return model
+    return load_stored(new_mini_model(), DATA, "mini")
 
 
 def page_data(model: MiniModel) -> dict[str, object]:

@@ -16,7 +16,7 @@ from torch import nn
 
 from attncourse.examples import seeded
 from attncourse.learning.model import AttentionModel
-from attncourse.learning.tasks import Batch, look_ups
+from attncourse.learning.tasks import LONGEST, SHORTEST, Batch, look_ups
 
 DATA = Path(__file__).parent / "data"
 RUNS = DATA / "runs.json"
@@ -60,14 +60,6 @@ class RepeatRun(NamedTuple):
     # By pattern, of each head, layer after layer: "1 back" and "2 back" at the places up to 24,
     # "induction" and "two letters" at the places with an answer.
     scores: dict[str, list[float]]
-
-    def best(self, pattern: str) -> tuple[float, str]:
-        """Return the highest score of a pattern in layer 0, and the head that has it.
-
-        >>> repeat_runs(num_layers=2, steps=1200)[3].best("2 back")[1]
-        'L0H1'
-        """
-        return max((self.scores[pattern][h], f"L0H{h}") for h in range(self.num_heads))
 
 
 def look_up_model(setting: Setting) -> AttentionModel:
@@ -148,19 +140,14 @@ def spread(shares: Iterable[float]) -> str:
     return f"{low}%" if low == high else f"{low} to {high}%"
 
 
-def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
+def guess_by_place(batch: Batch) -> float:
     """Return how often the best guess from places alone is right on repeats.
 
-    A text repeats itself at one of the distances from shortest to longest, nobody knows which. Each
-    that is still possible has a letter to name; the guess is the letter that most of them name.
-
-    >>> from attncourse.learning.tasks import repeats
-    >>> batch = repeats(shortest=8, longest=8)(5, torch.Generator().manual_seed(0))
-    >>> guess_by_place(batch, shortest=8, longest=8)
-    1.0
+    A text repeats itself at one of several distances, nobody knows which. Each that is still
+    possible has a letter to name; the guess is the letter that most of them name.
     """
     votes = torch.zeros(*batch.tokens.shape, int(batch.tokens.max()) + 1)
-    for distance in range(shortest, longest + 1):
+    for distance in range(SHORTEST, LONGEST + 1):
         named = batch.tokens.roll(distance - 1, dims=1)
         vote = nn.functional.one_hot(named, votes.shape[-1]).float()
         vote[:, :distance] = 0  # not possible yet

@@ -7,14 +7,13 @@ sequence asks for one token or more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 NO_ANSWER = -100  # F.cross_entropy ignores it
-STORY = Path(__file__).parent / "data" / "journey.txt"
+SHORTEST, LONGEST = 8, 24  # the distances at which sequences repeat themselves
 
 
 class Batch(NamedTuple):
@@ -57,59 +56,27 @@ def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Tas
     return draw
 
 
-def repeats(
-    vocabulary: int = 24, num_tokens: int = 48, shortest: int = 8, longest: int = 24
-) -> Task:
+def repeats() -> Task:
     """Ask for the next token of random sequences that repeat themselves.
 
-    Only positions whose own token is a repeat have an answer.
+    Each sequence draws the distance at which it does, so that no fixed distance is right. Only
+    positions whose own token is a repeat have an answer.
 
-    Args:
-        vocabulary: how many different tokens there are, drawn evenly.
-        num_tokens: of each sequence.
-        shortest: the least distance at which a sequence repeats itself.
-        longest: the largest. Each sequence draws its own, so that no fixed distance is right.
-
-    >>> batch = repeats(num_tokens=6, shortest=3, longest=3)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
-    ([[15, 5, 0, 15, 5, 0]], [-100, -100, -100, 5, 0, 15])
+    >>> tokens, answers = repeats()(5, torch.Generator().manual_seed(0))
+    >>> torch.equal(tokens[:, 25:], answers[:, 24:-1, 0])
+    True
 
     Source: Elhage et al. 2021, "Induction Heads", for repeated random tokens.
     """
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        distance = torch.randint(shortest, longest + 1, (batch_size, 1), generator=generator)
-        first = torch.randint(vocabulary, (batch_size, longest), generator=generator)
-        place = torch.arange(num_tokens + 1)
+        distance = torch.randint(SHORTEST, LONGEST + 1, (batch_size, 1), generator=generator)
+        first = torch.randint(24, (batch_size, LONGEST), generator=generator)
+        place = torch.arange(48 + 1)
         text = first.gather(1, place % distance)
         answers = text[:, 1:, None].clone()
         answers[place[:-1] < distance] = NO_ANSWER
         return Batch(text[:, :-1], answers)
-
-    return draw
-
-
-def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
-    """Ask for the next token at each position of pieces of a text, int64, (length).
-
-    Raises:
-        ValueError: the text is not longer than a piece.
-
-    >>> batch = next_tokens(torch.arange(9), num_tokens=3)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
-    ([[2, 3, 4]], [3, 4, 5])
-    """
-    last = len(token_ids) - num_tokens
-    if last < 1:
-        raise ValueError(
-            f"token_ids has {len(token_ids)} tokens; pieces of num_tokens={num_tokens} with the "
-            f"next token need at least {num_tokens + 1}"
-        )
-
-    def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        start = torch.randint(last, (batch_size, 1), generator=generator)
-        piece = token_ids[start + torch.arange(num_tokens + 1)]
-        return Batch(piece[:, :-1], piece[:, 1:, None])
 
     return draw
 
@@ -143,14 +110,3 @@ def walk(num_letters: int = 12, num_tokens: int = 16) -> Task:
         return Batch(letters[:, :-1], letters[:, 1:, None])
 
     return draw
-
-
-def story() -> str:
-    """Return the short story that the character model reads, on one line.
-
-    It was written for the course.
-
-    >>> story()[:33]
-    'Your journey starts with one step'
-    """
-    return " ".join(STORY.read_text(encoding="utf-8").split())
