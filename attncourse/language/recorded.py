@@ -304,18 +304,8 @@ def _spelled(argument: Any) -> str:
     return hashlib.sha256(argument.contiguous().numpy().data).hexdigest()[:12]
 
 
-def packed(numbers: Tensor) -> dict[str, Any]:
-    """Return a tensor of float32 as JSON holds it, compressed.
-
-    >>> unpacked(packed(torch.tensor([[0.5, -2.0]]))).tolist()
-    [[0.5, -2.0]]
-    """
-    data = base64.b64encode(zlib.compress(numbers.contiguous().numpy().data, 9))
-    return {"shape": list(numbers.shape), "float32": data.decode()}
-
-
 def unpacked(found: dict[str, Any]) -> Tensor:
-    """Return the tensor of what packed has made."""
+    """Return a tensor that tools/record_language.py has compressed."""
     data = bytearray(zlib.decompress(base64.b64decode(found["float32"])))
     return torch.frombuffer(data, dtype=torch.float32).view(found["shape"])
 

@@ -15,8 +15,7 @@ from attncourse.learning.runs import (
     stored_runs,
 )
 from attncourse.learning.tasks import NO_ANSWER, repeats
-from attncourse.learning.training import accuracy
-from train_runs import measure_repeats, settings, train_look_ups
+from train_runs import measure_repeats, settings, share_right, train_look_ups
 
 
 def test_every_setting_of_the_tool_is_stored_once():
@@ -35,7 +34,7 @@ def test_a_training_ends_as_it_is_stored(num_heads, least, most, capsys):
     assert capsys.readouterr().out
     assert run.parameters == stored.parameters == 5816
     assert all(least <= share <= most for share in (run.right, stored.right))
-    assert run.right == accuracy(model, look_up_test(1, 3))
+    assert run.right == share_right(model, look_up_test(1, 3))
     assert stored.named == pytest.approx(run.named, abs=0.2)
 
 
