@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.examples import seeded
 from attncourse.gpt2.weights import (
     ATTENTION,
     GPT2_CONTEXT_LENGTH,
@@ -68,7 +67,6 @@ SIZES = {
     "large": Gpt2Size(num_layers=36, num_heads=20, width=1280),
     "XL": Gpt2Size(num_layers=48, num_heads=25, width=1600),
 }
-TINY = Gpt2Size(num_layers=4, num_heads=3, width=192, vocabulary=6, context_length=8)
 
 
 class Block(nn.Module):
@@ -261,19 +259,6 @@ def _require_tied(weights: Weights, tokens: Tensor) -> None:
             "(tie_word_embeddings=False), and GPT2 makes its logits with wte.weight: they would "
             "be another model's; take a file without it, or from_gpt2 for its attention alone"
         )
-
-
-def tiny_gpt2() -> GPT2:
-    """Return a GPT2 of size TINY with random weights, seeded by the course's seed.
-
-    The weights are larger than those of an untrained GPT-2, so that the heads differ visibly.
-    """
-    with seeded():
-        model = GPT2(TINY)
-        for name, parameter in model.named_parameters():
-            if "norm" not in name:
-                nn.init.uniform_(parameter, -0.15, 0.15)
-    return model.eval()
 
 
 def parameter_parts(size: Gpt2Size) -> list[tuple[str, int]]:

@@ -28,9 +28,10 @@ def write_on(model: GPT2, token_ids: Tensor, num_tokens: int, seed: int | None =
         TypeError: token_ids are not integers.
         ValueError: the beginnings are empty, or there are more tokens than the model takes.
 
-    >>> from attncourse.gpt2.model import tiny_gpt2
-    >>> write_on(tiny_gpt2(), torch.tensor([[3, 1]]), num_tokens=2).tolist()
-    [[3, 1]]
+    >>> from attncourse.gpt2.model import Gpt2Size
+    >>> model = GPT2(Gpt2Size(2, 3, 6, vocabulary=5, context_length=4))
+    >>> write_on(model, torch.tensor([[3, 1]]), num_tokens=4).shape
+    torch.Size([1, 4])
 
     Source: Shazeer 2019, section 2.4.
     """

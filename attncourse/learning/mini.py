@@ -89,7 +89,7 @@ def word_ids(text: str, words: Sequence[str]) -> Tensor:
     return torch.tensor([words.index(word) for word in tokens])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Reading:
     """What the mini model made of a text; n is the number of its tokens."""
 

@@ -22,7 +22,6 @@ from attncourse.speed.clock import (
 from attncourse.speed.variants import VARIANTS
 from attnlib.modules import MultiHeadAttention
 
-USUAL, BLOCKS_KEPT = "as usual", "blocks kept"
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 
 
@@ -95,23 +94,15 @@ def _set_up(num_tokens: int, width: int, num_heads: int) -> tuple[MultiHeadAtten
     return split, torch.randn(1, num_tokens, width)
 
 
-def with_and_without_kept_blocks(
-    names: Sequence[str], processes: int = 1, **options: int
-) -> dict[str, Runs]:
-    """Time variants in fresh processes, alternately as usual and with all blocks of memory kept.
+def with_and_without_kept_blocks(names: Sequence[str], **options: int) -> dict[str, Runs]:
+    """Time variants in a fresh process, as usual, and in another with all blocks of memory kept.
 
     Args:
         names: of VARIANTS.
-        processes: how many of each kind.
         options: of in_fresh_process.
 
     Returns:
-        The rounds "as usual", and those with "blocks kept", of all processes.
+        The rounds "as usual", and those with "blocks kept".
     """
-    runs: dict[str, Runs] = {arm: {name: [] for name in names} for arm in (USUAL, BLOCKS_KEPT)}
-    for _ in range(processes):
-        for arm, by_name in runs.items():
-            found = in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options)
-            for name, some in found.items():
-                by_name[name] += some
-    return runs
+    usual, kept = (in_fresh_process(names, blocks_kept=kept, **options) for kept in (False, True))
+    return {"as usual": usual, "blocks kept": kept}

@@ -14,12 +14,10 @@ from attncourse.gpt2.files import read_gpt2
 from attncourse.gpt2.model import (
     GPT2,
     SIZES,
-    TINY,
     Gpt2Size,
     cache_bytes,
     load_gpt2,
     parameter_parts,
-    tiny_gpt2,
 )
 from attncourse.gpt2.weights import from_gpt2
 from attncourse.speed.count import count_parameters
@@ -325,15 +323,3 @@ def test_a_model_whose_attention_is_narrower():
     said = r"h\.1\.attn of the state_dict has width 10, and wte\.weight has 15"
     with pytest.raises(ValueError, match=said):
         load_gpt2(gpt2_state(random_gpt2(SIZE)) | narrow, num_heads=5)
-
-
-# The tiny model
-
-
-def test_the_tiny_model_is_always_the_same_and_draws_nothing():
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first, second = tiny_gpt2(), tiny_gpt2()
-    assert torch.equal(torch.get_rng_state(), before)
-    assert first.size == TINY == (4, 3, 192, 6, 8)
-    assert all(map(torch.equal, first.parameters(), second.parameters()))
