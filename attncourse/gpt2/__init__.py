@@ -1,6 +1,6 @@
 """GPT-2 around our class: its weights and its sizes.
 
-files opens GPT-2's files, weights copies from them into our classes, model is the rest of GPT-2,
+files opens GPT-2's file, weights copies from them into our classes, model is the rest of GPT-2,
 writing lets it write; recorded holds what the released model's heads looked at, own is the reader's
 file, and released says whether that is the released model.
 """

@@ -11,12 +11,11 @@ from collections.abc import Callable
 class Source:
     """Source text that a notebook shows as a block of code."""
 
-    def __init__(self, text: str, language: str = "python") -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.language = language
 
     def _repr_markdown_(self) -> str:
-        return f"```{self.language}\n{self.text}\n```"
+        return f"```python\n{self.text}\n```"
 
     def __repr__(self) -> str:
         return self.text

@@ -6,7 +6,6 @@ return the right shape all the same.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
 from attncourse.examples import seeded
-from attncourse.tracing.source import Source
 from attncourse.variants.changes import class_of, stored, with_lines
 from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
@@ -58,14 +56,12 @@ class Mistake:
 
     Args:
         name: what to call it.
-        story: how it comes about or what it does, in one sentence.
         right: the line that is changed, without its comment.
         wrong: what stands there instead; empty if the line is left out.
         after: the mistake that this one is added to.
     """
 
     name: str
-    story: str
     right: str
     wrong: str
     after: Mistake | None = None
@@ -92,20 +88,13 @@ class Mistake:
         text = self.text.replace("OnePageAttention", title)
         return cast(type[MultiHeadAttention], class_of(text, title, file, globals()))
 
-    def diff(self) -> Source:
-        """Show the line that is wrong beside the one that is right."""
-        names = self.after.name if self.after else "right", self.name
-        before, now = self.before.splitlines(), self.text.splitlines()
-        changes = difflib.unified_diff(before, now, *names, n=2, lineterm="")
-        return Source("\n".join(line for line in changes if not line.startswith("@@")), "diff")
-
 
 def _read() -> dict[str, Mistake]:
     """Return the stored mistakes by name."""
     made: dict[str, Mistake] = {}
     for name, told in stored("mistakes").items():
         after = made.get(told.get("after", ""))
-        made[name] = Mistake(name, told["story"], told["right"], told["wrong"], after)
+        made[name] = Mistake(name, told["right"], told["wrong"], after)
     return made
 
 
