@@ -116,11 +116,6 @@ class RecordedModel:
                     return replace(change, numbers=numbers)
         return change
 
-    def mute_each(self, text: Text, word: str | None = None) -> Tensor:
-        """Return what muting each head in turn leaves of a word's probability."""
-        left: Tensor = self.read(text).mute_each(word)
-        return left
-
     def other(self, name: str, *arguments: Any) -> Any:
         """Return what else was recorded: what a function answered to these arguments."""
         key = f"{name}({', '.join(map(repr, arguments))})"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -88,14 +88,10 @@ def stored_runs() -> tuple[list[LookUpRun], list[RepeatRun]]:
     """Return all trainings that are stored."""
     stored = json.loads(RUNS.read_text("utf-8"))
     look_ups = [
-        LookUpRun(_setting(*setting), parameters, right, tuple(named), tuple(over_time))
-        for setting, parameters, right, named, over_time in map(dict.values, stored["look_ups"])
+        LookUpRun(Setting(heads, tuple(back), *others), count, right, tuple(named), tuple(way))
+        for (heads, back, *others), count, right, named, way in map(dict.values, stored["look_ups"])
     ]
     return look_ups, [RepeatRun(**run) for run in stored["repeats"]]
-
-
-def _setting(num_heads: int, distances: list[int], *others: Any) -> Setting:
-    return Setting(num_heads, tuple(distances), *others)
 
 
 def look_up_runs(num_heads: int, **other: object) -> list[LookUpRun]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from attncourse.speed.clock import (
     cpu_seconds,
@@ -58,14 +57,9 @@ def in_fresh_process(
         rounds: how often each runs.
     """
     call = f"time_variants({list(names)}, {num_tokens}, {width}, {num_heads}, {rounds})"
-    found = _evaluate(call, **(KEPT if blocks_kept else {}))
-    return {name: [Run(*run) for run in some] for name, some in found.items()}
-
-
-def _evaluate(call: str, **environment: str) -> Any:
-    """Call a function of this file in a new process, and return its result by way of JSON."""
     script = f"import json\nfrom attncourse.speed import fresh\nprint(json.dumps(fresh.{call}))"
-    return json.loads(run_python(script, **environment))
+    found = json.loads(run_python(script, **(KEPT if blocks_kept else {})))
+    return {name: [Run(*run) for run in some] for name, some in found.items()}
 
 
 def time_variants(
@@ -73,7 +67,10 @@ def time_variants(
 ) -> Runs:
     """Time variants in this process, which should be a new one."""
     settle_memory()
-    split, x = _set_up(num_tokens, width, num_heads)
+    torch.set_num_threads(1)
+    torch.manual_seed(123)
+    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
+    x = torch.randn(1, num_tokens, width)
     calls = {name: forward(VARIANTS[name](split.eval()).eval(), x) for name in names}
     require_equal(calls, 1e-5)
     settle_memory(22, 256)
@@ -85,13 +82,6 @@ def time_variants(
     turns = {name: partial(count, name) for name in calls}
     seconds = in_turns(turns, budget=0.0, fewest=rounds, clock=cpu_seconds)
     return {name: list(map(Run, (1e3 * s for s in seconds[name]), faults[name])) for name in calls}
-
-
-def _set_up(num_tokens: int, width: int, num_heads: int) -> tuple[MultiHeadAttention, Tensor]:
-    torch.set_num_threads(1)
-    torch.manual_seed(123)
-    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
-    return split, torch.randn(1, num_tokens, width)
 
 
 def with_and_without_kept_blocks(names: Sequence[str], **options: int) -> dict[str, Runs]:

@@ -387,7 +387,9 @@ class Trial:
 
     def line_of_dtype(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
         """Return the first line of forward that makes floating numbers of another dtype than x."""
-        made = self.first(mine, x, lambda o: o.values.dtype != x.dtype and _is_float(o))
+        made = self.first(
+            mine, x, lambda o: o.values.is_floating_point() and o.values.dtype != x.dtype
+        )
         return made and made.line
 
     def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
@@ -447,10 +449,6 @@ def set_mode(module: nn.Module, training: bool) -> None:
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
     """Return whether two tensors of one shape agree; NaN agrees with nothing."""
     return bool((a - b).abs().max() <= tolerance)
-
-
-def _is_float(operation: Operation) -> bool:
-    return operation.values.is_floating_point()
 
 
 def _own_line() -> SourceLine | None:
