@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 NO_ANSWER = -100  # F.cross_entropy ignores it
+VOCABULARY, NUM_TOKENS = 12, 16  # of look-ups and walks
 SHORTEST, LONGEST = 8, 24  # the distances at which sequences repeat themselves
 
 
@@ -26,29 +27,25 @@ class Batch(NamedTuple):
 Task = Callable[[int, torch.Generator], Batch]
 
 
-def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Task:
+def look_ups(*distances: int) -> Task:
     """Ask at each position for the tokens at these distances before it.
 
     Args:
-        distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back.
-        vocabulary: how many different tokens there are, drawn evenly.
-        num_tokens: of each sequence. The first max(distances) positions have no answer.
+        distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back. The
+            first max(distances) positions have no answer.
 
     Raises:
-        ValueError: a distance is not from 1 to num_tokens - 1.
+        ValueError: a distance is not from 1 to 15, so that no place has an answer.
 
-    >>> batch = look_ups(1, 3, num_tokens=5)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers[0, 3:].tolist()
-    ([[8, 3, 5, 0, 7]], [[5, 8], [0, 3]])
+    >>> tokens, answers = look_ups(1, 3)(1, torch.Generator().manual_seed(0))
+    >>> tokens[0, :4].tolist(), answers[0, 3].tolist()
+    ([8, 3, 5, 0], [5, 8])
     """
-    if not distances or not all(1 <= distance < num_tokens for distance in distances):
-        raise ValueError(
-            f"distances={distances}: give at least one, each from 1 to num_tokens - 1 = "
-            f"{num_tokens - 1}, so that some place has an answer"
-        )
+    if not distances or not all(1 <= distance < NUM_TOKENS for distance in distances):
+        raise ValueError(f"distances={distances}: give at least one, each from 1 to 15")
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        tokens = torch.randint(vocabulary, (batch_size, num_tokens), generator=generator)
+        tokens = torch.randint(VOCABULARY, (batch_size, NUM_TOKENS), generator=generator)
         answers = torch.stack([tokens.roll(distance, dims=1) for distance in distances], dim=-1)
         answers[:, : max(distances)] = NO_ANSWER
         return Batch(tokens, answers)
@@ -81,32 +78,23 @@ def repeats() -> Task:
     return draw
 
 
-def walk(num_letters: int = 12, num_tokens: int = 16) -> Task:
+def walk() -> Task:
     """Ask for the next letter of walks on a ring: a coin says one letter on, or one letter back.
 
     Nothing in a walk tells the next toss, so no model that sees only the past has a smaller
     expected loss than log 2 = 0.693. As is usual, x = text[:-1] and y = text[1:]: each answer but
     the last is in the input too, one position further on.
 
-    Args:
-        num_letters: on the ring, at least 3; the last one is beside the first.
-        num_tokens: of each walk; one more is drawn, for the last answer.
-
-    Raises:
-        ValueError: there are fewer than 3 letters, so that on and back are the same.
-
-    >>> batch = walk(num_letters=5, num_tokens=6)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
-    ([[4, 0, 1, 0, 1, 2]], [0, 1, 0, 1, 2, 3])
+    >>> tokens, answers = walk()(1, torch.Generator().manual_seed(0))
+    >>> tokens[0, :6].tolist(), answers[0, :6, 0].tolist()
+    ([8, 9, 10, 9, 10, 11], [9, 10, 9, 10, 11, 0])
     """
-    if num_letters < 3:
-        raise ValueError(f"num_letters={num_letters}: a ring needs at least 3 letters")
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        first = torch.randint(num_letters, (batch_size, 1), generator=generator)
-        coins = torch.randint(2, (batch_size, num_tokens), generator=generator)
+        first = torch.randint(VOCABULARY, (batch_size, 1), generator=generator)
+        coins = torch.randint(2, (batch_size, NUM_TOKENS), generator=generator)
         places = torch.cat((first, first + (2 * coins - 1).cumsum(dim=1)), dim=1)
-        letters = places % num_letters
+        letters = places % VOCABULARY
         return Batch(letters[:, :-1], letters[:, 1:, None])
 
     return draw

@@ -16,10 +16,10 @@ def draw(task, batch_size: int = 5, seed: int = 1):
 
 @pytest.mark.parametrize("distances", [(1,), (3,), (1, 3), (2, 5, 3)])
 def test_look_ups(distances):
-    tokens, answers = draw(look_ups(*distances, vocabulary=7, num_tokens=11))
-    assert tokens.shape == (5, 11)
-    assert answers.shape == (5, 11, len(distances))
-    assert set(tokens.flatten().tolist()) == set(range(7))
+    tokens, answers = draw(look_ups(*distances))
+    assert tokens.shape == (5, 16)
+    assert answers.shape == (5, 16, len(distances))
+    assert set(tokens.flatten().tolist()) == set(range(12))
     for sequence, asked in zip(tokens.tolist(), answers.tolist(), strict=True):
         for place, answer in enumerate(asked):
             known = place >= max(distances)
@@ -43,20 +43,15 @@ def test_repeats():
 
 
 def test_walk():
-    tokens, answers = draw(walk(num_letters=7, num_tokens=13), batch_size=200)
-    assert tokens.shape == (200, 13)
-    assert answers.shape == (200, 13, 1)
-    steps = (tokens[:, 1:] - tokens[:, :-1]) % 7
-    assert set(steps.flatten().tolist()) == {1, 6}
+    tokens, answers = draw(walk(), batch_size=200)
+    assert tokens.shape == (200, 16)
+    assert answers.shape == (200, 16, 1)
+    steps = (tokens[:, 1:] - tokens[:, :-1]) % 12
+    assert set(steps.flatten().tolist()) == {1, 11}
     assert 0.47 < steps.eq(1).float().mean() < 0.53
-    assert set(tokens[:, 0].tolist()) == set(range(7))
+    assert set(tokens[:, 0].tolist()) == set(range(12))
     assert torch.equal(answers[:, :-1, 0], tokens[:, 1:])
-    assert set(((answers[:, -1, 0] - tokens[:, -1]) % 7).tolist()) == {1, 6}
-
-
-def test_a_ring_of_two_letters_is_refused():
-    with pytest.raises(ValueError, match="num_letters=2: a ring needs at least 3"):
-        walk(num_letters=2)
+    assert set(((answers[:, -1, 0] - tokens[:, -1]) % 12).tolist()) == {1, 11}
 
 
 @pytest.mark.parametrize("task", [look_ups(1, 3), repeats()])
@@ -69,14 +64,14 @@ def test_the_seed_decides(task):
 
 def test_shape_comments_are_true():
     found = reading(Path(tasks.__file__))
-    sizes = {"b": 5, "num_tokens": 11, "num_answers": 2}
-    found.fields(sizes, draw(look_ups(1, 3, num_tokens=11)))
+    sizes = {"b": 5, "num_tokens": 16, "num_answers": 2}
+    found.fields(sizes, draw(look_ups(1, 3)))
     assert found.lies == []
     assert found.unreached() == []
 
 
-@pytest.mark.parametrize("distances", [(), (0,), (1, 11), (-2,)])
+@pytest.mark.parametrize("distances", [(), (0,), (1, 16), (-2,)])
 def test_a_look_up_that_no_place_could_answer_is_refused(distances):
-    said = r"distances=\(.*\): give at least one, each from 1 to .*10"
+    said = r"distances=\(.*\): give at least one, each from 1 to 15"
     with pytest.raises(ValueError, match=said):
-        look_ups(*distances, num_tokens=11)
+        look_ups(*distances)
