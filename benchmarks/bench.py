@@ -329,8 +329,8 @@ def title(result: dict[str, Any]) -> str:
 def added_to_peak(code: str, set_up: str = "") -> int:
     """Return by how many bytes code raises the peak memory of a fresh process, after set_up."""
     script = (
-        "import torch, attnlib\n"
-        "from attncourse.speed.clock import peak_bytes\n"
+        f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import torch, attnlib\nfrom peak import peak_bytes\n"
         f"{set_up}\nbefore = peak_bytes()\n{code}\nprint(peak_bytes() - before)"
     )
     return int(run_python(script))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,18 +13,20 @@ from torch import Tensor, nn
 from attncourse.language import LanguageModel, LlamaSize, ModelMissingError, installed_model
 from attncourse.speed.clock import in_turns, require_equal, run_python
 
+FOLDER = str(Path(__file__).parent)
 OURS, THEIRS = "ours", "transformers"
 SENTENCE = "As the spaceship was approaching the"  # six tokens
 PARTS = ("norm_1", "attention.W_qkv", "attention.out_proj", "norm_2", "widen", "narrow")
 LOAD = f"""
 import json, sys, time
 import torch, tqdm.auto
-from attncourse.speed.clock import peak_bytes
+sys.path.insert(0, {FOLDER!r})
+from peak import peak_bytes
 begin = time.perf_counter()
 from attncourse.language import installed_model
 model = installed_model()
 loaded = time.perf_counter()
-model.mute_each({SENTENCE!r})
+model.read({SENTENCE!r}).mute_each()
 print(json.dumps([loaded - begin, time.perf_counter() - loaded, peak_bytes()]))
 """
 

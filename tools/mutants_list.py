@@ -679,12 +679,6 @@ AROUND = (
         "tests/attncourse/panels/test_torch_equality.py::test_a_dot_lies_as_far_as_its_difference",
     ),
     Mutant(
-        "source-marks-replaced-lines-only",
-        "attncourse/tracing/source.py",
-        {'if change in ("replace", "insert"):': 'if change in ("replace",):'},
-        "tests/attncourse/tracing/test_source.py::test_new_lines_are_marked",
-    ),
-    Mutant(
         "recorded-answers-for-any-class",
         "attncourse/language/recorded.py",
         {"return all(_is_near(each, right)": "return any(_is_near(right, right)"},

@@ -11,6 +11,7 @@ import base64
 import json
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
@@ -25,10 +26,11 @@ from attncourse.language.files import LlamaFile
 from attncourse.language.interventions import PARTS
 from attncourse.language.load import model_file
 from attncourse.language.parallel import alone
-from attncourse.language.recorded import DATA, Text, call, key_of, packed
+from attncourse.language.recorded import DATA, Text, call, key_of
 from attncourse.language.reference import reference_logits
-from attncourse.learning.patterns import induction, k_back
+from attncourse.learning.patterns import induction
 from attncourse.variants.llama import LlamaAttention, Ways
+from head_patterns import k_back
 
 CARRIER = 23, 4  # the head that carries the country
 LOUD = 12, 0  # at the last word the next that matters, and carries none
@@ -86,6 +88,12 @@ WRONG: list[dict[str, Any]] = [{"base": 10_000.0}, {"turns": ""}, {"in_turns": "
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
 OF_THE_FILE += [("adds_to", "Paris"), ("adds_to", "Rome")]
+
+
+def packed(numbers: Tensor) -> dict[str, Any]:
+    """Return a tensor of float32 as JSON holds it, compressed."""
+    data = base64.b64encode(zlib.compress(numbers.contiguous().numpy().data, 9))
+    return {"shape": list(numbers.shape), "float32": data.decode()}
 
 
 def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]:

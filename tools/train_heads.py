@@ -17,16 +17,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attncourse.learning.record import (
-    GROWTH,
-    MEASURED_AT,
-    RECORD,
-    SAVED_AT,
-    measure,
-    new_model,
-)
+from attncourse.learning.record import GROWTH, MEASURED_AT, RECORD, SAVED_AT, new_model
 from attncourse.learning.tasks import repeats
 from attncourse.learning.training import History, train
+from head_patterns import measure
 
 TRAINING = {"seed": 3, "batch_size": 64, "learning_rate": 8e-3}
 

@@ -17,13 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the attnlib beside this fi
 import torch
 
 from attncourse.learning.model import AttentionModel
-from attncourse.learning.patterns import (
-    induction,
-    is_ambiguous,
-    k_back,
-    score,
-    two_letters,
-)
+from attncourse.learning.patterns import induction, is_ambiguous
 from attncourse.learning.record import held_out_batch
 from attncourse.learning.runs import (
     RUNS,
@@ -33,15 +27,15 @@ from attncourse.learning.runs import (
     look_up_model,
     look_up_test,
 )
-from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats
-from attncourse.learning.training import accuracy, right_answers, train
+from attncourse.learning.tasks import LONGEST, NO_ANSWER, Batch, look_ups, repeats
+from attncourse.learning.training import right_answers, train
+from head_patterns import k_back, score, two_letters
 from train_heads import TRAINING
 
 RATES = (2e-3, 5e-3, 1e-2, 2e-2)
 REPEAT_SEEDS = range(1, 9)
 EVERY = 250  # steps between two measurements of a long training
 LONG = 2000
-LONGEST = 24  # the largest distance of repeats(): keys that are needed lie at places up to it
 
 
 def settings() -> list[Setting]:
@@ -74,11 +68,16 @@ def train_look_ups(setting: Setting) -> tuple[LookUpRun, AttentionModel]:
     over_time = []
     for step in at:
         model.load_state_dict(history.snapshots[step])
-        over_time.append(accuracy(model, batch))
+        over_time.append(share_right(model, batch))
     named = right_answers(model, batch).float().mean(dim=0).tolist()
     parameters = sum(weight.numel() for weight in model.parameters())
-    right = accuracy(model, batch)
+    right = share_right(model, batch)
     return LookUpRun(setting, parameters, right, tuple(named), tuple(over_time)), model
+
+
+def share_right(model: AttentionModel, batch: Batch) -> float:
+    """Return the share of places with answers at which all answers are right."""
+    return right_answers(model, batch).all(dim=-1).float().mean().item()
 
 
 @torch.no_grad()

@@ -176,9 +176,9 @@ def _x() -> Tensor:
 
 
 def _never_hidden(token: int) -> Mistake:
-    """Return the mistake of a mask that shows one token to all."""
+    """Return the mistake of a mask that shows one token to all: one key is never hidden."""
     shown = f"{MASK} & (torch.arange(num_tokens) != {token})"
-    return Mistake(f"token {token} shown", "One key is never hidden.", MASK, shown)
+    return Mistake(f"token {token} shown", MASK, shown)
 
 
 @exercise_check(ours=is_causal)

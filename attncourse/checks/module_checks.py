@@ -36,12 +36,13 @@ def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
     return answer
 
 
-def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
+def tokens_for(module: nn.Module) -> Tensor:
     """Return random tokens that a module takes, (2, num_tokens, d_in), in its dtype, on its device.
+
+    They are seven in each text, or module.context_length if that is smaller.
 
     Args:
         module: has the width module.d_in, or else that of the input of its first nn.Linear.
-        most: the number of tokens, or module.context_length if that is smaller.
 
     Raises:
         ValueError: module does not show its width.
@@ -53,8 +54,7 @@ def tokens_for(module: nn.Module, most: int = 7) -> Tensor:
     d_in: int | None = getattr(module, "d_in", linear.in_features if linear else None)
     if d_in is None:
         raise ValueError("module has no d_in and no nn.Linear to tell its width: give x")
-    num_tokens = min(most, getattr(module, "context_length", most))
-    x = draw(2, num_tokens, d_in)
+    x = draw(2, min(7, getattr(module, "context_length", 7)), d_in)
     return x if linear is None else x.to(linear.weight)
 
 

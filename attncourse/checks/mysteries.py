@@ -95,11 +95,7 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     return Verdict(False, f"Not the {part}: {said}")
 
 
-def _ours() -> dict[int, str]:
-    return {number: left(MYSTERIES[number])[0] for number in (2, 3, 4)}
-
-
-@value_check(ours=_ours)
+@value_check(ours=lambda: {n: left(MYSTERIES[n])[0] for n in (2, 3, 4)})
 def check_found(found: Mapping[int, str | None]) -> Verdict:
     """Say of each mystery whether its part was found.
 

@@ -59,7 +59,8 @@ def sentence(finding: Finding, again: bool = False) -> str:
         finding.kind.step == "stub" and finding.kind is not Kind.STUB_RAISE
     ):
         return _cut(f"{cause} {remedy}".strip(), LONGEST)
-    verb = "Stopped in" if _stopped_here(finding) else "In"
+    stopped_here = "error" in finding.facts and "stopped" not in finding.facts
+    verb = "Stopped in" if stopped_here else "In"
     place = f"{verb} {finding.line.function}, line {finding.line.number}: "
     said = _cut(f" | {cause} {remedy}".rstrip(), LONGEST - len(place) - 20)
     return f"{place}{_cut(finding.line.text, LONGEST - len(place) - len(said))}{said}"
@@ -92,10 +93,6 @@ def details(finding: Finding) -> str:
 def in_full(finding: Finding) -> str:
     """Return a sentence with its details."""
     return " | ".join(part for part in (sentence(finding), details(finding)) if part)
-
-
-def _stopped_here(finding: Finding) -> bool:
-    return "error" in finding.facts and "stopped" not in finding.facts
 
 
 def _cut(text: str, most: int) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 from attncourse.checks.attempt import NOT_ATTEMPTED
@@ -279,7 +280,9 @@ def write_html(grades: Sequence[Grade], path: Path) -> None:
         f"<li>{count} × {html.escape(exercise)}: {html.escape(said)}</li>"
         for (exercise, said), count in commonest(grades)
     )
-    path.write_text(PAGE.format(head=head, rows="\n".join(rows), common=common), encoding="utf-8")
+    page = Template(Path(__file__).with_name("grades.html").read_text("utf-8"))
+    text = page.substitute(head=head, rows="\n".join(rows), common=common)
+    path.write_text(text, encoding="utf-8")
 
 
 def _cell(grade: Grade | None) -> str:
@@ -297,36 +300,3 @@ def commonest(grades: Iterable[Grade], most: int = 10) -> list[tuple[tuple[str, 
     return Counter(
         (grade.exercise, grade.said) for grade in grades if grade.state == "attempted"
     ).most_common(most)
-
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Exercises</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.4 system-ui, sans-serif; margin: 1rem; }}
-table {{ border-collapse: collapse; }}
-th, td {{ border: 1px solid #8b949e; padding: 0.4rem; text-align: left; vertical-align: top; }}
-td {{ max-width: 24rem; }}
-.solved {{ background: light-dark(#dafbe1, #12361f); }}
-.failed {{ background: light-dark(#ffebe9, #4a1512); }}
-</style>
-</head>
-<body>
-<main>
-<h1>Exercises</h1>
-<table>
-<thead><tr><th scope="col">notebook</th>{head}</tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table>
-<h2>Said most often</h2>
-<ul>{common}</ul>
-</main>
-</body>
-</html>
-"""

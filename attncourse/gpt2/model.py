@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attncourse.examples import seeded
 from attncourse.gpt2.weights import (
     ATTENTION,
     GPT2_CONTEXT_LENGTH,
     Weights,
     copy,
     from_gpt2,
-    to_gpt2,
     widest,
 )
 from attnlib.fused import KeyValueCache
@@ -70,7 +67,6 @@ SIZES = {
     "large": Gpt2Size(num_layers=36, num_heads=20, width=1280),
     "XL": Gpt2Size(num_layers=48, num_heads=25, width=1600),
 }
-TINY = Gpt2Size(num_layers=4, num_heads=3, width=192, vocabulary=6, context_length=8)
 
 
 class Block(nn.Module):
@@ -193,9 +189,6 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
             another activation than the tanh form of GELU, other sizes than the weights have, or
             norms that cannot be; or the file has an lm_head.weight that is not wte.weight.
 
-    >>> load_gpt2(gpt2_state(tiny_gpt2())).size.num_layers
-    4
-
     Source: the names are those of Hugging Face's GPT-2.
     """
     weights = Weights(state_dict)
@@ -213,7 +206,7 @@ def load_gpt2(state_dict: Mapping[str, Tensor], num_heads: int | None = None) ->
     state = {}
     for ours, entry in model.state_dict().items():
         if ".attention." not in ours:
-            theirs, is_transposed = _theirs(ours)
+            theirs, is_transposed = in_file(ours)
             shape = tuple(entry.shape)
             found = weights.read(theirs, shape[::-1] if is_transposed else shape)
             state[ours] = copy(found.T if is_transposed else found)
@@ -268,73 +261,6 @@ def _require_tied(weights: Weights, tokens: Tensor) -> None:
         )
 
 
-def gpt2_state(model: GPT2) -> dict[str, Tensor]:
-    """Return copies of a model's weights, under the names and in the layout of a GPT-2 file.
-
-    >>> sorted(gpt2_state(tiny_gpt2()))[:2]
-    ['h.0.attn.c_attn.bias', 'h.0.attn.c_attn.weight']
-    """
-    state = {}
-    for ours, entry in model.state_dict().items():
-        if ".attention." not in ours:
-            theirs, is_transposed = _theirs(ours)
-            state[theirs] = copy(entry.T if is_transposed else entry)
-    for layer, block in enumerate(model.blocks):
-        state |= to_gpt2(cast(Block, block).attention, layer)
-    return state
-
-
-def write_gpt2(model: GPT2, path: str | Path, with_mask: bool = False) -> None:
-    """Write a model's weights into a safetensors file that read_gpt2 and Hugging Face read.
-
-    Args:
-        model: any GPT2.
-        path: where the file is written.
-        with_mask: whether each layer also gets its causal mask, under the name attn.bias, as in
-            the file of the released model: 1 where a token may look.
-    """
-    from safetensors.torch import save_file
-
-    state = gpt2_state(model)
-    if with_mask:
-        n = model.size.context_length
-        for layer in range(model.size.num_layers):
-            state[f"h.{layer}.attn.bias"] = torch.ones(1, 1, n, n).tril()
-    save_file(state, path, metadata={"format": "pt"})
-
-
-def new_gpt2(size: Gpt2Size, std: float = 0.02) -> GPT2:
-    """Return a GPT2 before its training: weights of deviation std, biases 0. Seed torch before.
-
-    >>> model = new_gpt2(Gpt2Size(2, 2, 6, vocabulary=5, context_length=4))
-    >>> model.blocks[1].narrow.bias.count_nonzero().item()
-    0
-
-    Source: Radford et al. 2019, by way of its published code.
-    """
-    model = GPT2(size)
-    for name, parameter in model.named_parameters():
-        if "norm" not in name:
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            else:
-                nn.init.normal_(parameter, std=std)
-    return model
-
-
-def tiny_gpt2() -> GPT2:
-    """Return a GPT2 of size TINY with random weights, seeded by the course's seed.
-
-    The weights are larger than those of an untrained GPT-2, so that the heads differ visibly.
-    """
-    with seeded():
-        model = GPT2(TINY)
-        for name, parameter in model.named_parameters():
-            if "norm" not in name:
-                nn.init.uniform_(parameter, -0.15, 0.15)
-    return model.eval()
-
-
 def parameter_parts(size: Gpt2Size) -> list[tuple[str, int]]:
     """Return where the parameters of a GPT-2 are, in the order of the computation.
 
@@ -358,7 +284,7 @@ def cache_bytes(size: Gpt2Size, dtype: torch.dtype) -> int:
     return size.num_layers * (cache.keys.nbytes + cache.values.nbytes)
 
 
-def _theirs(ours: str) -> tuple[str, bool]:
+def in_file(ours: str) -> tuple[str, bool]:
     """Return the file's name of one of our weights, and whether it is stored transposed."""
     module, _, kind = ours.rpartition(".")
     if not module.startswith("blocks."):

@@ -45,7 +45,8 @@ def recorded(name: str) -> RecordedText:
     """
     if name not in TEXTS:
         raise ValueError(f"no text is stored as {name!r}; stored are {', '.join(TEXTS)}")
-    part, tensors = _parts()[name], _tensors()
+    parts, tensors = _stored()
+    part = parts[name]
     likeliest = tuple((token["token"], token["logit"]) for token in part["next_token_logits_top10"])
     scores, weights = tensors[f"{name}.scores"].clone(), tensors[f"{name}.weights"].clone()
     ids = torch.tensor(part["token_ids"])
@@ -53,13 +54,7 @@ def recorded(name: str) -> RecordedText:
 
 
 @cache
-def _tensors() -> dict[str, Tensor]:
+def _stored() -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors.torch import load_file
 
-    return load_file(DATA)
-
-
-@cache
-def _parts() -> dict[str, Any]:
-    parts: dict[str, Any] = json.loads(DATA.with_suffix(".json").read_text("utf-8"))["parts"]
-    return parts
+    return json.loads(DATA.with_suffix(".json").read_text("utf-8"))["parts"], load_file(DATA)

@@ -26,9 +26,8 @@ def check_gpt2(model: GPT2, texts: Sequence[RecordedText] | None = None) -> str:
     Returns:
         A sentence. Weights within 1e-4 are the same, within 0.05 nearly so.
 
-    >>> from attncourse.gpt2.model import tiny_gpt2
-    >>> check_gpt2(tiny_gpt2())
-    'This is not the released model: it has 4 layers of 3 heads, that has 12 layers of 12 heads.'
+    >>> check_gpt2(GPT2(Gpt2Size(2, 3, 6, vocabulary=5, context_length=4)))
+    'This is not the released model: it has 2 layers of 3 heads, that has 12 layers of 12 heads.'
     """
     texts = [recorded(name) for name in TEXTS] if texts is None else texts
     num_layers, num_heads = texts[0].weights.shape[:2]

@@ -1,4 +1,4 @@
-"""Copy attention weights from a GPT-2 file into our classes, and back.
+"""Copy attention weights from a GPT-2 file into our classes.
 
 The names of the weights are those of Hugging Face's GPT-2; files.py opens its files.
 """
@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from attncourse.gpt2.files import Gpt2File
 from attnlib.convert import PROJECTIONS
-from attnlib.fused import FusedMultiHeadAttention
 from attnlib.modules import MultiHeadAttention
-from attnlib.validate import require_equal_heads, require_plain, require_positive_int
+from attnlib.validate import require_equal_heads, require_positive_int
 
 GPT2_HEAD_DIM = 64  # in all four published sizes; the file does not state it
 GPT2_CONTEXT_LENGTH = 1024  # likewise; if the file has wpe.weight, its number of rows is used
@@ -29,15 +28,10 @@ ATTENTION = {  # what config.json says, if it says it, of an attention that is o
     "scale_attn_by_inverse_layer_idx": (False,),
 }
 
-Attention = MultiHeadAttention | FusedMultiHeadAttention
-
 
 def from_gpt2(
-    state_dict: Mapping[str, Tensor],
-    layer: int,
-    num_heads: int | None = None,
-    into: type[Attention] = MultiHeadAttention,
-) -> Attention:
+    state_dict: Mapping[str, Tensor], layer: int, num_heads: int | None = None
+) -> MultiHeadAttention:
     """Copy the attention weights of one layer of GPT-2 into one of our modules.
 
     Equation:
@@ -50,13 +44,12 @@ def from_gpt2(
         layer: which layer, counted from 0.
         num_heads: how many heads. The file does not state it. None means what a config.json
             beside the file says, or else heads of width 64, as in all published sizes of GPT-2.
-        into: MultiHeadAttention or FusedMultiHeadAttention.
 
     Returns:
-        A module of that class with d_in = d_out = GPT-2's width and qkv_bias=True, without
-        dropout, in the widest dtype of the weights, which are copied. In eval its outputs, weights
-        and gradients equal those of GPT-2's attention in that layer. context_length is the number
-        of rows of wpe.weight, or 1024 if that is missing.
+        A module with d_in = d_out = GPT-2's width and qkv_bias=True, without dropout, in the widest
+        dtype of the weights, which are copied. In eval its outputs, weights and gradients equal
+        those of GPT-2's attention in that layer. context_length is the number of rows of
+        wpe.weight, or 1024 if that is missing.
 
     Raises:
         TypeError: an argument is of another type, or the weights are not floating.
@@ -64,18 +57,9 @@ def from_gpt2(
             does not divide the width, or config.json wants an attention that our classes do not
             compute. The message names the file, if there is one.
 
-    >>> file = to_gpt2(MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2), 0)
-    >>> from_gpt2(file, layer=0, num_heads=2).W_key.weight.shape
-    torch.Size([6, 6])
-
     Source: Radford et al. 2019. The names are Hugging Face's. c_attn and c_proj are multiplied
     from the right, x @ weight, so they are stored transposed against nn.Linear.
     """
-    if not isinstance(into, type) or not issubclass(into, Attention):
-        raise TypeError(
-            "into must be MultiHeadAttention or FusedMultiHeadAttention, not "
-            f"{getattr(into, '__name__', repr(into))}"
-        )
     file = Weights(state_dict)
     weights = file.attention(layer)
     file.require_config(ATTENTION)
@@ -87,52 +71,13 @@ def from_gpt2(
     weights = {name: weight.to(dtype) for name, weight in weights.items()}
     rows, bias = weights["c_attn.weight"].T, weights["c_attn.bias"]
     state = {"out_proj.weight": weights["c_proj.weight"].T, "out_proj.bias": weights["c_proj.bias"]}
-    if issubclass(into, FusedMultiHeadAttention):
-        state |= {"W_qkv.weight": rows, "W_qkv.bias": bias}
-    else:
-        for W, third, its_bias in zip(PROJECTIONS, rows.chunk(3), bias.chunk(3), strict=True):
-            state |= {f"{W}.weight": third, f"{W}.bias": its_bias}
+    for W, third, its_bias in zip(PROJECTIONS, rows.chunk(3), bias.chunk(3), strict=True):
+        state |= {f"{W}.weight": third, f"{W}.bias": its_bias}
 
     with torch.device("meta"):
-        module = into(width, width, context_length, 0.0, num_heads, qkv_bias=True)
+        module = MultiHeadAttention(width, width, context_length, 0.0, num_heads, qkv_bias=True)
     module.load_state_dict({name: copy(entry) for name, entry in state.items()}, assign=True)
     return module
-
-
-def to_gpt2(module: MultiHeadAttention, layer: int) -> dict[str, Tensor]:
-    """Copy a module's weights into the names and layout of a GPT-2 file.
-
-    Equation:
-        c_attn.weight = [W_query^T | W_key^T | W_value^T], c_proj.weight = out_proj^T
-
-    Returns:
-        Four tensors by name, in memory of their own; from_gpt2 is the inverse. Without qkv_bias,
-        c_attn.bias is 0. Of a fused module take fused_to_split(module).
-
-    Raises:
-        ValueError: d_in is not d_out, which GPT-2 cannot hold.
-
-    >>> module = MultiHeadAttention(6, 6, context_length=3, dropout=0.0, num_heads=2)
-    >>> [tuple(weight.shape) for weight in to_gpt2(module, layer=0).values()]
-    [(6, 18), (18,), (6, 6), (6,)]
-
-    Source: Radford et al. 2019, with Hugging Face's names.
-    """
-    if module.d_in != module.d_out:
-        raise ValueError(
-            f"d_in={module.d_in} is not d_out={module.d_out}, but GPT-2 has one width for both"
-        )
-    require_plain(module, *PROJECTIONS, "out_proj")
-    state = module.state_dict()
-    rows = torch.cat([state[f"{W}.weight"] for W in PROJECTIONS])
-    zeros = rows.new_zeros(module.d_out)
-    entries = {
-        "c_attn.weight": rows.T,
-        "c_attn.bias": torch.cat([state.get(f"{W}.bias", zeros) for W in PROJECTIONS]),
-        "c_proj.weight": state["out_proj.weight"].T,
-        "c_proj.bias": state["out_proj.bias"],
-    }
-    return {f"h.{layer}.attn.{name}": copy(entry) for name, entry in entries.items()}
 
 
 def copy(tensor: Tensor) -> Tensor:

@@ -11,59 +11,15 @@ from attncourse.gpt2.model import GPT2, Block, require_token_ids
 from attnlib.convert import split_to_fused
 
 
-class CachedGpt2:
-    """A GPT2 that reads every token once, and keeps its keys and values.
-
-    Args:
-        model: its attention must be causal. Its parameters are copied; it is not changed.
-        batch_size: how many texts are read side by side.
-
-    next_logits(token_ids) takes the tokens that follow those it has read, (b, num_new), and returns
-    the scores of the token after them, (b, vocabulary): those of the last place of model.logits.
-
-    >>> from attncourse.gpt2.model import tiny_gpt2
-    >>> model, text = tiny_gpt2(), torch.tensor([[3, 1, 4]])
-    >>> reader = CachedGpt2(model)
-    >>> one_by_one = [reader.next_logits(token) for token in text.split(1, dim=1)]
-    >>> torch.allclose(one_by_one[2], model.logits(text)[:, 2], atol=1e-4)
-    True
-
-    Source: Shazeer 2019, section 2.4.
-    """
-
-    def __init__(self, model: GPT2, batch_size: int = 1) -> None:
-        self.model = model
-        self.blocks = [cast(Block, block) for block in model.blocks]
-        self.attentions = [split_to_fused(block.attention).eval() for block in self.blocks]
-        length = model.size.context_length
-        self.caches = [each.new_cache(batch_size, length) for each in self.attentions]
-
-    @torch.no_grad()
-    def next_logits(self, token_ids: Tensor) -> Tensor:
-        """Read new tokens, and return the scores of the token after them."""
-        require_token_ids(token_ids, self.model.size)
-        start = self.caches[0].num_tokens
-        places = self.model.position_embedding.weight[start : start + token_ids.shape[1]]
-        x = self.model.token_embedding(token_ids) + places  # (b, num_new, width)
-        for block, attention, cache in zip(self.blocks, self.attentions, self.caches, strict=True):
-            x = x + attention(block.norm_1(x), cache=cache)  # (b, num_new, width)
-            x = x + block.mlp(block.norm_2(x))  # (b, num_new, width)
-        last: Tensor = self.model.final_norm(x[:, -1])  # (b, width)
-        return last @ self.model.token_embedding.weight.T
-
-
 @torch.no_grad()
-def write_on(
-    model: GPT2, token_ids: Tensor, num_tokens: int, seed: int | None = None, cached: bool = True
-) -> Tensor:
+def write_on(model: GPT2, token_ids: Tensor, num_tokens: int, seed: int | None = None) -> Tensor:
     """Continue texts, one token at a time.
 
     Args:
-        model: with cached, its attention must be causal.
+        model: its attention must be causal.
         token_ids: the beginnings, int64, (b, num_beginning), at least one token each.
         num_tokens: how long the texts become; at most the model's context_length.
         seed: of the draws from what the model expects next. None: always the likeliest token.
-        cached: whether each token is read once, or the whole text for every new token.
 
     Returns:
         int64, (b, num_tokens): the beginnings and what the model wrote after them.
@@ -72,23 +28,33 @@ def write_on(
         TypeError: token_ids are not integers.
         ValueError: the beginnings are empty, or there are more tokens than the model takes.
 
-    >>> from attncourse.gpt2.model import tiny_gpt2
-    >>> write_on(tiny_gpt2(), torch.tensor([[3, 1]]), num_tokens=2).tolist()
-    [[3, 1]]
+    >>> from attncourse.gpt2.model import Gpt2Size
+    >>> model = GPT2(Gpt2Size(2, 3, 6, vocabulary=5, context_length=4))
+    >>> write_on(model, torch.tensor([[3, 1]]), num_tokens=4).shape
+    torch.Size([1, 4])
+
+    Source: Shazeer 2019, section 2.4.
     """
     require_token_ids(token_ids, model.size)
     if token_ids.shape[1] == 0:
         raise ValueError("token_ids are empty: give at least one token to go on from")
-    if num_tokens > model.size.context_length:
+    length = model.size.context_length
+    if num_tokens > length:
         raise ValueError(
-            f"num_tokens={num_tokens}, more than context_length={model.size.context_length}: "
-            "write a shorter text"
+            f"num_tokens={num_tokens}, more than context_length={length}: write a shorter text"
         )
+    blocks = [cast(Block, block) for block in model.blocks]
+    attentions = [split_to_fused(block.attention).eval() for block in blocks]
+    caches = [attention.new_cache(len(token_ids), length) for attention in attentions]
     generator = None if seed is None else torch.Generator().manual_seed(seed)
-    reader = CachedGpt2(model, len(token_ids)) if cached else None
     text = new = token_ids
     while text.shape[1] < num_tokens:
-        logits = model.logits(text)[:, -1] if reader is None else reader.next_logits(new)
+        places = model.position_embedding.weight[caches[0].num_tokens : text.shape[1]]
+        x = model.token_embedding(new) + places  # (b, num_new, width)
+        for block, attention, cache in zip(blocks, attentions, caches, strict=True):
+            x = x + attention(block.norm_1(x), cache=cache)  # (b, num_new, width)
+            x = x + block.mlp(block.norm_2(x))  # (b, num_new, width)
+        logits = model.final_norm(x[:, -1]) @ model.token_embedding.weight.T  # (b, vocabulary)
         if generator is None:
             new = logits.argmax(dim=-1, keepdim=True)  # (b, 1)
         else:

@@ -74,18 +74,6 @@ class LanguageModel:
         """Read a text, or token ids, with any number of Mute, Put and Cut."""
         return Run(self, self.token_ids(text), changes)
 
-    def mute_each(self, text: Text, word: str | None = None) -> Tensor:
-        """Mute all heads in turn; return what is left of a word's probability each time.
-
-        Args:
-            text: what is read.
-            word: of one token; None means the one that is likeliest when none is muted.
-
-        Returns:
-            (num_layers, num_heads).
-        """
-        return self.read(text).mute_each(word)
-
     def with_attention(
         self, make: Callable[[], nn.Module], block: OwnArithmetic | None = None
     ) -> LanguageModel:

@@ -116,11 +116,6 @@ class RecordedModel:
                     return replace(change, numbers=numbers)
         return change
 
-    def mute_each(self, text: Text, word: str | None = None) -> Tensor:
-        """Return what muting each head in turn leaves of a word's probability."""
-        left: Tensor = self.read(text).mute_each(word)
-        return left
-
     def other(self, name: str, *arguments: Any) -> Any:
         """Return what else was recorded: what a function answered to these arguments."""
         key = f"{name}({', '.join(map(repr, arguments))})"
@@ -304,18 +299,8 @@ def _spelled(argument: Any) -> str:
     return hashlib.sha256(argument.contiguous().numpy().data).hexdigest()[:12]
 
 
-def packed(numbers: Tensor) -> dict[str, Any]:
-    """Return a tensor of float32 as JSON holds it, compressed.
-
-    >>> unpacked(packed(torch.tensor([[0.5, -2.0]]))).tolist()
-    [[0.5, -2.0]]
-    """
-    data = base64.b64encode(zlib.compress(numbers.contiguous().numpy().data, 9))
-    return {"shape": list(numbers.shape), "float32": data.decode()}
-
-
 def unpacked(found: dict[str, Any]) -> Tensor:
-    """Return the tensor of what packed has made."""
+    """Return a tensor that tools/record_language.py has compressed."""
     data = bytearray(zlib.decompress(base64.b64decode(found["float32"])))
     return torch.frombuffer(data, dtype=torch.float32).view(found["shape"])
 

@@ -1,9 +1,9 @@
-"""What heads learn: small models, tasks and their training, patterns to score a head by.
+"""What heads learn: small models, tasks and their training.
 
 model holds a model of attention alone, and what can be done to its heads; tasks and training teach
-it, peeking lets it look ahead; patterns scores its heads; record reads one stored training step by
-step, runs how many others ended; mini is a model small enough to print, two_looks its twin. data/
-holds these and a text.
+it, peeking lets it look ahead; patterns marks where a token came before; record reads one stored
+training step by step, runs how many others ended; mini is a model small enough to print, two_looks
+its twin. data/ holds these.
 """
 
 from attncourse.learning.mini import mini_model, sentences

@@ -7,15 +7,16 @@ positions, no MLP and no norm. tools/train_mini.py trains it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from attncourse.learning.model import load_stored
 from attncourse.next_words import NextWords
 from attnlib import CausalAttention
 from attnlib.functional import attention, causal_mask
@@ -32,33 +33,10 @@ class Country(NamedTuple):
     language: str
 
 
-COUNTRIES = (
-    Country("France", "Paris", "French"),
-    Country("Italy", "Rome", "Italian"),
-    Country("Japan", "Tokyo", "Japanese"),
-    Country("Germany", "Berlin", "German"),
-    Country("Spain", "Madrid", "Spanish"),
-    Country("Greece", "Athens", "Greek"),
-    Country("Norway", "Oslo", "Norwegian"),
-    Country("Poland", "Warsaw", "Polish"),
-)
-FORMS = (  # many, and "capital" in both kinds: the last word alone says what is asked
-    "The capital of {name} is",
-    "In {name} the capital is",
-    "The largest city of {name} is",
-    "In {name} the largest city is",
-    "The largest city in all of {name} is",
-    "As most people know the capital of {name} is",
-    "As people who live in {name} know the capital is",
-    "People who live in {name} speak",
-    "In {name} most people speak",
-    "In all of {name} people speak",
-    "The people of {name} speak",
-    "In the capital of {name} people speak",
-    "In the largest city of {name} people speak",
-    "In {capital} in {name} people speak",
-    "People who live in {capital} in {name} speak",
-)
+_WORDS = json.loads(DATA.with_suffix(".json").read_text("utf-8"))
+COUNTRIES = tuple(Country(*words) for words in _WORDS["countries"])
+# Many, and "capital" in both kinds: the last word alone says what is asked.
+FORMS: tuple[str, ...] = tuple(_WORDS["forms"])
 
 
 class Sentence(NamedTuple):
@@ -111,7 +89,7 @@ def word_ids(text: str, words: Sequence[str]) -> Tensor:
     return torch.tensor([words.index(word) for word in tokens])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Reading:
     """What the mini model made of a text; n is the number of its tokens."""
 
@@ -215,29 +193,13 @@ def new_mini_model() -> MiniModel:
     return MiniModel(words_of(*named, *(sentence.text for sentence in sentences())))
 
 
-@cache
-def stored() -> dict[str, Tensor]:
-    """Return all that tools/train_mini.py has stored."""
-    from safetensors.torch import load_file
-
-    return load_file(DATA)
-
-
-def load_stored(model: nn.Module, name: str) -> None:
-    """Give a model the weights that are stored under a name."""
-    model.load_state_dict({key: stored()[f"{name}/{key}"] for key in model.state_dict()})
-    model.eval()
-
-
 def mini_model() -> MiniModel:
     """Return the mini model, trained.
 
     >>> mini_model().read("The capital of France is").next_words(1)
     Paris 0.97
     """
-    model = new_mini_model()
-    load_stored(model, "mini")
-    return model
+    return load_stored(new_mini_model(), DATA, "mini")
 
 
 def page_data(model: MiniModel) -> dict[str, object]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from attnlib.functional import merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
 EVERYWHERE = slice(None)
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class AttentionModel(nn.Module):
@@ -98,17 +99,11 @@ def stored_tensors(path: Path) -> dict[str, Tensor]:
     return {name: values.float() for name, values in load_file(path).items()}
 
 
-def load_stored(model: AttentionModel, path: Path, key: int) -> AttentionModel:
+def load_stored(model: Module, path: Path, key: object) -> Module:
     """Give a model the parameters that a file stores under this key, and return it in eval."""
     stored = stored_tensors(path)
     model.load_state_dict({name: stored[f"{key}/{name}"] for name in model.state_dict()})
     return model.eval()
-
-
-def _mix(layer: MultiHeadAttention, attn_weights: Tensor, x: Tensor) -> Tensor:
-    """Return the context vectors of all heads, (b, num_tokens, width)."""
-    values = x @ layer.W_value.weight.T
-    return merge_heads(attn_weights @ split_heads(values, layer.num_heads))
 
 
 def mute_head(

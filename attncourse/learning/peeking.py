@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attncourse.learning.model import AttentionModel
 from attncourse.learning.tasks import Batch
+from attnlib.convert import with_weights
 from attnlib.functional import attention, merge_heads, split_heads
 from attnlib.modules import MultiHeadAttention
 
@@ -47,16 +48,7 @@ def without_mask(model: AttentionModel) -> AttentionModel:
     copied = copy.deepcopy(model)
     for i, layer in enumerate(copied.layers):
         assert isinstance(layer, MultiHeadAttention)
-        unmasked = UnmaskedAttention(
-            layer.d_in,
-            layer.d_out,
-            layer.context_length,
-            layer.dropout.p,
-            layer.num_heads,
-            qkv_bias=layer.W_query.bias is not None,
-        )
-        unmasked.load_state_dict(layer.state_dict())
-        copied.layers[i] = unmasked
+        copied.layers[i] = with_weights(UnmaskedAttention, layer, layer.state_dict())
     return copied
 
 

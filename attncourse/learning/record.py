@@ -16,13 +16,7 @@ from torch import Tensor
 
 from attncourse.examples import seeded
 from attncourse.learning.model import AttentionModel, load_stored, stored_tensors
-from attncourse.learning.patterns import (
-    induction,
-    is_ambiguous,
-    k_back,
-    score_by_place,
-    two_letters,
-)
+from attncourse.learning.patterns import is_ambiguous
 from attncourse.learning.tasks import NO_ANSWER, Batch, repeats
 from attncourse.learning.training import right_answers
 
@@ -68,41 +62,6 @@ def shown_tokens() -> Tensor:
 def mark_asked(batch: Batch) -> Tensor:
     """Return which places of a batch have an answer, bool, (b, num_tokens)."""
     return (batch.answers != NO_ANSWER).all(dim=-1)
-
-
-def mark_watched(batch: Batch) -> dict[str, Tensor]:
-    """Return the patterns that are scored by place, bool, (b, num_tokens, num_tokens) each.
-
-    Induction and its sharper form, two letters, count where there is an answer only: elsewhere
-    nothing is gained by it.
-    """
-    tokens, has_answer = batch.tokens, mark_asked(batch)[:, :, None]
-    return {
-        "1 back": k_back(tokens, 1),
-        "2 back": k_back(tokens, 2),
-        "induction": induction(tokens) & has_answer,
-        "two letters": two_letters(tokens) & has_answer,
-    }
-
-
-class Measured(NamedTuple):
-    """Where the heads look, place by place, and how often the model is right."""
-
-    by_place: dict[str, Tensor]  # by pattern, (num_layers * num_heads, num_tokens)
-    clear: float  # right, of the places where the letter alone tells what comes next
-    ambiguous: float  # right, of those where it does not
-
-
-@torch.no_grad()
-def measure(model: AttentionModel) -> Measured:
-    """Measure a model on the held-out batch."""
-    batch = held_out_batch()
-    _, attn_weights = model(batch.tokens, return_weights=True)
-    by_place = {
-        name: score_by_place(attn_weights, where).flatten(end_dim=1)
-        for name, where in mark_watched(batch).items()
-    }
-    return Measured(by_place, *clear_and_ambiguous(model))
 
 
 def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> tuple[float, float]:

@@ -9,14 +9,14 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from attncourse.examples import seeded
 from attncourse.learning.model import AttentionModel
-from attncourse.learning.tasks import Batch, look_ups
+from attncourse.learning.tasks import LONGEST, SHORTEST, Batch, look_ups
 
 DATA = Path(__file__).parent / "data"
 RUNS = DATA / "runs.json"
@@ -61,14 +61,6 @@ class RepeatRun(NamedTuple):
     # "induction" and "two letters" at the places with an answer.
     scores: dict[str, list[float]]
 
-    def best(self, pattern: str) -> tuple[float, str]:
-        """Return the highest score of a pattern in layer 0, and the head that has it.
-
-        >>> repeat_runs(num_layers=2, steps=1200)[3].best("2 back")[1]
-        'L0H1'
-        """
-        return max((self.scores[pattern][h], f"L0H{h}") for h in range(self.num_heads))
-
 
 def look_up_model(setting: Setting) -> AttentionModel:
     """Return a model before its training, the same one each time.
@@ -96,14 +88,10 @@ def stored_runs() -> tuple[list[LookUpRun], list[RepeatRun]]:
     """Return all trainings that are stored."""
     stored = json.loads(RUNS.read_text("utf-8"))
     look_ups = [
-        LookUpRun(_setting(*setting), parameters, right, tuple(named), tuple(over_time))
-        for setting, parameters, right, named, over_time in map(dict.values, stored["look_ups"])
+        LookUpRun(Setting(heads, tuple(back), *others), count, right, tuple(named), tuple(way))
+        for (heads, back, *others), count, right, named, way in map(dict.values, stored["look_ups"])
     ]
     return look_ups, [RepeatRun(**run) for run in stored["repeats"]]
-
-
-def _setting(num_heads: int, distances: list[int], *others: Any) -> Setting:
-    return Setting(num_heads, tuple(distances), *others)
 
 
 def look_up_runs(num_heads: int, **other: object) -> list[LookUpRun]:
@@ -148,19 +136,14 @@ def spread(shares: Iterable[float]) -> str:
     return f"{low}%" if low == high else f"{low} to {high}%"
 
 
-def guess_by_place(batch: Batch, shortest: int = 8, longest: int = 24) -> float:
+def guess_by_place(batch: Batch) -> float:
     """Return how often the best guess from places alone is right on repeats.
 
-    A text repeats itself at one of the distances from shortest to longest, nobody knows which. Each
-    that is still possible has a letter to name; the guess is the letter that most of them name.
-
-    >>> from attncourse.learning.tasks import repeats
-    >>> batch = repeats(shortest=8, longest=8)(5, torch.Generator().manual_seed(0))
-    >>> guess_by_place(batch, shortest=8, longest=8)
-    1.0
+    A text repeats itself at one of several distances, nobody knows which. Each that is still
+    possible has a letter to name; the guess is the letter that most of them name.
     """
     votes = torch.zeros(*batch.tokens.shape, int(batch.tokens.max()) + 1)
-    for distance in range(shortest, longest + 1):
+    for distance in range(SHORTEST, LONGEST + 1):
         named = batch.tokens.roll(distance - 1, dims=1)
         vote = nn.functional.one_hot(named, votes.shape[-1]).float()
         vote[:, :distance] = 0  # not possible yet

@@ -7,14 +7,14 @@ sequence asks for one token or more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 NO_ANSWER = -100  # F.cross_entropy ignores it
-STORY = Path(__file__).parent / "data" / "journey.txt"
+VOCABULARY, NUM_TOKENS = 12, 16  # of look-ups and walks
+SHORTEST, LONGEST = 8, 24  # the distances at which sequences repeat themselves
 
 
 class Batch(NamedTuple):
@@ -27,29 +27,25 @@ class Batch(NamedTuple):
 Task = Callable[[int, torch.Generator], Batch]
 
 
-def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Task:
+def look_ups(*distances: int) -> Task:
     """Ask at each position for the tokens at these distances before it.
 
     Args:
-        distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back.
-        vocabulary: how many different tokens there are, drawn evenly.
-        num_tokens: of each sequence. The first max(distances) positions have no answer.
+        distances: one answer for each; `look_ups(1, 3)` asks for the token 1 back and 3 back. The
+            first max(distances) positions have no answer.
 
     Raises:
-        ValueError: a distance is not from 1 to num_tokens - 1.
+        ValueError: a distance is not from 1 to 15, so that no place has an answer.
 
-    >>> batch = look_ups(1, 3, num_tokens=5)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers[0, 3:].tolist()
-    ([[8, 3, 5, 0, 7]], [[5, 8], [0, 3]])
+    >>> tokens, answers = look_ups(1, 3)(1, torch.Generator().manual_seed(0))
+    >>> tokens[0, :4].tolist(), answers[0, 3].tolist()
+    ([8, 3, 5, 0], [5, 8])
     """
-    if not distances or not all(1 <= distance < num_tokens for distance in distances):
-        raise ValueError(
-            f"distances={distances}: give at least one, each from 1 to num_tokens - 1 = "
-            f"{num_tokens - 1}, so that some place has an answer"
-        )
+    if not distances or not all(1 <= distance < NUM_TOKENS for distance in distances):
+        raise ValueError(f"distances={distances}: give at least one, each from 1 to 15")
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        tokens = torch.randint(vocabulary, (batch_size, num_tokens), generator=generator)
+        tokens = torch.randint(VOCABULARY, (batch_size, NUM_TOKENS), generator=generator)
         answers = torch.stack([tokens.roll(distance, dims=1) for distance in distances], dim=-1)
         answers[:, : max(distances)] = NO_ANSWER
         return Batch(tokens, answers)
@@ -57,30 +53,23 @@ def look_ups(*distances: int, vocabulary: int = 12, num_tokens: int = 16) -> Tas
     return draw
 
 
-def repeats(
-    vocabulary: int = 24, num_tokens: int = 48, shortest: int = 8, longest: int = 24
-) -> Task:
+def repeats() -> Task:
     """Ask for the next token of random sequences that repeat themselves.
 
-    Only positions whose own token is a repeat have an answer.
+    Each sequence draws the distance at which it does, so that no fixed distance is right. Only
+    positions whose own token is a repeat have an answer.
 
-    Args:
-        vocabulary: how many different tokens there are, drawn evenly.
-        num_tokens: of each sequence.
-        shortest: the least distance at which a sequence repeats itself.
-        longest: the largest. Each sequence draws its own, so that no fixed distance is right.
-
-    >>> batch = repeats(num_tokens=6, shortest=3, longest=3)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
-    ([[15, 5, 0, 15, 5, 0]], [-100, -100, -100, 5, 0, 15])
+    >>> tokens, answers = repeats()(5, torch.Generator().manual_seed(0))
+    >>> torch.equal(tokens[:, 25:], answers[:, 24:-1, 0])
+    True
 
     Source: Elhage et al. 2021, "Induction Heads", for repeated random tokens.
     """
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        distance = torch.randint(shortest, longest + 1, (batch_size, 1), generator=generator)
-        first = torch.randint(vocabulary, (batch_size, longest), generator=generator)
-        place = torch.arange(num_tokens + 1)
+        distance = torch.randint(SHORTEST, LONGEST + 1, (batch_size, 1), generator=generator)
+        first = torch.randint(24, (batch_size, LONGEST), generator=generator)
+        place = torch.arange(48 + 1)
         text = first.gather(1, place % distance)
         answers = text[:, 1:, None].clone()
         answers[place[:-1] < distance] = NO_ANSWER
@@ -89,68 +78,23 @@ def repeats(
     return draw
 
 
-def next_tokens(token_ids: Tensor, num_tokens: int = 48) -> Task:
-    """Ask for the next token at each position of pieces of a text, int64, (length).
-
-    Raises:
-        ValueError: the text is not longer than a piece.
-
-    >>> batch = next_tokens(torch.arange(9), num_tokens=3)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
-    ([[2, 3, 4]], [3, 4, 5])
-    """
-    last = len(token_ids) - num_tokens
-    if last < 1:
-        raise ValueError(
-            f"token_ids has {len(token_ids)} tokens; pieces of num_tokens={num_tokens} with the "
-            f"next token need at least {num_tokens + 1}"
-        )
-
-    def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        start = torch.randint(last, (batch_size, 1), generator=generator)
-        piece = token_ids[start + torch.arange(num_tokens + 1)]
-        return Batch(piece[:, :-1], piece[:, 1:, None])
-
-    return draw
-
-
-def walk(num_letters: int = 12, num_tokens: int = 16) -> Task:
+def walk() -> Task:
     """Ask for the next letter of walks on a ring: a coin says one letter on, or one letter back.
 
     Nothing in a walk tells the next toss, so no model that sees only the past has a smaller
     expected loss than log 2 = 0.693. As is usual, x = text[:-1] and y = text[1:]: each answer but
     the last is in the input too, one position further on.
 
-    Args:
-        num_letters: on the ring, at least 3; the last one is beside the first.
-        num_tokens: of each walk; one more is drawn, for the last answer.
-
-    Raises:
-        ValueError: there are fewer than 3 letters, so that on and back are the same.
-
-    >>> batch = walk(num_letters=5, num_tokens=6)(1, torch.Generator().manual_seed(0))
-    >>> batch.tokens.tolist(), batch.answers.flatten().tolist()
-    ([[4, 0, 1, 0, 1, 2]], [0, 1, 0, 1, 2, 3])
+    >>> tokens, answers = walk()(1, torch.Generator().manual_seed(0))
+    >>> tokens[0, :6].tolist(), answers[0, :6, 0].tolist()
+    ([8, 9, 10, 9, 10, 11], [9, 10, 9, 10, 11, 0])
     """
-    if num_letters < 3:
-        raise ValueError(f"num_letters={num_letters}: a ring needs at least 3 letters")
 
     def draw(batch_size: int, generator: torch.Generator) -> Batch:
-        first = torch.randint(num_letters, (batch_size, 1), generator=generator)
-        coins = torch.randint(2, (batch_size, num_tokens), generator=generator)
+        first = torch.randint(VOCABULARY, (batch_size, 1), generator=generator)
+        coins = torch.randint(2, (batch_size, NUM_TOKENS), generator=generator)
         places = torch.cat((first, first + (2 * coins - 1).cumsum(dim=1)), dim=1)
-        letters = places % num_letters
+        letters = places % VOCABULARY
         return Batch(letters[:, :-1], letters[:, 1:, None])
 
     return draw
-
-
-def story() -> str:
-    """Return the short story that the character model reads, on one line.
-
-    It was written for the course.
-
-    >>> story()[:33]
-    'Your journey starts with one step'
-    """
-    return " ".join(STORY.read_text(encoding="utf-8").split())

@@ -101,15 +101,5 @@ def right_answers(model: Model, batch: Batch) -> Tensor:
     return right[asked]
 
 
-def accuracy(model: Model, batch: Batch) -> float:
-    """Return the share of positions with answers at which all answers are right.
-
-    >>> batch = Batch(torch.zeros(1, 2), torch.tensor([[[0], [3]]]))
-    >>> accuracy(lambda tokens: torch.eye(4)[None, :2, None], batch)  # predicts 0, then 1
-    0.5
-    """
-    return right_answers(model, batch).all(dim=-1).float().mean().item()
-
-
 def _copy(model: nn.Module) -> dict[str, Tensor]:
     return {name: weight.detach().clone() for name, weight in model.state_dict().items()}

@@ -6,13 +6,13 @@ and where to, Rome. So it has positions, and two questions. tools/train_mini.py 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from attncourse.learning.mini import COUNTRIES, load_stored, stored, word_ids, words_of
+from attncourse.learning.mini import COUNTRIES, DATA, word_ids, words_of
+from attncourse.learning.model import load_stored, stored_tensors
 from attnlib import MultiHeadAttention
 
 WIDTH = 4
@@ -87,29 +87,11 @@ class TwoLooks(nn.Module):
         return logits
 
     @torch.no_grad()
-    def read(self, text: str, muted: Collection[int] = ()) -> TwoAnswers:
-        """Read a sentence, with some heads muted.
-
-        Raises:
-            ValueError: the twin does not know a word of it, or has no head of such a number.
-        """
-        num_heads = self.attention.num_heads
-        if missing := [head for head in muted if head not in range(num_heads)]:
-            raise ValueError(
-                f"there is no head {missing[0]}: this model has heads 0 to {num_heads - 1}"
-            )
+    def read(self, text: str) -> TwoAnswers:
+        """Read a sentence; each of its words must be one of the twin's."""
         tokens = word_ids(text, self.words)
         x = (self.embedding(tokens) + self.positions.weight[: len(tokens)])[None]
-
-        def mute(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-            by_head = inputs[0].clone()
-            by_head = by_head.view(1, len(tokens), num_heads, -1)  # (1, n, num_heads, head_dim)
-            by_head[:, :, list(muted)] = 0
-            return (by_head.flatten(-2),)
-
-        hook = self.attention.out_proj.register_forward_pre_hook(mute)
         written, weights = self.attention(x, return_weights=True)
-        hook.remove()
         likeliest = self._answer((x + written)[:, -1])[0].softmax(dim=-1).max(dim=-1)
         start, end = (self.words[i] for i in likeliest.indices.tolist())
         first, second = likeliest.values.tolist()
@@ -132,9 +114,7 @@ def two_looks(num_heads: int, seed: int = 5) -> TwoLooks:
             f"num_heads={num_heads}, seed={seed} is not stored; stored are "
             + ", ".join(map(str, STORED))
         )
-    model = TwoLooks(num_heads)
-    load_stored(model, f"two_looks/{num_heads}/{seed}")
-    return model
+    return load_stored(TwoLooks(num_heads), DATA, f"two_looks/{num_heads}/{seed}")
 
 
 def right_journeys(num_heads: int, has_mlp: bool = False) -> list[int]:
@@ -143,4 +123,4 @@ def right_journeys(num_heads: int, has_mlp: bool = False) -> list[int]:
     They start from embeddings with a spread of 0.3. From 1, nn.Embedding's own, one head gets
     stuck less often: without an MLP it names both in 7 of 8 trainings, with one in 8.
     """
-    return stored()[f"right/{num_heads}/{int(has_mlp)}"].tolist()
+    return stored_tensors(DATA)[f"right/{num_heads}/{int(has_mlp)}"].int().tolist()

@@ -113,7 +113,7 @@ def _arcs(weights: Tensor, places: Sequence[float], color: str, query: int | Non
         ink = color if chosen or query is None else FAINT
         opacity = round(0.3 + 0.7 * min(weight, 1.0), 2) if ink == color else 0.3
         if q == k:
-            points = _ellipse(places[q], -2 - LOOP, LOOP, LOOP, (0, 2.1))
+            points = _ellipse(places[q], -2 - LOOP, LOOP, LOOP, 2.1)
         else:
             away = abs(places[q] - places[k])
             across = (places[q] - places[k]) / 2 - (APART if k < q else -APART)
@@ -123,20 +123,11 @@ def _arcs(weights: Tensor, places: Sequence[float], color: str, query: int | Non
     return arcs
 
 
-def _ellipse(
-    x: float,
-    y: float,
-    across: float,
-    up: float,
-    half_turns: tuple[float, float] = (0, 1),
-    steps: int = 32,
-    digits: int = 2,
-) -> Points:
-    """Return points of an ellipse, from one angle to another."""
-    first, last = half_turns
-    angles = [math.pi * (first + (last - first) * i / steps) for i in range(steps + 1)]
+def _ellipse(x: float, y: float, across: float, up: float, half_turns: float = 1) -> Points:
+    """Return points of an ellipse, counter-clockwise from its right end."""
+    angles = [math.pi * half_turns * i / 32 for i in range(33)]
     return tuple(
-        (round(x + across * math.cos(angle), digits), round(y - up * math.sin(angle), digits))
+        (round(x + across * math.cos(angle), 2), round(y - up * math.sin(angle), 2))
         for angle in angles
     )
 

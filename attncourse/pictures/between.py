@@ -34,7 +34,11 @@ def rectangle_picture(
     Raises:
         ValueError: If the weights do not fit the names.
     """
-    _require_fit(queries, keys, weights)
+    if tuple(weights.shape) != (len(queries), len(keys)):
+        raise ValueError(
+            f"weights must be ({len(queries)}, {len(keys)}), a row for each query and a column "
+            f"for each key, got {tuple(weights.shape)}: pass as many names"
+        )
     left = max(map(text_width, queries)) + 16
     longest = max(map(text_width, keys))
     slanted = longest > CELL
@@ -65,11 +69,3 @@ def rectangle_picture(
     width = max(right + 4, 8 + text_width(title, bold=True), right + hang)
     alt = f"{title}, queries down, keys across: {'; '.join(said)}."
     return Scene(width, top + len(queries) * CELL + 4, alt, tuple(items))
-
-
-def _require_fit(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> None:
-    if tuple(weights.shape) != (len(queries), len(keys)):
-        raise ValueError(
-            f"weights must be ({len(queries)}, {len(keys)}), a row for each query and a column "
-            f"for each key, got {tuple(weights.shape)}: pass as many names"
-        )

@@ -23,7 +23,7 @@ def curves_picture(
     """Draw losses over training steps, or over what is counted, on one scale.
 
     Args:
-        curves: by name, a loss for each step; all of the same number of steps, at least 2.
+        curves: by name, a loss for each step; at most 4, of the same number of steps, at least 2.
         title: what is drawn, above the picture and in the alt text.
         mark: a name and a loss, drawn as a dashed line.
         unit: what is counted.
@@ -32,19 +32,10 @@ def curves_picture(
     Returns:
         A Scene; its alt text says where each curve begins and ends.
 
-    Raises:
-        ValueError: there are no curves, more than COLORS, or they differ in length.
-
     >>> curves_picture({"loss": [2.0, 1.0]}, "A loss").alt
     'A loss: loss begins at 2.00 and ends at 1.00.'
     """
-    lengths = {len(losses) for losses in curves.values()}
-    if len(lengths) != 1 or min(lengths) < 2 or len(curves) > len(COLORS):
-        raise ValueError(
-            f"curves must be 1 to {len(COLORS)}, of the same number of steps, at least 2; "
-            f"got {len(curves)} with {sorted(lengths)} steps"
-        )
-    steps = lengths.pop()
+    (steps,) = {len(losses) for losses in curves.values()}
     largest = max(mark[1] if mark else 0.0, *map(max, curves.values()))
 
     def place(step: float, loss: float) -> tuple[float, float]:
@@ -67,7 +58,7 @@ def curves_picture(
         drawn = [place(i, loss) for losses in curves.values() for i, loss in enumerate(losses)]
         items.append(Words(*_free(y, text_width(said), drawn), said, "start"))
     ends = []
-    for (name, losses), color in zip(curves.items(), COLORS, strict=False):
+    for (name, losses), color in zip(curves.items(), COLORS[: len(curves)], strict=True):
         points = tuple(place(step, loss) for step, loss in enumerate(losses))
         items.append(Line(points, color, 2.2))
         ends.append((points[-1][1], f"{name} {losses[-1]:.2f}", color))

@@ -33,8 +33,7 @@ def matrix_picture(
     rows: Sequence[str],
     column_heads: Sequence[int],
     title: str,
-    digits: int = 4,
-    names: Sequence[str] = (),
+    digits: int,
 ) -> Scene:
     """Draw a matrix with its values written in, each column in the color of its head.
 
@@ -46,7 +45,6 @@ def matrix_picture(
         column_heads: for each column its head, counted from 0.
         title: what is drawn, above the matrix and in the alt text.
         digits: decimals of the values.
-        names: of the heads. None given: head 0, head 1 and so on.
 
     Returns:
         A Scene; the first cell is a box named "matrix".
@@ -54,12 +52,11 @@ def matrix_picture(
     num_rows, num_columns = matrix.shape
     width, height, top = 30.0 + 8.0 * digits, 24.0, TOP + 38
     owned = {head: column_heads.count(head) for head in sorted({*column_heads})}
-    called = {head: names[head] if names else f"head {head}" for head in owned}
     fills = [tint(head_color(head), 0.22) for head in column_heads]
     items: list[Item] = []
     for head, count in owned.items():
         x = LABEL + column_heads.index(head) * width + 1
-        items += head_tag(x, TOP, count * width - 2, head, called[head])
+        items += head_tag(x, TOP, count * width - 2, head)
     for column in range(num_columns):
         x = LABEL + (column + 0.5) * width
         items.append(Words(x, TOP + 28, str(column), color=FAINT, mono=True))
@@ -72,7 +69,7 @@ def matrix_picture(
     items += grid(LABEL, top, matrix, look, width, height, words)
     items += _row_names(LABEL, top, height, rows)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
-    alt += f" Columns: {', '.join(f'{count} of {called[head]}' for head, count in owned.items())}."
+    alt += f" Columns: {', '.join(f'{count} of head {head}' for head, count in owned.items())}."
     right, bottom = LABEL + num_columns * width, top + num_rows * height
     return titled(title, items, LABEL, right, bottom, alt)
 

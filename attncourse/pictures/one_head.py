@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -25,24 +24,15 @@ class Head(Protocol):
     x and what the head writes.
     """
 
-    @property
-    def tokens(self) -> Sequence[str]: ...
-    @property
-    def x(self) -> Tensor: ...
-    @property
-    def queries(self) -> Tensor: ...
-    @property
-    def keys(self) -> Tensor: ...
-    @property
-    def values(self) -> Tensor: ...
-    @property
-    def scores(self) -> Tensor: ...
-    @property
-    def weights(self) -> Tensor: ...
-    @property
-    def numbers(self) -> Tensor: ...
-    @property
-    def after(self) -> Tensor: ...
+    tokens: tuple[str, ...]
+    x: Tensor
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    scores: Tensor
+    weights: Tensor
+    numbers: Tensor
+    after: Tensor
 
 
 def head_picture(head: Head) -> Scene:

@@ -26,15 +26,10 @@ def two_losses_picture(
         A Scene: the first model, then the others by their first loss, then those without a loss.
         Its alt text says which models lie where.
 
-    Raises:
-        ValueError: there are no losses.
-
     >>> two_losses_picture({"a": (1.0, 2.0)}, ("then", "now"), {"floor": 0.5}).alt
     'For each of 1 models then and now. a: 1.0 and 2.0.'
     """
     pairs = {name: pair for name, pair in losses.items() if not isinstance(pair, str)}
-    if not pairs:
-        raise ValueError(f"losses must have a pair of numbers, got {dict(losses)}: give one")
     left = 16 + max(text_width(name) for name in losses)
     top, row = 58.0, 22.0
     right = BOOK - 24

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from attncourse.speed.clock import (
     cpu_seconds,
@@ -22,7 +21,6 @@ from attncourse.speed.clock import (
 from attncourse.speed.variants import VARIANTS
 from attnlib.modules import MultiHeadAttention
 
-USUAL, BLOCKS_KEPT = "as usual", "blocks kept"
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 
 
@@ -59,14 +57,9 @@ def in_fresh_process(
         rounds: how often each runs.
     """
     call = f"time_variants({list(names)}, {num_tokens}, {width}, {num_heads}, {rounds})"
-    found = _evaluate(call, **(KEPT if blocks_kept else {}))
-    return {name: [Run(*run) for run in some] for name, some in found.items()}
-
-
-def _evaluate(call: str, **environment: str) -> Any:
-    """Call a function of this file in a new process, and return its result by way of JSON."""
     script = f"import json\nfrom attncourse.speed import fresh\nprint(json.dumps(fresh.{call}))"
-    return json.loads(run_python(script, **environment))
+    found = json.loads(run_python(script, **(KEPT if blocks_kept else {})))
+    return {name: [Run(*run) for run in some] for name, some in found.items()}
 
 
 def time_variants(
@@ -74,7 +67,10 @@ def time_variants(
 ) -> Runs:
     """Time variants in this process, which should be a new one."""
     settle_memory()
-    split, x = _set_up(num_tokens, width, num_heads)
+    torch.set_num_threads(1)
+    torch.manual_seed(123)
+    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
+    x = torch.randn(1, num_tokens, width)
     calls = {name: forward(VARIANTS[name](split.eval()).eval(), x) for name in names}
     require_equal(calls, 1e-5)
     settle_memory(22, 256)
@@ -88,30 +84,15 @@ def time_variants(
     return {name: list(map(Run, (1e3 * s for s in seconds[name]), faults[name])) for name in calls}
 
 
-def _set_up(num_tokens: int, width: int, num_heads: int) -> tuple[MultiHeadAttention, Tensor]:
-    torch.set_num_threads(1)
-    torch.manual_seed(123)
-    split = MultiHeadAttention(width, width, num_tokens, 0.0, num_heads)
-    return split, torch.randn(1, num_tokens, width)
-
-
-def with_and_without_kept_blocks(
-    names: Sequence[str], processes: int = 1, **options: int
-) -> dict[str, Runs]:
-    """Time variants in fresh processes, alternately as usual and with all blocks of memory kept.
+def with_and_without_kept_blocks(names: Sequence[str], **options: int) -> dict[str, Runs]:
+    """Time variants in a fresh process, as usual, and in another with all blocks of memory kept.
 
     Args:
         names: of VARIANTS.
-        processes: how many of each kind.
         options: of in_fresh_process.
 
     Returns:
-        The rounds "as usual", and those with "blocks kept", of all processes.
+        The rounds "as usual", and those with "blocks kept".
     """
-    runs: dict[str, Runs] = {arm: {name: [] for name in names} for arm in (USUAL, BLOCKS_KEPT)}
-    for _ in range(processes):
-        for arm, by_name in runs.items():
-            found = in_fresh_process(names, blocks_kept=arm == BLOCKS_KEPT, **options)
-            for name, some in found.items():
-                by_name[name] += some
-    return runs
+    usual, kept = (in_fresh_process(names, blocks_kept=kept, **options) for kept in (False, True))
+    return {"as usual": usual, "blocks kept": kept}

@@ -2,7 +2,7 @@
 
 tracer runs a module and records each tensor that a line makes, table is the record, operations
 records every single operation and the line that asked for it, devices sees whether they all stay on
-one device, source cuts and marks the text of a class, diffs shows two texts as lines with - and +.
+one device, source cuts the text of a class, diffs shows two texts as lines with - and +.
 """
 
 from attncourse.tracing.source import show_source

@@ -1,9 +1,10 @@
 """Classes that differ from a right one by a few lines of text, compiled so that they run.
 
-changes has the text and the class that it makes. mistakes are classes of attention that are wrong
-by one line, hunt those of them that have no label, and broken are forwards that are to be repaired.
-torch_options has PyTorch's module in twenty lines, each option as a change of a few; llama has the
-attention of a larger model, in_tiles one head over tiles: there each usual mistake is an option.
+changes has the text and the class that it makes; the stored lines are in the .toml files. mistakes
+are classes of attention that are wrong by one line, hunt those of them that have no label, and
+broken are forwards that are to be repaired. torch_options has PyTorch's module in twenty lines,
+each option as a change of a few; llama has the attention of a larger model, in_tiles one head over
+tiles: there each usual mistake is an option.
 """
 
 from attncourse.variants.mistakes import MISTAKES, make

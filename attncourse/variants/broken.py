@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
 
 import torch
 
-from attncourse.variants.changes import with_lines
+from attncourse.variants.changes import stored, with_lines
 from attnlib.functional import causal_mask
 from attnlib.modules import MultiHeadAttention
 
@@ -30,34 +29,8 @@ class WholeAttention(MultiHeadAttention):
         return self.out_proj(merged)
 
 
-SPLIT = "split = (*x.shape[:2], self.num_heads, self.head_dim)"
-QUERIES = "queries = self.W_query(x).view(split).transpose(1, 2)"
-KEYS = "keys = self.W_key(x).view(split).transpose(1, 2)"
-VALUES = "values = self.W_value(x).view(split).transpose(1, 2)"
-SCORES = "attn_scores = queries @ keys.transpose(2, 3)"
-MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
-FILL = "attn_scores = attn_scores.masked_fill(is_future, -torch.inf)"
 # By the name of a class: the lines that are not as in WholeAttention, and what it has there
-BROKEN: dict[str, Mapping[str, str]] = {
-    "Broken1": {
-        QUERIES: "queries = self.W_query(x).view(split)",
-        KEYS: "keys = self.W_key(x).view(split)",
-        FILL: "attn_scores.masked_fill_(is_future, -torch.inf)",
-    },
-    "Broken2": {"is_future = causal_mask(x.shape[1])": "is_future = causal_mask(x.shape[2])"},
-    "Broken3": {SCORES: "attn_scores = queries @ keys"},
-    "Broken4": {MERGED: "merged = context_vec"},
-    "Broken5": {MERGED: "merged = context_vec.transpose(1, 2).view(*x.shape[:2], -1)"},
-    "Broken6": {SPLIT: "split = (x.shape[0], -1, self.num_heads, x.shape[2])"},
-    "Broken7": {MERGED: "merged = context_vec.reshape(*x.shape[:2], -1)"},
-    "Broken8": {MERGED: "merged = context_vec.permute(0, 2, 3, 1).flatten(2)"},
-    "Broken9": {
-        SPLIT: "split = (self.num_heads, *x.shape[:2], self.head_dim)",
-        QUERIES: "queries = self.W_query(x).view(split)",
-        KEYS: "keys = self.W_key(x).view(split)",
-        VALUES: "values = self.W_value(x).view(split)",
-    },
-}
+BROKEN: dict[str, dict[str, str]] = stored("broken")
 
 # Five people wrote them, each in names of their own: so no class has, word for word, the line that
 # another one lacks

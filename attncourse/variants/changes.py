@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import linecache
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+
+def stored(name: str) -> dict[str, Any]:
+    """Return the lines of a file in this folder."""
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
 
 def with_lines(text: str, changes: Mapping[str, str]) -> str:

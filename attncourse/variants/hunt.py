@@ -20,20 +20,15 @@ from attncourse.variants.mistakes import (
 )
 from attnlib.modules import MultiHeadAttention
 
-# Two mistakes more, which are easily made
+# Two mistakes more, which are easily made: the future is set to 0 when softmax has already counted
+# it, and a line was copied, of which one name was not changed
 AFTER_SOFTMAX = Mistake(
     "mask after softmax",
-    "The future is set to 0 when softmax has already counted it, and nobody divides again.",
     WEIGHTS,
     "attn_weights = self.dropout(attn_scores.softmax(dim=-1).masked_fill(is_future, 0))",
-    after=Mistake("no mask", "The line is missing.", FILL, ""),
+    after=Mistake("no mask", FILL, ""),
 )
-KEYS_BY_QUERY = Mistake(
-    "keys by W_query",
-    "A line was copied, and one name in it was not changed.",
-    QKV,
-    "queries, keys, values = self.W_query(x), self.W_query(x), self.W_value(x)",
-)
+KEYS_BY_QUERY = Mistake("keys by W_query", QKV, QKV.replace("W_key", "W_query"))
 ALL_MISTAKES = (*MISTAKES, AFTER_SOFTMAX, KEYS_BY_QUERY)
 _BY_NAME = {mistake.name: mistake for mistake in ALL_MISTAKES}
 class_a = OnePageAttention  # for whoever is not to know which of the two is right
@@ -138,7 +133,7 @@ POOL: dict[str, tuple[Change, ...]] = {
 
 def case(change: Change, title: str) -> type[MultiHeadAttention]:
     """Return the class of one fault of the pool, under a title."""
-    return Mistake(title, "", *change).called(title, title)
+    return Mistake(title, *change).called(title, title)
 
 
 def another(seed: int) -> type[MultiHeadAttention]:

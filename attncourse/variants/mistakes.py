@@ -6,9 +6,7 @@ return the right shape all the same.
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -17,8 +15,7 @@ import torch
 from torch import Tensor, nn  # noqa: F401  # a wrong line calls nn
 
 from attncourse.examples import seeded
-from attncourse.tracing.source import Source
-from attncourse.variants.changes import class_of, with_lines
+from attncourse.variants.changes import class_of, stored, with_lines
 from attnlib.functional import causal_mask  # noqa: F401  # a wrong line calls it
 from attnlib.modules import MultiHeadAttention
 
@@ -59,14 +56,12 @@ class Mistake:
 
     Args:
         name: what to call it.
-        story: how it comes about or what it does, in one sentence.
         right: the line that is changed, without its comment.
         wrong: what stands there instead; empty if the line is left out.
         after: the mistake that this one is added to.
     """
 
     name: str
-    story: str
     right: str
     wrong: str
     after: Mistake | None = None
@@ -93,95 +88,18 @@ class Mistake:
         text = self.text.replace("OnePageAttention", title)
         return cast(type[MultiHeadAttention], class_of(text, title, file, globals()))
 
-    def diff(self) -> Source:
-        """Show the line that is wrong beside the one that is right."""
-        names = self.after.name if self.after else "right", self.name
-        before, now = self.before.splitlines(), self.text.splitlines()
-        changes = difflib.unified_diff(before, now, *names, n=2, lineterm="")
-        return Source("\n".join(line for line in changes if not line.startswith("@@")), "diff")
 
-
-AFTER = {"both without transpose": "split without transpose"}
-
-
-def _read(text: str) -> Iterator[Mistake]:
-    """Read mistakes: after "- " the right line, for all below it; a name, its story, the wrong."""
+def _read() -> dict[str, Mistake]:
+    """Return the stored mistakes by name."""
     made: dict[str, Mistake] = {}
-    right, words = "", ""
-    for line in text.splitlines():
-        if line.startswith("- "):
-            right = line[2:]
-        elif not line.startswith("+"):
-            words += f" {line}"
-        else:
-            name, _, story = words.strip().partition(": ")
-            made[name] = Mistake(name, story, right, line[2:], made.get(AFTER.get(name, "")))
-            words = ""
-    yield from made.values()
+    for name, told in stored("mistakes").items():
+        after = made.get(told.get("after", ""))
+        made[name] = Mistake(name, told["right"], told["wrong"], after)
+    return made
 
 
-MISTAKES = tuple(
-    _read("""\
-- x = x.transpose(1, 2)
-split without transpose: view goes straight to the shape that is wanted, and cuts a head out of
-several tokens.
-+ x = x.view(b, self.num_heads, num_tokens, self.head_dim)
-- context_vec = context_vec.transpose(1, 2)
-merge without transpose: The heads are joined in the order in which they are in memory: head 0
-first, all tokens.
-+
-both without transpose: Two mistakes that fit each other: the merge puts back what the split has
-torn apart.
-+
-- is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=1).bool()
-mask of the past: The triangle is the lower one, so each token sees itself and what comes after it.
-+ is_future = x.new_ones(num_tokens, num_tokens).tril(diagonal=-1).bool()
-mask one too late: The triangle begins one place too far right, so each token sees the next one.
-+ is_future = x.new_ones(num_tokens, num_tokens).triu(diagonal=2).bool()
-mask with the diagonal: Without diagonal=1 the triangle holds the diagonal, and token 0 sees
-nothing: a NaN row.
-+ is_future = x.new_ones(num_tokens, num_tokens).triu().bool()
-- attn_scores = attn_scores.masked_fill(is_future, -torch.inf)
-mask inverted: The mask says who may attend where masked_fill asks who may not.
-+ attn_scores = attn_scores.masked_fill(~is_future, -torch.inf)
-mask thrown away: masked_fill returns a new tensor, and nobody keeps it; masked_fill_ would have
-worked.
-+ attn_scores.masked_fill(is_future, -torch.inf)
-minus 1e4: A number stands for -inf, because -1e9 did not fit into half precision; scores can be
-lower.
-+ attn_scores = attn_scores.masked_fill(is_future, -1e4)
-minus 1e9: A number stands for -inf, and does not fit into half precision, which ends at 65,504.
-+ attn_scores = attn_scores.masked_fill(is_future, -1e9)
-- attn_scores = attn_scores / self.head_dim**0.5
-no scale: The scores grow with head_dim, and softmax hardly mixes any more.
-+
-scale by d_out: The width of all heads together is taken for the width of one.
-+ attn_scores = attn_scores / self.d_out**0.5
-scale by d_in: The width of the embedding is taken for the width of a head.
-+ attn_scores = attn_scores / self.d_in**0.5
-- attn_weights = self.dropout(attn_scores.softmax(dim=-1))
-softmax over queries: The columns sum to 1 instead of the rows.
-+ attn_weights = self.dropout(attn_scores.softmax(dim=-2))
-dropout before softmax: What is dropped is a score, not a weight; a hidden score times 0 is NaN.
-+ attn_weights = self.dropout(attn_scores).softmax(dim=-1)
-dropout in eval: The function, unlike the module, does not know the mode and always drops.
-+ attn_weights = nn.functional.dropout(attn_scores.softmax(dim=-1), self.dropout.p)
-- queries, keys, values = self.W_query(x), self.W_key(x), self.W_value(x)
-keys and values swapped: Two names in the wrong order on the left of an assignment.
-+ queries, values, keys = self.W_query(x), self.W_key(x), self.W_value(x)
-- context_vec = context_vec.contiguous()
-view without contiguous: The one that speaks up: after transpose the numbers are no longer in
-reading order, and view refuses.
-+
-- context_vec = context_vec.transpose(1, 2)
-heads in reverse: The last head comes first, and out_proj expects the first.
-+ context_vec = context_vec.flip(1).transpose(1, 2)
-- context_vec = self.out_proj(context_vec)
-no output projection: The heads are side by side, but nothing mixes them.
-+
-""")
-)
-BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
+BY_NAME = _read()
+MISTAKES = tuple(BY_NAME.values())
 # The lines that go wrong in more than one way
 MASK = BY_NAME["mask one too late"].right
 FILL = BY_NAME["mask inverted"].right

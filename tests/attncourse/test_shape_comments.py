@@ -10,7 +10,7 @@ import torch
 import attncourse
 from attncourse.examples import telling
 from attncourse.gpt2.model import GPT2, Gpt2Size
-from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.gpt2.writing import write_on
 from attncourse.language.reference import reference_logits
 from attncourse.learning.mini import mini_model
 from attncourse.learning.two_looks import TwoLooks, journeys
@@ -61,13 +61,12 @@ def test_in_the_pictures_and_panels():
 def test_in_gpt2():
     found = reading(COURSE / "gpt2" / "model.py", COURSE / "gpt2" / "writing.py")
     sizes = {"b": B, "num_tokens": T, "width": H * HEAD_DIM}
-    model = GPT2(Gpt2Size(2, H, H * HEAD_DIM, vocabulary=17, context_length=19))
+    model = GPT2(Gpt2Size(2, H, H * HEAD_DIM, vocabulary=17, context_length=19)).eval()
     ids = torch.arange(B * T).view(B, T) % 17
     found.run(sizes, lambda: model.logits(ids))
-    reader = CachedGpt2(model.eval(), batch_size=B)
-    found.run(sizes | {"num_new": T}, lambda: reader.next_logits(ids))
+    sizes |= {"num_new": T, "vocabulary": 17}
     for seed in (None, 1):
-        found.run(sizes | {"num_new": T}, lambda: write_on(model, ids, T + 1, seed))  # noqa: B023
+        found.run(sizes, lambda: write_on(model, ids, T + 1, seed))  # noqa: B023
     assert found.lies == []
     assert found.unreached() == []
 
@@ -81,7 +80,7 @@ def test_in_the_mini_model_and_its_twin():
     twin = TwoLooks(2, has_mlp=True)
     sizes = {"b": 1, "n": 7, "num_heads": 2, "head_dim": 2, "width": 4, "words": twin.words}
     text = journeys()[0][0]
-    found.fields(sizes, found.run(sizes, lambda: twin.read(text, muted=(0,))))
+    found.fields(sizes, found.run(sizes, lambda: twin.read(text)))
     assert found.lies == []
     assert found.unreached() == []
 

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
-from attncourse.gpt2 import to_gpt2
 from attnlib import (
     FusedMultiHeadAttention,
     MultiHeadAttention,
@@ -211,7 +209,6 @@ FUSED.W_qkv = LinearWithLoRA(FUSED.W_qkv)
         ("W_value", split_to_torch, split("W_value", LinearWithLoRA)),
         ("out_proj", split_to_stacked, split("out_proj", LinearWithLoRA)),
         ("W_qkv", fused_to_split, FUSED),
-        ("W_key", partial(to_gpt2, layer=0), split("W_key", LinearWithLoRA)),
     ],
 )
 def test_conversions_refuse_it_in_words(which, convert, module):

@@ -43,7 +43,6 @@ for package in ("attnlib", "attncourse"):
 from attncourse.classroom.lessons import lessons
 from attncourse.gpt2 import recorded
 from attncourse.learning.record import recorded_model
-from attncourse.learning.tasks import story
 found = {
     "loaded": loaded,
     "drawn": drawn,
@@ -51,7 +50,6 @@ found = {
     "lessons": len(lessons()),
     "words": "".join(recorded("planet").tokens)[:8],
     "layers": len(recorded_model(1200).layers),
-    "story": story()[:12],
     "picture": picture,
 }
 print(json.dumps(found))
@@ -129,8 +127,8 @@ def test_installed_elsewhere_it_imports_and_reads_its_data(target, found):
     modules = {path for house in HOUSES for path in (target / house).rglob("*.py")}
     assert {Path(home) for home in found["homes"]} == modules
     assert found["lessons"] == len(list((ROOT / "notebooks").glob("*.ipynb")))
-    read = {name: found[name] for name in ("words", "layers", "story", "picture")}
-    assert read == {"words": "On the d", "layers": 2, "story": "Your journey", "picture": "<svg"}
+    read = {name: found[name] for name in ("words", "layers", "picture")}
+    assert read == {"words": "On the d", "layers": 2, "picture": "<svg"}
 
 
 def test_it_loads_nothing_heavy_and_nothing_of_the_course(found):

@@ -342,13 +342,9 @@ def _how_moved(axes: str, places: list[Tensor], seen: list[Tensor]) -> str | Non
             return "alternating" if alternates else None
     if axes == "d" and len(set(index[0].tolist())) < len(index[0]):
         return "those of one head, repeated"
-    if "h" in axes and len(axes) > 1 and _is_one(index[axes.index("h")]):
+    if "h" in axes and len(axes) > 1 and len({*index[axes.index("h")].tolist()}) == 1:
         return "those of one head, repeated"
     return "in another order"
-
-
-def _is_one(places: Tensor) -> bool:
-    return bool((places == places.flatten()[0]).all())
 
 
 def _unravel(place: Tensor, shape: tuple[int, ...]) -> list[Tensor]:

@@ -188,15 +188,15 @@ class Trial:
             raise Found(Finding(Kind.RESULT_DTYPE, line, dtypes))
         return result
 
-    def usual_x(self, seed: int = 1, num_tokens: int = NUM_TOKENS) -> Tensor:
+    def usual_x(self, num_tokens: int = NUM_TOKENS) -> Tensor:
         """Return random tokens for the most heads."""
-        return draw(B, num_tokens, self.d_in(), seed=seed)
+        return draw(B, num_tokens, self.d_in(), seed=1)
 
-    def marked_tokens(self, b: int = B, num_tokens: int = NUM_TOKENS, num_heads: int = 1) -> Tensor:
+    def marked_tokens(self, b: int = B, num_heads: int = 1) -> Tensor:
         """Return tokens that carry their marks, (b, num_tokens, d_in); the rest is random."""
         x = draw(b, NUM_TOKENS, self.d_in(num_heads), seed=1)
         x[:, :, :NUM_TOKENS] = torch.eye(NUM_TOKENS)
-        return x[:, :num_tokens].contiguous()
+        return x
 
     def attn_weights_of(
         self, mine: nn.Module, x: Tensor, num_heads: int, when: str = "", **matrices: Tensor
@@ -387,7 +387,9 @@ class Trial:
 
     def line_of_dtype(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
         """Return the first line of forward that makes floating numbers of another dtype than x."""
-        made = self.first(mine, x, lambda o: o.values.dtype != x.dtype and _is_float(o))
+        made = self.first(
+            mine, x, lambda o: o.values.is_floating_point() and o.values.dtype != x.dtype
+        )
         return made and made.line
 
     def _line_of_the_result(self, mine: nn.Module, x: Tensor) -> SourceLine | None:
@@ -447,10 +449,6 @@ def set_mode(module: nn.Module, training: bool) -> None:
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
     """Return whether two tensors of one shape agree; NaN agrees with nothing."""
     return bool((a - b).abs().max() <= tolerance)
-
-
-def _is_float(operation: Operation) -> bool:
-    return operation.values.is_floating_point()
 
 
 def _own_line() -> SourceLine | None:

@@ -9,11 +9,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from attncourse.gpt2.model import GPT2, SIZES, Gpt2Size, gpt2_state, new_gpt2, write_gpt2
+from attncourse.gpt2.model import GPT2, SIZES, Gpt2Size
 from attncourse.gpt2.own import OwnGpt2, own_gpt2, read_tokenizer
 from attncourse.gpt2.recorded import RecordedText, recorded
 from attncourse.gpt2.released import check_gpt2
-from attncourse.gpt2.writing import CachedGpt2, write_on
+from attncourse.gpt2.writing import write_on
+from support.gpt2_tools import gpt2_state, random_gpt2
 
 LETTERS = {letter: i for i, letter in enumerate("abcdefgĠ")}  # Ġ is how GPT-2 writes a space
 WORDS = LETTERS | {"Ġb": 8, "ab": 9}
@@ -22,9 +23,8 @@ SIZE = Gpt2Size(num_layers=2, num_heads=3, width=15, vocabulary=11, context_leng
 TEXT = "ab ba"
 
 
-def model_of(size: Gpt2Size = SIZE, seed: int = 3) -> GPT2:
-    torch.manual_seed(seed)
-    return new_gpt2(size, std=0.4).eval()
+def model_of() -> GPT2:
+    return random_gpt2(SIZE, std=0.4)
 
 
 def folder_of(folder: Path, model: GPT2, *, whole: bool = False, dtype: str = "float32") -> Path:
@@ -120,28 +120,14 @@ def test_a_tokenizer_of_another_vocabulary(folder):
 
 
 @pytest.mark.parametrize("seed", [None, 5])
-def test_the_cache_changes_no_word(seed):
-    model, start = model_of(), torch.tensor([[9, 8, 0], [1, 2, 3]])
-    texts = [write_on(model, start, 13, seed, cached=cached) for cached in (True, False)]
-    assert torch.equal(*texts)
-    assert texts[0].shape == (2, 13)
-    assert torch.equal(texts[0][:, :3], start)
-
-
-@pytest.mark.parametrize("pieces", [(7,), (1, 6), (3, 4), (1, 1, 1, 1, 1, 1, 1)])
-def test_pieces_are_read_as_the_whole_is(pieces):
-    model, ids = model_of().double(), torch.tensor([[9, 8, 0, 1, 1, 2, 10]])
-    reader = CachedGpt2(model)
-    for piece in ids.split(pieces, dim=1):
-        logits = reader.next_logits(piece)
-    torch.testing.assert_close(logits, model.logits(ids)[:, -1], atol=1e-12, rtol=0)
-
-
-def test_without_a_seed_the_likeliest_is_written():
-    model, text = model_of(), torch.tensor([[9]])
-    written = write_on(model, text, 6)
-    for t in range(1, 6):
-        assert written[0, t] == model.logits(written[:, :t])[0, -1].argmax()
+def test_it_writes_what_the_whole_text_expects(seed):
+    model, text = model_of(), torch.tensor([[9, 8, 0], [1, 2, 3]])
+    written, draws = write_on(model, text, 13, seed), torch.Generator().manual_seed(seed or 0)
+    while text.shape[1] < 13:
+        logits = model.logits(text)[:, -1]
+        drawn = torch.multinomial(logits.softmax(dim=-1), 1, generator=draws)
+        text = torch.cat((text, drawn if seed else logits.argmax(-1, keepdim=True)), dim=1)
+    assert torch.equal(written, text)
 
 
 def test_what_cannot_be_written():
@@ -167,7 +153,7 @@ def recordings(model: GPT2) -> list[RecordedText]:
 
 
 def test_a_file_of_the_model_that_was_recorded(tmp_path):
-    write_gpt2(model_of(), tmp_path / "model.safetensors", with_mask=True)
+    save_file(gpt2_state(model_of(), with_mask=True), tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text('{"n_head": 3}')
     own = own_gpt2(tmp_path)
     assert check_gpt2(own.model, recordings(model_of())) == (
@@ -216,7 +202,6 @@ def test_another_size_is_named(size, said):
 
 
 def test_a_model_of_the_right_size_reads_the_five_texts():
-    torch.manual_seed(1)
-    stranger = new_gpt2(Gpt2Size(12, 12, 24, vocabulary=50257, context_length=8))
+    stranger = random_gpt2(Gpt2Size(12, 12, 24, vocabulary=50257, context_length=8))
     assert check_gpt2(stranger).startswith("Not the released model, though it has its size")
     assert recorded("spaceship").token_ids.tolist() == [1722, 262, 40663, 373, 13885, 262]

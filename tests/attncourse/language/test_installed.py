@@ -144,7 +144,7 @@ def test_it_answers_as_the_model_does(recording):
     assert france.weights(23, 4)[-1, 3] == pytest.approx(0.903, abs=0.002)
     assert torch.equal(france.scores(23)[4], france.scores(23, head=4))
     assert france.read_aloud(23, 4)[:3] == ["France", "Breton", "French"]
-    left = recording.mute_each(FRANCE, "Paris")
+    left = france.mute_each("Paris")
     assert recording.heads[int(left.argmin())] == (23, 4)
     assert repr(france.again(Mute(23, 4))).startswith("<recorded 'The capital of France is', Mute(")
 

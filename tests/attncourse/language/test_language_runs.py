@@ -168,7 +168,6 @@ def test_muting_each_is_muting_one_at_a_time(model):
     likeliest = int(run.probabilities.argmax())
     expected = [run.again(Mute(*head)).probabilities[likeliest] for head in model.heads]
     torch.testing.assert_close(run.mute_each().flatten(), torch.stack(expected))
-    assert torch.equal(model.mute_each(TOKENS), run.mute_each())
     with pytest.raises(ValueError, match="heads are muted in turn in a run without changes"):
         run.again(Mute(0, 0)).mute_each()
 

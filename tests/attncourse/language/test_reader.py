@@ -185,4 +185,4 @@ def test_a_word_is_one_token_after_a_space(model):
 
 def test_a_model_of_one_head_reads(model):
     one = replace(SIZE, num_heads=1, num_kv_heads=1, width=6, num_layers=1)
-    assert small_model(one).mute_each(START).shape == (1, 1)
+    assert small_model(one).read(START).mute_each().shape == (1, 1)

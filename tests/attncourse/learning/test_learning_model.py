@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
+import head_patterns
 from attncourse.learning import model as models
 from attncourse.learning import patterns
 from attncourse.learning.model import AttentionModel, mute_head, reads_and_writes
+from head_patterns import k_back, score, score_by_place, two_letters
 from support.shape_comments import reading
 
 SIZES = {"b": 2, "num_tokens": 7, "width": 15, "num_heads": 3, "num_answers": 5, "vocabulary": 17}
@@ -91,14 +93,12 @@ def test_a_head_that_is_not_there_cannot_be_muted():
 
 
 def test_shape_comments_are_true():
-    found = reading(Path(models.__file__), Path(patterns.__file__))
+    found = reading(Path(models.__file__), Path(patterns.__file__), Path(head_patterns.__file__))
     module, tokens = model(), some_tokens()
     _, attn_weights = found.run(SIZES, lambda: module(tokens, return_weights=True))
-    for means in patterns.PATTERNS.values():
-        found.run(SIZES, lambda: patterns.score(attn_weights[:, 0], means(tokens)))  # noqa: B023
     found.run(SIZES, lambda: patterns.is_ambiguous(tokens))
-    found.run(SIZES, lambda: patterns.two_letters(tokens))
-    found.run(SIZES, lambda: patterns.score_by_place(attn_weights, patterns.same_token(tokens)))
+    found.run(SIZES, lambda: score(attn_weights[:, 0], k_back(tokens, 1)))
+    found.run(SIZES, lambda: score_by_place(attn_weights, two_letters(tokens)))
     sizes = SIZES | {"head_dim": 5}
     found.run(sizes, lambda: mute_head(module, 1, 2)(tokens))
     one_answer = AttentionModel(17, 11, 15, 3)

@@ -1,19 +1,27 @@
 """The patterns known in advance, and how a head is scored on them."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from attncourse.learning import patterns
+from head_patterns import k_back, score, score_by_place, two_letters
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 3, 1, 4], [2, 2, 2, 0, 1, 0, 2]])
 RULES = {
     "1 back": lambda tokens, q, k: k == q - 1,
     "2 back": lambda tokens, q, k: k == q - 2,
-    "same token": lambda tokens, q, k: k < q and tokens[k] == tokens[q],
     "induction": lambda tokens, q, k: 0 < k <= q and tokens[k - 1] == tokens[q],
     "two letters": lambda tokens, q, k: (
         1 < k <= q and tokens[k - 1] == tokens[q] and tokens[k - 2] == tokens[q - 1]
     ),
+}
+PATTERNS = {
+    "1 back": partial(k_back, k=1),
+    "2 back": partial(k_back, k=2),
+    "induction": patterns.induction,
+    "two letters": two_letters,
 }
 
 
@@ -27,7 +35,7 @@ def random_weights(*shape: int) -> torch.Tensor:
 def test_each_pattern_means_what_its_name_says(name):
     rule, rows = RULES[name], TOKENS.tolist()
     expected = [[[rule(row, q, k) for k in range(7)] for q in range(7)] for row in rows]
-    found = {**patterns.PATTERNS, "two letters": patterns.two_letters}[name](TOKENS)
+    found = PATTERNS[name](TOKENS)
     assert found.dtype == torch.bool
     assert found.tolist() == expected
     assert found.any()
@@ -36,15 +44,13 @@ def test_each_pattern_means_what_its_name_says(name):
 @pytest.mark.parametrize("k", [0, 1, 3, 6])
 def test_k_back(k):
     expected = [[q - key == k for key in range(7)] for q in range(7)]
-    assert patterns.k_back(TOKENS, k).tolist() == [expected, expected]
+    assert k_back(TOKENS, k).tolist() == [expected, expected]
 
 
-@pytest.mark.parametrize(
-    "pattern", [patterns.PATTERNS["1 back"], patterns.same_token, patterns.induction]
-)
+@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=list(PATTERNS))
 def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(pattern):
     attn_weights, is_target = random_weights(2, 3, 5), pattern(TOKENS)
-    scores = patterns.score(attn_weights, is_target)
+    scores = score(attn_weights, is_target)
     assert scores.shape == (3, 5)
     for layer in range(3):
         for head in range(5):
@@ -58,13 +64,13 @@ def test_the_score_is_the_mean_share_over_the_queries_that_have_a_pattern(patter
 
 
 def test_the_score_by_place_has_the_score_as_its_mean():
-    attn_weights, is_target = random_weights(2, 3, 5), patterns.same_token(TOKENS)
-    by_place = patterns.score_by_place(attn_weights, is_target)
+    attn_weights, is_target = random_weights(2, 3, 5), patterns.induction(TOKENS)
+    by_place = score_by_place(attn_weights, is_target)
     assert by_place.shape == (3, 5, 7)
     counts = is_target.any(dim=-1).sum(dim=0)
     assert by_place.isnan().any(dim=0).any(dim=0).tolist() == (counts == 0).tolist()
     mean = (by_place.nan_to_num() * counts).sum(dim=-1) / counts.sum()
-    torch.testing.assert_close(mean, patterns.score(attn_weights, is_target))
+    torch.testing.assert_close(mean, score(attn_weights, is_target))
     place, marked = 5, is_target[:, 5]
     alone = [attn_weights[b, 2, 4, place][marked[b]].sum() for b in range(2) if marked[b].any()]
     assert by_place[2, 4, place].item() == pytest.approx(sum(alone).item() / len(alone))

@@ -5,8 +5,9 @@ import torch
 from safetensors.torch import load_file
 
 from attncourse.learning import record
-from attncourse.learning.patterns import PATTERNS, is_ambiguous, score, two_letters
+from attncourse.learning.patterns import induction, is_ambiguous
 from attncourse.learning.tasks import NO_ANSWER, repeats
+from head_patterns import k_back, mark_watched, measure, score, two_letters
 from train_heads import TRAINING, measure_steps, train_record
 
 BATCH = record.held_out_batch()
@@ -59,7 +60,7 @@ def test_what_was_measured_on_the_way_is_what_the_stored_weights_do():
     assert way.steps == record.MEASURED_AT
     assert len(way.losses) == record.SAVED_AT[-1]
     for step in record.SAVED_AT:
-        i, now = record.MEASURED_AT.index(step), record.measure(record.recorded_model(step))
+        i, now = record.MEASURED_AT.index(step), measure(record.recorded_model(step))
         assert way.clear[i] == pytest.approx(now.clear, abs=2e-3)
         assert way.ambiguous[i] == pytest.approx(now.ambiguous, abs=2e-3)
         for name, shares in now.by_place.items():
@@ -73,14 +74,14 @@ def test_what_is_measured_is_the_score_at_places_that_are_asked():
         _, attn_weights = model(BATCH.tokens, return_weights=True)
     has_answer = record.mark_asked(BATCH)
     assert has_answer.tolist() == (BATCH.answers[..., 0] != NO_ANSWER).tolist()
-    for name, shares in record.measure(model).by_place.items():
-        where = record.mark_watched(BATCH)[name]
+    for name, shares in measure(model).by_place.items():
+        where = mark_watched(BATCH)[name]
         counts = where.any(dim=-1).sum(dim=0)
         mean = (shares.nan_to_num() * counts).sum(dim=-1) / counts.sum()
         torch.testing.assert_close(mean, score(attn_weights, where).flatten())
         if name in ("induction", "two letters"):
             assert not where[~has_answer].any()
-    assert torch.equal(record.mark_watched(BATCH)["1 back"], PATTERNS["1 back"](BATCH.tokens))
+    assert torch.equal(mark_watched(BATCH)["1 back"], k_back(BATCH.tokens, 1))
 
 
 def test_the_heads_become_what_the_notebook_says():
@@ -104,7 +105,7 @@ def test_the_heads_become_what_the_notebook_says():
 
 def test_what_the_notebook_says_of_the_letter_before_and_of_early_keys():
     tokens, model = BATCH.tokens, record.recorded_model(1200)
-    marked = PATTERNS["induction"](tokens)
+    marked = induction(tokens)
     asked = (torch.arange(48) > 24) & ~marked[:, :, 25:].any(dim=-1)
     unclear = asked & is_ambiguous(tokens)
     settled = unclear & ~is_ambiguous(tokens, two_letters(tokens))

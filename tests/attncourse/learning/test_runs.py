@@ -15,8 +15,7 @@ from attncourse.learning.runs import (
     stored_runs,
 )
 from attncourse.learning.tasks import NO_ANSWER, repeats
-from attncourse.learning.training import accuracy
-from train_runs import measure_repeats, settings, train_look_ups
+from train_runs import measure_repeats, settings, share_right, train_look_ups
 
 
 def test_every_setting_of_the_tool_is_stored_once():
@@ -35,7 +34,7 @@ def test_a_training_ends_as_it_is_stored(num_heads, least, most, capsys):
     assert capsys.readouterr().out
     assert run.parameters == stored.parameters == 5816
     assert all(least <= share <= most for share in (run.right, stored.right))
-    assert run.right == accuracy(model, look_up_test(1, 3))
+    assert run.right == share_right(model, look_up_test(1, 3))
     assert stored.named == pytest.approx(run.named, abs=0.2)
 
 
@@ -74,14 +73,14 @@ def test_seed_3_is_the_training_that_is_stored_step_by_step():
 
 
 def test_the_guess_by_place_takes_the_letter_that_most_distances_name():
-    batch = repeats(shortest=3, longest=5, num_tokens=13)(17, torch.Generator().manual_seed(2))
+    batch = repeats()(17, torch.Generator().manual_seed(2))
     right, count = 0.0, 0
     for row, wanted in zip(batch.tokens.tolist(), batch.answers[..., 0].tolist(), strict=True):
         for q, answer in enumerate(wanted):
             if answer == NO_ANSWER:
                 continue
-            named = [row[q + 1 - d] for d in (3, 4, 5) if d <= q]
+            named = [row[q + 1 - d] for d in range(8, 25) if d <= q]
             most = max(named.count(letter) for letter in named)
             best = {letter for letter in named if named.count(letter) == most}
             right, count = right + (answer in best) / len(best), count + 1
-    assert guess_by_place(batch, shortest=3, longest=5) == pytest.approx(right / count)
+    assert guess_by_place(batch) == pytest.approx(right / count)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attncourse.learning import tasks
-from attncourse.learning.tasks import NO_ANSWER, look_ups, next_tokens, repeats, story, walk
+from attncourse.learning.tasks import NO_ANSWER, look_ups, repeats, walk
 from support.shape_comments import reading
 
 
@@ -16,10 +16,10 @@ def draw(task, batch_size: int = 5, seed: int = 1):
 
 @pytest.mark.parametrize("distances", [(1,), (3,), (1, 3), (2, 5, 3)])
 def test_look_ups(distances):
-    tokens, answers = draw(look_ups(*distances, vocabulary=7, num_tokens=11))
-    assert tokens.shape == (5, 11)
-    assert answers.shape == (5, 11, len(distances))
-    assert set(tokens.flatten().tolist()) == set(range(7))
+    tokens, answers = draw(look_ups(*distances))
+    assert tokens.shape == (5, 16)
+    assert answers.shape == (5, 16, len(distances))
+    assert set(tokens.flatten().tolist()) == set(range(12))
     for sequence, asked in zip(tokens.tolist(), answers.tolist(), strict=True):
         for place, answer in enumerate(asked):
             known = place >= max(distances)
@@ -28,10 +28,9 @@ def test_look_ups(distances):
 
 
 def test_repeats():
-    task = repeats(vocabulary=13, num_tokens=29, shortest=3, longest=11)
-    tokens, answers = draw(task, batch_size=200)
-    assert tokens.shape == (200, 29)
-    assert answers.shape == (200, 29, 1)
+    tokens, answers = draw(repeats(), batch_size=200)
+    assert tokens.shape == (200, 48)
+    assert answers.shape == (200, 48, 1)
     seen = set()
     for sequence, asked in zip(tokens.tolist(), answers[..., 0].tolist(), strict=True):
         distance = sum(answer == NO_ANSWER for answer in asked)
@@ -39,36 +38,23 @@ def test_repeats():
         assert asked[:distance] == [NO_ANSWER] * distance
         assert sequence[distance:] == sequence[:-distance]
         assert asked[distance:-1] == sequence[distance + 1 :]
-        assert asked[-1] == sequence[29 - distance]
-    assert seen == set(range(3, 12))
+        assert asked[-1] == sequence[48 % distance]
+    assert seen == set(range(8, 25))
 
 
 def test_walk():
-    tokens, answers = draw(walk(num_letters=7, num_tokens=13), batch_size=200)
-    assert tokens.shape == (200, 13)
-    assert answers.shape == (200, 13, 1)
-    steps = (tokens[:, 1:] - tokens[:, :-1]) % 7
-    assert set(steps.flatten().tolist()) == {1, 6}
+    tokens, answers = draw(walk(), batch_size=200)
+    assert tokens.shape == (200, 16)
+    assert answers.shape == (200, 16, 1)
+    steps = (tokens[:, 1:] - tokens[:, :-1]) % 12
+    assert set(steps.flatten().tolist()) == {1, 11}
     assert 0.47 < steps.eq(1).float().mean() < 0.53
-    assert set(tokens[:, 0].tolist()) == set(range(7))
+    assert set(tokens[:, 0].tolist()) == set(range(12))
     assert torch.equal(answers[:, :-1, 0], tokens[:, 1:])
-    assert set(((answers[:, -1, 0] - tokens[:, -1]) % 7).tolist()) == {1, 6}
+    assert set(((answers[:, -1, 0] - tokens[:, -1]) % 12).tolist()) == {1, 11}
 
 
-def test_a_ring_of_two_letters_is_refused():
-    with pytest.raises(ValueError, match="num_letters=2: a ring needs at least 3"):
-        walk(num_letters=2)
-
-
-def test_next_tokens():
-    text = torch.arange(17)
-    tokens, answers = draw(next_tokens(text, num_tokens=5), batch_size=300)
-    assert torch.equal(answers[..., 0], tokens + 1)
-    assert torch.equal(tokens, tokens[:, :1] + torch.arange(5))
-    assert {int(start) for start in tokens[:, 0]} == set(range(12))  # the last piece ends the text
-
-
-@pytest.mark.parametrize("task", [look_ups(1, 3), repeats(), next_tokens(torch.arange(99))])
+@pytest.mark.parametrize("task", [look_ups(1, 3), repeats()])
 def test_the_seed_decides(task):
     first, again, other = draw(task), draw(task), draw(task, seed=2)
     assert torch.equal(first.tokens, again.tokens)
@@ -76,31 +62,16 @@ def test_the_seed_decides(task):
     assert not torch.equal(first.tokens, other.tokens)
 
 
-def test_the_story_is_plain_and_begins_with_the_running_example():
-    text = story()
-    assert text.startswith("Your journey starts with one step.")
-    assert 5_000 < len(text) < 10_000
-    assert text.isascii()
-    assert "\n" not in text
-
-
 def test_shape_comments_are_true():
     found = reading(Path(tasks.__file__))
-    sizes = {"b": 5, "num_tokens": 11, "num_answers": 2}
-    found.fields(sizes, draw(look_ups(1, 3, num_tokens=11)))
+    sizes = {"b": 5, "num_tokens": 16, "num_answers": 2}
+    found.fields(sizes, draw(look_ups(1, 3)))
     assert found.lies == []
     assert found.unreached() == []
 
 
-@pytest.mark.parametrize("distances", [(), (0,), (1, 11), (-2,)])
+@pytest.mark.parametrize("distances", [(), (0,), (1, 16), (-2,)])
 def test_a_look_up_that_no_place_could_answer_is_refused(distances):
-    said = r"distances=\(.*\): give at least one, each from 1 to .*10"
+    said = r"distances=\(.*\): give at least one, each from 1 to 15"
     with pytest.raises(ValueError, match=said):
-        look_ups(*distances, num_tokens=11)
-
-
-def test_a_text_shorter_than_its_pieces_is_refused():
-    said = r"token_ids has 7 tokens; pieces of num_tokens=7 with the next token need at least 8"
-    with pytest.raises(ValueError, match=said):
-        next_tokens(torch.arange(7), num_tokens=7)
-    assert draw(next_tokens(torch.arange(8), num_tokens=7)).tokens[0].tolist() == list(range(7))
+        look_ups(*distances)

@@ -11,8 +11,8 @@ from train_mini import right_of, train_two_looks
 TEXT = "A train from France to Italy runs"
 
 
-def right_ends(model: TwoLooks, muted: tuple[int, ...] = ()) -> list[int]:
-    named = [(model.read(text, muted).named, both) for text, both in journeys()]
+def right_ends(model: TwoLooks) -> list[int]:
+    named = [(model.read(text).named, both) for text, both in journeys()]
     return [sum(said[i] == both[i] for said, both in named) for i in range(len(QUESTIONS))]
 
 
@@ -43,25 +43,13 @@ def test_one_head_that_is_not_stuck_looks_at_both_and_at_one_more_than_at_the_ot
     assert to_italy > 1.5 * from_france > 0.4
 
 
-@pytest.mark.parametrize(("muted", "named"), [(0, 1), (1, 0)])
-def test_a_muted_head_takes_its_own_answer_with_it(muted, named):
-    right = right_ends(two_looks(num_heads=2), muted=(muted,))
-    assert right[named] > right[1 - named]
-    assert right[1 - named] <= 56 / 8
-
-
-def test_a_muted_head_is_cut_out_of_what_out_proj_reads():
+def test_what_is_read_is_what_forward_says():
     model = TwoLooks(num_heads=2, has_mlp=True).eval()
     ids = torch.tensor([[model.words.index(word) for word in TEXT.split()]])
     read = model.read(TEXT)
     likeliest = model(ids)[0].softmax(dim=-1).max(dim=-1)
     assert read.probabilities == pytest.approx(likeliest.values.tolist())
     assert read.named == tuple(model.words[i] for i in likeliest.indices)
-    muted = model.read(TEXT, muted=(1,)).probabilities
-    with torch.no_grad():
-        model.attention.out_proj.weight[:, 2:] = 0
-    assert model.read(TEXT).probabilities == pytest.approx(muted)
-    assert muted != pytest.approx(read.probabilities)
 
 
 def test_a_training_ends_as_it_is_stored(monkeypatch):
@@ -85,7 +73,5 @@ def test_what_is_not_there_is_refused():
         two_looks(num_heads=3)
     with pytest.raises(ValueError, match="num_heads=2, seed=3 is not stored"):
         two_looks(num_heads=2, seed=3)
-    with pytest.raises(ValueError, match="there is no head 2: this model has heads 0 to 1"):
-        two_looks(num_heads=2).read(TEXT, muted=(2,))
     with pytest.raises(ValueError, match="'plane' is not among the words of this model"):
         two_looks(num_heads=2).read("A plane from France to Italy runs")

@@ -175,7 +175,7 @@ def test_the_recording_is_that_of_the_other_pages():
 def test_of_all_heads_one_matters_most_to_paris():
     left = [recorded_answers()[key_of({"text": TEXTS[0], "layer": n})]["left"] for n in range(30)]
     flat = torch.tensor(left)
-    same = recorded_model().mute_each(TEXTS[0], "Paris")
+    same = recorded_model().read(TEXTS[0]).mute_each("Paris")
     torch.testing.assert_close(flat.view(30, 9), same, rtol=0, atol=2e-3)
     assert divmod(int(flat.argmin()), 9) == CARRIER
     assert (flat < 0.5).sum() == 4

@@ -20,7 +20,7 @@ OWNERS = [0, 0, 0, 1, 2, 2]
 
 MATRIX = numbers(5, 6)
 EVERY = {
-    "matrix": matrix_picture(MATRIX, TOKENS, OWNERS, "context_vec"),
+    "matrix": matrix_picture(MATRIX, TOKENS, OWNERS, "context_vec", 4),
     "matrix of two digits": matrix_picture(MATRIX, TOKENS, OWNERS, "x", digits=2),
     "differences": difference_picture(MATRIX.abs(), TOKENS, "what moved"),
     "a long title": difference_picture(torch.ones(5, 1), TOKENS, "a title wider than the cells"),
@@ -42,7 +42,7 @@ def test_a_matrix_shows_each_value_to_its_digits(digits):
 
 
 def test_columns_have_the_color_of_their_head():
-    scene = matrix_picture(MATRIX, TOKENS, OWNERS, "context_vec")
+    scene = matrix_picture(MATRIX, TOKENS, OWNERS, "context_vec", 4)
     cells = boxes(scene, 62, 24)
     assert [cell.fill for cell in cells[:6]] == [
         palette.tint(palette.head_color(head), 0.22) for head in OWNERS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from attncourse.pictures import two_losses_picture
 from attncourse.pictures.scene import BOOK, Line
 from support.pictures import boxes, check_readable, outside, words
@@ -41,9 +39,3 @@ def test_models_stand_by_their_first_loss_and_those_without_one_below_the_scale(
     assert height["right"] < height["good"] < height["bad"] < height["loss"] < height["odd"]
     assert height["odd"] == height["NaN"]
     assert outside(scene) == []
-
-
-@pytest.mark.parametrize("losses", [{"a": "stops"}, {}])
-def test_nothing_is_not_drawn(losses):
-    with pytest.raises(ValueError, match=rf"losses must have a pair of numbers, got {losses}"):
-        two_losses_picture(losses, ("a", "b"), {})

@@ -1,4 +1,4 @@
-"""show_source shows the package's own text, docstrings short, new lines marked."""
+"""show_source shows the package's own text, docstrings short."""
 
 import ast
 import inspect
@@ -10,14 +10,6 @@ from attncourse.tracing import show_source
 from attnlib.torch_compatible import MultiheadAttention
 
 SHOWN = [*(getattr(attnlib, name) for name in attnlib.__all__), MultiheadAttention]
-
-
-class Old:
-    """Say one thing."""
-
-    def forward(self, x):
-        y = x + 1
-        return y
 
 
 class New:
@@ -59,8 +51,6 @@ class New:
             y,
             self.scale,
         )'''
-SAME = ("", "    def forward(self, x):", "        y = x + 1", "        )")
-MARKED = "\n".join(line if line in SAME else f"{line}  # new" for line in NEW.splitlines())
 
 
 def without_docstrings(text: str) -> str:
@@ -73,11 +63,6 @@ def without_docstrings(text: str) -> str:
 
 def test_docstrings_are_cut_to_their_first_line():
     assert str(show_source(New)) == NEW
-
-
-def test_new_lines_are_marked():
-    assert str(show_source(New, new_since=Old)) == MARKED
-    assert str(show_source(New, new_since=New)) == NEW
 
 
 def test_a_function_and_a_method():
@@ -99,7 +84,7 @@ def test_what_is_shown_is_the_code_that_runs(shown):
 
 
 def test_it_shows_as_fenced_markdown_in_a_notebook():
-    source = show_source(Old)
+    source = show_source(New)
     assert source._repr_markdown_() == f"```python\n{source}\n```"
     assert repr(source) == str(source)
 
