@@ -103,8 +103,8 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
     rest = [head for head in model.heads if head.layer > WRITER.layer and head not in READERS]
     places = ("keys", READERS), ("keys", rest), ("queries", READERS)
     cuts = [[Cut(WRITER, reader, part) for reader in readers] for part, readers in places]
+    cuts.append([Cut(OTHER_WRITERS[0], reader, "keys") for reader in READERS])
     one = [[Cut(WRITER, READERS[0], part)] for part in PARTS]
-    one.append([Cut(OTHER_WRITERS[0], READERS[0], "keys")])
 
     other = model.read(half_another())
     given = [("head", *WRITER, at) for keys in (SAME_BEFORE, OTHER_BEFORE) for at in keys]
