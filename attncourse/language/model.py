@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.fused import FusedMultiHeadAttention, KeyValueCache
+from attnlib.fused import FusedMultiHeadAttention
 from attnlib.rotary import rotary_angles, rotate_pairs
 
 Attend = Callable[[Tensor], Tensor]  # from what attention reads to what it writes
@@ -181,7 +181,7 @@ class Llama(nn.Module):
         """The matrix that makes the logits, (vocabulary, width)."""
         return (self.token_embedding if self.size.is_tied else self.read_out).weight
 
-    def new_caches(self, max_tokens: int) -> list[KeyValueCache] | list[dict[str, Tensor]]:
+    def new_caches(self, max_tokens: int) -> list[Any]:
         """Return an empty cache for each block: of its attention's new_cache, or a dictionary.
 
         None where forward takes no cache.
