@@ -80,7 +80,7 @@ BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 TIMED = "Once upon a time there was a small model that could read. " * 4
 WRITTEN = "The old lighthouse keeper opened the letter and", 40, 0.8, 40, 3
 COMPARED = {each.text: each.likeliest for each in reference_logits()}  # by Hugging Face
-FAR = f"The password is zebra. {9 * TIMED}The password is"
+FAR = f"The password is zebra. {8 * TIMED}The password is"
 
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
@@ -235,5 +235,6 @@ if __name__ == "__main__":
     DATA.parent.mkdir(exist_ok=True)
     with DATA.open("w", encoding="utf-8") as file:
         model = installed_model()
-        json.dump(record(model) | {"others": other_answers(model)}, file, ensure_ascii=False)
+        found = record(model) | {"others": other_answers(model)}
+        json.dump(found, file, ensure_ascii=False, separators=(",", ":"))
     print(f"{DATA.name}: {DATA.stat().st_size / 1e3:.0f} kB")
