@@ -14,7 +14,6 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import torch
@@ -29,7 +28,7 @@ from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, Text, call, key_of
 from attncourse.language.reference import reference_logits
 from attncourse.learning.patterns import induction
-from attncourse.variants.llama import LlamaAttention, Ways
+from attncourse.variants.llama import WRONG, wrong_classes
 from head_patterns import k_back
 
 CARRIER = 23, 4  # the head that carries the country
@@ -83,7 +82,7 @@ BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 TIMED = "Once upon a time there was a small model that could read. " * 4
 WRITTEN = "The old lighthouse keeper opened the letter and", 40, 0.8, 40, 3
 COMPARED = {each.text: each.likeliest for each in reference_logits()}  # by Hugging Face
-WRONG: list[dict[str, Any]] = [{"base": 10_000.0}, {"turns": ""}, {"in_turns": "kv"}]  # Ways
+FAR = f"The password is zebra. {8 * TIMED}The password is"
 
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
@@ -162,6 +161,7 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]
         yield capitals["France"], plain[capitals["France"]].again(change), []
     yield OTHERS[4], plain[OTHERS[4]].again(Mute(23, 5)), []
     yield OTHERS[10], plain[OTHERS[10]].again(Mute(23, 3)), []
+    yield FAR, model.read(FAR), []
     for group in (capitals.values(), languages):
         for host in group:
             for donor in set(group) - {host}:
@@ -188,11 +188,17 @@ def other_answers(model: LanguageModel) -> dict[str, Any]:
 
 
 def wrong_runs(model: LanguageModel) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield a mistake of our class, and what the model around it says to the first of COMPARED."""
+    """Yield a mistake of our class, and what the model says with it to the first of COMPARED.
+
+    With another base, to a longer text, too.
+    """
     text, likeliest = next(iter(COMPARED.items()))
-    for option in WRONG:
-        run = model.with_attention(partial(LlamaAttention, Ways(**option))).read(text)
-        yield option, recorded([(text, run, [("logits_of", likeliest)])])
+    for name, make in wrong_classes().items():
+        there = model.with_attention(make)
+        runs: list[tuple[Text, Run, list[Call]]]
+        runs = [(text, there.read(text), [("logits_of", likeliest)])]
+        runs += [(FAR, there.read(FAR), [])] if "base" in WRONG[name] else []
+        yield WRONG[name], recorded(runs)
 
 
 def recorded(found: Iterable[tuple[Text, Run, list[Call]]]) -> dict[str, Any]:
@@ -237,5 +243,6 @@ if __name__ == "__main__":
     DATA.parent.mkdir(exist_ok=True)
     with DATA.open("w", encoding="utf-8") as file:
         model = installed_model()
-        json.dump(record(model) | {"others": other_answers(model)}, file, ensure_ascii=False)
+        found = record(model) | {"others": other_answers(model)}
+        json.dump(found, file, ensure_ascii=False, separators=(",", ":"))
     print(f"{DATA.name}: {DATA.stat().st_size / 1e3:.0f} kB")

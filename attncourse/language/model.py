@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import getfullargspec
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlib.fused import FusedMultiHeadAttention, KeyValueCache
+from attnlib.fused import FusedMultiHeadAttention
 from attnlib.rotary import rotary_angles, rotate_pairs
 
 Attend = Callable[[Tensor], Tensor]  # from what attention reads to what it writes
@@ -157,7 +158,7 @@ class Llama(nn.Module):
         if not size.is_tied:
             self.read_out = nn.Linear(size.width, size.vocabulary, bias=False)
 
-    def forward(self, x: Tensor, caches: Sequence[KeyValueCache] = (), first: int = 0) -> Tensor:
+    def forward(self, x: Tensor, caches: Sequence[Any] = (), first: int = 0) -> Tensor:
         """Run x, (b, num_tokens, width), through the blocks from the first on.
 
         With caches, one for each block, x are the tokens that follow those in the caches.
@@ -180,12 +181,16 @@ class Llama(nn.Module):
         """The matrix that makes the logits, (vocabulary, width)."""
         return (self.token_embedding if self.size.is_tied else self.read_out).weight
 
-    def new_caches(self, max_tokens: int) -> list[KeyValueCache]:
-        """Return an empty cache for each block; none where its attention has no new_cache."""
+    def new_caches(self, max_tokens: int) -> list[Any]:
+        """Return an empty cache for each block: of its attention's new_cache, or a dictionary.
+
+        None where forward takes no cache.
+        """
         attentions = [cast(Any, block).attention for block in self.blocks]
-        if not all(hasattr(attention, "new_cache") for attention in attentions):
-            return []
-        return [attention.new_cache(1, max_tokens) for attention in attentions]
+        if all(hasattr(attention, "new_cache") for attention in attentions):
+            return [attention.new_cache(1, max_tokens) for attention in attentions]
+        takes_one = all("cache" in getfullargspec(each.forward).args for each in attentions)
+        return [{} for _ in attentions if takes_one]
 
 
 def new_attention(size: LlamaSize, **other: Any) -> FusedMultiHeadAttention:

@@ -82,8 +82,8 @@ class LanguageModel:
         Args:
             make: returns a new module; called once for each layer. It has W_query, W_key, W_value
                 (or W_qkv) and out_proj of the model's sizes, and takes x, (b, num_tokens, width).
-                If its forward also takes return_weights, a run shows its weights; if it has
-                new_cache, and takes cache, the model writes with it.
+                If its forward also takes return_weights, a run shows its weights; if it takes
+                cache, the model writes with one: of its new_cache, or an empty dictionary.
             block: the arithmetic of a block: takes x and a layer with attention, norm_1, norm_2,
                 widen and narrow, and returns the new x; None means ours.
         """

@@ -284,8 +284,7 @@ def key_of(text: Text, changes: Sequence[Intervention]) -> str:
 
 def _name(change: Intervention) -> str:
     if isinstance(change, Cut):  # a Head and a tuple are one
-        (layer, head), (above, other) = change.writer, change.reader
-        change = Cut((layer, head), (above, other), change.part)
+        return f"Cut({tuple(change.writer)}, {tuple(change.reader)}, {change.part})"
     if not isinstance(change, Put):
         return str(change)
     numbers = _spelled(change.numbers)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attncourse.language.runs import Run
+
 DATA = Path(__file__).parent / "data" / "reference.json"
 
 
@@ -19,6 +21,15 @@ class Reference(NamedTuple):
     token_ids: Tensor  # (num_tokens)
     likeliest: Tensor  # token ids, (10), the likeliest first
     logits: Tensor  # theirs, (10)
+
+    def off(self, run: Run) -> float:
+        """Return how far a run's logits of these ten tokens are from theirs, at most."""
+        return float((run.logits_of(self.likeliest) - self.logits).abs().max())
+
+    def agrees(self, run: Run) -> bool:
+        """Say whether the same ten are a run's likeliest, each logit within 0.001 of theirs."""
+        same = [token for token, _ in run.largest_logits(10)] == self.likeliest.tolist()
+        return same and self.off(run) < 1e-3
 
 
 def reference_logits() -> list[Reference]:

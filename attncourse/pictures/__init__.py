@@ -6,8 +6,8 @@ them belong to which head, arcs words and who looks where, between new tokens an
 rows one row of weights as bars, planes queries and keys of two numbers, moves shapes line by line,
 axes which axis of a mask is stretched, memories what is carried between far and near, strikes a
 table whose rows are struck out, grids many numbers as colors, curves and two_losses losses, sizes
-the heads in a file's matrix. matplotlib loads with the first PNG. Pictures import nothing else of
-attncourse.
+the heads in a file's matrix, turned a pair of numbers at two positions. matplotlib loads with the
+first PNG. Pictures import nothing else of attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
@@ -27,6 +27,7 @@ from attncourse.pictures.rows import muted_picture, small_bars_picture, softmax_
 from attncourse.pictures.scene import Scene, above, beside
 from attncourse.pictures.sizes import c_attn_picture
 from attncourse.pictures.strikes import strikes_picture
+from attncourse.pictures.turned import turned_picture
 from attncourse.pictures.two_losses import two_losses_picture
 from attncourse.pictures.weights import leaks_picture, weights_picture
 
@@ -53,6 +54,7 @@ __all__ = [
     "softmax_picture",
     "strikes_picture",
     "strips_picture",
+    "turned_picture",
     "two_losses_picture",
     "weights_picture",
 ]

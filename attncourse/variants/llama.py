@@ -5,7 +5,9 @@ It has SmolLM2's sizes, and computes rightly or as a usual mistake has it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,6 +40,13 @@ class Ways:
     is_causal: bool = True
     is_last: bool = True
     is_projected: bool = True
+
+
+WRONG: dict[str, dict[str, Any]] = {  # options of Ways: mistakes with which a model may yet speak
+    "base 10,000": {"base": 10_000.0},
+    "no rotation": {"turns": ""},
+    "repeat": {"in_turns": "kv"},  # in the place of repeat_interleave
+}
 
 
 def attended(
@@ -96,10 +105,11 @@ class LlamaAttention(nn.Module):
 class CachedAttention(LlamaAttention):
     """The same with a cache: a dictionary, empty at first."""
 
-    def new_cache(self, _batch_size: int, _max_tokens: int) -> dict[str, Tensor]:
-        """Return an empty cache."""
-        return {}
-
     def forward(self, x: Tensor, cache: dict[str, Tensor]) -> Tensor:  # type: ignore[override]
         """Return what the heads write for x, the tokens after those in the cache."""
         return attended(self, x, cache)
+
+
+def wrong_classes() -> dict[str, Callable[[], nn.Module]]:
+    """Return what makes our class with each mistake of WRONG, by its name."""
+    return {name: partial(LlamaAttention, Ways(**options)) for name, options in WRONG.items()}

@@ -274,9 +274,13 @@ def test_wrong_models_of_lesson_09_are_told_apart_and_have_answers_of_their_own(
         said.append(run.next_words(1)[0][0])
         logits = run.logits_of(france.likeliest)
         off.append(round(float((logits - france.logits).abs().max()), 2))
+        assert france.off(run) == pytest.approx(off[-1], abs=0.005)
     assert said == ["Paris", "Paris", "Paris", '."']
     assert off == [0.0, 0.39, 4.0, 18.67]
     again = there.with_attention(LlamaAttention)  # back to ours
+    assert all(each.agrees(again.read(each.text)) for each in reference_logits())
+    assert not france._replace(logits=france.logits + 2e-3).agrees(again.read(france.text))
+    assert not france._replace(likeliest=france.likeliest.flip(0)).agrees(again.read(france.text))
     assert again.read(FRANCE).next_words(2) == recording.read(FRANCE).next_words(2)
 
 

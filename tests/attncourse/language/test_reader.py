@@ -48,6 +48,24 @@ def test_a_class_without_a_cache_reads_the_whole_text_again(model):
     assert list(there.tokens_after(START, 5)) == slowly(model, 5)
 
 
+def test_a_class_that_takes_a_cache_and_makes_none_is_given_a_dictionary_for_each_layer(model):
+    from test_language_runs import SplitAttention
+
+    seen = []
+
+    class Keeping(SplitAttention):
+        def forward(self, x, cache):
+            seen.append((len(cache), id(cache)))
+            cache["x"] = torch.cat((cache["x"], x), dim=1) if cache else x
+            return super().forward(cache["x"])[:, -x.shape[1] :]
+
+    layers = len(model.llama.blocks)
+    there = model.with_attention(Keeping)
+    assert list(there.tokens_after(START, 3)) == slowly(model, 3)
+    assert [size for size, _ in seen] == [0] * layers + [1] * 2 * layers
+    assert len({place for _, place in seen}) == layers
+
+
 def test_a_block_of_ones_own_is_used_in_every_layer(model):
     from test_language_runs import SplitAttention
 
