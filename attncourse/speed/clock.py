@@ -6,7 +6,6 @@ with a plain matrix product: the drift affects all of them alike.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import statistics
 import subprocess
@@ -257,22 +256,3 @@ def cache_sizes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> di
         if said["type"] != "Instruction":
             found[f"L{said['level']}"] = round(int(said["size"].removesuffix("K")) * 1024 / 1e6, 2)
     return found
-
-
-def keep_blocks() -> bool:
-    """Have the C library of Linux keep from now on every block of memory that is given back.
-
-    So a new tensor finds memory that this process has had before, and no page of it faults.
-
-    Returns:
-        Whether it was told: only glibc can be. Where something else lies behind the memory that it
-        may extend, it still gives large blocks back.
-
-    Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
-    """
-    mmap_max, trim_threshold = -4, -1
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # another C library, Windows
-        return False
-    return bool(mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31 - 1))
