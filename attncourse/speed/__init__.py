@@ -5,7 +5,6 @@ of their own, count counts parameters, products and FLOPs.
 """
 
 from attncourse.speed.clock import (
-    cache_sizes,
     cpu_seconds,
     in_turns,
     quartiles,

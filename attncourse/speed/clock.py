@@ -242,17 +242,3 @@ def settle_memory(*mib: int) -> None:
     """
     for size in mib or (22, 22):
         torch.zeros(size, 2**18)
-
-
-def cache_sizes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, float]:
-    """Return the MB of each cache of a core, the nearest first; nothing where Linux does not say.
-
-    Args:
-        folder: where Linux describes them. A cache for instructions does not count.
-    """
-    found = {}
-    for cache in sorted(folder.glob("index*")):
-        said = {name: (cache / name).read_text().strip() for name in ("level", "size", "type")}
-        if said["type"] != "Instruction":
-            found[f"L{said['level']}"] = round(int(said["size"].removesuffix("K")) * 1024 / 1e6, 2)
-    return found

@@ -6,7 +6,6 @@ import time
 import torch
 
 from attncourse import speed
-from attncourse.speed.clock import cache_sizes
 from attnlib import attention, causal_mask, tiled_attention
 
 WIDTH, HEADS, TOKENS = 21, 7, 11
@@ -27,16 +26,6 @@ def test_fresh_processes_time_what_they_have_compared():
         assert {name: len(runs) for name, runs in by_name.items()} == dict.fromkeys(names, 1)
         runs = [run for some in by_name.values() for run in some]
         assert all(run.ms > 0 and run.page_faults >= 0 for run in runs)
-
-
-def test_caches_are_read_where_linux_describes_them(tmp_path):
-    described = (("1", "Data", "32K"), ("1", "Instruction", "64K"), ("3", "Unified", "32768K"))
-    for number, texts in enumerate(described):
-        (folder := tmp_path / f"index{number}").mkdir()
-        for name, text in zip(("level", "type", "size"), texts, strict=True):
-            (folder / name).write_text(f"{text}\n")
-    assert cache_sizes(tmp_path) == {"L1": 0.03, "L3": 33.55}
-    assert cache_sizes(tmp_path / "none") == {}
 
 
 def test_what_autograd_keeps():
