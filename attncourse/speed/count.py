@@ -70,7 +70,8 @@ def kernels(call: Callable[[], object]) -> list[str]:
     """
     with torch.no_grad(), _KernelCounter() as counter:
         call()
-    return counter.kernels
+    names: list[str] = counter.kernels
+    return names
 
 
 def kept_for_backward(function: Callable[..., Tensor], *inputs: Tensor) -> int:
