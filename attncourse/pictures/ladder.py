@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import FAINT, QUIET, head_color
-from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words
+from attncourse.pictures.scene import Box, Item, Scene, Words
 
 STEP, HIGH, TOP = 32.0, 20.0, 32.0  # pixels: of a version, of its bar, above the first
+LONG = 200.0  # of the longest bar
 
 
 def ladder_picture(took: Mapping[str, float]) -> Scene:
@@ -25,11 +26,11 @@ def ladder_picture(took: Mapping[str, float]) -> Scene:
     'Milliseconds. at once: 80. in pieces: 40, × 0.50.'
     """
     left = max(text_width(name) for name in took) + 10
-    right = BOOK - 104
-    scale = (right - left) / max(took.values())
+    wide = left + LONG + 104
+    scale = LONG / max(took.values())
     items: list[Item] = [
-        Words(BOOK - 70, 12, "ms", "end", bold=True),
-        Words(BOOK - 4, 12, "× above", "end", FAINT),
+        Words(wide - 70, 12, "ms", "end", bold=True),
+        Words(wide - 4, 12, "× above", "end", FAINT),
     ]
     said, above = [], None
     for place, (name, ms) in enumerate(took.items()):
@@ -38,11 +39,11 @@ def ladder_picture(took: Mapping[str, float]) -> Scene:
         if above is not None and above > ms:
             items.append(Box(left + ms * scale, y, (above - ms) * scale, HIGH, QUIET))
         items.append(Box(left, y, ms * scale, HIGH, head_color(0)))
-        items.append(Words(BOOK - 70, y + HIGH / 2, f"{ms:.0f}", "end", bold=True))
+        items.append(Words(wide - 70, y + HIGH / 2, f"{ms:.0f}", "end", bold=True))
         factor = "" if above is None else f"× {ms / above:.2f}"
         if factor:
-            items.append(Words(BOOK - 4, y + HIGH / 2, factor, "end", FAINT))
+            items.append(Words(wide - 4, y + HIGH / 2, factor, "end", FAINT))
         said.append(f"{name}: {ms:.0f}{', ' * bool(factor)}{factor}.")
         above = ms
     bottom = TOP + len(took) * STEP - (STEP - HIGH) + 8
-    return Scene(BOOK, bottom, f"Milliseconds. {' '.join(said)}", tuple(items))
+    return Scene(wide, bottom, f"Milliseconds. {' '.join(said)}", tuple(items))
