@@ -64,8 +64,11 @@ PROBES: dict[str, list[str]] = {
     "found": ["found[2]", "found[3]", "found[4]"],
     "part": ["[part] == list(set(checks.grid()) - set(checks.strikes(case)))"],
     "attend_in_tiles": [
-        f"attend_in_tiles({far} * torch.randn(7, 3), *torch.randn(2, 7, 3), {size})"
-        for far, size in ((1, 2), (300, 3))
+        "attend_in_tiles(torch.randn(4, 3), *torch.randn(2, 7, 3), 2)",
+        *(
+            f"attend_in_tiles({far} * torch.randn(7, 3), *torch.randn(2, 7, 3), {size})"
+            for far, size in ((1, 2), (300, 3))
+        ),
     ],
     "join": [
         "(lambda largest, total, mixed: mixed / total)(*join(*((each[:, :1], each[:, 1:2].exp(), "

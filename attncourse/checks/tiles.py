@@ -38,8 +38,9 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     """Check attention over tiles of keys, one difficulty after the other.
 
     Args:
-        attend_in_tiles: takes queries, keys (num_tokens, head_dim), values (num_tokens, value_dim)
-            and tile_size, and returns context_vec (num_tokens, value_dim), with the causal mask.
+        attend_in_tiles: takes queries (num_queries, head_dim) of the last tokens, keys (num_tokens,
+            head_dim), values (num_tokens, value_dim) and tile_size, and returns context_vec
+            (num_queries, value_dim), with the causal mask.
     """
     attend = _guarded(attend_in_tiles)
     drawn = queries, keys, values = _drawn(NUM_TOKENS)
@@ -68,7 +69,8 @@ def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
         found = attend(*some, tile_size)
         if not is_near(found, _exact(*some), near):
             return say(found)
-    return _too_large(attend) or noted(
+    wrong = _too_large(attend) or _of_the_last(attend, near)
+    return wrong or noted(
         f"Right: equal within {near:.0e} with tiles of 1, 2, 3 and 7 keys, and with {MANY} tokens "
         "no query meets more keys at a time than a tile has.",
         *[FEWER_DIGITS] * (near > CLOSE),
@@ -284,6 +286,20 @@ def _too_large(attend: Callable[..., Any]) -> str | None:
     if at_once.many == calls.many:
         return "Equal, but tile_size makes no difference: take tile_size keys at a time."
     return None
+
+
+def _of_the_last(attend: Callable[..., Any], near: float) -> str | None:
+    """Say what is wrong where the last tokens alone are queries."""
+    queries, keys, values = _drawn(NUM_TOKENS)
+    with remedied(lambda *_: LAST):
+        found = attend(queries[4:], keys, values, 2)
+    return None if is_near(found, _exact(queries, keys, values)[4:], near) else LAST
+
+
+LAST = (
+    "Right while every token is a query. Of the last three alone it is wrong: hide by of_query, "
+    "the positions of the queries, and give total and mixed a row for each query."
+)
 
 
 def _join(first: Part, second: Part) -> Part:

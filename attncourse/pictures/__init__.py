@@ -4,10 +4,11 @@ palette holds the colors, letters their widths, scene the picture, cells its par
 alt text says of weights. weights draws maps of attention, matrices numbers, head_columns which of
 them belong to which head, arcs words and who looks where, between new tokens and a longer past,
 rows one row of weights as bars, planes queries and keys of two numbers, moves shapes line by line,
-axes which axis of a mask is stretched, memories what is carried between far and near, strikes a
-table whose rows are struck out, grids many numbers as colors, curves and two_losses losses, sizes
-the heads in a file's matrix, turned a pair of numbers at two positions. matplotlib loads with the
-first PNG. Pictures import nothing else of attncourse.
+axes which axis of a mask is stretched, memories what is carried between far and near, ladder what
+one change after the other saves, strikes a table whose rows are struck out, grids many numbers as
+colors, curves and two_losses losses, sizes the heads in a file's matrix, turned a pair of numbers
+at two positions. matplotlib loads with the first PNG. Pictures import nothing else of
+attncourse.
 """
 
 from attncourse.pictures.arcs import arcs_picture
@@ -19,6 +20,7 @@ from attncourse.pictures.head_columns import (
     blocks_and_maps_picture,
     product_picture,
 )
+from attncourse.pictures.ladder import ladder_picture
 from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.memories import memories_picture
 from attncourse.pictures.moves import moves_picture, shapes_picture
@@ -42,6 +44,7 @@ __all__ = [
     "curves_picture",
     "difference_picture",
     "head_picture",
+    "ladder_picture",
     "leaks_picture",
     "memories_picture",
     "moves_picture",

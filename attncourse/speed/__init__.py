@@ -5,15 +5,13 @@ of their own, count counts parameters, products and FLOPs.
 """
 
 from attncourse.speed.clock import (
-    cache_sizes,
     cpu_seconds,
     in_turns,
-    keep_blocks,
     quartiles,
     race,
     ratio,
 )
-from attncourse.speed.count import count_work, kept_for_backward
+from attncourse.speed.count import count_work, kept_for_backward, kernels
 from attncourse.speed.fresh import (
     with_and_without_kept_blocks,
 )

@@ -6,14 +6,12 @@ with a plain matrix product: the drift affects all of them alike.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -243,36 +241,3 @@ def settle_memory(*mib: int) -> None:
     """
     for size in mib or (22, 22):
         torch.zeros(size, 2**18)
-
-
-def cache_sizes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, float]:
-    """Return the MB of each cache of a core, the nearest first; nothing where Linux does not say.
-
-    Args:
-        folder: where Linux describes them. A cache for instructions does not count.
-    """
-    found = {}
-    for cache in sorted(folder.glob("index*")):
-        said = {name: (cache / name).read_text().strip() for name in ("level", "size", "type")}
-        if said["type"] != "Instruction":
-            found[f"L{said['level']}"] = round(int(said["size"].removesuffix("K")) * 1024 / 1e6, 2)
-    return found
-
-
-def keep_blocks() -> bool:
-    """Have the C library of Linux keep from now on every block of memory that is given back.
-
-    So a new tensor finds memory that this process has had before, and no page of it faults.
-
-    Returns:
-        Whether it was told: only glibc can be. Where something else lies behind the memory that it
-        may extend, it still gives large blocks back.
-
-    Source: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
-    """
-    mmap_max, trim_threshold = -4, -1
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # another C library, Windows
-        return False
-    return bool(mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31 - 1))

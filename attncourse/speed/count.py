@@ -59,7 +59,19 @@ def count_work(module: Callable[[Tensor], object], x: Tensor) -> Work:
     flops = FlopCounterMode(display=False, custom_mapping=known)
     with torch.no_grad(), _KernelCounter() as counter, flops:
         module(x)
-    return Work(flops.get_total_flops(), counter.kernel_calls)
+    return Work(flops.get_total_flops(), len(counter.kernels))
+
+
+def kernels(call: Callable[[], object]) -> list[str]:
+    """Return the names of the kernels that a call runs, in order; a view is not one.
+
+    >>> kernels(lambda: torch.ones(2).exp()[0])
+    ['ones', 'exp']
+    """
+    with torch.no_grad(), _KernelCounter() as counter:
+        call()
+    names: list[str] = counter.kernels
+    return names
 
 
 def kept_for_backward(function: Callable[..., Tensor], *inputs: Tensor) -> int:
@@ -96,7 +108,7 @@ class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.matrix_products = 0
-        self.kernel_calls = 0
+        self.kernels: list[str] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -109,7 +121,8 @@ class _KernelCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
         results = func(*args, **(kwargs or {}))
         theirs = {_place(tensor) for tensor in _tensors((args, kwargs or {}))}
         makes = any(_place(tensor) not in theirs for tensor in _tensors(results))
-        self.kernel_calls += makes or func._schema.is_mutable
+        if makes or func._schema.is_mutable:
+            self.kernels.append(func.overloadpacket.__name__)
         return results
 
 

@@ -14,7 +14,7 @@ def attend_in_tiles(
     """Compute attention over tiles of keys; a tile that is all future is computed, too.
 
     Args:
-        queries: (num_tokens, head_dim).
+        queries: (num_queries, head_dim), those of the last tokens.
         keys: (num_tokens, head_dim).
         values: (num_tokens, value_dim).
         tile_size: keys in each tile.
@@ -22,15 +22,16 @@ def attend_in_tiles(
             it and -1 turns it over.
 
     Returns:
-        The context vectors, (num_tokens, value_dim).
+        The context vectors, (num_queries, value_dim).
     """
     position = torch.arange(len(keys))
+    of_query = position[-len(queries) :, None]
     largest = torch.full_like(queries[:, :1], -torch.inf)
-    total, mixed = torch.zeros_like(largest), torch.zeros_like(values)
+    total, mixed = torch.zeros_like(largest), torch.zeros_like(values[-len(queries) :])
     for start in range(0, len(keys), tile_size):
         tile = slice(start, start + tile_size)
         scores = queries @ keys[tile].T / queries.shape[1] ** 0.5
-        scores.masked_fill_(position[tile] > position[:, None], -torch.inf)
+        scores.masked_fill_(position[tile] > of_query, -torch.inf)
         larger = torch.maximum(largest, scores.amax(dim=1, keepdim=True))
         of_total = of_mixed = torch.exp(largest - larger)
         if powers_of:

@@ -6,7 +6,6 @@ import time
 import torch
 
 from attncourse import speed
-from attncourse.speed.clock import cache_sizes, run_python
 from attnlib import attention, causal_mask, tiled_attention
 
 WIDTH, HEADS, TOKENS = 21, 7, 11
@@ -27,36 +26,6 @@ def test_fresh_processes_time_what_they_have_compared():
         assert {name: len(runs) for name, runs in by_name.items()} == dict.fromkeys(names, 1)
         runs = [run for some in by_name.values() for run in some]
         assert all(run.ms > 0 and run.page_faults >= 0 for run in runs)
-
-
-def test_what_is_kept_does_not_fault():
-    """In a process of its own, which keeps its blocks from then on."""
-    script = """
-import torch
-from attncourse.speed import keep_blocks
-from attncourse.speed.clock import page_faults
-make = lambda: torch.zeros(12, 2**20).add_(1)
-usual = [page_faults(make) for _ in range(3)][-1]
-kept = keep_blocks()
-print(kept, usual, [page_faults(make) for _ in range(3)][-1])
-"""
-    found: list[list[str]] = []
-    while len(found) < 6 and not (found and int(found[-1][2]) < 12):  # one that kept is enough
-        found.append(run_python(script).split())
-    assert {kept for kept, _, _ in found} == {str(sys.platform == "linux")}
-    if sys.platform == "linux":  # where memory lies is drawn anew for each process
-        assert all(int(usual) > 12 for _, usual, _ in found)  # 48 MB, in pages of 2 MB or less
-        assert any(int(then) < 12 for _, _, then in found)
-
-
-def test_caches_are_read_where_linux_describes_them(tmp_path):
-    described = (("1", "Data", "32K"), ("1", "Instruction", "64K"), ("3", "Unified", "32768K"))
-    for number, texts in enumerate(described):
-        (folder := tmp_path / f"index{number}").mkdir()
-        for name, text in zip(("level", "type", "size"), texts, strict=True):
-            (folder / name).write_text(f"{text}\n")
-    assert cache_sizes(tmp_path) == {"L1": 0.03, "L3": 33.55}
-    assert cache_sizes(tmp_path / "none") == {}
 
 
 def test_what_autograd_keeps():
