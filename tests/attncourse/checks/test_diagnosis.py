@@ -93,9 +93,8 @@ def test_classes_with_other_private_parts_pass(text):
     assert verdict, verdict.sentence
 
 
-@pytest.mark.parametrize("name", behind_classes.BASES)
-def test_the_classes_are_right_before_they_are_changed(name):
-    text = behind_classes.BASES[name]
+@pytest.mark.parametrize("text", behind_classes.BASES)
+def test_the_classes_are_right_before_they_are_changed(text):
     verdict = Planted("", text, {}, behind_classes.NOTEBOOK).examine()
     assert verdict, verdict.sentence
 
