@@ -10,19 +10,8 @@ from torch import nn
 
 from attnlib import CausalAttention, causal_mask
 from support.many_styles import BY_HAND, EINSUM, FLAT, LOOP, NANO, ROW_BY_ROW
-from support.wrong_classes import LAYERS, ONE_HEAD, SDPA, SPLIT, STACKED, WITHOUT_MASK, several
+from support.wrong_classes import LAYERS, ONE_HEAD, SPLIT, STACKED, WITHOUT_MASK, several
 
-FILLED = STACKED.replace(
-    "        return torch.cat([head(x) for head in self.heads], dim=-1)\n",
-    "        n, made = len(self.heads), None\n"
-    "        for place, head in enumerate(self.heads):\n"
-    "            part = head(x)\n"
-    "            if made is None:\n"
-    "                made = part.new_zeros(*x.shape[:2], n * part.shape[-1])\n"
-    "            begin = place * part.shape[-1]\n"
-    "            made[..., begin : begin + part.shape[-1]] = part\n"
-    "        return made\n",
-)
 PRIOR = SPLIT.replace(
     "        context = (weights @ values).transpose(1, 2).flatten(2)\n",
     "        rows, at = torch.zeros_like(values), 0\n"
@@ -136,7 +125,7 @@ OWN_SPLIT = f"""{LAYERS.format("num_heads, ")}        self.dropout = nn.Dropout(
         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
 """
 
-BASES = (FILLED, PRIOR, LINEAR, BUFFER, SUMMED, BY_LOOP, LOOP_OVER_HEADS, WRITTEN, SDPA_HEAD)
+BASES = (PRIOR, LINEAR, BUFFER, SUMMED, BY_LOOP, LOOP_OVER_HEADS, WRITTEN, SDPA_HEAD)
 BASES += (HEAD, OWN_SPLIT)
 
 # name: (text, [(right, wrong), ...], kind, words of the line, variables of the notebook)
@@ -154,7 +143,7 @@ BEHIND = {
     "a layer called as it is made": (ONE_HEAD, [("torch.softmax(scores, dim=-1)", "nn.Softmax(scores, dim=-1)")], "error.layer-made", "nn.Softmax(", {}),
     "a text that is cropped": (ONE_HEAD, [("        num_tokens = x.shape[1]\n", "        x = x[:, : len(self.mask)]\n        num_tokens = x.shape[1]\n")], "length.cropped", "x = x[:, : len(self.mask)]", {}),
     "a mask cut for good": (ONE_HEAD, [("        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n", "        self.mask = self.mask[:num_tokens, :num_tokens]\n        scores.masked_fill_(self.mask.bool(), -torch.inf)\n"), ("if num_tokens > len(self.mask)", "if False")], "state.kept", "self.mask = self.mask[:num_tokens", {}),
-    "a loop without the last": (FILLED, [("enumerate(self.heads)", "enumerate(self.heads[:2])")], "heads.not-run", "enumerate(self.heads[:2])", {}),
+    "a loop without the last": (WRITTEN, [("range(len(self.heads))", "range(len(self.heads) - 1)")], "heads.not-run", "range(len(self.heads) - 1)", {}),
     "a step of two": (PRIOR, [("at += 1", "at += 2")], "result.unwritten", "rows[:, :, at]", {}),
     "a mask cut once": (BUFFER, [("self.mask.bool()[:num_tokens, :num_tokens]", "self.mask.bool()[:, :num_tokens]")], "mask.cut", "hide = self.mask.bool()[:, :num_tokens]", {}),
     "texts instead of tokens": (BUFFER, [("num_tokens = x.shape[1]", "num_tokens, texts, _ = x.shape"), ("if num_tokens > len(self.mask)", "if False")], "size.other", "texts, _ = ", {}),
@@ -251,7 +240,7 @@ BEHIND = {
     "a dtype made above": (SPLIT, [("        scores = scores + torch", "        root = torch.ones(1, dtype=torch.float64)\n        scores = scores * root\n        scores = scores + torch")], "error.dtype", "root = ", {}),
     "values left unsplit": (SPLIT, [("self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)", "self.W_value(x).view(b, t, self.n, self.width)")], "split.no-transpose", "self.W_value(x)", {}),
     "keys kept from the first call": (SPLIT, [("        scores = queries", "        self.kept = keys if getattr(self, 'kept', keys).shape != keys.shape else getattr(self, 'kept', keys)\n        keys = self.kept\n        scores = queries")], "state.kept", "self.kept = ", {}),
-    "a helper that is given queries": (SDPA, [("    def forward(self, x):\n", "    def make(self, layer, x):\n        return layer(x)\n\n    def forward(self, x):\n"), ("        queries, keys, values = map(self.cut, (self.W_query(x), self.W_key(x), self.W_value(x)))\n", "        queries = self.make(self.W_query, x)\n        keys = self.make(self.W_key, queries)\n        values = self.make(self.W_value, x)\n        queries, keys, values = map(self.cut, (queries, keys, values))\n")], "error.projected", "keys = self.make", {}),
+    "a helper that is given queries": (OWN_SPLIT, [("    def forward(self, x):\n", "    def make(self, layer, x):\n        return layer(x)\n\n    def forward(self, x):\n"), ("queries = self.split(self.W_query(x))", "made = self.make(self.W_query, x)\n        queries = self.split(made)"), ("self.split(self.W_key(x))", "self.split(self.make(self.W_key, made))")], "error.projected", "self.make(self.W_key, made)", NOTEBOOK),
     "out_proj without its bias": (SPLIT, [("return self.out_proj(context)", "return context @ self.out_proj.weight.T")], "out_proj.bias", "context @ self.out_proj", {}),
     "another pair of dimensions": (SPLIT, [("keys.transpose(2, 3)", "keys.transpose(1, 2)")], "error.turned", "keys.transpose(1, 2)", {}),
     "a mask of numbers": (ONE_HEAD, [("self.mask.bool()", "self.mask")], "error.mask-bool", "self.mask[", {}),

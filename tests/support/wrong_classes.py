@@ -75,27 +75,6 @@ class Mine(nn.Module):
         context = (weights @ values).transpose(1, 2).flatten(2)
         return self.out_proj(context)
 """
-SDPA = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
-        super().__init__()
-        self.n, self.p = num_heads, dropout
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.out_proj = nn.Linear(d_out, d_out)
-
-    def cut(self, part):
-        return part.unflatten(-1, (self.n, -1)).transpose(1, 2)
-
-    def forward(self, x):
-        queries, keys, values = map(self.cut, (self.W_query(x), self.W_key(x), self.W_value(x)))
-        p = self.p if self.training else 0.0
-        context = nn.functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=True, dropout_p=p
-        )
-        return self.out_proj(context.transpose(1, 2).flatten(2))
-"""
 WITHOUT_MASK = f"""\
 {LAYERS.format("")}        self.drop = nn.Dropout(dropout)
 
