@@ -49,10 +49,6 @@ ANSWERS = {
                 {"nn.init.zeros_(silent.heads[h].W_value.weight)": "del silent.heads[h]"},
                 "The shape is (2, 6, 4), not (2, 6, 6): a silent head keeps its columns, as",
             ),
-            "with gradients": (
-                {"nn.init.zeros_(": "", "weight)": "weight.zero_()"},
-                "A parameter that records for gradients must be changed under torch.no_grad().",
-            ),
             "the layer": ({"W_value.weight": "W_value"}, "AttributeError: 'Linear' object has no"),
             "only a copy": (
                 {"    nn.init.zeros_(silent.heads[h].W_value.weight)\n": ""},
