@@ -54,8 +54,7 @@ def test_in_the_pictures_and_panels():
             sizes |= OWN_SIZES.get(panel.name, {}) | state
             data = found.run(sizes, lambda: panel.compute(**state))  # noqa: B023
             found.fields(sizes | {"head_dim": getattr(data, "head_dim", 2)}, data)
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_in_gpt2():
@@ -67,8 +66,7 @@ def test_in_gpt2():
     sizes |= {"num_new": T, "vocabulary": 17}
     for seed in (None, 1):
         found.run(sizes, lambda: write_on(model, ids, T + 1, seed))  # noqa: B023
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_in_the_mini_model_and_its_twin():
@@ -81,8 +79,7 @@ def test_in_the_mini_model_and_its_twin():
     sizes = {"b": 1, "n": 7, "num_heads": 2, "head_dim": 2, "width": 4, "words": twin.words}
     text = journeys()[0][0]
     found.fields(sizes, found.run(sizes, lambda: twin.read(text)))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_in_the_language_model():
@@ -93,8 +90,7 @@ def test_in_the_language_model():
     found.run(sizes, lambda: run.scores(0))
     found.run(sizes | {"b": 6}, lambda: run.mute_layer(0))  # a head of the six each
     found.run(sizes, lambda: model.llama(torch.ones(1, 5, model.size.width)))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_in_the_stored_answers_of_another_implementation():
@@ -107,8 +103,7 @@ def test_in_the_stored_answers_of_another_implementation():
 def test_in_the_panels_that_compute():
     found = reading(COURSE / "panels" / "live.py")
     found.run({"num_tokens": 6, "d_in": 3}, live.LEAK.draw)
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_no_other_module_has_some():

@@ -38,16 +38,6 @@ def test_the_mask_of_the_newest_tokens_is_the_last_rows(num_queries):
 # Attention against torch's own, whose mask is True where a query MAY see
 
 
-@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
-def test_without_a_mask(dtype, close):
-    queries, keys, values = three(NUM_KEYS, VALUE_DIM, dtype=dtype)
-    context_vec, attn_weights = attention(queries, keys, values)
-    expected = F.scaled_dot_product_attention(queries, keys, values)
-    torch.testing.assert_close(context_vec, expected, rtol=0, atol=close)
-    assert context_vec.shape == (B, H, T, VALUE_DIM)
-    assert attn_weights.shape == (B, H, T, NUM_KEYS)
-
-
 def test_with_the_causal_mask():
     queries, keys, values = three()
     context_vec, _ = attention(queries, keys, values, causal_mask(T))
@@ -57,17 +47,17 @@ def test_with_the_causal_mask():
     torch.testing.assert_close(context_vec, by_mask)
 
 
-@pytest.mark.parametrize("shape", [(T, NUM_KEYS), (B, 1, T, NUM_KEYS), (B, H, 1, NUM_KEYS)])
-def test_with_any_mask_that_broadcasts(shape):
-    queries, keys, values = three(NUM_KEYS, VALUE_DIM)
-    is_hidden = draw(*shape, seed=5) > 0.5
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
+@pytest.mark.parametrize("shape", [None, (T, NUM_KEYS), (B, 1, T, NUM_KEYS), (B, H, 1, NUM_KEYS)])
+def test_without_a_mask_and_with_any_that_broadcasts(shape, dtype, close):
+    queries, keys, values = three(NUM_KEYS, VALUE_DIM, dtype=dtype)
+    is_hidden = draw(*(shape or (T, NUM_KEYS)), seed=5) > (0.5 if shape else torch.inf)
     is_hidden[..., 0] = False
-    context_vec, attn_weights = attention(queries, keys, values, is_hidden)
+    found, attn_weights = attention(queries, keys, values, is_hidden if shape else None)
     expected = F.scaled_dot_product_attention(queries, keys, values, attn_mask=~is_hidden)
-    torch.testing.assert_close(context_vec, expected)
-    hidden = is_hidden.expand_as(attn_weights)
-    assert (attn_weights[hidden] == 0).all()
-    assert (attn_weights[~hidden] > 0).all()
+    torch.testing.assert_close(found, expected, rtol=0, atol=close)
+    assert found.shape == (B, H, T, VALUE_DIM)
+    assert torch.equal(attn_weights == 0, is_hidden.expand(B, H, T, NUM_KEYS))
 
 
 def test_a_row_that_is_hidden_altogether_is_nan():

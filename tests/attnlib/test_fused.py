@@ -156,9 +156,6 @@ def test_repeated_heads_stand_next_to_each_other():
     assert torch.equal(repeat_heads(x, 6), expected)
 
 
-# The newest tokens
-
-
 # Bad arguments
 
 

@@ -299,9 +299,6 @@ def test_masks_of_two_kinds_may_meet():
     torch.testing.assert_close(ours(x, x, x, **options), expected)
 
 
-# What the options mean
-
-
 # Weights
 
 VARIANTS = pytest.mark.parametrize(

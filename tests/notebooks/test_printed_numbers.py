@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from nbformat.v4 import new_code_cell, new_output
 
+from support.class_tools import showing
 from support.notebook_tools import ROOT
 from support.rounding import Notes, numbers, why_unsafe
 
@@ -81,21 +81,16 @@ def test_the_bytes_of_a_picture_are_no_numbers():
 def test_a_cell_that_notes_nothing_is_an_error(tmp_path):
     notes = Notes(tmp_path / "notes.json")
     with pytest.raises(FileNotFoundError, match=r"notes\.json"):
-        notes.fragile_numbers(cell("x = 1", ""), ())
+        notes.fragile_numbers(showing("x = 1", ""), ())
 
 
 def told(notes, pairs, text, golden=()):
     notes.file.write_text(json.dumps([[*pair, False][:3] for pair in pairs]))
-    return notes.fragile_numbers(cell("x", text), golden)
-
-
-def cell(code, text):
-    outputs = [new_output("stream", name="stdout", text=text)] if text else []
-    return new_code_cell(code, execution_count=1, outputs=outputs)
+    return notes.fragile_numbers(showing("x", text), golden)
 
 
 def displayed(data):
-    return cell("x", "") | {"outputs": [{"output_type": "display_data", "data": data}]}
+    return showing("x", "") | {"outputs": [{"output_type": "display_data", "data": data}]}
 
 
 CELLS = {  # and what it prints, exactly
@@ -118,7 +113,7 @@ ON_BOUNDARY = {3, 4, 5, 8, 9, 12}  # counted from 1
 
 def test_nbval_fails_the_cells_that_print_such_numbers_and_no_others(tmp_path):
     """In a run as `make test` makes it; what a cell prints is the same as in any other run."""
-    cells = [cell(code, text) | {"id": f"c{i}"} for i, (code, text) in enumerate(CELLS.items())]
+    cells = [showing(code, text) | {"id": f"c{i}"} for i, (code, text) in enumerate(CELLS.items())]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "some.ipynb").write_text(json.dumps(notebook))
     package = tmp_path / "attnlib"  # in the kernel's folder, so it is found before ours

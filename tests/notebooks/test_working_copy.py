@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from working_copy import (
     RECORD,
@@ -18,16 +19,8 @@ from working_copy import (
 
 
 def notebook(*cells: tuple[str, str]) -> dict:
-    return {
-        "cells": [
-            {"cell_type": kind, "id": f"c{i}", "metadata": {}, "source": [text]}
-            | ({"outputs": [], "execution_count": 1} if kind == "code" else {})
-            for i, (kind, text) in enumerate(cells)
-        ],
-        "metadata": {},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    make = {"code": new_code_cell, "markdown": new_markdown_cell}
+    return new_notebook(cells=[make[kind](text) for kind, text in cells])
 
 
 def write(path: Path, text: str, outputs: tuple = ()) -> None:

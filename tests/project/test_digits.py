@@ -1,9 +1,10 @@
 """`make digits` names what a page shows and another numerics would print differently."""
 
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output, writes
+from nbformat.v4 import new_notebook, writes
 
 import digits
+from support.class_tools import showing
 
 OTHER = "('MKL_CBWR' in os.environ)"
 CELLS = {  # and what it shows
@@ -26,7 +27,7 @@ def test_what_is_shown_and_moves_is_named_and_nothing_else(tmp_path, monkeypatch
     tried = {name: digits.NUMERICS[name] for name in ("as it is", "MKL and oneDNN with SSE")}
     monkeypatch.setattr(digits, "NUMERICS", tried)
     page = tmp_path / "11_page.ipynb"
-    page.write_text(writes(new_notebook(cells=[*map(cell, CELLS, CELLS.values())])))
+    page.write_text(writes(new_notebook(cells=[*map(showing, CELLS, CELLS.values())])))
     assert digits.main([str(page)]) == 1
     *moved, own, other = capsys.readouterr().out.splitlines()
     assert moved == [f"11_page.ipynb, {found}, MKL and oneDNN with SSE" for found in MOVED]
@@ -37,7 +38,7 @@ def test_what_is_shown_and_moves_is_named_and_nothing_else(tmp_path, monkeypatch
 def test_a_page_that_says_the_same_is_no_news(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(digits, "NUMERICS", {"as it is": {}, "own": {"is_own": ""}})
     monkeypatch.setattr(digits, "is_own", bool)
-    notebook = new_notebook(cells=[cell("print('1 of 2')", "1 of 2\n")])
+    notebook = new_notebook(cells=[showing("print('1 of 2')", "1 of 2\n")])
     monkeypatch.setattr(digits, "run", lambda *_: digits.Run(digits.shown(notebook), {}))
     page = tmp_path / "11_page.ipynb"
     page.write_text(writes(notebook))
@@ -51,10 +52,3 @@ def test_a_numerics_that_is_the_machines_own_is_not_run_twice(monkeypatch, capab
     monkeypatch.setattr(digits.torch.backends.cpu, "get_cpu_capability", lambda: capability)
     assert digits.is_own(digits.NUMERICS["ATen with AVX2"]) == own
     assert not digits.is_own(digits.NUMERICS["as it is"])
-
-
-def cell(code: str, text: str) -> dict:
-    stream = new_output("stream", name="stdout", text=text)
-    result = new_output("execute_result", {"text/plain": text}, execution_count=1)
-    outputs = [stream if text.endswith("\n") else result] if text else []
-    return new_code_cell(code, execution_count=1, outputs=outputs)

@@ -9,20 +9,9 @@ import torch
 from torch import nn
 
 from attnlib import CausalAttention, causal_mask
-from support.many_styles import BY_HAND, EINSUM, FLAT, FUNCTION, LOOP, NANO, ROW_BY_ROW
-from support.wrong_classes import LAYERS, ONE_HEAD, SDPA, SPLIT, STACKED, WITHOUT_MASK, several
+from support.many_styles import BY_HAND, EINSUM, FLAT, LOOP, NANO, ROW_BY_ROW
+from support.wrong_classes import LAYERS, ONE_HEAD, SPLIT, STACKED, WITHOUT_MASK, several
 
-FILLED = STACKED.replace(
-    "        return torch.cat([head(x) for head in self.heads], dim=-1)\n",
-    "        n, made = len(self.heads), None\n"
-    "        for place, head in enumerate(self.heads):\n"
-    "            part = head(x)\n"
-    "            if made is None:\n"
-    "                made = part.new_zeros(*x.shape[:2], n * part.shape[-1])\n"
-    "            begin = place * part.shape[-1]\n"
-    "            made[..., begin : begin + part.shape[-1]] = part\n"
-    "        return made\n",
-)
 PRIOR = SPLIT.replace(
     "        context = (weights @ values).transpose(1, 2).flatten(2)\n",
     "        rows, at = torch.zeros_like(values), 0\n"
@@ -136,25 +125,13 @@ OWN_SPLIT = f"""{LAYERS.format("num_heads, ")}        self.dropout = nn.Dropout(
         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
 """
 
-BASES = {
-    "FILLED": FILLED,
-    "PRIOR": PRIOR,
-    "LINEAR": LINEAR,
-    "BUFFER": BUFFER,
-    "SUMMED": SUMMED,
-    "BY_LOOP": BY_LOOP,
-    "LOOP_OVER_HEADS": LOOP_OVER_HEADS,
-    "WRITTEN": WRITTEN,
-    "SDPA_HEAD": SDPA_HEAD,
-    "HEAD": HEAD,
-    "OWN_SPLIT": OWN_SPLIT,
-}
+BASES = (PRIOR, LINEAR, BUFFER, SUMMED, BY_LOOP, LOOP_OVER_HEADS, WRITTEN, SDPA_HEAD)
+BASES += (HEAD, OWN_SPLIT)
 
 # name: (text, [(right, wrong), ...], kind, words of the line, variables of the notebook)
 BEHIND = {
     "columns dealt out": (NANO, [("k.view(B, T, self.n_head, self.n_embd // self.n_head)", "k.view(B, T, self.n_embd // self.n_head, self.n_head).transpose(2, 3)")], "split.columns", "k = k.view(", {}),
     "columns that overlap": (LOOP, [("slice(h * self.size, (h + 1) * self.size)", "slice(h, h + self.size)")], "split.missing", "slice(", {}),
-    "texts and heads": (FLAT, [("y.view(B, self.n_head, T, self.size)", "y.view(self.n_head, B, T, self.size).transpose(0, 1)")], "merge.texts", "y = y.view(self.n_head, B,", {}),
     "heads like tokens": (LOOP, [("y = torch.cat(outs, -1)", "y = torch.cat(outs, 1).view(*x.shape[:2], -1)")], "merge.axis", "torch.cat(outs, 1)", {}),
     "a loop without the last head": (LOOP, [("outs = []", "y = torch.zeros_like(q)"), ("outs.append(a @ vh)", "y[..., cols] = a @ vh"), ("        y = torch.cat(outs, -1)\n", ""), ("range(self.n_head)", "range(self.n_head - 1)")], "result.unwritten", "range(self.n_head - 1)", {}),
     "columns written apart": (LOOP, [("y = torch.cat(outs, -1)", "y = torch.zeros_like(x[..., :1]).repeat(1, 1, 57)\n        for h, out in enumerate(outs):\n            y[..., h::3] = out")], "merge.alternating", "y[..., h::3]", {}),
@@ -166,10 +143,9 @@ BEHIND = {
     "a layer called as it is made": (ONE_HEAD, [("torch.softmax(scores, dim=-1)", "nn.Softmax(scores, dim=-1)")], "error.layer-made", "nn.Softmax(", {}),
     "a text that is cropped": (ONE_HEAD, [("        num_tokens = x.shape[1]\n", "        x = x[:, : len(self.mask)]\n        num_tokens = x.shape[1]\n")], "length.cropped", "x = x[:, : len(self.mask)]", {}),
     "a mask cut for good": (ONE_HEAD, [("        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n", "        self.mask = self.mask[:num_tokens, :num_tokens]\n        scores.masked_fill_(self.mask.bool(), -torch.inf)\n"), ("if num_tokens > len(self.mask)", "if False")], "state.kept", "self.mask = self.mask[:num_tokens", {}),
-    "a loop without the last": (FILLED, [("enumerate(self.heads)", "enumerate(self.heads[:2])")], "heads.not-run", "enumerate(self.heads[:2])", {}),
+    "a loop without the last": (WRITTEN, [("range(len(self.heads))", "range(len(self.heads) - 1)")], "heads.not-run", "range(len(self.heads) - 1)", {}),
     "a step of two": (PRIOR, [("at += 1", "at += 2")], "result.unwritten", "rows[:, :, at]", {}),
     "a mask cut once": (BUFFER, [("self.mask.bool()[:num_tokens, :num_tokens]", "self.mask.bool()[:, :num_tokens]")], "mask.cut", "hide = self.mask.bool()[:, :num_tokens]", {}),
-    "a mask too small": (BUFFER, [("torch.ones(context_length, context_length)", "torch.ones(d_out, d_out)"), ("if num_tokens > len(self.mask)", "if False")], "mask.length", "torch.ones(d_out, d_out)", {}),
     "texts instead of tokens": (BUFFER, [("num_tokens = x.shape[1]", "num_tokens, texts, _ = x.shape"), ("if num_tokens > len(self.mask)", "if False")], "size.other", "texts, _ = ", {}),
     "no bias": (LINEAR, [("self.W_value.weight, self.W_value.bias", "self.W_value.weight")], "projection.bias", "nn.functional.linear(x, self.W_value.weight)", {}),
     "no bias, which changes no weight": (SPLIT, [("self.W_key(x).view", "nn.functional.linear(x, self.W_key.weight).view")], "gradient.bias", "nn.functional.linear(x, self.W_key.weight)", {}),
@@ -177,7 +153,6 @@ BEHIND = {
     "summed before": (SUMMED, [("        powers = powers * past\n        whole = powers.sum(-1, keepdim=True)\n", "        whole = powers.sum(-1, keepdim=True)\n        powers = powers * past\n")], "mask.after-softmax", "powers * past", {}),
     "eval in forward": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        self.train(False)\n")], "mode.changed", "self.train(False)", {}),
     "a new layer in each call": (SPLIT, [("self.drop(scores.softmax(dim=-1))", "nn.Dropout(self.drop.p)(scores.softmax(dim=-1))")], "dropout.eval", "nn.Dropout(self.drop.p)", {}),
-    "torch's attention drops in eval": (FUNCTION, [("self.dropout.p if self.training else 0.0", "self.dropout.p")], "dropout.eval", "", {}),
     "sums after dropout": (NANO, [("        y = att @ v\n", "        att = att / (att.sum(-1, keepdim=True) + 1e-9)\n        y = att @ v\n")], "dropout.undone", "att.sum(-1", {}),
     "in place": (SPLIT, [("nn.Dropout(dropout)", "nn.Dropout(dropout, True)")], "gradient.in-place", "", {}),
     "no buffer": (ONE_HEAD, [('self.register_buffer("mask", mask)', "self.mask = mask")], "mask.no-buffer", "self.mask = mask", {}),
@@ -191,12 +166,10 @@ BEHIND = {
     "a loop that begins early": (BY_LOOP, [("range(i + 1,", "range(i,")], "mask.diagonal", "mask[i, j]", {}),
     "one row for all": (BY_LOOP, [("[:num_tokens, :num_tokens].to", "[num_tokens - 1, :num_tokens].to")], "mask.empty", "[num_tokens - 1", {}),
     "a scale from the constructor": (ONE_HEAD, [(TRIANGLE, TRIANGLE + "        self.scale = d_in**-0.5\n"), ("scores / keys.shape[-1] ** 0.5", "scores * self.scale")], "scale.width", "self.scale = d_in**-0.5", {}),
-    "a scaling that nothing reads": (ONE_HEAD, [("scores = scores / keys", "scaled = scores / keys")], "scale.none", "", {}),
     "a root of scores": (ONE_HEAD, [("scores / keys.shape[-1] ** 0.5", "(scores / keys.shape[-1]) ** 0.5")], "mask.nan", "** 0.5", {}),
     "values changed": (ONE_HEAD, [("self.W_query(x), self.W_value(x)", "self.W_query(x), self.W_value(x).relu()")], "parts.changed", "relu", {}),
     "a return in the loop": (LOOP_OVER_HEADS, [("        return torch.cat(parts", "            return torch.cat(parts")], "loop.return", "return torch.cat(parts, dim=-1)", {}),
     "a list made anew": (LOOP_OVER_HEADS, [("        parts = []\n", ""), ("            made =", "            parts = []\n            made =")], "merge.some-heads", "", {}),
-    "chained heads": (LOOP_OVER_HEADS, [("made = head(x)", "x = head(x)"), ("append(made)", "append(x)")], "heads.chained", "x = head(x)", {}),
     "a list on self": (LOOP_OVER_HEADS, [("sizes = d_in,", "self.parts = []\n        sizes = d_in,"), ("        parts = []\n        for", "        parts = self.parts\n        for")], "state.kept", "parts = self.parts", {}),
     "columns never written": (WRITTEN, [("result[:, :, 19 * h : 19 * h + 19]", "result[:, :, :19]")], "result.unwritten", "result[:, :, :19]", {}),
     "heads in a chain of modules": (STACKED, [("nn.ModuleList([", "nn.Sequential(*["), ("torch.cat([head(x) for head in self.heads], dim=-1)", "self.heads(x)")], "heads.chained", "self.heads(x)", {}),
@@ -206,15 +179,12 @@ BEHIND = {
     "a helper without return": (BY_HAND, [("        return e / e.sum", "        e / e.sum")], "error.none", "", {}),
     "a number that is called": (ONE_HEAD, [("self.drop = nn.Dropout(dropout)", "self.drop = dropout")], "error.number-called", "self.drop(weights)", {}),
     "arguments that changed places": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, dropout, context_length)")], "error", "CausalAttention(d_in, d_out, dropout, context_length)", {}),
-    "a number for an argument": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, 0.0, qkv_bias)")], "heads.argument", "context_length, 0.0", {}),
     "a share for all heads": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, dropout / num_heads, qkv_bias)")], "heads.argument", "dropout / num_heads", {}),
     "a share for each token": (ONE_HEAD, [("nn.Dropout(dropout)", "nn.Dropout(dropout / 5)")], "dropout.share", "dropout / 5", {}),
     "an argument not passed on": (STACKED, [("CausalAttention(*sizes)", "CausalAttention(d_in, d_out, context_length, dropout)")], "parameters.bias-never", "context_length, dropout)", {}),
     "three parts in another order": (NANO, [("split(self.n_embd, dim=2)", "unflatten(2, (self.n_head, 3, -1)).unbind(3)")] + [(f"{n} = {n}.view(B, T, self.n_head, self.n_embd // self.n_head).tr", f"{n} = {n}.tr") for n in "kqv"], "split.parts", "q, k, v =", {}),
-    "a row that sees one token too many": (ROW_BY_ROW, [("slice(0, t + 1)", "slice(0, t + 2)")], "mask.rows", "", {}),
     "a row that sees no token": (ROW_BY_ROW, [("slice(0, t + 1)", "slice(0, t)")], "mask.empty-row", "keys[:, past]", {}),
     "keys of another head": (LOOP, [("kh = k[:, :, cols]", "kh = k[:, :, : self.size]")], "scores.apart", "kh = k[:, :, : self.size]", {}),
-    "tokens before heads": (SPLIT, [("keys = self.W_key(x).view(b, t, self.n, self.width).transpose(1, 2)", "keys = self.W_key(x).view(b, t, self.n, self.width)"), ("queries = self.W_query(x).view(b, t, self.n, self.width).transpose(1, 2)", "queries = self.W_query(x).view(b, t, self.n, self.width)")], "split.no-transpose", "self.width)", {}),
     "a mask kept for the first length": (ONE_HEAD, [("self.mask.bool()[:num_tokens, :num_tokens]", "self.cut"), ("        scores = queries @", "        if not hasattr(self, 'cut'):\n            self.cut = self.mask.bool()[:num_tokens, :num_tokens]\n        scores = queries @")], "state.kept", "self.cut =", {}),
     "scores that are 0 hidden": (ONE_HEAD, [("scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)", "scores = scores.masked_fill(scores.tril() == 0, -torch.inf)")], "mask.zeros", "tril() == 0", {}),
     "everything hidden": (ONE_HEAD, [("self.mask.bool()[", "(self.mask >= 0)[")], "mask.everything", ">= 0", {}),
@@ -270,7 +240,7 @@ BEHIND = {
     "a dtype made above": (SPLIT, [("        scores = scores + torch", "        root = torch.ones(1, dtype=torch.float64)\n        scores = scores * root\n        scores = scores + torch")], "error.dtype", "root = ", {}),
     "values left unsplit": (SPLIT, [("self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)", "self.W_value(x).view(b, t, self.n, self.width)")], "split.no-transpose", "self.W_value(x)", {}),
     "keys kept from the first call": (SPLIT, [("        scores = queries", "        self.kept = keys if getattr(self, 'kept', keys).shape != keys.shape else getattr(self, 'kept', keys)\n        keys = self.kept\n        scores = queries")], "state.kept", "self.kept = ", {}),
-    "a helper that is given queries": (SDPA, [("    def forward(self, x):\n", "    def make(self, layer, x):\n        return layer(x)\n\n    def forward(self, x):\n"), ("        queries, keys, values = map(self.cut, (self.W_query(x), self.W_key(x), self.W_value(x)))\n", "        queries = self.make(self.W_query, x)\n        keys = self.make(self.W_key, queries)\n        values = self.make(self.W_value, x)\n        queries, keys, values = map(self.cut, (queries, keys, values))\n")], "error.projected", "keys = self.make", {}),
+    "a helper that is given queries": (OWN_SPLIT, [("    def forward(self, x):\n", "    def make(self, layer, x):\n        return layer(x)\n\n    def forward(self, x):\n"), ("queries = self.split(self.W_query(x))", "made = self.make(self.W_query, x)\n        queries = self.split(made)"), ("self.split(self.W_key(x))", "self.split(self.make(self.W_key, made))")], "error.projected", "self.make(self.W_key, made)", NOTEBOOK),
     "out_proj without its bias": (SPLIT, [("return self.out_proj(context)", "return context @ self.out_proj.weight.T")], "out_proj.bias", "context @ self.out_proj", {}),
     "another pair of dimensions": (SPLIT, [("keys.transpose(2, 3)", "keys.transpose(1, 2)")], "error.turned", "keys.transpose(1, 2)", {}),
     "a mask of numbers": (ONE_HEAD, [("self.mask.bool()", "self.mask")], "error.mask-bool", "self.mask[", {}),

@@ -1,4 +1,6 @@
-"""A small lesson, and copies of it that learners might hand in."""
+"""Cells that have run; a small lesson, and copies of it that learners might hand in."""
+
+from nbformat.v4 import new_code_cell, new_output
 
 STUB = (
     "def check(double):\n    try:\n"
@@ -27,6 +29,14 @@ RIGHT = "def double(number):\n    return number + number"
 def cell(name: str, code: str, printed: str = "") -> dict:
     outputs = [{"output_type": "stream", "name": "stdout", "text": [printed]}] if printed else []
     return {"cell_type": "code", "id": name, "source": code, "outputs": outputs, "metadata": {}}
+
+
+def showing(code: str, text: str) -> dict:
+    """Return a cell that has run: it prints a text that ends its line, and shows another."""
+    stream = new_output("stream", name="stdout", text=text)
+    result = new_output("execute_result", {"text/plain": text}, execution_count=1)
+    outputs = [stream if text.endswith("\n") else result] if text else []
+    return new_code_cell(code, execution_count=1, outputs=outputs)
 
 
 def lesson(another: str = "") -> dict:

@@ -20,7 +20,6 @@ START = ROOT / "notebooks" / "00_start.ipynb"  # the first page, which lists the
 
 MAY_RAISE = "raises-exception"  # known to JupyterLab, nbclient and nbval
 UNCHECKED = ("nbval-skip", "NBVAL_SKIP")
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 MEDIAN_LINES, MOST_LINES, LONG_LINES, SET_UP_LINES = 4, 15, 10, 8
 
@@ -101,13 +100,6 @@ def no_cell_escapes_nbval(notebook: dict) -> list[str]:
     ]
 
 
-def kernel_is_python3(notebook: dict) -> list[str]:
-    kernel = notebook["metadata"].get("kernelspec", {})
-    if kernel.get("name") == "python3" and kernel.get("display_name"):
-        return []
-    return [f"kernelspec is {kernel}, not python3: JupyterLab would ask for a kernel"]
-
-
 def no_stderr(notebook: dict) -> list[str]:
     return [
         f"cell {i} writes to stderr: {text_of(output).strip()[:80]}"
@@ -125,17 +117,6 @@ def errors_are_announced(notebook: dict) -> list[str]:
             problems.append(f"cell {i} raises {errors[0]} without the tag {MAY_RAISE}")
         if not errors and MAY_RAISE in tags(cell):
             problems.append(f"cell {i} is tagged {MAY_RAISE} and does not raise")
-    return problems
-
-
-def no_widget_state(notebook: dict) -> list[str]:
-    problems = ["metadata holds widget state"] if "widgets" in notebook["metadata"] else []
-    problems += [
-        f"cell {i} stores a live widget, which shows as an error without its kernel"
-        for i, cell in code_cells(notebook)
-        for output in cell["outputs"]
-        if WIDGET in output.get("data", {})
-    ]
     return problems
 
 
@@ -255,10 +236,8 @@ RULES: list[Callable[[dict], list[str]]] = [
     code_fits_beside_a_figure,
     every_cell_was_executed,
     no_cell_escapes_nbval,
-    kernel_is_python3,
     no_stderr,
     errors_are_announced,
-    no_widget_state,
     no_machine_paths,
     code_cells_are_short,
     images_have_alt_text,

@@ -22,10 +22,8 @@ from support.wrong_classes import ONE_HEAD, SPLIT, STACKED
 HIDDEN_FAULTS = {
     "relu of the queries": (SPLIT, [("self.W_query(x).view", "self.W_query(x).relu().view")], "parts.changed", "relu()"),
     "exp without the largest": (BY_HAND, [("torch.exp(s - s.max(dim=-1, keepdim=True).values)", "torch.exp(s)")], "softmax.largest", "torch.exp(s)"),
-    "the largest of all": (BY_HAND, [("s.max(dim=-1, keepdim=True).values", "s.max()")], "softmax.largest", "s.max()"),
     "heads by name": (STACKED, [("head(x) for head in self.heads", "head(x) for _, head in sorted(self.heads.named_children())")], "heads.many", "sorted("),
     # from call to call
-    "keys of the first call": (EINSUM, [("        att = torch.einsum", "        if not hasattr(self, 'seen') or self.seen.shape != k.shape: self.seen = k.detach()\n        k = self.seen\n        att = torch.einsum")], "gradient", ""),
     "a counter": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        self.calls = getattr(self, 'calls', 0) + 1\n        x = x if self.calls < 2 else x * 1.5\n")], "state", "x * 1.5"),
     "weights decay": (ONE_HEAD, [("        num_tokens = x.shape[1]\n", "        num_tokens = x.shape[1]\n        self.W_key.weight.data.mul_(0.97)\n")], "parameters.in-place", ""),
     "x in place": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        x.add_(0.0)\n")], "x.in-place", "x.add_"),
@@ -54,7 +52,6 @@ HIDDEN_FAULTS = {
     "tied": (SPLIT, [("        self.out_proj", "        self.W_key = self.W_query\n        self.out_proj")], "parameters.shared", "W_key"),
     "default dtype": (SPLIT, [("        super().__init__()\n", "        super().__init__()\n        torch.set_default_dtype(torch.float64)\n")], "settings", "set_default"),
     # names
-    "call": (SPLIT, [("def forward", "def __call__")], "forward.name", ""),
     "run": (SPLIT, [("def forward", "def attend")], "forward.name", ""),
     # noise and state in one head
     "jitter": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context + torch.randn_like(context) * 1e-6)")], "random", "randn_like"),
@@ -67,10 +64,8 @@ HIDDEN_FAULTS = {
     "recursion": (SPLIT, [("return self.out_proj(context)", "return self(context)")], "error.projected", ""),
     "numpy": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).detach().numpy()")], "result.type", "numpy"),
     "integers": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context).long()")], "result.type", "long"),
-    "complex": (SPLIT, [("return self.out_proj(context)", "return self.out_proj(context) + 0j")], "result.type", "0j"),
     "no grad": (SPLIT, [("    def forward", "    @torch.no_grad()\n    def forward")], "gradient", ""),
     "grad off for all": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        torch.set_grad_enabled(False)\n")], "gradient", ""),
-    "a generator": (SPLIT, [("return self.out_proj(context)", "yield self.out_proj(context)")], "result.type", ""),
     "a wrong base": (SPLIT, [("class Mine(nn.Module)", "class Mine"), ("        super().__init__()\n", "")], "not.a-class", ""),
     "raises a string": (SPLIT, [("        b, t, _ = x.shape\n", "        b, t, _ = x.shape\n        raise 'no'\n")], "error.refused", "raise"),
 }  # fmt: skip

@@ -36,7 +36,6 @@ PLANTED = [
     *(
         Planted(f"hidden: {what}", several(text, *pairs), {"seconds": 1.0}, {})
         for what, (text, pairs, *_) in HIDDEN_FAULTS.items()
-        if "replace all" not in what
     ),
     *(
         Planted(f"behind: {what}", several(text, *pairs), {}, outside)

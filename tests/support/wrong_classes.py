@@ -75,27 +75,6 @@ class Mine(nn.Module):
         context = (weights @ values).transpose(1, 2).flatten(2)
         return self.out_proj(context)
 """
-SDPA = """\
-class Mine(nn.Module):
-    def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
-        super().__init__()
-        self.n, self.p = num_heads, dropout
-        self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-        self.out_proj = nn.Linear(d_out, d_out)
-
-    def cut(self, part):
-        return part.unflatten(-1, (self.n, -1)).transpose(1, 2)
-
-    def forward(self, x):
-        queries, keys, values = map(self.cut, (self.W_query(x), self.W_key(x), self.W_value(x)))
-        p = self.p if self.training else 0.0
-        context = nn.functional.scaled_dot_product_attention(
-            queries, keys, values, is_causal=True, dropout_p=p
-        )
-        return self.out_proj(context.transpose(1, 2).flatten(2))
-"""
 WITHOUT_MASK = f"""\
 {LAYERS.format("")}        self.drop = nn.Dropout(dropout)
 
@@ -140,7 +119,6 @@ def change(text: str, right: str, wrong: str) -> type[nn.Module]:
 # Wrong classes: what was changed, the kind that must be found, and in which line of which method
 
 WRONG_HEADS = {
-    "fill with 0": (("-torch.inf", "0.0"), "mask.fill", "forward 8"),
     "result not kept": (("masked_fill_", "masked_fill"), "mask.unused", "forward 8"),
     "mask of the past": (("torch.triu(torch.ones(context_length, context_length), diagonal=1)", "torch.tril(torch.ones(context_length, context_length), diagonal=-1)"), "mask.past", "__init__ 7"),
     "mask inverted": (("self.mask.bool()", "(self.mask == 0)"), "mask.inverted", "forward 8"),
@@ -150,7 +128,6 @@ WRONG_HEADS = {
     "no triangle": (("        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n", "        scores[:, 2:3, 4:] = -torch.inf\n        scores[:, 1:2, :1] = -torch.inf\n"), "mask.leaks", "forward 9"),
     "mask not cut": (("[:num_tokens, :num_tokens]", ""), "error.mask-cut", "forward 8"),
     "transpose forgotten": (("keys.transpose(1, 2)", "keys"), "error.sizes", "forward 6"),
-    "scores are something else": (("queries @ keys.transpose(1, 2)", "queries @ keys.transpose(1, 2) + (queries @ keys.transpose(1, 2)) ** 3"), "scores.changed", "forward 6"),
     "not at all": ((" / keys.shape[-1] ** 0.5", ""), "scale.none", "forward 6"),
     "no root": ((" ** 0.5", ""), "scale.no-root", "forward 7"),
     "** 1 / 2": (("** 0.5", "** 1 / 2"), "scale.half", "forward 7"),
@@ -160,7 +137,6 @@ WRONG_HEADS = {
     "no softmax": (("torch.softmax(scores, dim=-1)", "scores"), "softmax.none", "forward 11"),
     "0 after softmax": (("        scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)\n        weights = torch.softmax(scores, dim=-1)", "        weights = torch.softmax(scores, dim=-1)\n        weights = weights * (1 - self.mask[:num_tokens, :num_tokens])"), "mask.after-softmax", "forward 9"),
     "weights scaled": (("weights = self.drop(weights)", "weights = self.drop(weights) / (1 + torch.arange(num_tokens)[:, None])"), "weights.changed", "forward 10"),
-    "weights @ keys": (("weights @ values", "weights @ keys"), "values.other", "forward 11"),
     "values squared": (("weights @ values", "weights @ values**2"), "parts.changed", "forward 11"),
     "weights @ x": (("weights @ values", "weights @ x"), "values.other", "forward 11"),
     "weights transposed": (("weights @ values", "weights.mT @ values"), "weights.transposed", "forward 11"),
@@ -183,7 +159,6 @@ WRONG_HEADS = {
     "depends on the batch": (("return context", "return context * (1 if len(x) == 1 else (2.0 if num_tokens > 5 else 1))"), "multiplied", "forward 12"),
 }  # fmt: skip
 WRONG_STACKS = {
-    "joined along the tokens": (("dim=-1", "dim=1"), "merge.axis", "forward 2"),
     "stacked": (("torch.cat", "torch.stack"), "merge.axis", "forward 2"),
     "added": (("torch.cat([head(x) for head in self.heads], dim=-1)", "sum(head(x) for head in self.heads)"), "merge.added", "forward 2"),
     "alternating": (("torch.cat([head(x) for head in self.heads], dim=-1)", "torch.stack([head(x) for head in self.heads], dim=-1).flatten(2)"), "merge.alternating", "forward 2"),
@@ -197,9 +172,7 @@ WRONG_STACKS = {
     "a loop that breaks the values": (("head(x) for head in self.heads", "head(x) * (1 if len(self.heads) == 1 or x.shape[1] == 1 else h) for h, head in enumerate(self.heads)"), "context.changed", "forward 2"),
 }  # fmt: skip
 WRONG_SPLITS = {
-    "split by view": (("view(b, t, self.n, self.width).transpose(1, 2)", "view(b, self.n, t, self.width)"), "split.mixed", "forward 3"),
     "only the values split by view": (("self.W_value(x).view(b, t, self.n, self.width).transpose(1, 2)", "self.W_value(x).view(b, self.n, t, self.width)"), "split.mixed", "forward 5"),
-    "merged by view": ((".transpose(1, 2).flatten(2)", ".reshape(b, t, -1)"), "merge.mixed", "forward 9"),
     "merged in another order": ((".transpose(1, 2).flatten(2)", ".permute(0, 2, 3, 1).flatten(2)"), "merge.alternating", "forward 9"),
     "heads rolled": ((".transpose(1, 2).flatten(2)", ".transpose(1, 2).roll(1, dims=2).flatten(2)"), "order", "forward 9"),
     "no transpose": (("view(b, t, self.n, self.width).transpose(1, 2)", "view(b, t, self.n, self.width)"), "split.no-transpose", "forward 3"),

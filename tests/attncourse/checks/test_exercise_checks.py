@@ -25,7 +25,8 @@ from attncourse.checks.sentences import (
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import locate
 from attnlib import CausalAttention
-from support.wrong_classes import ONE_HEAD, SDPA, SPLIT, STACKED, change, write
+from support.many_styles import FLAT
+from support.wrong_classes import ONE_HEAD, SPLIT, STACKED, change, write
 
 # Stubs
 
@@ -250,7 +251,7 @@ def test_torch_still_uses_the_words_that_tell_a_kind(words):
         (ONE_HEAD, "[:num_tokens, :num_tokens]", "", "error.mask-cut", {"scores", "self.mask"}),
         (SPLIT, ".transpose(1, 2).flatten(2)", ".transpose(1, 2).reshape(b, t, 23)", "error.view-asked", {"weights", "values"}),
         (SPLIT, "keys = self.W_key(x).view(b, t, self.n, self.width).transpose(1, 2)", "keys = self.W_key(x)[:, None].squeeze(1)", "error.not-split", {"queries", "keys"}),
-        (SDPA, "(self.n, -1)).transpose(1, 2)", "(self.n + 1, -1)).transpose(1, 2)", "error", {"part"}),
+        (FLAT, "t.view(B, T, self.n_head, self.size)", "t.unflatten(2, (self.n_head + 1, -1))", "error", {"t"}),
     ],
 )  # fmt: skip
 def test_an_error_is_told_by_the_shapes_that_met(text, right, wrong, kind, shapes):

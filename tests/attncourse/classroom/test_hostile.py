@@ -127,6 +127,12 @@ def host(tmp_path, monkeypatch) -> Iterator[dict]:
         other.kill()
 
 
+def run_job(job: list[list[str]], behind: tuple[str, ...]) -> dict[str, list]:
+    """Run cells in one Python; return by their names what they told."""
+    told = run_script(INSIDE, json.dumps(job), 60, behind).told.splitlines()
+    return {name: one for name, *one in map(json.loads, told)}
+
+
 def try_ways(ways: dict[str, str], host: dict, behind: tuple[str, ...]) -> dict[str, str]:
     """Return what each way says of itself, or of the error that it ends in."""
     job = [["space", "import os, pathlib, socket, subprocess", ""]]
@@ -136,8 +142,7 @@ def try_ways(ways: dict[str, str], host: dict, behind: tuple[str, ...]) -> dict[
         tried = "\n    ".join(code.splitlines())
         cell = f"def way():\n    {tried}\n    return won\n\n\ntry:\n    print(way())\n"
         job.append([way, f"{cell}except OSError:\n    print(False)", ""])
-    told = map(json.loads, run_script(INSIDE, json.dumps(job), 20, behind).told.splitlines())
-    return {name: said for name, _, said, _ in told if name != "space"}
+    return {name: one[1] for name, one in run_job(job, behind).items() if name != "space"}
 
 
 def test_no_way_leads_out(tmp_path, host, behind):
@@ -342,8 +347,7 @@ def test_an_answer_is_made_of_the_learners_own_lines(behind):
         function = {"CausalAttention": "check_causal_attention"}.get(check, "check_is_causal")
         for name, (code, _) in answers.items():
             job += [[f"{name}: written", code, ""], [name, f"{function}({check})", check]]
-    ended = run_script(INSIDE, json.dumps(job), 60, behind)
-    told = {name: one for name, *one in map(json.loads, ended.told.splitlines())}
+    told = run_job(job, behind)
     assert not {name: told[name][:2] for name in told if told[name][0] not in DONE}
     found = {name: set(told[name][2]) for name in (*AUTHORS, *FUNCTIONS)}
     assert found == {name: borrowed for name, (_, borrowed) in (AUTHORS | FUNCTIONS).items()}
@@ -384,8 +388,7 @@ def test_what_judges_an_answer_is_as_it_was(behind):
     job += [["unchanged", CHECK, "is_causal"]]
     for name, code in OTHERWISE.items():
         job += [[f"{name}: set", code, ""], [name, CHECK, "is_causal"]]
-    ended = run_script(INSIDE, json.dumps(job), 60, behind)
-    told = {name: one for name, *one in map(json.loads, ended.told.splitlines())}
+    told = run_job(job, behind)
     assert not [name for name in told if told[name][0] == "raised"]
     for name in REPLACED:
         assert f"changes {name}" in told[name][2]
@@ -394,18 +397,6 @@ def test_what_judges_an_answer_is_as_it_was(behind):
     for name in OTHERWISE:
         _, said, borrowed = told[name]
         assert said == told["unchanged"][1] or borrowed, name
-
-
-def test_what_an_answer_prints_is_no_fault(tmp_path, behind):
-    (path,) = (path for path in lessons() if path.name.startswith("02"))
-    mine = read_notebook(path)
-    _, second = find_exercises(mine)
-    prints = second.solution.replace("    return", "    print(h, [1])\n    return")
-    assert prints != second.solution
-    for one in mine["cells"]:
-        if one["id"] == second.cell:
-            one["source"] = put(prints, second.stub)
-    assert [one.state for one in grade(mine, tmp_path, behind)] == ["not attempted", "solved"]
 
 
 def test_what_tells_for_ever_ends(behind, monkeypatch):
@@ -417,15 +408,14 @@ def test_what_tells_for_ever_ends(behind, monkeypatch):
     assert ended.why == "took longer than 5 seconds in all"
 
 
-def test_in_a_lesson_a_class_of_the_course_is_no_answer(tmp_path, behind):
+def test_in_a_lesson_a_class_of_the_course_is_no_answer_and_printing_no_fault(tmp_path, behind):
     (path,) = (path for path in lessons() if path.name.startswith("02"))
     mine = read_notebook(path)
     first, second = find_exercises(mine)
     inherited = f"import attnlib\n\n\nclass {first.name}(attnlib.{first.name}):\n    pass"
-    answers = {
-        first.cell: put(inherited, first.stub),
-        second.cell: put(second.solution, second.stub),
-    }
+    prints = second.solution.replace("    return", "    print(h, [1])\n    return")
+    assert prints != second.solution
+    answers = {first.cell: put(inherited, first.stub), second.cell: put(prints, second.stub)}
     for one in mine["cells"]:
         one["source"] = answers.get(one["id"], source(one))
     found = grade(mine, tmp_path, behind)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from attncourse.gpt2 import from_gpt2, load_gpt2, read_gpt2
+from support.cases import refused
 from support.model_tools import hugging_face
 
 HEADS, WIDTH, LAYERS = 5, 15, 3
@@ -36,10 +36,6 @@ def hidden(model: nn.Module) -> torch.Tensor:
     with torch.no_grad():
         found = model(TOKENS)
     return getattr(found, "last_hidden_state", found)
-
-
-def refused(error: type[Exception], words: str) -> pytest.RaisesExc:
-    return pytest.raises(error, match=re.escape(words))
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,11 @@ from attncourse.language import (
     language_model,
     load,
 )
-from attncourse.language.parallel import alone, compare_with_one
+from attncourse.language.parallel import alone
 from attncourse.language.recorded import DATA, INSTALL, recorded_model
 from attncourse.language.reference import reference_logits
 from attncourse.variants.llama import Ways
 from attnlib import MultiHeadAttention, causal_mask
-from record_language import TIMED, WRITTEN
 from support.small_llama import small_file
 
 FRANCE, ITALY = "The capital of France is", "The capital of Italy is"
@@ -307,16 +306,3 @@ def test_what_is_timed_is_a_model_of_random_numbers_and_it_says_so(recording, mo
         monkeypatch.setattr(recording, "size", small)
         assert list(recording.tokens_after([3, 1, 4], 5)) == written
     del recording.llama
-
-
-def test_it_holds_what_lesson_09_asks(recording):
-    for text, token_ids, likeliest, logits in reference_logits():
-        run = recording.read(token_ids)
-        assert run.tokens == recording.read(text).tokens
-        tokens, found = zip(*run.largest_logits(10), strict=True)
-        assert list(tokens) == likeliest.tolist()
-        torch.testing.assert_close(torch.tensor(found), logits, rtol=0, atol=1e-3)
-    assert recording.token_ids(TIMED).shape == (53,)
-    assert recording.write(WRITTEN[0], 40, top_k=40, temperature=0.8, seed=3).startswith(WRITTEN[0])
-    assert [alone(recording, FRANCE, i, 2) for i in (0, 1)] == [" the", "\n"]
-    assert "together they say Paris" in compare_with_one(recording, FRANCE, 1, 2)

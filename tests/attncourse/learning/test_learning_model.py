@@ -103,8 +103,7 @@ def test_shape_comments_are_true():
     found.run(sizes, lambda: mute_head(module, 1, 2)(tokens))
     one_answer = AttentionModel(17, 11, 15, 3)
     found.run(sizes, lambda: reads_and_writes(one_answer, 0, 1))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 def test_a_head_is_muted_at_some_places_only():

@@ -1,7 +1,6 @@
 """The mini model: do its two numbers bring the country, in every pair, and only they?"""
 
 import json
-import math
 
 import pytest
 import torch
@@ -19,6 +18,7 @@ from attncourse.learning.mini import (
     words_of,
 )
 from attnlib import CausalAttention
+from support.reference import Matrix, Vector, dot, one_head
 from train_mini import train_mini
 
 CLEAN = "The capital of France is"
@@ -116,19 +116,16 @@ def test_a_reading_is_what_the_formula_says(mini, text):
     rows = {name: weight.tolist() for name, weight in mini.state_dict().items()}
     vectors = [rows["embedding.weight"][mini.words.index(word)] for word in text.split()]
 
-    def times(matrix: list[list[float]], vector: list[float]) -> list[float]:
-        return [sum(a * b for a, b in zip(row, vector, strict=True)) for row in matrix]
+    def times(matrix: Matrix, vector: Vector) -> Vector:
+        return [dot(row, vector) for row in matrix]
 
     queries, keys, values = (
         [times(rows[f"head.W_{part}.weight"], vector) for vector in vectors]
         for part in ("query", "key", "value")
     )
     scores = [times(keys, query) for query in queries]
-    weights = []
-    for i, row in enumerate(scores):
-        grown = [math.exp(score / math.sqrt(2)) for score in row[: i + 1]]
-        weights.append([e / sum(grown) for e in grown] + [0.0] * (len(row) - i - 1))
-    numbers = times([list(column) for column in zip(*values, strict=True)], weights[-1])
+    context_vec, weights = one_head(queries, keys, values)
+    numbers = context_vec[-1]
     written = times(rows["out_proj.weight"], numbers)
     after = [a + b for a, b in zip(vectors[-1], written, strict=True)]
     logits = times(rows["embedding.weight"], after)

@@ -65,5 +65,4 @@ def test_its_shape_comments_are_true():
     sizes = {"b": 3, "num_tokens": 5, "d_out": 10}
     unmasked = without_mask(model())
     found.run(sizes, lambda: unmasked.layers[0](torch.ones(3, 5, 10)))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []

@@ -66,8 +66,7 @@ def test_shape_comments_are_true():
     found = reading(Path(tasks.__file__))
     sizes = {"b": 5, "num_tokens": 16, "num_answers": 2}
     found.fields(sizes, draw(look_ups(1, 3)))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 @pytest.mark.parametrize("distances", [(), (0,), (1, 16), (-2,)])

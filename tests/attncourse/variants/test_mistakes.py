@@ -43,8 +43,7 @@ def test_the_page_has_true_shape_comments():
     found = reading(Path(mistakes.__file__))
     sizes = {"b": B, "num_tokens": T, "num_heads": H, "head_dim": HEAD_DIM, "d_out": H * HEAD_DIM}
     found.run(sizes, lambda: build(OnePageAttention)(tokens()))
-    assert found.lies == []
-    assert found.unreached() == []
+    assert found.lies == found.unreached() == []
 
 
 # One line

@@ -72,13 +72,8 @@ ANSWERS = {
                 "The mask is as wide as the last two",
             ),
             "a bare inf": ({"torch.inf": "inf"}, "write -torch.inf."),
-            "a capital inf": ({"torch.inf": "torch.Inf"}, "write -torch.inf."),
             "True for visible": ({"(is_future": "(~is_future"}, "The past is hidden, and the"),
             "down the columns": ({"dim=-1": "dim=-2"}, "Softmax runs down the columns: each row"),
-            "the stub's line left": (
-                {"    return": "    raise NotImplementedError\n    return"},
-                "Your lines stop at `raise NotImplementedError`: delete that",
-            ),
             "hidden after softmax": (
                 {
                     HIDE: "",
@@ -96,7 +91,6 @@ ANSWERS = {
             ),
             "rounded": ({"dim=-1)": "dim=-1).half()"}, "Nothing leaks, but an attention weight is"),
             "one head": ({"dim=-1)": "dim=-1)[23, 4]"}, "The shape is (5, 5), not (30, 9, 5, 5)."),
-            "no return": ({"return torch": "torch"}, "causal_weights returns None: is the return"),
             "filled with -1e4": (
                 {"-torch.inf": "-1e4"},
                 "Right for these scores, but not for every",
@@ -127,33 +121,10 @@ ANSWERS = {
                 {".masked_fill(is_future, -torch.inf)": ""},
                 "line 7: weights = self.dropout(torch.softmax(hidden, dim=-1))",
             ),
-            "the past hidden": (
-                {"] > position": "] < position"},
-                "line 5: is_future = position[None, :] <",
-            ),
-            "itself hidden": (
-                {"] > position": "] >= position"},
-                "line 5: is_future = position[None, :] >=",
-            ),
             "filled with 0": ({"-torch.inf": "0.0"}, "The scores that the mask hides are set to"),
             "filled with -1e4": (
                 {"-torch.inf": "-1e4"},
                 "line 6: hidden = scores.masked_fill(is_future, -1e4)",
-            ),
-            "not divided": ({" / keys.shape[-1] ** 0.5": ""}, "line 3: scores = queries @"),
-            "divided by the width": ({" ** 0.5": ""}, "line 3: scores = queries @"),
-            "divided by the tokens": (
-                {"keys.shape[-1]": "keys.shape[1]"},
-                "line 3: scores = queries @",
-            ),
-            "down the columns": (
-                {"dim=-1": "dim=-2"},
-                "line 7: weights = self.dropout(torch.softmax(hidden, dim=-2))",
-            ),
-            "over the batch": ({"dim=-1": "dim=0"}, "Softmax runs over the texts of the batch"),
-            "no dropout": (
-                {"self.dropout(torch.softmax(hidden, dim=-1)": ("torch.softmax(hidden, dim=-1")},
-                "In training nothing is dropped",
             ),
             "scores dropped": (
                 {"torch.softmax(hidden, dim=-1)": "hidden).softmax(-1"},
@@ -165,15 +136,6 @@ ANSWERS = {
                     ", dim=-1)": ", dim=-1).masked_fill(is_future, 0)",
                 },
                 "The future is hidden only after softmax",
-            ),
-            "keys for values": ({"self.W_value(x)": "self.W_key(x)"}, "Here values holds the"),
-            "a mask for six tokens": (
-                {"x.shape[1], device": "6, device"},
-                "The mask is for 6 tokens, and x has 5: make it from x.shape[1].",
-            ),
-            "all dimensions turned": (
-                {"keys.transpose(-2, -1)": "keys.T"},
-                "line 3: scores = queries @ keys.T /",
             ),
             "as if there were heads": (
                 {"transpose(-2, -1": "transpose(2, 3"},
@@ -187,18 +149,6 @@ ANSWERS = {
                 {"hidden, dim=-1": "hidden"},
                 "line 7: weights = self.dropout(torch.softmax(hidden))",
             ),
-            "a mask one too late": (
-                {"[:, None]": "[:, None] + 1"},
-                "line 5: is_future = position[None, :] >",
-            ),
-            "itself hidden by a triangle": (
-                {
-                    "position[None, :] > position[:, None]": (
-                        "torch.ones(len(position), len(position)).triu() >= 1"
-                    )
-                },
-                "line 5: is_future = torch.ones(len(position),",
-            ),
             "no return": ({"return weights": "weights"}, "end with return."),
         },
     ),
@@ -207,7 +157,6 @@ ANSWERS = {
         {
             "not shifted": ({".roll(1, dims=0)": ""}, "Each token looks at itself: its query is"),
             "shifted the other way": ({"roll(1": "roll(-1"}, "Each token asks for the one after"),
-            "columns for rows": ({"dims=0": "dims=1"}, "Each token asks for the one after it,"),
             "too quiet": ({"n * ": ""}, "Right way, but softly: of 6 tokens one gives only 0.23"),
             "the same number for all": (
                 {"10 * num_tokens**0.5": "20"},
@@ -215,12 +164,7 @@ ANSWERS = {
             ),
             "two back": ({"roll(1": "roll(2"}, "Of 6 tokens, token 2 looks most at token 0, not"),
             "infinity": ({"10 * num_tokens**0.5": "torch.inf"}, "0 times infinity is NaN: the"),
-            "infinity alone": (
-                {"n * torch.eye(num_tokens": "torch.eye(num_tokens).log().neg().reciprocal("},
-                "0 times infinity is NaN: the number",
-            ),
             "always six": ({"eye(num_tokens)": "eye(6)"}, "The shape is (6, 6), not (5, 5)."),
-            "no return": ({"return n": "n"}, "look_back returns None: is the return missing?"),
         },
     ),
 }

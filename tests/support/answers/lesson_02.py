@@ -10,38 +10,11 @@ ANSWERS = {
         "are those of attnlib's MultiHeadAttentionWrapper, and in training dropout falls on "
         "single attention weights.",
         {
-            "along the tokens": ({"dim=-1": "dim=1"}, "line 2: return torch.cat([head(x) for head"),
             "along the batch": ({", dim=-1": ""}, "line 2: return torch.cat([head(x) for head in"),
-            "a new dimension": ({"cat": "stack"}, "line 2: return torch.stack([head(x) for head"),
-            "alternating columns": (
-                {"cat": "stack", "dim=-1)": "dim=-1).flatten(2)"},
-                "The columns of the heads alternate:",
-            ),
-            "added": (
-                {"torch.cat([": "sum([", ", dim=-1)": ")"},
-                "line 2: return sum([head(x) for head in",
-            ),
-            "reversed": (
-                {"in self.heads": "in reversed(self.heads)"},
-                "line 2: return torch.cat([head(x) for head",
-            ),
             "not joined": ({"torch.cat(": "", ", dim=-1)": ""}, "forward(x) returns a list of 3,"),
-            "one through the other": (
-                {
-                    "torch.cat([head(x) for head in self.heads], dim=-1": (
-                        "nn.Sequential(*self.heads)(x"
-                    )
-                },
-                "line 2: return nn.Sequential(*self.heads)(x)",
-            ),
-            "a plain list": ({"nn.ModuleList(heads)": "heads"}, "make it an nn.ModuleList."),
             "the list called": (
                 {"torch.cat([head(x) for head in self.heads], dim=-1": "self.heads(x"},
                 "line 2: return self.heads(x)",
-            ),
-            "the heads joined": (
-                {"head(x) for": "head for"},
-                "line 2: return torch.cat([head for head in",
             ),
             "the list of heads joined": (
                 {"[head(x) for head in self.heads]": "self.heads"},
@@ -56,10 +29,6 @@ ANSWERS = {
                 "line 2: return torch.cat([head(x) for head",
             ),
             "no return": ({"return torch": "torch"}, "line 2: torch.cat([head(x) for head in"),
-            "a name, no return": (
-                {"return torch": "context_vec = torch"},
-                "Forward makes context_vec and returns None:",
-            ),
             "the stub's line left": (
                 {"        return": "        raise NotImplementedError\n        return"},
                 "line 2: raise NotImplementedError | Your lines stop at `raise",
@@ -80,21 +49,11 @@ ANSWERS = {
                 {"nn.init.zeros_(silent.heads[h].W_value.weight)": "del silent.heads[h]"},
                 "The shape is (2, 6, 4), not (2, 6, 6): a silent head keeps its columns, as",
             ),
-            "with gradients": (
-                {"nn.init.zeros_(": "", "weight)": "weight.zero_()"},
-                "A parameter that records for gradients must be changed under torch.no_grad().",
-            ),
             "the layer": ({"W_value.weight": "W_value"}, "AttributeError: 'Linear' object has no"),
-            "the head": ({".W_value.weight": ""}, "AttributeError: 'CausalAttention' object has"),
-            "the stub's line left": (
-                {"    nn": "    raise NotImplementedError\n    nn"},
-                "Your lines stop at `raise NotImplementedError`: delete that line.",
-            ),
             "only a copy": (
                 {"    nn.init.zeros_(silent.heads[h].W_value.weight)\n": ""},
                 "Head 1 must be silent, and its columns are as they were.",
             ),
-            "no return": ({"    return silent\n": ""}, "without_head returns None: is the return"),
         },
     ),
 }

@@ -10,38 +10,14 @@ ANSWERS = {
         "those of attnlib's MultiHeadAttention, and in training dropout falls on single "
         "attention weights.",
         {
-            "cut by view alone": (
-                {
-                    "num_tokens, self.num_heads": "self.num_heads, num_tokens",
-                    "return made.transpose(1, 2)": "return made",
-                },
-                "The split mixes tokens and heads of the",
-            ),
             "no transpose in the cut": (
                 {"return made.transpose(1, 2)": "return made"},
                 "The queries come from here with the tokens",
             ),
-            "join by view alone": (
-                {"(attn_weights @ values).transpose(1, 2)": "attn_weights @ values"},
-                "The merge mixes tokens and",
-            ),
             "no contiguous": ({"contiguous().": ""}, "put .contiguous() before .view()"),
-            "no out_proj": ({"self.out_proj(context_vec)": "context_vec"}, "out_proj"),
-            "scaled by d_out": (
-                {"self.head_dim**0.5": "(self.num_heads * self.head_dim) ** 0.5"},
-                "line 7: attn_scores = attn_scores /",
-            ),
             "no mask": (
                 {"attn_scores = attn_scores.masked_fill(is_future, -torch.inf)": "pass"},
                 "line 10: attn_weights = torch.softmax(attn_scores, dim=-1)",
-            ),
-            "no dropout": (
-                {"attn_weights = self.dropout(attn_weights)": "pass"},
-                "In training nothing is dropped",
-            ),
-            "a mask for six tokens": (
-                {"causal_mask(num_tokens": "causal_mask(6"},
-                "The mask is for 6 tokens, and x has 5: make it from x.shape[1].",
             ),
             "merged to the width of x": (
                 {"num_tokens, -1)": "num_tokens, x.shape[-1])"},
@@ -51,12 +27,7 @@ ANSWERS = {
                 {"num_tokens, self.num_heads, ": "num_tokens, "},
                 "Is head_dim d_out // num_heads,",
             ),
-            "keys without heads": (
-                {"self.split(self.W_key(x))": "self.W_key(x)"},
-                "line 6: attn_scores = queries @",
-            ),
             "values without heads": ({"split(self.W_value(x)": "W_value(x"}, "The values are not"),
-            "no heads at all": ({"self.split(self.W_": "(self.W_"}, "The queries and the keys are"),
             "no return": ({"return self": "context_vec = self"}, "end with return."),
         },
     ),
@@ -103,7 +74,6 @@ ANSWERS = {
                 {"torch.cat(rows)": "torch.cat(rows).T"},
                 "is (15, 7). nn.Linear stores its matrix transposed, so no .T is needed.",
             ),
-            "each turned": ({"name).weight for": "name).weight.T for"}, "The matrix is (21, 5),"),
             "two heads": ({"torch.cat(rows)": "torch.cat(rows[:2])"}, "The matrix is (10, 7)"),
             "two heads unpacked": (
                 {"with torch": "a, b = stacked.heads\n    with torch"},
@@ -112,10 +82,6 @@ ANSWERS = {
             "rows by number": (
                 {".copy_(torch.cat(rows))": "[:2] = rows[0]"},
                 "Tensor sizes: [5, 7]. Here are 3 heads of width 5",
-            ),
-            "the stub's line left": (
-                {"        for": "        raise NotImplementedError\n        for"},
-                "Your lines stop at `raise NotImplementedError`: delete",
             ),
             "another layer": (
                 {
@@ -134,7 +100,6 @@ ANSWERS = {
                 },
                 "The stacked heads have changed: copy from them, into split.",
             ),
-            "no return": ({"    return split\n": ""}, "copy_weights returns None: is the return"),
             "out_proj of zeros": (
                 {"init.eye_": "init.zeros_"},
                 "out_proj.weight is 0",
@@ -166,10 +131,6 @@ ANSWERS = {
                 {"    return": "    swapped.out_proj.bias.data.mul_(2)\n    return"},
                 "out_proj.bias has changed: it is added once, belongs to no head, and",
             ),
-            "the stub's line left": (
-                {"    return": "    raise NotImplementedError\n    return"},
-                "Your lines stop at `raise NotImplementedError`: delete that",
-            ),
             "out_proj forgotten": (
                 {"swapped.out_proj.weight.copy_(": "deepcopy("},
                 "out_proj.weight is as it was: its columns have to change places by head.",
@@ -182,7 +143,6 @@ ANSWERS = {
             ),
             "row by row": ({"roll(width, dims=0)": "flip(0)"}, "W_query.weight: its rows have not"),
             "with gradients": ({"with torch.no_grad():": "if True:"}, "Stopped in swap_heads,"),
-            "no return": ({"    return swapped\n": ""}, "swap_heads returns None: is the return"),
         },
     ),
 }

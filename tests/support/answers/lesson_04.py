@@ -13,10 +13,6 @@ MERGED = "merged = context_vec.transpose(1, 2).flatten(2)"
 KEY = "key.transpose(2, 3)"
 WRONG = {
     1: {
-        "the keys left": (
-            {"W_key(x).view(split).transpose(1, 2)": "W_key(x).view(split)"},
-            "The keys come from here with the tokens before the heads",
-        ),
         "a mask that fits": (
             {"causal_mask(x.shape[1])": "causal_mask(1)"},
             "Token 0 sees token 1: nothing is hidden. The future must be hidden.",
@@ -24,10 +20,6 @@ WRONG = {
     },
     2: {
         "the width of a head": ({"x.shape[1]": "self.head_dim"}, "make it from x.shape[1]."),
-        "turned": (
-            {"causal_mask(x.shape[1])": "causal_mask(x.shape[1]).T"},
-            "the mask is on the wrong side of the diagonal.",
-        ),
     },
     3: {
         "the queries turned": ({f"query @ {KEY}": "query.transpose(2, 3) @ key"}, FIT),
@@ -40,10 +32,6 @@ WRONG = {
         "no transpose": (
             {MERGED: "merged = context_vec.flatten(2)"},
             "The heads are put along dimension 1: torch.cat must join their columns.",
-        ),
-        "reshaped": (
-            {MERGED: "merged = context_vec.reshape(*stream.shape[:2], -1)"},
-            "The merge mixes tokens and heads",
         ),
     },
     5: {

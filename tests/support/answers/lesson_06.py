@@ -36,7 +36,6 @@ ANSWERS = {
                 {"module(changed)[:, :t]": "module(x[:, :t])"},
                 "It rejects the mistake 'both without transpose', which is causal, though wrong.",
             ),
-            "no return": ({"    return True": ""}, "is_causal returns None"),
             "return inside the loop": (
                 {"    return True": "        return True"},
                 "Only token 1 is ever changed, and a class goes through in which token 2 is seen",
@@ -50,10 +49,6 @@ ANSWERS = {
             "the whole only": (
                 {"1, x.shape[1]": "x.shape[1], x.shape[1] + 1"},
                 "It misses 7 of 9 classes that it must reject, for example 'split without",
-            ),
-            "one t only": (
-                {"range(1, x.shape[1])": "[3]"},
-                "It lets a class through that goes wrong only for t = 1. Is every t asked, and",
             ),
             "from two on": (
                 {"1, x.shape": "2, x.shape"},
@@ -76,7 +71,6 @@ ANSWERS = {
                 {"atol=1e-5": "atol=1e-5, equal_nan=True"},
                 "It misses 1 of 9 classes that it must reject, for example 'mask with the",
             ),
-            "the last rows": ({"whole[:, :t]": "whole[:, -t:]"}, "It rejects the right class."),
             "to the last digit": (
                 {
                     "torch.allclose(module(x[:, :t]), whole[:, :t], atol=1e-5": (
@@ -90,7 +84,6 @@ ANSWERS = {
                 {"whole[:, :t]": "whole[:t]", "1, x.shape": "2, x.shape"},
                 "Stopped in same_on_prefixes, line 3: return all( torch.allclose(module(x[:,",
             ),
-            "no return": ({"return all": "all"}, "same_on_prefixes returns None"),
         },
     ),
     "any_scale": Answers(
@@ -98,7 +91,6 @@ ANSWERS = {
         "transpose', and is blind to 'no scale', 'scale by d_out'.",
         {
             "nothing changed": ({"1e6": "1"}, "It also notices the mistake 'no scale': the scores"),
-            "not far enough": ({"1e6": "3"}, "It also notices the mistake 'no scale': the scores"),
             "one token": ({"module(x)": "module(x[:, :1])"}, "It does not notice the mistake"),
             "no values": (
                 {"W_key": "W_value", "1e6": "0"},
@@ -108,8 +100,6 @@ ANSWERS = {
                 {"W_key": "out_proj", "1e6": "0"},
                 "With out_proj at 0 all tokens get the",
             ),
-            "last output": ({"module(x)": "module(x)[:, -1]"}, "It does not notice the mistake"),
-            "no numbers": ({"module(x)": "module(0 * x)"}, "It does not notice the mistake 'mask"),
             "the weights too": (
                 {"module(x)": "module(x, return_weights=True)"},
                 "Return the outputs alone, one tensor",

@@ -52,20 +52,6 @@ ANSWERS = {
                 },
                 "with a tile_size of 4 a query still meets more keys than that at a time",
             ),
-            "a row without softmax": (
-                {
-                    "for start ": (
-                        "rows = []\n"
-                        "    for i, query in enumerate(queries):\n"
-                        "        row = query @ keys[: i + 1].T / len(query) ** 0.5\n"
-                        "        powers = torch.exp(row - row.max())\n"
-                        "        rows.append(powers @ values[: i + 1] / powers.sum())\n"
-                        "    return torch.stack(rows)\n"
-                        "    for start "
-                    )
-                },
-                "with a tile_size of 4 a query still meets more keys than that at a time",
-            ),
             "the maximum of the tile": ({"torch.maximum(largest, scores.amax(dim=1, keepdim=True)": ("scores.amax(1, True")}, "Subtract the largest score of all tiles so far."),
             "the maximum forgotten": ({"        largest = larger\n": ""}, "is largest = larger"),
             "no maximum": ({"        larger = ": "        larger = 0 * "}, "exp of scores about a"),
@@ -73,7 +59,6 @@ ANSWERS = {
             "a mask of all pairs": ({"position[tile] > of_query": "causal_mask(len(queries))[:, tile]"}, "Equal, but the mask is made for all pairs, (61, 61)"),
             "rows of all keys": ({"] > of_query": "] > position[:, None]"}, "Right while every token is a query. Of the last three alone"),
             "all scores at once": ({"queries @ keys[tile].T": "(queries @ keys.T)[:, tile]"}, "Equal, but a tensor of (61, 61) was made"),
-            "no return": ({"return mixed": "mixed"}, "attend_in_tiles returns None: is the return"),
             "no keepdim": ({"amax(dim=1, keepdim=True)": "amax(dim=1)"}, "is keepdim=True missing in"),
             "hidden by -1e9": ({"query, -torch.inf": "query, -1e9"}, "Note: A score could be"),
         },

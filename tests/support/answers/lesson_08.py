@@ -23,7 +23,6 @@ ANSWERS = {
             ),
             "numbers": ({"same.tril(-1)": "same.int().tril(-1)"}, "It is torch.int32"),
             "one text": ({"dims=-1)": "dims=-1)[0]"}, "It is torch.bool, (8, 8); it must be"),
-            "no return": ({"return same": "same"}, "induction returns None: is the return"),
             "not cut": (
                 {".tril(-1)": ""},
                 "It marks keys in the future too, and what roll brings in",
@@ -51,7 +50,6 @@ ANSWERS = {
             "some queries": ({"slice(25, 48)": "slice(25, 40)"}, "Some queries after 24 still"),
             "layer 1": ({"0, 1, slice": "1, 1, slice"}, "Layer 1 names the answers."),
             "no such head": ({"0, 1, slice": "0, 2, slice"}, "It must be (layer, head, slice("),
-            "a number": ({"slice(25, 48)": "25"}, "It must be (layer, head, slice("),
         },
     ),
 }

@@ -76,7 +76,6 @@ ANSWERS = {
                 {"self.mix(queries": "attnlib.attention(queries"},
                 "forward returns a tuple",
             ),
-            "no return": ({"return self": "self"}, "forward returns None: is the return missing?"),
             "positions one late": (
                 {"torch.arange(x.shape[1])": "1 + torch.arange(x.shape[1]) ** 2"},
                 "Of a text of one token the output is right",
@@ -178,21 +177,6 @@ ANSWERS = {
                     )
                 },
                 "Every query head needs a key and a value",
-            ),
-            "nine heads kept": (
-                {
-                    "        if cache:": (
-                        "        keys = keys.repeat_interleave(3, dim=1)\n"
-                        "        values = values.repeat_interleave(3, dim=1)\n"
-                        "        if cache:"
-                    ),
-                    '["values"] = keys, values\n'
-                    "        keys = keys.repeat_interleave(3, dim=1)\n"
-                    "        values = values.repeat_interleave(3, dim=1)\n": (
-                        '["values"] = keys, values\n'
-                    ),
-                },
-                "The output is right, but cache keeps 1152 numbers for each token, and 384 are",
             ),
             "x kept, all computed anew": (
                 {
