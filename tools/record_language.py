@@ -82,7 +82,6 @@ BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 TIMED = "Once upon a time there was a small model that could read. " * 4
 WRITTEN = "The old lighthouse keeper opened the letter and", 40, 0.8, 40, 3
 COMPARED = {each.text: each.likeliest for each in reference_logits()}  # by Hugging Face
-FAR = f"The password is zebra. {8 * TIMED}The password is"
 
 Call = tuple[Any, ...]
 OF_THE_FILE: list[Call] = [("reads", 23), ("queries_unturned", *CARRIER)]
@@ -161,7 +160,6 @@ def recorded_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]
         yield capitals["France"], plain[capitals["France"]].again(change), []
     yield OTHERS[4], plain[OTHERS[4]].again(Mute(23, 5)), []
     yield OTHERS[10], plain[OTHERS[10]].again(Mute(23, 3)), []
-    yield FAR, model.read(FAR), []
     for group in (capitals.values(), languages):
         for host in group:
             for donor in set(group) - {host}:
@@ -188,17 +186,11 @@ def other_answers(model: LanguageModel) -> dict[str, Any]:
 
 
 def wrong_runs(model: LanguageModel) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield a mistake of our class, and what the model says with it to the first of COMPARED.
-
-    With another base, to a longer text, too.
-    """
+    """Yield a mistake of our class, and what the model says with it to the first of COMPARED."""
     text, likeliest = next(iter(COMPARED.items()))
     for name, make in wrong_classes().items():
-        there = model.with_attention(make)
-        runs: list[tuple[Text, Run, list[Call]]]
-        runs = [(text, there.read(text), [("logits_of", likeliest)])]
-        runs += [(FAR, there.read(FAR), [])] if "base" in WRONG[name] else []
-        yield WRONG[name], recorded(runs)
+        read = model.with_attention(make).read(text)
+        yield WRONG[name], recorded([(text, read, [("logits_of", likeliest)])])
 
 
 def recorded(found: Iterable[tuple[Text, Run, list[Call]]]) -> dict[str, Any]:
