@@ -39,7 +39,7 @@ HEAD = list(CARRIER)
 def small() -> LanguageModel:
     llama = load_llama(SIZE, random_state(SIZE))
     letters = [*map(chr, range(33, 127)), "Ġ"]
-    words = new_tokenizer(Vocabulary("gpt2", "smollm", letters, [], special=[], end=None))
+    words = new_tokenizer(Vocabulary(letters, [], special=[], end=0))
     return LanguageModel(llama, words, None, "small")
 
 
