@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from attncourse.language.model import LlamaSize
+from attncourse.language.words import new_tokenizer
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
+    from tokenizers import Tokenizer
 
 OUTSIDE = {  # ours: the file's
     "token_embedding.weight": "token_embd.weight",
@@ -31,22 +33,6 @@ INSIDE = {  # for each layer; of several parts the rows stand one below the othe
     "narrow.weight": ("ffn_down",),
 }
 LIST, TEXT, CONTROL = 9, 8, 3  # the format's numbers for kinds of fields, and of tokens
-
-
-class Vocabulary(NamedTuple):
-    """The tokens of a model, and how a text is cut into them.
-
-    Args:
-        tokens: all of them, in the order of their ids.
-        merges: which two tokens become one, the first first.
-        special: ids of the tokens that are not pieces of text, such as the end.
-        end: the id of the token that ends a text.
-    """
-
-    tokens: list[str]
-    merges: list[str]
-    special: list[int]
-    end: int
 
 
 class LlamaFile:
@@ -68,6 +54,7 @@ class LlamaFile:
             epsilon=self._field("llama.attention.layer_norm_rms_epsilon"),
             is_tied="output.weight" not in self.tensors,
         )
+        self.end: int = self._field("tokenizer.ggml.eos_token_id")  # the token that ends a text
 
     def weight(self, name: str) -> Tensor:
         """Return a weight of our model, by our name, in float32."""
@@ -76,15 +63,13 @@ class LlamaFile:
         _, layer, ours = name.split(".", 2)
         return torch.cat([self._unpacked(f"blk.{layer}.{part}.weight") for part in INSIDE[ours]])
 
-    def vocabulary(self) -> Vocabulary:
-        """Return the tokens that the file holds."""
-        kinds = self._field("tokenizer.ggml.token_type")
-        return Vocabulary(
-            self._field("tokenizer.ggml.tokens"),
-            self._field("tokenizer.ggml.merges"),
-            [i for i, kind in enumerate(kinds) if kind == CONTROL],
-            self._field("tokenizer.ggml.eos_token_id"),
+    def tokenizer(self) -> Tokenizer:
+        """Return what cuts texts into the file's tokens; ids of its CONTROL tokens are no text."""
+        tokens, merges, kinds = (
+            self._field(f"tokenizer.ggml.{part}") for part in ("tokens", "merges", "token_type")
         )
+        special = [token for token, kind in zip(tokens, kinds, strict=True) if kind == CONTROL]
+        return new_tokenizer(tokens, merges, special)
 
     def _field(self, name: str) -> Any:
         return self.fields[name].contents()

