@@ -120,17 +120,16 @@ def run(
     result = call(module, x, weights, sizes, when)
     if not isinstance(result, Tensor):
         many = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
-        use = "return context_vec alone"
-        if isinstance(result, list):
-            use = "join them with torch.cat"
-        facts = {"returned": f"{type(result).__name__}{many}, not a tensor", "use": use}
-        raise Found(Finding(Kind.RESULT_TYPE, None, facts))
-    if result.layout is not torch.strided or not result.dtype.is_floating_point:
-        kind = result.layout if result.layout is not torch.strided else result.dtype
+        returned = f"{type(result).__name__}{many}, not a tensor"
+        is_list = isinstance(result, list)
+        use = "join them with torch.cat" if is_list else "return context_vec alone"
+    elif result.layout is torch.strided and result.dtype.is_floating_point:
+        return result
+    else:
+        kind = result.dtype if result.layout is torch.strided else result.layout
+        returned = f"tensor of {kind}"
         use = "return an ordinary tensor in the dtype of x"
-        facts = {"returned": f"tensor of {kind}", "use": use}
-        raise Found(Finding(Kind.RESULT_TYPE, None, facts))
-    return result
+    raise Found(Finding(Kind.RESULT_TYPE, None, {"returned": returned, "use": use}))
 
 
 def has_own_lines(code: CodeType) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attncourse.checks.answers import noted, require
 from attncourse.checks.attempt import Diagnosis, Found, call, draw, evaluating, reporting, run
-from attncourse.checks.door import NO_NAMES, Given, as_module
+from attncourse.checks.door import Given, as_module
 from attncourse.checks.verdict import Verdict
 from attncourse.compare import TOLERANCES, all_gradients, at_most
 from attncourse.examples import seeded
@@ -131,9 +131,7 @@ def _moved(module: nn.Module, x: Tensor, before: Tensor, t: int, change: float) 
 
 
 @_open_where_it_stops
-def check_rows_sum_to_one(
-    module: Given, x: Tensor | None = None, *, names: Mapping[str, str] = NO_NAMES
-) -> Verdict:
+def check_rows_sum_to_one(module: Given, x: Tensor | None = None) -> Verdict:
     """Check that each token's attention weights sum to 1, without asking for the weights.
 
     Equation:
@@ -143,7 +141,6 @@ def check_rows_sum_to_one(
         module: has W_value, an nn.Linear, itself or in its heads, and perhaps out_proj. It runs
             in eval, with these two replaced; it is not changed.
         x: floating, (b, num_tokens, d_in). Its first column counts as 1. Without it, tokens_for.
-        names: what W_value and out_proj are called: {"W_value": "to_v"}.
 
     Raises:
         ValueError: module has no W_value.
@@ -155,12 +152,9 @@ def check_rows_sum_to_one(
     module = as_module(module)
     x = (tokens_for(module) if x is None else x).clone()
     x[..., 0] = 1
-    weights = _values_of_one(module, names)
+    weights = _values_of_one(module)
     if not weights:
-        raise ValueError(
-            "module has no W_value.weight, itself or in its heads; if it is called otherwise: "
-            'names={"W_value": "..."}'
-        )
+        raise ValueError("module has no W_value.weight, itself or in its heads")
     with torch.no_grad(), evaluating(module), seeded(0):
         sums = _by_token(module, x, weights)
     tolerance = TOLERANCES[x.dtype]
@@ -173,15 +167,14 @@ def check_rows_sum_to_one(
     return Verdict(True, f"Rows: the attention weights of every token sum to 1 {within}.")
 
 
-def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Tensor]:
+def _values_of_one(module: nn.Module) -> dict[str, Tensor]:
     """Return parameters that make every value 1 where x is 1 in its first column."""
-    value, out = (names.get(name, name) for name in ("W_value", "out_proj"))
     weights, found = {}, False
     for name, parameter in module.named_parameters():
         part, _, kind = name.rpartition(".")
-        if part == out or f".{part}".endswith(f".{value}"):
+        if part == "out_proj" or f".{part}".endswith(".W_value"):
             weights[name] = torch.zeros_like(parameter)
-        if kind == "weight" and part == out:
+        if kind == "weight" and part == "out_proj":
             weights[name].fill_diagonal_(1)
         elif kind == "weight" and name in weights:
             weights[name][:, 0] = 1
@@ -189,12 +182,11 @@ def _values_of_one(module: nn.Module, names: Mapping[str, str]) -> dict[str, Ten
     return weights if found else {}
 
 
-def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
+def check_shapes(module: Given) -> Verdict:
     """Check that a module keeps batch and tokens in their places, for several sizes.
 
     Args:
         module: takes (b, num_tokens, d_in). It runs in eval; it is not changed.
-        x: the longest that it takes, (b, num_tokens, d_in). Without it, tokens_for(module).
 
     >>> from attnlib import CausalAttention
     >>> check_shapes(CausalAttention(3, 2, context_length=6, dropout=0.0))
@@ -202,7 +194,7 @@ def check_shapes(module: Given, x: Tensor | None = None) -> Verdict:
     """
     try:
         module = as_module(module)
-        most = tokens_for(module) if x is None else x
+        most = tokens_for(module)
         num_tokens, d_in = most.shape[1:]
         sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
         with torch.no_grad(), evaluating(module), seeded(0):

@@ -10,7 +10,7 @@ out over processes.
 from attncourse.language import copies
 from attncourse.language.interventions import Cut, Mute, Put
 from attncourse.language.kept import forget
-from attncourse.language.load import ModelMissingError, installed_model, language_model, open_model
+from attncourse.language.load import ModelMissingError, installed_model, language_model
 from attncourse.language.model import Head, LlamaSize
 from attncourse.language.reader import LanguageModel
 from attncourse.language.recorded import NotRecordedError, RecordedModel
@@ -32,6 +32,5 @@ __all__ = [
     "forget",
     "installed_model",
     "language_model",
-    "open_model",
     "reference_logits",
 ]

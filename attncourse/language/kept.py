@@ -32,14 +32,14 @@ class Kept(NamedTuple):
 
     Args:
         size: of the model.
-        words: its tokenizer in JSON; None where we make none of what the file holds.
-        end: id of the token that ends a text, or None.
+        words: its tokenizer in JSON.
+        end: id of the token that ends a text.
         state: its weights by name, in float32.
     """
 
     size: LlamaSize
-    words: str | None
-    end: int | None
+    words: str
+    end: int
     state: dict[str, Tensor]
 
 
@@ -77,11 +77,7 @@ def place_of(sha256: str) -> Path:
 
 
 def keep(
-    path: Path,
-    size: LlamaSize,
-    words: str | None,
-    end: int | None,
-    weight: Callable[[str], Tensor],
+    path: Path, size: LlamaSize, words: str, end: int, weight: Callable[[str], Tensor]
 ) -> None:
     """Write a Kept, whose weights are asked for by name, one at a time: memory holds one of them.
 

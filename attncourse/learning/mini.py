@@ -22,7 +22,7 @@ from attnlib import CausalAttention
 from attnlib.functional import attention, causal_mask
 
 DATA = Path(__file__).parent / "data" / "mini.safetensors"
-CONTEXT_LENGTH = 12
+CONTEXT_LENGTH, WIDTH = 12, 4
 
 
 class Country(NamedTuple):
@@ -131,23 +131,22 @@ class MiniModel(nn.Module):
         logits = x @ embedding^T
 
     Args:
-        words: that it knows.
-        width: of a word's vector.
+        words: that it knows, each with a vector of WIDTH numbers.
 
     Returns:
         forward(tokens) takes tokens, int64, (b, num_tokens), and returns logits,
         (b, num_tokens, len(words)).
 
-    >>> MiniModel(["Rome", "is"], width=3)(torch.tensor([[0, 1, 1, 0, 0]])).shape
+    >>> MiniModel(["Rome", "is"])(torch.tensor([[0, 1, 1, 0, 0]])).shape
     torch.Size([1, 5, 2])
     """
 
-    def __init__(self, words: Sequence[str], width: int = 4) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
         super().__init__()
         self.words = tuple(words)
-        self.embedding = nn.Embedding(len(words), width)
-        self.head = CausalAttention(width, 2, CONTEXT_LENGTH, 0.0)
-        self.out_proj = nn.Linear(2, width, bias=False)
+        self.embedding = nn.Embedding(len(words), WIDTH)
+        self.head = CausalAttention(WIDTH, 2, CONTEXT_LENGTH, 0.0)
+        self.out_proj = nn.Linear(2, WIDTH, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x: Tensor = self.embedding(tokens)  # (b, num_tokens, width)

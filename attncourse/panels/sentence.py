@@ -13,13 +13,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import torch
 import traitlets
 
 from attncourse.language import Head, LanguageModel, Mute, Put, RecordedModel, Run
 from attncourse.language.recorded import INSTALL
+from attncourse.panels.live import in_percent
 from attncourse.panels.states import bundle_of
+from attncourse.panels.widgets import Shown
 from attncourse.pictures import Scene, above, arcs_picture, beside
 from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import head_color, line_color
@@ -72,8 +73,9 @@ def answer(read: Reader, request: Request) -> Answer:
             run = read(text)
             likely = next_words(run)
             line = f"The model goes on with {_said(likely[0])}."
-            tokens = list(run.tokens)
-            return {"line": line, "words": likely, "tokens": tokens, "weights": packed(run)}
+            layers = torch.stack([run.weights(i) for i in range(run.model.size.num_layers)])
+            weights = in_percent(layers)  # layer by layer, head by head, row by row
+            return {"line": line, "words": likely, "tokens": [*run.tokens], "weights": weights}
     raise ValueError(f"the panel asks for {request!r}, which it never should; run its cell again")
 
 
@@ -89,18 +91,6 @@ def next_words(run: Run) -> list[tuple[str, float]]:
             name += "*"
         words[name] = round(share, 3)
     return list(words.items())
-
-
-def packed(run: Run) -> str:
-    """Return all heads' attention weights in percent, a byte for each, in base64.
-
-    Layer by layer, head by head, row by row; of a row what is not in the future.
-    """
-    layers = range(run.model.size.num_layers)
-    weights = torch.stack([run.weights(layer) for layer in layers])
-    queries, keys = torch.tril_indices(*weights.shape[-2:])
-    percent = weights[:, :, queries, keys].mul(100).round().to(torch.uint8)
-    return base64.b64encode(percent.numpy().tobytes()).decode("ascii")
 
 
 def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
@@ -247,7 +237,7 @@ def _charted(said: Answer) -> Scene:
 # The widget
 
 
-class SentenceBox(anywidget.AnyWidget):
+class SentenceBox(Shown):
     """A line to type in, the next words, and all heads of a language model.
 
     Args:
@@ -257,7 +247,6 @@ class SentenceBox(anywidget.AnyWidget):
 
     _esm = MODULE
     _css = HERE.joinpath("panel.css").read_text("utf-8") + LOOKS.read_text("utf-8")
-    sheet = traitlets.Dict().tag(sync=True)
     live = traitlets.Bool().tag(sync=True)
 
     def __init__(self, model: LanguageModel | RecordedModel, text: str = TEXTS[0]) -> None:
@@ -284,10 +273,8 @@ class SentenceBox(anywidget.AnyWidget):
                     said = {"error": str(error) or type(error).__name__}
                 self.send({"number": number, "answer": said})
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live view, and beside it the picture that a page without a kernel shows."""
-        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
-        return bundle and ({**bundle[0], **bundle_of(draw_telling())}, bundle[1])
+    def bundle(self) -> dict[str, str]:
+        return bundle_of(draw_telling())
 
     def __repr__(self) -> str:
         return f"<{self.sheet['name']}: {self.sheet['texts'][0]}>"

@@ -118,8 +118,7 @@ class Panel:
         sheet["parts"] = parts = _share_parts(pages)
         sheet["colors"] = _share_colors(parts)
         sheet["forms"] = _share_forms(parts)
-        sheet["choices"] = _share_choices(pages)
-        sheet["maps"] = _share_maps(pages)
+        sheet["choices"], sheet["maps"] = _share_choices_and_maps(pages)
         return sheet
 
     def telling_states(self) -> list[dict[str, Any]]:
@@ -195,23 +194,17 @@ def _share_forms(parts: list[str]) -> list[str]:
     return list(places)
 
 
-def _share_choices(pages: Sequence[Page | None]) -> list[Any]:
-    """Put into the pages, for what a click chooses, its place in the list that is returned."""
-    places: dict[str, int] = {}
-    for page in pages:
-        if page is not None and "choices" in page:
-            page["choices"] = places.setdefault(json.dumps(page["choices"]), len(places))
-    return list(map(json.loads, places))
-
-
-def _share_maps(pages: Sequence[Page | None]) -> list[dict[str, Any]]:
-    """Put into the pages, for each map that can be touched, its place in the list returned."""
-    places: dict[str, int] = {}
-    for page in pages:
-        if page is not None and "touch" in page:
-            maps = map(json.dumps, page["touch"]["maps"])
-            page["touch"]["maps"] = [places.setdefault(words, len(places)) for words in maps]
-    return list(map(json.loads, places))
+def _share_choices_and_maps(pages: Sequence[Page | None]) -> tuple[list[Any], list[Any]]:
+    """Put into the pages, for what a click chooses and for maps, the place in these lists."""
+    choices: dict[str, int] = {}
+    maps: dict[str, int] = {}
+    for page in filter(None, pages):
+        if "choices" in page:
+            page["choices"] = choices.setdefault(json.dumps(page["choices"]), len(choices))
+        if "touch" in page:
+            told = map(json.dumps, page["touch"]["maps"])
+            page["touch"]["maps"] = [maps.setdefault(words, len(maps)) for words in told]
+    return [*map(json.loads, choices)], [*map(json.loads, maps)]
 
 
 def make_bundle(panel: Panel) -> dict[str, str]:

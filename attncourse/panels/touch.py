@@ -46,7 +46,7 @@ class Touch(NamedTuple):
     arcs: bool = True  # whether the weights are also drawn as arcs over the tokens
 
 
-def write_lines(matrix: Tensor, causal: bool = True, decimals: int = 3) -> list[str]:
+def write_lines(matrix: Tensor, causal: bool = True) -> list[str]:
     """Return the rows of a matrix as text, those of a causal one up to the diagonal.
 
     >>> write_lines(torch.tensor([[1.0, 0.0], [0.25, -0.00001]]))
@@ -54,7 +54,7 @@ def write_lines(matrix: Tensor, causal: bool = True, decimals: int = 3) -> list[
     """
     rows = matrix.tolist()
     kept = (row[: i + 1] if causal else row for i, row in enumerate(rows))
-    return [" ".join(write_number(value, decimals) for value in row) for row in kept]
+    return [" ".join(map(write_number, row)) for row in kept]
 
 
 def write_number(value: float, decimals: int = 3) -> str:

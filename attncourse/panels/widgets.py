@@ -18,7 +18,22 @@ from attncourse.panels.states import Panel, bundle_of, make_bundle, spell
 HERE = Path(__file__).parent
 
 
-class PanelBox(anywidget.AnyWidget):
+class Shown(anywidget.AnyWidget):
+    """What a browser draws from its sheet; beside it in a notebook, a picture that stays."""
+
+    sheet = traitlets.Dict().tag(sync=True)
+
+    def bundle(self) -> dict[str, str]:
+        """Return the picture that a page without a kernel shows."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return the live view, and beside it the picture."""
+        made: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
+        return made and ({**made[0], **self.bundle()}, made[1])
+
+
+class PanelBox(Shown):
     """The controls of a panel, the line that says in words what they show, and the picture.
 
     Every state is computed and drawn when the box is made, for a panel has few. The browser then
@@ -31,7 +46,6 @@ class PanelBox(anywidget.AnyWidget):
 
     _esm = HERE / "panel.js"
     _css = HERE / "panel.css"
-    sheet = traitlets.Dict().tag(sync=True)
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
@@ -45,17 +59,15 @@ class PanelBox(anywidget.AnyWidget):
             case {"draw": int(place)} if 0 <= place < len(states):
                 self.send({"place": place, "page": self.panel.page(states[place])})
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live view, and beside it the picture that a page without a kernel shows."""
-        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
-        return bundle and ({**bundle[0], **make_bundle(self.panel)}, bundle[1])
+    def bundle(self) -> dict[str, str]:
+        return make_bundle(self.panel)
 
     def __repr__(self) -> str:
         start = ", ".join(f"{name}={spell(value)}" for name, value in self.panel.default.items())
         return f"<sliders of the panel '{self.panel.name}': {start}>"
 
 
-class LiveBox(anywidget.AnyWidget):
+class LiveBox(Shown):
     """A panel that computes by itself: a kernel is never asked.
 
     Args:
@@ -63,7 +75,6 @@ class LiveBox(anywidget.AnyWidget):
     """
 
     _css = HERE.joinpath("panel.css").read_text("utf-8") + LOOKS.read_text("utf-8")
-    sheet = traitlets.Dict().tag(sync=True)
     state = traitlets.Dict().tag(sync=True)  # what the reader chose; it is saved with the notebook
 
     def __init__(self, panel: LivePanel) -> None:
@@ -71,10 +82,8 @@ class LiveBox(anywidget.AnyWidget):
         self._esm = panel.module()
         super().__init__(sheet=panel.sheet())
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live view, and beside it the picture that a page without a kernel shows."""
-        bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**kwargs)
-        return bundle and ({**bundle[0], **bundle_of(self.panel.draw())}, bundle[1])
+    def bundle(self) -> dict[str, str]:
+        return bundle_of(self.panel.draw())
 
     def __repr__(self) -> str:
         return f"<{self.panel.title}, to be moved>"

@@ -11,8 +11,6 @@ from attncourse.speed.clock import (
     race,
     ratio,
 )
-from attncourse.speed.count import count_work, kept_for_backward, kernels
-from attncourse.speed.fresh import (
-    with_and_without_kept_blocks,
-)
+from attncourse.speed.count import count_work, kernels
+from attncourse.speed.fresh import with_and_without_kept_blocks
 from attncourse.speed.variants import VARIANTS

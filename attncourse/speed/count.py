@@ -74,24 +74,6 @@ def kernels(call: Callable[[], object]) -> list[str]:
     return names
 
 
-def kept_for_backward(function: Callable[..., Tensor], *inputs: Tensor) -> int:
-    """Return how many bytes autograd keeps of a function until the backward pass.
-
-    >>> kept_for_backward(torch.exp, torch.ones(5))
-    20
-    """
-    seen: dict[int, Tensor] = {}  # the tensors stay alive, so that no place is taken twice
-
-    def keep(tensor: Tensor) -> Tensor:
-        seen[tensor.data_ptr()] = tensor
-        return tensor
-
-    followed = [tensor.detach().clone().requires_grad_() for tensor in inputs]
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        function(*followed)
-    return sum(tensor.nbytes for tensor in seen.values())
-
-
 def _is_not_of_triton(record: logging.LogRecord) -> bool:
     """Drop what builds for GPUs say where triton is missing: its kernels would not be counted."""
     return "triton not found" not in record.getMessage()

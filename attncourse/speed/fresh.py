@@ -34,34 +34,6 @@ class Run(NamedTuple):
 Runs = dict[str, list[Run]]  # of each name, a Run for each round
 
 
-def in_fresh_process(
-    names: Sequence[str],
-    blocks_kept: bool = False,
-    num_tokens: int = 1024,
-    width: int = 768,
-    num_heads: int = 12,
-    rounds: int = 3,
-) -> Runs:
-    """Time variants in turns in a new process, and count their page faults.
-
-    Blocks of memory are made and given back before the clock starts, as settle_memory says; the
-    last is larger than all those of a pass, so that a process that keeps it has room for them.
-
-    Args:
-        names: of VARIANTS; all are built with the same weights, and must be equal.
-        blocks_kept: whether the C library of Linux (glibc) is told to keep every block of memory
-            that is given back, however large. Other systems take no notice.
-        num_tokens: in the one text of the batch.
-        width: d_in and d_out.
-        num_heads: how many.
-        rounds: how often each runs.
-    """
-    call = f"time_variants({list(names)}, {num_tokens}, {width}, {num_heads}, {rounds})"
-    script = f"import json\nfrom attncourse.speed import fresh\nprint(json.dumps(fresh.{call}))"
-    found = json.loads(run_python(script, **(KEPT if blocks_kept else {})))
-    return {name: [Run(*run) for run in some] for name, some in found.items()}
-
-
 def time_variants(
     names: Sequence[str], num_tokens: int, width: int, num_heads: int, rounds: int
 ) -> Runs:
@@ -84,15 +56,34 @@ def time_variants(
     return {name: list(map(Run, (1e3 * s for s in seconds[name]), faults[name])) for name in calls}
 
 
-def with_and_without_kept_blocks(names: Sequence[str], **options: int) -> dict[str, Runs]:
-    """Time variants in a fresh process, as usual, and in another with all blocks of memory kept.
+def with_and_without_kept_blocks(
+    names: Sequence[str],
+    num_tokens: int = 1024,
+    width: int = 768,
+    num_heads: int = 12,
+    rounds: int = 3,
+) -> dict[str, Runs]:
+    """Time variants in turns in a new process, and count their page faults; then in another.
+
+    Blocks of memory are made and given back before the clock starts, as settle_memory says; the
+    last is larger than all those of a pass, so that a process that keeps it has room for them.
+    In the second process the C library of Linux (glibc) is told to keep every block of memory that
+    is given back, however large. Other systems take no notice.
 
     Args:
-        names: of VARIANTS.
-        options: of in_fresh_process.
+        names: of VARIANTS; all are built with the same weights, and must be equal.
+        num_tokens: in the one text of the batch.
+        width: d_in and d_out.
+        num_heads: how many.
+        rounds: how often each runs.
 
     Returns:
         The rounds "as usual", and those with "blocks kept".
     """
-    usual, kept = (in_fresh_process(names, blocks_kept=kept, **options) for kept in (False, True))
-    return {"as usual": usual, "blocks kept": kept}
+    call = f"time_variants({list(names)}, {num_tokens}, {width}, {num_heads}, {rounds})"
+    script = f"import json\nfrom attncourse.speed import fresh\nprint(json.dumps(fresh.{call}))"
+    told = {"as usual": run_python(script), "blocks kept": run_python(script, **KEPT)}
+    return {
+        how: {name: [Run(*run) for run in some] for name, some in json.loads(said).items()}
+        for how, said in told.items()
+    }

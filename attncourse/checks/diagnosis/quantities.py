@@ -148,44 +148,42 @@ def quantities(
     attn_weights = masked.softmax(dim=-1)
     context_vec = attn_weights @ values
     shifted = masked - masked.amax(dim=-1, keepdim=True)
-    named = {
-        "x": (Quantity("x", "btc", x),),
-        "queries": (
-            Quantity("queries", "bhtd", queries),
-            Quantity("queries", "bhtd", queries * root, root),
-        ),
-        "keys": (Quantity("keys", "bhtd", keys), Quantity("keys", "bhtd", keys * root, root)),
-        "values": (Quantity("values", "bhtd", values),),
-        "scores": (
-            Quantity("scores", "bhij", scores),
-            Quantity("scores", "bhij", scores * root, root),
-        ),
-        "attn_weights": (Quantity("attn_weights", "bhij", attn_weights),),
-        "context_vec": (Quantity("context_vec", "bhtd", context_vec),),
-        "steps of softmax": (
-            Quantity("steps of softmax", "bhij", shifted),
-            Quantity("steps of softmax", "bhij", shifted.exp()),
-            Quantity("steps of softmax", "bhij", masked.exp()),
-            Quantity("steps of softmax", "bhij", masked.log_softmax(dim=-1)),
-            Quantity("steps of softmax", "bhi", masked.amax(dim=-1)),
-            Quantity("steps of softmax", "bhi", masked.exp().sum(dim=-1)),
-            Quantity("steps of softmax", "bhi", shifted.exp().sum(dim=-1)),
-            Quantity("steps of softmax", "bhi", masked.logsumexp(dim=-1)),
-            Quantity("steps of softmax", "bhi", (root * scores).amax(dim=-1)),
-        ),
-    }
     together = torch.stack([part.transpose(1, 2) for part in (queries, keys, values)], dim=2)
-    named["projections"] = (Quantity("projections", "btphd", together),)
+    rows = (
+        masked.amax(dim=-1),
+        masked.exp().sum(dim=-1),
+        shifted.exp().sum(dim=-1),
+        masked.logsumexp(dim=-1),
+        (root * scores).amax(dim=-1),
+    )
+    square = shifted, shifted.exp(), masked.exp(), masked.log_softmax(dim=-1)
+    steps = _alike("steps of softmax", "bhij", *square) + _alike("steps of softmax", "bhi", *rows)
+    named = {
+        "x": _alike("x", "btc", x),
+        "queries": _plain_and_scaled("queries", "bhtd", queries, root),
+        "keys": _plain_and_scaled("keys", "bhtd", keys, root),
+        "values": _alike("values", "bhtd", values),
+        "scores": _plain_and_scaled("scores", "bhij", scores, root),
+        "attn_weights": _alike("attn_weights", "bhij", attn_weights),
+        "context_vec": _alike("context_vec", "bhtd", context_vec),
+        "steps of softmax": steps,
+        "projections": _alike("projections", "btphd", together),
+    }
     if "out_proj.weight" in weights:
         weight, bias = (
             weights[f"out_proj.{kind}"].detach().double() for kind in ("weight", "bias")
         )
-        joined = merge_heads(context_vec)
-        named["result"] = (
-            Quantity("result", "btc", joined @ weight.T + bias),
-            Quantity("result", "btc", joined @ weight.T),
-        )
+        joined = merge_heads(context_vec) @ weight.T
+        named["result"] = _alike("result", "btc", joined + bias, joined)
     return named
+
+
+def _alike(name: str, axes: str, *each: Tensor) -> tuple[Quantity, ...]:
+    return tuple(Quantity(name, axes, values) for values in each)
+
+
+def _plain_and_scaled(name: str, axes: str, values: Tensor, root: float) -> tuple[Quantity, ...]:
+    return Quantity(name, axes, values), Quantity(name, axes, values * root, root)
 
 
 def find(tensor: Tensor, quantity: Quantity) -> Found | None:

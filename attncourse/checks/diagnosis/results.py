@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import torch
 
@@ -11,21 +12,18 @@ from attncourse.checks.diagnosis.path import ASSIGNS, PARTS, Path, cut_at, holds
 from attncourse.checks.diagnosis.scores import scale_finding
 from attncourse.checks.findings import Finding, Kind
 from attncourse.tracing.operations import Operation
+from attnlib.functional import attention, causal_mask
 
 # Rules: queries, keys and values come in together, as into PyTorch's attention
 
 
 def scaled_before_pytorch(path: Path, operation: Operation) -> Finding | None:
     """Tell queries or keys that are scaled before PyTorch's attention scales them too."""
-    carried = 1.0
-    for found in path.held(operation).values():
-        carried *= found.factor
+    carried = math.prod(found.factor for found in path.held(operation).values())
     if abs(carried - 1) < 1e-4:
         return None
     q, k, v = (path.right(name) for name in PARTS)
-    future = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
-    scores = (carried * path.root * q @ k.mT).masked_fill(future, -torch.inf)
-    if not holds(operation.values, scores.softmax(dim=-1) @ v):
+    if not holds(operation.values, attention(carried * q, k, v, causal_mask(q.shape[-2]))[0]):
         return None
     for number in sorted(path.leads_here & path.from_x):
         part = path.found.get(number)
@@ -49,9 +47,7 @@ def another_attention(path: Path, operation: Operation) -> Finding | None:
         Kind.MASK_LATE: ones.triu(2),
         Kind.MASK_EVERYTHING: ones,
     }
-    carried = 1.0
-    for found in path.held(operation).values():
-        carried *= found.factor
+    carried = math.prod(found.factor for found in path.held(operation).values())
     for given in itertools.product(PARTS, repeat=3):
         a, b, c = map(path.right, given)
         weights = (path.root * a @ b.mT).masked_fill(masks[None], -torch.inf).softmax(dim=-1)

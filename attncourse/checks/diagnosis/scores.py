@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -219,9 +220,7 @@ def wrong_scale(path: Path, operation: Operation) -> Finding | None:
             continue
         if not found.in_order or found.name not in MAY_BE_SCALED:
             continue
-        product = 1.0
-        for earlier in _nearest_found(path, later):
-            product *= earlier.factor
+        product = math.prod(earlier.factor for earlier in _nearest_found(path, later))
         if abs(found.factor / product - 1) > 1e-4:
             scaler = path.operations[later]
             if before.factor < 0 and found.factor / product < 0:

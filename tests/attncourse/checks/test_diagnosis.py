@@ -433,19 +433,9 @@ def test_names_lead_to_parameters_called_otherwise():
     assert refused.code == "parameters.missing"
     assert 'names={"W_value": "..."}' in refused.sentence
     assert check_weight_split(renamed, names={"W_value": "to_v"})
-    module = renamed(3, 4, 6, 0.0, 2)
-    assert check_rows_sum_to_one(module, names={"W_value": "to_v"})
-    with pytest.raises(ValueError, match="if it is called otherwise: names="):
-        check_rows_sum_to_one(module)
     heads = write(STACKED.replace("self.heads", "self.attention_heads"))
     assert not check_stacked_heads(heads)
     assert check_stacked_heads(heads, names={"heads": "attention_heads"})
-
-
-def test_a_short_mask_is_no_trouble_for_shapes_that_are_given():
-    module = write(ONE_HEAD)(3, 2, 4, 0.0)
-    assert not check_shapes(module)
-    assert check_shapes(module, torch.ones(1, 4, 3))
 
 
 def test_a_class_without_source_gets_a_sentence_too():

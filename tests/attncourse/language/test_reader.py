@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from attncourse.language import LanguageModel, Mute, open_model
+from attncourse.language import LanguageModel, Mute
+from attncourse.language.load import open_model
 from attncourse.language.model import Llama
 from support.small_llama import SIZE, TOKENS, small_file, small_model
 
@@ -19,7 +20,7 @@ def model(tmp_path_factory) -> LanguageModel:
     folder = tmp_path_factory.mktemp("small")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
-        return open_model(small_file(folder / "m.gguf"))
+        return open_model(small_file(folder / "m.gguf"), "m")
 
 
 def slowly(model: LanguageModel, num_tokens: int) -> list[int]:

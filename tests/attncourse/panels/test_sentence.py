@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from attncourse.language import Head, LanguageModel, LlamaSize, Mute, Put
-from attncourse.language.files import Vocabulary
 from attncourse.language.model import load_llama
 from attncourse.language.recorded import recorded_model
 from attncourse.language.words import new_tokenizer
@@ -39,7 +38,7 @@ HEAD = list(CARRIER)
 def small() -> LanguageModel:
     llama = load_llama(SIZE, random_state(SIZE))
     letters = [*map(chr, range(33, 127)), "Ġ"]
-    words = new_tokenizer(Vocabulary("gpt2", "smollm", letters, [], special=[], end=None))
+    words = new_tokenizer(letters, [], special=[])
     return LanguageModel(llama, words, None, "small")
 
 
