@@ -2,22 +2,25 @@
 // tools/book.py writes `lines`: of every section its page, place, titles and sentences.
 (() => {
     const MOST = 40; // sections that are listed
+    const LONG = 160; // letters of a sentence that are shown
     const asked = new URLSearchParams(location.search).get("q") ?? "";
     const words = asked.toLowerCase().match(/\S+/g) ?? [];
     const box = document.getElementById("search-results");
     document.querySelector(".asked input").value = asked;
     if (!words.length) return;
 
-    const has = text => words.every(word => text.toLowerCase().includes(word));
+    const begins = words.map(word => `(?<!\\p{L}(?=\\p{L}))${word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}`); // "fused" is not in "refused"
+    const finds = begins.map(begin => new RegExp(begin, "iu")), any = new RegExp(`(${begins.join("|")})`, "iu");
+    const has = text => finds.every(find => find.test(text));
     const element = (name, attributes, ...children) => {
         const made = Object.assign(document.createElement(name), attributes);
         made.append(...children);
         return made;
     };
     const marked = text => { // the words that were asked for stand out
-        const safe = words.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
-        return text.split(new RegExp(`(${safe})`, "i"))
-            .map((part, i) => i % 2 ? element("mark", {}, part) : part);
+        const from = text.length > LONG && text.indexOf(" ", text.search(any) - LONG / 2) + 1;
+        const cut = text.length > LONG ? `${text.slice(from, from + LONG).replace(/\s\S*$/, "")} …` : text;
+        return `${from ? "… " : ""}${cut}`.split(any).map((part, i) => i % 2 ? element("mark", {}, part) : part);
     };
     const rank = ({ section, sentences }) => 10 * has(section) + sentences.filter(has).length;
     const found = lines
@@ -26,7 +29,7 @@
         .sort((one, other) => rank(other) - rank(one));
     const first = found.slice(0, MOST);
     const items = first.map(({ href, page, section, sentences }) => {
-        const said = sentences.find(has) ?? sentences.find(text => words.some(w => text.toLowerCase().includes(w))) ?? "";
+        const said = sentences.find(has) ?? sentences.find(text => any.test(text)) ?? "";
         const title = page === section ? page : `${page} › ${section}`;
         return element("li", {}, element("a", { href }, ...marked(title)), element("p", {}, ...marked(said)));
     });

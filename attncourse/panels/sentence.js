@@ -595,10 +595,10 @@ export function mount(root, sheet, kernel) {
         row.cross();
         chooseText(other);
     });
-    const copy = element("button", { type: "button", class: "attn-copy", "aria-live": "polite" }, "Copy link");
+    const copy = element("button", { type: "button", class: "attn-copy", "aria-live": "polite", title: "The address bar has it too" }, "Copy link");
     copy.addEventListener("click", async () => {
-        const done = await navigator.clipboard?.writeText(location.href).then(() => "Copied: it opens what you see", () => null);
-        copy.textContent = done ?? "It is in the address bar";
+        const done = await navigator.clipboard?.writeText(location.href).then(() => "Copied", () => null);
+        copy.textContent = done ?? "Not copied";
         setTimeout(() => { copy.textContent = "Copy link"; }, 3000);
     });
 
