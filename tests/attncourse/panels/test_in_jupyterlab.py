@@ -192,6 +192,8 @@ def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a rea
     run_all(page)
     box = page.get_by_role("group", name="your sentence")
     expect(box.get_by_role("status")).to_contain_text("Paris, 0.77", timeout=120_000)
+    swap = box.get_by_role("button", name="Swap").bounding_box()
+    assert swap["x"] + swap["width"] <= box.locator(".attn-next-words").bounding_box()["x"]
     own = box.get_by_role("textbox", name="your sentence")
     run = model.read(TWELVE)
     assert len(run.tokens) >= 12
