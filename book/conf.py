@@ -27,9 +27,10 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "furo"
 html_title = "Multi-head causal attention, line by line"
 html_favicon = "favicon.svg"
-html_static_path = ["book.css", "present.js", "search.js", "borrowed.js", "images/card.png"]
+SCRIPTS = [f"{name}.js" for name in ("present", "borrowed")]
+html_static_path = ["book.css", "fonts", *SCRIPTS, "search.js", "images/card.png"]
 html_css_files = ["book.css"]
-html_js_files = [(f"{name}.js", {"defer": "defer"}) for name in ("present", "borrowed")]
+html_js_files = [(name, {"defer": "defer"}) for name in SCRIPTS]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = False
@@ -37,15 +38,23 @@ html_show_sphinx = False
 html_show_copyright = False
 html_show_search_summary = False  # it would fetch pages, which file:// does not allow
 ACCENT, ON_DARK = "#0072b2", "#5aaee0"  # the blue of the figures, for links, bars and buttons
+SHARED = {  # light and dark
+    "font-stack": "Inter, system-ui, sans-serif",
+    "color-sidebar-link-text": "var(--color-foreground-secondary)",
+    "color-sidebar-link-text--top-level": "var(--color-foreground-secondary)",
+    "font-stack--monospace": "'JetBrains Mono', ui-monospace, Menlo, Consolas, monospace",
+}
 html_theme_options = {
     "navigation_with_keys": False,  # whoever scrolls code would leave the page
     "light_css_variables": {
+        **SHARED,
         "color-brand-primary": ACCENT,
         "color-brand-content": ACCENT,
         "color-brand-visited": ACCENT,
         "color-code-background": "#f6f8fa",
         "marked": "#fff3b0",
         "tint": "45%",
+        "wrong": "#b2182b",
     },
     "dark_css_variables": {
         "color-brand-primary": ON_DARK,
@@ -54,6 +63,7 @@ html_theme_options = {
         "color-code-background": "#1b1e23",
         "marked": "#5c4a00",
         "tint": "36%",
+        "wrong": "#ef8a62",
     },
 }
 

@@ -4,7 +4,7 @@
     addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(one => { one.open = true; }));
     const article = document.querySelector("article");
     const sections = [...(article?.querySelectorAll("section[id]") ?? [])];
-    if (sections.length < 3) return;
+    if (sections.length < 3 || document.querySelector(".front")) return;
     const body = document.body, button = document.createElement("button");
     const far = Object.assign(document.createElement("progress"), { className: "far", ariaLabel: "so far" });
     const count = Object.assign(document.createElement("span"), { className: "count", ariaHidden: "true" });

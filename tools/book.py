@@ -28,6 +28,7 @@ from attncourse.panels import live, sentence
 from attncourse.panels.states import Panel
 from badges import address, badges, site
 from card import card
+from icons import icon
 from working_copy import ROOT, answers, read
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0a][1-9]_*.ipynb"))
@@ -63,12 +64,9 @@ RUN_IT = "run-it"
 FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
 BORROWED = "```{borrowed}\n```\n"
 CARDS = '<ol class="cards"></ol>'
-PICTURES = 2, 1, 1, 2, 1, 3, 1, 3, 1  # of each lesson, the figure on its card
 SHEET = re.compile('<script type="application/json">(.*?)</script>')
 SHEET_FILE = ("(self.sheets ??= []).push(", ");\n")  # a page may not fetch by file://
 FIGURE = re.compile(r'(<img [^>]*?)src="data:image/png;base64,([^"]*)"([^>]*>)')
-SHOWN = re.compile(r'<figure class="shown"><img ([^>]*)>')
-ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 ALT = re.compile(r'alt="([^"]*)"')
 MUCH = 320  # letters of a caption; of a longer text the first sentence is one
 LOOK = """<details class="admonition hide above-input">
@@ -340,19 +338,17 @@ def preview(text: str, page: Path, book: Path) -> str:
 
 
 def cards(book: Path) -> str:
-    """Return a list of the lessons: question, minutes, a picture."""
+    """Return a list of the lessons: question, minutes, a small picture."""
     made = ""
-    for path, number in zip(NOTEBOOKS, PICTURES, strict=False):
+    for path in NOTEBOOKS:
         text = (book / "notebooks" / f"{path.stem}.html").read_text(encoding="utf-8")
         name, _, question = words_in(TITLE.findall(text)[0]).partition(" · ")
+        if not name.isdigit():
+            break  # appendices
         minutes = re.findall(r"(\d+) minutes", words_in(text.partition("<article")[2]))[0]
-        image = dict(ATTRIBUTE.findall(SHOWN.findall(text)[number - 1]))
-        size = f'width="{image["width"]}" height="{image["height"]}"'
         made += (
-            f'<li><img alt="{image["alt"].partition(".")[0]}" {size} loading="lazy" '
-            f'src="{image["src"].removeprefix("../")}">'
-            f'<a href="notebooks/{path.stem}.html"><b>{name}</b> {html.escape(question)}</a>'
-            f"<small>{minutes} minutes</small></li>"
+            f'<li>{icon(int(name))}<a href="notebooks/{path.stem}.html"><b>{name}</b> '
+            f"{html.escape(question)}</a><small>{minutes} minutes</small></li>"
         )
     return made
 

@@ -18,10 +18,10 @@ from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Touch, map_from, write_lines
-from attncourse.pictures.letters import wrap
+from attncourse.pictures.letters import text_width, wrap
 from attncourse.pictures.matrices import difference_picture
 from attncourse.pictures.palette import FAINT, HEAD_COLORS, INK, MARKED, PAPER, QUIET, text_color
-from attncourse.pictures.scene import BOOK, Box, Item, Scene, Words, above, beside
+from attncourse.pictures.scene import Box, Item, Scene, Words, above, beside
 from attncourse.pictures.weights import weights_picture
 from attncourse.variants.hunt import ALL_MISTAKES
 from attncourse.variants.mistakes import Mistake, OnePageAttention, make
@@ -40,6 +40,7 @@ PARTS = {  # of the forward, each by what its lines have and those of the parts 
 }
 CAUGHT, PASSES = "caught", "passes"
 CELL = 17.0  # of a map, in pixels: two maps and their names are as wide as a phone
+COLUMN, TELL, CODE = 346.0, 340.0, 12.0  # what a phone shows, and text in it; letters of code
 
 # With this seed and large tokens all visible scores of the first three queries are below -1e4
 GALLERY_SEED = 302
@@ -109,14 +110,14 @@ def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor,
 def draw_gallery(data: Exhibit) -> Scene:
     """Draw the line, the verdicts, right weights above wrong ones, and how far outputs are off."""
     names = journey().tokens
-    head = above(_headline(data), _verdicts(data), gap=4)
+    head = above(_headline(data), _verdicts(data), gap=6)
     right = _maps("right", data.right_weights)
     if data.difference is None or data.attn_weights is None:
-        return above(head, _stopped(data.verdicts), right)
+        return beside(above(head, right, gap=8), _stopped(data.verdicts), gap=4)
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|", narrow=True)
     told = above(off, _said(data.verdicts), gap=20)
-    return above(head, beside(above(right, wrong, gap=4), told, gap=4), gap=6)
+    return beside(above(above(head, right, gap=8), wrong, gap=4), told, gap=4)
 
 
 def part_of(mistake: str) -> str:
@@ -135,18 +136,19 @@ def _stopped(verdicts: dict[str, Verdict]) -> Scene:
     where = f"Stopped in {fault.line.function}, line {fault.line.number}" if fault.line else ""
     line = fault.line.text if fault.line else ""
     error = f"{fault.facts['error']}: {fault.facts['message']}"
-    said = wrap(error, 690)
+    code, said = _code_lines(line), wrap(error, TELL)
     if verdicts["shape"]:
         said += wrap(
             "The check of shapes asks with context_length tokens at most, here one: the numbers "
             "of one token are in reading order all the same.",
-            690,
+            TELL,
         )
-    parts = enumerate([f"{where}:", line, *said])
+    parts = enumerate([f"{where}:", *code, *said])
     words = [Words(4, 10 + 19 * i, part, "start") for i, part in parts]
-    words[1] = words[1]._replace(x=10, size=12, mono=True)
-    most = 6  # lines: what is below stands at one place under all conditions
-    return Scene(BOOK, 2 + 19 * most, f"{where}: {line}. {error}", tuple(words))
+    for i in range(1, 1 + len(code)):
+        words[i] = words[i]._replace(x=10, size=CODE, mono=True)
+    alt = f"{where}: {line}. {error}"
+    return Scene(COLUMN, 2 + 19 * len(words), alt, tuple(words))
 
 
 def _maps(title: str, attn_weights: Tensor) -> Scene:
@@ -184,23 +186,39 @@ def touch_gallery(data: Exhibit, scene: Scene) -> Touch:
 
 
 def _headline(data: Exhibit) -> Scene:
-    """Return the line as it should be, and below it as it is: instead of a title for two lines."""
+    """Return the line as it should be, and below it as it is."""
     alt, first = f"{data.mistake.name}, {data.condition}", data.mistake.after
-    items: list[Item] = [] if first else [Words(4, 10, alt, "start", bold=True)]
-    top, high = (0.0, 16.5) if first else (24.0, 20.0)
-    for i, mistake in enumerate([first, data.mistake] if first else [data.mistake]):
-        lines = ("right", mistake.right, QUIET), ("wrong", mistake.wrong, MARKED)
-        for j, (which, line, fill) in enumerate(lines):
-            y = top + (2 * i + j) * high
-            items.append(Box(4, y + 0.5, 694, high - 1.5, fill=fill))
-            said = f"{which}: {line or '(no such line)'}"
-            items.append(Words(10, y + high / 2, said, "start", size=12, mono=True))
-    return Scene(BOOK, 66, f"{alt}.", tuple(items))
+    items: list[Item] = []
+    y = 0.0
+    for mistake in (first, data.mistake) if first else (data.mistake,):
+        for which, line, fill in (
+            ("right", mistake.right, QUIET),
+            ("wrong", mistake.wrong, MARKED),
+        ):
+            said = _code_lines(f"{which}: {line or '(no such line)'}")
+            high = 16.0 * len(said) + 4
+            items.append(Box(4, y, COLUMN - 8, high - 1.5, fill=fill, radius=2))
+            items += (
+                Words(10 if not i else 22, y + 10 + 16 * i, part, "start", size=CODE, mono=True)
+                for i, part in enumerate(said)
+            )
+            y += high
+    return Scene(COLUMN, y, f"{alt}.", tuple(items))
+
+
+def _code_lines(line: str) -> list[str]:
+    """Return a line of code in lines as wide as a phone, each broken where Python may be."""
+    lines, most = [line], int((COLUMN - 26) / text_width("-", CODE, mono=True))
+    while len(lines[-1]) > most:
+        rest = lines.pop()
+        ends = [i for i in range(1, most) if rest[i] in ".(" or rest[i - 1] in " ("]
+        lines += [rest[: ends[-1]].rstrip(), rest[ends[-1] :]]
+    return lines
 
 
 def _verdicts(data: Exhibit) -> Scene:
     """Return the names of the checks, each with its outcome below, in one row."""
-    items: list[Item] = [Words(BOOK - 2, 33, "checks, in eval", "end", FAINT)]
+    items: list[Item] = []
     for i, (name, verdict) in enumerate(data.verdicts.items()):
         x = 4 + 82.0 * i
         fill = PAPER if verdict else HEAD_COLORS[4]
@@ -208,16 +226,16 @@ def _verdicts(data: Exhibit) -> Scene:
         items.append(Words(x + 36, 8, name))
         items.append(Box(x, 20, 72, 26, fill=fill, stroke=FAINT if verdict else fill, radius=4))
         items.append(Words(x + 36, 33, outcome, color=ink, bold=not verdict))
-    return Scene(BOOK, 48, f"{_outcomes(data.verdicts)}.", tuple(items))
+    return Scene(COLUMN, 48, f"{_outcomes(data.verdicts)}.", tuple(items))
 
 
 def _said(verdicts: dict[str, Verdict]) -> Scene:
     """Return what the checks that catch it say, in lines as wide as a phone."""
     said = [str(verdict) for verdict in verdicts.values() if not verdict] or ["All four pass."]
-    lines = ["The checks say", *(line for each in said for line in wrap(each, 340))]
+    lines = ["The checks, in eval, say", *(line for each in said for line in wrap(each, TELL))]
     words = [Words(4, 10 + 19 * i, line, "start", bold=not i) for i, line in enumerate(lines)]
     alt = "Below, what the checks that catch it say."  # with digits that end on one machine only
-    return Scene(346, 19 * len(lines) + 2, alt, tuple(words))
+    return Scene(COLUMN, 19 * len(lines) + 2, alt, tuple(words))
 
 
 def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:

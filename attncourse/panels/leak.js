@@ -79,6 +79,7 @@ export function mount(root, sheet, memory) {
             cell.className = isKnown && i < j && isMoved(far) ? "attn-leaks" : isKnown ? "attn-known" : "";
             cell.style.setProperty("--share", strength(far));
         }));
+        wire(isAll ? shaken : new Map([[state.word, now.moved]]), strength);
         const red = outputs.filter(output => output.className), was = isLeaking, name = nameOf(state);
         isLeaking = red.length > 0;
         const tremble = { duration: 100, iterations: 3 }, still = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -88,6 +89,17 @@ export function mount(root, sheet, memory) {
         tally.textContent = exposed.size ? `${exposed.size} of ${leaky.length} mistakes that leak exposed` : "";
         status.tell(...line(now.moved, shaken));
     };
+
+    const wireTo = (j, i, kind, share) => {
+        const [from, to] = [j, i].map(place => 100 * (place + 0.5) / count);
+        const path = element("path", { d: `M${from} 0C${from} 60 ${to} 40 ${to} 100`, class: kind });
+        path.style.setProperty("--share", share);
+        return path;
+    };
+    const wire = (shaken, strength) => wires.replaceChildren( // from an input to what moves, below all an own one
+        ...upTo(count, i => wireTo(i, i, "attn-still", 0)),
+        ...[...shaken].flatMap(([j, far]) => upTo(count).filter(i => isMoved(far[i]))
+            .map(i => wireTo(j, i, i < j ? "attn-leaks" : "", strength(far[i])))));
 
     // What can be touched
 
@@ -143,6 +155,7 @@ export function mount(root, sheet, memory) {
     const outputs = tokens.map(token => element("div", {}, token, element("small")));
     const cells = tokens.map(() => tokens.map(() => element("td")));
     const far = element("tbody", {}, ...cells.map((squares, i) => row(tokens[i], ...squares)));
+    const wires = element("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", class: "attn-wires", "aria-hidden": "true" });
     const status = teller();
     const change = key => word => go({ [key]: word });
     const switches = {
@@ -162,8 +175,11 @@ export function mount(root, sheet, memory) {
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet,
         status.box,
-        headed("Inputs: drag a word to and fro, or press it", element("div", { class: "attn-words-in" }, ...handles)),
-        headed("Outputs: how far each moves", element("div", { class: "attn-words-out" }, ...outputs)),
+        element("div", { class: "attn-part" },
+            element("p", { class: "attn-title" }, "Inputs: drag a word to and fro, or press it"),
+            element("div", { class: "attn-words-in" }, ...handles), wires,
+            element("div", { class: "attn-words-out" }, ...outputs),
+            element("p", { class: "attn-title" }, "Outputs: how far each moves")),
         element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box), list.box),
         headed(`How far an output moves when ${SHAKE} is added to a word’s numbers`, table(["output", ...tokens], far)),
         element("div", { class: "attn-control" }, all, none, tally));

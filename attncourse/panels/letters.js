@@ -77,6 +77,7 @@ export function mount(root, sheet, memory) {
         const guesses = guessesOf(now);
         tiles(plain, guesses, place);
         brushes(place);
+        none.style.visibility = state.muted.length ? "" : "hidden";
         status.tell(...line(plain, guesses));
     };
     const keep = (box, made) => { while (box.children.length > made) box.lastChild.remove(); };
@@ -142,10 +143,9 @@ export function mount(root, sheet, memory) {
     const none = button("Unmute all", () => go({ muted: [] }));
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, typed("Letters", field), status.box, tooMuch,
-        headed("Your letters, each with the guess of the next one below. Choose the letter that looks", row),
-        headed("The heads. The stronger a square, the more the chosen letter looks there; brush over squares to mute "
-            + "the head at these places", brush),
-        element("div", { class: "attn-control" }, none),
+        headed("Your letters, each with the guess of the next one below. Choose the letter that looks",
+            element("div", { class: "attn-line-of-head" }, none, row)),
+        headed("The heads: how much the chosen letter looks where. Brush over squares to mute a head there", brush),
         element("p", { class: "attn-note" }, sheet.source));
     show();
 }

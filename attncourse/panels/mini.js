@@ -220,7 +220,7 @@ export function mount(root, sheet, memory) {
         typed("Sentence", text.box), status.box,
         element("div", { class: "attn-parts" },
             headed("The keys, and ●, half of the query", asks.box, aims.box),
-            headed("The values, and ◆, what the head hands over", hands.box, heads.box, other.box),
+            headed("The values, and ◆, handed over", hands.box, heads.box, other.box),
             headed("The next word: logit and probability", words.box, note),
             headed("The residual stream of the last word", table(["number", "0", "1", "2", "3"], stream)),
             element("div", { class: "attn-wide" },

@@ -132,18 +132,15 @@ export function mount(root, sheet, memory) {
             const at = /^L(\d+)H(\d+)$/.exec(where ?? "");
             head = at && model ? at[1] * model.heads + Number(at[2]) : -1;
         }
-        const text = model && textOf(model), map = model && mapsIn(text)[head];
-        large.replaceChildren();
-        title.textContent = "A head: point at one; a click keeps it here";
-        if (!map) return;
-        title.textContent = `${model.name}, L${Math.floor(head / model.heads)}H${head % model.heads}, in percent`;
+        const text = textOf(model ?? sheet.models[0]), map = model && mapsIn(text)[head];
+        const name = map && `${model.name}, L${Math.floor(head / model.heads)}H${head % model.heads}, in percent`;
+        title.textContent = name ?? "A head: point at one; a click keeps it here";
         const cellAt = (i, j) => {
-            if (j > i) return element("td", { class: "attn-future" });
+            if (j > i || !map) return element("td", { class: j > i ? "attn-future" : "" });
             const kind = state.painted.includes(SIDE * i + j) && i < SIDE ? "attn-painted" : "";
             return element("td", { style: `--share: ${map[i][j]}`, class: kind }, String(Math.round(100 * map[i][j])));
         };
-        large.append(...map.map((_, i) =>
-            element("tr", {}, element("th", { scope: "row" }, text.tokens[i]), ...map.map((_, j) => cellAt(i, j)))));
+        large.replaceChildren(...text.tokens.map((token, i) => row(token, ...text.tokens.map((_, j) => cellAt(i, j)))));
     };
 
     // The map that is painted
@@ -187,14 +184,18 @@ export function mount(root, sheet, memory) {
     const sheets = sheet.models.map(sheetOf);
     const codes = upTo(SIDE * SIDE).slice(1), isIn = (code, isPattern) => // the first row has no choice
         code % SIDE <= Math.floor(code / SIDE) && isPattern(Math.floor(code / SIDE), code % SIDE);
-    const presets = Object.entries(PATTERNS).map(([name, isPattern]) =>
-        button(name, () => go({ painted: codes.filter(code => isIn(code, isPattern)) })));
+    const presets = Object.entries(PATTERNS).map(([name, isPattern]) => {
+        const painted = codes.filter(code => isIn(code, isPattern)), made = button(name, () => go({ painted }));
+        const square = cell => element("rect", { x: cell % SIDE, y: Math.floor(cell / SIDE), width: 1, height: 1 });
+        made.prepend(element("svg", { viewBox: `0 0 ${SIDE} ${SIDE}`, "aria-hidden": "true" }, ...painted.map(square)));
+        return made;
+    });
     const clear = button("Clear", () => go({ painted: [] }));
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, status.box,
         element("div", { class: "attn-parts" },
-            headed("Your pattern: queries down, keys across. Paint it, or start from",
-                element("div", { class: "attn-control" }, ...presets, clear), easel),
+            headed("Your pattern: queries down, keys across. Paint it, or begin with",
+                element("div", { class: "attn-painting" }, easel, element("div", { class: "attn-presets" }, ...presets, clear))),
             element("div", { class: "attn-part attn-one" }, title, element("table", {}, large))),
         ...sheets.map(({ box }) => box),
         element("p", { class: "attn-note" }, sheet.note));

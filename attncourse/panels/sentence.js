@@ -82,7 +82,6 @@ function wordRow(choose, send) {
         if (!paths.has(id)) paths.set(id, element("path", { pathLength: 1 }));
         const path = paths.get(id);
         path.setAttribute("d", arch(key, now.query));
-        path.setAttribute("stroke", now.color);
         path.setAttribute("stroke-width", 1 + 9 * weight);
         path.setAttribute("opacity", 0.55 + 0.45 * weight);
         return path;
@@ -487,11 +486,9 @@ export function mount(root, sheet, kernel) {
     };
     const show = line => {
         const { reading, said, query, key, lender } = now, { head, change, text, other } = chosen, rests = change !== FROM;
-        const color = sheet.colors[head[1] % sheet.colors.length];
-        if (root.style.getPropertyValue("--hue") !== color) root.style.setProperty("--hue", color); // all is styled again
         clearTimeout(landing);
         landing = null;
-        const wait = row.show({ reading, said, head, query, key, lender, rests, sign: SIGNS[change], color });
+        const wait = row.show({ reading, said, head, query, key, lender, rests, sign: SIGNS[change] });
         const land = () => { // what comes of it
             root.classList.toggle("attn-changed", change !== PLAIN);
             row.say(said.words[0][0], landing);

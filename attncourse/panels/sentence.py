@@ -23,7 +23,7 @@ from attncourse.panels.states import bundle_of
 from attncourse.panels.widgets import Shown
 from attncourse.pictures import Scene, above, arcs_picture, beside
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import head_color, line_color
+from attncourse.pictures.palette import head_color
 from attncourse.pictures.scene import Box, Words, caption
 from attncourse.pictures.seen import say_number
 
@@ -183,7 +183,6 @@ def _sheet(
         "name": "your sentence",
         "source": source,
         **shape,
-        "colors": [line_color(head_color(h)) for h in range(shape["heads"])],
         "head": list(head),
         "carrier": list(CARRIER),
         "texts": list(texts),

@@ -121,13 +121,14 @@ def test_the_panel_shows_the_difference(state):
     orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 72, 26)]
     assert orange == [mark == "caught" for mark in marks]
     lines = [item.text for item in words(scene)]
+    code = "".join(item.text.replace(" ", "") for item in words(scene) if item.mono)
     mistakes = [data.mistake.after, data.mistake] if data.mistake.after else [data.mistake]
     told = [
         f"{which}: {text or '(no such line)'}"
         for mistake in mistakes
         for which, text in (("right", mistake.right), ("wrong", mistake.wrong))
     ]
-    assert [line for line in lines if line.startswith(("right: ", "wrong: "))] == told
+    assert code.startswith("".join(told).replace(" ", ""))  # in lines as wide as a phone
     said = [str(v) for v in data.verdicts.values() if not v] or ["All four pass."]
     assert outside(scene) == []
 
