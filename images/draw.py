@@ -348,8 +348,8 @@ def induction_circuit() -> Scene:
     alt = (
         "Four tokens as columns, each with its stream going up: qu, enty, three dots, qu again. "
         "Below, head L16H0: an arrow from the first qu to enty, which writes into the stream of "
-        "enty: I follow qu. Above, head L18H6: the query of the last qu asks who follows qu; the "
-        "key of enty says: I follow qu. An arrow takes the value of enty to the last qu."
+        "enty: I follow qu. Above, head L18H6: the query of the last qu, who follows qu, meets the "
+        "key of enty: I follow qu. An arrow takes the value of enty to the last qu."
     )
     columns = {"qu": 150.0, "enty": 290.0, "…": 430.0, " qu ": 570.0}
     low, high, bottom = 210.0, 96.0, 270.0  # the two layers, and the tokens
@@ -367,12 +367,13 @@ def induction_circuit() -> Scene:
     items.append(Words(after + 67, low - 18, "I follow qu"))
     items += head_tag(MARGIN, high - 11, 76, 1, "L18H6")
     items += arrow((after + 4, high), (last - 4, high), orange)
-    items.append(Box(after - 126, high - 36, 118, 24, tint(blue, 0.15), blue, 1.2, radius=6))
-    items.append(Words(after - 67, high - 24, "key: I follow qu"))
-    items.append(Box(last + 6, high - 36, 108, 24, tint(orange, 0.15), orange, 1.2, radius=6))
-    items.append(Words(last + 60, high - 24, "who follows qu?"))
-    items.append(note((after + last) / 2 - 70, high - 14, "value"))
-    items.append(Words(last, 18.0, "next: enty", bold=True))
+    match = high - 44
+    items.append(Line(((after + 134, match), (last - 126, match)), EDGE, 2.0))
+    items.append(Box(after + 8, match - 12, 126, 24, tint(blue, 0.15), blue, 1.2, radius=6))
+    items.append(Words(after + 71, match, "key: I follow qu"))
+    items.append(Box(last - 126, match - 12, 118, 24, tint(orange, 0.15), orange, 1.2, radius=6))
+    items.append(Words(last - 67, match, "who follows qu?"))
+    items.append(note((after + last) / 2 - 70, high - 12, "value"))
     return Scene(WIDTH, bottom + 14 + MARGIN, alt, tuple(items))
 
 

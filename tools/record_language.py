@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from attncourse.language import Cut, Head, LanguageModel, Mute, Put, Run, installed_model
-from attncourse.language.copies import found_by, half_another, twice
+from attncourse.language.copies import after_others, found_by, half_another, twice
 from attncourse.language.files import LlamaFile
 from attncourse.language.interventions import PARTS
 from attncourse.language.load import model_file
@@ -76,6 +76,7 @@ WRITER = Head(16, 0)
 OTHER_WRITERS = Head(11, 1), Head(2, 1), Head(1, 2)
 READERS = Head(18, 6), Head(17, 3), Head(17, 4), Head(18, 7)
 SAME_BEFORE, OTHER_BEFORE = range(10, 26, 2), range(11, 26, 2)  # keys, in half_another
+HARDLY = 0.15  # so little of a head's attention is on the keys that an induction head finds
 BYSTANDERS = Head(17, 6), Head(18, 2), Head(20, 1), Head(25, 4)
 
 # Lesson 09
@@ -98,7 +99,11 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
     """Yield the runs of lesson 08: heads muted, paths cut, and one head's numbers replaced."""
     writer, three = [Mute(*WRITER)], [Mute(*head) for head in OTHER_WRITERS]
     muted = [writer, three, *([Mute(*head) for head in heads] for heads in (READERS, BYSTANDERS))]
-    rest = [head for head in model.heads if head.layer > WRITER.layer and head not in READERS]
+    plain = model.read(twice())
+    yield after_others(), model.read(after_others()), [("losses",)]
+    looks_there = plain.shares(induction(plain.token_ids[None])[0])
+    above = [head for head in model.heads if head.layer > WRITER.layer]
+    rest = [head for head in above if looks_there[head] < HARDLY]
     places = ("keys", READERS), ("keys", rest), ("queries", READERS)
     cuts = [[Cut(WRITER, reader, part) for reader in readers] for part, readers in places]
     cuts.append([Cut(OTHER_WRITERS[0], reader, "keys") for reader in READERS])
@@ -119,7 +124,7 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
                 yield twice(), run.again(Put(*WRITER, numbers, [*keys])), looks[-1:]
             yield twice(), run, [*calls, ("shares", before), *looks]
             for changes in muted:
-                yield twice(), run.again(*changes), calls[:1]
+                yield twice(), run.again(*changes), calls[: 2 if changes == writer else 1]
         for changes in [*one, *cuts] if seed == 0 else [[], writer, *cuts]:
             yield twice(seed), run.again(*changes), calls
     run = model.read(REPEATED)

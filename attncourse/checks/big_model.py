@@ -54,9 +54,11 @@ def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict 
     """
     x = draw(B, HEADS, TOKENS, WIDTH // NUM_HEADS)
     cos, sin = rotary_angles(torch.arange(TOKENS), WIDTH // NUM_HEADS)
-    mine = rotate(x.clone(), cos, sin)
+    given = x.clone()
+    mine = rotate(given, cos, sin)
     right = rotate_pairs(x, cos, sin)
     require_shape(mine, tuple(x.shape))
+    require(torch.equal(given, x), "It changes x in place, which others may read: make a new one.")
     if is_near(mine, right):
         return noted("Right: every pair is turned, and keeps its length.")
     first, second = x[..., 0::2], x[..., 1::2]
@@ -200,7 +202,7 @@ def check_cached_attention(cls: Callable[[], nn.Module]) -> Verdict:
     with another empty cache.
 
     >>> check_cached_attention(CachedAttention)
-    Right: nothing is computed twice, and nothing forgotten.
+    Right: the past is kept, and nothing forgotten.
     """
     return _checked(cls, CachedAttention, _cached_attention)
 
@@ -238,7 +240,7 @@ def _cached_attention(learned: Learned, forward: Callable[..., Tensor]) -> Verdi
             f"The output is right, but cache keeps {kept} numbers for each token, and {enough} are "
             "enough: keep three heads of keys and of values, and share them afterwards."
         )
-    return noted("Right: nothing is computed twice, and nothing forgotten.")
+    return noted("Right: the past is kept, and nothing forgotten.")
 
 
 def _numbers(kept: object) -> int:

@@ -330,14 +330,11 @@ def check_refuting(design: Any) -> Verdict | str:
             "Layer 1 names the answers. Silent, it names fewer, whoever told it where to look: no "
             "claim about layer 0 can lose by that."
         )
-    if head == 0 and silent >= set(KEYS):
-        return noted(
-            "Right: this could refute that L0H0 tells the keys what counts. If the answers stay, "
-            "it did not. If they fall, the claim about the queries is still open: what they must "
-            "know could be silenced, too."
-        )
     if head == 0 and silent & set(KEYS):
-        return "Some keys up to 24 still hear L0H0, and can be found for that reason: silence all."
+        return (
+            "This takes from the keys what the claim needs, and what its rival needs, too: by both "
+            "the answers fall. What must the queries know by the one story, and not by the other?"
+        )
     if head == 0:
         return (
             "The claim gives L0H0 nothing to do there, so it says that nothing falls; so does "

@@ -22,6 +22,15 @@ def twice(seed: int = 0) -> list[int]:
     return [1, *tokens, *tokens]
 
 
+def after_others() -> list[int]:
+    """Return the second copy of twice() after 40 tokens of another draw: nothing comes twice.
+
+    >>> after_others()[41:] == twice()[41:], after_others()[1:41] == twice()[1:41]
+    (True, False)
+    """
+    return twice(3)[: LENGTH + 1] + twice()[LENGTH + 1 :]
+
+
 def half_another() -> list[int]:
     """Return the first copy of twice(), at even positions with the tokens of another draw.
 

@@ -140,7 +140,7 @@ def adopt(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn.Module:
         if linear.weight.shape != weights[name].shape:
             raise ValueError(
                 f"{name}.weight of {kind} is {tuple(linear.weight.shape)}, not "
-                f"{tuple(weights[name].shape)} as the model's; construct it with these sizes"
+                f"{tuple(weights[name].shape)} as the model's; its class must make it so"
             )
         linear.weight = nn.Parameter(weights[name], requires_grad=False)
         if (bias := getattr(linear, "bias", None)) is not None:

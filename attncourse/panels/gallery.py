@@ -39,7 +39,7 @@ PARTS = {  # of the forward, each by what its lines have and those of the parts 
     "context_vec": "split and merge",
 }
 CAUGHT, PASSES = "caught", "passes"
-CELL = 17.0  # of a map, in pixels: two maps and their names are as wide as a phone
+CELL = 16.0  # of a map, in pixels: two maps and their names are as wide as a phone
 COLUMN, TELL, CODE = 346.0, 340.0, 12.0  # what a phone shows, and text in it; letters of code
 
 # With this seed and large tokens all visible scores of the first three queries are below -1e4
@@ -110,14 +110,14 @@ def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor,
 def draw_gallery(data: Exhibit) -> Scene:
     """Draw the line, the verdicts, right weights above wrong ones, and how far outputs are off."""
     names = journey().tokens
-    head = above(_headline(data), _verdicts(data), gap=6)
-    right = _maps("right", data.right_weights)
+    shown = above(_headline(data), _maps("right", data.right_weights), gap=4)
     if data.difference is None or data.attn_weights is None:
-        return beside(above(head, right, gap=8), _stopped(data.verdicts), gap=4)
+        told = above(_verdicts(data), _stopped(data.verdicts), gap=12)
+        return beside(shown, told, gap=4)
     wrong = _maps("wrong", data.attn_weights)
     off = difference_picture(data.difference, names, "outputs: |wrong - right|", narrow=True)
-    told = above(off, _said(data.verdicts), gap=20)
-    return beside(above(above(head, right, gap=8), wrong, gap=4), told, gap=4)
+    told = above(above(_verdicts(data), off, gap=16), _said(data.verdicts), gap=16)
+    return beside(above(shown, wrong, gap=4), told, gap=4)
 
 
 def part_of(mistake: str) -> str:
@@ -196,10 +196,10 @@ def _headline(data: Exhibit) -> Scene:
             ("wrong", mistake.wrong, MARKED),
         ):
             said = _code_lines(f"{which}: {line or '(no such line)'}")
-            high = 16.0 * len(said) + 4
+            high = 15.0 * len(said) + 3
             items.append(Box(4, y, COLUMN - 8, high - 1.5, fill=fill, radius=2))
             items += (
-                Words(10 if not i else 22, y + 10 + 16 * i, part, "start", size=CODE, mono=True)
+                Words(10 if not i else 22, y + 9 + 15 * i, part, "start", size=CODE, mono=True)
                 for i, part in enumerate(said)
             )
             y += high

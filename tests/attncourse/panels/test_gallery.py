@@ -121,7 +121,7 @@ def test_the_panel_shows_the_difference(state):
     orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 72, 26)]
     assert orange == [mark == "caught" for mark in marks]
     lines = [item.text for item in words(scene)]
-    code = "".join(item.text.replace(" ", "") for item in words(scene) if item.mono)
+    code = "".join(item.text for item in words(scene) if item.mono).replace(" ", "")
     mistakes = [data.mistake.after, data.mistake] if data.mistake.after else [data.mistake]
     told = [
         f"{which}: {text or '(no such line)'}"
@@ -137,10 +137,10 @@ def test_the_panel_shows_the_difference(state):
         assert data.difference is None
         assert line == f"{name}; {condition}; {told_of}; forward stops"
         assert f"Stopped in OnePageAttention.forward, line {at}:" in lines
-        assert len(boxes(scene, 17, 17)) == 2 * 36  # the right maps alone
+        assert len(boxes(scene, 16, 16)) == 2 * 36  # the right maps alone
         return
     right, wrong, attn_weights = both_in_training(name, condition)
-    after = lines[lines.index("The checks say") + 1 :]
+    after = lines[lines.index("The checks, in eval, say") + 1 :]
     assert " ".join(after) == " ".join(said)
     off = (wrong - right).abs().tolist()
     cells = [text_in(scene, box) for box in boxes(scene, 35, 26)]
@@ -157,12 +157,12 @@ def test_the_panel_shows_the_difference(state):
     largest = math.nan if "NaN" in texts else max(map(max, off))
     assert line == f"{name}; {condition}; {told_of}; off by {largest:.3g}"
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
-    right_maps, maps = boxes(scene, 17, 17)[:72], boxes(scene, 17, 17)[72:]
+    right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
     assert [box.fill == GRAY for box in right_maps] == causal_mask(6).flatten().tolist() * 2
     nothing_to_come = (attn_weights == 0) & causal_mask(6)
     assert [box.fill == GRAY for box in maps] == nothing_to_come.flatten().tolist()
     assert [box.hatched for box in maps] == attn_weights.isnan().flatten().tolist()
-    framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 14, 14)}
+    framed = {(box.x - 1.5, box.y - 1.5) for box in boxes(scene, 13, 13)}
     in_future = causal_mask(6).repeat(2, 1, 1).flatten().tolist()
     leaking = [
         (box.x, box.y)

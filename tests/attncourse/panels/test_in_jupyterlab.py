@@ -33,12 +33,11 @@ LESSONS = {
 }
 FIGURE, CHANGE = Scene(40, 20, "a figure", ()), Diff("a\nb", "a\nc")
 STORED = f"{FIGURE._repr_html_()}{CHANGE._repr_html_()}"
-ARCS_IN = """async cell => {  // milliseconds from a click to arcs of another color, painted
+ARCS_IN = """async cell => {  // milliseconds from a click to other arcs, painted
     const arcs = cell.closest("form").querySelector(".attn-loops");
-    const color = () => arcs.firstElementChild.getAttribute("stroke");
-    const before = color(), start = performance.now();
+    const before = arcs.innerHTML, start = performance.now();
     cell.click();
-    if (color() === before) return Infinity;
+    if (arcs.innerHTML === before) return Infinity;
     await new Promise(painted => requestAnimationFrame(() => setTimeout(painted)));
     return performance.now() - start;
 }"""

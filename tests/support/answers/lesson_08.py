@@ -33,17 +33,13 @@ ANSWERS = {
         "Right: this could refute it. The claim says that the answers must fall now. If they "
         "stay, it is wrong.",
         {
-            "L0H0 at all keys, which could refute a part": (
+            "L0H0 at all keys, where both stories lose": (
                 {"0, 1, slice(25, 48)": "0, 0, slice(0, 25)"},
-                "Right: this could refute that L0H0 tells the keys what counts.",
+                "and what its rival needs, too: by both the answers fall.",
             ),
             "L0H0 everywhere": (
                 {"0, 1, slice(25, 48)": "0, 0, slice(48)"},
-                "Right: this could refute that L0H0 tells",
-            ),
-            "L0H0 at some keys": (
-                {"0, 1, slice(25, 48)": "0, 0, slice(3, 25)"},
-                "Some keys up to 24 still hear L0H0",
+                "and what its rival needs, too: by both the answers fall.",
             ),
             "L0H0 at the queries": ({"0, 1, slice": "0, 0, slice"}, "gives L0H0 nothing to do"),
             "silent already": ({"slice(25, 48)": "slice(0, 25)"}, "is silent at those places"),

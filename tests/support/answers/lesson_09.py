@@ -25,6 +25,14 @@ ANSWERS = {
             ),
             "two sums": ({"cos - second": "cos + second"}, "Both products are added in both"),
             "nothing": ({"torch.stack(turned, dim=-1).flatten(-2)": "x"}, "Nothing has turned"),
+            "in place": (
+                {
+                    "return torch.stack(turned, dim=-1).flatten(-2)": (
+                        "x[..., 0::2], x[..., 1::2] = turned\n    return x"
+                    )
+                },
+                "It changes x in place",
+            ),
             "not flat": ({".flatten(-2)": ""}, "The shape is (2, 3, 7, 32, 2), not"),
         },
     ),
@@ -121,7 +129,7 @@ ANSWERS = {
         },
     ),
     "CachedAttention": Answers(
-        "Right: nothing is computed twice, and nothing forgotten.",
+        "Right: the past is kept, and nothing forgotten.",
         {
             "from position 0": (
                 {"arange(past, total)": "arange(total - past)"},
