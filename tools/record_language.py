@@ -106,7 +106,6 @@ def circuit_runs(model: LanguageModel) -> Iterator[tuple[Text, Run, list[Call]]]
     rest = [head for head in above if looks_there[head] < HARDLY]
     places = ("keys", READERS), ("keys", rest), ("queries", READERS)
     cuts = [[Cut(WRITER, reader, part) for reader in readers] for part, readers in places]
-    cuts.append([Cut(OTHER_WRITERS[0], reader, "keys") for reader in READERS])
     one = [[Cut(WRITER, READERS[0], part)] for part in PARTS]
 
     other = model.read(half_another())
