@@ -351,11 +351,11 @@ def induction_circuit() -> Scene:
         "enty: I follow qu. Above, head L18H6: the query of the last qu, who follows qu, meets the "
         "key of enty: I follow qu. An arrow takes the value of enty to the last qu."
     )
-    columns = {"qu": 150.0, "enty": 290.0, "…": 430.0, " qu ": 570.0}
+    columns = {"qu": 150.0, "enty": 316.0, "…": 483.0, " qu ": 650.0}
     low, high, bottom = 210.0, 96.0, 270.0  # the two layers, and the tokens
     items: list[Item] = []
     for token, x in columns.items():
-        items.append(Line(((x, bottom - 14), (x, 30.0)), EDGE, 5.0))
+        items.append(Line(((x, bottom - 14), (x, MARGIN)), EDGE, 5.0))
         items.append(Box(x - 34, bottom - 14, 68, 28, PAPER, INK, 1.2, radius=6))
         items.append(Words(x, bottom, token.strip(), bold=True))
     first, after, _, last = columns.values()
