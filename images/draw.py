@@ -368,6 +368,7 @@ def induction_circuit() -> Scene:
     items += head_tag(MARGIN, high - 11, 76, 1, "L18H6")
     items += arrow((after + 4, high), (last - 4, high), orange)
     match = high - 44
+    items += arrow((after + 67, low - 30), (after + 67, match + 13), EDGE)
     items.append(Line(((after + 134, match), (last - 126, match)), EDGE, 2.0))
     items.append(Box(after + 8, match - 12, 126, 24, tint(blue, 0.15), blue, 1.2, radius=6))
     items.append(Words(after + 71, match, "key: I follow qu"))

@@ -16,6 +16,7 @@ from attncourse.learning.record import (
     clear_and_ambiguous,
     growth,
     held_out_batch,
+    keys_before,
     recorded_model,
 )
 from attncourse.learning.runs import (

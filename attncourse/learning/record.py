@@ -64,6 +64,20 @@ def mark_asked(batch: Batch) -> Tensor:
     return (batch.answers != NO_ANSWER).all(dim=-1)
 
 
+def keys_before(end: int, marked: Tensor) -> Tensor:
+    """Return which queries from a position on have no marked key from there on, (b, num_tokens).
+
+    Args:
+        end: the first position that no longer counts as a key's.
+        marked: bool, (b, num_tokens, num_tokens): of each query, the keys that it should find.
+
+    >>> keys_before(2, torch.ones(1, 3, 3, dtype=torch.bool).tril(-1)).tolist()
+    [[False, False, True]]
+    """
+    queries = torch.arange(marked.shape[1]) >= end
+    return queries & ~marked[:, :, end:].any(dim=-1)
+
+
 def clear_and_ambiguous(model: AttentionModel, where: Tensor | None = None) -> tuple[float, float]:
     """Return the share of right answers on the held-out batch, for two kinds of places.
 

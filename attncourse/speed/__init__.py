@@ -10,6 +10,7 @@ from attncourse.speed.clock import (
     quartiles,
     race,
     ratio,
+    writing,
 )
 from attncourse.speed.count import count_work, kernels
 from attncourse.speed.fresh import with_and_without_kept_blocks

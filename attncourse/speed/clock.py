@@ -11,8 +11,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -241,3 +242,32 @@ def settle_memory(*mib: int) -> None:
     """
     for size in mib or (22, 22):
         torch.zeros(size, 2**18)
+
+
+class Writer(Protocol):
+    """A language model: yields one token after the other."""
+
+    def tokens_after(self, token_ids: Sequence[int], num_tokens: int, /) -> Iterator[int]: ...
+
+
+def writing(
+    writers: Mapping[str, Writer], token_ids: Sequence[int], steps: int
+) -> tuple[dict[str, float], dict[str, list[int]]]:
+    """Let models write the same beginning on, in turns, a token at a time.
+
+    Args:
+        writers: language models, by name.
+        token_ids: the beginning. The first token after it is not timed: a cache is filled there.
+        steps: how many more are written, and timed.
+
+    Returns:
+        For each name the milliseconds of the median step, of processor time, and all it wrote.
+    """
+    tokens = {name: each.tokens_after(token_ids, steps + 1) for name, each in writers.items()}
+    written = {name: [next(each)] for name, each in tokens.items()}
+
+    def step(name: str) -> None:
+        written[name].append(next(tokens[name]))
+
+    took = in_turns({name: partial(step, name) for name in writers}, 0, steps, clock=cpu_seconds)
+    return {name: 1e3 * quartiles(each).median for name, each in took.items()}, written

@@ -40,7 +40,7 @@ def test_no_cell_that_is_left_opens_a_class_that_an_exercise_asks_for():
 
 IN_WORDS = {
     "04_shapes_and_numbers": ("missing in both",),
-    "08_what_heads_learn": ("the keys are told nothing", "L0H1 at the queries, too:"),
+    "08_what_heads_learn": ("the keys are told nothing", "all of layer 0:"),
 }
 
 
