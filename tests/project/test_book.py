@@ -505,6 +505,27 @@ def test_the_first_page_has_a_card_for_each_lesson(book: Path):
         assert f"{minutes} minutes, exercises included" in lesson
 
 
+def test_the_typeface_is_there(book: Path):
+    static = book / "_static"
+    fonts = re.findall(r'src: url\("(.*?)"\)', (static / "book.css").read_text("utf-8"))
+    assert fonts
+    for font in fonts:
+        assert (static / font).read_bytes()[:4] == b"wOF2"
+    assert {path.name for path in static.glob("LICENSE-*")} == {
+        "LICENSE-Inter.txt",
+        "LICENSE-JetBrains-Mono.txt",
+    }
+
+
+@browser_test
+def test_words_and_code_are_set_in_it(open_page: Callable[..., Page]):
+    page = open_page(LESSONS[0], 1366)
+    for face in ("400 16px Inter", "italic 400 16px Inter", "14px 'JetBrains Mono'"):
+        page.wait_for_function("face => document.fonts.check(face)", arg=face)
+    loaded = "() => [...document.fonts].filter(one => one.status === 'loaded').length"
+    assert page.evaluate(loaded) == 3
+
+
 def test_a_link_to_a_page_shows_its_title_first_words_and_a_picture(book: Path):
     for page in PAGES:
         text = (book / f"{page}.html").read_text(encoding="utf-8")
