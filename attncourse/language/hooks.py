@@ -139,8 +139,8 @@ def adopt(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn.Module:
             raise TypeError(f"{kind} needs {name} with a weight, such as an nn.Linear")
         if linear.weight.shape != weights[name].shape:
             raise ValueError(
-                f"{name}.weight of {kind} is {tuple(linear.weight.shape)}, not "
-                f"{tuple(weights[name].shape)} as the model's; its class must make it so"
+                f"{name}.weight of {kind} is {tuple(linear.weight.shape)}; "
+                f"the model's is {tuple(weights[name].shape)}, and needs such a class"
             )
         linear.weight = nn.Parameter(weights[name], requires_grad=False)
         if (bias := getattr(linear, "bias", None)) is not None:

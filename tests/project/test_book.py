@@ -897,7 +897,7 @@ def test_on_a_phone_a_cell_says_its_column_and_a_diagram_that_it_goes_on(
     page = open_page("notebooks/07_speed_and_memory", 390)
     cell = page.locator(".table-wrapper tbody tr").first.locator("td").nth(1)
     says = "e => getComputedStyle(e, '::before').content"
-    assert "pieces" in cell.evaluate(says)
+    assert "blocks" in cell.evaluate(says)
     page = open_page("notebooks/02_stacked_heads", 390)
     diagram = page.get_by_role("region", name="diagram: Two heads read the same six tokens")
     diagram.focus()
