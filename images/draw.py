@@ -365,16 +365,16 @@ def induction_circuit() -> Scene:
     items.append(note((first + after) / 2, low - 14, "one back"))
     items.append(Box(after + 8, low - 30, 118, 24, tint(blue, 0.15), blue, 1.2, radius=6))
     items.append(Words(after + 67, low - 18, "I follow qu"))
-    items += head_tag(MARGIN, high - 11, 76, 1, "L18H6")
-    items += arrow((after + 4, high), (last - 4, high), orange)
-    match = high - 44
+    match, value = high + 26, high - 34  # the query meets the key, then the value goes
+    items += head_tag(MARGIN, high - 15, 76, 1, "L18H6")
     items += arrow((after + 67, low - 30), (after + 67, match + 13), EDGE)
     items.append(Line(((after + 134, match), (last - 126, match)), EDGE, 2.0))
     items.append(Box(after + 8, match - 12, 126, 24, tint(blue, 0.15), blue, 1.2, radius=6))
     items.append(Words(after + 71, match, "key: I follow qu"))
     items.append(Box(last - 126, match - 12, 118, 24, tint(orange, 0.15), orange, 1.2, radius=6))
     items.append(Words(last - 67, match, "who follows qu?"))
-    items.append(note((after + last) / 2 - 70, high - 12, "value"))
+    items += arrow((after + 4, value), (last - 4, value), orange)
+    items.append(note((after + last) / 2 - 70, value - 14, "value"))
     return Scene(WIDTH, bottom + 14 + MARGIN, alt, tuple(items))
 
 
