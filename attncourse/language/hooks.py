@@ -140,7 +140,7 @@ def adopt(attention: nn.Module, other: nn.Module, size: LlamaSize) -> nn.Module:
         if linear.weight.shape != weights[name].shape:
             raise ValueError(
                 f"{name}.weight of {kind} is {tuple(linear.weight.shape)}; "
-                f"the model's is {tuple(weights[name].shape)}, and needs such a class"
+                f"the model's is {tuple(weights[name].shape)}"
             )
         linear.weight = nn.Parameter(weights[name], requires_grad=False)
         if (bias := getattr(linear, "bias", None)) is not None:

@@ -284,7 +284,9 @@ def test_wrong_models_of_lesson_09_are_told_apart_and_have_answers_of_their_own(
 
 
 def test_a_class_of_other_sizes_is_refused_as_the_model_refuses_it(recording):
-    with pytest.raises(ValueError, match=r"W_key.weight of MultiHeadAttention is \(576, 576\), no"):
+    with pytest.raises(
+        ValueError, match=r"W_key.weight of MultiHeadAttention is \(576, 576\); the model"
+    ):
         recording.with_attention(lambda: MultiHeadAttention(576, 576, 8192, 0.0, 9))
 
 

@@ -293,7 +293,11 @@ def test_a_model_goes_from_class_to_class():
 @pytest.mark.parametrize(
     ("part", "error", "words"),
     [
-        (nn.Linear(84, 84), ValueError, r"W_key.weight of SplitAttention is \(84, 84\), not \(42"),
+        (
+            nn.Linear(84, 84),
+            ValueError,
+            r"W_key.weight of SplitAttention is \(84, 84\); the model's is \(42",
+        ),
         (None, TypeError, "SplitAttention needs W_key with a weight, such as an nn.Linear"),
     ],
 )
