@@ -196,12 +196,15 @@ def _painted() -> dict[str, Any]:
 
 
 def _draw_painted() -> Scene:
-    """Return the maps of four heads of GPT-2, each with a pattern of its own."""
+    """Return a painted pattern, one word back, and the three heads of GPT-2 most like it."""
     text = recorded("spaceship")
-    heads = ((4, 11), (5, 5), (9, 8), (0, 5))
-    maps = torch.stack([text.weights[head] for head in heads])
-    names, hidden = [f"GPT-2 L{a}H{b}" for a, b in heads], causal_mask(len(text.tokens))
-    return weights_picture(maps, text.tokens, hidden, cell=16, columns=4, names=names)
+    count = len(text.tokens)
+    painted = torch.ones(count - 1).diag(-1)
+    looks = text.weights.diagonal(-1, -2, -1).mean(dim=-1)  # (num_layers, num_heads)
+    heads = [divmod(place, looks.shape[1]) for place in looks.flatten().topk(3).indices.tolist()]
+    maps = torch.stack([painted, *(text.weights[head] for head in heads)])
+    names = ["painted", *(f"GPT-2 L{layer}H{head}" for layer, head in heads)]
+    return weights_picture(maps, text.tokens, causal_mask(count), cell=16, columns=4, names=names)
 
 
 PAINTED = LivePanel("paint", "all heads by a pattern", _painted, _draw_painted)
