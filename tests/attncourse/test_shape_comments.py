@@ -103,6 +103,7 @@ def test_in_the_stored_answers_of_another_implementation():
 def test_in_the_panels_that_compute():
     found = reading(COURSE / "panels" / "live.py")
     found.run({"num_tokens": 6, "d_in": 3}, live.LEAK.draw)
+    found.run({"num_layers": 12, "num_heads": 12}, live.PAINTED.draw)
     assert found.lies == found.unreached() == []
 
 
