@@ -23,12 +23,16 @@
         list.dispatchEvent(new Event("change", { bubbles: true }));
     };
     const press = async cell => {
+        const top = panel.getBoundingClientRect().top;
+        if (top < 0 || top > innerHeight / 2) { // first there, then the numbers travel
+            panel.scrollIntoView({ block: "start", behavior: still.matches ? "auto" : "smooth" });
+            if (!still.matches) await new Promise(done => setTimeout(done, 600));
+        }
         const [text, lender] = place(cell).map(i => rows[i][0].parentNode.cells[0].textContent);
         choose("your sentence", text);
         await new Promise(read => setTimeout(read)); // the panel reads it before it takes the next
         if (text !== lender) choose("second sentence", lender);
         else panel.querySelector("[type=radio][value='as it is']").click();
-        panel.scrollIntoView({ block: "nearest", behavior: still.matches ? "auto" : "smooth" });
     };
     const go = (row, column) => {
         here.tabIndex = -1;

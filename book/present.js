@@ -97,9 +97,9 @@
     addEventListener("keydown", event => {
         if (!body.classList.contains("presenting") || event.altKey || event.ctrlKey || event.metaKey)
             return;
-        const way = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1 }[event.key];
+        const way = { ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1, Home: -here, End: slides.length - 1 - here }[event.key];
         if (event.key === "Escape") present(false);
-        else if (!way || event.target.closest(".attn-panel, input, select, textarea")) return;
+        else if (way === undefined || event.target.closest(".attn-panel, input, select, textarea")) return;
         else turnTo(here + way);
         event.preventDefault();
     }, { capture: true });

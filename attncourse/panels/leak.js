@@ -152,6 +152,12 @@ export function mount(root, sheet, memory) {
         return handle;
     };
     const handles = tokens.map(handleOf);
+    new IntersectionObserver(([{ isIntersecting }], watch) => { // first seen, one shows that it can be shaken
+        if (!isIntersecting) return;
+        watch.disconnect();
+        if (!matchMedia("(prefers-reduced-motion: reduce)").matches)
+            handles[3].animate({ translate: ["0", "-6px", "6px", "-4px", "0"] }, { duration: 500, delay: 600 });
+    }, { threshold: 1 }).observe(handles[3]);
     const outputs = tokens.map(token => element("div", {}, token, element("small")));
     const cells = tokens.map(() => tokens.map(() => element("td")));
     const far = element("tbody", {}, ...cells.map((squares, i) => row(tokens[i], ...squares)));

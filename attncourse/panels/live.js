@@ -145,6 +145,13 @@ const toggled = (list, codes, isOn) => // a list of numbers with some added or t
 const pair = numbers => `(${numbers.map(two).join(", ")})`;
 const bold = text => element("b", {}, text);
 
+// A page that turns light or dark: by a button, or with the system.
+function onTheme(act) {
+    const watch = new MutationObserver(() => act());
+    watch.observe(document.body, { attributeFilter: ["data-theme", "data-jp-theme-light", "class"] });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => act());
+}
+
 // One line, seen at once, and heard when its words have come to rest.
 function teller() {
     const seen = element("p", { "aria-hidden": "true" }), heard = element("p", { role: "status", class: "attn-heard" });

@@ -3,7 +3,7 @@
 
 const MIDDLE = 130; // of a plane, in pixels
 const radius = share => 3 + 9 * Math.sqrt(share); // of a point
-const OWN = "its own", MUTED = "muted", GIVEN = "your ◆", OTHER = "those in", AIMED = "your ●";
+const OWN = "its own", MUTED = "muted", GIVEN = "your ◆", OTHER = "those of", AIMED = "your ●";
 const DIAMOND = "M -12 0 L 0 -12 L 12 0 L 0 12 Z", ARROW = "M -23 -6 L -15 0 L -23 6";
 const MOTION = { duration: 250, easing: "ease-out" };
 

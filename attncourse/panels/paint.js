@@ -84,6 +84,7 @@ export function mount(root, sheet, memory) {
             ]));
         };
         new ResizeObserver(put).observe(box);
+        onTheme(() => { drawn = null; put(); });
         const rankOf = tile => order.indexOf(tiles.indexOf(tile));
         roving(box, (tile, across, along) => tiles[order[rankOf(tile) + across + columns * along]]);
         const all = model.texts.map(({ text }) => text);

@@ -4,7 +4,7 @@
 
 const LEAST = 0.02; // a smaller weight has no arc
 const TOLD = 0.05; // nor is a word named that has less
-const HIGH = 96; // pixels of the longest arc
+const HIGH = 84; // pixels of the longest arc
 const LENT = 40; // pixels above the arcs, for a sentence that lends its numbers
 const CROSSING = 400; // milliseconds until two sentences that are swapped are in place
 const READ = 250; // until the sentence that lends is seen; then its numbers leave
@@ -83,7 +83,7 @@ function wordRow(choose, send) {
         const path = paths.get(id);
         path.setAttribute("d", arch(key, now.query));
         path.setAttribute("stroke-width", 1 + 9 * weight);
-        path.setAttribute("opacity", 0.55 + 0.45 * weight);
+        path.setAttribute("opacity", weight < 0.1 ? 0.4 : 0.55 + 0.45 * weight);
         return path;
     };
     const trace = () => {
@@ -343,32 +343,52 @@ function field(label, choose) {
     return { box, show(chosen) { box.value ||= chosen; } }; // only at first: then it is the reader's
 }
 
-// A guess before numbers travel for the first time, for whoever likes: a word is chosen, they travel, and
-// the right word fills. It goes when anything else is done.
-function question({ asked = "", words = [] } = {}, choose) {
-    let choice = null, settled = null; // what was chosen, and the answer that came
-    const buttons = words.map(word => {
-        const made = element("button", { type: "button", "aria-pressed": false }, word);
-        made.addEventListener("click", () => {
-            if (choice) return;
-            choice = made;
-            made.setAttribute("aria-pressed", true);
-            choose();
+// A guess before numbers travel, of each pair of sentences once, for whoever likes: a word is chosen, they
+// travel, and the right word fills. It goes when anything else is done.
+function question(choose) {
+    const asked = element("span"), words = element("span"), choices = new Map(); // by pair of sentences
+    const box = element("p", { class: "attn-guess", role: "group", "aria-label": "your guess" }, asked, words);
+    let pair = null, buttons = [], right = 0, count = 0;
+    const ask = (own, lent, third, lender) => {
+        asked.textContent = `Guess: with ${lender}'s numbers`;
+        buttons = [own, lent, third].sort().map(word => {
+            const made = element("button", { type: "button", "aria-pressed": false }, word);
+            made.addEventListener("click", () => {
+                if (choices.has(pair)) return;
+                choices.set(pair, { word, said: null });
+                made.setAttribute("aria-pressed", true);
+                choose();
+            });
+            return made;
         });
-        return made;
-    });
-    const box = element("p", { class: "attn-guess", role: "group", "aria-label": "your guess" }, element("span", {}, asked), ...buttons);
-    box.hidden = !asked;
+        words.replaceChildren(...buttons);
+    };
     return {
         box,
-        show(said, isAsked, { words: [[own]] }, text) { // returns what is told of it
-            if (choice && !isAsked) settled ??= said;
-            box.hidden ||= settled ? settled !== said : !isAsked;
-            if (box.hidden || !settled) return "";
-            for (const made of buttons) made.classList.toggle("attn-right", made.textContent === settled.words[0][0]);
-            const mine = choice.textContent, word = settled.words[0][0];
-            if (mine === word) return ` You said ${mine}. So does the model, though its sentence says ${nameIn(text)}.`;
-            return ` You said ${mine}${mine === own ? ", and the sentence asks for it" : ""}. The model says ${word}.`;
+        // what is said with a sentence's own numbers, and by the one that lends; returns what is told of a guess
+        show({ said, reading, lends, text, other, change }) {
+            const [[own]] = reading.words, here = `${text} ${other}`, plain = change === PLAIN;
+            if (plain && lends && !choices.has(here)) {
+                const [[lent], ...rest] = lends.words;
+                const third = [...rest, ...reading.words].find(([word]) => /^\p{Lu}/u.test(word) && word !== own && word !== lent)?.[0];
+                if (pair !== here && third) ask(own, lent, third, nameIn(other));
+                pair = here;
+                box.hidden = !third;
+                return "";
+            }
+            const choice = choices.get(here), word = said.words[0][0];
+            if (choice === undefined) choices.set(here, null); // it has been seen
+            box.hidden = !choice || plain || pair !== here || (choice.said ?? said) !== said;
+            if (box.hidden) return "";
+            if (!choice.said) {
+                choice.said = said;
+                count++;
+                right += choice.word === word;
+            }
+            for (const made of buttons) made.classList.toggle("attn-right", made.textContent === word);
+            const tally = count > 1 ? ` ${right} of ${count} guesses right.` : "";
+            if (choice.word === word) return ` You said ${word}. So does the model, though its sentence says ${nameIn(text)}.${tally}`;
+            return ` You said ${choice.word}${choice.word === own ? ", and the sentence asks for it" : ""}. The model says ${word}.${tally}`;
         },
     };
 }
@@ -400,7 +420,7 @@ function addressOf(texts, carrier) {
 export function mount(root, sheet, kernel) {
     const answers = new Map(Object.entries(sheet.answers));
     const chosen = { text: sheet.texts[0], other: sheet.texts[1], head: sheet.head, change: PLAIN, shade: WEIGHT };
-    const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0, lender: null };
+    const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0, lender: null, lends: null };
     let turn = 0, sweep = 0; // an answer to an earlier one comes too late
     const isPage = kernel === undefined, isFront = Boolean(root.closest(".front")), address = isPage && addressOf(sheet.texts, sheet.carrier);
     let isSweeping = false, isSummed = false, landing = null, pending; // a summary waits for numbers that travel
@@ -493,7 +513,7 @@ export function mount(root, sheet, kernel) {
             root.classList.toggle("attn-changed", change !== PLAIN);
             row.say(said.words[0][0], landing);
             bars.show(said.words, reading.words);
-            const guess = guesses.show(said, change === PLAIN && text === sheet.texts[0] && other === sheet.texts[1], reading, text);
+            const guess = guesses.show({ said, reading, lends: now.lends, text, other, change });
             tell((isSummed ? summary() : line ?? (change === PLAIN ? `${said.line} ${looksAt()}` : said.line)) + guess);
             isSummed = false;
             landing = null;
@@ -502,7 +522,7 @@ export function mount(root, sheet, kernel) {
         else land();
         asks.show(query, [...reading.names.keys()], reading.names);
         grid.choose(head);
-        changes.show(`${nameOf(head)} is`, change, { possible: isFree() });
+        changes.show(`Head ${nameOf(head)} is`, change, { possible: isFree() });
         from.textContent = `${nameOf(head)} looks from`;
         loud.textContent = written();
         texts.show(text, sheet.texts);
@@ -519,9 +539,10 @@ export function mount(root, sheet, kernel) {
         const said = change === PLAIN ? now.reading : await get({ ...request, ...changed });
         if (mine !== turn) return;
         if (said.error) return tell(said.error);
-        const lends = change === FROM || isFront && isFree() ? await get({ text: other }) : {};
+        const lends = change === FROM || isPage && isFree() ? await get({ text: other }) : {};
         if (mine !== turn) return;
-        Object.assign(now, { said, aloud: [], lender: lends.weights ? opened(lends, sheet) : null });
+        const isSeen = lends.weights && (isFront || change === FROM); // the sentence that lends, above
+        Object.assign(now, { said, aloud: [], lender: isSeen ? opened(lends, sheet) : null, lends: isPage && lends.words ? lends : null });
         show();
         const { aloud = [] } = isFree() ? await get(source) : {};
         if (mine !== turn) return;
@@ -636,7 +657,7 @@ export function mount(root, sheet, kernel) {
     const go = element("button", { type: "button" }, "Read");
     go.addEventListener("click", () => read(texts.box.value));
     const changes = radios("change", [PLAIN, MUTED, FROM], chooseChange, element("span", { class: "attn-second" }, others.box, swap));
-    const guesses = question(sheet.guess, () => chooseChange(FROM));
+    const guesses = question(() => chooseChange(FROM));
     const all = element("div", { class: "attn-all" }, shades.box, scale, grid.box, below, hint);
     const title = () => element("summary", {}, `All ${sheet.layers * sheet.heads} heads`);
     const folded = isFront ? element("details", {}, title(), all) : all; // on the book's first page
@@ -667,7 +688,6 @@ export function mount(root, sheet, kernel) {
         read(chosen.text);
     };
     if (address) addEventListener("hashchange", () => { if (address.saved) begin(); });
-    guesses.box.hidden ||= Boolean(address?.saved);
     if (address?.saved) requestAnimationFrame(() => root.scrollIntoView({ block: "start" }));
     begin();
     return { tell };

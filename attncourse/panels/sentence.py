@@ -34,7 +34,6 @@ CARRIER = Head(23, 4)  # the head that carries a country to the last word
 COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
 COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
 TEXTS = tuple(f"The capital of {country} is" for country in COUNTRIES)
-GUESS = {"asked": "Guess: with Italy's numbers", "words": ["Paris", "Rome", "Milan"]}
 NUM_LAYERS = 30
 MOST_TOKENS = 64
 HOW_MANY, ALOUD = 10, 3  # next words; words that a head's write is read as
@@ -89,7 +88,7 @@ def next_words(run: Run) -> list[tuple[str, float]]:
         name = word or "(blank)"
         while name in words:
             name += "*"
-        words[name] = round(share, 3)
+        words[name] = round(share, 5)  # shown with two decimals: no rounding twice
     return list(words.items())
 
 
@@ -100,7 +99,7 @@ def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
     words = next_words(changed)
     left = float(changed.probabilities[run.probabilities.argmax()])
     if was not in dict(words):
-        words[-1] = (was, round(left, 3))
+        words[-1] = (was, round(left, 5))
     moved = "falls" if left < before else "rises"
     fate = f"{was} {moved} from {before:.2f} to {left:.2f}"
     if f"{left:.2f}" == f"{before:.2f}":
@@ -168,7 +167,7 @@ def recorded_sheet() -> dict[str, Any]:
     )
     shape = {"layers": recording["layers"], "heads": recording["heads"]}
     sheet = _sheet(recording["source"], shape, CARRIER, TEXTS, recording["answers"], f"{note}.")
-    return {**sheet, "guess": GUESS}
+    return sheet
 
 
 def _sheet(
@@ -201,7 +200,7 @@ def draw_telling() -> Scene:
     muted = answers[key_of({"text": text, "head": head, "muted": True})]
     put = answers[key_of({"text": text, "head": head, "from": other})]
     tokens, weights = plain["tokens"], unpacked(plain)[CARRIER]
-    looks = arcs_picture(tokens, weights, query=len(tokens) - 1, hues=[CARRIER.head], names=[""])
+    looks = arcs_picture(tokens, weights, query=len(tokens) - 1, hues=[0], names=[""])
     rows = (
         (caption(looks, f"Where {CARRIER} looks in “{text}”"), _charted(plain)),
         (_charted(muted), _charted(put)),

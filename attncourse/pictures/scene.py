@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # matplotlib is loaded when the first PNG is drawn
     from PIL import Image
 
 FONT = "DejaVu Sans, Verdana, Geneva, sans-serif"
-MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
+MONO = "JetBrains Mono, DejaVu Sans Mono, Menlo, Consolas, monospace"
 ALIGNMENT: dict[str, Literal["left", "center", "right"]]
 ALIGNMENT = {"start": "left", "middle": "center", "end": "right"}
 

@@ -227,7 +227,7 @@ def leaks(layer: torch.nn.Module) -> bool:
 def test_two_numbers_of_another_sentence_bring_its_answer(open_live):
     box = open_live(MINI)
     says(box, "The model goes on with Paris, 0.97.")
-    box.get_by_role("radio", name="those in").check()
+    box.get_by_role("radio", name="those of").check()
     says(box, "The model goes on with Rome, 0.98. Paris goes from 0.97 to 0.00.")
     box.get_by_role("combobox", name="other sentence").fill("People who live in japan speak")
     says(box, "The model goes on with Tokyo")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from attncourse.panels.sentence import GUESS, MODULE, TEXTS, key_of, recorded_answers
+from attncourse.panels.sentence import MODULE, TEXTS, key_of, recorded_answers
 from book import sentence_section
 from support.panel_tools import photograph
 from support.touch_tools import violations
@@ -189,23 +189,31 @@ def test_the_answer_comes_in_the_sentence_and_not_before_the_numbers(open_box):
         expect(answer).to_have_text("Paris")
 
 
-def test_a_guess_is_asked_once_and_the_right_word_fills(open_box):
+def test_a_guess_is_asked_of_each_pair_and_the_right_word_fills(open_box):
     box = open_box(reduced_motion="reduce")
-    own, lent, _ = GUESS["words"]
+    own, lent = "Paris", "Rome"
     asked = box.get_by_role("group", name="your guess")
     assert recorded_answers()[key_of({"text": FRANCE})]["words"][0][0] == own
     put = {"text": FRANCE, "head": [23, 4], "from": ITALY}
     assert recorded_answers()[key_of(put)]["words"][0][0] == lent
-    asked.get_by_role("button", name="Milan").click()
-    says(box, "The model goes on with Rome, 0.47. You said Milan. The model says Rome.")
+    asked.get_by_role("button", name="Florence").click()
+    says(box, "The model goes on with Rome, 0.47. You said Florence. The model says Rome.")
     expect(asked.locator(".attn-right")).to_have_text(lent)
-    expect(asked.get_by_role("button", name="Milan")).to_have_attribute("aria-pressed", "true")
+    expect(asked.get_by_role("button", name="Florence")).to_have_attribute("aria-pressed", "true")
     assert violations(box.page, once=True) == []
     box.get_by_role("radio", name="as it is").check()
     expect(asked).to_be_hidden()
     box.get_by_role("radio", name=FROM).check()
     says(box, "Rome, 0.47.")
-    assert "guess" not in box.get_by_role("status").text_content()
+    assert "guesses" not in box.get_by_role("status").text_content()
+    box.get_by_role("radio", name="as it is").check()
+    box.get_by_role("combobox", name="your sentence").select_option("The capital of Japan is")
+    expect(asked).to_contain_text("Guess: with Italy's numbers")
+    asked.get_by_role("button", name="Rome", exact=True).click()
+    says(
+        box,
+        "You said Rome. So does the model, though its sentence says Japan. 1 of 2 guesses right.",
+    )
     for word, told in {
         lent: f"You said {lent}. So does the model, though its sentence says France.",
         own: f"You said {own}, and the sentence asks for it. The model says {lent}.",
@@ -215,6 +223,8 @@ def test_a_guess_is_asked_once_and_the_right_word_fills(open_box):
         says(again, told)
     skipped = open_box(reduced_motion="reduce")
     skipped.get_by_role("radio", name=FROM).check()
+    expect(skipped.get_by_role("group", name="your guess")).to_be_hidden()
+    skipped.get_by_role("radio", name="as it is").check()  # the answer has been seen
     expect(skipped.get_by_role("group", name="your guess")).to_be_hidden()
 
 
