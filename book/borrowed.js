@@ -32,7 +32,8 @@
         choose("your sentence", text);
         await new Promise(read => setTimeout(read)); // the panel reads it before it takes the next
         if (text !== lender) choose("second sentence", lender);
-        else panel.querySelector("[type=radio][value='as it is']").click();
+        const change = text === lender ? "as it is" : "with its numbers from";
+        panel.querySelector(`[type=radio][value="${change}"]`).click();
     };
     const go = (row, column) => {
         here.tabIndex = -1;

@@ -99,6 +99,8 @@ SECTION = re.compile(r'<section\b[^>]*\bid="([^"]+)"[^>]*>')
 TITLE = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
 PROSE = re.compile(r"<(?:p|td|figcaption)\b[^>]*>(.*?)</(?:p|td|figcaption)>", re.DOTALL)
 TAG = re.compile("<[^>]*>")
+HEADED = re.compile("(?<=<h1>)[^<]*")  # a word with a hyphen in it is kept in one line
+HYPHENED = re.compile(r"\w+(?:-\w+)+")
 STREAM = re.compile(r'<div class="output (?:stream|text_plain) (.*?)</pre>', re.DOTALL)
 PAPER_LINE = 80  # letters of one size with the code
 PROSE_LINE = 120  # letters: a longer line that is printed is no row of a table, and wraps
@@ -312,6 +314,7 @@ def mend(page: Path, book: Path) -> None:
     text = STREAM.sub(wrapped, text)
     text = TABLE.sub(with_names_of_columns, text)
     text = DIAGRAM.sub(r'<p tabindex="0" role="region" aria-label="diagram: \1">', text)
+    text = HEADED.sub(lambda said: HYPHENED.sub(r'<span class="whole">\g<0></span>', said[0]), text)
     text = SEARCH_TOOLS.sub(SEARCH_OURS, text)
     if "<h1" not in text:
         text = re.sub('<article role="main"[^>]*>', rf"\g<0>{SEARCH}", text, count=1)

@@ -365,15 +365,16 @@ function question(choose) {
     };
     return {
         box,
+        isOpen: (text, other) => text !== other && !choices.has(`${text} ${other}`),
         // what is said with a sentence's own numbers, and by the one that lends; returns what is told of a guess
         show({ said, reading, lends, text, other, change }) {
             const [[own]] = reading.words, here = `${text} ${other}`, plain = change === PLAIN;
             if (plain && lends && !choices.has(here)) {
                 const [[lent], ...rest] = lends.words;
-                const third = [...rest, ...reading.words].find(([word]) => /^\p{Lu}/u.test(word) && word !== own && word !== lent)?.[0];
-                if (pair !== here && third) ask(own, lent, third, nameIn(other));
+                const wrong = [...rest, ...reading.words].map(([word]) => word).filter(word => word !== own && word !== lent);
+                if (pair !== here) ask(own, lent, wrong.find(word => /^\p{Lu}/u.test(word)) ?? wrong[0], nameIn(other));
                 pair = here;
-                box.hidden = !third;
+                box.hidden = false;
                 return "";
             }
             const choice = choices.get(here), word = said.words[0][0];
@@ -510,7 +511,9 @@ export function mount(root, sheet, kernel) {
         landing = null;
         const wait = row.show({ reading, said, head, query, key, lender, rests, sign: SIGNS[change] });
         const land = () => { // what comes of it
-            root.classList.toggle("attn-changed", change !== PLAIN);
+            root.classList.remove("attn-waiting");
+            root.classList.toggle("attn-changed", change === FROM);
+            root.classList.toggle("attn-muted", change === MUTED);
             row.say(said.words[0][0], landing);
             bars.show(said.words, reading.words);
             const guess = guesses.show({ said, reading, lends: now.lends, text, other, change });
@@ -518,6 +521,7 @@ export function mount(root, sheet, kernel) {
             isSummed = false;
             landing = null;
         };
+        root.classList.toggle("attn-waiting", wait > 0); // the old answer is pale until the numbers arrive
         if (wait) landing = setTimeout(land, wait);
         else land();
         asks.show(query, [...reading.names.keys()], reading.names);
@@ -600,6 +604,14 @@ export function mount(root, sheet, kernel) {
         refresh();
         keep();
     };
+    const chooseLender = async () => { // of a pair that nobody has seen, first a guess is asked
+        const other = others.box.value;
+        await pending;
+        if (!isPage || !guesses.isOpen(chosen.text, other)) return chooseChange(FROM);
+        Object.assign(chosen, { change: PLAIN, other });
+        refresh();
+        keep();
+    };
     const chooseText = async text => {
         pending = read(text);
         await pending;
@@ -653,7 +665,7 @@ export function mount(root, sheet, kernel) {
     const most = element("p", { class: "attn-most" }), below = element("div");
     const from = element("span"), loud = element("span", { class: "attn-loud" });
     const sentence = kernel ? field : list;
-    const texts = sentence("your sentence", chooseText), others = sentence("second sentence", () => chooseChange(FROM));
+    const texts = sentence("your sentence", chooseText), others = sentence("second sentence", chooseLender);
     const go = element("button", { type: "button" }, "Read");
     go.addEventListener("click", () => read(texts.box.value));
     const changes = radios("change", [PLAIN, MUTED, FROM], chooseChange, element("span", { class: "attn-second" }, others.box, swap));

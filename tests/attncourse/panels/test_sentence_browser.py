@@ -63,6 +63,8 @@ def test_twelve_countries_by_keyboard(open_box):
     press("ArrowUp")
     others = box.get_by_role("combobox", name="second sentence")
     others.select_option(ITALY)
+    expect(box.get_by_role("group", name="your guess")).to_contain_text("with Italy's numbers")
+    box.get_by_role("radio", name=FROM).check()
     said = recorded_answers()[key_of({"text": FRANCE, "head": [23, 4], "from": ITALY})]
     says(box, said["line"])
     expect(box.get_by_role("listitem").first).to_have_text("Rome0.47")
@@ -279,6 +281,7 @@ def test_two_sentences_are_swapped_and_a_link_leads_back(open_box):
     again.get_by_role("combobox", name="your sentence").select_option(FRANCE)
     again.page.wait_for_function("location.hash === ''")
     again.evaluate(CHOOSE, {"your sentence": JAPAN, "second sentence": ITALY})
+    again.get_by_role("radio", name=FROM).check()
     says(again, "L23H4 has its numbers from “The capital of Italy is”: Tokyo falls")
     muted = open_box(state="#of=Spain&muted=L23H4")
     says(muted, "L23H4 is muted: Madrid")
