@@ -384,6 +384,21 @@ def test_heads_rank_themselves_by_a_painted_pattern(open_live):
     expect(box.locator(":focus")).to_have_accessible_name("L1H0")
 
 
+def test_a_page_that_turns_dark_draws_the_maps_of_heads_again(open_live):
+    box = open_live(PAINTED)
+    ink = """canvas => [...canvas.getContext("2d").getImageData(0, 0, 1, 1).data].slice(0, 3)"""
+    first = box.get_by_role("group", name="heads of GPT-2").locator("canvas").first
+    light = first.evaluate(ink)
+    box.page.evaluate("document.body.dataset.theme = 'dark'")
+    box.page.wait_for_timeout(100)
+    dark = first.evaluate(ink)
+    assert sum(dark) > sum(light)
+    box.page.emulate_media(color_scheme="dark")
+    box.page.evaluate("delete document.body.dataset.theme")
+    box.page.wait_for_timeout(100)
+    assert first.evaluate(ink) == dark
+
+
 @pytest.mark.parametrize("state", ["#mini.query=NaN,1&mini.head=x", "#mini.numbers=1&mini.text="])
 def test_a_link_that_is_not_ours_does_no_harm(open_live, state):
     box = open_live(MINI, state=state)
