@@ -136,7 +136,7 @@ def section(panel: Panel, sheet: dict[str, Any]) -> str:
     start = panel.page(panel.default)
     return (
         f'<div class="attn-panel"><p>{html.escape(start["line"])}</p>'
-        f'<div class="attn-sheet">{start["picture"]}</div></div>\n'
+        f'<div class="attn-sheet">{start["scenes"][0]["picture"]}</div></div>\n'
         f'<script type="application/json">{in_script(sheet)}</script>'
     )
 

@@ -108,16 +108,24 @@ def _in_training(cls: type[MultiHeadAttention], condition: str) -> tuple[Tensor,
 
 
 def draw_gallery(data: Exhibit) -> Scene:
-    """Draw the line, the verdicts, right weights above wrong ones, and how far outputs are off."""
-    names = journey().tokens
+    """Draw the line, right weights above wrong ones, the verdicts, and how far outputs are off."""
+    return beside(*_halves(data), gap=4)
+
+
+def draw_narrow_gallery(data: Exhibit) -> Scene:
+    """Draw the same for a phone, one half below the other."""
+    return above(*_halves(data))
+
+
+def _halves(data: Exhibit) -> tuple[Scene, Scene]:
+    """Return the line with the maps, and what the checks say, each as wide as a phone."""
     shown = above(_headline(data), _maps("right", data.right_weights), gap=4)
     if data.difference is None or data.attn_weights is None:
-        told = above(_verdicts(data), _stopped(data.verdicts), gap=12)
-        return beside(shown, told, gap=4)
-    wrong = _maps("wrong", data.attn_weights)
-    off = difference_picture(data.difference, names, "outputs: |wrong - right|", narrow=True)
+        return shown, above(_verdicts(data), _stopped(data.verdicts), gap=12)
+    title = "outputs: |wrong - right|"
+    off = difference_picture(data.difference, journey().tokens, title, narrow=True)
     told = above(above(_verdicts(data), off, gap=16), _said(data.verdicts), gap=16)
-    return beside(above(shown, wrong, gap=4), told, gap=4)
+    return above(shown, _maps("wrong", data.attn_weights), gap=4), told
 
 
 def part_of(mistake: str) -> str:
@@ -246,8 +254,11 @@ def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
 
 def readout_gallery(data: Exhibit) -> str:
     """Return the outcome of each check, and how far off the outputs are."""
-    off = "forward stops" if data.difference is None else f"off by {data.difference.max():.3g}"
-    return f"{data.mistake.name}; {data.condition}; {_outcomes(data.verdicts, '; ')}; {off}"
+    stops = data.difference is None
+    off = "Forward stops" if stops else f"Its outputs are off by {data.difference.max():.3g}"
+    caught = [name for name, verdict in data.verdicts.items() if not verdict]
+    by = f"caught by {' and '.join(caught)}" if caught else "all four checks pass"
+    return f"{data.mistake.name}, {data.condition}: {by}. {off}."
 
 
 GALLERY = Panel(
@@ -259,6 +270,7 @@ GALLERY = Panel(
     default={"mistake": "mask one too late", "condition": "as usual"},
     compute=compute_gallery,
     draw=draw_gallery,
+    draw_narrow=draw_narrow_gallery,
     readout=readout_gallery,
     touch=touch_gallery,
     groups={"mistake": part_of},

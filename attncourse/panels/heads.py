@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -11,21 +12,20 @@ from torch import Tensor
 from attncourse.examples import journey, seeded
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, Touch, head_maps, listen
-from attncourse.pictures.letters import text_width
-from attncourse.pictures.matrices import LABEL, matrix_picture
-from attncourse.pictures.palette import FAINT
-from attncourse.pictures.scene import Scene, Words, above, frame
+from attncourse.pictures.matrices import matrix_picture
+from attncourse.pictures.scene import Scene, above, frame
 from attncourse.pictures.weights import weights_picture
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.functional import causal_mask
 from attnlib.modules import CausalAttention, MultiHeadAttentionWrapper
 
 STACKED = 19.0  # of stacked heads: at most four maps in a row
+NARROW = 32.0, 16.0  # a number of two decimals and a cell of a map, on a phone
 
 
 # The heads: their parameters are set by hand
 
-LOOKS = "everywhere", "1 back", "2 back", "1 and 2 back"
+LOOKS = "everywhere", "1 word back", "2 words back", "1 and 2 words back"
 BACK = 0.0, 1.0, 2.0, 1.5  # how many places, for each of them; the first does not choose
 STEP = math.radians(15)  # from one place to the next
 SHARP = 4000.0  # so large that softmax chooses one key; where two tie, nothing is large enough
@@ -137,16 +137,30 @@ def draw_stacked_heads(data: Heads) -> Scene:
 
     In the row of ASKING what moves is framed.
     """
-    column_heads = [column // data.head_dim for column in range(data.context_vec.shape[1])]
-    title = "context_vec: each head owns its columns"
-    output = matrix_picture(data.context_vec, data.tokens, column_heads, title, 3)
-    is_future = causal_mask(len(data.tokens))
-    maps = weights_picture(data.attn_weights, data.tokens, is_future, STACKED, columns=4)
+    output = matrix_picture(data.context_vec, data.tokens, _owners(data), TITLE, 3)
+    maps = weights_picture(data.attn_weights, data.tokens, FUTURE, STACKED, columns=4)
     return above(_framed(output, data), maps)
 
 
+def draw_narrow_heads(data: Heads) -> Scene:
+    """Draw the same for a phone, two maps in a row."""
+    wide, cell = NARROW
+    output = matrix_picture(data.context_vec, data.tokens, _owners(data), TITLE, 2, wide)
+    maps = weights_picture(data.attn_weights, data.tokens, FUTURE, cell, columns=2)
+    return above(_framed(output, data), maps)
+
+
+TITLE = "context_vec: heads side by side"
+FUTURE = causal_mask(len(journey().tokens))
+
+
+def _owners(data: Heads) -> list[int]:
+    """Return for each column of the output its head."""
+    return [column // data.head_dim for column in range(data.context_vec.shape[1])]
+
+
 def _framed(output: Scene, data: Heads) -> Scene:
-    """Put a frame around the numbers that the swap moves, and a line below that says so."""
+    """Put a frame around the numbers that the swap moves."""
     (cell,) = output.named("matrix")
     y = cell.y + ASKING * cell.height + 1
     firsts = [c for c in data.moved if c - 1 not in data.moved]
@@ -155,12 +169,7 @@ def _framed(output: Scene, data: Heads) -> Scene:
     for first, last in zip(firsts, lasts, strict=True):
         x, width = cell.x + first * cell.width, (last - first + 1) * cell.width
         items += frame(x + 1, y, width - 2, 22, 2)
-    what = "framed: what moves" if firsts else "nothing moves"
-    swapped = " and ".join(f"“{data.tokens[i]}”" for i in SWAPPED)
-    told = f"{what} in the row of “{data.tokens[ASKING]}” if {swapped} are swapped"
-    items.append(Words(LABEL, output.height + 10, told, "start", FAINT))
-    width = max(output.width, LABEL + text_width(told) + 4)
-    return Scene(width, output.height + 18, output.alt, tuple(items))
+    return replace(output, items=tuple(items))
 
 
 def touch_stacked_heads(data: Heads, scene: Scene) -> Touch:
@@ -170,14 +179,14 @@ def touch_stacked_heads(data: Heads, scene: Scene) -> Touch:
 
 def readout_stacked_heads(data: Heads) -> str:
     """Return where the last head looks, what the heads cost, and what a swap of words moves."""
-    swapped = " and ".join(data.tokens[i] for i in SWAPPED)
+    swapped = " and ".join(f"“{data.tokens[i]}”" for i in SWAPPED)
     columns = ", ".join(map(str, data.moved))
     moved = f"columns {columns} move (framed)" if columns else "nothing moves"
+    many = "1 head makes" if data.num_heads == 1 else f"{data.num_heads} heads make"
     return (
-        f"num_heads = {data.num_heads}; head {data.num_heads - 1} looks "
-        f"{LOOKS[data.num_heads - 1]}; {data.context_vec.shape[1]} columns; "
-        f"matrix products {data.num_products}; swap {swapped}: in the row of "
-        f"{data.tokens[ASKING]}, {moved}"
+        f"{many} {data.context_vec.shape[1]} columns with {data.num_products} matrix products; "
+        f"head {data.num_heads - 1} looks {LOOKS[data.num_heads - 1]}. "
+        f"Swap {swapped}: in the row of “{data.tokens[ASKING]}” {moved}."
     )
 
 
@@ -187,6 +196,7 @@ STACKED_HEADS = Panel(
     default={"num_heads": 2},
     compute=compute_stacked_heads,
     draw=draw_stacked_heads,
+    draw_narrow=draw_narrow_heads,
     readout=readout_stacked_heads,
     touch=touch_stacked_heads,
     telling=({"num_heads": 2}, {"num_heads": 4}),

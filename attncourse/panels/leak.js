@@ -22,7 +22,7 @@ export function mount(root, sheet, memory) {
     const listed = places => places.map(i => tokens[i]).join(", ").replace(/, ([^,]*)$/, " and $1");
     const told = far => {
         if (far > 0 && far < 0.005) return far.toExponential(0).replace("-", "−");
-        return far ? far.toFixed(2) : String(far); // 0 and NaN
+        return far ? far.toFixed(far < 10 ? 2 : 1) : String(far); // 0 and NaN
     };
     const isMoved = far => far !== 0; // NaN is not 0 either
 
@@ -171,7 +171,7 @@ export function mount(root, sheet, memory) {
         scale: options("Divided by the root of", ["head_dim", "nothing", "d_out", "d_in"], change("scale")),
         size: choices("Inputs", ["as they are", "85 times as large"], change("size")),
     };
-    const list = options("Or a mistake of lesson 06", [...Object.keys(mistakes), "several"], name =>
+    const list = options("The layer has", [...Object.keys(mistakes), "several"], name =>
         name === "several" ? show() : go({ ...RIGHT, ...mistakes[name] }));
     const leaky = Object.keys(mistakes).filter(name => upTo(count).some(word =>
         shake(sheet, inputs, { ...RIGHT, ...mistakes[name] }, word, SHAKE).moved.slice(0, word).some(far => far > 0)));
@@ -181,14 +181,16 @@ export function mount(root, sheet, memory) {
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet,
         status.box,
-        element("div", { class: "attn-part" },
-            element("p", { class: "attn-title" }, "Inputs: drag a word to and fro, or press it"),
-            element("div", { class: "attn-words-in" }, ...handles), wires,
-            element("div", { class: "attn-words-out" }, ...outputs),
-            element("p", { class: "attn-title" }, "Outputs: how far each moves")),
-        element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box), list.box),
-        headed(`How far an output moves when ${SHAKE} is added to a word’s numbers`, table(["output", ...tokens], far)),
-        element("div", { class: "attn-control" }, all, none, tally));
+        element("div", { class: "attn-parts" },
+            element("div", { class: "attn-part attn-shaking" },
+                element("p", { class: "attn-title" }, "Inputs: drag a word to and fro, or press it"),
+                element("div", { class: "attn-words-in" }, ...handles), wires,
+                element("div", { class: "attn-words-out" }, ...outputs),
+                element("p", { class: "attn-title" }, "Outputs: how far each moves")),
+            headed(`Down: the outputs. Across: the words, each moved by ${SHAKE}`, table(["", ...tokens], far))),
+        element("div", { class: "attn-control attn-acts" }, list.box, all, none, tally),
+        element("details", {}, element("summary", {}, "Break it switch by switch"),
+            element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box))));
     show();
 }
 

@@ -6,6 +6,7 @@
 const QUICK = { duration: 250, easing: "ease-out" }; // from one state to the next
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 const SPEED = 900; // milliseconds a step, when a control that is time plays
+const FITS = 0.93; // of its size, a picture still has letters of 12 px
 const ROOM = 12; // of so many lines the room is reserved
 const PART_ENDS = /(?<=>)(?=<(?!\/text>))/; // of a picture as SVG; a text may be empty
 
@@ -89,7 +90,8 @@ const KINDS = { number: range, words: radios, list, time: player };
 // its numbers are its label and the hint. Its query is chosen among the tokens below too, and has its
 // row framed and its weights drawn as arcs to the keys.
 
-const REST = "Touch a cell, or reach it with Tab and the arrow keys: its numbers appear here.";
+const REST = matchMedia("(hover: none)").matches ? "Touch a cell: its numbers appear here."
+    : "Point at a cell, or reach it with Tab and the arrow keys: its numbers appear here.";
 const FAINTEST = 0.02; // no arc for a weight below
 
 const percent = share => `${(100 * share).toFixed(3)}%`;
@@ -344,20 +346,19 @@ function drawing(box, { parts, forms, colors }) {
     };
 }
 
-// Put a line in words into its element; in the parts that are new the words that are new are marked.
-// A part is read out as a whole.
+// Put sentences into an element; in those that are new the words that are new are marked. A sentence is
+// read out as a whole.
 function tell(line, words) {
-    const bare = text => text.replace(/; $/, ""); // the last part has no more after it
-    const old = [...line.children].map(part => bare(part.textContent).split(" "));
-    const parts = words.split(/(?<=; )/);
+    const old = [...line.children].map(part => part.textContent.trim().split(" "));
+    const parts = words.split(/(?<=\. )/);
     [...line.children].slice(parts.length).forEach(part => part.remove());
     parts.forEach((text, i) => {
         const part = line.children[i] ?? line.appendChild(element("span", { "aria-atomic": "true" }));
         const kept = word => !old.length || old[i]?.includes(word);
-        const shown = bare(text).split(" ").map(word => kept(word) ? word : element("b", {}, word));
+        const shown = text.trim().split(" ").map(word => kept(word) ? word : element("b", {}, word));
         if (part.textContent !== text || part.querySelector("b")) {
             part.replaceChildren(...shown.flatMap((word, k) => k ? [" ", word] : [word]));
-            if (text !== bare(text)) part.append(element("i", {}, "; "));
+            if (text.endsWith(" ")) part.append(" ");
         }
     });
 }
@@ -368,9 +369,15 @@ export function mount(root, panel, ask = () => {}) {
     const index = () => panel.controls.reduce((sum, c) => sum * c.words.length + places[c.name], 0);
     for (const page of panel.pages) {
         if (page?.touch) page.touch.maps = page.touch.maps.map(i => panel.maps[i]);
-        if (page) page.choices = panel.choices[page.choices];
+        for (const scene of page?.scenes ?? []) scene.choices = panel.choices[scene.choices];
     }
     const start = panel.pages[index()];
+    let size = 0; // the wide scene, or 1: the narrow one
+    const sceneOf = page => page.scenes[size];
+    const touchIn = ({ touch, scenes }) => { // what can be touched, where it is in this scene
+        const laid = ([x, y, cell], i) => ({ ...touch.maps[i], x, y, cell });
+        return touch && { ...touch, maps: scenes[size].places.map(laid) };
+    };
     const line = element("p", { role: "status", "aria-atomic": "false" }); // only what changed is read out
     // the longest lines lie under the one that is shown, unseen: so its room is that of the longest
     const lines = panel.pages.filter(Boolean).map(page => page.line);
@@ -391,15 +398,23 @@ export function mount(root, panel, ask = () => {}) {
         const page = now();
         if (!page) return ask(index());
         tell(line, page.line);
-        draw(page);
-        const svg = picture.firstElementChild;
-        for (const side of ["width", "height"]) {
-            panel[side] = Math.max(panel[side], Number(svg.getAttribute(side)));
+        draw(sceneOf(page));
+        const svg = picture.firstElementChild, room = panel.sizes[size];
+        if (page.alt) svg.setAttribute("aria-label", page.alt);
+        ["width", "height"].forEach((side, i) => {
+            const own = Number(svg.getAttribute(side));
+            panel[side] = size && i ? own : room[i] = Math.max(room[i], own); // a narrow one ends where it ends
             stage.style.setProperty(`--attn-${side}`, panel[side]);
-        }
+        });
         stage.style.setProperty("--attn-share", Number(svg.getAttribute("width")) / panel.width);
-        touched?.show(page.touch);
+        touched?.show(touchIn(page));
         if (touched) enlarge();
+    };
+    const fit = () => { // of two scenes the narrow one, where the other would have to scroll
+        const wanted = Number(panel.sizes.length > 1 && sheet.clientWidth < FITS * panel.sizes[0][0]);
+        if (!sheet.clientWidth || wanted === size) return;
+        size = wanted;
+        turn();
     };
     const made = Object.fromEntries(panel.controls.map(control => {
         const choose = place => { places[control.name] = place; turn(); };
@@ -411,7 +426,7 @@ export function mount(root, panel, ask = () => {}) {
         return [event.clientX - x, event.clientY - y].map(far => far * panel.width / width);
     };
 
-    const chosenAt = event => now()?.choices?.find(([, , room]) => isIn(...point(event), ...room));
+    const chosenAt = event => sceneOf(now() ?? start).choices?.find(([, , room]) => isIn(...point(event), ...room));
     stage.addEventListener("pointermove", event => stage.classList.toggle("attn-choice", Boolean(chosenAt(event))));
     stage.addEventListener("click", event => { // on what is chosen already: back to the start
         const [name, place] = chosenAt(event) ?? [];
@@ -422,13 +437,13 @@ export function mount(root, panel, ask = () => {}) {
 
     let up = null; // the place of the map that is as large as the stage lets it be
     const enlarge = () => {
-        const map = now()?.touch.maps[up];
+        const page = now(), map = page && touchIn(page).maps[up];
         if (!map) up = null;
         zoom.textContent = map ? "Show all maps" : "Enlarge this map";
         sheet.classList.toggle("attn-up", Boolean(map));
         if (!map) return lens.removeAttribute("style");
         // its names too, and nothing of the maps beside it
-        const side = map.cell * rowsOf(map), beside = now().touch.maps.filter(({ y }) => y === map.y);
+        const side = map.cell * rowsOf(map), beside = touchIn(page).maps.filter(({ y }) => y === map.y);
         const ends = beside.map(({ x }) => x).sort((one, other) => one - other), i = ends.indexOf(map.x);
         const left = i ? ends[i] - ends[i - 1] - side - 4 : Math.min(110, map.x);
         const top = Math.min(100, map.y), far = (ends[i + 1] ?? Infinity) - map.x - side - 4;
@@ -449,15 +464,17 @@ export function mount(root, panel, ask = () => {}) {
         if (up !== null) sheet.scrollLeft = 0;
     };
     const sheet = element("div", { class: "attn-sheet", tabindex: 0, role: "group", "aria-label": "picture" }, stage);
-    const touched = start.touch?.maps.length ? maps(panel, start.touch, bringUp) : null;
+    const touched = start.touch?.maps.length ? maps(panel, touchIn(start), bringUp) : null;
     if (touched) {
         lens.append(touched.over);
         for (const kind of ["pointermove", "click"])
             stage.addEventListener(kind, event => touched.reach(...point(event)));
     }
 
-    const large = element("button", { type: "button", "aria-pressed": "false" }, "Larger");
-    large.addEventListener("click", () => large.setAttribute("aria-pressed", root.classList.toggle("attn-large")));
+    const large = element("button", { type: "button" }, "Full screen"); // Escape leads back too
+    large.hidden = !document.fullscreenEnabled;
+    large.addEventListener("click", () => document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen());
+    root.addEventListener("fullscreenchange", () => { large.textContent = document.fullscreenElement ? "Back to the page" : "Full screen"; });
     // a form, so that the radio buttons of two panels stay apart
     const controls = element(
         "form",
@@ -480,6 +497,8 @@ export function mount(root, panel, ask = () => {}) {
     if (touched) root.append(element("div", { class: "attn-line attn-hint" }, touched.hint, zoom));
     if (touched?.below) root.append(touched.below.box);
     turn();
+    new ResizeObserver(fit).observe(sheet);
+    fit();
     return {
         draw(place, page) { panel.pages[place] = page; if (place === index()) turn(); },
         remove() { for (const control of Object.values(made)) control.stop?.(); },

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import journey, seeded
-from attncourse.panels.states import Panel
+from attncourse.panels.states import PHONE, Panel
 from attncourse.panels.touch import write_number
 from attncourse.pictures.palette import FAINT, INK, MARKED, PAPER, QUIET, head_color
 from attncourse.pictures.scene import BOOK, Box, Item, Line, Scene, Words
@@ -105,36 +105,62 @@ def compute_tile_step(query: str, step: int) -> TileStep:
 
 # The picture: the row of keys in tiles, what is kept from tile to tile, and a plane of values.
 
-LEFT, CELL, GAP = 96.0, 88.0, 14.0  # of the first key; width of a cell; between tiles
 ROW_TOP, ROW_HIGH = 44.0, 30.0
 KEPT_TOP = 152.0
-PLANE_LEFT, PLANE_TOP, SIDE = 424.0, 144.0, 204.0
+SIDE = 204.0  # of the plane
+
+
+class Places(NamedTuple):
+    """Where things stand, in pixels: on a wide sheet, or on a phone's."""
+
+    width: float
+    left: float  # of the first key
+    cell: float  # the width of a key
+    gap: float  # between tiles
+    before: float  # the middle of the numbers before the step
+    now: float  # and after it
+    plane: tuple[float, float]  # the corner of the plane
+
+    def key(self, key: int) -> float:
+        """Return the left side of a key."""
+        return self.left + key * self.cell + (key // TILE_SIZE) * self.gap
+
+
+WIDE = Places(BOOK, 96.0, 88.0, 14.0, 180.0, 300.0, (424.0, 144.0))
+NARROW = Places(PHONE, 6.0, 51.0, 8.0, 170.0, 284.0, (64.0, 306.0))
 ACROSS, UP = (0.22, 0.74), (0.04, 0.56)  # what part of the plane of values is shown
 
 
 def draw_tile_step(data: TileStep) -> Scene:
     """Draw the tiles, the numbers that are kept, and the average so far among the values."""
-    items = (*_tiles(data), *_kept(data), *_plane(data))
+    return _draw(data, WIDE)
+
+
+def draw_narrow_tiles(data: TileStep) -> Scene:
+    """Draw the same for a phone, the values below the numbers."""
+    return _draw(data, NARROW)
+
+
+def _draw(data: TileStep, places: Places) -> Scene:
+    items = (*_tiles(data, places), *_kept(data, places), *_plane(data, places.plane))
     where = "none yet" if data.tile is None else f"tile {data.tile}, {data.tokens_of_tile}"
     seen = "; it is not read" if data.skipped else ""
     alt = (
         f"Six keys in three tiles, in fast memory {where}{seen}. Below, the numbers that are kept "
         f"for the query {TOKENS[data.query]}, and its average so far among the values read."
     )
-    return Scene(BOOK, PLANE_TOP + SIDE + 52, alt, items)
+    return Scene(places.width, places.plane[1] + SIDE + 52, alt, items)
 
 
-def _left(key: int) -> float:
-    return LEFT + key * CELL + (key // TILE_SIZE) * GAP
-
-
-def _tiles(data: TileStep) -> list[Item]:
-    middle = ROW_TOP + ROW_HIGH / 2
-    items: list[Item] = [Words(LEFT - 12, middle, "scores", "end", bold=True)]
+def _tiles(data: TileStep, places: Places) -> list[Item]:
+    middle, cell_wide = ROW_TOP + ROW_HIGH / 2, places.cell
+    items: list[Item] = []
+    if places is WIDE:
+        items.append(Words(places.left - 12, middle, "scores", "end", bold=True))
     current = -1 if data.tile is None else data.tile
     read = NUM_TILES if data.kind == DIVIDE else max(current, 0)
     for tile in range(NUM_TILES):
-        x, wide = _left(tile * TILE_SIZE), TILE_SIZE * CELL
+        x, wide = places.key(tile * TILE_SIZE), TILE_SIZE * cell_wide
         named = tile == current
         if named and not data.skipped:
             state = "in fast memory"
@@ -148,19 +174,19 @@ def _tiles(data: TileStep) -> list[Item]:
             items.append(Box(x - 4, 20, wide + 8, ROW_HIGH + 32, None, color, 2.0))
         items.append(Words(x + wide / 2, ROW_TOP + ROW_HIGH + 22, state, color=FAINT))
     for key, word in enumerate(TOKENS):
-        x, hidden = _left(key), key > data.query
+        x, hidden = places.key(key), key > data.query
         lit = key // TILE_SIZE == current and not data.skipped
         fill = QUIET if hidden else MARKED if lit else PAPER
-        items.append(Words(x + CELL / 2, 32, word, bold=key == data.query))
-        items.append(Box(x + 1, ROW_TOP, CELL - 2, ROW_HIGH, fill, None if hidden else FAINT))
+        items.append(Words(x + cell_wide / 2, 32, word, bold=key == data.query))
+        items.append(Box(x + 1, ROW_TOP, cell_wide - 2, ROW_HIGH, fill, None if hidden else FAINT))
         if lit:
             text = "−inf" if hidden else write_number(data.attn_scores[key].item(), 2)
-            items.append(Words(x + CELL / 2, middle, text))
+            items.append(Words(x + cell_wide / 2, middle, text))
     return items
 
 
-def _kept(data: TileStep) -> list[Item]:
-    top, before_x, now_x = KEPT_TOP, 180.0, 300.0
+def _kept(data: TileStep, places: Places) -> list[Item]:
+    top, before_x, now_x = KEPT_TOP, places.before, places.now
     items: list[Item] = [
         Words(2, top - 24, "kept for this query", "start", bold=True),
         Words(before_x, top, "before", color=FAINT),
@@ -175,60 +201,60 @@ def _kept(data: TileStep) -> list[Item]:
             items.append(Box(now_x - 42, y - 12, 84, 24, MARKED))
         items.append(Words(before_x, y, _told(before), mono=True))
         items.append(Words(now_x, y, _told(now), bold=changed, mono=True))
-    items += [Words(2, top + 142 + 20 * i, line, "start") for i, line in enumerate(_say(data))]
     return items
 
 
-def _say(data: TileStep) -> tuple[str, str]:
-    """Return what happens in this step, in two lines."""
+def _say(data: TileStep) -> str:
+    """Return what happens in this step."""
     if data.kind == START:
-        return "Nothing is read yet: no sum,", "and no score is larger than minus infinity."
+        return "Nothing is read yet: no sum, and no score is larger than minus infinity."
     if data.kind == DIVIDE:
         x, y = (_told(value) for value in (data.now.mixed / data.now.total).tolist())
-        return f"mixed / total = ({x}, {y})", "is the context vector."
+        return f"Mixed / total = ({x}, {y}) is the context vector."
     if data.skipped:
         left_out = {SCORES: "it is not read", CORRECT: "nothing to correct", ADD: "nothing to add"}
         word = TOKENS[data.query]
-        return f"Tile {data.tile} holds only the future of", f"{word}: {left_out[data.kind]}."
+        return f"Tile {data.tile} holds only the future of “{word}”: {left_out[data.kind]}."
     if data.kind == SCORES:
-        return f"Tile {data.tile}: its keys and values arrive,", "and the query's scores with them."
+        return f"Tile {data.tile}: its keys and values arrive, and the query's scores with them."
     if data.kind == ADD:
-        return "exp(score − largest) is added to total,", "the same times the value to mixed."
+        return "exp(score − largest) is added to total, the same times the value to mixed."
     if data.tile == 0:
-        return "The first maximum. There is nothing", "to correct yet."
+        return "The first maximum: there is nothing to correct yet."
     factor = _told(data.correction or 0.0)
     if data.correction == 1:
-        return "No larger score: the correction is 1,", "and nothing changes."
-    return "A larger score: total and mixed become", f"smaller, times exp(old − new) = {factor}."
+        return "No larger score: the correction is 1, and nothing changes."
+    return f"A larger score: total and mixed become smaller, times exp(old − new) = {factor}."
 
 
 def _told(value: float) -> str:
     return "−inf" if value == -torch.inf else write_number(value)
 
 
-def _place(point: Tensor) -> tuple[float, float]:
+def _place(point: Tensor, corner: tuple[float, float]) -> tuple[float, float]:
     x, y = point.tolist()
     across, up = (x - ACROSS[0]) / (ACROSS[1] - ACROSS[0]), (y - UP[0]) / (UP[1] - UP[0])
-    return PLANE_LEFT + across * SIDE, PLANE_TOP + SIDE * (1 - up)
+    return corner[0] + across * SIDE, corner[1] + SIDE * (1 - up)
 
 
 DOT, RING = 4.0, 8.0  # radius of a value, and of the average around it
 READ = 6.5  # radius of the ring around a value in fast memory
 
 
-def _plane(data: TileStep) -> list[Item]:
+def _plane(data: TileStep, corner: tuple[float, float]) -> list[Item]:
     """Draw the values, what of them was read, the average so far, and where it will end."""
     title, orange = "the values, and their average", head_color(HUE)
+    left, top = corner
     items: list[Item] = [
-        Words(PLANE_LEFT, KEPT_TOP - 24, title, "start", bold=True),
-        Box(PLANE_LEFT, PLANE_TOP, SIDE, SIDE, None, FAINT),
+        Words(left, top - 16, title, "start", bold=True),
+        Box(left, top, SIDE, SIDE, None, FAINT),
     ]
-    places = [_place(value) for value in data.values]
+    places = [_place(value, corner) for value in data.values]
     seen = places[: data.query + 1]
     tile = 0 if data.tile is None else data.tile * TILE_SIZE
     done = tile + TILE_SIZE * (data.kind == ADD) if data.kind != DIVIDE else len(TOKENS)
     arrived = seen[tile : tile + TILE_SIZE] if data.kind in (SCORES, CORRECT) else []
-    items += _cross(_place(data.context_vec))  # below a dot, which is seen in its middle
+    items += _cross(_place(data.context_vec, corner))  # below a dot, which is seen in its middle
     # the values of journey and starts are all but one: what was added lies above
     items += [_disc(place, DOT, QUIET, FAINT) for place in places]
     items += [_disc(place, READ, None, orange) for place in arrived]
@@ -240,8 +266,8 @@ def _plane(data: TileStep) -> list[Item]:
             right = left._replace(x=x + 16, anchor="start")
             items.append(right if token == "one" else left)  # left of one lies with
     if data.now.total > 0:
-        items.append(_disc(_place(data.now.mixed / data.now.total), RING, None, INK))
-    return items + _legend()
+        items.append(_disc(_place(data.now.mixed / data.now.total, corner), RING, None, INK))
+    return items + _legend(corner[0], corner[1] + SIDE)
 
 
 def _disc(place: tuple[float, float], radius: float, fill: str | None, stroke: str) -> Box:
@@ -255,10 +281,10 @@ def _cross(place: tuple[float, float]) -> list[Item]:
     return [Line(((x - 9, y - up), (x + 9, y + up)), INK, 1.5) for up in (9, -9)]
 
 
-def _legend() -> list[Item]:
+def _legend(left: float, bottom: float) -> list[Item]:
     """Return what the marks mean, in two lines below the plane."""
-    orange, y, z = head_color(HUE), PLANE_TOP + SIDE + 18, PLANE_TOP + SIDE + 40
-    places = [(PLANE_LEFT + x, y) for x in (9, 146)] + [(PLANE_LEFT + x, z) for x in (9, 84, 168)]
+    orange, y, z = head_color(HUE), bottom + 18, bottom + 40
+    places = [(left + x, y) for x in (9, 146)] + [(left + x, z) for x in (9, 84, 168)]
     average, end, added, read, unread = places
     marks: list[Item] = [_disc(average, RING, None, INK), *_cross(end)]
     marks += [_disc(added, DOT, orange, FAINT), _disc(read, DOT, QUIET, FAINT)]
@@ -270,17 +296,8 @@ def _legend() -> list[Item]:
 
 
 def readout_tile_step(data: TileStep) -> str:
-    """Return the step, and the numbers that are kept."""
-    where = data.kind if data.tile is None else f"tile {data.tile}, {data.kind}"
-    if data.correction is not None:
-        where = f"tile {data.tile}, correction {_told(data.correction)}"
-    skipped = ": not read, its keys are the future" if data.skipped else ""
-    x, y = data.now.mixed.tolist()
-    return (
-        f"query {TOKENS[data.query]}; step {data.step} of {len(STEPS) - 1}; {where}{skipped}"
-        f"; largest {_told(data.now.largest)}; total {_told(data.now.total)}; "
-        f"mixed ({_told(x)}, {_told(y)})"
-    )
+    """Return the step, and what happens in it."""
+    return f"Query “{TOKENS[data.query]}”, step {data.step} of {len(STEPS) - 1}. {_say(data)}"
 
 
 TILES = Panel(
@@ -289,6 +306,7 @@ TILES = Panel(
     default={"query": "step", "step": 0},
     compute=compute_tile_step,
     draw=draw_tile_step,
+    draw_narrow=draw_narrow_tiles,
     readout=readout_tile_step,
     time="step",
     telling=({"step": 3}, {"step": 8}, {"step": 10}),

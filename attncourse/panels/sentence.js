@@ -420,7 +420,7 @@ function addressOf(texts, carrier) {
 // of the book, which gives none, has the state in its address.
 export function mount(root, sheet, kernel) {
     const answers = new Map(Object.entries(sheet.answers));
-    const chosen = { text: sheet.texts[0], other: sheet.texts[1], head: sheet.head, change: PLAIN, shade: WEIGHT };
+    const chosen = { text: sheet.texts[0], other: sheet.other, head: sheet.head, change: PLAIN, shade: WEIGHT };
     const now = { reading: null, said: null, aloud: [], left: [], query: 0, key: 0, lender: null, lends: null };
     let turn = 0, sweep = 0; // an answer to an earlier one comes too late
     const isPage = kernel === undefined, isFront = Boolean(root.closest(".front")), address = isPage && addressOf(sheet.texts, sheet.carrier);

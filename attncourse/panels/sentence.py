@@ -34,6 +34,7 @@ CARRIER = Head(23, 4)  # the head that carries a country to the last word
 COUNTRIES: tuple[str, ...] = ("France", "Italy", "Japan", "Germany", "Spain", "Russia")
 COUNTRIES += ("Norway", "Greece", "Cuba", "England", "Canada", "China")
 TEXTS = tuple(f"The capital of {country} is" for country in COUNTRIES)
+LENDER = "The capital of Germany is"  # at the start: a question that lesson 01 has not answered yet
 NUM_LAYERS = 30
 MOST_TOKENS = 64
 HOW_MANY, ALOUD = 10, 3  # next words; words that a head's write is read as
@@ -185,6 +186,7 @@ def _sheet(
         "head": list(head),
         "carrier": list(CARRIER),
         "texts": list(texts),
+        "other": LENDER,
         "answers": dict(answers),
         "note": note,
     }
@@ -257,7 +259,7 @@ class SentenceBox(Shown):
         request = {"text": text}
         shape = {"layers": model.size.num_layers, "heads": model.size.num_heads}
         head = CARRIER if CARRIER in model.heads else Head(0, 0)
-        texts, answers = (text, TEXTS[1]), {key_of(request): answer(self._read, request)}
+        texts, answers = (text, LENDER), {key_of(request): answer(self._read, request)}
         super().__init__(sheet=_sheet(model.origin, shape, head, texts, answers, ""), live=True)
         self.on_msg(self._tell)
 

@@ -8,6 +8,7 @@ kernel or a browser, so every state can be computed, tested and drawn in advance
 from __future__ import annotations
 
 import base64
+import html
 import itertools
 import json
 import math
@@ -21,8 +22,10 @@ from attncourse.pictures.palette import line_color
 from attncourse.pictures.scene import Scene, caption, in_rows
 
 MOST_PAGES = 100  # as many states are drawn ahead, even while the kernel is busy
+PHONE = 332.0  # pixels that a panel has on a phone
 MOST_BUTTONS = 6  # more words than these are a list
 THEMED = re.compile(r"(?<=')light-dark\(#([^)]*)\)(?=')")
+ALT = re.compile(' aria-label="([^"]*)"')
 OWN = re.compile("(?<= [xy]=')[^' ]*(?=')|(?<= fill=')[^' ]*(?=')")
 PART_ENDS = re.compile("(?<=>)(?=<(?!/text>))")  # of a picture as SVG; a text may be empty
 
@@ -38,7 +41,8 @@ class Panel:
     default: Mapping[str, Any]  # the value of each control at the start
     compute: Callable[..., Any]  # from the controls' values, as keywords, to the numbers shown
     draw: Callable[[Any], Scene]
-    readout: Callable[[Any], str]  # one line of text
+    readout: Callable[[Any], str]  # what it shows, in a few sentences
+    draw_narrow: Callable[[Any], Scene] | None = None  # the same for a phone, PHONE wide at most
     time: str | None = None  # the control that can be played; it starts at its first value
     # the states that a page without a kernel shows, side by side; None: one control, that of the
     # time or the one with the most values, at its first, middle and last value
@@ -53,33 +57,34 @@ class Panel:
         return [dict(zip(self.controls, state, strict=True)) for state in values]
 
     def page(self, state: Mapping[str, Any]) -> Page:
-        """Return what a state shows: its line of text, its picture as SVG, what can be touched."""
+        """Return what a state shows: its line of text, what can be touched, and its scenes.
+
+        The first scene is the wide one. Each has its picture as SVG; what a click chooses there;
+        and where the maps are that can be touched.
+        """
         page, _ = self._drawn(state)
         return page
 
-    def _drawn(self, state: Mapping[str, Any]) -> tuple[Page, Scene]:
+    def _drawn(self, state: Mapping[str, Any]) -> tuple[Page, list[Scene]]:
         data = self.compute(**state)
-        scene = self.draw(data)
-        page: Page = {"line": self.readout(data), "picture": scene.svg()}
+        scenes = [draw(data) for draw in (self.draw, self.draw_narrow) if draw is not None]
+        page: Page = {"line": self.readout(data), "scenes": [*map(self._in_page, scenes)]}
+        if self.touch is not None:
+            for shown, scene in zip(page["scenes"], scenes, strict=True):
+                touch = self.touch(data, scene)
+                shown["places"] = [[map.x, map.y, map.cell] for map in touch.maps]
+            page["touch"] = _in_json(touch)
+        return page, scenes
+
+    def _in_page(self, scene: Scene) -> Page:
+        """Return a scene as SVG; a click on a box with the name of a value chooses it."""
         choices = [
             [control, place, [box.x, box.y, box.width, box.height]]
             for control, values in self.controls.items()
             for place, value in enumerate(values)
             for box in scene.named(spell(value))
         ]
-        if choices:  # a click on a box whose name is that of a value chooses it
-            page["choices"] = choices
-        if self.touch is not None:
-            page["touch"] = self._in_json(self.touch(data, scene))
-        return page, scene
-
-    def _in_json(self, touch: Touch) -> dict[str, Any]:
-        """Return what can be touched, in the types of JSON."""
-        maps = [
-            {**shown._asdict(), "color": line_color(shown.color), "values": list(shown.values)}
-            for shown in touch.maps
-        ]
-        return {"tokens": list(touch.tokens), "maps": maps, "arcs": touch.arcs}
+        return {"picture": scene.svg(), **({"choices": choices} if choices else {})}
 
     def sheet(self) -> dict[str, Any]:
         """Return all that a page in a browser needs, in the types of JSON.
@@ -87,10 +92,10 @@ class Panel:
         Returns:
             The name; the controls, each with its kind (number, words, list or time), the words
             of its values and the place of its default; a page for each state, in the order of
-            states(), or None where more than MOST_PAGES would have to be drawn; the width and
-            height that hold every picture drawn; and the parts of the pictures, their forms and
-            colors, the choices and the maps that can be touched, since most stand in many places:
-            there, their numbers.
+            states(), or None where more than MOST_PAGES would have to be drawn; of the wide
+            scenes, and of the narrow ones if there are any, the width and height that hold each of
+            them; and the parts of the pictures, their forms and colors, the choices and the maps
+            that can be touched, since most stand in many places: there, their numbers.
         """
         controls = [
             {
@@ -105,16 +110,17 @@ class Panel:
         states = self.states()
         ahead = len(states) <= MOST_PAGES
         pages: list[Page | None] = []
-        width = height = 0.0
+        sizes: dict[int, tuple[int, int]] = {}
         for state in states:
             if not ahead and state != dict(self.default):
                 pages.append(None)
                 continue
-            page, scene = self._drawn(state)
+            page, scenes = self._drawn(state)
             pages.append(page)
-            width, height = max(width, scene.width), max(height, scene.height)
-        size = {"width": math.ceil(width), "height": math.ceil(height)}
-        sheet = {"name": self.name, "controls": controls, "pages": pages, **size}
+            for i, scene in enumerate(scenes):
+                width, height = sizes.get(i, (0, 0))
+                sizes[i] = (max(width, math.ceil(scene.width)), max(height, math.ceil(scene.height)))
+        sheet = {"name": self.name, "controls": controls, "pages": pages, "sizes": [*sizes.values()]}
         sheet["parts"] = parts = _share_parts(pages)
         sheet["colors"] = _share_colors(parts)
         sheet["forms"] = _share_forms(parts)
@@ -140,13 +146,32 @@ class Panel:
         return "words" if len(values) <= MOST_BUTTONS else "list"
 
 
+def _in_json(touch: Touch) -> dict[str, Any]:
+    """Return what can be touched, in the types of JSON; where it is differs from scene to scene."""
+    maps = [
+        {
+            "name": shown.name,
+            "color": line_color(shown.color),
+            "numbers": shown.numbers,
+            "values": list(shown.values),
+        }
+        for shown in touch.maps
+    ]
+    return {"tokens": list(touch.tokens), "maps": maps, "arcs": touch.arcs}
+
+
 def _share_parts(pages: Sequence[Page | None]) -> list[str]:
-    """Put into the pages, for each part of a picture, its place in the list that is returned."""
+    """Put into the scenes, for each part of a picture, its place in the list that is returned.
+
+    The alt text, which all scenes of a page have in common, is the page's.
+    """
     places: dict[str, int] = {}
-    for page in pages:
-        if page is not None:
-            parts = PART_ENDS.split(page["picture"].replace('"', "'"))  # JSON escapes the former
-            page["picture"] = _in_runs(places.setdefault(part, len(places)) for part in parts)
+    for page in filter(None, pages):
+        page["alt"] = html.unescape(ALT.search(page["scenes"][0]["picture"])[1])  # type: ignore[index]
+        for scene in page["scenes"]:
+            bare = ALT.sub("", scene["picture"])
+            parts = PART_ENDS.split(bare.replace('"', "'"))  # JSON escapes the former
+            scene["picture"] = _in_runs(places.setdefault(part, len(places)) for part in parts)
     return list(places)
 
 
@@ -199,8 +224,9 @@ def _share_choices_and_maps(pages: Sequence[Page | None]) -> tuple[list[Any], li
     choices: dict[str, int] = {}
     maps: dict[str, int] = {}
     for page in filter(None, pages):
-        if "choices" in page:
-            page["choices"] = choices.setdefault(json.dumps(page["choices"]), len(choices))
+        for scene in page["scenes"]:
+            if "choices" in scene:
+                scene["choices"] = choices.setdefault(json.dumps(scene["choices"]), len(choices))
         if "touch" in page:
             told = map(json.dumps, page["touch"]["maps"])
             page["touch"]["maps"] = [maps.setdefault(words, len(maps)) for words in told]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attncourse.examples import counting, counting_weights
-from attncourse.panels.states import Panel
+from attncourse.panels.states import PHONE, Panel
 from attncourse.pictures.matrices import tensor_picture
 from attncourse.pictures.scene import Scene, above, beside
 from attnlib.convert import PROJECTIONS
@@ -116,6 +116,7 @@ def compute_number_step(step: int, num_heads: int) -> NumberStep:
 
 
 HIGHEST = 500.0  # in pixels: so a laptop shows the picture and its controls together
+HALF = 410.0  # of a page
 
 
 def draw_number_step(data: NumberStep) -> Scene:
@@ -123,8 +124,20 @@ def draw_number_step(data: NumberStep) -> Scene:
     named = data.tensors.items()
     scenes = [tensor_picture(name, t, dims, data.num_heads) for name, (t, dims) in named]
     if sum(scene.height for scene in scenes) > HIGHEST:
+        scenes = [tensor_picture(n, t, d, data.num_heads, most=HALF) for n, (t, d) in named]
         scenes = [beside(*scenes[:2]), *scenes[2:]]
     return above(*scenes)
+
+
+SLIM = 42.0  # a number on a phone
+
+
+def draw_narrow_step(data: NumberStep) -> Scene:
+    """Draw the same for a phone, all under each other."""
+    named = data.tensors.items()
+    return above(
+        *(tensor_picture(name, t, dims, data.num_heads, SLIM, PHONE) for name, (t, dims) in named)
+    )
 
 
 def readout_number_step(data: NumberStep) -> str:
@@ -132,8 +145,8 @@ def readout_number_step(data: NumberStep) -> str:
     name, (tensor, _) = list(data.tensors.items())[-1]
     many = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
     return (
-        f"Step {data.number} of 11, {many} of width {6 // data.num_heads}: {data.title}; "
-        f"{name} {tuple(tensor.shape)}"
+        f"Step {data.number} of 11, {many} of width {6 // data.num_heads}: {data.title}. "
+        f"The shape of {name} is {tuple(tensor.shape)}."
     )
 
 
@@ -143,6 +156,7 @@ NUMBER_STEPS = Panel(
     default={"step": 1, "num_heads": 2},
     compute=compute_number_step,
     draw=draw_number_step,
+    draw_narrow=draw_narrow_step,
     readout=readout_number_step,
     time="step",
     telling=({"step": 8, "num_heads": 1}, {"step": 8, "num_heads": 6}),

@@ -111,10 +111,20 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
 
 def draw_torch_equality(data: TorchEquality) -> Scene:
     """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
+    maps, dots = _maps(data, CELL), _dots(data, 224.0)
+    return beside(dots, maps) if data.num_heads < 3 else above(dots, maps)
+
+
+def draw_narrow_equality(data: TorchEquality) -> Scene:
+    """Draw the same for a phone, two maps in a row."""
+    return above(_dots(data, 166.0), _maps(data, CELL, 2))
+
+
+def _maps(data: TorchEquality, cell: float, columns: int | None = None) -> Scene:
+    """Return the weights of PyTorch's heads; what nobody sees is gray."""
     nobody = (data.their_weights.nan_to_num(1.0) == 0).all(dim=0)
-    maps = weights_picture(data.their_weights, data.tokens, nobody, CELL)
-    maps = replace(maps, alt=f"Maps of PyTorch's heads: {SEEN[data.call]}.")
-    return beside(_dots(data), maps) if data.num_heads < 3 else above(_dots(data), maps)
+    maps = weights_picture(data.their_weights, data.tokens, nobody, cell, columns=columns)
+    return replace(maps, alt=f"Maps of PyTorch's heads: {SEEN[data.call]}.")
 
 
 def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
@@ -136,10 +146,11 @@ def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
 
 def readout_torch_equality(data: TorchEquality) -> str:
     """Return how far apart the two modules are."""
-    bounds = "; ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
+    bounds = ", ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
+    heads = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
     return (
-        f"num_heads = {data.num_heads}; head_dim = {EMBED_DIM // data.num_heads}; "
-        f"{data.call}; largest difference: {bounds}"
+        f"{heads} of width {EMBED_DIM // data.num_heads}, {data.call}. "
+        f"Largest differences from ours: {bounds}."
     )
 
 
@@ -156,9 +167,9 @@ def _bounds(data: TorchEquality) -> dict[str, float]:
     }
 
 
-def _dots(data: TorchEquality) -> Scene:
-    """Return one dot for each bound, on a logarithmic axis."""
-    label, width, top, row = 78.0, 224.0, 48.0, 24.0
+def _dots(data: TorchEquality, width: float) -> Scene:
+    """Return one dot for each bound, on a logarithmic axis so wide."""
+    label, top, row = 78.0, 48.0, 24.0
     bottom = top + 3 * row
 
     def place(value: float) -> float:
@@ -196,6 +207,7 @@ TORCH_EQUALITY = Panel(
     default={"num_heads": 2, "call": CALLS[0]},
     compute=compute_torch_equality,
     draw=draw_torch_equality,
+    draw_narrow=draw_narrow_equality,
     readout=readout_torch_equality,
     touch=touch_torch_equality,
     telling=tuple({"num_heads": 2, "call": call} for call in CALLS),

@@ -10,7 +10,7 @@ from torch import Tensor
 from attncourse.examples import journey, seeded
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Looks, Touch, head_maps, listen
-from attncourse.pictures.head_columns import blocks_and_maps_picture
+from attncourse.pictures.head_columns import blocks_and_maps_picture, blocks_beside_maps_picture
 from attncourse.pictures.scene import Scene
 from attncourse.speed.count import count_matrix_products, count_parameters
 from attnlib.modules import MultiHeadAttention
@@ -74,6 +74,14 @@ def draw_weight_split(data: Blocks) -> Scene:
     )
 
 
+def draw_narrow_split(data: Blocks) -> Scene:
+    """Draw the same for a phone, each block beside its map."""
+    moved = () if data.zeroed_column is None else data.moved
+    return blocks_beside_maps_picture(
+        data.W_query, data.attn_weights, zeroed=data.zeroed_column, moved=moved
+    )
+
+
 def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
     """Return the cells of the maps."""
     return Touch(data.tokens, head_maps(scene, data.attn_weights, data.seen))
@@ -81,17 +89,18 @@ def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
 
 def readout_weight_split(data: Blocks) -> str:
     """Return what changes with the head count, and what does not."""
+    heads = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
     line = (
-        f"num_heads = {data.num_heads}; head_dim = {data.W_query.shape[1]} / {data.num_heads} = "
-        f"{data.head_dim}; scores / {data.head_dim**0.5:.2f}; "
-        f"parameters {data.num_parameters}; matrix products {data.num_products}"
+        f"{data.W_query.shape[1]} columns, {heads} of head_dim {data.head_dim}: scores are "
+        f"divided by √{data.head_dim} = {data.head_dim**0.5:.2f}. "
+        f"{data.num_parameters} parameters and {data.num_products} matrix products"
     )
     if data.zeroed_column is None:
-        return line
+        return f"{line}."
     owner = data.zeroed_column // data.head_dim
     others = ", no other" if data.num_heads > 1 else ""
     changed = f"head {owner} changes by {data.moved[owner]:.2f}{others}"
-    return f"{line}; column {data.zeroed_column} is 0: {changed}"
+    return f"{line}. Column {data.zeroed_column} is 0: {changed}."
 
 
 WEIGHT_SPLIT = Panel(
@@ -103,6 +112,7 @@ WEIGHT_SPLIT = Panel(
     default={"num_heads": 2, "zeroed_column": NO_COLUMN},
     compute=compute_weight_split,
     draw=draw_weight_split,
+    draw_narrow=draw_narrow_split,
     readout=readout_weight_split,
     touch=touch_weight_split,
     telling=(

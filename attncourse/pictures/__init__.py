@@ -18,6 +18,7 @@ from attncourse.pictures.curves import curves_picture
 from attncourse.pictures.grids import shares_picture, strips_picture
 from attncourse.pictures.head_columns import (
     blocks_and_maps_picture,
+    blocks_beside_maps_picture,
     product_picture,
 )
 from attncourse.pictures.ladder import ladder_picture
@@ -40,6 +41,7 @@ __all__ = [
     "axes_picture",
     "beside",
     "blocks_and_maps_picture",
+    "blocks_beside_maps_picture",
     "c_attn_picture",
     "curves_picture",
     "difference_picture",

@@ -248,6 +248,68 @@ def blocks_and_maps_picture(
     return Scene(LEFT + wide + FREE + 12, height, alt, tuple(items))
 
 
+ACROSS = 332.0  # pixels that a phone has
+SLIM = 38.0  # a cell there
+JOINT = 12.0  # from a block to its map
+
+
+def blocks_beside_maps_picture(
+    weight: Tensor,
+    attn_weights: Tensor,
+    zeroed: int | None = None,
+    moved: Sequence[float] = (),
+) -> Scene:
+    """Draw the same for a phone: each block beside its map, as many heads in a row as there is room.
+
+    The only block of one head stands in two rows. Args and names are those of
+    blocks_and_maps_picture.
+    """
+    (d_in, d_out), num_heads = weight.shape, len(attn_weights)
+    size = d_out // num_heads
+    most = min(size, 6)  # columns beside each other
+    side = {1: 52.0, 2: 74.0, 3: 74.0}.get(size, 90.0)
+    unit, top = most * SLIM + JOINT + side, 40.0
+    tall = size // most * (d_in * HIGH + top)
+    across = int((ACROSS + 8) // (unit + 8))
+    down = max(tall, top + side + FOOT) + 6
+    items: list[Item] = [Words(0, 11, f"W_query  ({d_in}, {d_out})", "start", bold=True)]
+    for h, block in enumerate(weight.chunk(num_heads, dim=1)):
+        x, y = (h % across) * (unit + 8), 24 + (h // across) * down
+        items += head_tag(x + 1, y, unit - 2, h, f"{h}" if size == 1 else f"head {h}")
+        for i, part in enumerate(block.split(most, dim=1)):
+            above = y + top + i * (d_in * HIGH + top)
+            items += _slim_numbers(x, above, part, h)
+            for c in range(part.shape[1]):
+                column, left = h * size + i * most + c, x + c * SLIM
+                items.append(Words(left + SLIM / 2, above - 9, f"{column}", color=FAINT))
+                room = Box(left, above - 18, SLIM, d_in * HIGH + 18, name=f"column {column}")
+                items.append(room)
+                if column == zeroed:
+                    items += frame(left, above, SLIM, d_in * HIGH)
+        right = x + unit - side
+        band = ((right - JOINT + 1, y + top), (right - 1, y + top), (right - 1, y + top + side))
+        band += ((right - JOINT + 1, y + tall),)
+        items.append(Line(band, None, fill=head_color(h), opacity=0.18))
+        items += _map(right, y + top, side, attn_weights[h], h)
+        if moved:
+            said = "0" if moved[h] == 0 else f"{moved[h]:.2f}"
+            items.append(Words(right + side / 2, y + top + side + 12, said, bold=moved[h] > 0))
+    height = 24 + math.ceil(num_heads / across) * down
+    alt = f"W_query cut into {num_heads} blocks of {size} columns, each beside the map of its head."
+    return Scene(ACROSS, height, alt, tuple(items))
+
+
+def _slim_numbers(x: float, y: float, block: Tensor, head: int) -> list[Item]:
+    """Return the numbers of a block in cells as narrow as they can be."""
+    fill = tint(head_color(head), 0.3)
+    words = Words(SLIM - 2, HIGH / 2, "", "end", size=12, mono=True)
+
+    def look(value: float, _row: int, _column: int) -> Cell:
+        return Cell(fill, f"{value:.2f}", text_color(fill), PAPER)
+
+    return grid(x, y, block, look, SLIM, HIGH, words)
+
+
 def _map(x: float, y: float, side: float, weights: Tensor, head: int) -> list[Item]:
     """Return a causal map in its head's hue: 0 white, 1 the full color, the future pale gray."""
     cell = side / len(weights)

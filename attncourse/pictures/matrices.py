@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attncourse.pictures.cells import Cell, grid, head_tag, titled
-from attncourse.pictures.letters import text_width
+from attncourse.pictures.letters import SIZE, text_width, wrap
 from attncourse.pictures.palette import (
     FAINT,
     PAPER,
@@ -34,6 +34,7 @@ def matrix_picture(
     column_heads: Sequence[int],
     title: str,
     digits: int,
+    wide: float | None = None,
 ) -> Scene:
     """Draw a matrix with its values written in, each column in the color of its head.
 
@@ -45,12 +46,13 @@ def matrix_picture(
         column_heads: for each column its head, counted from 0.
         title: what is drawn, above the matrix and in the alt text.
         digits: decimals of the values.
+        wide: of a cell, in pixels. None: as much as a number with a sign takes.
 
     Returns:
         A Scene; the first cell is a box named "matrix".
     """
     num_rows, num_columns = matrix.shape
-    width, height, top = 30.0 + 8.0 * digits, 24.0, TOP + 38
+    width, height, top = wide or 30.0 + 8.0 * digits, 24.0, TOP + 38
     owned = {head: column_heads.count(head) for head in sorted({*column_heads})}
     fills = [tint(head_color(head), 0.22) for head in column_heads]
     items: list[Item] = []
@@ -65,7 +67,7 @@ def matrix_picture(
         fill, name = fills[column], "" if row or column else "matrix"
         return Cell(fill, f"{value:.{digits}f}", text_color(fill), name=name)
 
-    words = Words(width - 5, height / 2, "", "end", mono=True)
+    words = Words(width - (3 if wide else 5), height / 2, "", "end", size=12 if wide else SIZE, mono=True)
     items += grid(LABEL, top, matrix, look, width, height, words)
     items += _row_names(LABEL, top, height, rows)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."
@@ -130,7 +132,14 @@ ACROSS = 820.0  # pixels; blocks that do not fit in it stand in a second row
 ONE_OF = {"num_heads": "head", "num_tokens": "token"}
 
 
-def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: int) -> Scene:
+def tensor_picture(
+    name: str,
+    values: Tensor,
+    dims: Sequence[str],
+    num_heads: int,
+    wide: float = VALUE_WIDTH,
+    most: float = ACROSS,
+) -> Scene:
     """Draw a tensor as blocks, its first batch item only.
 
     Args:
@@ -141,6 +150,8 @@ def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: in
             Along num_heads, and along columns named num_heads * ..., cells take the color of
             their head.
         num_heads: how many heads, for columns named num_heads * ...
+        wide: of a cell, in pixels.
+        most: blocks that do not fit into so many pixels stand in a row of their own.
 
     Returns:
         A Scene: a title with the names and sizes, and a block for each index of the dimension
@@ -154,13 +165,17 @@ def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: in
     while values.ndim < 3:
         values, dims = values[None], ("", *dims)
     (num_blocks, num_rows, num_columns), (block_dim, row_dim, _) = values.shape, dims
-    width, height = num_columns * VALUE_WIDTH, num_rows * VALUE_HEIGHT
-    top = 48 if num_blocks > 1 else 28  # room for a heading above each block
-    across = max(1, min(num_blocks, int(ACROSS // (width + LABEL))))
-    items: list[Item] = [Words(16, 10, title, "start", bold=True)]
+    width, height = num_columns * wide, num_rows * VALUE_HEIGHT
+    across = max(1, min(num_blocks, int(most // (width + LABEL))))
+    lines = wrap(title, most - 48)
+    below = 19.0 * (len(lines) - 1)
+    items: list[Item] = [
+        Words(16, 10 + 19 * i, line, "start", bold=True) for i, line in enumerate(lines)
+    ]
     hidden = (values == 0).triu(diagonal=1) if are_weights else values == -math.inf
     owners, digits = _owners(values, dims, num_heads), _digits(values)
-    words = Words(VALUE_WIDTH - 5, VALUE_HEIGHT / 2, "", "end", mono=True)
+    top = below + (48 if num_blocks > 1 else 28)  # room for a heading above each block
+    words = Words(wide - 5, VALUE_HEIGHT / 2, "", "end", mono=True)
     for i, block in enumerate(values):
         x = LABEL + (i % across) * (width + LABEL)
         y = top + (i // across) * (height + 44)
@@ -178,8 +193,9 @@ def tensor_picture(name: str, values: Tensor, dims: Sequence[str], num_heads: in
             fill = weight_color(value, head) if are_weights else fill
             return Cell(fill, f"{value:.{digits}f}", text_color(fill), QUIET)
 
-        items += grid(x, y, block, look, VALUE_WIDTH, VALUE_HEIGHT, words)
-    right = max(across * (width + LABEL) + 12, text_width(title, bold=True) + 24)
+        items += grid(x, y, block, look, wide, VALUE_HEIGHT, words)
+    said_wide = max(text_width(line, bold=True) for line in lines) + 24
+    right = max(across * (width + LABEL) + (12 if most == ACROSS else 0), said_wide)
     bottom = top + math.ceil(num_blocks / across) * (height + 44)
     tokens, names = (
         [f"{what} {i}" for i in range(n)]

@@ -186,7 +186,7 @@ def test_a_page_holds_its_panels_and_shows_them_without_any_script(book, path):
     ]
     assert sorted(in_files, key=name_of) == sorted(drawn, key=name_of)
     for panel in panels:
-        assert text.count(panel.page(panel.default)["picture"]) == 1
+        assert text.count(panel.page(panel.default)["scenes"][0]["picture"]) == 1
     for file in (MODULE, LOOKS):
         assert text.count(file.read_text(encoding="utf-8")) == bool(drawn)
 
@@ -397,7 +397,7 @@ def test_time_plays_and_steps(open_page: Callable[..., Page]):
 
 
 @browser_test
-def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
+def test_on_the_first_page_the_model_says_berlin(open_page: Callable[..., Page]):
     """In the first screen of a laptop, without scrolling."""
     page = open_page("index", 1366)
     page.set_viewport_size({"width": 1366, "height": 768})
@@ -405,7 +405,7 @@ def test_on_the_first_page_the_model_says_rome(open_page: Callable[..., Page]):
     put = panel.get_by_role("radio", name="with its numbers from")
     expect(put).to_be_in_viewport(ratio=1)
     put.check()
-    expect(panel.get_by_role("listitem").first).to_contain_text("Rome")
+    expect(panel.get_by_role("listitem").first).to_contain_text("Berlin")
     expect(panel.get_by_role("listitem").first).to_be_in_viewport(ratio=1)
     assert page.evaluate("scrollY") == 0
 
@@ -417,7 +417,7 @@ def test_the_arrow_of_the_numbers_ends_at_its_word(open_page: Callable[..., Page
     for width in (390, 700, 1440):
         panel = open_page("index", width, reduced_motion="reduce").locator(".attn-sentence")
         panel.get_by_role("radio", name="with its numbers from").check()
-        expect(panel.locator(".attn-answer")).to_have_text("Rome")
+        expect(panel.locator(".attn-answer")).to_have_text("Berlin")
         way, above, word = (
             panel.locator(part).last.evaluate(middle)
             for part in (".attn-way path", ".attn-lender span", ".attn-token")

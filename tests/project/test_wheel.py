@@ -33,7 +33,7 @@ import attnlib
 loaded = sorted(set(sys.modules) - before)
 from attncourse.panels import STACKED_HEADS
 import attncourse.gpt2
-picture = STACKED_HEADS.page({"num_heads": 2})["picture"][:4]
+picture = STACKED_HEADS.page({"num_heads": 2})["scenes"][0]["picture"][:4]
 drawn = sorted(set(sys.modules) - before)
 homes = []
 for package in ("attnlib", "attncourse"):

@@ -4,6 +4,7 @@ Serves JupyterLab and the page without a kernel alike. With ATTNLIB_SCREENSHOTS=
 environment, pictures of the panels land in tests/screenshots/, for whoever wants to look.
 """
 
+import html
 import os
 import re
 import xml.etree.ElementTree as ET
@@ -185,13 +186,15 @@ def expected(name: str, state: tuple[Any, ...]) -> tuple[str, str, str]:
     return page["line"], svg, ET.fromstring(svg).get("aria-label")
 
 
-def picture_in(sheet: dict[str, Any], page: dict[str, Any]) -> str:
-    """Return the picture of a page of a sheet: its parts, in their forms, with their colors."""
-    runs, svg = page["picture"], ""
+def picture_in(sheet: dict[str, Any], page: dict[str, Any], which: int = 0) -> str:
+    """Return a scene of a page of a sheet: its parts, in their forms, with their colors."""
+    runs, svg = page["scenes"][which]["picture"], ""
     for before, place in zip([0, *runs], runs, strict=False):
         for part in sheet["parts"][before + 1 if place < 0 else place : abs(place) + 1]:
             form, *own = part.split(" ")
             svg += sheet["forms"][int(form)].replace("''", "'{}'").format(*own)
+    alt = f" role='img' aria-label='{html.escape(page['alt'])}'"
+    svg = svg.replace(" role='img'", alt, 1)
     return re.sub(r"(?<=')~(\d+)(?=')", lambda i: f"light-dark(#{sheet['colors'][int(i[1])]})", svg)
 
 

@@ -115,7 +115,8 @@ def test_the_panel_shows_the_difference(state):
     data = GALLERY.compute(**state)
     scene, line = GALLERY.draw(data), GALLERY.readout(data)
     marks = ["caught" if caught else "passes" for caught in catches(name, condition)]
-    told_of = "; ".join(f"{check} {mark}" for check, mark in zip(CHECKS, marks, strict=True))
+    caught = [check for check, mark in zip(CHECKS, marks, strict=True) if mark == "caught"]
+    told_of = f"caught by {' and '.join(caught)}" if caught else "all four checks pass"
     shown = [text_in(scene, box) for box in boxes(scene, 72, 26)]
     assert shown == marks
     orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 72, 26)]
@@ -135,7 +136,7 @@ def test_the_panel_shows_the_difference(state):
     stops = {"view without contiguous": 16, "minus 1e9": 11 if condition == "half precision" else 0}
     if at := stops.get(name):
         assert data.difference is None
-        assert line == f"{name}; {condition}; {told_of}; forward stops"
+        assert line == f"{name}, {condition}: {told_of}. Forward stops."
         assert f"Stopped in OnePageAttention.forward, line {at}:" in lines
         assert len(boxes(scene, 16, 16)) == 2 * 36  # the right maps alone
         return
@@ -155,7 +156,7 @@ def test_the_panel_shows_the_difference(state):
         assert told == pytest.approx(value, rel=0.005, abs=0.0051, nan_ok=True)
     assert cells == texts
     largest = math.nan if "NaN" in texts else max(map(max, off))
-    assert line == f"{name}; {condition}; {told_of}; off by {largest:.3g}"
+    assert line == f"{name}, {condition}: {told_of}. Its outputs are off by {largest:.3g}."
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
     right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
     assert [box.fill == GRAY for box in right_maps] == causal_mask(6).flatten().tolist() * 2

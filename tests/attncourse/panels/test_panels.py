@@ -12,9 +12,10 @@ from torch import Tensor
 
 from attncourse.examples import journey
 from attncourse.panels.heads import LOOKS, STACKED_HEADS, add_places, build_stack
-from attncourse.panels.states import MOST_PAGES, PART_ENDS, Panel, spell
+from attncourse.panels.states import MOST_PAGES, PART_ENDS, PHONE, Panel, _in_json, spell
 from attncourse.panels.steps import NUMBER_STEPS
 from attncourse.panels.weight_columns import WEIGHT_SPLIT
+from attncourse.pictures.letters import text_width
 from attncourse.pictures.palette import INK, QUIET, THEME, head_color, tint
 from attncourse.pictures.scene import BOOK, Box, Scene, Words, _Cells, _gathered, typeset
 from attnlib import MultiHeadAttention, causal_mask
@@ -157,7 +158,7 @@ def its_sheet(panel: Panel) -> dict[str, Any]:
 def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every, svgs):
     assert json.loads(json.dumps(sheet, allow_nan=False)) == sheet
     shared = ["parts", "colors", "forms", "choices", "maps"]
-    assert list(sheet) == ["name", "controls", "pages", "width", "height", *shared]
+    assert list(sheet) == ["name", "controls", "pages", "sizes", *shared]
     assert sheet["name"] == panel.name
     lines = [page["line"] for page in sheet["pages"]]
     assert lines == [line for *_, line in every]
@@ -167,15 +168,17 @@ def test_a_sheet_holds_a_page_for_every_state_in_their_order(panel, sheet, every
 
 
 def test_what_a_click_chooses_is_where_it_is_drawn(panel, sheet, every):
-    for (_, _, scene, _), page in zip(every, sheet["pages"], strict=True):
-        chosen = sheet["choices"][page["choices"]] if "choices" in page else []
-        drawn = [
-            [control, place, [box.x, box.y, box.width, box.height]]
-            for control, values in panel.controls.items()
-            for place, value in enumerate(values)
-            for box in scene.named(spell(value))
-        ]
-        assert chosen == drawn
+    for (_, data, scene, _), page in zip(every, sheet["pages"], strict=True):
+        narrow = [panel.draw_narrow(data)] if panel.draw_narrow else []
+        for shown, of_page in zip(page["scenes"], [scene, *narrow], strict=True):
+            chosen = sheet["choices"][shown["choices"]] if "choices" in shown else []
+            drawn = [
+                [control, place, [box.x, box.y, box.width, box.height]]
+                for control, values in panel.controls.items()
+                for place, value in enumerate(values)
+                for box in of_page.named(spell(value))
+            ]
+            assert chosen == drawn
 
 
 def test_a_sheet_holds_each_map_once(panel, sheet, every):
@@ -183,13 +186,37 @@ def test_a_sheet_holds_each_map_once(panel, sheet, every):
     for (_, data, scene, _), page in zip(every, sheet["pages"], strict=True):
         if panel.touch is not None:
             maps = [sheet["maps"][place] for place in page["touch"]["maps"]]
-            assert {**page["touch"], "maps": maps} == panel._in_json(panel.touch(data, scene))
+            touch = panel.touch(data, scene)
+            assert {**page["touch"], "maps": maps} == _in_json(touch)
+            places = [[shown.x, shown.y, shown.cell] for shown in touch.maps]
+            assert page["scenes"][0]["places"] == places
+
+
+def test_on_a_phone_nothing_is_cut_and_the_same_can_be_touched(panel, sheet, every):
+    """In the narrow scene, of every state: its width, its letters, its maps."""
+    assert panel.draw_narrow is not None
+    for (_, data, scene, _), page in zip(every, sheet["pages"], strict=True):
+        narrow = panel.draw_narrow(data)
+        assert picture_in(sheet, page, 1).count("<text") == narrow.svg().count("<text")
+        assert narrow.width <= PHONE / 0.93  # then its smallest letters have 12 pixels
+        for item in narrow.items:
+            if isinstance(item, Words) and not item.angle:
+                assert item.size >= 12
+                far = text_width(item.text, item.size, bold=item.bold, mono=item.mono)
+                left = {"start": 0.0, "middle": far / 2, "end": far}[item.anchor]
+                assert -1 <= item.x - left
+                assert item.x - left + far <= narrow.width + 1
+        if panel.touch is not None:
+            touch = panel.touch(data, narrow)
+            places = [[shown.x, shown.y, shown.cell] for shown in touch.maps]
+            assert page["scenes"][1]["places"] == places
+            assert _in_json(touch) == _in_json(panel.touch(data, scene))
 
 
 def test_a_sheet_has_room_for_its_largest_picture(sheet, every):
-    for side in ("width", "height"):
+    for i, side in enumerate(("width", "height")):
         largest = max(getattr(scene, side) for _, _, scene, _ in every)
-        assert largest <= sheet[side] < largest + 1
+        assert largest <= sheet["sizes"][0][i] < largest + 1
 
 
 def test_a_sheet_says_what_its_controls_are(panel, sheet):
@@ -260,21 +287,19 @@ def test_stacked_heads(state):
     columns = {1: (), 2: (2, 3)}.get(num_heads, (2, 3, 4, 5))
     listed = ", ".join(map(str, columns))
     moved = f"columns {listed} move (framed)" if columns else "nothing moves"
+    many = "1 head makes" if num_heads == 1 else f"{num_heads} heads make"
     assert STACKED_HEADS.readout(data) == (
-        f"num_heads = {num_heads}; head {num_heads - 1} looks {LOOKS[num_heads - 1]}; "
-        f"{2 * num_heads} columns; matrix products {5 * num_heads}; "
-        f"swap starts and with: in the row of one, {moved}"
+        f"{many} {2 * num_heads} columns with {5 * num_heads} matrix products; "
+        f"head {num_heads - 1} looks {LOOKS[num_heads - 1]}. "
+        f"Swap “starts” and “with”: in the row of “one” {moved}."
     )
     cells = boxes(scene, 54, 24)
     values = data.context_vec.flatten().tolist()
     assert [text_in(scene, cell) for cell in cells] == [f"{value:.3f}" for value in values]
     row = cells[4 * 2 * num_heads :]
-    told = [item.text for item in words(scene) if "are swapped" in item.text]
-    if columns:  # one frame around all that move, and a line that says what it means
+    if columns:  # one frame around all that move
         (edge,) = boxes(scene, 54 * len(columns) - 2, 22)
         assert (edge.x, edge.y) == (row[columns[0]].x + 1, row[columns[0]].y + 1)
-    what = "framed: what moves" if columns else "nothing moves"
-    assert told == [f"{what} in the row of “one” if “starts” and “with” are swapped"]
     assert scene.width <= BOOK
     fills = [tint(head_color(column // 2), 0.22) for column in range(2 * num_heads)] * 6
     assert [cell.fill for cell in cells] == fills
@@ -282,14 +307,14 @@ def test_stacked_heads(state):
     assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
 
 
-SEEN = {"1 back": [0, 0, 1, 2, 3, 4], "2 back": [0, 0, 0, 1, 2, 3]}  # the key of each query
+SEEN = {"1 word back": [0, 0, 1, 2, 3, 4], "2 words back": [0, 0, 0, 1, 2, 3]}  # the key of each query
 
 
 def test_built_heads_look_where_they_say_and_bring_what_is_there():
     data = STACKED_HEADS.compute(num_heads=4)
     looks = {look: torch.eye(6)[keys] for look, keys in SEEN.items()}
     looks["everywhere"] = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
-    looks["1 and 2 back"] = (looks["1 back"] + looks["2 back"]) / 2
+    looks["1 and 2 words back"] = (looks["1 word back"] + looks["2 words back"]) / 2
     found = zip(LOOKS, data.attn_weights, data.context_vec.split(2, dim=-1), strict=True)
     for look, attn_weights, context_vec in found:
         torch.testing.assert_close(attn_weights, looks[look], atol=1e-3, rtol=0)
@@ -320,16 +345,17 @@ def test_weight_split(state):
     assert data.moved == tuple(moved)
     assert data.tokens == journey().tokens
     line = (
-        f"num_heads = {num_heads}; head_dim = 12 / {num_heads} = {12 // num_heads}; "
-        f"scores / {math.sqrt(12 // num_heads):.2f}; "
-        f"parameters {3 * 3 * 12 + 12 * 12 + 12}; matrix products 6"
+        f"12 columns, {num_heads} head{'s' if num_heads > 1 else ''} of head_dim "
+        f"{12 // num_heads}: scores are divided by √{12 // num_heads} = "
+        f"{math.sqrt(12 // num_heads):.2f}. "
+        f"{3 * 3 * 12 + 12 * 12 + 12} parameters and 6 matrix products."
     )
     if zeroed != "none":
         owner = int(zeroed.split()[1]) * num_heads // 12
         assert [h for h, by in enumerate(moved) if by] == [owner]
         others = ", no other" if num_heads > 1 else ""
         by = f"{moved[owner]:.2f}"
-        line += f"; {zeroed} is 0: head {owner} changes by {by}{others}"
+        line += f" {zeroed.capitalize()} is 0: head {owner} changes by {by}{others}."
     assert WEIGHT_SPLIT.readout(data) == line
     scene = WEIGHT_SPLIT.draw(data)
     tags = "{}" if num_heads == 12 else "head {}"

@@ -6,11 +6,11 @@ import torch
 from attncourse.panels.running_softmax import (
     ADD,
     CORRECT,
-    DIVIDE,
     STEPS,
     TILE_SIZE,
     TILES,
     TOKENS,
+    WIDE,
     _place,
     compute_tile_step,
     head_and_scores,
@@ -57,7 +57,8 @@ def test_a_tile_of_the_future_changes_nothing():
         if data.tile is not None and data.tile > 0:
             assert data.skipped
             assert data.now.total == data.before.total
-            assert "not read" in TILES.readout(data)
+            told = f"Tile {data.tile} holds only the future of “journey”: "
+            assert told in TILES.readout(data)
 
 
 def test_no_score_is_shown_but_those_of_the_tile():
@@ -71,7 +72,7 @@ def test_no_score_is_shown_but_those_of_the_tile():
 
 def mark_at(scene: Scene, value: torch.Tensor) -> tuple[str | None, bool]:
     """Return the fill of the dot that is seen at a value, and whether a ring is around it."""
-    x, y = _place(value)
+    x, y = _place(value, WIDE.plane)
     round_ones = [
         box
         for box in scene.items
@@ -100,7 +101,7 @@ def test_what_was_added_is_seen_where_values_all_but_coincide(query, step):
     """The values of journey and starts lie nearer than a dot is wide."""
     data = compute_tile_step(query, step)
     items = TILES.draw(data).items
-    (x, y), (near_x, near_y) = _place(data.values[1]), _place(data.values[2])
+    (x, y), (near_x, near_y) = (_place(value, WIDE.plane) for value in data.values[1:3])
     assert abs(x - near_x) < 4
     assert abs(y - near_y) < 4
     dots = [box for box in items if isinstance(box, Box) and box.fill and box.radius]
@@ -118,5 +119,6 @@ def test_a_tile_that_is_named_is_framed_also_if_it_is_not_read():
 
 def test_the_words_say_what_the_step_does():
     said = [TILES.readout(compute_tile_step("step", step)) for step in ALL_STEPS]
-    assert "tile 2, correction 0.632; largest 1.419" in said[8]
-    assert DIVIDE in said[-1]
+    assert "step 8 of 10. A larger score: total and mixed become smaller, times" in said[8]
+    assert said[8].endswith("exp(old − new) = 0.632.")
+    assert said[-1].endswith("Mixed / total = (0.463, 0.320) is the context vector.")

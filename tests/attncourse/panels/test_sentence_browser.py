@@ -14,7 +14,7 @@ from support.touch_tools import violations
 
 pytestmark = pytest.mark.browser
 
-FRANCE, ITALY, JAPAN = TEXTS[:3]
+FRANCE, ITALY, JAPAN, GERMANY = TEXTS[:4]
 FROM = "with its numbers from"
 REOPENED = """async text => {  // the widget as JupyterLab restores it, without a kernel
     const file = new Blob([text], { type: "text/javascript" });
@@ -114,11 +114,11 @@ def test_nobody_is_shut_out_and_nothing_sticks_out_or_jumps(open_box, width, sch
     photograph(box, f"sentence.{width}.{scheme}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     box.get_by_role("radio", name="with its numbers").check()
-    says(box, "Rome, 0.47")
+    says(box, "Berlin, 0.79")
     box.get_by_role("radio", name="what muting does").check()
-    says(box, "Rome, 0.47. Without that, muting L23H4 costs Paris most")
+    says(box, "Berlin, 0.79. Without that, muting L23H4 costs Paris most")
     assert box.bounding_box()["height"] == pytest.approx(height, abs=0.5)
-    photograph(box, f"sentence.{width}.{scheme}.rome")
+    photograph(box, f"sentence.{width}.{scheme}.berlin")
     assert violations(page, once=True) == []
     parts = (
         box.get_by_role("group", name="L23H4 is"),
@@ -155,7 +155,7 @@ def test_numbers_travel_from_the_last_word_above_to_the_last_word_below(open_box
         lent = box.locator(".attn-lent")
         moving = lent.evaluate("part => part.getAnimations({ subtree: true }).length")
         assert (moving > 0) == (wanted == "no-preference")
-        says(box, "Rome, 0.47")
+        says(box, "Berlin, 0.79")
         above, below, way = (
             box.locator(part).last.evaluate(at)
             for part in (".attn-lender span", ".attn-token", ".attn-way path")
@@ -180,11 +180,11 @@ def test_the_answer_comes_in_the_sentence_and_not_before_the_numbers(open_box):
             assert box.evaluate(told) == before
             assert last.evaluate("word => word.getAnimations().length") == 1  # as they arrive
         else:
-            assert box.evaluate(told)[:2] == ["Rome", "Rome"]
-        expect(answer).to_have_text("Rome")
+            assert box.evaluate(told)[:2] == ["Berlin", "Berlin"]
+        expect(answer).to_have_text("Berlin")
         _, bar, line = box.evaluate(told)
-        assert bar == "Rome"
-        assert "Rome, 0.47" in line
+        assert bar == "Berlin"
+        assert "Berlin, 0.79" in line
         gap = answer.bounding_box()["x"] - last.bounding_box()["x"] - last.bounding_box()["width"]
         assert 0 < gap < 20
         box.get_by_role("radio", name="muted", exact=True).check()
@@ -193,28 +193,28 @@ def test_the_answer_comes_in_the_sentence_and_not_before_the_numbers(open_box):
 
 def test_a_guess_is_asked_of_each_pair_and_the_right_word_fills(open_box):
     box = open_box(reduced_motion="reduce")
-    own, lent = "Paris", "Rome"
+    own, lent = "Paris", "Berlin"
     asked = box.get_by_role("group", name="your guess")
     assert recorded_answers()[key_of({"text": FRANCE})]["words"][0][0] == own
-    put = {"text": FRANCE, "head": [23, 4], "from": ITALY}
+    put = {"text": FRANCE, "head": [23, 4], "from": GERMANY}
     assert recorded_answers()[key_of(put)]["words"][0][0] == lent
-    asked.get_by_role("button", name="Florence").click()
-    says(box, "The model goes on with Rome, 0.47. You said Florence. The model says Rome.")
+    asked.get_by_role("button", name="Hamburg").click()
+    says(box, "The model goes on with Berlin, 0.79. You said Hamburg. The model says Berlin.")
     expect(asked.locator(".attn-right")).to_have_text(lent)
-    expect(asked.get_by_role("button", name="Florence")).to_have_attribute("aria-pressed", "true")
+    expect(asked.get_by_role("button", name="Hamburg")).to_have_attribute("aria-pressed", "true")
     assert violations(box.page, once=True) == []
     box.get_by_role("radio", name="as it is").check()
     expect(asked).to_be_hidden()
     box.get_by_role("radio", name=FROM).check()
-    says(box, "Rome, 0.47.")
+    says(box, "Berlin, 0.79.")
     assert "guesses" not in box.get_by_role("status").text_content()
     box.get_by_role("radio", name="as it is").check()
     box.get_by_role("combobox", name="your sentence").select_option("The capital of Japan is")
-    expect(asked).to_contain_text("Guess: with Italy's numbers")
-    asked.get_by_role("button", name="Rome", exact=True).click()
+    expect(asked).to_contain_text("Guess: with Germany's numbers")
+    asked.get_by_role("button", name="Berlin", exact=True).click()
     says(
         box,
-        "You said Rome. So does the model, though its sentence says Japan. 1 of 2 guesses right.",
+        "You said Berlin. So does the model, though its sentence says Japan. 1 of 2 guesses right.",
     )
     for word, told in {
         lent: f"You said {lent}. So does the model, though its sentence says France.",
@@ -235,17 +235,17 @@ def test_what_muting_does_is_told_after_the_numbers_arrived(open_box):
     box.get_by_role("radio", name="what muting does to Paris").check()
     says(box, "muting L23H4 costs Paris most")
     box.get_by_role("radio", name=FROM).check()
-    says(box, "Rome, 0.47")
+    says(box, "Berlin, 0.79")
     box.get_by_role("button", name="Swap").click()
-    says(box, "from “The capital of France is”: Rome falls")
-    says(box, "Without that, muting L23H4 costs Rome most")
+    says(box, "from “The capital of France is”: Berlin falls")
+    says(box, "Without that, muting L23H4 costs Berlin most")
     assert box.locator(".attn-answer").text_content() == "Paris"
     box.get_by_role("radio", name="muted", exact=True).check()
-    says(box, "L23H4 is muted: Rome falls")
+    says(box, "L23H4 is muted: Berlin falls")
     box.get_by_role("radio", name="what muting does").check(force=True)
     box.get_by_role("radio", name="weight on").check()
     box.get_by_role("radio", name="what muting does").check()
-    says(box, "Of all 270, no other costs Rome more.")
+    says(box, "Of all 270, no other costs Berlin more.")
     assert "Without that" not in box.get_by_role("status").text_content()
 
 
@@ -263,12 +263,12 @@ def test_another_answer_moves_no_word(open_box):
 def test_two_sentences_are_swapped_and_a_link_leads_back(open_box):
     box = open_box()
     box.get_by_role("radio", name=FROM).check()
-    says(box, "Rome, 0.47")
+    says(box, "Berlin, 0.79")
     box.get_by_role("button", name="Swap").click()
-    says(box, "L23H4 has its numbers from “The capital of France is”: Rome falls")
-    expect(box.get_by_role("combobox", name="your sentence")).to_have_value(ITALY)
+    says(box, "L23H4 has its numbers from “The capital of France is”: Berlin falls")
+    expect(box.get_by_role("combobox", name="your sentence")).to_have_value(GERMANY)
     expect(box.get_by_role("combobox", name="second sentence")).to_have_value(FRANCE)
-    box.page.wait_for_function("location.hash === '#of=Italy&from=France'")
+    box.page.wait_for_function("location.hash === '#of=Germany&from=France'")
     box.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     box.get_by_role("button", name="Copy link").click()
     expect(box.get_by_role("button", name="Copied", exact=True)).to_be_visible()

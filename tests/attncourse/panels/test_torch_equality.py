@@ -93,9 +93,9 @@ def test_every_state_shows_its_bounds_and_its_heads(num_heads):
     gray = [cell.fill == QUIET for cell in boxes(scene, CELL, CELL)]
     assert gray == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
     assert TORCH_EQUALITY.readout(data) == (
-        f"num_heads = {num_heads}; head_dim = {12 // num_heads}; as it should be; "
-        "largest difference: "
-        "outputs <= 1e-06; weights <= 1e-06; gradients <= 1e-06"
+        f"{num_heads} head{'s' if num_heads > 1 else ''} of width {12 // num_heads}, "
+        "as it should be. Largest differences from ours: "
+        "outputs <= 1e-06, weights <= 1e-06, gradients <= 1e-06."
     )
 
 
@@ -129,7 +129,7 @@ def test_a_call_that_goes_wrong_sends_the_dots_to_the_right(call, num_heads):
     scene = TORCH_EQUALITY.draw(data)
     if call == "mask inverted":  # the last token sees nothing
         assert data.their_weights[:, -1].isnan().all()
-        assert "outputs NaN; weights NaN; gradients NaN" in TORCH_EQUALITY.readout(data)
+        assert "outputs NaN, weights NaN, gradients NaN" in TORCH_EQUALITY.readout(data)
     else:
         assert min(data.outputs, data.weights, data.gradients) > 1e-3
     if call == "mask inverted":  # no dot, but a hatched box behind the axis

@@ -133,7 +133,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def touched(panel: Panel, state: dict[str, Any]) -> dict[str, Any]:
-    return page_of(panel.name, tuple(state.values()))["touch"]
+    page = page_of(panel.name, tuple(state.values()))
+    places = page["scenes"][0]["places"]
+    maps = [
+        {**shown, "x": x, "y": y, "cell": cell}
+        for shown, (x, y, cell) in zip(page["touch"]["maps"], places, strict=True)
+    ]
+    return {**page["touch"], "maps": maps}
 
 
 @cache
@@ -167,7 +173,7 @@ def middle(page: Page, box: Locator, panel: Panel, state: dict, cell: tuple[int,
 def test_a_pointer_finds_every_cell(page):
     box, hint = box_of(page, STACKED_HEADS), box_of(page, STACKED_HEADS).locator(".attn-hint p")
     state = dict(STACKED_HEADS.default)
-    expect(hint).to_contain_text("Touch a cell")
+    expect(hint).to_contain_text("Point at a cell")
     for query in range(6):
         for key in range(6):
             cell = (1, query, key)
@@ -270,10 +276,9 @@ IN_SIGHT = """box => {
 
 
 @browser_test
-def test_where_a_text_does_not_fit_the_token_that_looks_is_in_sight(browser, address):
+def test_on_a_phone_every_token_is_in_sight(browser, address):
     with opened(browser, address, viewport={"width": 390, "height": 900}) as page:
         box = box_of(page, STACKED_HEADS)
-        assert box.evaluate("box => box.querySelector('.attn-words').scrollLeft") > 0
         for query in (5, 0, 3, 5):
             page.mouse.move(*middle(page, box, STACKED_HEADS, STACKED_HEADS.default, (0, query, 0)))
             page.wait_for_function(IN_SIGHT, arg=box.element_handle())
@@ -317,22 +322,20 @@ def test_lines_and_arcs_are_seen_on_the_paper(page, scheme):
 
 
 @browser_test
-def test_touching_moves_nothing_and_one_size_larger_is_for_a_wall(page):
+def test_touching_moves_nothing_and_a_panel_fills_the_screen_for_a_wall(page):
     box, state = box_of(page, GALLERY), dict(GALLERY.default)
     before = box.bounding_box()
     for query in range(6):
         page.mouse.move(*middle(page, box, GALLERY, state, (3, query, 5)))
         assert box.bounding_box() | {"y": 0} == before | {"y": 0}
-    small = box.locator("svg").bounding_box()["width"]
-    natural = float(box.locator("svg").get_attribute("width"))
-    larger = box.get_by_role("button", name="Larger")
-    larger.click()
-    expect(larger).to_have_attribute("aria-pressed", "true")
-    assert box.locator("svg").bounding_box()["width"] == pytest.approx(1.6 * natural, rel=0.01)
-    assert box.bounding_box()["width"] == before["width"]  # it scrolls in its own box
-    larger.click()
-    expect(larger).to_have_attribute("aria-pressed", "false")
-    assert box.locator("svg").bounding_box()["width"] == small
+    box_of(page, STACKED_HEADS).get_by_role("button", name="Full screen").click()
+    large = box_of(page, STACKED_HEADS)
+    expect(large.get_by_role("button", name="Back to the page")).to_be_visible()
+    assert large.bounding_box() == {"x": 0, "y": 0, "width": 1200, "height": 900}
+    assert page.evaluate("document.fullscreenElement.scrollHeight") <= 900
+    large.get_by_role("button", name="Back to the page").click()
+    expect(box_of(page, STACKED_HEADS).get_by_role("button", name="Full screen")).to_be_visible()
+    assert box.bounding_box() | {"y": 0} == before | {"y": 0}
 
 
 @browser_test
