@@ -50,6 +50,7 @@ export function mount(root, sheet, memory) {
     const show = () => {
         for (const [key, control] of Object.entries(switches)) control.show(state[key]);
         list.show(nameOf(state));
+        apart.open ||= nameOf(state) === "several";
         const rows = sized(), how = howOf(state), now = shake(sheet, rows, how, state.word, state.by);
         const shaken = new Map(state.shaken.map(j => [j, shake(sheet, rows, how, j, SHAKE).moved]));
         const isAll = state.word < 0; // then an output has the largest of its movements, or of its leaks
@@ -178,6 +179,8 @@ export function mount(root, sheet, memory) {
     const tally = element("span", { class: "attn-note" });
     const all = button("Shake all six", () => go({ word: -1, by: 0, shaken: upTo(count) }));
     const none = button("Start again", () => go({ ...start }));
+    const apart = element("details", {}, element("summary", {}, "Break it switch by switch"),
+        element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box)));
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet,
         status.box,
@@ -187,10 +190,8 @@ export function mount(root, sheet, memory) {
                 element("div", { class: "attn-words-in" }, ...handles), wires,
                 element("div", { class: "attn-words-out" }, ...outputs),
                 element("p", { class: "attn-title" }, "Outputs: how far each moves")),
-            headed(`Down: the outputs. Across: the words, each moved by ${SHAKE}`, table(["", ...tokens], far))),
-        element("div", { class: "attn-control attn-acts" }, list.box, all, none, tally),
-        element("details", {}, element("summary", {}, "Break it switch by switch"),
-            element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box))));
+            headed(`Down: the outputs. Across: the words, each moved by ${SHAKE}`, table(["output", ...tokens], far))),
+        element("div", { class: "attn-control attn-acts" }, list.box, all, none, tally), apart);
     show();
 }
 

@@ -471,7 +471,7 @@ export function mount(root, panel, ask = () => {}) {
             stage.addEventListener(kind, event => touched.reach(...point(event)));
     }
 
-    const large = element("button", { type: "button" }, "Full screen"); // Escape leads back too
+    const large = element("button", { type: "button", class: "attn-size" }, "Full screen"); // Escape leads back too
     large.hidden = !document.fullscreenEnabled;
     large.addEventListener("click", () => document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen());
     root.addEventListener("fullscreenchange", () => { large.textContent = document.fullscreenElement ? "Back to the page" : "Full screen"; });
@@ -480,7 +480,6 @@ export function mount(root, panel, ask = () => {}) {
         "form",
         { class: "attn-controls", autocomplete: "off" },
         ...Object.values(made).map(control => control.box),
-        element("div", { class: "attn-control attn-size" }, large),
     );
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters
@@ -491,7 +490,7 @@ export function mount(root, panel, ask = () => {}) {
     root.setAttribute("aria-label", panel.name);
     root.replaceChildren(
         controls,
-        element("div", { class: "attn-line" }, ...room, line),
+        element("div", { class: "attn-line" }, ...room, line, large),
         sheet,
     );
     if (touched) root.append(element("div", { class: "attn-line attn-hint" }, touched.hint, zoom));
@@ -507,9 +506,11 @@ export function mount(root, panel, ask = () => {}) {
 
 // JupyterLab, Notebook, VS Code and Colab call this, by way of anywidget.
 export default {
-    render({ model, el }) {
+    async render({ model, el }) {
+        const packed = new Blob([model.get("packed")]).stream();
+        const sheet = await new Response(packed.pipeThrough(new DecompressionStream("deflate"))).json();
         const ask = place => { if (model.comm_live !== false) model.send({ draw: place }); };
-        const shown = mount(el, structuredClone(model.get("sheet")), ask);
+        const shown = mount(el, sheet, ask);
         const draw = ({ place, page }) => shown.draw(place, page);
         model.on("msg:custom", draw);
         return () => { model.off("msg:custom", draw); shown.remove(); };

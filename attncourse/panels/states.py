@@ -110,17 +110,17 @@ class Panel:
         states = self.states()
         ahead = len(states) <= MOST_PAGES
         pages: list[Page | None] = []
-        sizes: dict[int, tuple[int, int]] = {}
+        sizes: list[list[int]] = []
         for state in states:
             if not ahead and state != dict(self.default):
                 pages.append(None)
                 continue
             page, scenes = self._drawn(state)
             pages.append(page)
-            for i, scene in enumerate(scenes):
-                width, height = sizes.get(i, (0, 0))
-                sizes[i] = (max(width, math.ceil(scene.width)), max(height, math.ceil(scene.height)))
-        sheet = {"name": self.name, "controls": controls, "pages": pages, "sizes": [*sizes.values()]}
+            sizes = sizes or [[0, 0] for _ in scenes]
+            for size, scene in zip(sizes, scenes, strict=True):
+                size[:] = map(max, size, (math.ceil(scene.width), math.ceil(scene.height)))
+        sheet = {"name": self.name, "controls": controls, "pages": pages, "sizes": sizes}
         sheet["parts"] = parts = _share_parts(pages)
         sheet["colors"] = _share_colors(parts)
         sheet["forms"] = _share_forms(parts)

@@ -151,7 +151,8 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     (kept,) = read(copy)["metadata"]["widgets"].values()
     models = [model["state"] for model in kept["state"].values() if "sheet" in model["state"]]
     states = {model["sheet"]["name"]: model.get("state") for model in models}
-    assert STACKED_HEADS.name in states
+    buffers = [part["path"] for model in kept["state"].values() for part in model.get("buffers", [])]
+    assert buffers == [["packed"]]  # of the stacked heads
     assert states["mini"]["head"] == "muted"
     assert states["leak"]["word"] == 4
     assert len(states["letters"]["muted"]) == 16
@@ -170,7 +171,8 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     expect(box.locator(".attn-hint p")).to_contain_text("head 0; query step, key journey")
     sheet = box.locator(".attn-sheet").bounding_box()
     assert sheet["y"] + sheet["height"] - box.bounding_box()["y"] < 600
-    box.get_by_role("button", name="Larger").click()
+    box.get_by_role("button", name="Full screen").click()
+    expect(box.get_by_role("button", name="Back to the page")).to_be_visible()
     assert [line for line in violations(page) if "attn-" in line] == []
 
 
@@ -226,7 +228,7 @@ def test_a_sentence_of_ones_own(context):  # noqa: PLR0915, one sitting of a rea
         "L23H4: 0.90 on France"
     )
     box.get_by_role("radio", name="with its numbers").check()
-    says(box, "The model goes on with Rome, 0.47.")
+    says(box, "The model goes on with Berlin, 0.79.")
     other = box.get_by_role("textbox", name="second sentence")
     other.fill("People who live in Japan speak")
     other.press("Enter")

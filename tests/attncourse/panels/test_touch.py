@@ -355,7 +355,7 @@ def test_a_click_on_a_column_of_the_matrix_zeroes_it_and_another_brings_it_back(
     for _ in range(3):
         column.click(force=True)
         line.append(box.get_by_role("status").text_content())
-    assert ["column 6 is 0: head 1 changes by" in said for said in line] == [True, False, True]
+    assert ["Column 6 is 0: head 1 changes by" in said for said in line] == [True, False, True]
 
 
 COUNT = """() => {
