@@ -23,7 +23,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RECORD = ".copied.json"  # in work/: the sources of each notebook when it was copied
-LOOKS = ROOT / "attncourse" / "panels" / "panel.css"
+LOOKS = ROOT / "attncourse" / "panels" / "panel.css", ROOT / "book" / "lab.css"
+FONTS = ROOT / "book" / "fonts"
 CONFIG = "etc/jupyter"
 SETTINGS = "share/jupyter/lab/settings/overrides.json"
 GUESS = "**Your guess"
@@ -185,16 +186,18 @@ def keep_sliders(path: Path) -> None:
     path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
-def keep_figures_dark(config: Path, looks: Path = LOOKS) -> None:
-    """Let a dark JupyterLab show dark figures, before any cell has run.
+def set_as_the_book(config: Path, looks: Sequence[Path] = LOOKS, fonts: Path = FONTS) -> None:
+    """Let JupyterLab look as the book does, its figures dark in the dark before any cell has run.
 
     Args:
         config: the folder of settings for all users of an environment; other settings in it stay.
-        looks: the CSS that JupyterLab reads when it starts.
+        looks: the CSS that JupyterLab reads when it starts, in this order.
+        fonts: the folder of the typefaces.
     """
     custom, path = config / "custom", config / "jupyter_server_config.json"
-    custom.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(looks, custom / "custom.css")
+    shutil.copytree(fonts, custom, dirs_exist_ok=True)
+    looks_of_all = "".join(part.read_text("utf-8") for part in looks)
+    (custom / "custom.css").write_text(looks_of_all, encoding="utf-8")
     settings = read(path) if path.exists() else {}
     settings.setdefault("LabApp", {})["custom_css"] = True
     server = settings.setdefault("ServerApp", {}).setdefault("tornado_settings", {})
@@ -206,7 +209,7 @@ def main(arguments: Sequence[str]) -> int:
     """Update the reader's copies, or start one over."""
     if sys.prefix != sys.base_prefix:  # an environment of its own, as `make setup` makes one
         keep_sliders(Path(sys.prefix, SETTINGS))
-        keep_figures_dark(Path(sys.prefix, CONFIG))
+        set_as_the_book(Path(sys.prefix, CONFIG))
     source, work = ROOT / "notebooks", ROOT / "work"
     if not arguments:
         for sentence in update(source, work):

@@ -9,9 +9,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from working_copy import (
     RECORD,
     answers,
-    keep_figures_dark,
     keep_sliders,
     read,
+    set_as_the_book,
     start_over,
     update,
     without_answers,
@@ -158,12 +158,17 @@ def test_the_settings_keep_what_else_is_set(tmp_path):
 
 
 def test_jupyterlab_is_told_of_the_css_and_what_else_is_set_stays(tmp_path):
-    looks, path = tmp_path / "looks.css", tmp_path / "jupyter_server_config.json"
-    looks.write_text("a { }")
+    path = tmp_path / "jupyter_server_config.json"
+    looks, fonts = [tmp_path / "one.css", tmp_path / "two.css"], tmp_path / "fonts"
+    for part, text in zip(looks, ("a { }", "b { }"), strict=True):
+        part.write_text(text)
+    fonts.mkdir()
+    (fonts / "letters.woff2").write_bytes(b"abc")
     path.write_text('{"ServerApp": {"ip": "x", "tornado_settings": {"b": 2}}}')
-    keep_figures_dark(tmp_path, looks)
+    set_as_the_book(tmp_path, looks, fonts)
     custom = tmp_path / "custom"
-    assert (custom / "custom.css").read_text() == "a { }"
+    assert (custom / "custom.css").read_text() == "a { }b { }"
+    assert (custom / "letters.woff2").read_bytes() == b"abc"
     settings = {"b": 2, "static_custom_path": [str(custom.resolve())]}
     server = {"ip": "x", "tornado_settings": settings}
     assert read(path) == {"ServerApp": server, "LabApp": {"custom_css": True}}

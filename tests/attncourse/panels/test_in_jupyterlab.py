@@ -79,7 +79,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lab(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict]:
     """JupyterLab with the settings that `make lab` writes."""
     home = tmp_path_factory.mktemp("home")
-    working_copy.keep_figures_dark(home / "config")
+    working_copy.set_as_the_book(home / "config")
     file = tmp_path_factory.mktemp("settings") / "overrides.json"
     working_copy.keep_sliders(file)
     settings = read(file)
