@@ -198,7 +198,7 @@ export function mount(root, sheet, memory) {
             headed("Your pattern: queries down, keys across. Paint it, or begin with",
                 element("div", { class: "attn-painting" }, easel, element("div", { class: "attn-presets" }, ...presets, clear))),
             element("div", { class: "attn-part attn-one" }, title, element("table", {}, large))),
-        ...sheets.map(({ box }) => box),
+        element("div", { class: "attn-sheets" }, ...sheets.map(({ box }) => box)),
         element("p", { class: "attn-note" }, sheet.note));
     show();
 }

@@ -163,8 +163,9 @@ def recorded_sheet() -> dict[str, Any]:
     """Return all that a browser needs for the twelve countries, without a kernel."""
     recording = json.loads(RECORDING.read_text(encoding="utf-8"))
     note = (
-        f"Here are twelve countries, with {CARRIER} muted or given another country's numbers. In "
-        "the notebook, with the model, you can type any sentence and change any head"
+        f"Here are twelve countries, with {CARRIER}, head 4 of layer 23, muted or given another "
+        "country's numbers. In the notebook, with the model, you can type any sentence and change "
+        "any head"
     )
     shape = {"layers": recording["layers"], "heads": recording["heads"]}
     sheet = _sheet(recording["source"], shape, CARRIER, TEXTS, recording["answers"], f"{note}.")
