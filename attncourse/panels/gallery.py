@@ -254,8 +254,9 @@ def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
 
 def readout_gallery(data: Exhibit) -> str:
     """Return the outcome of each check, and how far off the outputs are."""
-    stops = data.difference is None
-    off = "Forward stops" if stops else f"Its outputs are off by {data.difference.max():.3g}"
+    off = "Forward stops"
+    if data.difference is not None:
+        off = f"Its outputs are off by {data.difference.max():.3g}"
     caught = [name for name, verdict in data.verdicts.items() if not verdict]
     by = f"caught by {' and '.join(caught)}" if caught else "all four checks pass"
     return f"{data.mistake.name}, {data.condition}: {by}. {off}."

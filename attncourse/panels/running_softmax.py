@@ -244,10 +244,9 @@ READ = 6.5  # radius of the ring around a value in fast memory
 def _plane(data: TileStep, corner: tuple[float, float]) -> list[Item]:
     """Draw the values, what of them was read, the average so far, and where it will end."""
     title, orange = "the values, and their average", head_color(HUE)
-    left, top = corner
     items: list[Item] = [
-        Words(left, top - 16, title, "start", bold=True),
-        Box(left, top, SIDE, SIDE, None, FAINT),
+        Words(corner[0], corner[1] - 16, title, "start", bold=True),
+        Box(*corner, SIDE, SIDE, None, FAINT),
     ]
     places = [_place(value, corner) for value in data.values]
     seen = places[: data.query + 1]

@@ -259,9 +259,9 @@ def blocks_beside_maps_picture(
     zeroed: int | None = None,
     moved: Sequence[float] = (),
 ) -> Scene:
-    """Draw the same for a phone: each block beside its map, as many heads in a row as there is room.
+    """Draw the same for a phone: each block beside its map, as many heads in a row as fit.
 
-    The only block of one head stands in two rows. Args and names are those of
+    A block of one head stands in two rows. Arguments and names are those of
     blocks_and_maps_picture.
     """
     (d_in, d_out), num_heads = weight.shape, len(attn_weights)
@@ -276,7 +276,7 @@ def blocks_beside_maps_picture(
     for h, block in enumerate(weight.chunk(num_heads, dim=1)):
         x, y = (h % across) * (unit + 8), 24 + (h // across) * down
         items += head_tag(x + 1, y, unit - 2, h, f"{h}" if size == 1 else f"head {h}")
-        for i, part in enumerate(block.split(most, dim=1)):
+        for i, part in enumerate(block.chunk(size // most, dim=1)):
             above = y + top + i * (d_in * HIGH + top)
             items += _slim_numbers(x, above, part, h)
             for c in range(part.shape[1]):
@@ -287,8 +287,8 @@ def blocks_beside_maps_picture(
                 if column == zeroed:
                     items += frame(left, above, SLIM, d_in * HIGH)
         right = x + unit - side
-        band = ((right - JOINT + 1, y + top), (right - 1, y + top), (right - 1, y + top + side))
-        band += ((right - JOINT + 1, y + tall),)
+        joint, end = right - JOINT + 1, right - 1
+        band = (joint, y + top), (end, y + top), (end, y + top + side), (joint, y + tall)
         items.append(Line(band, None, fill=head_color(h), opacity=0.18))
         items += _map(right, y + top, side, attn_weights[h], h)
         if moved:

@@ -67,7 +67,8 @@ def matrix_picture(
         fill, name = fills[column], "" if row or column else "matrix"
         return Cell(fill, f"{value:.{digits}f}", text_color(fill), name=name)
 
-    words = Words(width - (3 if wide else 5), height / 2, "", "end", size=12 if wide else SIZE, mono=True)
+    size, free = (12.0, 3.0) if wide else (SIZE, 5.0)
+    words = Words(width - free, height / 2, "", "end", size=size, mono=True)
     items += grid(LABEL, top, matrix, look, width, height, words)
     items += _row_names(LABEL, top, height, rows)
     alt = f"{title}: {num_rows} rows by {num_columns} columns."

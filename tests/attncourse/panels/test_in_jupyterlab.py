@@ -151,8 +151,8 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     (kept,) = read(copy)["metadata"]["widgets"].values()
     models = [model["state"] for model in kept["state"].values() if "sheet" in model["state"]]
     states = {model["sheet"]["name"]: model.get("state") for model in models}
-    buffers = [part["path"] for model in kept["state"].values() for part in model.get("buffers", [])]
-    assert buffers == [["packed"]]  # of the stacked heads
+    buffers = [part for model in kept["state"].values() for part in model.get("buffers", [])]
+    assert [part["path"] for part in buffers] == [["packed"]]  # of the stacked heads
     assert states["mini"]["head"] == "muted"
     assert states["leak"]["word"] == 4
     assert len(states["letters"]["muted"]) == 16

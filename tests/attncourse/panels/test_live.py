@@ -302,7 +302,8 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     for i, row in enumerate(squares):  # an output says its largest leak; the last has none
         told = [cell.text_content() for cell in row.locator("td").all()]
         far = max(map(float, told[i + 1 :] or told))
-        expect(outputs.nth(i)).to_contain_text(f"{'▲ ' if i < 5 else ''}{far:.{2 if far < 10 else 1}f}")
+        said = f"{far:.{2 if far < 10 else 1}f}"
+        expect(outputs.nth(i)).to_contain_text(f"▲ {said}" if i < 5 else said)
     box.get_by_role("button", name="Start again").click()
     expect(outputs.nth(5)).to_contain_text("still")
 

@@ -204,7 +204,7 @@ def test_on_a_phone_nothing_is_cut_and_the_same_can_be_touched(panel, sheet, eve
                 assert item.size >= 12
                 far = text_width(item.text, item.size, bold=item.bold, mono=item.mono)
                 left = {"start": 0.0, "middle": far / 2, "end": far}[item.anchor]
-                assert -1 <= item.x - left
+                assert item.x - left >= -1
                 assert item.x - left + far <= narrow.width + 1
         if panel.touch is not None:
             touch = panel.touch(data, narrow)
@@ -307,7 +307,8 @@ def test_stacked_heads(state):
     assert [cell.fill == QUIET for cell in maps] == causal_mask(6).flatten().tolist() * num_heads
 
 
-SEEN = {"1 word back": [0, 0, 1, 2, 3, 4], "2 words back": [0, 0, 0, 1, 2, 3]}  # the key of each query
+# the key of each query
+SEEN = {"1 word back": [0, 0, 1, 2, 3, 4], "2 words back": [0, 0, 0, 1, 2, 3]}
 
 
 def test_built_heads_look_where_they_say_and_bring_what_is_there():
