@@ -645,7 +645,7 @@ AROUND = (
     Mutant(
         "room-for-the-last-picture-only",
         "attncourse/panels/states.py",
-        {"max(height, scene.height)": "scene.height"},
+        {"map(max, size, (": "map(max, (0, 0), ("},
         "tests/attncourse/panels/test_panels.py::test_a_sheet_has_room_for_its_largest_picture",
     ),
     Mutant(

@@ -168,7 +168,7 @@ def tensor_picture(
     (num_blocks, num_rows, num_columns), (block_dim, row_dim, _) = values.shape, dims
     width, height = num_columns * wide, num_rows * VALUE_HEIGHT
     across = max(1, min(num_blocks, int(most // (width + LABEL))))
-    lines = wrap(title, most - 48)
+    lines = wrap(title, 0.8 * most)  # it is bold
     below = 19.0 * (len(lines) - 1)
     items: list[Item] = [
         Words(16, 10 + 19 * i, line, "start", bold=True) for i, line in enumerate(lines)
