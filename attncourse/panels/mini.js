@@ -24,6 +24,35 @@ export function readMini({ words, parameters }, tokens, { query, numbers } = {})
     };
 }
 
+// The words, the arcs from the last one to those that it looks at, and what the model goes on with.
+function stage() {
+    const arcs = element("svg", { class: "attn-mini-arcs" }), words = element("div"), answer = element("b");
+    const box = element("div", { class: "attn-stage-of-words", "aria-hidden": "true" }, element("div", {}, arcs, words), answer);
+    let shown = [], shares = [];
+    const lay = () => {
+        const middles = [...words.children].map(word => word.offsetLeft + word.offsetWidth / 2), last = middles.at(-1);
+        const paths = shares.map((share, i) => {
+            const far = (last - middles[i]) / 2, high = Math.min(10 + 0.32 * far, 50);
+            const path = far ? `M ${last} 54 C ${last} ${54 - 1.3 * high} ${middles[i]} ${54 - 1.3 * high} ${middles[i]} 54`
+                : `M ${last - 5} 54 C ${last - 14} 34 ${last + 14} 34 ${last + 5} 54`;
+            return element("path", { d: path, "stroke-width": 1 + 8 * share, opacity: share < 0.02 ? 0 : 0.35 + 0.65 * share });
+        });
+        arcs.replaceChildren(...paths);
+    };
+    new ResizeObserver(lay).observe(words);
+    return {
+        box,
+        show(tokens, weights, word) {
+            if (String(tokens) !== String(shown)) words.replaceChildren(...tokens.map(token => element("span", {}, token, element("small"))));
+            [shown, shares] = [tokens, weights];
+            [...words.children].forEach((one, i) => { one.lastChild.textContent = two(weights[i]); });
+            if (answer.textContent && answer.textContent !== word) answer.animate({ opacity: [0.2, 1] }, MOTION);
+            answer.textContent = word;
+            lay();
+        },
+    };
+}
+
 // Points of a plane, and a tip that is dragged, or moved by arrow keys; a click goes there, too.
 function plane(label, reach, mark, drag) {
     const unit = (MIDDLE - 6) / reach, place = ([x, y]) => [MIDDLE + unit * x, MIDDLE - unit * y];
@@ -165,6 +194,7 @@ export function mount(root, sheet, memory) {
         const arrow = [{ from: [0, 0], share: 0.3 }];
         asks.show(points(now.keys), now.query.map(x => x / 2), arrow, `most weight on ${most}`, true);
         hands.show(points(now.values), now.numbers, mixed, `next word ${sheet.words[best(now)]}`);
+        looks.show(tokens, weights, sheet.words[best(now)]);
         seen.replaceChildren(...tokens.map((word, i) => row(word, ...cells(i))));
         const sum = [[`“${tokens.at(-1)}”`, now.before], ["+ head", now.written], ["= sum", now.after]];
         stream.replaceChildren(...sum.map(([name, numbers]) => row(name, ...numbers.map(signed))));
@@ -208,6 +238,7 @@ export function mount(root, sheet, memory) {
     const other = field("other sentence", other => go({ other, head: OTHER }));
     const [status, words, seen, stream] = [teller(), ranking(sheet.words), element("tbody"), element("tbody")];
     const [disk, diamond] = [element("circle", { r: 11 }), element("path", { d: DIAMOND })];
+    const looks = stage();
     const asks = plane("query", 4.5, disk, tip => go({ query: tip.map(x => 2 * x) }));
     const hands = plane("what the head hands over", 8, diamond, numbers => go({ numbers, head: GIVEN }));
     const aims = choices("The query of the last word is", [OWN, AIMED], aim =>
@@ -217,7 +248,7 @@ export function mount(root, sheet, memory) {
     const note = element("p", { class: "attn-note" }, `Its ${sheet.words.length} words: ${sheet.words.join(" ")}.`);
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet, list,
-        typed("Sentence", text.box), status.box,
+        typed("Sentence", text.box), looks.box, status.box,
         element("div", { class: "attn-parts" },
             headed("The keys, and ●, half of the query", asks.box, aims.box),
             headed("The values, and ◆, handed over", hands.box, heads.box, other.box),
