@@ -22,7 +22,8 @@
         const cut = text.length > LONG ? `${text.slice(from, from + LONG).replace(/\s\S*$/, "")} …` : text;
         return `${from ? "… " : ""}${cut}`.split(any).map((part, i) => i % 2 ? element("mark", {}, part) : part);
     };
-    const rank = ({ section, sentences }) => 10 * has(section) + sentences.filter(has).length;
+    const rank = ({ href, section, sentences }) => // lessons before what is for looking up
+        10 * has(section) + 5 * /^notebooks\/0/.test(href) + sentences.filter(has).length;
     const found = lines
         .map(([href, page, section, sentences]) => ({ href, page, section, sentences }))
         .filter(({ section, sentences }) => has([section, ...sentences].join(" ")))
