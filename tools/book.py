@@ -61,6 +61,7 @@ SENTENCE_END = in_page(
     sentence.MODULE.read_text("utf-8"), sentence.LOOKS.read_text("utf-8"), ".attn-sentence"
 )
 RUN_IT = "run-it"
+TURN = re.compile(r"\*\*(Your turn|Write it)\*\*")
 FIRST_PANEL = "```{panel}\n```\n"  # in book/index.md
 BORROWED = "```{borrowed}\n```\n"
 PAINTED = "```{painted}\n```\n"
@@ -199,7 +200,10 @@ def in_script(data: object) -> str:
 
 
 def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a notebook whose sliders move in a page: their output is the panel with its states."""
+    """Return a notebook whose sliders move in a page: their output is the panel with its states.
+
+    The lines that make the panel in a notebook are left out: here it is made already.
+    """
     shown: dict[int, list[str]] = {}
     for place, cell in enumerate(notebook["cells"], start=1):
         if cell["cell_type"] == "code" and SENTENCE_BOX.search("".join(cell["source"])):
@@ -215,16 +219,22 @@ def with_live_panels(notebook: dict[str, Any]) -> dict[str, Any]:
         data = {"text/html": "\n".join([*sections, *once])}
         live = {"output_type": "display_data", "data": data, "metadata": {}}
         cell["outputs"] = [*printed, live]
+        cell["metadata"].setdefault("tags", []).append("remove-input")
     return notebook
 
 
 def for_readers(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a notebook whose answers are folded, and that does not say what nobody attempted."""
+    """Return a notebook whose answers are folded, and that does not say what nobody attempted.
+
+    What a reader is to write says that it is written in the notebook.
+    """
     for cell in answers(notebook):
         cell["metadata"].setdefault("tags", []).append("hide-cell")
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"] = [one for one in cell["outputs"] if text_of(one) != NOT_ATTEMPTED]
+        else:
+            cell["source"] = TURN.sub(r"**\1, in the notebook**", "".join(cell["source"]))
     return notebook
 
 

@@ -19,7 +19,7 @@ export function mount(root, sheet, memory) {
     const sized = () => state.size === start.size ? inputs : inputs.map(row => row.map(number => 85 * number));
     const nameOf = state => Object.keys(mistakes).find(name =>
         Object.entries({ ...RIGHT, ...mistakes[name] }).every(([key, value]) => state[key] === value)) ?? "several";
-    const listed = places => places.map(i => tokens[i]).join(", ").replace(/, ([^,]*)$/, " and $1");
+    const listed = places => places.map(i => `“${tokens[i]}”`).join(", ").replace(/, ([^,]*)$/, " and $1");
     const told = far => {
         if (far > 0 && far < 0.005) return far.toExponential(0).replace("-", "−");
         return far ? far.toFixed(far < 10 ? 2 : 1) : String(far); // 0 and NaN
@@ -39,7 +39,7 @@ export function mount(root, sheet, memory) {
             if (strange) return [`Of ${before.length} places before a shaken word none moves.`, ...nan];
             return ["Nothing before a shaken word moves."];
         }
-        const places = upTo(count), word = tokens[state.word];
+        const places = upTo(count), word = `“${tokens[state.word]}”`;
         const past = places.filter(i => i < state.word && isMoved(moved[i]));
         const rest = places.filter(i => i >= state.word && isMoved(moved[i]));
         if (past.length) return [bold("It leaks. "), `Outputs before ${word} move: ${listed(past)}.`];
@@ -189,8 +189,8 @@ export function mount(root, sheet, memory) {
                 element("p", { class: "attn-title" }, "Inputs: drag a word to and fro, or press it"),
                 element("div", { class: "attn-words-in" }, ...handles), wires,
                 element("div", { class: "attn-words-out" }, ...outputs),
-                element("p", { class: "attn-title" }, "Outputs: how far each moves")),
-            headed(`Down: the outputs. Across: the words, each moved by ${SHAKE}`, table(["output", ...tokens], far))),
+                element("p", { class: "attn-title" }, "Outputs: how far each moves with this shake")),
+            headed(`With a push of ${SHAKE}: outputs down, words across`, table(["output", ...tokens], far))),
         element("div", { class: "attn-control attn-acts" }, list.box, all, none, tally), apart);
     show();
 }

@@ -53,16 +53,14 @@ export function mount(root, sheet, memory) {
         const title = element("p", { class: "attn-title" }), signs = element("div", { "aria-hidden": "true" });
         const box = element("div", names, signs, ...tiles);
         const sign = (number, x, y) => element("span", { style: `translate: ${tiny * x}px ${tiny * y}px` }, String(number));
-        let ranked = null, order = [], drawn = null, columns = 1, twice = 1, tiny = TINY;
+        let ranked = null, order = [], drawn = null, columns = 1, tiny = TINY;
         const put = () => {
             const text = textOf(model);
             if (!box.clientWidth) return; // not shown yet
             if (drawn !== text) tiles.forEach((tile, head) => drawMap(tile.firstElementChild, mapsIn(text)[head]));
             drawn = text;
             const most = Math.floor(box.clientWidth / TINY) - 1; // a place at the left is for the numbers of heads
-            twice = 2 * model.layers <= most && model.heads % 2 === 0 ? 2 : 1; // columns of a layer
-            const high = model.heads / twice;
-            const all = twice * model.layers;
+            const high = model.heads, all = model.layers;
             columns = upTo(all, i => i + 1).findLast(count => all % count === 0 && count <= most) ?? 1;
             tiny = Math.min(Math.floor(box.clientWidth / (columns + 1)), LARGE);
             box.style.setProperty("--tiny", `${tiny}px`);
@@ -79,8 +77,8 @@ export function mount(root, sheet, memory) {
             const likest = `From the left: ${order.slice(0, NAMED).map(head => heads[head]).join(", ")}`;
             const names = element("span", { class: "attn-likest", style: `translate: ${tiny}px` }, likest);
             signs.replaceChildren(...ranked ? [names] : bands.flatMap(band => [
-                ...upTo(columns / twice, i => sign((band * columns) / twice + i, twice * i + 1, band * (high + 1))),
-                ...upTo(high, head => sign(twice > 1 ? `${head} ${head + high}` : head, 0, band * (high + 1) + 1 + head)),
+                ...upTo(columns, i => sign(band * columns + i, i + 1, band * (high + 1))),
+                ...upTo(high, head => sign(head, 0, band * (high + 1) + 1 + head)),
             ]));
         };
         new ResizeObserver(put).observe(box);
@@ -106,8 +104,7 @@ export function mount(root, sheet, memory) {
                     tile.setAttribute("aria-label", heads[head] + (isAsked ? `: ${two(shares[head])} on your pattern` : ""));
                 });
                 put();
-                const across = twice > 1 ? "layers across, two columns each" : "layers across";
-                const placed = isAsked ? "most like your pattern first" : `${across}, heads down`;
+                const placed = isAsked ? "most like your pattern first" : "layers across, heads down";
                 title.textContent = `${model.name}: its ${tiles.length} heads, ${placed}`;
                 const note = ` ${model.name} reads ${COUNTS[maps[0].length]} words here: the last ${rest} not asked.`;
                 return { name: model.name, isAsked, count: tiles.length, tile: tiles[sorted[0]], head: heads[sorted[0]], share: shares[sorted[0]], note: isOut ? note : "" };
@@ -188,7 +185,9 @@ export function mount(root, sheet, memory) {
     const presets = Object.entries(PATTERNS).map(([name, isPattern]) => {
         const painted = codes.filter(code => isIn(code, isPattern)), made = button(name, () => go({ painted }));
         const square = cell => element("rect", { x: cell % SIDE, y: Math.floor(cell / SIDE), width: 1, height: 1 });
-        made.prepend(element("svg", { viewBox: `0 0 ${SIDE} ${SIDE}`, "aria-hidden": "true" }, ...painted.map(square)));
+        const steps = upTo(SIDE, i => `V${i + 1}H${i + 2}`).join("");
+        const past = element("path", { d: `M0 0H1${steps}V${SIDE}H0Z`, class: "attn-past" });
+        made.prepend(element("svg", { viewBox: `0 0 ${SIDE} ${SIDE}`, "aria-hidden": "true" }, past, ...painted.map(square)));
         return made;
     });
     const clear = button("Clear", () => go({ painted: [] }));

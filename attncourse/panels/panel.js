@@ -346,15 +346,14 @@ function drawing(box, { parts, forms, colors }) {
     };
 }
 
-// Put sentences into an element; in those that are new the words that are new are marked. A sentence is
-// read out as a whole.
+// Put sentences into an element; numbers that are new are marked. A sentence is read out as a whole.
 function tell(line, words) {
     const old = [...line.children].map(part => part.textContent.trim().split(" "));
     const parts = words.split(/(?<=\. )/);
     [...line.children].slice(parts.length).forEach(part => part.remove());
     parts.forEach((text, i) => {
         const part = line.children[i] ?? line.appendChild(element("span", { "aria-atomic": "true" }));
-        const kept = word => !old.length || old[i]?.includes(word);
+        const kept = word => !/\d/.test(word) || !old.length || old[i]?.includes(word);
         const shown = text.trim().split(" ").map(word => kept(word) ? word : element("b", {}, word));
         if (part.textContent !== text || part.querySelector("b")) {
             part.replaceChildren(...shown.flatMap((word, k) => k ? [" ", word] : [word]));
@@ -407,6 +406,7 @@ export function mount(root, panel, ask = () => {}) {
             stage.style.setProperty(`--attn-${side}`, panel[side]);
         });
         stage.style.setProperty("--attn-share", Number(svg.getAttribute("width")) / panel.width);
+        stage.style.setProperty("--attn-high", touched ? 1 : Number(svg.getAttribute("height")) / panel.height);
         touched?.show(touchIn(page));
         if (touched) enlarge();
     };
@@ -446,13 +446,14 @@ export function mount(root, panel, ask = () => {}) {
         const side = map.cell * rowsOf(map), beside = touchIn(page).maps.filter(({ y }) => y === map.y);
         const ends = beside.map(({ x }) => x).sort((one, other) => one - other), i = ends.indexOf(map.x);
         const left = i ? ends[i] - ends[i - 1] - side - 4 : Math.min(110, map.x);
-        const top = Math.min(100, map.y), far = (ends[i + 1] ?? Infinity) - map.x - side - 4;
+        const top = Math.min(page.touch.above, map.y), far = (ends[i + 1] ?? Infinity) - map.x - side - 4;
         const [wide, high] = [left + side + Math.min(64, far), top + side + 8];
         const seen = panel.width * Math.min(sheet.clientWidth / stage.clientWidth || 1, 1); // on a phone a part
         const scale = Math.min(Math.max(seen / wide, 1), panel.height / high);
         const [x, y] = [(map.x - left) / panel.width, (map.y - top) / panel.height];
+        const middle = (seen - scale * wide) / 2 / panel.width;
         const [right, bottom] = [1 - x - wide / panel.width, 1 - y - high / panel.height];
-        lens.style.transform = `scale(${scale}) translate(${percent(-x)}, ${percent(-y)})`;
+        lens.style.transform = `translate(${percent(middle)}) scale(${scale}) translate(${percent(-x)}, ${percent(-y)})`;
         lens.style.setProperty("--attn-zoom", scale);
         lens.style.clipPath = `inset(${[y, right, bottom, x].map(edge => percent(Math.max(edge, 0))).join(" ")})`;
     };

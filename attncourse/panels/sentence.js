@@ -141,7 +141,10 @@ function lenderRow(send) {
     const box = element("div", { class: "attn-lent", "aria-hidden": "true" }, way, row, packet);
     const at = (left, top) => `translate(${left}px, ${top}px) translate(-50%, -50%)`;
     let shown = null, last = null, lands = 0, isCrossing = false, rested = null;
-    packet.addEventListener("click", send);
+    packet.addEventListener("pointerdown", event => { // who would drag them sees them go
+        event.preventDefault();
+        send();
+    });
     const fly = (from, x, to, end) => {
         const high = LENT / 2 - LIFT, tip = LENT + HIGH, timing = { duration: JOURNEY, delay: isCrossing ? CROSSING : READ };
         lands = performance.now() + timing.delay + LANDS * JOURNEY;

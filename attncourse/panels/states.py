@@ -157,7 +157,7 @@ def _in_json(touch: Touch) -> dict[str, Any]:
         }
         for shown in touch.maps
     ]
-    return {"tokens": list(touch.tokens), "maps": maps, "arcs": touch.arcs}
+    return {"tokens": list(touch.tokens), "maps": maps, "arcs": touch.arcs, "above": touch.above}
 
 
 def _share_parts(pages: Sequence[Page | None]) -> list[str]:

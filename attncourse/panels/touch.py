@@ -44,6 +44,7 @@ class Touch(NamedTuple):
     tokens: Sequence[str]  # names of queries and keys; of the longest text that the panel shows
     maps: Sequence[Map] = ()  # all with the same tokens, from the first on
     arcs: bool = True  # whether the weights are also drawn as arcs over the tokens
+    above: float = 84.0  # pixels over a map that belong to it: its head, the names of keys
 
 
 def write_lines(matrix: Tensor, causal: bool = True) -> list[str]:

@@ -84,7 +84,7 @@ def draw_narrow_split(data: Blocks) -> Scene:
 
 def touch_weight_split(data: Blocks, scene: Scene) -> Touch:
     """Return the cells of the maps."""
-    return Touch(data.tokens, head_maps(scene, data.attn_weights, data.seen))
+    return Touch(data.tokens, head_maps(scene, data.attn_weights, data.seen), above=2.0)
 
 
 def readout_weight_split(data: Blocks) -> str:

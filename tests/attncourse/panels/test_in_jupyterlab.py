@@ -134,7 +134,7 @@ def test_what_was_moved_and_saved_is_there_again_with_another_kernel(context, co
     mini.get_by_role("radio", name="muted").check()
     says(mini, "Paris goes from 0.97 to")
     leak.get_by_role("slider", name="one, to be shaken").press("ArrowRight")
-    says(leak, "You shake one.")
+    says(leak, "You shake “one”.")
     typed.get_by_role("button", name="L0H1", exact=True).click()
     says(typed, "7 without muting")
     painted.get_by_role("button", name="one word back").click()

@@ -275,10 +275,10 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     word.press("ArrowRight")
     expect(word).to_have_attribute("aria-valuenow", "0.25")
     assert word.evaluate("word => word.style.getPropertyValue('--by')") == "0"  # it is let go
-    says(box, "You shake with. Of the outputs, with, one and step move; nothing before it does.")
+    says(box, "You shake “with”. Of the outputs, “with”, “one” and “step” move; nothing before it does.")
     box.get_by_text("Break it switch by switch").click()
     box.get_by_role("radio", name="over queries").check()
-    says(box, "It leaks. Outputs before with move: Your, journey and starts.")
+    says(box, "It leaks. Outputs before “with” move: “Your”, “journey” and “starts”.")
     expect(box.get_by_role("combobox", name="The layer has")).to_have_value("softmax over queries")
     assert box.locator("td.attn-leaks").count() == 3
     leaky = sum(leaks(build(CLASSES[name])) for name in set(MISTAKES) - {"nothing is wrong"})
@@ -316,11 +316,11 @@ def test_a_word_is_shaken_by_hand(open_live):
     mouse.down()
     mouse.move(room["x"] + 56, room["y"] + 20, steps=4)
     expect(word).to_have_attribute("aria-valuetext", "shaken by 3.00")
-    says(box, "You shake one. Of the outputs, one and step move; nothing before it does.")
+    says(box, "You shake “one”. Of the outputs, “one” and “step” move; nothing before it does.")
     mouse.up()
-    says(box, "You shake one. Of the outputs, one and step move; nothing before it does.")
+    says(box, "You shake “one”. Of the outputs, “one” and “step” move; nothing before it does.")
     box.get_by_role("slider", name="step, to be shaken").click()
-    says(box, "Of the outputs, step moves")
+    says(box, "Of the outputs, “step” moves")
 
 
 def test_guesses_of_typed_letters_break_when_a_head_is_brushed_away(open_live):
