@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -21,10 +22,9 @@ from attncourse.language.recorded import INSTALL
 from attncourse.panels.live import in_percent
 from attncourse.panels.states import bundle_of
 from attncourse.panels.widgets import Shown
-from attncourse.pictures import Scene, above, arcs_picture, beside
 from attncourse.pictures.letters import text_width
-from attncourse.pictures.palette import head_color
-from attncourse.pictures.scene import Box, Words, caption
+from attncourse.pictures.palette import FAINT, INK, PAPER, head_color, tint
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words
 from attncourse.pictures.seen import say_number
 
 HERE = Path(__file__).parent
@@ -197,18 +197,67 @@ def _sheet(
 
 
 def draw_telling() -> Scene:
-    """Return where the carrier looks, and the next words as they are, muted, and with Italy's."""
+    """Return what the model says as it is, with the carrier muted, and with Italy's numbers."""
     answers, head, (text, other) = recorded_answers(), list(CARRIER), TEXTS[:2]
     plain = answers[key_of({"text": text})]
     muted = answers[key_of({"text": text, "head": head, "muted": True})]
     put = answers[key_of({"text": text, "head": head, "from": other})]
-    tokens, weights = plain["tokens"], unpacked(plain)[CARRIER]
-    looks = arcs_picture(tokens, weights, query=len(tokens) - 1, hues=[0], names=[""])
-    rows = (
-        (caption(looks, f"Where {CARRIER} looks in “{text}”"), _charted(plain)),
-        (_charted(muted), _charted(put)),
-    )
-    return above(*(beside(*row) for row in rows))
+    weights = unpacked(plain)[CARRIER][-1].tolist()
+    most = max(range(len(weights)), key=weights.__getitem__)
+    looks = f"{CARRIER} looks at {plain['tokens'][most].strip()} ({weights[most]:.2f})"
+    told = (looks, f"{CARRIER} is muted", f"{CARRIER} has {COUNTRIES[1]}'s numbers")
+    items: list[Item] = []
+    for i, (said, line) in enumerate(zip((plain, muted, put), told, strict=True)):
+        color = head_color(0) if said is put else FAINT
+        middles, end = _spell(items, text, DOWN[i], LETTERS, INK)
+        _chip(items, end + 14, DOWN[i], said["words"][0], color)
+        items.append(Words(TOLD, DOWN[i], line, "start", FAINT, size=15))
+    middles, end = _spell([], text, 0.0, LETTERS, INK)
+    for middle, weight in zip(middles[:-1], weights[:-1], strict=True):
+        if weight >= 0.05:
+            items.append(_arc(middle, middles[-1], DOWN[0] - 20, weight))
+    start = end - text_width(other, LENT)
+    _spell(items, other, DOWN[2] - 78, LENT, FAINT, start)
+    for i in range(64):  # numbers on their way
+        place = middles[-1] - 20 + 5 * (i % 8), DOWN[2] - 60 + 5 * (i // 8)
+        items.append(Box(*place, 4, 4, tint(head_color(0), 0.3 + i * 29 % 64 / 90)))
+    alt = f"{plain['line']} {looks}. {muted['line']} {put['line']}"
+    return Scene(676, DOWN[-1] + 30, alt, tuple(items))
+
+
+LETTERS, LENT = 24.0, 17.0  # of the sentence, and of the one that lends
+DOWN = 64.0, 128.0, 262.0  # the three lines, in pixels
+TOLD = 456.0  # where it is told what was done
+
+
+def _spell(
+    items: list[Item], text: str, y: float, size: float, color: str, x: float = 4.0
+) -> tuple[list[float], float]:
+    """Write a sentence word by word; return the middles of its words, and where it ends."""
+    middles = []
+    for word in text.split():
+        wide = text_width(word, size)
+        items.append(Words(x + wide / 2, y, word, color=color, size=size))
+        middles.append(x + wide / 2)
+        x += wide + 0.28 * size
+    return middles, x - 0.28 * size
+
+
+def _chip(items: list[Item], x: float, y: float, said: tuple[str, float], color: str) -> None:
+    """Write a word that the model says, and its probability."""
+    word, share = said
+    items.append(Box(x, y - 19, 104, 38, color, radius=8))
+    items.append(Words(x + 52, y, word, color=PAPER, size=22, bold=True))
+    items.append(Words(x + 112, y, f"{share:.2f}", "start", size=15))
+
+
+def _arc(left: float, right: float, y: float, weight: float) -> Line:
+    """Return the half of an ellipse over two words, the wider the larger the weight."""
+    angles = [math.pi * i / 24 for i in range(25)]
+    middle, far = (left + right) / 2, (right - left) / 2
+    high = 12 + 0.2 * far
+    points = tuple((middle + far * math.cos(a), y - high * math.sin(a)) for a in angles)
+    return Line(points, head_color(0), 1 + 6 * weight)
 
 
 def unpacked(reading: Answer) -> torch.Tensor:
@@ -219,20 +268,6 @@ def unpacked(reading: Answer) -> torch.Tensor:
     weights = torch.zeros(NUM_LAYERS, len(percent) // NUM_LAYERS // len(keys), size, size)
     weights[:, :, queries, keys] = percent.view(*weights.shape[:2], -1) / 100
     return weights
-
-
-def _charted(said: Answer) -> Scene:
-    """Return the five likeliest next words of an answer as bars, under its line."""
-    items: list[Box | Words] = []
-    words = said["words"][:5]
-    left = max(text_width(word, 13) for word, _ in words) + 16
-    for row, (word, share) in enumerate(words):
-        y = 14 + 24 * row
-        items.append(Words(left - 8, y, word, "end"))
-        items.append(Box(left, y - 8, 160 * share + 1, 16, head_color(0)))
-        items.append(Words(left + 160 * share + 8, y, say_number(share), "start"))
-    alt = f"Bars: {', '.join(f'{word} {say_number(share)}' for word, share in words)}."
-    return caption(Scene(330, 24 * len(words) + 8, alt, tuple(items)), said["line"].rstrip("."))
 
 
 # The widget

@@ -449,6 +449,19 @@ def _path_of(item: Box | Line) -> Outline:
     return Outline([(x, y), (right, y), (right, lower), (x, lower), (x, y)], closed=True)
 
 
+@lru_cache(maxsize=1)
+def _families() -> tuple[list[str], list[str]]:
+    """Return the fonts of words and of numbers: those of the book, for other letters DejaVu's.
+
+    They are narrower than DejaVu's, which letters.py measures.
+    """
+    from matplotlib.font_manager import fontManager
+
+    for path in sorted(Path(__file__).with_name("fonts").glob("*.ttf")):
+        fontManager.addfont(path)
+    return ["Inter", "DejaVu Sans"], ["JetBrains Mono", "DejaVu Sans Mono"]
+
+
 def _text(words: Words) -> Text:
     """Return a line of text, placed as the drawing is, y counted downwards."""
     from matplotlib.text import Text
@@ -461,7 +474,7 @@ def _text(words: Words) -> Text:
         color=on_white(words.color),
         fontsize=words.size,
         fontweight="bold" if words.bold else "normal",
-        fontfamily="DejaVu Sans Mono" if words.mono else "DejaVu Sans",
+        fontfamily=_families()[words.mono],
         horizontalalignment=ALIGNMENT[words.anchor],
         verticalalignment="baseline",
         rotation=words.angle,
