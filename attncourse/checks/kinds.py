@@ -61,7 +61,7 @@ class Kind(StrEnum):
     ERROR_RECURSION = "error.recursion", "A function calls itself without an end: does forward call forward?"
     ERROR_RESIDUAL = "error.residual", "x is added here to what attention made, and is not as wide. Attention does not add x: the block around it does."
     ERROR_REFUSED = "error.refused", "This refuses {given}: any number up to context_length must pass."
-    ERROR_SIZES = "error.sizes", "Two axes meet here that do not fit: is a transpose missing, or * for @?"
+    ERROR_SIZES = "error.sizes", "Two axes meet here that do not fit: is a transpose missing, is it * for @, or is a mask of another size?"
     ERROR_SOFTMAX_DIM = "error.softmax-dim", "softmax must be told along which dimension: dim=-1, along each row."
     ERROR_SUPER = "error.super", "Begin __init__ with super().__init__()."
     ERROR_T = "error.T", "{turn} is for matrices: write .transpose(-2, -1), which swaps the last two."

@@ -62,7 +62,7 @@ def check_causal_weights(
             return (
                 _usual_weights(mine, exact)
                 or _odd_rows(mine)
-                or f"Nothing leaks, but an attention weight is off by {at_most(off, 1e-6):.0e}."
+                or f"Nothing leaks, but an attention weight is off by up to {at_most(off, 1e-6):g}."
             )
         count = f"all {wanted[0] * wanted[1]} heads, {used.numel():,} attention weights"
         notes = _limits(causal_weights, exact, used.double())
@@ -113,7 +113,7 @@ def _usual_weights(mine: Tensor, exact: Tensor) -> str | None:
     leak, scaled = mine[..., is_future].max().item(), exact * factor
     usual = {
         f"No score is hidden: the largest weight on the future is {leak:.2f}, not 0. masked_fill "
-        "returns a new tensor: is its result kept?": scaled.softmax(dim=-1),
+        "returns a new tensor: is it called, and its result kept?": scaled.softmax(dim=-1),
         "The future is hidden after softmax, so the rows no longer sum to 1.": (
             scaled.softmax(dim=-1).masked_fill(is_future, 0)
         ),
@@ -147,6 +147,9 @@ def _odd_rows(mine: Tensor) -> str | None:
     sums = mine.sum(dim=-1)
     if is_near(sums, sums.mean().expand_as(sums)) and not is_near(sums, torch.ones_like(sums)):
         return f"Each row must sum to 1, not {sums.mean():.3g}: is it divided after softmax?"
+    if not is_near(sums, torch.ones_like(sums)):
+        ends = f"{sums.min():.2g} to {sums.max():.2g}"
+        return f"Each row must sum to 1; yours sum to {ends}. Along which axis does softmax run?"
     if (leak := mine[..., is_future].max()) > ROUNDING:
         return f"A weight on the future is {leak:.2f}: which score gives exactly 0?"
     return None

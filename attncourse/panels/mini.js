@@ -247,6 +247,7 @@ export function mount(root, sheet, memory) {
         go({ head, numbers: rounded(now.numbers) }));
     const note = element("p", { class: "attn-note" }, `Its ${sheet.words.length} words: ${sheet.words.join(" ")}.`);
     const [state, go] = hold(root, sheet, start, memory, show);
+    for (const one of ["text", "other"]) if (trouble(tokensOf(state[one]))) state[one] = start[one]; // saved half written
     fill(root, sheet, list,
         typed("Sentence", text.box), looks.box, status.box,
         element("div", { class: "attn-parts" },

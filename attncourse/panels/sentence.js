@@ -16,7 +16,8 @@ const DROP = { duration: 320, easing: "cubic-bezier(.2, 1.4, .4, 1)" };
 const PULSE = { scale: [1, 1.08, 1] };
 const PATIENCE = 700; // milliseconds without an answer until the panel says so
 const ASLEEP = "No kernel answers. Click into this cell and press Shift+Enter: it runs again.";
-const WAITS = "Waiting for the kernel. If another cell is running, that one comes first.";
+const WAITS = "Waiting for the kernel. If another cell is running, that one comes first; if the kernel is off, run this cell again.";
+const FEW = 7; // next words that are shown
 const PLAIN = "as it is", MUTED = "muted", FROM = "with its numbers from"; // what is done to a head
 const SIGNS = { [PLAIN]: "", [MUTED]: "✕ ", [FROM]: "⇄ " }; // at the last word, and before what is said of it
 const WEIGHT = "weight", MUTING = "muting"; // what the heads are colored by
@@ -220,6 +221,8 @@ function nextWords() {
         show(words, before) { // the latter without the change, in outline
             if (words === shown) return; // or what moves would stop
             shown = words;
+            const own = words.findIndex(([word]) => word === before[0][0]); // it is seen, wherever it is
+            words = words.filter((_, i) => i < FEW - (own >= FEW) || i === own);
             const was = new Map(words === before ? [] : before), old = new Map();
             for (const [word, row] of rows) old.set(word, [row.offsetTop, row.querySelector("b").offsetWidth]);
             rows = new Map(words.map(([word]) => [word, rows.get(word) ?? rowOf(word)]));
@@ -435,9 +438,10 @@ export function mount(root, sheet, kernel) {
         const key = JSON.stringify(request);
         if (answers.has(key)) return answers.get(key);
         if (!kernel) return { error: sheet.note };
-        const timer = setTimeout(tell, PATIENCE, WAITS);
+        const timer = setTimeout(() => { tell(WAITS); root.classList.add("attn-late"); }, PATIENCE);
         const answer = await kernel(request);
         clearTimeout(timer);
+        root.classList.remove("attn-late");
         if (!answer.error) answers.set(key, answer);
         return answer;
     };

@@ -183,7 +183,7 @@ def test_what_was_drawn_on_white_is_dark_in_a_dark_jupyterlab_before_any_cell_ru
         page.evaluate("document.body.dataset.jpThemeLight = 'true'")
         expect(drawn).to_have_css("filter", "none")
         page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-        expect(drawn).to_have_css("filter", "invert(0.92) hue-rotate(180deg)")
+        expect(drawn).to_have_css("filter", "invert(0.93) hue-rotate(180deg) saturate(1.4) brightness(1.1)")
         assert drawn.is_visible()
 
 

@@ -62,7 +62,7 @@ ANSWERS = {
             ),
             "the mask not kept": (
                 {"scaled.mask": "scaled\n    scaled.mask"},
-                "masked_fill returns a new tensor: is its result kept?",
+                "masked_fill returns a new tensor: is it called, and its result kept?",
             ),
             "indexed by the mask": (
                 {
