@@ -249,7 +249,7 @@ def view_and_transpose() -> Scene:
         "16 to 19. Below, memory: still 0 to 23 in a line."
     )
     viewed = NUMBERED.view(3, 2, 4)  # (num_tokens, num_heads, head_dim)
-    first, second, third = MARGIN + 56, 364.0, RIGHT - 4 * SMALL  # where the cells begin
+    first, second, third = MARGIN + 53, 364.0, RIGHT - 4 * SMALL  # where the cells begin
     top, axis = 112.0, 220.0
     items = [
         *shape_above(first + 4 * SMALL, NUMBERED, "(num_tokens,", "d_out)"),
@@ -277,7 +277,7 @@ def merge() -> Scene:
         "contiguous copies all into reading order, 0 to 23, and view cuts that into rows of eight."
     )
     back = BY_HEAD.transpose(0, 1)  # (num_tokens, num_heads, head_dim)
-    first, second, third = MARGIN + 56, 300.0, RIGHT - 8 * SMALL
+    first, second, third = MARGIN + 53, 300.0, RIGHT - 8 * SMALL
     top, axis = 112.0, 220.0
     items = [
         *shape_above(first + 2 * SMALL, BY_HEAD, "(num_heads,", "num_tokens,", "head_dim)"),
@@ -325,7 +325,7 @@ def view_alone() -> Scene:
         step=17,
     )
     for h, block in enumerate(mixed.tolist()):
-        cells, y = 282.0 + h * 242, MARGIN
+        cells, y = 286.0 + h * 247, MARGIN
         items += head_tag(cells, y, 4 * SMALL, h)
         items += numbered(cells, y + 22, mixed[h])
         items += token_labels(cells, y + 22)

@@ -222,12 +222,12 @@ def draw_telling() -> Scene:
         place = middles[-1] - 20 + 5 * (i % 8), DOWN[2] - 60 + 5 * (i // 8)
         items.append(Box(*place, 4, 4, tint(head_color(0), 0.3 + i * 29 % 64 / 90)))
     alt = f"{plain['line']} {looks}. {muted['line']} {put['line']}"
-    return Scene(676, DOWN[-1] + 30, alt, tuple(items))
+    return Scene(684, DOWN[-1] + 30, alt, tuple(items))
 
 
 LETTERS, LENT = 24.0, 17.0  # of the sentence, and of the one that lends
 DOWN = 64.0, 128.0, 262.0  # the three lines, in pixels
-TOLD = 456.0  # where it is told what was done
+TOLD = 466.0  # where it is told what was done
 
 
 def _spell(

@@ -1,6 +1,7 @@
 """A reader's copy in JupyterLab: its panels move, are saved, and are there again when reopened."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -183,7 +184,7 @@ def test_what_was_drawn_on_white_is_dark_in_a_dark_jupyterlab_before_any_cell_ru
         page.evaluate("document.body.dataset.jpThemeLight = 'true'")
         expect(drawn).to_have_css("filter", "none")
         page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-        expect(drawn).to_have_css("filter", "invert(0.93) hue-rotate(180deg) saturate(1.4) brightness(1.1)")
+        expect(drawn).to_have_css("filter", re.compile(r"^invert\(0.93\) hue-rotate\(180deg\) "))
         assert drawn.is_visible()
 
 

@@ -142,6 +142,7 @@ def test_a_page_has_every_color_of_the_theme_one_for_how_much_and_one_for_edges(
     assert set(re.findall(r"var\(--attn-(\w+)\)", PAGE)) <= {
         *THEME,
         *("accent", "blue", "edge", "width", "height", "whole", "share", "tokens", "letters"),
+        *("around", "high"),
     }
 
 

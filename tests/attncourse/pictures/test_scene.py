@@ -278,7 +278,7 @@ def test_hatching_stays_in_its_box():
 
 def test_text_stands_where_its_anchor_says():
     """Middle, start and end; turned text turns about its anchor, counter-clockwise."""
-    reach = 47  # of "mmmm" at this size
+    reach = 43  # of "mmmm" at this size
     for anchor, left in {"start": 50, "middle": 50 - reach / 2, "end": 50 - reach}.items():
         box = ink(pixels(Scene(100, 40, "", (Words(50, 20, "mmmm", anchor, size=12),))))
         assert (box[0], box[2]) == pytest.approx((left, left + reach), abs=3)
