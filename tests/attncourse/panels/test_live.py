@@ -275,7 +275,7 @@ def test_softmax_over_queries_lights_up_the_past_and_the_right_layer_does_not(op
     word.press("ArrowRight")
     expect(word).to_have_attribute("aria-valuenow", "0.25")
     assert word.evaluate("word => word.style.getPropertyValue('--by')") == "0"  # it is let go
-    says(box, "You shake “with”. Of the outputs, “with”, “one” and “step” move; nothing before it does.")
+    says(box, "You shake “with”. Of the outputs, “with”, “one” and “step” move; nothing before it")
     box.get_by_text("Break it switch by switch").click()
     box.get_by_role("radio", name="over queries").check()
     says(box, "It leaks. Outputs before “with” move: “Your”, “journey” and “starts”.")
