@@ -2,10 +2,23 @@
 
 import pytest
 
-from attncourse.pictures import blocks_and_maps_picture, product_picture
+from attncourse.pictures import (
+    blocks_and_maps_picture,
+    blocks_beside_maps_picture,
+    product_picture,
+)
 from attncourse.pictures.palette import INK, QUIET, head_color, on_white, tint, weight_color
 from attncourse.pictures.scene import Box, Line, Scene
-from support.pictures import boxes, causal_weights, check_readable, numbers, text_in, words
+from support.pictures import (
+    boxes,
+    causal_weights,
+    check_readable,
+    numbers,
+    outside,
+    overlapping,
+    text_in,
+    words,
+)
 
 TOKENS = ("Your", "journey", "starts", "with", "one")
 NAMES = ("x", "W_query", "queries")
@@ -161,3 +174,34 @@ def test_what_moved_is_said_below_the_maps():
     (frame,) = [box for box in scene.items if isinstance(box, Box) and box.stroke_width == 2.5]
     assert (frame.width, frame.height) == (46, 3 * 24)
     assert "Column 7 is 0: a weight of head 1 changes by 0.25, no other map changes." in scene.alt
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 3, 4, 6, 12])
+def test_on_a_phone_each_block_stands_beside_its_map(num_heads):
+    """Every number is in its column, in the color of its head; the map begins behind the block."""
+    weight, attn_weights = numbers(3, 12), causal_weights(num_heads)
+    moved = tuple(0.5 if h == num_heads - 1 else 0.0 for h in range(num_heads))
+    scene = blocks_beside_maps_picture(weight, attn_weights, zeroed=11, moved=moved)
+    assert (outside(scene), overlapping(scene)) == ([], [])
+    firsts = scene.named("map")
+    assert len(firsts) == num_heads
+    for column in range(12):
+        (room,) = scene.named(f"column {column}")
+        owner = column * num_heads // 12
+        cells = [
+            cell
+            for cell in boxes(scene, 38, 24)
+            if cell.fill and cell.x == room.x and room.y < cell.y < room.y + room.height
+        ]
+        told = [f"{value:.2f}" for value in weight[:, column]]
+        assert [text_in(scene, cell) for cell in cells] == told
+        assert {cell.fill for cell in cells} == {tint(head_color(owner), 0.3)}
+        assert room.x + room.width < firsts[owner].x
+    side = firsts[0].width
+    rows = [row[: q + 1] for head in attn_weights.tolist() for q, row in enumerate(head)]
+    fills = [weight_color(weight, i // 5) for i, row in enumerate(rows) for weight in row]
+    assert [cell.fill for cell in boxes(scene, side, side)] == fills
+    frames = [box for box in scene.items if isinstance(box, Box) and box.height == 3 * 24]
+    assert {frame.stroke for frame in frames} == {INK}  # around the column that is 0
+    told = [item.text for item in words(scene) if item.text in ("0", "0.50")]
+    assert told.count("0.50") == 1
