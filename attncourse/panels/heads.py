@@ -186,7 +186,7 @@ def readout_stacked_heads(data: Heads) -> str:
     return (
         f"{many} {data.context_vec.shape[1]} columns with {data.num_products} matrix products; "
         f"head {data.num_heads - 1} looks {LOOKS[data.num_heads - 1]}. "
-        f"Swap {swapped}: in the row of “{data.tokens[ASKING]}” {moved}."
+        f"If {swapped} change places, then in the row of “{data.tokens[ASKING]}” {moved}."
     )
 
 

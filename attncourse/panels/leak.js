@@ -34,7 +34,9 @@ export function mount(root, sheet, memory) {
         if (state.word < 0) {
             const before = [...shaken].flatMap(([word, far]) => far.slice(0, word));
             const strange = before.filter(Number.isNaN).length, leaks = before.filter(isMoved).length - strange;
-            const nan = strange ? [` ${strange} of them are `, bold("NaN"), "."] : [];
+            const last = Number.isNaN([...shaken.values()][0].at(-1));
+            const own = last ? [` “${tokens.at(-1)}” is `, bold("NaN"), ": it sees nothing."] : [];
+            const nan = strange ? [` ${strange} of them are `, bold("NaN"), "."] : own;
             if (leaks) return [bold("It leaks: "), `${leaks} of ${before.length} places before a shaken word move.`, ...nan];
             if (strange) return [`Of ${before.length} places before a shaken word none moves.`, ...nan];
             return ["Nothing before a shaken word moves."];
@@ -51,7 +53,8 @@ export function mount(root, sheet, memory) {
         for (const [key, control] of Object.entries(switches)) control.show(state[key]);
         list.show(nameOf(state));
         apart.open ||= nameOf(state) === "several";
-        const rows = sized(), how = howOf(state), now = shake(sheet, rows, how, state.word, state.by);
+        const rows = sized(), how = howOf(state), isLive = isGripped || !state.shaken.includes(state.word);
+        const now = shake(sheet, rows, how, state.word, isLive ? state.by : SHAKE); // at rest, as in the table
         const shaken = new Map(state.shaken.map(j => [j, shake(sheet, rows, how, j, SHAKE).moved]));
         const isAll = state.word < 0; // then an output has the largest of its movements, or of its leaks
         const farthest = i => {
@@ -70,18 +73,18 @@ export function mount(root, sheet, memory) {
         });
         outputs.forEach((output, i) => {
             const [isLeak, far] = isAll ? farthest(i) : [i < state.word && isMoved(now.moved[i]), now.moved[i]];
-            output.className = isLeak ? "attn-leaks" : "";
+            output.className = Number.isNaN(far) ? "attn-nan" : isLeak ? "attn-leaks" : "";
             output.style.setProperty("--share", strength(far));
             output.lastChild.textContent = isMoved(far) ? `${isLeak ? "▲ " : ""}${told(far)}` : "still";
         });
         cells.forEach((row, i) => row.forEach((cell, j) => {
             const isKnown = shaken.has(j), far = isKnown ? shaken.get(j)[i] : 0;
             cell.textContent = isKnown ? told(far) : "";
-            cell.className = isKnown && i < j && isMoved(far) ? "attn-leaks" : isKnown ? "attn-known" : "";
+            cell.className = Number.isNaN(far) ? "attn-nan" : isKnown && i < j && isMoved(far) ? "attn-leaks" : isKnown ? "attn-known" : "";
             cell.style.setProperty("--share", strength(far));
         }));
         wire(isAll ? shaken : new Map([[state.word, now.moved]]), strength);
-        const red = outputs.filter(output => output.className), was = isLeaking, name = nameOf(state);
+        const red = outputs.filter(output => output.className === "attn-leaks"), was = isLeaking, name = nameOf(state);
         isLeaking = red.length > 0;
         const tremble = { duration: 100, iterations: 3 }, still = matchMedia("(prefers-reduced-motion: reduce)").matches;
         if (isLeaking && !was && !still)
@@ -189,8 +192,8 @@ export function mount(root, sheet, memory) {
                 element("p", { class: "attn-title" }, "Inputs: drag a word to and fro, or press it"),
                 element("div", { class: "attn-words-in" }, ...handles), wires,
                 element("div", { class: "attn-words-out" }, ...outputs),
-                element("p", { class: "attn-title" }, "Outputs: how far each moves with this shake")),
-            headed(`With a push of ${SHAKE}: outputs down, words across`, table(["output", ...tokens], far))),
+                element("p", { class: "attn-title" }, "Outputs: how far each moves")),
+            headed(`Each word pushed by ${SHAKE}: outputs down`, table(["output", ...tokens], far))),
         element("div", { class: "attn-control attn-acts" }, list.box, all, none, tally), apart);
     show();
 }

@@ -60,7 +60,7 @@ function plane(label, reach, mark, drag) {
     const ring = element("circle", { class: "attn-breath" }); // take hold here, until somebody has
     const grip = element("g", slider, element("circle", { r: 22 }), ring, mark), dots = [];
     const axes = element("path", { d: `M 0 ${MIDDLE} H ${2 * MIDDLE} M ${MIDDLE} 0 V ${2 * MIDDLE}`, class: "attn-axes" });
-    const svg = element("svg", { viewBox: `0 0 ${2 * MIDDLE} ${2 * MIDDLE}`, class: "attn-plane" }, axes, rest, grip, names);
+    const svg = element("svg", { viewBox: `0 0 ${2 * MIDDLE} ${2 * MIDDLE}`, class: "attn-plane" }, axes, rest, names, grip);
     let here = [0, 0];
     new IntersectionObserver(([{ isIntersecting }]) => ring.classList.toggle("attn-seen", isIntersecting)).observe(svg);
     const to = tip => {
@@ -234,7 +234,7 @@ export function mount(root, sheet, memory) {
         };
     };
     const rounded = numbers => numbers.map(number => Math.round(100 * number) / 100);
-    const text = field("sentence", text => go({ text, query: [] }));
+    const text = field("sentence", text => go({ text, ...trouble(tokensOf(text)) ? {} : { query: [] } }));
     const other = field("other sentence", other => go({ other, head: OTHER }));
     const [status, words, seen, stream] = [teller(), ranking(sheet.words), element("tbody"), element("tbody")];
     const [disk, diamond] = [element("circle", { r: 11 }), element("path", { d: DIAMOND })];
@@ -245,13 +245,14 @@ export function mount(root, sheet, memory) {
         go({ query: aim === OWN ? [] : rounded(now.query) }));
     const heads = choices("The head hands over", [OWN, MUTED, GIVEN, OTHER], head =>
         go({ head, numbers: rounded(now.numbers) }));
-    const note = element("p", { class: "attn-note" }, `Its ${sheet.words.length} words: ${sheet.words.join(" ")}.`);
+    const note = element("details", { class: "attn-note" },
+        element("summary", {}, `Its ${sheet.words.length} words`), element("p", {}, sheet.words.join(" ")));
     const [state, go] = hold(root, sheet, start, memory, show);
     for (const one of ["text", "other"]) if (trouble(tokensOf(state[one]))) state[one] = start[one]; // saved half written
     fill(root, sheet, list,
         typed("Sentence", text.box), looks.box, status.box,
         element("div", { class: "attn-parts" },
-            headed("The keys, and ●, half of the query", asks.box, aims.box),
+            headed("The keys, and ●: the query, drawn half as long", asks.box, aims.box),
             headed("The values, and ◆, handed over", hands.box, heads.box, other.box),
             headed("The next word: logit and probability", words.box, note),
             headed("The residual stream of the last word", table(["number", "0", "1", "2", "3"], stream)),

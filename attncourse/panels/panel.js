@@ -176,7 +176,7 @@ function maps(panel, touch, act) {
     const hint = element("p", { "aria-live": "polite" }, REST);
     const below = touch.arcs ? sentenceRow(touch.tokens, query => move(here.map, query, null)) : null;
     const made = [];
-    let here = { map: 0, query: rowsOf(touch.maps[0]) - 1, key: null };
+    let here = { map: 0, query: rowsOf(touch.maps[0]) - 1, key: null }, isAway = false; // the pointer
 
     const place = (box, x, y, width, height) => Object.assign(box.style, {
         left: percent(x), top: percent(y), width: percent(width), height: percent(height),
@@ -200,7 +200,7 @@ function maps(panel, touch, act) {
             cell.classList.toggle("attn-here", i === here.map && key !== null);
         });
         row.hidden = key === null && !below;
-        tip.hidden = key === null;
+        tip.hidden = key === null || isAway;
         if (key !== null) {
             const low = map.y + query * map.cell > panel.height / 2;
             const [x, y] = [map.x + (key + 1) * map.cell, map.y + (query + !low) * map.cell];
@@ -212,6 +212,7 @@ function maps(panel, touch, act) {
         below?.show(map, query);
     };
     const move = (map, query, key) => {
+        isAway = false;
         here = { map, query, key };
         show();
         hint.textContent = sentence(touch.maps[map], touch.tokens, query, key);
@@ -245,6 +246,7 @@ function maps(panel, touch, act) {
         over,
         hint,
         below,
+        leave() { isAway = tip.hidden = true; },
         get map() { return here.map; },
         show(next) {
             touch = next;
@@ -470,6 +472,7 @@ export function mount(root, panel, ask = () => {}) {
         lens.append(touched.over);
         for (const kind of ["pointermove", "click"])
             stage.addEventListener(kind, event => touched.reach(...point(event)));
+        stage.addEventListener("pointerleave", ({ pointerType }) => { if (pointerType === "mouse") touched.leave(); });
     }
 
     const large = element("button", { type: "button", class: "attn-size" }, "Full screen"); // Escape leads back too

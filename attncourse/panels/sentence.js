@@ -16,7 +16,8 @@ const DROP = { duration: 320, easing: "cubic-bezier(.2, 1.4, .4, 1)" };
 const PULSE = { scale: [1, 1.08, 1] };
 const PATIENCE = 700; // milliseconds without an answer until the panel says so
 const ASLEEP = "No kernel answers. Click into this cell and press Shift+Enter: it runs again.";
-const WAITS = "Waiting for the kernel. If another cell is running, that one comes first; if the kernel is off, run this cell again.";
+const WAITS = "Waiting for the kernel. If another cell is running, that one comes first; if the kernel is off, run the cells above and this one again.";
+const quoted = word => /^\p{Lu}/u.test(word) ? word : `“${word}”`; // a word that no sentence begins with
 const FEW = 7; // next words that are shown
 const PLAIN = "as it is", MUTED = "muted", FROM = "with its numbers from"; // what is done to a head
 const SIGNS = { [PLAIN]: "", [MUTED]: "✕ ", [FROM]: "⇄ " }; // at the last word, and before what is said of it
@@ -463,9 +464,9 @@ export function mount(root, sheet, kernel) {
         const left = now.left.flat(), [word, before] = now.reading.words[0];
         const sorted = [...left].sort((one, other) => one - other), at = left.indexOf(sorted[0]);
         const name = nameOf([Math.floor(at / sheet.heads), at % sheet.heads]);
-        const costs = `muting ${name} costs ${word} most: ${two(before)}\u00a0→\u00a0${two(sorted[0])}.`;
+        const costs = `muting ${name} costs ${quoted(word)} most: ${two(before)}\u00a0→\u00a0${two(sorted[0])}.`;
         if (chosen.change === MUTED && name === nameOf(chosen.head))
-            return `${now.said.line} Of all ${left.length}, no other costs ${word} more.`;
+            return `${now.said.line} Of all ${left.length}, no other costs ${quoted(word)} more.`;
         if (chosen.change !== PLAIN) return `${now.said.line} Without that, ${costs}`;
         return `Of all ${left.length}, ${costs} Half of them leave ${two(sorted[Math.floor(left.length / 2)])} or more.`;
     };
@@ -501,7 +502,7 @@ export function mount(root, sheet, kernel) {
         const ranked = seen.filter(({ kind }) => kind === "weight" || kind === "falls");
         ranked.sort((one, other) => other.share - one.share);
         most.replaceChildren("Most: ", ...ranked.slice(0, 3).map(buttonOf));
-        const told = [`weight on ${names[now.key]}`, `what muting does to ${words[0][0]}`];
+        const told = [`weight on ${names[now.key]}`, `what muting does to ${quoted(words[0][0])}`];
         shades.show("Heads by", chosen.shade, { told });
         scale.className = `attn-scale attn-by-${chosen.shade}`;
         [scale.firstChild.textContent, scale.lastChild.textContent] = ENDS[chosen.shade];
@@ -653,7 +654,7 @@ export function mount(root, sheet, kernel) {
     });
     const bars = nextWords();
     const hint = element("p", { class: "attn-point", "aria-hidden": "true" });
-    const point = (line = `${sheet.layers} layers across, ${sheet.heads} heads each`) => { hint.textContent = line; };
+    const point = (line = `${sheet.layers} layers, from the words at the left to the answer at the right; ${sheet.heads} heads each`) => { hint.textContent = line; };
     const grid = headGrid(sheet, chooseHead, point);
     const shades = radios("shade", [WEIGHT, MUTING], kind => {
         chosen.shade = kind;
@@ -679,7 +680,7 @@ export function mount(root, sheet, kernel) {
     const guesses = question(() => chooseChange(FROM));
     const all = element("div", { class: "attn-all" }, shades.box, scale, grid.box, below, hint);
     const title = () => element("summary", {}, `All ${sheet.layers * sheet.heads} heads`);
-    const folded = isFront ? element("details", {}, title(), all) : all; // on the book's first page
+    const folded = element("details", isFront ? {} : { open: "" }, title(), all);
 
     root.addEventListener("submit", event => event.preventDefault());
     root.addEventListener("keydown", event => { // JupyterLab has shortcuts without Ctrl: arrows, letters

@@ -102,9 +102,10 @@ def _changed(run: Run, change: Mute | Put, what: str) -> Answer:
     if was not in dict(words):
         words[-1] = (was, round(left, 5))
     moved = "falls" if left < before else "rises"
-    fate = f"{was} {moved} from {before:.2f} to {left:.2f}"
+    name = was if was[:1].isupper() else f"“{was}”"
+    fate = f"{name} {moved} from {before:.2f} to {left:.2f}"
     if f"{left:.2f}" == f"{before:.2f}":
-        fate = f"{was} keeps its {left:.2f}"
+        fate = f"{name} keeps its {left:.2f}"
     new = "" if words[0][0] == was else f" The model goes on with {_said(words[0])}."
     return {"line": f"{what}: {fate}.{new}", "words": words}
 

@@ -14,7 +14,7 @@ from attncourse.examples import journey, seeded
 from attncourse.panels.states import Panel
 from attncourse.panels.touch import Touch, map_from, write_lines
 from attncourse.pictures.palette import FAINT, HATCH, INK, PAPER
-from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above, beside
+from attncourse.pictures.scene import Box, Item, Line, Scene, Words, above
 from attncourse.pictures.weights import weights_picture
 from attnlib.functional import causal_mask
 from attnlib.torch_compatible import MultiheadAttention
@@ -28,7 +28,7 @@ SEEN = {  # each call, and what is to be seen in the maps
     "biases not copied": "causal triangles with other weights",
 }
 CALLS = tuple(SEEN)
-CELL = 15.0  # of a map, in pixels
+CELL, WIDER = 15.0, 18.0  # of six maps in a row, and of fewer, in pixels
 SMALLEST_DIFFERENCE = 1e-6  # smaller ones vary from machine to machine
 LEFT, RIGHT = 1e-8, 1.0  # the ends of the axis
 
@@ -111,8 +111,8 @@ def _run(module: nn.Module, x: Tensor, call: str = CALLS[0]) -> tuple[Tensor, Te
 
 def draw_torch_equality(data: TorchEquality) -> Scene:
     """Draw a dot for each largest difference, beside or above the weights of PyTorch's heads."""
-    maps, dots = _maps(data, CELL), _dots(data, 224.0)
-    return beside(dots, maps) if data.num_heads < 3 else above(dots, maps)
+    cell = CELL if data.num_heads > 4 else WIDER
+    return above(_dots(data, 224.0), _maps(data, cell, data.num_heads))
 
 
 def draw_narrow_equality(data: TorchEquality) -> Scene:

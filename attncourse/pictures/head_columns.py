@@ -302,10 +302,10 @@ def blocks_beside_maps_picture(
 def _slim_numbers(x: float, y: float, block: Tensor, head: int) -> list[Item]:
     """Return the numbers of a block in cells as narrow as they can be."""
     fill = tint(head_color(head), 0.3)
-    words = Words(SLIM / 2, HIGH / 2, "", size=12, mono=True)
+    words = Words(SLIM / 2, HIGH / 2, "", mono=True)
 
     def look(value: float, _row: int, _column: int) -> Cell:
-        return Cell(fill, f"{value:.2f}", text_color(fill), PAPER)
+        return Cell(fill, f"{value:.1f}", text_color(fill), PAPER)
 
     return grid(x, y, block, look, SLIM, HIGH, words)
 

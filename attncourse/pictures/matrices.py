@@ -107,7 +107,7 @@ def difference_picture(
         return Cell(fill, text, text_color(fill), QUIET)
 
     left = max(0.0 if narrow else 84.0, *(text_width(name) + 12 for name in rows))
-    words = Words(width / 2, height / 2, "", mono=True)
+    words = Words(width / 2, height / 2, "", size=12 if narrow else SIZE, mono=True)
     items = grid(left, TOP, difference, look, width, height, words)
     items += _row_names(left, TOP, height, rows)
     still = [name for name, row in zip(rows, difference.tolist(), strict=True) if not any(row)]

@@ -291,7 +291,7 @@ def test_stacked_heads(state):
     assert STACKED_HEADS.readout(data) == (
         f"{many} {2 * num_heads} columns with {5 * num_heads} matrix products; "
         f"head {num_heads - 1} looks {LOOKS[num_heads - 1]}. "
-        f"Swap “starts” and “with”: in the row of “one” {moved}."
+        f"If “starts” and “with” change places, then in the row of “one” {moved}."
     )
     cells = boxes(scene, 54, 24)
     values = data.context_vec.flatten().tolist()

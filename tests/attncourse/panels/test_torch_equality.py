@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.examples import journey
-from attncourse.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY
+from attncourse.panels.torch_equality import CALLS, CELL, TORCH_EQUALITY, WIDER
 from attncourse.pictures.palette import FAINT, HATCH, QUIET, head_color
 from attncourse.pictures.scene import Box, Line, Scene
 from attnlib.torch_compatible import MultiheadAttention
@@ -88,9 +88,10 @@ def test_every_state_shows_its_bounds_and_its_heads(num_heads):
     scene = TORCH_EQUALITY.draw(data)
     assert reach(scene) == dict.fromkeys(NAMES, "1e-06")
     assert bounds(scene) == dict.fromkeys(NAMES, "<= 1e-06")
-    strips = {text_in(scene, box): box.fill for box in boxes(scene, 6 * CELL, 18)}
+    cell = CELL if num_heads == 6 else WIDER
+    strips = {text_in(scene, box): box.fill for box in boxes(scene, 6 * cell, 18)}
     assert strips == {f"head {h}": head_color(h) for h in range(num_heads)}
-    gray = [cell.fill == QUIET for cell in boxes(scene, CELL, CELL)]
+    gray = [cell.fill == QUIET for cell in boxes(scene, cell, cell)]
     assert gray == torch.ones(6, 6).triu(1).bool().flatten().tolist() * num_heads
     assert TORCH_EQUALITY.readout(data) == (
         f"{num_heads} head{'s' if num_heads > 1 else ''} of width {12 // num_heads}, "

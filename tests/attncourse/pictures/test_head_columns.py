@@ -193,7 +193,7 @@ def test_on_a_phone_each_block_stands_beside_its_map(num_heads):
             for cell in boxes(scene, 38, 24)
             if cell.fill and cell.x == room.x and room.y < cell.y < room.y + room.height
         ]
-        told = [f"{value:.2f}" for value in weight[:, column]]
+        told = [f"{value:.1f}" for value in weight[:, column]]
         assert [text_in(scene, cell) for cell in cells] == told
         assert {cell.fill for cell in cells} == {tint(head_color(owner), 0.3)}
         assert room.x + room.width < firsts[owner].x
