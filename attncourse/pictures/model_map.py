@@ -88,6 +88,4 @@ def _looks(weights: Tensor, last: int) -> list[tuple[int, int, int]]:
 def _curve(left: float, top: float, right: float, bottom: float) -> list[tuple[float, float]]:
     """Return a smooth way down: level where it begins, level where it ends."""
     shares = [i / 16 for i in range(17)]
-    return [
-        (left + (right - left) * t, top + (bottom - top) * t * t * (3 - 2 * t)) for t in shares
-    ]
+    return [(left + (right - left) * t, top + (bottom - top) * t * t * (3 - 2 * t)) for t in shares]
