@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -254,12 +255,19 @@ def _outcomes(verdicts: dict[str, Verdict], between: str = ", ") -> str:
 
 def readout_gallery(data: Exhibit) -> str:
     """Return the outcome of each check, and how far off the outputs are."""
-    off = "Forward stops"
-    if data.difference is not None:
-        off = f"Its outputs are off by {data.difference.max():.3g}"
     caught = [name for name, verdict in data.verdicts.items() if not verdict]
-    by = f"caught by {' and '.join(caught)}" if caught else "all four checks pass"
-    return f"{data.mistake.name}, {data.condition}: {by}. {off}."
+    listed = " and ".join([*filter(None, [", ".join(caught[:-1])]), *caught[-1:]])
+    by = f"caught by {listed}" if caught else "all four checks pass"
+    return f"{data.mistake.name}, {data.condition}: {by}. {_told_off(data.difference)}."
+
+
+def _told_off(difference: Tensor | None) -> str:
+    if difference is None:
+        return "Forward stops"
+    largest = difference.max().item()
+    if math.isnan(largest):
+        return "Some of its outputs are NaN"
+    return f"Its outputs are off by {largest:.3g}" if largest else "Its outputs are right"
 
 
 GALLERY = Panel(

@@ -176,7 +176,8 @@ def tensor_picture(
     hidden = (values == 0).triu(diagonal=1) if are_weights else values == -math.inf
     owners, digits = _owners(values, dims, num_heads), _digits(values)
     top = below + (48 if num_blocks > 1 else 28)  # room for a heading above each block
-    words = Words(wide - 5, VALUE_HEIGHT / 2, "", "end", mono=True)
+    size, free = (SIZE, 5.0) if wide == VALUE_WIDTH else (12.0, 3.0)
+    words = Words(wide - free, VALUE_HEIGHT / 2, "", "end", size=size, mono=True)
     for i, block in enumerate(values):
         x = LABEL + (i % across) * (width + LABEL)
         y = top + (i // across) * (height + 44)

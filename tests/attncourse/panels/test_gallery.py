@@ -116,7 +116,8 @@ def test_the_panel_shows_the_difference(state):
     scene, line = GALLERY.draw(data), GALLERY.readout(data)
     marks = ["caught" if caught else "passes" for caught in catches(name, condition)]
     caught = [check for check, mark in zip(CHECKS, marks, strict=True) if mark == "caught"]
-    told_of = f"caught by {' and '.join(caught)}" if caught else "all four checks pass"
+    listed = f"{', '.join(caught[:-1])} and {caught[-1]}" if len(caught) > 1 else "".join(caught)
+    told_of = f"caught by {listed}" if caught else "all four checks pass"
     shown = [text_in(scene, box) for box in boxes(scene, 72, 26)]
     assert shown == marks
     orange = [box.fill == HEAD_COLORS[4] for box in boxes(scene, 72, 26)]
@@ -156,7 +157,10 @@ def test_the_panel_shows_the_difference(state):
         assert told == pytest.approx(value, rel=0.005, abs=0.0051, nan_ok=True)
     assert cells == texts
     largest = math.nan if "NaN" in texts else max(map(max, off))
-    assert line == f"{name}, {condition}: {told_of}. Its outputs are off by {largest:.3g}."
+    off = f"Its outputs are off by {largest:.3g}" if largest else "Its outputs are right"
+    if largest != largest:
+        off = "Some of its outputs are NaN"
+    assert line == f"{name}, {condition}: {told_of}. {off}."
     torch.testing.assert_close(data.attn_weights, attn_weights, equal_nan=True)
     right_maps, maps = boxes(scene, 16, 16)[:72], boxes(scene, 16, 16)[72:]
     assert [box.fill == GRAY for box in right_maps] == causal_mask(6).flatten().tolist() * 2
