@@ -82,7 +82,7 @@ def without_answers(notebook: dict[str, Any]) -> dict[str, Any]:
         cell["outputs"] = []
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and moves(cell):
-            data = {"text/plain": [RUN_ME], "text/html": [f"<p>▶ <b>{RUN_ME}</b></p>"]}
+            data = {"text/plain": [RUN_ME], "text/html": [f"<blockquote>{RUN_ME}</blockquote>"]}
             cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
     return notebook
 

@@ -53,6 +53,7 @@ export function mount(root, sheet, memory) {
         for (const [key, control] of Object.entries(switches)) control.show(state[key]);
         list.show(nameOf(state));
         apart.open ||= nameOf(state) === "several";
+        elsewhere.hidden = Object.keys(RIGHT).every(key => key in switches || state[key] === RIGHT[key]);
         const rows = sized(), how = howOf(state), isLive = isGripped || !state.shaken.includes(state.word);
         const now = shake(sheet, rows, how, state.word, isLive ? state.by : SHAKE); // at rest, as in the table
         const shaken = new Map(state.shaken.map(j => [j, shake(sheet, rows, how, j, SHAKE).moved]));
@@ -182,7 +183,8 @@ export function mount(root, sheet, memory) {
     const tally = element("span", { class: "attn-note" });
     const all = button("Shake all six", () => go({ word: -1, by: 0, shaken: upTo(count) }));
     const none = button("Start again", () => go({ ...start }));
-    const apart = element("details", {}, element("summary", {}, "Break it switch by switch"),
+    const elsewhere = element("p", { class: "attn-note" }, "This mistake has no switch here: it is in how the heads are read, split or merged.");
+    const apart = element("details", {}, element("summary", {}, "Break it switch by switch"), elsewhere,
         element("div", { class: "attn-switches" }, ...Object.values(switches).map(({ box }) => box)));
     const [state, go] = hold(root, sheet, start, memory, show);
     fill(root, sheet,

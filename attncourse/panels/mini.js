@@ -208,7 +208,7 @@ export function mount(root, sheet, memory) {
         heads.show(state.head);
         aims.show(state.query.length ? AIMED : OWN);
         const said = wrong.find(Boolean);
-        for (const part of root.querySelectorAll(".attn-plane, .attn-scroll, .attn-ranking"))
+        for (const part of root.querySelectorAll(".attn-plane, .attn-scroll, .attn-ranking, .attn-stage-of-words"))
             part.toggleAttribute("inert", Boolean(said)); // it shows what was before
         if (said) return status.tell(said);
         const given = { [MUTED]: [0, 0], [GIVEN]: state.numbers }[state.head];
@@ -252,7 +252,7 @@ export function mount(root, sheet, memory) {
     fill(root, sheet, list,
         typed("Sentence", text.box), looks.box, status.box,
         element("div", { class: "attn-parts" },
-            headed("The keys, and ●: the query, drawn half as long", asks.box, aims.box),
+            headed("The keys, and ●: half the query", asks.box, aims.box),
             headed("The values, and ◆, handed over", hands.box, heads.box, other.box),
             headed("The next word: logit and probability", words.box, note),
             headed("The residual stream of the last word", table(["number", "0", "1", "2", "3"], stream)),

@@ -449,7 +449,7 @@ export function mount(root, panel, ask = () => {}) {
         const ends = beside.map(({ x }) => x).sort((one, other) => one - other), i = ends.indexOf(map.x);
         const left = i ? ends[i] - ends[i - 1] - side - 4 : Math.min(110, map.x);
         const top = Math.min(page.touch.above, map.y), far = (ends[i + 1] ?? Infinity) - map.x - side - 4;
-        const [wide, high] = [left + side + Math.min(64, far), top + side + 8];
+        const [wide, high] = [left + side + Math.min(64, far), top + side + 4];
         const seen = panel.width * Math.min(sheet.clientWidth / stage.clientWidth || 1, 1); // on a phone a part
         const scale = Math.min(Math.max(seen / wide, 1), panel.height / high);
         const [x, y] = [(map.x - left) / panel.width, (map.y - top) / panel.height];

@@ -144,7 +144,7 @@ def test_in_the_place_of_a_slider_stands_the_key_that_brings_it(text):
     assert told(lesson) == ["b"]
     (output,) = lesson["cells"][1]["outputs"]
     assert "Shift+Enter" in output["data"]["text/plain"][0]
-    assert "<b>" in output["data"]["text/html"][0]
+    assert "<blockquote>" in output["data"]["text/html"][0]
 
 
 def test_the_settings_keep_what_else_is_set(tmp_path):
