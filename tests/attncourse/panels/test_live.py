@@ -240,7 +240,7 @@ def test_two_numbers_of_another_sentence_bring_its_answer(open_live):
     box.get_by_role("combobox", name="sentence", exact=True).fill("The capital of Atlantis is")
     says(box, "“Atlantis” is not among the 42 words that this model knows.")
     stale = box.locator(".attn-plane, .attn-scroll, .attn-ranking, .attn-stage-of-words")
-    assert stale.count() == box.locator("[inert]").count() == 5
+    assert stale.count() == box.locator("[inert]").count() == 6
     box.get_by_role("combobox", name="sentence", exact=True).fill("The capital of Spain is")
     says(box, "Madrid goes from 0.97")
     assert box.locator("[inert]").count() == 0
