@@ -138,20 +138,23 @@ def draw_stacked_heads(data: Heads) -> Scene:
     In the row of ASKING what moves is framed.
     """
     output = matrix_picture(data.context_vec, data.tokens, _owners(data), TITLE, 3)
-    maps = weights_picture(data.attn_weights, data.tokens, FUTURE, STACKED, columns=4)
-    return above(_framed(output, data), maps)
+    return above(_framed(output, data), _maps(data, STACKED, 4))
 
 
 def draw_narrow_heads(data: Heads) -> Scene:
     """Draw the same for a phone, two maps in a row."""
     wide, cell = NARROW
     output = matrix_picture(data.context_vec, data.tokens, _owners(data), TITLE, 2, wide)
-    maps = weights_picture(data.attn_weights, data.tokens, FUTURE, cell, columns=2)
-    return above(_framed(output, data), maps)
+    return above(_framed(output, data), _maps(data, cell, 2))
 
 
 TITLE = "context_vec: heads side by side"
-FUTURE = causal_mask(len(journey().tokens))
+
+
+def _maps(data: Heads, cell: float, columns: int) -> Scene:
+    """Return the weights of each head, so many heads in a row."""
+    is_future = causal_mask(len(data.tokens))
+    return weights_picture(data.attn_weights, data.tokens, is_future, cell, columns=columns)
 
 
 def _owners(data: Heads) -> list[int]:

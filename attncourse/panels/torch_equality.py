@@ -147,6 +147,7 @@ def touch_torch_equality(data: TorchEquality, scene: Scene) -> Touch:
 def readout_torch_equality(data: TorchEquality) -> str:
     """Return how far apart the two modules are."""
     bounds = ", ".join(f"{name} {_said(bound)}" for name, bound in _bounds(data).items())
+    bounds = bounds.replace("e-", "e−")  # a true minus: no line ends behind it
     heads = "1 head" if data.num_heads == 1 else f"{data.num_heads} heads"
     return (
         f"{heads} of width {EMBED_DIM // data.num_heads}, {data.call}. "

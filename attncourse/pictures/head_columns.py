@@ -295,7 +295,8 @@ def blocks_beside_maps_picture(
             said = "0" if moved[h] == 0 else f"{moved[h]:.2f}"
             items.append(Words(right + side / 2, y + top + side + 12, said, bold=moved[h] > 0))
     height = 24 + math.ceil(num_heads / across) * down
-    alt = f"W_query cut into {num_heads} blocks of {size} columns, each beside the map of its head."
+    many = "1 block" if num_heads == 1 else f"{num_heads} blocks"
+    alt = f"W_query cut into {many} of {size} columns, each beside the map of its head."
     return Scene(ACROSS, height, alt, tuple(items))
 
 

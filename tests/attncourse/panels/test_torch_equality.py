@@ -96,7 +96,7 @@ def test_every_state_shows_its_bounds_and_its_heads(num_heads):
     assert TORCH_EQUALITY.readout(data) == (
         f"{num_heads} head{'s' if num_heads > 1 else ''} of width {12 // num_heads}, "
         "as it should be. Largest differences from ours: "
-        "outputs <= 1e-06, weights <= 1e-06, gradients <= 1e-06."
+        "outputs <= 1e−06, weights <= 1e−06, gradients <= 1e−06."
     )
 
 
@@ -195,5 +195,5 @@ def test_a_dot_lies_as_far_as_its_difference(name, difference, tick, bound):
     assert outside(scene) == []
     assert reach(scene) == {**dict.fromkeys(NAMES, "1e-06"), name: tick}
     assert bounds(scene) == {**dict.fromkeys(NAMES, "<= 1e-06"), name: bound}
-    assert f"{name} {bound}" in TORCH_EQUALITY.readout(data)
+    assert f"{name} {bound.replace('-', '−')}" in TORCH_EQUALITY.readout(data)
     assert f"{name} at most {bound.removeprefix('<= ')}" in scene.alt
