@@ -23,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.panels import live, sentence
 from attncourse.panels.states import PHONE, Panel
 from attncourse.pictures.model_map import SEEN, model_map

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from attncourse.checks.attempt import Diagnosis
+from attncourse.checks.safe_run import CheckFailed
 from attncourse.checks.verdict import Verdict
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
@@ -28,7 +28,7 @@ NEAR = 1e-5  # as close as this, an answer is right, or one of the usual mistake
 def require(holds: object, otherwise: str) -> None:
     """Go on if something holds; if not, the check answers with this sentence."""
     if not holds:
-        raise Diagnosis(otherwise)
+        raise CheckFailed(otherwise)
 
 
 def require_shape(mine: Tensor, wanted: tuple[int, ...], hint: str = "") -> None:
@@ -107,13 +107,13 @@ def remedied(remedy: Remedy) -> Iterator[None]:
     try:
         with call:
             yield
-    except Diagnosis as said:
+    except CheckFailed as said:
         error = said.__context__
         if error is None or said.line is None or isinstance(error, NotImplementedError):
             raise
         if not (words := remedy(error, call)):
             raise
-        told = Diagnosis(f"Stopped in {said.line} | {words}")
+        told = CheckFailed(f"Stopped in {said.line} | {words}")
         told.line, told.cause = said.line, words
         raise told from None
 

@@ -23,8 +23,8 @@ from attncourse.checks.answers import (
     require,
     require_shape,
 )
-from attncourse.checks.attempt import Diagnosis, draw, reporting
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.safe_run import CheckFailed, draw, reporting
 from attncourse.checks.verdict import Verdict
 from attncourse.variants.llama import (
     NUM_HEADS,
@@ -41,7 +41,7 @@ from attnlib.validate import require_attention, require_broadcastable
 B, HEADS, TOKENS, HEAD_DIM = 2, 3, 7, 10
 
 
-@exercise_check(ours=rotate_pairs)
+@exercise_check(reference=rotate_pairs)
 def check_rotate(rotate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Verdict | str:
     """Check a function that turns neighboring numbers of queries or keys by their angles.
 
@@ -122,7 +122,9 @@ class Learned:
         """Return what the learner's forward makes of x."""
         found = self.module(x.clone(), *cache)
         if isinstance(found, tuple):
-            raise Diagnosis("forward returns a tuple: attention returns two, and the second goes.")
+            raise CheckFailed(
+                "forward returns a tuple: attention returns two, and the second goes."
+            )
         return cast(Tensor, found)
 
     @torch.no_grad()
@@ -150,12 +152,12 @@ def _checked(
     """Ask something of a learner's class and of its forward."""
     learned = Learned(cls)
 
-    @exercise_check(ours=ours)
+    @exercise_check(reference=ours)
     def check(forward: Callable[..., Tensor]) -> Verdict | str:
         with remedied(_of_shapes):
             return ask(learned, forward)
 
-    return replace(check(learned.forward), written=cls)
+    return replace(check(learned.forward), answer=cls)
 
 
 def _llama_attention(learned: Learned, forward: Callable[[Tensor], Tensor]) -> Verdict | str:
@@ -293,7 +295,7 @@ def _block(x: Tensor, layer: Any) -> Tensor:
     return x + layer.narrow(F.silu(gate) * up)  # type: ignore[no-any-return]
 
 
-@exercise_check(ours=_block)
+@exercise_check(reference=_block)
 def check_block(block: Callable[[Tensor, Any], Tensor]) -> Verdict | str:
     """Check a function that adds to x what attention writes, then what a gated MLP writes.
 

@@ -181,7 +181,7 @@ def _never_hidden(token: int) -> Mistake:
     return Mistake(f"token {token} shown", MASK, shown)
 
 
-@exercise_check(ours=is_causal)
+@exercise_check(reference=is_causal)
 def check_is_causal(written: Check) -> Verdict | str:
     """Check a learner's check of causality.
 
@@ -220,7 +220,7 @@ def check_is_causal(written: Check) -> Verdict | str:
     return noted(f"Right: it finds {count} classes that leak, and lets {len(CAUSAL)} others pass.")
 
 
-@exercise_check(ours=_huge_scores)
+@exercise_check(reference=_huge_scores)
 def check_any_scale(written: Look) -> Verdict:
     """Check a probe at which the scale cannot matter, but mask, split and merge can.
 
@@ -273,7 +273,7 @@ def _looked(written: Look, module: MultiHeadAttention) -> Tensor:
     return found
 
 
-@exercise_check(ours=same_on_prefixes)
+@exercise_check(reference=same_on_prefixes)
 def check_prefixes(written: Check) -> Verdict | str:
     """Check a learner's fifth check: the first t tokens alone give the first t rows.
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypedDict, Unpack
 
-from attncourse.checks.attempt import NOT_ATTEMPTED, Diagnosis, Found, reporting
 from attncourse.checks.diagnosis.diagnose import diagnose
-from attncourse.checks.door import Given
 from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.module_factory import Given
+from attncourse.checks.safe_run import NOT_ATTEMPTED, CheckFailed, FaultFound, reporting
 from attncourse.checks.sentences import cause_of, details
 from attncourse.checks.verdict import Verdict
 from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper
@@ -20,12 +20,12 @@ Check = Callable[..., Verdict | str]  # the string is the sentence of a mistake
 OPEN = Verdict(False, NOT_ATTEMPTED, (Finding(Kind.STUB),))
 
 
-def exercise_check(ours: Any) -> Callable[[Check], Callable[..., Verdict]]:
+def exercise_check(reference: Any) -> Callable[[Check], Callable[..., Verdict]]:
     """Let a check of a function answer with a verdict, even where the function fails.
 
     Args:
-        ours: the course's own function, which `or_ours` of the verdict returns instead of one that
-            is not right.
+        reference: the course's own function, which `answer_or_reference` of the verdict returns
+            instead of one that is not right.
 
     Returns:
         A decorator for a check that takes the learner's function, calls it, and returns a Verdict,
@@ -34,7 +34,7 @@ def exercise_check(ours: Any) -> Callable[[Check], Callable[..., Verdict]]:
         before the function has run is its own and is passed on; so is a NameError or an ImportError
         of its lines at any time.
 
-    >>> @exercise_check(ours=lambda number: 2 * number)
+    >>> @exercise_check(reference=lambda number: 2 * number)
     ... def check_double(double):
     ...     return Verdict(True, "Right.") if double(2) == 4 else "Is it twice the number?"
     >>> check_double(lambda number: number * number * number)
@@ -44,23 +44,23 @@ def exercise_check(ours: Any) -> Callable[[Check], Callable[..., Verdict]]:
     def guard(check: Check) -> Callable[..., Verdict]:
         @wraps(check)
         def answer(written: Callable[..., Any]) -> Verdict:
-            return _verdict(_answer(check, written), written, ours)
+            return _verdict(_answer(check, written), written, reference)
 
         return answer
 
     return guard
 
 
-def value_check(ours: Callable[..., Any]) -> Callable[[Check], Callable[..., Verdict]]:
+def value_check(reference: Callable[..., Any]) -> Callable[[Check], Callable[..., Verdict]]:
     """Let a check of a value answer with a verdict; None is a value that was not given yet.
 
     Args:
-        ours: takes what the check takes beside the value, and returns the right one.
+        reference: takes what the check takes beside the value, and returns the right one.
 
-    >>> @value_check(ours=lambda number: 2 * number)
+    >>> @value_check(reference=lambda number: 2 * number)
     ... def check_twice(value, number):
     ...     return Verdict(True, "Right.") if value == 2 * number else "Is it twice the number?"
-    >>> check_twice(None, 3), check_twice(7, 3).or_ours()
+    >>> check_twice(None, 3), check_twice(7, 3).answer_or_reference()
     (not attempted yet, 6)
     """
 
@@ -68,16 +68,16 @@ def value_check(ours: Callable[..., Any]) -> Callable[[Check], Callable[..., Ver
         @wraps(check)
         def answer(mine: Any, *others: Any, **named: Any) -> Verdict:
             said = OPEN if mine is None else check(mine, *others, **named)
-            return _verdict(said, mine, ours(*others, **named))
+            return _verdict(said, mine, reference(*others, **named))
 
         return answer
 
     return guard
 
 
-def _verdict(said: Verdict | str, written: Any, ours: Any) -> Verdict:
+def _verdict(said: Verdict | str, answer: Any, reference: Any) -> Verdict:
     verdict = said if isinstance(said, Verdict) else Verdict(False, said)
-    return replace(verdict, written=written, ours=ours)
+    return replace(verdict, answer=answer, reference=reference)
 
 
 def _answer(check: Check, written: Callable[..., Any]) -> Verdict | str:
@@ -90,15 +90,15 @@ def _answer(check: Check, written: Callable[..., Any]) -> Verdict | str:
         with reporting():
             result = written(*arguments, **options)
         if result is None:
-            raise Diagnosis(f"{name} returns None: is the return missing?")
+            raise CheckFailed(f"{name} returns None: is the return missing?")
         return result
 
     try:
         return check(attempt)
-    except Found as found:
+    except FaultFound as found:
         finding = found.finding
         return Verdict(False, str(found), (finding,), (), (), details(finding), cause_of(finding))
-    except Diagnosis as said:
+    except CheckFailed as said:
         stopped = (Finding(Kind.ERROR, said.line),) if said.line else ()
         return Verdict(False, str(said), stopped, cause=said.cause)
     except Exception as error:

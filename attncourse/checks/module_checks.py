@@ -11,8 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from attncourse.checks.answers import noted, require
-from attncourse.checks.attempt import Diagnosis, Found, call, draw, evaluating, reporting, run
-from attncourse.checks.door import Given, as_module
+from attncourse.checks.module_factory import Given, as_module
+from attncourse.checks.safe_run import (
+    CheckFailed,
+    FaultFound,
+    call,
+    draw,
+    evaluating,
+    reporting,
+    run,
+)
 from attncourse.checks.verdict import Verdict
 from attncourse.compare import TOLERANCES, all_gradients, at_most
 from attncourse.examples import seeded
@@ -29,8 +37,8 @@ def _open_where_it_stops(check: Callable[P, Verdict]) -> Callable[P, Verdict]:
     def answer(*given: P.args, **options: P.kwargs) -> Verdict:
         try:
             return check(*given, **options)
-        except Diagnosis as diagnosis:
-            faults = (diagnosis.finding,) if isinstance(diagnosis, Found) else ()
+        except CheckFailed as diagnosis:
+            faults = (diagnosis.finding,) if isinstance(diagnosis, FaultFound) else ()
             return Verdict(False, f"Cannot be told. {diagnosis}", faults)
 
     return answer
@@ -87,14 +95,14 @@ def _by_token(module: nn.Module, x: Tensor, weights: Mapping[str, Tensor] | None
     result = run(module, x, weights)
     if result.ndim < 3 or result.shape[:2] != x.shape[:2]:
         shapes = f"{tuple(x.shape)} gives {tuple(result.shape)}"
-        raise Diagnosis(f"{shapes}: (b, num_tokens) must come first, as in x.")
+        raise CheckFailed(f"{shapes}: (b, num_tokens) must come first, as in x.")
     return result.flatten(2)
 
 
 def _causal(module: nn.Module, x: Tensor) -> Verdict:
     before = _by_token(module, x)
     for output in before.isnan().any(dim=2).any(dim=0).nonzero().flatten().tolist():
-        raise Diagnosis(f"Output {output} is NaN.")
+        raise CheckFailed(f"Output {output} is NaN.")
     require(_by_token(module, x).equal(before), "Two runs on the same x differ, though in eval.")
     num_tokens = x.shape[1]
     rounding = TOLERANCES.get(x.dtype, 1e-5) / 10 * max(1.0, float(before.abs().max()))
@@ -199,7 +207,7 @@ def check_shapes(module: Given) -> Verdict:
         sizes = ((1, 1), (2, num_tokens), (3, (num_tokens + 1) // 2), (5, num_tokens))
         with torch.no_grad(), evaluating(module), seeded(0):
             made = [_by_token(module, most[:1, :length].repeat(b, 1, 1)) for b, length in sizes]
-    except Diagnosis as diagnosis:
+    except CheckFailed as diagnosis:
         return Verdict(False, str(diagnosis))
     widths = {result.shape[2] for result in made}
     if len(widths) > 1:

@@ -71,7 +71,7 @@ def left(cls: type[MultiHeadAttention]) -> list[str]:
 # The part that a learner blames
 
 
-@value_check(ours=lambda cls: next(iter(left(cls)), None))
+@value_check(reference=lambda cls: next(iter(left(cls)), None))
 def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     """Say of a part whether the probes leave it, or which of them strikes it out.
 
@@ -95,7 +95,7 @@ def check_part(part: str, cls: type[MultiHeadAttention]) -> Verdict:
     return Verdict(False, f"Not the {part}: {said}")
 
 
-@value_check(ours=lambda: {n: left(MYSTERIES[n])[0] for n in (2, 3, 4)})
+@value_check(reference=lambda: {n: left(MYSTERIES[n])[0] for n in (2, 3, 4)})
 def check_found(found: Mapping[int, str | None]) -> Verdict:
     """Say of each mystery whether its part was found.
 

@@ -52,7 +52,7 @@ def check_causal_weights(
     """
     exact = scores.double()  # so that every right way to round is within the tolerance
 
-    @exercise_check(ours=_causal_weights)
+    @exercise_check(reference=_causal_weights)
     def check(causal_weights: Callable[[Tensor], Tensor]) -> Verdict | str:
         with remedied(_of_scores):
             mine = causal_weights(exact.clone()).double()
@@ -178,7 +178,7 @@ def _look_back(num_tokens: int) -> Tensor:
     return n * torch.eye(num_tokens).roll(1, dims=0)
 
 
-@exercise_check(ours=_look_back)
+@exercise_check(reference=_look_back)
 def check_look_back(look_back: Callable[[int], Tensor]) -> Verdict | str:
     """Check queries that make a head look one token back.
 
@@ -258,7 +258,7 @@ def _induction(tokens: Tensor) -> Tensor:
     return (tokens[:, :, None] == tokens[:, None, :]).tril(-1).roll(1, dims=-1)
 
 
-@exercise_check(ours=_induction)
+@exercise_check(reference=_induction)
 def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check a detector of the keys right after an earlier occurrence of the query's token.
 
@@ -310,7 +310,7 @@ def check_induction(induction: Callable[[Tensor], Tensor]) -> Verdict | str:
 KEYS, QUERIES = range(25), range(25, 48)  # of the places of the lesson's texts
 
 
-@value_check(ours=lambda: (0, 1, slice(25, 48)))
+@value_check(reference=lambda: (0, 1, slice(25, 48)))
 def check_refuting(design: Any) -> Verdict | str:
     """Check an experiment on the lesson's two layers: could it refute that two letters match?
 

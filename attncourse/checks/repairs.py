@@ -22,16 +22,16 @@ def check_repair(cls: type[MultiHeadAttention]) -> Verdict:
     """
     if (name := cls.__name__) not in BROKEN:
         said = f"{name} is not one of Broken1 to Broken{len(BROKEN)}: leave the class its name."
-        return Verdict(False, said, written=cls, ours=WholeAttention)
+        return Verdict(False, said, answer=cls, reference=WholeAttention)
     if _bare(inspect.getsource(cls.forward)) == _bare(broken(name)):
-        return replace(OPEN, written=cls, ours=WholeAttention)
+        return replace(OPEN, answer=cls, reference=WholeAttention)
 
     def made(d_in: int, d_out: int, num_heads: int, qkv_bias: bool = False) -> MultiHeadAttention:
         return cls(d_in, d_out, 64, 0.0, num_heads, qkv_bias)
 
     made.__name__ = name
     verdict = check_weight_split(made, skip=("dropout", "context_length", "another device"))
-    return replace(verdict, written=cls, ours=WholeAttention)
+    return replace(verdict, answer=cls, reference=WholeAttention)
 
 
 def _bare(text: str) -> str:

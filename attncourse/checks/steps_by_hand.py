@@ -19,7 +19,7 @@ def _scores_row(queries: Tensor, keys: Tensor, head: int, token: int) -> list[fl
     return row
 
 
-@value_check(ours=_scores_row)
+@value_check(reference=_scores_row)
 def check_scores_row(
     mine: Sequence[float], queries: Tensor, keys: Tensor, head: int, token: int
 ) -> Verdict | str:
@@ -73,7 +73,7 @@ def _weights_row(scores: Tensor, token: int, width: int) -> list[float]:
     return row
 
 
-@value_check(ours=_weights_row)
+@value_check(reference=_weights_row)
 def check_weights_row(
     mine: Sequence[float], scores: Tensor, token: int, width: int
 ) -> Verdict | str:
@@ -126,7 +126,7 @@ FOLLOWS = {
 BREAKS = {7, 8, 9}
 
 
-@value_check(ours=lambda: BREAKS)
+@value_check(reference=lambda: BREAKS)
 def check_broken_steps(mine: Collection[int] | int) -> Verdict | str:
     """Check which steps, 7 to 11, of the published example do not follow from the ones before.
 

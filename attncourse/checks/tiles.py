@@ -33,7 +33,7 @@ FLOAT32 = 1e-5  # a difference below this, and above CLOSE, comes from float32
 Part = tuple[Tensor, Tensor, Tensor]  # largest, total, mixed
 
 
-@exercise_check(ours=in_tiles.attend_in_tiles)
+@exercise_check(reference=in_tiles.attend_in_tiles)
 def check_tiles(attend_in_tiles: Callable[..., Any]) -> Verdict | str:
     """Check attention over tiles of keys, one difficulty after the other.
 
@@ -309,7 +309,7 @@ def _join(first: Part, second: Part) -> Part:
     return largest, c_0 * total_0 + c_1 * total_1, c_0 * mixed_0 + c_1 * mixed_1
 
 
-@exercise_check(ours=_join)
+@exercise_check(reference=_join)
 def check_joined(join: Callable[..., Any]) -> Verdict:
     """Check a function that joins what two readers have made of different keys.
 

@@ -19,8 +19,8 @@ from attncourse.checks.answers import (
     require_mask,
     require_shape,
 )
-from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.safe_run import draw
 from attncourse.checks.verdict import Verdict
 from attncourse.compare import at_most
 from attncourse.examples import seeded
@@ -70,10 +70,10 @@ def check_fused(cls: type[MultiHeadAttention]) -> Verdict:
         with seeded(2), torch.no_grad():
             return run(*texts, **mask)
 
-    return replace(_fused(forward), written=cls)
+    return replace(_fused(forward), answer=cls)
 
 
-@exercise_check(ours=FusedAttention)
+@exercise_check(reference=FusedAttention)
 def _fused(forward: Callable[..., Tensor]) -> Verdict:
     with seeded(1):
         right = MultiHeadAttention(7, 6, 11, 0.0, num_heads=3, qkv_bias=True).requires_grad_(False)
@@ -199,7 +199,7 @@ def _padded_mask(is_padding: Tensor) -> Tensor:
     return (may_look | torch.eye(num_tokens, dtype=torch.bool))[:, None]
 
 
-@exercise_check(ours=_padded_mask)
+@exercise_check(reference=_padded_mask)
 def check_padded(padded_mask: Callable[[Tensor], Tensor]) -> Verdict | str:
     """Check a mask for SDPA and texts that are padded on the left, with a True in every row.
 
@@ -267,7 +267,7 @@ def _for_module(may_look: Tensor, shape: Shape) -> Tensor:
     return ~may_look.expand(shape).flatten(0, 1)
 
 
-@exercise_check(ours=_for_module)
+@exercise_check(reference=_for_module)
 def check_for_module(written: Callable[[Tensor, Shape], Tensor]) -> Verdict:
     """Check how a mask for SDPA becomes one for nn.MultiheadAttention.
 

@@ -31,8 +31,8 @@ class Verdict:
         not_asked: questions that could not be asked because of an earlier fault.
         more: what a notebook folds behind the sentence: errors, shapes, numbers.
         cause: the sentence without the line that it quotes.
-        written: what was checked: the learner's function, class or value.
-        ours: what the course has in its place.
+        answer: what was checked: the learner's function, class or value.
+        reference: the course's own solution.
     """
 
     holds: bool
@@ -42,8 +42,8 @@ class Verdict:
     not_asked: tuple[str, ...] = ()
     more: str = ""
     cause: str = ""
-    written: Any = field(default=None, compare=False)
-    ours: Any = field(default=None, compare=False)
+    answer: Any = field(default=None, compare=False)
+    reference: Any = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return self.holds
@@ -82,18 +82,18 @@ class Verdict:
         kind = self.faults[0].kind
         return OPEN if kind is Kind.STUB else STOPPED if kind.step in ("error", "time") else NO
 
-    def or_ours(self) -> Any:
-        """Return what the learner wrote if it is right, else what the course has in its place.
+    def answer_or_reference(self) -> Any:
+        """Return what the learner wrote if it is right, else the course's own solution.
 
         Raises:
-            ValueError: the check asks for no answer of which the course has one.
+            ValueError: the check is not one of an exercise, so there is no reference.
 
-        >>> Verdict(False, "Not yet.", ours=len).or_ours()([2, 3])
+        >>> Verdict(False, "Not yet.", reference=len).answer_or_reference()([2, 3])
         2
         """
-        if self.ours is None:
+        if self.reference is None:
             raise ValueError("only a check of an exercise knows an answer; this one has none")
-        return self.written if self.holds else self.ours
+        return self.answer if self.holds else self.reference
 
     @property
     def question(self) -> str:

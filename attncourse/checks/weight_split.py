@@ -19,8 +19,8 @@ from attncourse.checks.answers import (
     require,
     require_shape,
 )
-from attncourse.checks.attempt import draw
 from attncourse.checks.exercises import exercise_check
+from attncourse.checks.safe_run import draw
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, seeded
 from attnlib.convert import PROJECTIONS, join_heads
@@ -37,7 +37,7 @@ def _copy_weights(
     return split
 
 
-@exercise_check(ours=_copy_weights)
+@exercise_check(reference=_copy_weights)
 def check_copied_weights(copy_weights: Callable[..., Any]) -> Verdict | str:
     """Examine a function that copies the parameters of stacked heads into a weight split.
 
@@ -119,7 +119,7 @@ def _swap_heads(module: MultiHeadAttention) -> MultiHeadAttention:
     return swapped
 
 
-@exercise_check(ours=_swap_heads)
+@exercise_check(reference=_swap_heads)
 def check_swapped_heads(swap_heads: Callable[..., Any]) -> Verdict | str:
     """Examine a function that lets two heads change places without changing the output.
 
@@ -174,7 +174,7 @@ def _without_head(stacked: MultiHeadAttentionWrapper, h: int) -> MultiHeadAttent
     return silent
 
 
-@exercise_check(ours=_without_head)
+@exercise_check(reference=_without_head)
 def check_without_head(without_head: Callable[..., nn.Module]) -> Verdict:
     """Check a function that silences one head of a stack.
 

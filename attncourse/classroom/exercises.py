@@ -14,7 +14,7 @@ import symtable
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 
 OWN = "own cell "
 Notebook = dict[str, Any]  # what json reads from an .ipynb file

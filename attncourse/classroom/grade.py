@@ -23,7 +23,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.classroom.exercises import (
     OWN,
     Exercise,

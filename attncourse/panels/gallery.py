@@ -8,13 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attncourse.checks.attempt import Diagnosis, call
 from attncourse.checks.module_checks import (
     check_causal,
     check_rows_sum_to_one,
     check_same,
     check_shapes,
 )
+from attncourse.checks.safe_run import CheckFailed, call
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import journey, one_thread, seeded
 from attncourse.panels.states import Panel
@@ -95,7 +95,7 @@ def compute_gallery(mistake: str, condition: str) -> Exhibit:
     right, right_weights = _in_training(OnePageAttention, condition)
     try:
         wrong, attn_weights = _in_training(planted.cls, condition)
-    except Diagnosis:
+    except CheckFailed:
         return Exhibit(planted, condition, verdicts, None, None, right_weights)
     off = (wrong - right).abs()
     return Exhibit(planted, condition, verdicts, off, attn_weights, right_weights)

@@ -12,8 +12,8 @@ import torch
 
 from attncourse import checks
 from attncourse.checks import module_checks
-from attncourse.checks.attempt import NOT_ATTEMPTED
 from attncourse.checks.exercises import exercise_check, value_check
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.checks.verdict import Verdict
 from attncourse.classroom.exercises import find_exercises
 from attnlib import CausalAttention, MultiHeadAttention, MultiHeadAttentionWrapper, causal_mask
@@ -167,7 +167,7 @@ def test_a_notebook_leaves_nothing_behind():
 # exercise_check: whatever a learner's function does, it is told in a sentence.
 
 
-@exercise_check(ours=lambda number: 2 * number)
+@exercise_check(reference=lambda number: 2 * number)
 def check_double(double):
     """Return whether double doubles, in a sentence."""
     mine = double(torch.ones(2, 3))
@@ -240,13 +240,13 @@ def test_what_no_value_causes_is_not_told_to_the_learner_either(line, error, wor
     space = {}
     exec(f"def check(double):\n    double(2)\n    {line}\n", space)
     with pytest.raises(error, match=words):
-        exercise_check(ours=None)(space["check"])(lambda number: 2 * number)
+        exercise_check(reference=None)(space["check"])(lambda number: 2 * number)
 
 
 def test_a_name_that_the_learner_lacks_is_told_to_the_learner():
     """Here in a function that the learner's function returns, and that the check calls."""
 
-    @exercise_check(ours=lambda number: 2 * number)
+    @exercise_check(reference=lambda number: 2 * number)
     def check_maker(make):
         return make()(2)
 
@@ -269,22 +269,22 @@ def test_the_course_has_a_function_where_the_learner_has_none():
     def right(x):
         return x + x
 
-    assert check_double(right).or_ours() is right
-    assert check_double(stub).or_ours()(3) == 6
-    assert check_double(lambda x: x).or_ours()(3) == 6
+    assert check_double(right).answer_or_reference() is right
+    assert check_double(stub).answer_or_reference()(3) == 6
+    assert check_double(lambda x: x).answer_or_reference()(3) == 6
     with pytest.raises(ValueError, match="only a check of an exercise knows an answer"):
-        Verdict(True, "Causal.").or_ours()
+        Verdict(True, "Causal.").answer_or_reference()
 
 
 def test_a_value_is_checked_like_a_function():
-    @value_check(ours=lambda number: 2 * number)
+    @value_check(reference=lambda number: 2 * number)
     def check_twice(mine, number):
         return Verdict(True, "Right.") if mine == 2 * number else "Not twice."
 
     none, wrong, right = (check_twice(mine, number=3) for mine in (None, 5, 6.0))
     assert [str(said) for said in (none, wrong, right)] == [NOT_ATTEMPTED, "Not twice.", "Right."]
     assert [said.code for said in (none, wrong, right)] == ["stub", "", ""]
-    assert [type(said.or_ours()) for said in (none, wrong, right)] == [int, int, float]
+    assert [type(said.answer_or_reference()) for said in (none, wrong, right)] == [int, int, float]
 
 
 SCORES = torch.randn(3, 2, 6, 6, generator=torch.Generator().manual_seed(2))
@@ -322,14 +322,14 @@ def test_what_the_course_puts_in_place_of_an_answer_is_right(name):
     verdict = check(nothing, *beside)
     assert str(verdict) == NOT_ATTEMPTED
     assert verdict.code == "stub"
-    right = check(verdict.or_ours(), *beside)
+    right = check(verdict.answer_or_reference(), *beside)
     assert right, right
     assert "Note" not in str(right)
 
 
 @pytest.mark.parametrize("name", OF_CLASSES)
 def test_in_place_of_a_class_stands_that_of_attnlib(name):
-    assert getattr(checks, name)(None).or_ours() is OF_CLASSES[name]
+    assert getattr(checks, name)(None).answer_or_reference() is OF_CLASSES[name]
 
 
 def test_a_check_keeps_its_name_and_text():

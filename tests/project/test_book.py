@@ -22,7 +22,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 import links
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.classroom.exercises import find_exercises
 from attncourse.panels.gallery import GALLERY
 from attncourse.panels.heads import STACKED_HEADS

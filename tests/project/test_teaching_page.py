@@ -3,7 +3,7 @@
 import re
 import shlex
 
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.classroom.command import _parser
 from attncourse.classroom.exercises import find_exercises, put
 from student_copies import without_solutions

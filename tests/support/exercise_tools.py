@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.classroom.exercises import find_exercises, list_bound, list_needed, put
 from support.notebook_tools import MAY_RAISE, code_cells, source, tags
 

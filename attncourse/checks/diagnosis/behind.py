@@ -16,7 +16,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.departure import departure, departure_before_an_error
 from attncourse.checks.diagnosis.heads import shape_of_the_result
 from attncourse.checks.diagnosis.trial import (
@@ -30,6 +29,7 @@ from attncourse.checks.diagnosis.trial import (
     set_mode,
 )
 from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.safe_run import FaultFound, draw, run
 from attncourse.tracing.class_text import values_at_the_end
 from attncourse.tracing.operations import Operation, SourceLine
 from attncourse.tracing.tracer import statements_of
@@ -182,7 +182,7 @@ def kept_on_self(finding: Finding, trial: Trial) -> Finding | None:
     before = {**vars(mine), **dict(mine.named_buffers())}
     try:
         run(mine, trial.usual_x())
-    except Found:
+    except FaultFound:
         return None
     for name, value in {**vars(mine), **dict(mine.named_buffers())}.items():
         written = trial.text.line_with(rf"self\.{name}\b[^=(\[]*=(?!=)", "__init__")
@@ -364,7 +364,7 @@ def size_called_otherwise(finding: Finding, trial: Trial) -> Finding | None:
     if finding.kind.step not in steps or finding.kind is Kind.SPLIT_SWAPPED:
         return None
     mine, sizes = trial.build()[0], trial.sizes()
-    with suppress(Found), values_at_the_end(trial.text.functions) as held:
+    with suppress(FaultFound), values_at_the_end(trial.text.functions) as held:
         run(mine, trial.usual_x())
     for function, tree in trial.text.trees.items():
         assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]

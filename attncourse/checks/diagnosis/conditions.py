@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.path import RANDOM
 from attncourse.checks.diagnosis.quantities import HIDDEN
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, HEAD_DIM, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.safe_run import FaultFound, draw, run
 from attncourse.tracing.devices import Origins
 from attncourse.tracing.operations import Operation, SourceLine
 from attnlib.functional import causal_mask
@@ -84,14 +84,14 @@ def many_tokens(trial: Trial) -> Finding | None:
     """A text longer than context_length, and a context that is longer than the others asked for."""
     mine, _ = trial.build()
     x = trial.usual_x(num_tokens=CONTEXT_LENGTH + 2)
-    with suppress(Found):  # it may refuse
+    with suppress(FaultFound):  # it may refuse
         if run(mine, x).shape[:2] != x.shape[:2]:
             cut = trial.first(mine, x, lambda o: o.values.shape[:2] == (B, CONTEXT_LENGTH))
             return Finding(Kind.LENGTH_CROPPED, cut.line if cut else None)
     modules, x = trial.build(context_length=MANY_TOKENS), draw(1, MANY_TOKENS, trial.d_in(), seed=1)
     try:
         where = trial.apart(*modules, x, when=f"context_length={MANY_TOKENS}")
-    except Found as found:
+    except FaultFound as found:
         return found.finding.knowing(length=MANY_TOKENS)
     if where is None:
         return None
@@ -194,7 +194,7 @@ def another_device(trial: Trial) -> Finding | None:
             mine, x = mine.to("meta"), x.to("meta")
             with Devices():
                 run(mine, x)
-    except Found as found:
+    except FaultFound as found:
         if found.finding.kind is not Kind.ERROR_DEVICE:
             return None
         line = trial.text.line_with(rf"self\.{left[0]}\b[^=]*=(?!=)", "forward") if left else None
@@ -211,7 +211,7 @@ def another_dtype(trial: Trial) -> Finding | None:
         mine, x = mine.to(dtype), trial.usual_x().to(dtype)
         try:
             trial.run(mine, x)
-        except Found as found:
+        except FaultFound as found:
             if found.finding.kind in (Kind.ERROR_DTYPE, Kind.RESULT_DTYPE):
                 trial.note(Kind.NOTE_DTYPE, line=trial.line_of_dtype(mine, x) or found.line)
             elif "overflow" in found.finding.facts.get("message", ""):

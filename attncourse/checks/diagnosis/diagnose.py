@@ -10,13 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from attncourse.checks.attempt import Found
 from attncourse.checks.diagnosis import conditions, questions, training
 from attncourse.checks.diagnosis.behind import behind
 from attncourse.checks.diagnosis.trial import Trial
-from attncourse.checks.door import NO_NAMES, Given, Maker
 from attncourse.checks.findings import Finding, Kind
 from attncourse.checks.guard import SECONDS, TimeIsUp, guarded
+from attncourse.checks.module_factory import NO_NAMES, Given, ModuleFactory
+from attncourse.checks.safe_run import FaultFound
 from attncourse.checks.sentences import cause_of, details, sentence
 from attncourse.checks.verdict import Verdict
 from attncourse.examples import seeded
@@ -112,10 +112,10 @@ class Inquiry:
         dtype = torch.get_default_dtype()
         try:
             without = tuple(name for name in self.skip if name in ARGUMENTS)
-            trial = self.trial = Trial(Maker(self.given, self.names, without), self.right)
+            trial = self.trial = Trial(ModuleFactory(self.given, self.names, without), self.right)
             for one_width in (trial.one_width, True, False):  # d_in may have to be d_out
                 trial.one_width = one_width
-                with suppress(Found):
+                with suppress(FaultFound):
                     trial.build()
                     break
             if torch.get_default_dtype() != dtype:
@@ -138,7 +138,7 @@ class Inquiry:
                 self.failed.add(question.name)
                 if (found.kind, found.line) not in [(f.kind, f.line) for f in self.faults]:
                     self.faults.append(found)
-        except Found as found:
+        except FaultFound as found:
             self.faults.append(replace(found.finding, question=self.now))
         self.faults += late
 
@@ -146,7 +146,7 @@ class Inquiry:
 def _ask(question: Question, trial: Trial) -> Finding | None:
     try:
         found = question.ask(trial)
-    except Found as stopped:
+    except FaultFound as stopped:
         found = stopped.finding
     except Exception as error:  # what came back was so odd that we could not compute with it
         message = " ".join(str(error).split())[:100]

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, call, draw, has_own_lines, run
 from attncourse.checks.diagnosis.trial import CONTEXT_LENGTH, DROPOUT, NUM_TOKENS, B, Trial, close
 from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.safe_run import FaultFound, call, draw, has_own_lines, run
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of, trace
 from attnlib.modules import MultiHeadAttention, MultiHeadAttentionWrapper
@@ -31,7 +31,7 @@ def it_returns_something(trial: Trial) -> Finding | None:
     x = draw(B, NUM_TOKENS, trial.d_in())
     try:
         result = call(mine, x, sizes=trial.sizes())
-    except Found as found:
+    except FaultFound as found:
         if found.finding.kind.step == "stub":
             raise
         wrong = it_has_the_parameters(trial)

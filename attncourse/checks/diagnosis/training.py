@@ -8,9 +8,9 @@ import re
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import reporting
 from attncourse.checks.diagnosis.trial import DROPOUT, NUM_TOKENS, Trial, close, set_mode
 from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.safe_run import reporting
 from attncourse.tracing.operations import SourceLine
 
 DIVIDES = re.compile("div|normalize")

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, draw, run
 from attncourse.checks.diagnosis.departure import departure, misnamed
 from attncourse.checks.diagnosis.path import RANDOM, Path, Scale
 from attncourse.checks.diagnosis.quantities import quantities
-from attncourse.checks.door import Maker
 from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.module_factory import ModuleFactory
+from attncourse.checks.safe_run import FaultFound, draw, run
 from attncourse.tracing.class_text import ClassText, named_by, own_functions
 from attncourse.tracing.operations import Operation, Recording, SourceLine
 from attncourse.tracing.tracer import LIBRARIES, statements_of
@@ -33,7 +33,7 @@ from attnlib.modules import CausalAttention, MultiHeadAttention, MultiHeadAttent
 B, NUM_HEADS, NUM_TOKENS, HEAD_DIM, D_IN, CONTEXT_LENGTH = 2, 3, 5, 19, 23, 11
 DROPOUT = 0.25
 NO_WEIGHTS: Mapping[str, Tensor] = {}
-ODD = (Found, RuntimeError, LookupError, TypeError, ValueError)  # tensors too odd to look up
+ODD = (FaultFound, RuntimeError, LookupError, TypeError, ValueError)  # tensors too odd to look up
 
 
 class HeadCall(NamedTuple):
@@ -54,7 +54,7 @@ class Trial:
         right: CausalAttention, MultiHeadAttentionWrapper or MultiHeadAttention.
     """
 
-    def __init__(self, make: Maker, right: type[nn.Module]) -> None:
+    def __init__(self, make: ModuleFactory, right: type[nn.Module]) -> None:
         self.make, self.right = make, right
         self.one_width = len({make.names.get(name, name) for name in ("d_in", "d_out")}) == 1
         self.notes: list[Finding] = []
@@ -173,7 +173,7 @@ class Trial:
         num_heads: int = NUM_HEADS,
         when: str = "",
     ) -> Tensor:
-        """Run the learner's module; a result of another shape or dtype is Found too."""
+        """Run the learner's module; a result of another shape or dtype is FaultFound too."""
         sizes = self.sizes(num_heads) | {"b": x.shape[0], "num_tokens": x.shape[1]}
         result = run(mine, x, self.make.fit(mine, weights), sizes, when)
         have, want = tuple(result.shape), (*x.shape[:2], self.width(num_heads))
@@ -181,11 +181,11 @@ class Trial:
             facts = {"have": have, "want": want, "sizes": sizes}
             squeezed = len(have) < 3 and math.prod(have) == math.prod(want)
             kind = Kind.RESULT_SQUEEZED if squeezed else Kind.RESULT_SHAPE
-            raise Found(Finding(kind, self._line_of_the_result(mine, x), facts))
+            raise FaultFound(Finding(kind, self._line_of_the_result(mine, x), facts))
         if result.dtype != x.dtype:
             line = self.line_of_dtype(mine, x) or self._line_of_the_result(mine, x)
             dtypes = {"dtype": result.dtype, "x_dtype": x.dtype}
-            raise Found(Finding(Kind.RESULT_DTYPE, line, dtypes))
+            raise FaultFound(Finding(Kind.RESULT_DTYPE, line, dtypes))
         return result
 
     def usual_x(self, num_tokens: int = NUM_TOKENS) -> Tensor:
@@ -224,7 +224,7 @@ class Trial:
         try:
             with recording:
                 result = run(mine, x, given)
-        except Found:
+        except FaultFound:
             pass
         return recording, result
 
@@ -235,7 +235,7 @@ class Trial:
         _, arguments, drawn = self._made[id(mine)]
         if id(mine) not in self._recordings:
             recording = self._recordings[id(mine)] = Recording()
-            with torch.random.fork_rng(devices=[]), suppress(Found):
+            with torch.random.fork_rng(devices=[]), suppress(FaultFound):
                 torch.default_generator.set_state(drawn)
                 with recording:
                     twin = self.make(**arguments)
@@ -354,7 +354,7 @@ class Trial:
         for head, module in enumerate(heads):
             module.register_forward_pre_hook(before(head))
             module.register_forward_hook(after(head))
-        with suppress(Found):
+        with suppress(FaultFound):
             run(mine, x)
         return calls
 

@@ -22,8 +22,8 @@ from attncourse.checks import (
     check_weight_split,
 )
 from attncourse.checks.diagnosis import conditions, trial
-from attncourse.checks.door import Maker
 from attncourse.checks.guard import TimeIsUp, time_limit
+from attncourse.checks.module_factory import ModuleFactory
 from attncourse.variants.mistakes import OnePageAttention
 from attnlib import (
     CausalAttention,
@@ -174,7 +174,7 @@ def test_a_right_class_costs_no_recording_and_no_other_device(monkeypatch):
 
 
 def test_a_module_is_recorded_by_a_twin_with_the_same_numbers():
-    pair = trial.Trial(Maker(MultiHeadAttention), MultiHeadAttention)
+    pair = trial.Trial(ModuleFactory(MultiHeadAttention), MultiHeadAttention)
     mine, _ = pair.build()
     before = torch.get_rng_state()
     recording, _ = pair.record(mine, pair.usual_x())

@@ -188,7 +188,7 @@ def test_some_found_and_some_open():
         "mystery_3: not attem",
         "mystery_4: Not the m",
     ]
-    assert verdict.or_ours() == {2: "queries and keys", 3: "merge", 4: "scale"}
+    assert verdict.answer_or_reference() == {2: "queries and keys", 3: "merge", 4: "scale"}
 
 
 def test_the_sheet_has_22_mistakes():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attncourse.checks import check_repair, telling
-from attncourse.checks.attempt import NOT_ATTEMPTED
+from attncourse.checks.safe_run import NOT_ATTEMPTED
 from attncourse.tracing import trace
 from attncourse.variants import broken as hands
 from attncourse.variants.broken import BROKEN, WholeAttention, broken, in_hand
@@ -65,7 +65,7 @@ def test_two_run_and_are_wrong(name):
 def test_what_is_as_it_was_is_not_attempted_and_ours_is_right(name):
     verdict = check_repair(as_broken(name))
     assert str(verdict) == NOT_ATTEMPTED
-    ours = verdict.or_ours()
+    ours = verdict.answer_or_reference()
     assert ours is WholeAttention
     assert check_repair(type(name, (ours,), {}))
 
@@ -104,4 +104,4 @@ def test_as_many_texts_as_heads_hide_wrong_axes():
 def test_a_class_under_another_name_is_told_to_keep_it():
     verdict = check_repair(type("B1", (WholeAttention,), {}))
     said = "B1 is not one of Broken1 to Broken9: leave the class its name."
-    assert (str(verdict), verdict.or_ours()) == (said, WholeAttention)
+    assert (str(verdict), verdict.answer_or_reference()) == (said, WholeAttention)

@@ -25,7 +25,7 @@ class ByHand(MultiHeadAttention):
 def test_a_class_in_other_words_is_right():
     verdict = check_fused(ByHand)
     assert str(verdict).startswith("Right: one text or two")
-    assert verdict.or_ours() is ByHand
+    assert verdict.answer_or_reference() is ByHand
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_is_no_usual_mistake_is_told_too(change, sentence):
 
     verdict = check_fused(Odd)
     assert str(verdict).startswith(sentence)
-    assert verdict.or_ours() is FusedAttention
+    assert verdict.answer_or_reference() is FusedAttention
 
 
 def test_lengths_that_are_taken_for_equal_stop_with_their_line():

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attncourse.checks.attempt import Found, reporting
 from attncourse.checks.findings import Finding, Kind
+from attncourse.checks.safe_run import FaultFound, reporting
 from attncourse.tracing.operations import SourceLine
 from attncourse.tracing.tracer import statements_of
 from attnlib.convert import PROJECTIONS
@@ -20,7 +20,7 @@ Given = type[nn.Module] | Callable[..., nn.Module] | nn.Module | None
 NO_NAMES: Mapping[str, str] = {}
 
 
-class Maker:
+class ModuleFactory:
     """Makes modules of what was given, with our arguments, and takes our names of parameters.
 
     Args:
@@ -35,11 +35,11 @@ class Maker:
         self, given: Given, names: Mapping[str, str] = NO_NAMES, without: tuple[str, ...] = ()
     ) -> None:
         if given is None:
-            raise Found(Finding(Kind.STUB))
+            raise FaultFound(Finding(Kind.STUB))
         if isinstance(given, nn.Module):
             given = type(given)
         if not callable(given) or (isinstance(given, type) and not issubclass(given, nn.Module)):
-            raise Found(Finding(Kind.NOT_A_CLASS, None, {"name": type(given).__name__}))
+            raise FaultFound(Finding(Kind.NOT_A_CLASS, None, {"name": type(given).__name__}))
         self.make: Callable[..., Any] = given
         self.names = names
         self.without = without
@@ -59,16 +59,16 @@ class Maker:
         try:
             with reporting():
                 made = self.make(**named)
-        except Found as found:
+        except FaultFound as found:
             if found.finding.kind.step == "stub":
                 raise
             line = found.line or self._first_line()
             sizes = ", ".join(f"{name}={value}" for name, value in named.items())
-            raise Found(found.finding.at(line).knowing(made_with=sizes)) from None
+            raise FaultFound(found.finding.at(line).knowing(made_with=sizes)) from None
         if not isinstance(made, nn.Module):
-            raise Found(Finding(Kind.NOT_A_CLASS, None, {"name": type(made).__name__}))
+            raise FaultFound(Finding(Kind.NOT_A_CLASS, None, {"name": type(made).__name__}))
         if "_modules" not in vars(made):
-            raise Found(Finding(Kind.STUB_INIT))
+            raise FaultFound(Finding(Kind.STUB_INIT))
         if not isinstance(self.make, type):
             _require_forward(type(made))
         return made
@@ -123,7 +123,7 @@ def as_module(given: Given) -> nn.Module:
 
     Raises:
         TypeError: it is none of these.
-        Found: the class cannot be made.
+        FaultFound: the class cannot be made.
 
     >>> as_module(nn.ReLU)
     ReLU()
@@ -138,7 +138,7 @@ def as_module(given: Given) -> nn.Module:
     taken = inspect.signature(given).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
     sizes = {name: size for name, size in SIZES.items() if takes_all or name in taken}
-    return Maker(given)(**sizes)
+    return ModuleFactory(given)(**sizes)
 
 
 def _require_forward(cls: type[nn.Module]) -> None:
@@ -157,5 +157,5 @@ def _require_forward(cls: type[nn.Module]) -> None:
     for name in ["__call__"] * ("__call__" in own) + near + methods:
         said, statements = statements_of(own[name].__code__)
         line = SourceLine(said, 1, statements[1].text) if 1 in statements else None
-        raise Found(Finding(Kind.FORWARD_NAME, line, {"name": name}))
-    raise Found(Finding(Kind.STUB))
+        raise FaultFound(Finding(Kind.FORWARD_NAME, line, {"name": name}))
+    raise FaultFound(Finding(Kind.STUB))

@@ -22,14 +22,14 @@ from attncourse.tracing.tracer import locate, text_of
 NOT_ATTEMPTED = Kind.STUB.cause
 
 
-class Diagnosis(Exception):  # noqa: N818  # the answer to a learner, no error of this package
+class CheckFailed(Exception):  # noqa: N818  # the answer to a learner, no error of this package
     """A sentence that says what is wrong with the code that was run."""
 
     line: SourceLine | None = None
     cause = ""  # without the line
 
 
-class Found(Diagnosis):
+class FaultFound(CheckFailed):
     """What is wrong with the code that was run, as data."""
 
     def __init__(self, finding: Finding) -> None:
@@ -46,7 +46,7 @@ def reporting(sizes: Mapping[str, int] = NO_SIZES, when: str = "") -> Iterator[N
     """Turn an exception in the code that runs inside into what was found, with line and shapes."""
     try:
         yield
-    except (Diagnosis, KeyboardInterrupt, GeneratorExit):
+    except (CheckFailed, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # sys.exit() too
         finding = finding_of(locate(error), sizes, when)
@@ -54,9 +54,9 @@ def reporting(sizes: Mapping[str, int] = NO_SIZES, when: str = "") -> Iterator[N
         is_raised_here = line is None or line.text.startswith("raise")  # not by what it calls
         if isinstance(error, NotImplementedError) and not error.args and is_raised_here:  # a stub
             if line is not None and has_own_lines(_innermost(error)):
-                raise Found(Finding(Kind.STUB_RAISE, line)) from error
-            raise Found(Finding(Kind.STUB)) from error
-        raise Found(finding) from None
+                raise FaultFound(Finding(Kind.STUB_RAISE, line)) from error
+            raise FaultFound(Finding(Kind.STUB)) from error
+        raise FaultFound(finding) from None
 
 
 def _innermost(error: BaseException) -> CodeType:
@@ -95,17 +95,17 @@ def call(
     For the sentence, sizes names the numbers in a shape, and when says under which condition.
 
     Raises:
-        Found: forward raised, or changed x or its own parameters in place.
+        FaultFound: forward raised, or changed x or its own parameters in place.
     """
     version = None if x.is_inference() else x._version
     given = {name: weight.clone() for name, weight in (weights or {}).items()}
     with reporting(sizes, when):
         result = functional_call(module, given, (x,), options)
     if version is not None and x._version != version:
-        raise Found(Finding(Kind.X_IN_PLACE))
+        raise FaultFound(Finding(Kind.X_IN_PLACE))
     for name, weight in (weights or {}).items():
         if not torch.equal(given[name].detach(), weight.detach()):
-            raise Found(Finding(Kind.PARAMETERS_CHANGED, None, {"name": name}))
+            raise FaultFound(Finding(Kind.PARAMETERS_CHANGED, None, {"name": name}))
     return result
 
 
@@ -116,7 +116,7 @@ def run(
     sizes: Mapping[str, int] = NO_SIZES,
     when: str = "",
 ) -> Tensor:
-    """Return module(x) as call does; a result that is no tensor is Found too."""
+    """Return module(x) as call does; a result that is no tensor is FaultFound too."""
     result = call(module, x, weights, sizes, when)
     if not isinstance(result, Tensor):
         many = f" of {len(result)}" if isinstance(result, (tuple, list)) else ""
@@ -129,7 +129,7 @@ def run(
         kind = result.dtype if result.layout is torch.strided else result.layout
         returned = f"tensor of {kind}"
         use = "return an ordinary tensor in the dtype of x"
-    raise Found(Finding(Kind.RESULT_TYPE, None, {"returned": returned, "use": use}))
+    raise FaultFound(Finding(Kind.RESULT_TYPE, None, {"returned": returned, "use": use}))
 
 
 def has_own_lines(code: CodeType) -> bool:
