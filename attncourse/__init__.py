@@ -1,5 +1,5 @@
 """What makes the lessons: checks, panels, pictures, tracing, small models, GPT-2, the classroom.
 
 Import from its folders, each of which has the one list of its names. It imports attnlib, never the
-other way round. What it needs beyond torch comes with `pip install "attnlib[course]"`.
+other way round. It is a distribution of its own: attncourse/pyproject.toml.
 """

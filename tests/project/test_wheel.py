@@ -1,4 +1,4 @@
-"""The wheel holds the package and the course, nothing else, and works where no checkout is."""
+"""The two wheels: what they hold, and that they work where there is no checkout."""
 
 import json
 import subprocess
@@ -15,14 +15,14 @@ from packaging.utils import canonicalize_name
 from mutants import copy_project
 from support.notebook_tools import ROOT
 
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-HOUSES = ("attnlib", "attncourse")
-HEAVY = {"matplotlib", "anywidget", "ipywidgets", "IPython"}
-HEAVY |= {"PIL", "traitlets", "safetensors", "tqdm"}
-PROJECT = f"{SETTINGS['name']}-{SETTINGS['version']}"
+ATTNLIB, ATTNCOURSE = (
+    tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"]
+    for path in ("pyproject.toml", "attncourse/pyproject.toml")
+)
+HEAVY = {"matplotlib", "anywidget", "ipywidgets", "IPython", "PIL", "traitlets", "safetensors"}
 
-# Run outside the checkout with -I, which hides PYTHONPATH; the target comes before the
-# checkout that is installed editable.
+# Runs with -I, which hides PYTHONPATH; the target comes before the checkout that is installed
+# editable. It imports attnlib, then a panel, then every module.
 USE = """
 import json, pkgutil, sys
 from importlib import import_module
@@ -32,36 +32,31 @@ before = set(sys.modules)
 import attnlib
 loaded = sorted(set(sys.modules) - before)
 from attncourse.panels import STACKED_HEADS
-import attncourse.gpt2
 picture = STACKED_HEADS.page({"num_heads": 2})["scenes"][0]["picture"][:4]
 drawn = sorted(set(sys.modules) - before)
-homes = []
+files = []
 for package in ("attnlib", "attncourse"):
     path = import_module(package).__path__
     modules = [found.name for found in pkgutil.walk_packages(path, f"{package}.")]
-    homes += [import_module(name).__file__ for name in (package, *modules)]
+    files += [import_module(name).__file__ for name in (package, *modules)]
 from attncourse.classroom.lessons import lessons
-from attncourse.gpt2 import recorded
 from attncourse.learning.record import recorded_model
-found = {
+print(json.dumps({
     "loaded": loaded,
     "drawn": drawn,
-    "homes": homes,
+    "files": files,
     "lessons": len(lessons()),
-    "words": "".join(recorded("planet").tokens)[:8],
     "layers": len(recorded_model(1200).layers),
     "picture": picture,
-}
-print(json.dumps(found))
+}))
 """
 
-
-# The same where nothing else is installed than what attnlib asks for: the names of all other
-# packages, which follow the target, are not found.
+# Runs as where only attnlib and what it requires are installed: the names of all other packages,
+# which follow the target, are not found.
 ALONE = """
-import runpy, sys
+import sys
 from importlib.machinery import PathFinder
-_, target, *others, commands = sys.argv
+_, target, *others = sys.argv
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -70,12 +65,6 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 sys.path.insert(0, target)
 import attnlib, torch
 print(attnlib.__file__, attnlib.CausalAttention(5, 3, 7, 0.0)(torch.ones(1, 2, 5)).shape)
-for command in commands.split():
-    sys.argv = ["attnlib", command, "some.ipynb"]
-    try:
-        runpy.run_module("attncourse", run_name="__main__")
-    except SystemExit as end:
-        print(command, end.code == 1 or end, file=sys.stderr)
 """
 
 
@@ -86,65 +75,79 @@ def run(*arguments: str, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Return the wheel of a copy of this folder: a build leaves files behind where it runs."""
-    folder = tmp_path_factory.mktemp("wheel")
-    copy_project(ROOT, folder / "copy")
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """Return both wheels, built in a copy of this folder: a build leaves files behind."""
+    folder = tmp_path_factory.mktemp("wheels")
+    copy = copy_project(ROOT, folder / "copy")
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
-    run("-m", "pip", "wheel", *offline, "--wheel-dir", str(folder), "./copy", cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
-
-
-def test_it_holds_the_package_and_the_course_and_nothing_else(wheel):
-    with ZipFile(wheel) as opened:
-        names = set(opened.namelist())
-    held = {Path(name) for name in names if name.startswith(("attnlib/", "attncourse/"))}
-    files = [path for folder in HOUSES for path in (ROOT / folder).rglob("*") if path.is_file()]
-    kept = [path for path in files if path.suffix != ".pyc" and not path.match("*-quick.json")]
-    course = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "images").glob("*.png")]
-    lessons = {Path("attncourse/classroom/course") / path.relative_to(ROOT) for path in course}
-    assert held == {path.relative_to(ROOT) for path in kept} | lessons
-    assert {Path(name).parts[0] for name in names} == {*HOUSES, f"{PROJECT}.dist-info"}
+    command = ["-m", "pip", "wheel", *offline, "--wheel-dir", str(folder)]
+    run(*command, ".", "./attncourse", cwd=copy)
+    return {path.name.partition("-")[0]: path for path in folder.glob("*.whl")}
 
 
 @pytest.fixture(scope="module")
-def target(wheel, tmp_path_factory) -> Path:
-    """Return a folder in which the wheel is installed, without what it needs."""
+def target(wheels, tmp_path_factory) -> Path:
+    """Return a folder with both wheels in it, without what they require."""
     target = tmp_path_factory.mktemp("target")
-    with ZipFile(wheel) as opened:  # as pip does with one of Python alone
-        opened.extractall(target)
+    for wheel in wheels.values():
+        with ZipFile(wheel) as opened:  # as pip does with a wheel of Python alone
+            opened.extractall(target)
     return target
+
+
+@pytest.mark.parametrize("package", ["attnlib", "attncourse"])
+def test_a_wheel_holds_its_package_and_the_course_and_nothing_else(wheels, package):
+    with ZipFile(wheels[package]) as opened:
+        names = {name for name in opened.namelist() if ".dist-info/" not in name}
+    files = [path for path in (ROOT / package).rglob("*") if path.is_file()]
+    aside = ("*.pyc", "*-quick.json", "*.egg-info/*", "pyproject.toml", "LICENSE", "build/*")
+    kept = [path for path in files if not any(map(path.match, aside))]
+    course = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "images").glob("*.p*")]
+    expected = {path.relative_to(ROOT).as_posix() for path in kept}
+    if package == "attncourse":
+        folder = "attncourse/classroom/course"
+        expected |= {f"{folder}/{path.relative_to(ROOT).as_posix()}" for path in course}
+    assert names == expected
+
+
+def test_the_two_have_one_version_and_one_license(wheels):
+    assert f"attnlib=={ATTNLIB['version']}" in ATTNCOURSE["dependencies"]
+    assert ATTNCOURSE["version"] == ATTNLIB["version"]
+    texts = [ZipFile(wheel).read(_license(wheel)) for wheel in wheels.values()]
+    assert texts[0] == texts[1] != b""
+
+
+def _license(wheel: Path) -> str:
+    (name,) = [n for n in ZipFile(wheel).namelist() if n.endswith("licenses/LICENSE")]
+    return name
 
 
 @pytest.fixture(scope="module")
 def found(target) -> dict:
-    """Return what a Python tells that imports everything of the wheel, step by step."""
+    """Return what a Python reports that imports everything in the wheels."""
     return json.loads(run("-I", "-W", "error", "-c", USE, str(target), cwd=target.parent))
 
 
-def test_installed_elsewhere_it_imports_and_reads_its_data(target, found):
-    modules = {path for house in HOUSES for path in (target / house).rglob("*.py")}
-    assert {Path(home) for home in found["homes"]} == modules
+def test_installed_elsewhere_they_import_and_read_their_data(target, found):
+    modules = {path for name in ("attnlib", "attncourse") for path in (target / name).rglob("*.py")}
+    lessons = target / "attncourse" / "classroom" / "course"
+    assert {Path(file) for file in found["files"]} == {
+        path for path in modules if lessons not in path.parents
+    }
     assert found["lessons"] == len(list((ROOT / "notebooks").glob("*.ipynb")))
-    read = {name: found[name] for name in ("words", "layers", "picture")}
-    assert read == {"words": "On the d", "layers": 2, "picture": "<svg"}
+    assert (found["layers"], found["picture"]) == (2, "<svg")
 
 
-def test_it_loads_nothing_heavy_and_nothing_of_the_course(found):
-    """Nor does a slider's picture, which must be there at once, or what reads GPT-2.
-
-    How long the import takes is a goal of `make bench`.
-    """
+def test_attnlib_loads_nothing_of_the_course_and_a_panel_nothing_slow(found):
+    """How long the import takes is a goal of `make bench`."""
     loaded, drawn = ({name.partition(".")[0] for name in found[one]} for one in ("loaded", "drawn"))
-    assert "attnlib.modules" in found["loaded"]
-    assert (loaded | drawn) & HEAVY == set()
+    assert "attnlib" in loaded
     assert "attncourse" not in loaded
-    assert {"attncourse.panels", "attncourse.gpt2.model"} <= set(found["drawn"])
-    assert not {"torch.distributed.tensor.parallel", "torch.distributed.run"} & set(found["drawn"])
+    assert (loaded | drawn) & HEAVY == set()
 
 
 def needs(name: str, seen: set[str]) -> set[str]:
+    """Return the packages that one requires, and what these require."""
     if name not in seen:
         seen.add(name)
         try:
@@ -157,21 +160,15 @@ def needs(name: str, seen: set[str]) -> set[str]:
     return seen
 
 
-def test_attention_needs_torch_alone_and_the_commands_say_what_else(target, tmp_path):
+def test_attnlib_needs_torch_alone(target, tmp_path):
     kept: set[str] = set()
-    for line in SETTINGS["dependencies"]:
+    for line in ATTNLIB["dependencies"]:
         needs(canonicalize_name(Requirement(line).name), kept)
     others = [
         top
         for top, owners in packages_distributions().items()
-        if top not in HOUSES and kept.isdisjoint(map(canonicalize_name, owners))
+        if top != "attnlib" and kept.isdisjoint(map(canonicalize_name, owners))
     ]
-    lacks = {"lab": "jupyterlab", "grade": "ipykernel"}
-    assert {"numpy", "matplotlib", "safetensors", "IPython", *lacks.values()} <= set(others)
-    line = [sys.executable, "-I", "-c", ALONE, str(target), *others, " ".join(lacks)]
-    ran = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
-    assert ran.stdout == f"{target / 'attnlib' / '__init__.py'} torch.Size([1, 2, 3])\n"
-    for command, one in lacks.items():
-        said = f'This needs {one}, which is not installed here; try: pip install "attnlib[course]"'
-        assert f"{said}\n{command} True\n" in ran.stderr
-    assert not any(tmp_path.iterdir())
+    assert {"numpy", "matplotlib", "safetensors", "IPython"} <= set(others)
+    printed = run("-I", "-c", ALONE, str(target), *others, cwd=tmp_path)
+    assert printed == f"{target / 'attnlib' / '__init__.py'} torch.Size([1, 2, 3])\n"
